@@ -23,6 +23,11 @@ from platformdirs import user_data_path
 from schedules.destinations import parse_destination
 from schedules.request_headers import setting_problem
 
+# Whether settings create what is missing. A command that only uses an installation leaves the disk as it is, and
+# refuses to work if files are missing.
+creates = True
+missing: list[Path] = []
+
 
 def refuse(name: str, fix: str) -> ImproperlyConfigured:
     return ImproperlyConfigured(f"{name}: {fix}")
@@ -203,8 +208,10 @@ def data_folder(source: Path) -> Path:
 
 
 def folder(name: str, default: Path) -> Path:
-    """Read the path of a folder, and create it if it does not exist."""
+    """Read the path of a folder, and create it if it does not exist, unless this process only uses an installation."""
     path = Path(text(name, str(default))).resolve()
+    if not creates:
+        return path
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -218,7 +225,7 @@ def file(name: str, default: Path) -> str:
     """Read the path of a file, which need not exist yet; its folder must."""
     # Links are left in it: who made them matters when it is read.
     path = Path(text(name, str(default))).absolute()
-    if path.is_dir() or not path.parent.is_dir():
+    if path.is_dir() or (creates and not path.parent.is_dir()):
         raise refuse(name, f"use the path of a file in a folder that exists, not {str(path)!r}.")
     return str(path)
 
@@ -236,6 +243,9 @@ def generated_secret(name: str, path: Path) -> str:
 
     `name` is the variable that determines the folder.
     """
+    if not creates and not path.exists():
+        missing.append(path)
+        return secrets.token_urlsafe(64)
     try:
         if not path.exists():
             # Link the complete file: no process reads half a secret, and two processes that start together use the same.
@@ -269,7 +279,9 @@ def database(name: str, default: str, **options: Any) -> dj_database_url.DBConfi
     # Each process would have its own database in memory.
     if file.name == ":memory:":
         raise refuse(name, f"it names no database; {usage}")
-    if engine == "django.db.backends.sqlite3" and not os.access(file.parent, os.W_OK):
+    if engine == "django.db.backends.sqlite3" and not creates and not file.exists():
+        missing.append(file)
+    elif engine == "django.db.backends.sqlite3" and not os.access(file.parent, os.W_OK):
         if not value:
             raise refuse(
                 "CRONTY_DATA",

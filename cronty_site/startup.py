@@ -10,6 +10,7 @@ import django
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
+from cronty_site import environment
 from schedules.management.arguments import port
 from schedules.management.startup import deferred_models, without_garbage_collection
 from schedules.private_files import restrict_to_owner
@@ -33,14 +34,17 @@ def execute(program: str, *arguments: str) -> None:
     execute_from_command_line([program, *arguments])
 
 
-def set_up(*, pages: bool = True) -> None:
+def set_up(*, pages: bool = True, creates: bool = True) -> None:
     """Set Django up, or exit with the sentence that says which setting is wrong.
+
+    Unless it creates what is missing, `environment.missing` names the files of an installation that do not exist.
 
     Without pages it takes a quarter less time: the admin, OAuth and other apps of the website are left out. Commands
     that migrate, serve HTTP, run jobs or start other processes need them.
     """
     name = "cronty_site.settings" if pages else "cronty_site.settings_without_pages"
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", name)
+    environment.creates = creates
     if "up" in sys.argv[1:3]:
         _store_options_of_up()
     try:

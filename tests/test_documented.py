@@ -316,6 +316,7 @@ def test_terminal_commands_of_a_page_work(page, world, capsys, monkeypatch):
 @pytest.mark.django_db(transaction=True)
 def test_every_line_of_the_terminal_page_works_and_its_options_exist(world, capsys, monkeypatch, tmp_path):
     monkeypatch.setattr("sys.stdin", StringIO())
+    monkeypatch.setenv("EDITOR", "true")
     synopses = [each for each in inline_commands(TERMINAL_PAGE) if each.split()[0] in COMMANDS]
     files = {
         "apply": blocks("docs/how-to/files.md", "yaml")[0].text,
@@ -328,7 +329,8 @@ def test_every_line_of_the_terminal_page_works_and_its_options_exist(world, caps
         options = re.findall(r"(?<![\w-])--?[a-z][a-z-]*", synopsis)
         command = cli.get_command(None, name)
         assert command is not None
-        known = {option for parameter in command.params for option in parameter.opts}
+        commands = [command, *getattr(command, "commands", {}).values()]
+        known = {option for each in commands for parameter in each.params for option in parameter.opts}
         assert set(options) <= known, synopsis
         if synopsis in EXECUTED:
             continue

@@ -1,38 +1,29 @@
 """The subcommand that creates a job from a schedule, a task and its arguments."""
 
-import json
-import re
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
 import click
 
+from cronty_site.terminal.arguments import (
+    columns_of_policies,
+    columns_of_schedule,
+    find_task,
+    policy_options,
+    read_arguments,
+    read_schedule,
+)
 from cronty_site.terminal.completion import complete_task
 from cronty_site.terminal.output import line, note, print_json, say
 from cronty_site.terminal.session import Session, check_zone, subcommand
 from cronty_site.terminal.shapes import clock_text, job_json
 from schedules import limits, services
-from schedules.models import Job
-from schedules.models.triggers import columns_of
+from schedules.services.masked_arguments import named_arguments
 from schedules.services.reading import preview_of
 from schedules.services.secrets import secret_warnings
-from schedules.services.validation import usable_tasks
-from schedules.tasks import registry
 from schedules.tasks.registry import Task
-from schedules.when.phrases import PhraseError, parse_delay
-from schedules.when.repeats import parse_trigger
-from schedules.when.triggers import CalendarInterval, Interval
 
 NAME_LENGTH = 80
-_NAMED = re.compile(r"[a-z_][a-z0-9_]*:?=")
-
-
-def _duration(context: click.Context, parameter: click.Parameter, text: str | None) -> timedelta | None:
-    try:
-        return None if text is None else parse_delay(text)
-    except PhraseError as error:
-        raise click.BadParameter(str(error)) from error
 
 
 @subcommand(
@@ -46,19 +37,10 @@ def _duration(context: click.Context, parameter: click.Parameter, text: str | No
 @click.argument("when")
 @click.argument("task", shell_complete=complete_task)
 @click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
-@click.option("--name", help="The name of the job.  [default: from its first argument]")
+@click.option("--name", help="The name of the job.  [default: its task and first text]")
 @click.option("--timezone", help="The zone of the times.  [default: the user's]")
 @click.option("--tag", "tags", multiple=True, help="A tag; repeat it for several.")
-@click.option("--label", default="")
-@click.option("--attempts", type=int, help="Tries per run, 1 to 10.")
-@click.option("--timeout", callback=_duration, help='Time limit of a run, like "5m".')
-@click.option("--backoff", callback=_duration, help='Wait before the next try, growing, like "10s".')
-@click.option(
-    "--overlap", type=click.Choice(Job.Overlap.values), help="What to do while the last run goes on."
-)
-@click.option("--catch-up", type=click.Choice(Job.CatchUp.values), help="Which missed runs to make up for.")
-@click.option("--max-runs", type=int, help="Stop after this many scheduled runs.")
-@click.option("--until", help="No run after this time; a date includes its whole day.")
+@policy_options
 @click.option("--paused", is_flag=True, help="Create it paused.")
 def add_command(
     session: Session,
@@ -78,38 +60,25 @@ def add_command(
     name are given in order.
     """
     zone = check_zone(timezone or session.zone)
-    known = registry.get(task)
-    if known is None or known.system:
-        usable = ", ".join(each.name for each in usable_tasks(session.actor))
-        raise session.failure(f"Unknown task: {line(task)}. Choose one of: {usable}.", code="invalid")
-    try:
-        trigger = parse_trigger(when, now=session.now, timezone=zone)
-    except PhraseError as error:
-        raise session.failure(f"{line(when)}: {error}", code="invalid") from error
-    args, kwargs = _arguments(known, arguments)
+    known = find_task(session, task)
+    trigger = read_schedule(session, when, zone)
+    args, kwargs = read_arguments(session, known, arguments)
+    default_name = _name_of(known, args, kwargs)
     topic = session.actor.read_profile().default_topic
     if task == "notify" and topic and len(args) < 2:
         kwargs = {"topic": topic} | kwargs
-    columns = columns_of(trigger)
-    if isinstance(trigger, Interval | CalendarInterval):
-        columns["anchor_at"] = trigger.start
-    given = {field: value for field, value in policies.items() if value is not None}
-    if until:
-        given["ends_at"] = session.end(until, "--until", zone)
     answer = services.schedule(
         session.actor,
         paused=paused,
-        **columns,
-        **given,
-        name=name or _name_of(known, args, kwargs),
+        **columns_of_schedule(trigger),
+        **columns_of_policies(session, zone, until, **policies),
+        name=name or default_name,
         task=task,
         args=args,
         kwargs=kwargs,
         timezone=zone,
         tags=list(tags),
     )
-    if unknown := [line(text) for text in args if _NAMED.match(str(text))]:
-        note(f"Read as values, because {task} has no argument of such a name: {', '.join(unknown)}")
     made = session.expect(answer)
     job = made.job
     if session.as_json:
@@ -124,45 +93,9 @@ def add_command(
         note(f"{made.similar.name} ({made.similar.public_id}) does the same on the same schedule.")
 
 
-def _arguments(task: Task, given: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
-    """Split the arguments into those by position and those by name; what takes no text is read as JSON."""
-    properties: dict[str, Any] = task.schema["properties"]
-    args: list[Any] = []
-    kwargs: dict[str, Any] = {}
-    for text in given:
-        name, separator, value = text.partition("=")
-        is_json = name.endswith(":")
-        name = name.removesuffix(":")
-        if not separator or name not in properties:
-            places = list(properties)
-            place = places[len(args)] if len(args) < len(places) else ""
-            args.append(_value(place, text, takes_text=_takes_text(properties.get(place, {}))))
-        else:
-            kwargs[name] = _value(name, value, takes_text=not is_json and _takes_text(properties[name]))
-    return args, kwargs
-
-
-def _takes_text(schema: dict[str, Any]) -> bool:
-    kinds = [schema, *schema.get("anyOf", [])]
-    # A schema without a type, like that of a webhook's body, takes anything.
-    return (
-        "$ref" in schema
-        or all("type" not in kind for kind in kinds)
-        or any(kind.get("type") == "string" for kind in kinds)
-    )
-
-
-def _value(name: str, text: str, *, takes_text: bool) -> Any:
-    if takes_text:
-        return text
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise click.BadParameter(f"not JSON: {line(text)}", param_hint=name) from error
-
-
 def _name_of(task: Task, args: list[Any], kwargs: dict[str, Any]) -> str:
-    """Return a name for a job that was given none: its first text, else the title of the task."""
-    texts = [value for value in (*args, *kwargs.values()) if isinstance(value, str)]
-    first = line(texts[0] if texts else "")
-    return limits.shortened(first, NAME_LENGTH) if first else task.title
+    """Return a name for a job that was given none: its task, and the first text that is no secret."""
+    shown = limits.masked(named_arguments(task.name, args, kwargs)).values()
+    first = line(next((text for text in shown if isinstance(text, str) and text != limits.MASK), ""))
+    name = f"{task.name}: {first}" if first else task.name
+    return name if len(name) <= NAME_LENGTH else f"{name[: NAME_LENGTH - 1].rstrip()}…"

@@ -3,23 +3,22 @@
 import re
 import time
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from typing import Any
 
 import click
 from rich.status import Status
 
 from cronty_site.terminal.completion import complete_job
-from cronty_site.terminal.logs import show_outcome
+from cronty_site.terminal.logs import show_end
 from cronty_site.terminal.output import console, line, note, print_json, say
 from cronty_site.terminal.session import Session, refused, subcommand
 from cronty_site.terminal.setup import ExitCode, Failure, show_error
-from cronty_site.terminal.shapes import clock_text, job_json, next_run_of, run_json
+from cronty_site.terminal.shapes import clock_text, job_json, next_run_of, run_json, skipped
+from cronty_site.terminal.streams import RunStream
 from schedules import clock, engine, services
 from schedules.models import Execution, Job
 from schedules.result import Err, Result
 from schedules.services.explanations import explain
-from schedules.services.references import public_id_of
 from schedules.when.phrases import PhraseError, parse_day
 from schedules.when.triggers import TriggerError
 
@@ -37,7 +36,7 @@ _JOBS = click.argument("jobs", shell_complete=complete_job, nargs=-1, required=T
     """,
 )
 @click.argument("job", shell_complete=complete_job)
-@click.option("--wait", is_flag=True, help="Wait for the end; exit code 4 unless the run succeeded.")
+@click.option("--wait", is_flag=True, help="Print its output until it ends; exit code 4 unless it succeeded.")
 @click.option("--timeout", type=click.FloatRange(0), default=3600, show_default=True, help="Seconds to wait.")
 def run_command(session: Session, job: str, wait: bool, timeout: float) -> None:
     """Run a job once, now, also one that is paused or has ended, but none that was cancelled. Its schedule does not change."""
@@ -52,26 +51,37 @@ def run_command(session: Session, job: str, wait: bool, timeout: float) -> None:
         return
     if not session.as_json:
         _warn_without_cluster(session)
-    ended = _wait_for(session, run, timeout)
+    stream = RunStream(run)
+    ended = _wait_for(session, run, timeout, stream)
     if session.as_json:
         print_json(run_json(ended, session.zone))
     else:
+        stream.end_line()
         say(f"{ended.status}: {explain(ended, session.zone)}", "green" if _has_succeeded(ended) else "red")
-        show_outcome(ended)
+        show_end(ended, stream)
     if not _has_succeeded(ended):
         click.get_current_context().exit(ExitCode.RUN_FAILED)
 
 
-def _wait_for(session: Session, run: Execution, timeout: float) -> Execution:
+def _wait_for(session: Session, run: Execution, timeout: float, stream: RunStream) -> Execution:
+    """Wait for the end of a run, and print what it prints meanwhile."""
     deadline = time.monotonic() + timeout
-    with Status(f"Waiting for run {run.pk} …", console=console(stderr=True)):
+    with Status(f"Waiting for run {run.pk} …", console=console(stderr=True)) as status:
         while True:
             found = Execution.objects.defer("traceback").filter(pk=run.pk).first()
             if found is None:
                 raise session.failure(f"Run {run.pk} was deleted.", ExitCode.RUN_FAILED)
+            if (
+                found.status not in (Execution.Status.QUEUED, Execution.Status.CLAIMED)
+                and not session.as_json
+            ):
+                # It would be drawn into the output.
+                status.stop()
+                stream.print_new()
             if found.status in SETTLED:
                 return found
             if time.monotonic() >= deadline:
+                stream.end_line()
                 raise session.failure(
                     f"Run {run.pk} is still {found.status} after {timeout:g} seconds.", ExitCode.RUN_FAILED
                 )
@@ -141,12 +151,7 @@ def skip_command(session: Session, job: str, when: Sequence[str], undo: bool) ->
     if session.as_json:
         print_json(job_json(changed) | {"skips": left_out})
     else:
-        say(f"{changed.name}: leaves out {', '.join(_skipped(each, zone) for each in left_out) or 'nothing'}")
-
-
-def _skipped(text: str, zone: str) -> str:
-    """Return a skipped day as it is, and a skipped run as the time in the zone of its job."""
-    return clock_text(datetime.fromisoformat(text), zone) if "T" in text else text
+        say(f"{changed.name}: leaves out {', '.join(skipped(each, zone) for each in left_out) or 'nothing'}")
 
 
 @subcommand("cancel", examples="cronty cancel 12")
@@ -185,7 +190,7 @@ def _each(
     changed: list[dict[str, Any]] = []
     failures: list[Failure] = []
     for reference in references:
-        found = public_id_of(session.actor.restorable() if gone else session.actor.jobs(), reference)
+        found = session.find_id(session.actor.restorable() if gone else session.actor.jobs(), reference)
         result = found if isinstance(found, Err) else change(found.value)
         if isinstance(result, Err):
             failures.append(refused(result))

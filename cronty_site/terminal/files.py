@@ -11,8 +11,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from cronty_site.terminal.output import COLOURS, block, console, counted, line, note, print_json, say
 from cronty_site.terminal.session import Session, subcommand
-from cronty_site.terminal.setup import ExitCode
-from schedules.files.documents import MOST_BYTES
+from cronty_site.terminal.setup import ExitCode, Failure
+from schedules.files.documents import MOST_BYTES, Problem
 from schedules.files.jobs import JobSpec, read_jobs
 from schedules.files.schema import job_schema
 from schedules.management.startup import without_garbage_collection
@@ -25,6 +25,8 @@ SUFFIXES = (".yaml", ".yml")
 SIGNS = {Action.CREATE: "+", Action.CHANGE: "~", Action.DELETE: "-"}
 # A longer plan is shortened on a terminal.
 MOST_SHOWN = 200
+MOST_PROBLEMS = 50
+MOST_NAMED = 20
 
 
 @subcommand(
@@ -57,7 +59,9 @@ def apply_command(
         texts = list(_read(session, path))
         specs, problems = read_jobs(texts, session.zone, session.now)
         if problems:
-            raise _invalid(session, problems)
+            # Check what could be read as well, so that a file need not be corrected in several rounds.
+            problems += make_plan(session.actor, name, specs, session.now).problems
+            raise invalid_file(session, sorted(problems, key=lambda each: each.place))
         if prune and all(_says_nothing(text) for _, text in texts):
             # More likely, the program before the pipe failed.
             raise session.failure(
@@ -86,7 +90,7 @@ def apply_specs(
     with _Progress("Checking", len(specs)) as step:
         plan = make_plan(session.actor, source, specs, session.now, prune=prune, on_progress=step)
     if plan.problems:
-        raise _invalid(session, plan.problems)
+        raise invalid_file(session, plan.problems)
     if not session.as_json:
         print_plan(plan)
     if check or not plan.steps:
@@ -123,7 +127,7 @@ def export_command(
     session: Session, path: Path | None, source: str | None, jobs: Sequence[str], force: bool
 ) -> None:
     """Write active jobs as a file that `apply` reads, to PATH or to standard output. Secrets are masked."""
-    found = exportable(session.actor, source)
+    found = exportable(session.actor, session.source(source))
     if jobs:
         wanted = {session.job(job).pk for job in jobs}
         found = [job for job in found if job.pk in wanted]
@@ -161,8 +165,15 @@ def print_plan(plan: Plan) -> None:
         say(f"… and {len(plan.steps) - len(shown):,} more")
     for text in plan.left_out:
         note(f"Left out: {text}")
+    if plan.unlisted:
+        note(f"No longer in {plan.source}, but kept: {_names(plan.unlisted)}. Use --prune to delete them.")
     counts = ", ".join(f"{plan.count(action):,} to {action.value}" for action in Action if plan.count(action))
     say(f"{plan.source}: {counts or 'nothing to do'}, {plan.unchanged:,} unchanged")
+
+
+def _names(jobs: Sequence[Job]) -> str:
+    names = [job.source_key for job in jobs[:MOST_NAMED]]
+    return ", ".join([*names, f"and {len(jobs) - MOST_NAMED:,} more"] if len(jobs) > MOST_NAMED else names)
 
 
 def _title(step: Step) -> str:
@@ -189,6 +200,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "source": plan.source,
         "unchanged": plan.unchanged,
         "left_out": plan.left_out,
+        "unlisted": [job.source_key for job in plan.unlisted],
         "steps": [
             {
                 "action": step.action.value,
@@ -206,10 +218,13 @@ def plan_json(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _invalid(session: Session, problems: Sequence[object]) -> Exception:
-    many = "" if len(problems) == 1 else f" ({len(problems)} problems)"
-    listed = "\n".join(line(problem) for problem in problems)
-    return session.failure(f"Nothing was changed{many}:\n{listed}", code="invalid")
+def invalid_file(session: Session, problems: Sequence[Problem]) -> Failure:
+    """Return the failure that lists what is wrong with a file."""
+    many = "" if len(problems) == 1 else f" ({len(problems):,} problems)"
+    listed = [line(problem) for problem in problems[:MOST_PROBLEMS]]
+    if len(problems) > MOST_PROBLEMS:
+        listed.append(f"… and {len(problems) - MOST_PROBLEMS:,} more")
+    return session.failure("\n".join([f"Nothing was changed{many}:", *listed]), code="invalid")
 
 
 class _Progress:

@@ -3,13 +3,16 @@
 Django is started only for a subcommand, so that `cronty --help` answers at once.
 """
 
+import os
 import sys
 from importlib import import_module
 from typing import Any, NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
 from cronty_site.terminal.setup import ExitCode, Failure, show_error, start_django
+from cronty_site.terminal.suggestions import did_you_mean
 from schedules import __version__
 from schedules.management.startup import without_garbage_collection
 
@@ -32,6 +35,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
     },
     "Change": {
         "add": Entry("adding", "Create a job."),
+        "edit": Entry("editing", "Change a job, by options or in an editor."),
         "run": Entry("changing", "Run a job now."),
         "pause": Entry("changing", "Pause jobs."),
         "resume": Entry("changing", "Resume paused jobs."),
@@ -49,7 +53,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
     "Operate": {
         "up": Entry("operating", "Run the web pages and a cluster until Ctrl-C."),
         "mcp": Entry("serving", "Serve the MCP tools to an agent over standard input and output."),
-        "token": Entry("operating", "Create a token for an agent."),
+        "token": Entry("tokens", "Create, list and revoke tokens of agents."),
         "secret": Entry("secrets", "List, set and delete secrets."),
         "doctor": Entry("operating", "Examine the installation, and say what to do."),
         "backup": Entry("operating", "Copy the database while Cronty runs."),
@@ -59,12 +63,16 @@ SECTIONS: dict[str, dict[str, Entry]] = {
 }
 # They may migrate, serve pages, or examine all of the installation.
 WITH_PAGES = ("up", "doctor", "manage")
+# These create what is missing, like the database; the others only use an installation.
+CREATING = ("up", "mcp", "manage")
+ALIASES = {"ls": "jobs", "list": "jobs", "delete": "rm"}
+COMPLETION = "_CRONTY_COMPLETE"
 COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
 
 EPILOG = """\b
 Examples:
   cronty up
-  cronty add "every weekday at 8:30" notify message="Stand up" topic=my-phone
+  cronty add "every weekday at 8:30" notify message="Stand up" topic=my-phone --name "Stand up"
   cronty jobs --status paused
   cronty why "Stand up" "yesterday at 8:30"
 
@@ -79,14 +87,30 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        name = ALIASES.get(name, name)
         entry = COMMANDS.get(name)
         if entry is None:
             return None
         with without_garbage_collection():
-            start_django(pages=name in WITH_PAGES)
+            start_django(pages=name in WITH_PAGES, creates=name in CREATING)
             module = import_module(f"cronty_site.terminal.{entry.module}")
         found: click.Command = getattr(module, f"{name}_command")
         return found
+
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if (name := args[0]) not in COMMANDS and name not in ALIASES and not name.startswith("-"):
+            meant = did_you_mean(name, [*COMMANDS, *ALIASES], "`{}`")
+            context.fail(f"No such command {name!r}.{meant}")
+        return super().resolve_command(context, args)
+
+    def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the names of commands without importing them."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(context, incomplete)
+        found = {name: entry for name, entry in COMMANDS.items() if name.startswith(incomplete)}
+        return [CompletionItem(name, help=entry.help) for name, entry in found.items()]
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         for title, section in SECTIONS.items():
@@ -111,7 +135,9 @@ def main(arguments: list[str] | None = None) -> Any:
         show_error(Failure("Interrupted.", ExitCode.INTERRUPTED, code="interrupted"), as_json=as_json)
         return ExitCode.INTERRUPTED
     except click.ClickException as error:
-        show_error(error, as_json=as_json)
+        # Whoever presses the tab key asks for names, not for errors.
+        if COMPLETION not in os.environ:
+            show_error(error, as_json=as_json)
         return error.exit_code
     except BrokenPipeError:
         # The reader, like `head`, has seen enough.

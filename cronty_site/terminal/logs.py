@@ -9,11 +9,11 @@ from cronty_site.terminal.output import block, note, print_json, print_table, sa
 from cronty_site.terminal.session import Session, subcommand
 from cronty_site.terminal.setup import ExitCode
 from cronty_site.terminal.shapes import RUN_COLUMNS, clock_text, result_text, run_json, run_row, usage_text
+from cronty_site.terminal.streams import RunStream, RunStreams
 from schedules.models import Execution
 from schedules.models.executions import ExecutionQuerySet
 from schedules.result import Code
 from schedules.services.explanations import explain
-from schedules.services.outputs import output_since
 
 POLL_SECONDS = 0.5
 MOST_FOLLOWED = 1000
@@ -33,7 +33,12 @@ MOST_FOLLOWED = 1000
 @click.option(
     "-n", "--lines", type=click.IntRange(0, 10_000), default=20, show_default=True, help="How many runs."
 )
-@click.option("-f", "--follow", is_flag=True, help="Go on with new runs until Ctrl-C.")
+@click.option(
+    "-f",
+    "--follow",
+    is_flag=True,
+    help="Go on with new runs until Ctrl-C; with a JOB or --run, also with the output.",
+)
 def logs_command(
     session: Session, job: str | None, run_id: int | None, status: str | None, lines: int, follow: bool
 ) -> None:
@@ -73,52 +78,59 @@ def _show_run(session: Session, run: Execution | None, run_id: int, *, follow: b
 
 def show_outcome(run: Execution, *, follow: bool = False) -> None:
     """Print what a run has printed, until it ends if asked for, its error, and how it ended or its result."""
-    has_output = _show_output(run, follow=follow)
+    stream = RunStream(run)
+    stream.print_new()
+    while follow and not stream.is_ended:
+        time.sleep(POLL_SECONDS)  # noqa: TID251  (follows until Ctrl-C)
+        stream.print_new()
     if follow:
         run.refresh_from_db(fields=["error", "result"])
+    show_end(run, stream)
+
+
+def show_end(run: Execution, stream: RunStream) -> None:
+    """Print the error of a run, and how it ended or its result, after its output."""
+    stream.end_line()
     if run.error:
         click.echo(block(run.error))
     if usage := usage_text(run.result):
         note(usage)
-    elif not has_output and (text := result_text(run.result)):
+    elif not stream.has_printed and (text := result_text(run.result)):
         click.echo(block(text))
 
 
-def _show_output(run: Execution, *, follow: bool) -> bool:
-    """Print what a command has printed, with an end of line; return whether there was anything."""
-    part = output_since(run)
-    last = part.text
-    click.echo(block(part.text), nl=False)
-    while follow and not part.is_ended:
-        time.sleep(POLL_SECONDS)  # noqa: TID251  (follows until Ctrl-C)
-        part = output_since(run, part.position, part.attempt)
-        last = part.text or last
-        click.echo(block(part.text), nl=False)
-    if last and not last.endswith("\n"):
-        click.echo()
-    return bool(last)
-
-
 def _follow(session: Session, runs: ExecutionQuerySet, newest: list[Execution], *, with_job: bool) -> None:
-    """Print these runs, and then every run that starts or ends, until Ctrl-C."""
+    """Print these runs, and then every run that starts or ends, until Ctrl-C; of one job, also what it prints."""
     # Older runs are printed when they change.
     seen = {run.pk: run.status for run in runs.order_by("-pk")[:100]}
     for run in newest:
         seen.pop(run.pk, None)
+    streams = None if with_job or session.as_json else RunStreams()
+    is_history = True
     while True:
         for run in newest:
             if seen.get(run.pk) != run.status:
                 seen[run.pk] = run.status
-                _print_line(session, run, with_job=with_job)
+                is_over = run.status in Execution.FINAL and not is_history
+                has_output = streams is not None and is_over and streams.end(run)
+                if streams:
+                    streams.end_line()
+                _print_line(session, run, with_job=with_job, has_output=has_output)
+            if streams and run.status == Execution.Status.RUNNING:
+                streams.print_new(run)
+        is_history = False
         # Of many runs, only the newest can still change.
         seen = dict(sorted(seen.items())[-MOST_FOLLOWED:])
         time.sleep(POLL_SECONDS)  # noqa: TID251  (follows until Ctrl-C)
         newest = list(runs.order_by("-pk")[:100])[::-1]
 
 
-def _print_line(session: Session, run: Execution, *, with_job: bool) -> None:
+def _print_line(session: Session, run: Execution, *, with_job: bool, has_output: bool) -> None:
     if session.as_json:
         print_json(run_json(run, session.zone))
         return
     number, at, status, took, what = run_row(run, session.zone, with_job=with_job)
+    if has_output:
+        # Its result repeats the output.
+        what = run.error or usage_text(run.result)
     say("  ".join(str(part) for part in (number, at, status, took, what) if part))

@@ -1,4 +1,4 @@
-"""Subcommands for the installation: up, doctor, token, backup, completion, and any management command."""
+"""Subcommands for the installation: up, doctor, backup, completion, and any management command."""
 
 from collections.abc import Sequence
 from io import StringIO
@@ -7,16 +7,15 @@ from typing import Any
 
 import click
 from click.shell_completion import get_completion_class
+from django.conf import settings
 from django.core.management import CommandError, call_command
 from rich.status import Status
 
 from cronty_site.startup import execute
+from cronty_site.terminal.group import COMPLETION
 from cronty_site.terminal.output import console, print_json, say
 from cronty_site.terminal.session import Session, subcommand
-from schedules.models import Event, Token
-from schedules.services import issue_token
-from schedules.services.tokens import FAMILIES, SCOPES
-from schedules.when.phrases import PhraseError, parse_delay
+from cronty_site.terminal.setup import not_started
 
 _PASSED_ON = {"ignore_unknown_options": True, "help_option_names": []}
 _ARGUMENTS = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -33,6 +32,8 @@ def up_command(arguments: Sequence[str]) -> None:
 @_ARGUMENTS
 def doctor_command(arguments: Sequence[str]) -> None:
     """Check the installation."""
+    if not settings.CRONTY_DATA.is_dir() and not {"-h", "--help", "--version"} & set(arguments):
+        raise not_started(settings.CRONTY_DATA)
     execute("cronty", "doctor", *arguments)
 
 
@@ -41,43 +42,6 @@ def doctor_command(arguments: Sequence[str]) -> None:
 def manage_command(arguments: Sequence[str]) -> None:
     """Run any management command, like manage.py."""
     execute("cronty manage", *(arguments or ["help"]))
-
-
-@subcommand(
-    "token",
-    examples="""
-    cronty token laptop
-    cronty token phone --scopes read --expires-in 30d
-    """,
-)
-@click.argument("name")
-@click.option("--scopes", default=",".join(SCOPES), show_default=True, help="read, or read,write.")
-@click.option("--expires-in", help="Like 365d or 12h.  [default: never]")
-@click.option("--kind", type=click.Choice(Token.Kind.values), default=Token.Kind.CONVERSATION.value)
-@click.option("--tools", default="", help=f"Tool families to offer.  [default: {','.join(FAMILIES)}]")
-def token_command(
-    session: Session, name: str, scopes: str, expires_in: str | None, kind: str, tools: str
-) -> None:
-    """Create a token for an agent called NAME, and print it, once."""
-    try:
-        lifetime = parse_delay(expires_in) if expires_in else None
-    except PhraseError as error:
-        raise click.BadParameter(str(error), param_hint="--expires-in") from error
-    issued = session.expect(
-        issue_token(
-            session.actor.user,
-            name=name,
-            scopes=scopes.replace(",", " ").split(),
-            families=tools.replace(",", " ").split(),
-            expires_in=lifetime,
-            kind=kind,
-            door=Event.Door.TERMINAL,
-        )
-    )
-    if session.as_json:
-        print_json({"name": name, "token": issued.text})
-    else:
-        click.echo(issued.text)
 
 
 @subcommand("backup", examples="cronty backup /var/backups/cronty.sqlite3")
@@ -107,4 +71,4 @@ def completion_command(shell: str) -> None:
     """
     found: Any = get_completion_class(shell)
     root = click.get_current_context().find_root().command
-    click.echo(found(root, {}, "cronty", "_CRONTY_COMPLETE").source())
+    click.echo(found(root, {}, "cronty", COMPLETION).source())

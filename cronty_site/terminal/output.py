@@ -5,19 +5,27 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from enum import Enum
 from typing import Any
 
 import click
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from schedules.limits import strip_unprintable
+from schedules.when import durations
 
+AS_JSON = "cronty.json"
 # Wide enough to shorten nothing in a file or a pipe.
 WIDE = 10_000
+# Between two columns of a table.
+GAP = 2
+# The widths to which a text is shortened: before other columns wrap, before narrow ones do, and if nothing else helps.
+SHORT, NARROW, SHORTEST = 24, 14, 6
 COLOURS = {
     "succeeded": "green",
     "completed": "green",
@@ -61,6 +69,17 @@ def _printable(found: re.Match[str]) -> str:
     return found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1]
 
 
+def prints_json() -> bool:
+    """Return whether the subcommand prints JSON."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(AS_JSON))
+
+
+def print_message(message: Mapping[str, str]) -> None:
+    """Print a note or a question for programs, as one line on standard error."""
+    click.echo(json.dumps(message), err=True)
+
+
 def line(value: Any) -> str:
     """Return a text in one line, without characters that a terminal obeys."""
     return " ".join(strip_unprintable(str(value)).split())
@@ -71,28 +90,87 @@ def block(value: str) -> str:
     return strip_unprintable(value.replace("\r\n", "\n"))
 
 
+def words(value: Any) -> str:
+    """Return a value for people: yes and no, durations, lists and named values as they would be written."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case Enum():
+            return words(value.value)
+        case timedelta():
+            return durations.in_words(value)
+        case list() | tuple():
+            return ", ".join(inner_words(item) for item in value)
+        case dict():
+            return ", ".join(f"{name}: {inner_words(item)}" for name, item in value.items())
+    return str(value)
+
+
+def inner_words(value: Any) -> str:
+    """Return a value within a list; a list within it is JSON, so that both can be told apart."""
+    return (
+        json.dumps(value, ensure_ascii=False)
+        if value is None or isinstance(value, list | dict)
+        else words(value)
+    )
+
+
 def cell(value: Any) -> Text:
     """Return the cell of a table; known words have their colour."""
-    text = line("" if value is None else value)
+    text = line(words(value))
     return Text(text, style=COLOURS.get(text, ""))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, shrink: str = "") -> None:
-    """Print a table; only the column to shrink is shortened, the others wrap where the terminal is too narrow."""
+    """Print a table as wide as the terminal: one column is shortened, the others only wrap between words."""
     out = console()
-    table = Table(box=SIMPLE_HEAD if out.is_terminal else None, show_edge=False, pad_edge=False)
-    for name in columns:
-        is_shrunk = name == shrink
+    cells = [[cell(value) for value in row] for row in rows]
+    shrunk = [name == shrink for name in columns]
+    texts = [[name, *(row[place].plain for row in cells)] for place, name in enumerate(columns)]
+    widths = _widths(texts, shrunk, out.width)
+    # In a terminal that is too narrow even so, long lines are better than columns that disappear.
+    out.width = max(out.width, sum(widths) + GAP * (len(columns) - 1))
+    is_terminal = out.is_terminal
+    table = Table(
+        box=SIMPLE_HEAD if is_terminal else None,
+        show_edge=False,
+        pad_edge=False,
+        # A box has a space of its own between two columns.
+        padding=(0, GAP - 1 if is_terminal else GAP, 0, 0),
+    )
+    for name, width, is_shrunk in zip(columns, widths, shrunk, strict=True):
         table.add_column(
             name,
-            no_wrap=is_shrunk or name == "#",
+            width=width,
+            no_wrap=is_shrunk,
             overflow="ellipsis" if is_shrunk else "fold",
             header_style="bold",
-            min_width=8 if is_shrunk else None,
         )
-    for row in rows:
-        table.add_row(*(cell(value) for value in row))
+    for row in cells:
+        table.add_row(*row)
     out.print(table)
+
+
+def _widths(texts: Sequence[Sequence[str]], shrunk: Sequence[bool], available: int) -> list[int]:
+    """Return how wide columns become: the shortened one gives way first, then the others wrap, the widest first."""
+    widths = [max(map(cell_len, column)) for column in texts]
+    words = [max(cell_len(word) for text in column for word in text.split() or [""]) for column in texts]
+    excess = sum(widths) + GAP * (len(widths) - 1) - available
+    steps = [
+        (True, [SHORT] * len(texts)),
+        (False, [max(word, NARROW) for word in words]),
+        (True, [NARROW] * len(texts)),
+        (False, words),
+        (True, [SHORTEST] * len(texts)),
+    ]
+    for is_shrunk, least in steps:
+        places = [place for place, each in enumerate(shrunk) if each == is_shrunk]
+        while excess > 0 and (wider := [place for place in places if widths[place] > least[place]]):
+            widths[max(wider, key=widths.__getitem__)] -= 1
+            excess -= 1
+    return widths
 
 
 def print_facts(facts: Mapping[str, Any]) -> None:
@@ -113,6 +191,9 @@ def say(text: str, style: str = "") -> None:
 
 def note(text: str) -> None:
     """Print one line beside the output, on standard error."""
+    if prints_json():
+        print_message({"note": text})
+        return
     console(stderr=True).print(Text(line(text), style="dim"), soft_wrap=True)
 
 

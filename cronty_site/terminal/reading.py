@@ -4,8 +4,9 @@ from typing import Any
 
 import click
 
+from cronty_site.terminal.arguments import read_schedule
 from cronty_site.terminal.completion import complete_job, complete_task
-from cronty_site.terminal.output import block, line, note, print_facts, print_json, print_table, say
+from cronty_site.terminal.output import block, note, print_facts, print_json, print_table, say
 from cronty_site.terminal.session import Session, check_zone, subcommand
 from cronty_site.terminal.shapes import (
     JOB_COLUMNS,
@@ -18,13 +19,12 @@ from cronty_site.terminal.shapes import (
     run_json,
     run_row,
     settings_of,
+    skipped,
 )
 from schedules import engine, services
 from schedules.models import Execution, Job
 from schedules.services.reading import next_runs_of, preview_of
 from schedules.services.sources import source_note
-from schedules.when.repeats import parse_trigger
-from schedules.when.vocabulary import PhraseError
 
 RUNS_SHOWN = 5
 
@@ -60,7 +60,7 @@ def jobs_command(
 ) -> None:
     """List jobs, the next to run first. TEXT is a part of the name."""
     jobs = session.actor.trash() if trash else session.actor.jobs()
-    given: dict[str, Any] = {"name__icontains": text, "task": task, "source": source}
+    given: dict[str, Any] = {"name__icontains": text, "task": task, "source": session.source(source)}
     jobs = jobs.filter(**{name: value for name, value in given.items() if value is not None})
     if status:
         jobs = jobs.in_state(status)
@@ -119,10 +119,11 @@ def show_command(session: Session, job: str) -> None:
             "next": clock_text(ahead.next_runs[0], found.timezone) if ahead.next_runs else "",
             "then": ", ".join(clock_text(run, found.timezone) for run in ahead.next_runs[1:]),
             "task": found.task,
-            "args": shown["args"],
+            "values": shown["args"],
             **arguments,
-            **settings_of(found),
-            "tags": ", ".join(found.tags),
+            **_policies(found),
+            "tags": found.tags,
+            "label": found.label,
             "made by": found.made_by,
             "managed by": source_note(found),
             "last error": found.last_error,
@@ -133,6 +134,21 @@ def show_command(session: Session, job: str) -> None:
     if runs:
         say("")
         print_table(RUN_COLUMNS, [run_row(run, found.timezone) for run in runs], shrink="what")
+
+
+def _policies(job: Job) -> dict[str, Any]:
+    """Return the policies of a job, its end and what it leaves out, by their names in words."""
+    policies = {name.replace("_", " "): getattr(job, name) for name in Job.POLICY_FIELDS}
+    never = {"pause after failures": job.pause_after_failures or "never"}
+    return (
+        policies
+        | never
+        | {
+            "max runs": job.max_runs,
+            "ends": clock_text(job.ends_at, job.timezone),
+            "leaves out": [skipped(each, job.timezone) for each in job.skips.split()],
+        }
+    )
 
 
 @subcommand(
@@ -212,10 +228,7 @@ def why_command(session: Session, job: str, moment: str | None) -> None:
 def preview_command(session: Session, when: str, timezone: str | None, count: int) -> None:
     """Show what a schedule means: in words, and with its next runs. Nothing is created."""
     zone = check_zone(timezone or session.zone)
-    try:
-        trigger = parse_trigger(when, now=session.now, timezone=zone)
-    except PhraseError as error:
-        raise session.failure(f"{line(when)}: {error}", code="invalid") from error
+    trigger = read_schedule(session, when, zone)
     shown = services.preview(trigger, zone, session.now, count)
     if not shown.next_runs:
         raise session.failure("This moment is in the past.", code="invalid")

@@ -42,7 +42,7 @@ def secret_command(
         session.expect(delete_secret(session.actor, name, of_installation=of_installation))
         _answer(session, {"deleted": name}, f"Deleted: {name}. Runs that refer to it fail from now on.")
     else:
-        value = _value(name)
+        value = _value(session, name)
         stored = session.expect(
             set_secret(
                 session.actor, name, value, hosts=hosts, commands=commands, of_installation=of_installation
@@ -51,9 +51,9 @@ def secret_command(
         _answer(session, _as_json(stored), f"Saved: {name}. Write ${{secret:{name}}} where it is needed.")
 
 
-def _value(name: str) -> str:
+def _value(session: Session, name: str) -> str:
     if sys.stdin.isatty():
-        return str(click.prompt(f"Value of {name}", hide_input=True))
+        return session.ask_secret(f"Value of {name}")
     value = sys.stdin.read()
     # `echo` adds a line break to a password, but a key of several lines ends with one.
     return value.removesuffix("\n") if value.count("\n") == 1 else value

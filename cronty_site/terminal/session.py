@@ -4,27 +4,34 @@ import functools
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any, TypeVar
 
 import click
-from django.db import Error, OperationalError, ProgrammingError
+from django.db import DatabaseError, Error, InterfaceError, OperationalError, ProgrammingError
 
-from cronty_site.terminal.setup import ExitCode, Failure
+from cronty_site import environment
+from cronty_site.terminal.output import AS_JSON, line, print_message
+from cronty_site.terminal.setup import ExitCode, Failure, not_started
+from cronty_site.terminal.suggestions import did_you_mean
 from schedules import clock
 from schedules.database_errors import is_outage, reason_of
 from schedules.models import Event, Job
+from schedules.models.job_queries import JobQuerySet
 from schedules.result import Code, Err, Result
 from schedules.services import Actor
 from schedules.services.actors import not_found
 from schedules.services.people import find_user, first_user
-from schedules.services.references import public_id_of
+from schedules.services.references import NUMBER, looks_like_public_id, public_id_of
+from schedules.services.sources import sources_of
 from schedules.when.phrases import PhraseError, parse_end, parse_moment, parse_past
 from schedules.when.triggers import TriggerError, load_zone
 
 T = TypeVar("T")
 
+# Among how many jobs the name is looked for that was probably meant.
+MOST_NAMES = 10_000
 EXIT_CODES = {Code.NOT_FOUND: ExitCode.NOT_FOUND}
 
 
@@ -50,17 +57,50 @@ class Session:
         """Ask the person; without a yes, the command ends here."""
         if not sys.stdin.isatty():
             raise self.failure("There is nobody to ask: use --yes.")
-        if not click.confirm(question, err=True):
+        if self.as_json:
+            print_message({"question": question})
+            is_yes = click.confirm("", err=True, prompt_suffix="", show_default=False)
+        else:
+            is_yes = click.confirm(question, err=True)
+        if not is_yes:
             raise self.failure("Nothing was changed.", code="declined")
+
+    def ask_secret(self, question: str) -> str:
+        """Ask the person for a value that is not shown while it is typed."""
+        if not self.as_json:
+            return str(click.prompt(question, err=True, hide_input=True))
+        print_message({"question": question})
+        return str(click.prompt("", err=True, prompt_suffix="", hide_input=True))
 
     def job_id(self, reference: str) -> str:
         """Return the id of the job that is meant."""
-        return self.expect(public_id_of(self.actor.jobs(), reference))
+        return self.expect(self.find_id(self.actor.jobs(), reference))
+
+    def find_id(self, jobs: JobQuerySet, reference: str) -> Result[str]:
+        """Return the id of the one of these jobs that is meant; an unknown name is refused with the nearest one."""
+        found = public_id_of(jobs, reference)
+        if isinstance(found, Err) or looks_like_public_id(found.value):
+            return found
+        names = jobs.order_by("-pk").values_list("name", flat=True)[:MOST_NAMES]
+        meant = "" if NUMBER.fullmatch(found.value) else did_you_mean(found.value, names, '"{}"')
+        missing = not_found(found.value)
+        return replace(missing, message=f"{missing.message}{meant and '.'}{meant}")
 
     def job(self, reference: str) -> Job:
         """Return the job that is meant, with its activity."""
         job_id = self.job_id(reference)
         return self.actor.job(job_id) or self.expect(not_found(job_id))
+
+    def source(self, name: str | None) -> str | None:
+        """Return the name of a source that jobs have; an unknown one is refused with the nearest one."""
+        known = sources_of(self.actor) if name is not None else []
+        if name is None or name in known:
+            return name
+        raise self.failure(
+            f"No job has the source {line(name)}.{did_you_mean(name, known)}",
+            ExitCode.NOT_FOUND,
+            Code.NOT_FOUND,
+        )
 
     def moment(self, text: str, option: str, zone: str | None = None, **rules: bool) -> datetime:
         """Read a time or a phrase in the zone of the user or of a job."""
@@ -111,9 +151,15 @@ def subcommand(
     def declare(function: Callable[..., Any]) -> click.Command:
         @functools.wraps(function)
         def run(user: str | None, as_json: bool, **parameters: Any) -> Any:
+            click.get_current_context().meta[AS_JSON] = as_json
             try:
                 return function(_session(user, as_json), **parameters)
-            except (OperationalError, ProgrammingError) as error:
+            except (OperationalError, ProgrammingError, InterfaceError) as error:
+                raise _not_ready(error) from error
+            except DatabaseError as error:
+                # SQLite reports a damaged file so; the subclasses are mistakes of the program.
+                if type(error) is not DatabaseError:
+                    raise
                 raise _not_ready(error) from error
 
         options = [
@@ -134,6 +180,8 @@ def subcommand(
 
 
 def _session(user: str | None, as_json: bool) -> Session:
+    if environment.missing:
+        raise not_started(environment.missing[-1])
     found = find_user(user) if user else first_user()
     if found is None:
         words = (

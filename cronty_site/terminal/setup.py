@@ -2,6 +2,9 @@
 
 import json
 import sys
+from io import StringIO
+from pathlib import Path
+from typing import IO, Any
 
 import click
 
@@ -27,9 +30,8 @@ class Failure(click.ClickException):
         self.exit_code = exit_code  # type: ignore[misc]
         self.code = code or "error"
 
-    def show(self, file: object = None) -> None:
-        # It may quote the name of a job, or a file.
-        click.echo(f"cronty: {strip_unprintable(self.message)}", err=True)
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(f"cronty: {self.message}", file=file, err=True)
 
 
 def show_error(error: click.ClickException, *, as_json: bool) -> None:
@@ -38,10 +40,23 @@ def show_error(error: click.ClickException, *, as_json: bool) -> None:
         code = error.code if isinstance(error, Failure) else "usage"
         click.echo(json.dumps({"error": error.format_message(), "code": code}), err=True)
     else:
-        error.show()
+        # It may repeat what was typed, or what somebody else has stored.
+        shown = StringIO()
+        error.show(shown)
+        click.echo(strip_unprintable(shown.getvalue()), err=True, nl=False)
 
 
-def start_django(*, pages: bool) -> None:
+def not_started(path: Path) -> Failure:
+    """Return the failure of a command that needs an installation, of which this part is missing."""
+    return Failure(
+        f"Cronty has not been started here yet: there is no {path}."
+        " Run `cronty up` first, or set CRONTY_DATA to the folder of an installation.",
+        ExitCode.NOT_READY,
+        code="not_ready",
+    )
+
+
+def start_django(*, pages: bool, creates: bool) -> None:
     """Set Django up, once; a wrong setting is a failure with one sentence."""
     if "django" in sys.modules:
         # `cronty --help` starts without Django.
@@ -53,6 +68,6 @@ def start_django(*, pages: bool) -> None:
     from cronty_site.startup import set_up  # noqa: PLC0415
 
     try:
-        set_up(pages=pages)
+        set_up(pages=pages, creates=creates)
     except SystemExit as end:
-        raise Failure(str(end), ExitCode.NOT_READY) from end
+        raise Failure(str(end), ExitCode.NOT_READY, code="not_ready") from end

@@ -33,11 +33,7 @@ def clock_text(moment: datetime | None, zone: str) -> str:
     if moment is None:
         return ""
     there = in_zone(moment, zone)
-    return (
-        f"{there:%a %Y-%m-%d %H:%M:%S}".removesuffix(":00")
-        if not there.second
-        else f"{there:%a %Y-%m-%d %H:%M:%S}"
-    )
+    return f"{there:%a %Y-%m-%d %H:%M:%S}" if there.second else f"{there:%a %Y-%m-%d %H:%M}"
 
 
 def distance(moment: datetime | None, now: datetime) -> str:
@@ -103,6 +99,11 @@ def settings_of(job: Job) -> dict[str, Any]:
         "ends_at": iso_in(job.ends_at, job.timezone),
         "skips": job.skips.split(),
     }
+
+
+def skipped(text: str, zone: str) -> str:
+    """Return a skipped day as it is, and a skipped run as the time in the zone of its job."""
+    return clock_text(datetime.fromisoformat(text), zone) if "T" in text else text
 
 
 def run_row(run: Execution, zone: str, *, with_job: bool = False) -> Sequence[Any]:

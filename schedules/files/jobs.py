@@ -10,15 +10,18 @@ from schedules.files.documents import DocumentError, Node, Place, Problem, parse
 from schedules.limits import NAME_LENGTH, line_problem
 from schedules.when.phrases import PhraseError, end_of_day, parse_delay, parse_moment
 from schedules.when.repeats import parse_trigger
-from schedules.when.triggers import CalendarInterval, Interval, Once, Trigger, TriggerError, load_zone
+from schedules.when.triggers import CalendarInterval, Cron, Interval, Once, Trigger, TriggerError, load_zone
 
-MOST_PROBLEMS = 50
 OVERLAPS = ("skip", "queue", "allow")
 CATCH_UPS = ("once", "all", "none")
 TOP_FIELDS = ("timezone", "jobs")
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:[Zz]|[+-]\d\d:?\d\d)?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _ZERO = re.compile(r"0+s?")
+# They are read in the zone of their job.
+_ZONED = ("schedule", "ends_at")
+# For a job whose schedule cannot be read, and whose other fields are checked all the same.
+_ANY_TRIGGER = Cron("* * * * *", "UTC")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +51,14 @@ _SCHEDULE = ("trigger_type", "run_at", "every", "calendar_unit", "anchor_at", "c
 def read_jobs(
     texts: Iterable[tuple[str, str]], timezone: str, now: datetime
 ) -> tuple[list[JobSpec], list[Problem]]:
-    """Read the jobs of files, given as names and texts; with problems, the jobs must not be used."""
+    """Read the jobs of files, given as names and texts.
+
+    With problems, the jobs lack what could not be read: they can be checked further, but must not be used.
+    """
     reader = _Reader(timezone, now)
     for name, text in texts:
         reader.read_file(name, text)
-    return list(reader.jobs.values()), reader.problems[:MOST_PROBLEMS]
+    return list(reader.jobs.values()), reader.problems
 
 
 class _FieldError(Exception):
@@ -106,25 +112,22 @@ class _Reader:
         if key in self.jobs:
             self._complain(place, f"{key!r} is also in {self.jobs[key].place}")
             return
-        before = len(self.problems)
         self._refuse_unknown(node, tuple(FIELDS), "a job")
         for name in ("task", "schedule"):
             if name not in node.value:
                 self._complain(place, f"{key}: {name!r} is missing")
-        values = {
-            name: self._try(given, FIELDS[name])
-            for name, given in node.value.items()
-            if name in FIELDS and name not in ("schedule", "ends_at")
-        }
-        if len(self.problems) > before:
-            return
+        values = self._read_fields(node, {name: FIELDS[name] for name in FIELDS if name not in _ZONED})
         zone = values.get("timezone") or zone
-        read = self._try(node.value["schedule"], lambda found: _schedule(found, zone, self._now))
-        if given := node.value.get("ends_at"):
-            values["ends_at"] = self._try(given, lambda found: _end(found, zone, self._now))
-        if len(self.problems) > before or read is None:
+        values |= self._read_fields(
+            node,
+            {
+                "schedule": lambda found: _schedule(found, zone, self._now),
+                "ends_at": lambda found: _end(found, zone, self._now),
+            },
+        )
+        if "task" not in values:
             return
-        trigger, has_start = read
+        trigger, has_start = values.pop("schedule", (_ANY_TRIGGER, False))
         paused = values.pop("paused", None)
         columns = values | {"name": values.get("name") or key, "timezone": zone}
         columns["kwargs"] = columns.pop("arguments", {})
@@ -137,6 +140,17 @@ class _Reader:
             paused,
             {name: given.place for name, given in node.value.items()},
         )
+
+    def _read_fields(self, node: Node, readers: Mapping[str, Callable[[Node], Any]]) -> dict[str, Any]:
+        """Read those of the fields that a job has; leave out the ones with a problem, which is noted."""
+        values: dict[str, Any] = {}
+        for name, read in readers.items():
+            if name in node.value:
+                before = len(self.problems)
+                value = self._try(node.value[name], read)
+                if len(self.problems) == before:
+                    values[name] = value
+        return values
 
     def _try(self, node: Node, read: Callable[[Node], Any]) -> Any:
         """Read a value, or note the problem and return None."""

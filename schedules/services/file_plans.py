@@ -1,5 +1,6 @@
 """Plans: what has to change so that jobs are as files describe them, field by field. Nothing is written here."""
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
@@ -84,6 +85,8 @@ class Plan:
     unchanged: int = 0
     left_out: list[str] = field(default_factory=list)
     """Jobs that would never run, with the reason."""
+    unlisted: list[Job] = field(default_factory=list)
+    """Jobs of the source that its files no longer describe, and that stay."""
     problems: list[Problem] = field(default_factory=list)
 
     def count(self, action: Action) -> int:
@@ -108,10 +111,12 @@ def make_plan(
         adopted = None if existing else _adopt(others, spec)
         _plan_job(plan, actor, spec, existing or adopted, now, is_adopted=adopted is not None)
         on_progress(number)
+    wanted = {spec.key for spec in specs}
+    gone = [job for key, job in known.items() if key not in wanted and job.deleted_at is None]
     if prune:
-        wanted = {spec.key for spec in specs}
-        gone = [job for key, job in known.items() if key not in wanted and job.deleted_at is None]
         plan.steps += [Step(Action.DELETE, job.source_key, job) for job in gone]
+    else:
+        plan.unlisted = gone
     return plan
 
 
@@ -143,11 +148,7 @@ def _plan_job(
     # A cancelled job may be restored as paused.
     is_as_asked = spec.paused == (job.status == Job.Status.PAUSED) and job.status != Job.Status.CANCELLED
     paused = None if is_as_asked or job.status in ENDED else spec.paused
-    # A schedule is changed as a whole: what stays of it is not to be derived from what changes.
-    is_rescheduled = not _SCHEDULE.isdisjoint(changes)
-    asked = changes | {
-        name: value for name, value in _given(spec).items() if is_rescheduled and name in _SCHEDULE
-    }
+    asked = _with_whole_schedule(changes, spec)
     step = Step(
         Action.CHANGE, spec.key, job, asked, is_adopted=is_adopted, is_restored=is_gone(job), paused=paused
     )
@@ -163,6 +164,19 @@ def _plan_job(
         plan.steps.append(step)
     else:
         plan.unchanged += 1
+
+
+def described_changes(job: Job, spec: JobSpec) -> dict[str, Any] | Err:
+    """Return the columns to change so that a job is as a file describes it."""
+    changes = _changes(job, spec)
+    return changes if isinstance(changes, Err) else _with_whole_schedule(changes, spec)
+
+
+def _with_whole_schedule(changes: Mapping[str, Any], spec: JobSpec) -> dict[str, Any]:
+    """Add the rest of a schedule that changes: what stays of it is not to be derived from what changes."""
+    is_rescheduled = not _SCHEDULE.isdisjoint(changes)
+    schedule = {name: value for name, value in _given(spec).items() if is_rescheduled and name in _SCHEDULE}
+    return {**changes, **schedule}
 
 
 def _plan_new_job(
@@ -258,7 +272,9 @@ def _shown(value: Any, zone: str = "") -> str:
         return end_text(value, zone)
     if isinstance(value, timedelta):
         return durations.typed(value)
-    return "" if value is None else str(value)
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def _others(actor: Actor, source: str, specs: Sequence[JobSpec]) -> dict[str, list[Job]]:

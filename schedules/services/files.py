@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 from django.db import transaction
 
 from schedules import clock, engine
+from schedules.files.jobs import JobSpec
 from schedules.files.writing import duration_text, end_text, schedule_value, write_jobs
 from schedules.models import Event, Job
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.actors import Actor, event_of
 from schedules.services.bulk import change_jobs
-from schedules.services.file_plans import CHUNK, Action, Plan, Progress, Step
+from schedules.services.file_plans import CHUNK, Action, Plan, Progress, Step, described_changes
 from schedules.services.job_edits import edit, store_edits
 from schedules.services.job_states import CAME_DUE, pause, restore, resume
 from schedules.services.jobs import insert_jobs, policy_defaults
@@ -55,6 +56,22 @@ def apply_plan(actor: Actor, plan: Plan, *, on_progress: Progress = lambda done:
     except _RefusedError as refused:
         return refused.error
     return Ok(plan)
+
+
+def edit_as_described(actor: Actor, job: Job, spec: JobSpec) -> Result[Job]:
+    """Change one job as the document says that was written from it; a job that changed since then is a conflict."""
+    changes = described_changes(job, spec)
+    if isinstance(changes, Err):
+        return changes
+    try:
+        with transaction.atomic():
+            edited = _expect(edit(actor, job.public_id, revision=job.revision, **changes))
+            if spec.paused is not None and spec.paused != (edited.status == Job.Status.PAUSED):
+                change = pause if spec.paused else resume
+                edited = _expect(change(actor, job.public_id))
+    except _RefusedError as refused:
+        return refused.error
+    return Ok(edited)
 
 
 def _check(actor: Actor, plan: Plan, new: Sequence[Step]) -> set[int]:

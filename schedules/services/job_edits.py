@@ -100,10 +100,8 @@ def prepare_edit(
     changes = {name: value for name, value in filled.value.items() if getattr(old, name) != value}
     if not changes:
         return Ok(None)
-    if is_protected(old):
-        return protected(old)
-    if old.status not in (Job.Status.PENDING, Job.Status.PAUSED):
-        return Err(Code.WRONG_STATE, f"Job already {old.status}: {old.public_id}")
+    if refusal := edit_refusal(old):
+        return refusal
     job, before = copy(old), changes_of(old, changes)
     for name, value in changes.items():
         setattr(job, name, value)
@@ -132,6 +130,15 @@ def prepare_edit(
         changes["name_skeleton"] = skeleton(job.name)
     changes["likeness"] = likeness_of(job)
     return Ok(PreparedEdit(old, job, now, changes, before, after, is_rescheduled))
+
+
+def edit_refusal(job: Job) -> Err | None:
+    """Return why no change of this job is possible, or None."""
+    if is_protected(job):
+        return protected(job)
+    if job.status not in (Job.Status.PENDING, Job.Status.PAUSED):
+        return Err(Code.WRONG_STATE, f"Job already {job.status}: {job.public_id}")
+    return None
 
 
 def store_edit(edited: PreparedEdit) -> bool:

@@ -10,7 +10,7 @@ from schedules.result import Code, Err, Ok, Result
 
 MOST_CANDIDATES = 5
 _PUBLIC_ID = re.compile(r"[a-z]+_[0-9]+_[0-9]+")
-_NUMBER = re.compile(r"#?([0-9]{1,18})")
+NUMBER = re.compile(r"#?([0-9]{1,18})")
 
 
 def looks_like_public_id(reference: str) -> bool:
@@ -27,7 +27,7 @@ def job_meant(jobs: JobQuerySet, reference: str) -> Result[Job | None]:
 
 def _numbered(jobs: JobQuerySet, text: str) -> JobQuerySet | tuple[()]:
     """Return the job with this number; a text that is none takes no query."""
-    number = _NUMBER.fullmatch(text)
+    number = NUMBER.fullmatch(text)
     # Not an empty queryset: Django builds its whole query to find nothing.
     return jobs.filter(pk=int(number[1])).order_by() if number else ()
 

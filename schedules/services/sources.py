@@ -8,6 +8,7 @@ from typing import Any
 from django.core.serializers.json import DjangoJSONEncoder
 
 from schedules.models import Job
+from schedules.services.actors import Actor
 from schedules.services.masked_arguments import named_arguments
 
 CHANGED = "changed since it was applied"
@@ -19,6 +20,12 @@ COLUMNS = (
     "label",
     "tags",
 )
+
+
+def sources_of(actor: Actor) -> list[str]:
+    """Return the files and folders that describe jobs of this person, also deleted ones."""
+    named = Job.objects.owned_by(actor.user.pk).exclude(source="")
+    return list(named.order_by("source").values_list("source", flat=True).distinct())
 
 
 def source_note(job: Job) -> str:

@@ -16,14 +16,16 @@ def test_job_is_created_from_a_phrase_and_named_arguments(cronty):
     assert ended.code == 0
     assert "first run" in ended.out
     assert job.kwargs == {"message": "Stand up", "topic": "my-phone", "priority": 4}
-    assert (job.name, job.cron, job.timezone) == ("Stand up", "30 8 * * 1-5", "Europe/Berlin")
+    assert (job.name, job.cron, job.timezone) == ("notify: Stand up", "30 8 * * 1-5", "Europe/Berlin")
     assert (job.tags, job.attempts, job.timeout.total_seconds()) == (["home"], 5, 300)
 
 
 def test_arguments_may_be_given_in_order_and_contain_equals_signs(cronty):
-    cronty("add", "0 9 * * *", "notify", "a=b", "my-phone")
+    cronty("add", "0 9 * * *", "webhook", "https://x.example/?a=b", "--name", "Hook")
+    cronty("add", "0 9 * * *", "notify", "message=a=b", "topic=my-phone", "--name", "Note")
 
-    assert Job.objects.get().args == ["a=b", "my-phone"]
+    assert Job.objects.get(name="Hook").args == ["https://x.example/?a=b"]
+    assert Job.objects.get(name="Note").kwargs["message"] == "a=b"
 
 
 def test_json_is_read_where_it_is_asked_for(cronty):
@@ -43,7 +45,7 @@ def test_every_kind_of_schedule_is_understood(cronty, phrase):
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (["every blue moon", *NOTIFY], 1),
+        (["every blue moon", *NOTIFY], 2),
         (["every day at 9:00", "nothing"], 1),
         (["every day at 9:00", "prune_history"], 1),
         (["every day at 9:00", "notify", "message=x"], 1),
@@ -75,10 +77,42 @@ def test_job_may_be_created_paused(cronty):
     assert job.ends_at.astimezone(ZoneInfo(job.timezone)).isoformat()[:19] == "2099-01-01T23:59:59"
 
 
-def test_misspelt_name_of_an_argument_is_pointed_out(cronty):
-    ended = cronty("add", "0 9 * * *", "notify", "Hello", "topik=my-phone")
+@pytest.mark.parametrize("text", ["mesage=hello", "Message=hello", "mesage:=1"])
+def test_misspelled_name_of_an_argument_is_refused_with_the_nearest(cronty, text):
+    refused = cronty("add", "0 9 * * *", "notify", text, "topic=my-phone")
 
-    assert "Read as values, because notify has no argument of such a name: topik=my-phone" in ended.err
+    assert refused.code == 1
+    assert "Did you mean message=?" in refused.err
+    assert not Job.objects.exists()
+
+
+def test_unknown_task_is_refused_with_the_nearest(cronty):
+    assert "Did you mean notify?" in cronty("add", "0 9 * * *", "notfy", "message=x").err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (["tests.ping"], "tests.ping"),
+        (["webhook", "https://x.example/"], "webhook: https://x.example/"),
+        (["notify", "message=Tea"], "notify: Tea"),
+        (["notify", f"message={'long ' * 40}"], f"notify: {'long ' * 40}"[:79].rstrip() + "…"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_default_name_has_the_task(cronty, owner, arguments, name):
+    Profile.objects.update_or_create(user=owner, defaults={"topic": "my-phone"})
+
+    assert cronty("add", "0 9 * * *", *arguments).code == 0
+
+    assert Job.objects.get().name == name
+
+
+def test_policies_are_set(cronty):
+    cronty("add", "0 9 * * *", "tests.ping", "--at-most-once", "--pause-after-failures", "3")
+
+    job = Job.objects.get()
+    assert (job.at_most_once, job.pause_after_failures, job.attempts) == (True, 3, 1)
 
 
 def test_missing_secret_is_pointed_out(cronty):

@@ -6,8 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from schedules import clock
+from schedules import clock, engine
 from schedules.models import Execution, Job
+from schedules.tasks.interface import OutputText
 from tests.factories import JobFactory
 
 
@@ -124,3 +125,49 @@ def test_run_waits_for_its_outcome(cronty, owner, monkeypatch, status, code):
 
     assert ended.code == code
     assert ("still queued" in ended.err) == (status == "queued")
+
+
+def test_waiting_prints_the_output_while_it_runs(cronty, owner, monkeypatch, capsys):
+    JobFactory(owner=owner, name="Backup")
+    printed: list[str] = []
+
+    def start(run: Execution) -> None:
+        Execution.objects.filter(pk=run.pk).update(status="running", attempt=1, started_at=clock.now())
+        engine.save_output(run.pk, 1, OutputText("copying\n", "", 8))
+
+    def fail(run: Execution) -> None:
+        printed.append(capsys.readouterr().out)
+        engine.save_output(run.pk, 2, OutputText("copying again", "", 13))
+        Execution.objects.filter(pk=run.pk).update(
+            status="failed", attempt=2, finished_at=clock.now(), error="disk full", result={"ignored": True}
+        )
+
+    steps = iter([start, fail])
+    monkeypatch.setattr(
+        "cronty_site.terminal.changing.time.sleep", lambda seconds: next(steps)(Execution.objects.get())
+    )
+
+    ended = cronty("run", "Backup", "--wait")
+
+    assert printed == ["copying\n"]
+    lines = ended.out.splitlines()
+    assert lines[0] == "copying again"
+    assert lines[1].startswith("failed: ")
+    assert lines[2:] == ["disk full"]
+    assert "Attempt 2:" in ended.err
+    assert ended.code == 4
+
+
+def test_waiting_for_json_prints_nothing_else(cronty, owner, monkeypatch):
+    job = JobFactory(owner=owner, name="Backup")
+
+    def end(seconds: float) -> None:
+        run = Execution.objects.get(job=job)
+        engine.save_output(run.pk, 1, OutputText("copying\n", "", 8))
+        Execution.objects.filter(pk=run.pk).update(status="succeeded", attempt=1)
+
+    monkeypatch.setattr("cronty_site.terminal.changing.time.sleep", end)
+
+    ended = cronty("run", "Backup", "--wait", "--json")
+
+    assert (ended.code, ended.json["status"]) == (0, "succeeded")

@@ -1,5 +1,6 @@
 """The subcommand that takes over a crontab."""
 
+import json
 import sys
 
 import click
@@ -164,3 +165,13 @@ def test_crontabs_of_several_files_do_not_share_jobs(cronty, file, tmp_path):
         ("Backup", "1 3 * * *", "one.cron"),
         ("Backup", "2 3 * * *", "two.cron"),
     }
+
+
+def test_notes_are_json_for_programs(cronty, tmp_path):
+    path = tmp_path / "crontab"
+    path.write_text("0 3 * * * root /bin/true\n")
+
+    shown = cronty("import", "crontab", str(path), "--check", "--json")
+
+    assert json.loads(shown.err)["note"].startswith("The commands begin with names of users")
+    assert len(shown.json["jobs"]) == 1

@@ -62,6 +62,20 @@ def test_nothing_happens_without_an_answer(cronty, file):
     assert not Job.objects.exists()
 
 
+@pytest.mark.parametrize(("answer", "created"), [("n", 0), ("y", 2)])
+def test_question_is_json_for_programs(cronty, file, monkeypatch, answer, created):
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{answer}\n"))
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+
+    ended = cronty("apply", str(file), "--json")
+
+    question, *others = [json.loads(text) for text in ended.err.splitlines() if text]
+    assert question == {"question": "Apply this?"}
+    assert others == ([] if created else [{"error": "Nothing was changed.", "code": "declined"}])
+    assert bool(ended.out) == bool(created)
+    assert Job.objects.count() == created
+
+
 def test_no_is_an_answer_that_changes_nothing(cronty, file, monkeypatch):
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     monkeypatch.setattr(click, "confirm", lambda question, *, err: not err)
@@ -70,9 +84,6 @@ def test_no_is_an_answer_that_changes_nothing(cronty, file, monkeypatch):
 
     assert (ended.code, ended.err) == (1, "cronty: Nothing was changed.\n")
     assert not Job.objects.exists()
-    refused = cronty("apply", str(file), "--json")
-    assert json.loads(refused.err) == {"error": "Nothing was changed.", "code": "declined"}
-    assert refused.out == ""
 
 
 def test_jobs_move_from_file_to_file(cronty, file, tmp_path):
@@ -207,7 +218,7 @@ def test_export_round_trips(cronty, file, tmp_path):
     assert cronty("export", str(exported)).code == 1
     assert cronty("export", str(exported), "--force", "--job", "Ping", "--json").json["jobs"] == 1
     assert "Stand-up" not in exported.read_text()
-    assert cronty("export", "--source", "other.yaml", "--json").json["jobs"] == 0
+    assert cronty("export", "--source", "other.yaml", "--json").code == 3
 
 
 def test_schema_names_the_tasks_of_this_installation(cronty):
@@ -228,3 +239,47 @@ def test_nothing_deletes_nothing_unless_it_is_said(cronty, file, tmp_path, text,
     cronty("apply", str(other), "--prune", "--yes", "--source", "some")
 
     assert Job.objects.filter(deleted_at=None, source="some").exists() == bool(left)
+
+
+def test_all_problems_of_a_file_are_reported_at_once(cronty, tmp_path):
+    path = tmp_path / "jobs.yaml"
+    path.write_text(
+        "jobs:\n"
+        "  A: {task: nothing, schedule: '0 9 * * *', attempts: many}\n"
+        "  B: {task: notify, schedule: never ever, arguments: {message: x, topic: y, priority: 99}}\n"
+        "  C: {task: tests.ping, schedule: '0 9 * * *', overlap: often}\n"
+    )
+
+    refused = cronty("apply", str(path), "--yes")
+
+    assert refused.code == 1
+    assert refused.err.startswith("cronty: Nothing was changed (5 problems):\n")
+    lines = [int(text.rpartition("jobs.yaml:")[2].split(":")[0]) for text in refused.err.splitlines()[1:]]
+    assert lines == [2, 2, 3, 3, 4]
+    assert "Unknown task: nothing" in refused.err
+    assert "priority" in refused.err
+    assert not Job.objects.exists()
+
+
+def test_problems_beyond_the_listed_ones_are_counted(cronty, tmp_path):
+    path = tmp_path / "jobs.yaml"
+    path.write_text("jobs:\n" + "".join(f"  J{number}: x\n" for number in range(200)))
+
+    refused = cronty("apply", str(path), "--yes")
+
+    assert "(200 problems)" in refused.err
+    assert refused.err.endswith("… and 150 more\n")
+
+
+def test_jobs_that_left_the_file_are_mentioned_unless_they_are_pruned(cronty, file):
+    cronty("apply", str(file), "--yes")
+    file.write_text("jobs: {}\n")
+
+    kept = cronty("apply", str(file), "--yes")
+    listed = cronty("apply", str(file), "--yes", "--json").json["unlisted"]
+    pruned = cronty("apply", str(file), "--yes", "--prune")
+
+    assert "No longer in jobs.yaml, but kept: " in kept.err
+    assert all(name in kept.err for name in listed)
+    assert len(listed) == 2
+    assert "but kept" not in pruned.err

@@ -36,11 +36,45 @@ def test_every_command_has_help_with_examples(cronty):
             assert "cronty " in (command.epilog or command.help), name
 
 
-def test_unknown_command_is_wrong_usage(cronty):
-    ended = cronty("job")
+@pytest.mark.parametrize(("typed", "meant"), [("job", "jobs"), ("logz", "logs"), ("lst", "list")])
+def test_unknown_command_is_wrong_usage_and_the_nearest_is_named(cronty, typed, meant):
+    ended = cronty(typed)
 
     assert ended.code == 2
-    assert "No such command 'job'" in ended.err
+    assert f"No such command '{typed}'. Did you mean `{meant}`?" in ended.err
+
+
+def test_aliases_are_the_commands_they_stand_for(cronty, owner):
+    job = JobFactory(owner=owner, name="Backup")
+
+    assert "Backup" in cronty("ls").out
+    assert cronty("list").out == cronty("jobs").out
+    assert cronty("delete", "Backup").code == 0
+    job.refresh_from_db()
+    assert job.deleted_at
+
+
+def test_error_repeats_no_character_that_a_terminal_obeys(cronty):
+    title = "\x1b]0;owned\x07\x9b31m"
+
+    for words in (
+        ["show", title],
+        [title],
+        ["jobs", f"--{title}"],
+        ["add", title, "notify"],
+        ["token", "revoke", title],
+    ):
+        ended = cronty(*words)
+        assert ended.code in (2, 3), words
+        assert not {"\x1b", "\x07", "\x9b"} & set(ended.err), words
+
+
+def test_commands_are_completed_without_importing_them(monkeypatch):
+    monkeypatch.setattr(cli, "get_command", None)
+
+    completed = ShellComplete(cli, {}, "cronty", "_CRONTY_COMPLETE").get_completions([], "re")
+
+    assert [item.value for item in completed] == ["resume", "restore"]
 
 
 @pytest.mark.parametrize(

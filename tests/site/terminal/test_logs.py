@@ -4,6 +4,8 @@ from schedules import clock, engine
 from schedules.tasks.interface import OutputText
 from tests.factories import ExecutionFactory, JobFactory
 
+USED = {"exit_code": 0, "signal": None, "cpu_seconds": 0.25, "peak_memory_bytes": 12_300_000}
+
 
 def test_last_runs_come_oldest_first(cronty, owner, stranger):
     job = JobFactory(owner=owner, name="Backup")
@@ -96,3 +98,40 @@ def test_output_of_a_command_is_followed_until_it_ends(cronty, owner, monkeypatc
 
     assert followed.code == 0
     assert followed.out.endswith("first\nlast[31m\n")
+
+
+def test_follow_of_a_job_prints_the_output_of_its_runs(cronty, owner, monkeypatch):
+    job = JobFactory(owner=owner, name="Backup")
+    run = ExecutionFactory(job=job, owner=owner, status="running", attempt=1)
+    engine.save_output(run.pk, 1, OutputText("first\nsec", "", 9))
+    printed = {**USED, "output": "first second third"}
+
+    def print_more() -> None:
+        engine.save_output(run.pk, 1, OutputText("first\nsecond\n", "", 13))
+
+    def end() -> None:
+        engine.save_output(run.pk, 1, OutputText("first\nsecond\nthird", "", 18))
+        type(run).objects.filter(pk=run.pk).update(status="succeeded", result=printed)
+
+    def run_quickly() -> None:
+        quick = ExecutionFactory(job=job, owner=owner, status="failed", attempt=1, error="disk full")
+        engine.save_output(quick.pk, 1, OutputText("fourth\n", "", 7))
+
+    steps = iter([print_more, end, run_quickly])
+
+    def step(seconds: float) -> None:
+        if (change := next(steps, None)) is None:
+            raise KeyboardInterrupt
+        change()
+
+    monkeypatch.setattr("cronty_site.terminal.logs.time.sleep", step)
+
+    lines = cronty("logs", "Backup", "-f").out.splitlines()
+
+    assert "running" in lines[0]
+    assert lines[1:4] == ["first", "second", "third"]
+    assert "succeeded" in lines[4]
+    assert lines[4].endswith("exit code 0, 0.25 s of CPU, 12 MB")
+    assert lines[5] == "fourth"
+    assert lines[6].endswith("failed disk full")
+    assert len(lines) == 7

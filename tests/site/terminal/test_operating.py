@@ -1,20 +1,8 @@
-"""The subcommands token and backup, and those that pass their arguments on."""
+"""The subcommand backup, and those that pass their arguments on."""
 
 import pytest
 
 from schedules import __version__
-from schedules.models import Event, Token
-
-
-def test_token_is_printed_once_and_recorded(cronty):
-    ended = cronty("token", "laptop", "--scopes", "read", "--expires-in", "30d")
-
-    token = Token.objects.get()
-    assert ended.out.startswith(f"cronty_{token.prefix}_")
-    assert (token.scopes, token.expires_at is None) == (["read"], False)
-    assert Event.objects.get().door == "terminal"
-    assert cronty("token", "laptop").code == 1
-    assert cronty("token", "phone", "--expires-in", "soon").code == 2
 
 
 @pytest.mark.django_db(transaction=True)

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from schedules import clock
+from schedules.models import Job
 from tests.factories import ExecutionFactory, JobFactory
 
 
@@ -12,7 +13,9 @@ from tests.factories import ExecutionFactory, JobFactory
 def jobs(owner):
     return {
         "Backup": JobFactory(owner=owner, name="Backup", tags=["home"], failure_streak=1, recent="SF"),
-        "Report": JobFactory(owner=owner, name="Report", paused=True, pause_reason="holidays"),
+        "Report": JobFactory(
+            owner=owner, name="Report", paused=True, pause_reason="holidays", source="jobs.yaml"
+        ),
         "Old": JobFactory(owner=owner, name="Old", deleted_at=clock.now()),
     }
 
@@ -27,13 +30,22 @@ def jobs(owner):
         (["--task", "notify"], []),
         (["--failing"], ["Backup"]),
         (["--trash"], ["Old"]),
-        (["--source", "jobs.yaml"], []),
+        (["--source", "jobs.yaml"], ["Report"]),
         (["--limit", "1"], ["Backup"]),
     ],
     ids=lambda value: " ".join(value) or "all",
 )
 def test_jobs_can_be_filtered(cronty, jobs, options, names):
     assert [job["name"] for job in cronty("jobs", *options, "--json").json] == names
+
+
+@pytest.mark.parametrize("command", ["jobs", "export"])
+def test_unknown_source_is_refused_with_the_nearest(cronty, jobs, command):
+    refused = cronty(command, "--source", "job.yaml")
+
+    assert refused.code == 3
+    assert refused.err == "cronty: No job has the source job.yaml. Did you mean jobs.yaml?\n"
+    assert refused.out == ""
 
 
 def test_jobs_fit_a_narrow_terminal(cronty, owner, monkeypatch):
@@ -73,6 +85,30 @@ def test_show_masks_secrets(cronty, owner):
 
     assert "hunter2" not in cronty("show", str(job.pk)).out
     assert "hunter2" not in cronty("show", str(job.pk), "--json").out
+
+
+def test_show_speaks_in_words(cronty, owner):
+    job = JobFactory(
+        owner=owner,
+        task="webhook",
+        kwargs={"url": "https://x.example", "headers": {"accept": "text/html"}, "body": [1, {"a": None}]},
+        backoff=timedelta(seconds=90),
+        at_most_once=True,
+        tags=["home", "daily"],
+        overlap=Job.Overlap.QUEUE,
+        skips="2099-12-24",
+    )
+
+    shown = cronty("show", str(job.pk)).out
+
+    facts = {line[:22].strip(): line[22:].strip() for line in shown.splitlines() if line[22:]}
+    assert facts["headers"] == "accept: text/html"
+    assert facts["body"] == '1, {"a": null}'
+    assert facts["backoff"] == "1 minute 30 seconds"
+    assert (facts["at most once"], facts["overlap"], facts["tags"]) == ("yes", "queue", "home, daily")
+    assert (facts["pause after failures"], facts["leaves out"]) == ("10", "2099-12-24")
+    for python in ("True", "False", "None", "[", "'", "Overlap", "timedelta", "0:01:30"):
+        assert python not in shown, python
 
 
 def test_show_has_next_runs_and_last_runs(cronty, owner):
@@ -118,7 +154,7 @@ def test_preview_creates_nothing(cronty, owner):
     assert shown["description"] == "Every weekday at 08:30"
     assert [run[10:] for run in shown["next_runs"]] == ["T08:30:00+09:00"] * 2
     assert owner.cronty_jobs.count() == 0
-    assert cronty("preview", "every blue moon").code == 1
+    assert cronty("preview", "every blue moon").code == 2
     assert cronty("preview", "every day at 9:00", "--timezone", "Mars/Base").code == 2
 
 

@@ -1,5 +1,6 @@
 """The subcommand secret."""
 
+import json
 from io import StringIO
 
 import pytest
@@ -50,3 +51,16 @@ def test_secret_without_a_place_to_go_is_refused(cronty, monkeypatch):
     assert refused.code == 1
     assert "Enter at least one host or command" in refused.err
     assert "hush" not in refused.err
+
+
+def test_question_for_a_value_is_json_for_programs(cronty, monkeypatch):
+    monkeypatch.setattr("sys.stdin", StringIO())
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("click.termui.hidden_prompt_func", lambda prompt: prompt or "hush-hush-7")
+
+    saved = cronty("secret", "KEY", "--host", "api.example", "--json")
+
+    assert [json.loads(text) for text in saved.err.splitlines()] == [{"question": "Value of KEY"}]
+    assert saved.json["name"] == "KEY"
+    row = Secret.objects.get()
+    assert unseal(row.sealed, row.place) == "hush-hush-7"

@@ -1,13 +1,18 @@
 """Whoever acts in the terminal, and what happens if Cronty is not ready."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import OperationalError
+from django.db import DatabaseError, InterfaceError, OperationalError
 
+from schedules import clock
 from schedules.models import Event, Job
 from schedules.services.setup import ensure_system_job
+from tests.documented import PROJECT
 from tests.factories import JobFactory, UserFactory
 
 ADD = ("add", "every day at 9:00", "tests.ping", "--name", "Ping")
@@ -83,3 +88,92 @@ def test_inactive_users_cannot_be_named(cronty):
     UserFactory(username="gone", is_active=False)
 
     assert cronty("jobs", "--user", "gone").code == 5
+
+
+@pytest.mark.parametrize(
+    "command", [["show"], ["run"], ["pause"], ["edit"], ["skip"], ["why"], ["logs"], ["next"]]
+)
+def test_unknown_job_is_refused_with_the_nearest_name(cronty, owner, stranger, command):
+    JobFactory(owner=owner, name="Backup of the photos")
+    JobFactory(owner=stranger, name="Back up of the photos")
+
+    refused = cronty(*command, "backup of photos", "--json")
+
+    assert refused.code == 3
+    assert json.loads(refused.err) == {
+        "error": 'Job not found: backup of photos. Did you mean "Backup of the photos"?',
+        "code": "not_found",
+    }
+
+
+def test_part_of_a_name_is_enough_for_a_suggestion(cronty, owner):
+    JobFactory(owner=owner, name="Copy all photos to the other disk every night")
+
+    assert 'Did you mean "Copy all photos' in cronty("show", "photos").err
+    assert cronty("show", "zzzzzz").err == "cronty: Job not found: zzzzzz\n"
+
+
+def test_deleted_job_is_suggested_for_its_restoration(cronty, owner):
+    JobFactory(owner=owner, name="Backup", deleted_at=clock.now())
+
+    assert 'Did you mean "Backup"?' in cronty("restore", "Bakup").err
+
+
+@pytest.mark.parametrize(
+    "error", [DatabaseError("file is not a database"), InterfaceError("connection already closed")]
+)
+def test_damaged_database_is_not_ready(cronty, monkeypatch, error):
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr("cronty_site.terminal.session.first_user", fail)
+
+    ended = cronty("jobs")
+
+    assert ended.code == 5
+    assert str(error) in ended.err
+
+
+READING = [
+    ["jobs"], ["show", "1"], ["next"], ["why", "1"], ["logs"], ["preview", "every day at 9:00"], ["export"],
+    ["schema"], ["token", "list"], ["secret"], ["doctor"], ["add", "every day at 9:00", "notify", "x", "y"],
+]  # fmt: skip
+
+
+def test_before_the_first_start_nothing_is_created_and_a_sentence_says_what_to_do(tmp_path):
+    """In one process, which starts Django for each command anew."""
+    script = (
+        "import os, sys\n"
+        "from cronty_site.terminal import main\n"
+        "for words in eval(sys.argv[1]):\n"
+        "    if os.fork() == 0:\n"
+        "        os._exit(main(words))\n"
+        "    print(words[0], os.waitstatus_to_exitcode(os.wait()[1]), flush=True)\n"
+    )
+    environment = {
+        **{
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("CRONTY", "DJANGO", "DATABASE"))
+        },
+        "CRONTY_DATA": str(tmp_path / "data"),
+        "HOME": str(tmp_path),
+    }
+
+    ended = subprocess.run(
+        [sys.executable, "-c", script, repr([*READING, ["jobs", "--help"]])],
+        cwd=PROJECT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    sentences = ended.stderr.splitlines()
+    assert [line for line in ended.stdout.splitlines() if line.endswith(" 5")] == [
+        f"{words[0]} 5" for words in READING
+    ]
+    assert "jobs 0" in ended.stdout
+    assert len(sentences) == len(READING)
+    assert all("Run `cronty up` first" in sentence for sentence in sentences)
+    assert list(tmp_path.iterdir()) == []

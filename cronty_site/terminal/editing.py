@@ -1,0 +1,165 @@
+"""The subcommand that changes the fields of a job: by options, or as a YAML document in an editor."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import mkstemp
+from typing import Any
+
+import click
+
+from cronty_site.terminal.arguments import (
+    columns_of_policies,
+    columns_of_schedule,
+    find_task,
+    policy_options,
+    read_arguments,
+    read_schedule,
+)
+from cronty_site.terminal.completion import complete_job
+from cronty_site.terminal.files import invalid_file, read_text
+from cronty_site.terminal.output import note, print_json, say
+from cronty_site.terminal.session import Session, check_zone, subcommand
+from cronty_site.terminal.setup import Failure
+from cronty_site.terminal.shapes import clock_text, job_json, next_run_of
+from schedules import services
+from schedules.files.jobs import JobSpec, read_jobs
+from schedules.files.writing import HEADER as EXPORT_HEADER
+from schedules.models import Job
+from schedules.services.files import edit_as_described, export_jobs
+from schedules.services.job_edits import edit_refusal
+from schedules.services.masked_arguments import merged_arguments
+from schedules.services.secrets import secret_warnings
+
+HEADER = "# Save this file and close the editor to change the job. Close it without a change to leave the job as it is.\n"
+
+
+@subcommand(
+    "edit",
+    examples="""
+    cronty edit "Stand up"
+    cronty edit "Stand up" --schedule "every weekday at 9:00" message="Stand up, please"
+    cronty edit 50 --attempts 5 --tag home --tag daily
+    """,
+)
+@click.argument("job", shell_complete=complete_job)
+@click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option("--schedule", metavar="WHEN", help="When it runs: a phrase, five cron fields, or a time.")
+@click.option("--name", help="The new name of the job.")
+@click.option("--timezone", help="The zone of its times.")
+@click.option("--tag", "tags", multiple=True, help='Its tags instead of the old ones; "" for none.')
+@policy_options
+@click.option("--file", type=click.Path(path_type=Path, allow_dash=True), help="Read the document from here.")
+def edit_command(
+    session: Session,
+    job: str,
+    arguments: Sequence[str],
+    schedule: str | None,
+    tags: Sequence[str],
+    file: Path | None,
+    until: str | None,
+    **given: Any,
+) -> None:
+    """Change a job: the given fields, or without any, its YAML document in $EDITOR.
+
+    An argument is NAME=TEXT, or NAME:=JSON; NAME:=null removes it.
+    """
+    found = session.job(job)
+    if refusal := edit_refusal(found):
+        session.expect(refusal)
+    has_options = any([arguments, schedule, tags, until, *(value is not None for value in given.values())])
+    if file and has_options:
+        raise click.UsageError("Give either --file or fields, not both.")
+    if file:
+        edited = _apply_text(session, found, str(file), read_text(session, file))
+    elif has_options:
+        columns = _columns(session, found, arguments, schedule, tags, until, given)
+        edited = session.expect(
+            services.edit(session.actor, found.public_id, revision=found.revision, **columns)
+        )
+    else:
+        edited = _edit_text(session, found)
+    _show(session, found, edited)
+
+
+def _columns(
+    session: Session,
+    job: Job,
+    arguments: Sequence[str],
+    schedule: str | None,
+    tags: Sequence[str],
+    until: str | None,
+    given: dict[str, Any],
+) -> dict[str, Any]:
+    """Return the columns that the options ask for."""
+    zone = check_zone(given["timezone"] or job.timezone)
+    columns = columns_of_policies(session, zone, until, **given)
+    if schedule:
+        columns |= columns_of_schedule(read_schedule(session, schedule, zone, "--schedule"))
+    if tags:
+        columns["tags"] = [tag for tag in tags if tag]
+    if arguments:
+        args, kwargs = read_arguments(session, find_task(session, job.task), arguments)
+        columns["args"], columns["kwargs"] = merged_arguments(job, args or None, kwargs)
+    return columns
+
+
+def _edit_text(session: Session, job: Job) -> Job:
+    """Let a person edit the document of a job; what cannot be applied stays in its file."""
+    if not (sys.stdin.isatty() or os.environ.get("VISUAL") or os.environ.get("EDITOR")):
+        raise session.failure("There is nobody to edit: give fields, or a document with --file.")
+    text = HEADER + export_jobs(session.actor, [job]).removeprefix(EXPORT_HEADER)
+    if not read_jobs([("", text)], job.timezone, session.now)[0]:
+        raise session.failure("The schedule of this job cannot be read: set one with --schedule.")
+    handle, name = mkstemp(prefix="cronty-", suffix=".yaml")
+    path = Path(name)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    try:
+        click.edit(filename=name)
+        typed = read_text(session, path)
+        edited = job if typed == text else _apply_text(session, job, name, typed)
+    except click.ClickException as error:
+        if path.exists() and path.read_bytes() != text.encode():
+            raise _kept(session, job, path, error) from error
+        path.unlink(missing_ok=True)
+        raise
+    path.unlink()
+    return edited
+
+
+def _kept(session: Session, job: Job, path: Path, error: click.ClickException) -> Failure:
+    code = error.code if isinstance(error, Failure) else ""
+    where = f"Your text is kept: correct it, then run `cronty edit {job.pk} --file {path}`."
+    return session.failure(f"{error.format_message()}\n{where}", error.exit_code, code)
+
+
+def _apply_text(session: Session, job: Job, name: str, text: str) -> Job:
+    return session.expect(edit_as_described(session.actor, job, _only_job(session, job, name, text)))
+
+
+def _only_job(session: Session, job: Job, name: str, text: str) -> JobSpec:
+    """Return the job that a document describes, which must be one."""
+    specs, problems = read_jobs([(name, text)], job.timezone, session.now)
+    if problems:
+        raise invalid_file(session, problems)
+    if len(specs) != 1:
+        raise session.failure(
+            f"Nothing was changed: the document must describe one job, not {len(specs)}.", code="invalid"
+        )
+    return specs[0]
+
+
+def _show(session: Session, before: Job, job: Job) -> None:
+    if session.as_json:
+        print_json(job_json(job))
+        return
+    if job.revision == before.revision:
+        say(f"Nothing changed: {job.name} (#{job.pk})")
+        return
+    next_run = next_run_of(job)
+    after = f", next run {clock_text(next_run, job.timezone)}" if next_run else ""
+    say(f"Changed: {job.name} (#{job.pk}){after}", "green")
+    for warning in secret_warnings(session.actor, job):
+        note(warning)

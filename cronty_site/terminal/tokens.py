@@ -1,0 +1,144 @@
+"""The subcommands for tokens of agents: create, list and revoke."""
+
+from typing import Any
+
+import click
+from django.db.models import QuerySet
+
+from cronty_site.terminal.output import print_json, print_table, say
+from cronty_site.terminal.session import Session, subcommand
+from cronty_site.terminal.setup import ExitCode
+from cronty_site.terminal.shapes import clock_text, iso_in
+from cronty_site.terminal.suggestions import did_you_mean
+from schedules.models import Event, Token
+from schedules.result import Code
+from schedules.services import issue_token, revoke_token
+from schedules.services.tokens import FAMILIES, SCOPES
+from schedules.when.phrases import PhraseError, parse_delay
+
+
+class TokenGroup(click.Group):
+    """A group in which a NAME that is no subcommand is that of a new token, and nothing at all is `list`."""
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        is_help = bool(set(args[:1]) & {"-h", "--help"})
+        if not is_help and (not args or args == ["--json"]):
+            args = ["list", *args]
+        elif not is_help and args[0] not in self.commands:
+            args = ["create", *args]
+        return super().parse_args(context, args)
+
+
+@click.group(
+    "token", cls=TokenGroup, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=False
+)
+def token_command() -> None:
+    """Create a token for an agent (`cronty token NAME`), list all tokens, or revoke one.
+
+    \b
+    Examples:
+      cronty token laptop
+      cronty token phone --scopes read --expires-in 30d
+      cronty token list
+      cronty token revoke phone
+    """
+
+
+@subcommand(
+    "create",
+    examples="""
+    cronty token laptop
+    cronty token phone --scopes read --expires-in 30d
+    """,
+)
+@click.argument("name")
+@click.option("--scopes", default=",".join(SCOPES), show_default=True, help="read, or read,write.")
+@click.option("--expires-in", help="Like 365d or 12h.  [default: never]")
+@click.option("--kind", type=click.Choice(Token.Kind.values), default=Token.Kind.CONVERSATION.value)
+@click.option("--tools", default="", help=f"Tool families to offer.  [default: {','.join(FAMILIES)}]")
+def create_command(
+    session: Session, name: str, scopes: str, expires_in: str | None, kind: str, tools: str
+) -> None:
+    """Create a token for an agent called NAME, and print it, once."""
+    try:
+        lifetime = parse_delay(expires_in) if expires_in else None
+    except PhraseError as error:
+        raise click.BadParameter(str(error), param_hint="--expires-in") from error
+    issued = session.expect(
+        issue_token(
+            session.actor.user,
+            name=name,
+            scopes=scopes.replace(",", " ").split(),
+            families=tools.replace(",", " ").split(),
+            expires_in=lifetime,
+            kind=kind,
+            door=Event.Door.TERMINAL,
+        )
+    )
+    if session.as_json:
+        print_json({"name": name, "token": issued.text})
+    else:
+        click.echo(issued.text)
+
+
+@subcommand("list", examples="cronty token list")
+def list_command(session: Session) -> None:
+    """List the tokens that are not revoked, the newest first."""
+    tokens = list(_tokens(session))
+    if session.as_json:
+        print_json([_as_json(token, session.zone) for token in tokens])
+    elif tokens:
+        rows = [_row(session, token) for token in tokens]
+        print_table(("name", "kind", "scopes", "expires", "last used"), rows, shrink="name")
+    else:
+        say("No tokens.")
+
+
+@subcommand("revoke", examples="cronty token revoke phone")
+@click.argument("name")
+def revoke_command(session: Session, name: str) -> None:
+    """Revoke the token NAME: the agent that uses it is refused from now on."""
+    tokens = {token.name: token for token in _tokens(session)}
+    if name not in tokens:
+        raise session.failure(
+            f"Token not found: {name}.{did_you_mean(name, tokens)}", ExitCode.NOT_FOUND, Code.NOT_FOUND
+        )
+    revoked = session.expect(revoke_token(session.actor.user, tokens[name].pk, door=Event.Door.TERMINAL))
+    if session.as_json:
+        print_json(_as_json(revoked, session.zone))
+    else:
+        say(f"Revoked: {revoked.name}")
+
+
+for command in (create_command, list_command, revoke_command):
+    token_command.add_command(command)
+
+
+def _tokens(session: Session) -> QuerySet[Token]:
+    return Token.objects.filter(owner=session.actor.user.pk, revoked_at=None)
+
+
+def _row(session: Session, token: Token) -> list[str]:
+    is_expired = token.expires_at is not None and token.expires_at <= session.now
+    expires = clock_text(token.expires_at, session.zone) or "never"
+    return [
+        token.name,
+        "connected app" if token.oauth_client else token.kind,
+        ", ".join(token.scopes),
+        f"expired {expires}" if is_expired else expires,
+        clock_text(token.last_used_at, session.zone) or "never",
+    ]
+
+
+def _as_json(token: Token, zone: str) -> dict[str, Any]:
+    return {
+        "name": token.name,
+        "kind": token.kind,
+        "scopes": token.scopes,
+        "tools": token.families,
+        "created_at": iso_in(token.created_at, zone),
+        "expires_at": iso_in(token.expires_at, zone),
+        "last_used_at": iso_in(token.last_used_at, zone),
+        "revoked_at": iso_in(token.revoked_at, zone),
+        "is_connected_app": token.oauth_client is not None,
+    }
