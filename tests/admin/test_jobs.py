@@ -538,7 +538,9 @@ def test_form_masks_secrets_keeps_them_and_asks_again_for_another_address(operat
 
 
 def test_history_of_the_admin_holds_no_secret(operator_client):
-    job = JobFactory(task="webhook", kwargs={"url": "https://example.com/", "headers": {"Authorization": "hush"}})
+    job = JobFactory(
+        task="webhook", kwargs={"url": "https://example.com/", "headers": {"Authorization": "hush"}}
+    )
     seen = as_shown(operator_client, job)
 
     answer = operator_client.post(
