@@ -6,7 +6,6 @@ from django.contrib.sessions.backends.db import SessionStore as DatabaseStore
 from django.contrib.sessions.base_session import AbstractBaseSession
 from django.db import models
 
-
 # Where a session keeps a form that was not saved.
 DRAFT = "cronty_draft"
 
