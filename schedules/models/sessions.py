@@ -6,9 +6,15 @@ from django.contrib.sessions.backends.db import SessionStore as DatabaseStore
 from django.contrib.sessions.base_session import AbstractBaseSession
 from django.db import models
 
+# Where a session keeps a form that was not saved.
+DRAFT = "cronty_draft"
+
 
 class UserSession(AbstractBaseSession):
-    """A session; `user_key` is the user's primary key, or empty before the login."""
+    """A session; `user_key` is the user's primary key, or empty before the login.
+
+    Before the login, a form of a browser that has shown somebody's pages is counted as a draft of that person.
+    """
 
     user_key = models.CharField(max_length=64, blank=True, db_index=True)
 
@@ -26,5 +32,11 @@ class SessionStore(DatabaseStore):
 
     def create_model_instance(self, data: dict[str, Any]) -> UserSession:
         session = cast(UserSession, super().create_model_instance(data))
-        session.user_key = str(data.get("_auth_user_id", ""))
+        person = data.get(DRAFT, {}).get("person", "")
+        session.user_key = str(data.get("_auth_user_id") or (draft_key(person) if person else ""))
         return session
+
+
+def draft_key(person: str) -> str:
+    """Return the `user_key` of a draft that a browser left which has shown this person's pages."""
+    return f"draft of {person}"

@@ -19,12 +19,14 @@ from django.views.csrf import csrf_failure
 from schedules import clock
 from schedules.models import UserSession
 from schedules.models.counting import count_up_to
+from schedules.models.sessions import DRAFT, draft_key
 
-KEY = "cronty_draft"
+KEY = DRAFT
 PERSON = "cronty_person"
 LARGEST = 65_536
 # Before the log-in anybody can leave a draft: few are kept, and not for long.
 MOST_UNKNOWN = 100
+MOST_OF_PERSON = 20
 KEPT_SECONDS = 12 * 3600
 # The value of a secret is never written to a session.
 NEVER_KEPT = ("csrfmiddlewaretoken", "value")
@@ -120,16 +122,19 @@ def keep(request: HttpRequest, page: str = "", *, note: str = NOT_SAVED) -> str 
     text = posted.urlencode()
     if len(text) > LARGEST:
         return "it is too large to be kept"
+    person = str(request.user.pk) if request.user.is_authenticated else _person_of(request)
     if not request.user.is_authenticated:
-        unknown = UserSession.objects.filter(user_key="", expire_date__gt=clock.now())
-        if count_up_to(unknown, MOST_UNKNOWN) >= MOST_UNKNOWN:
+        # Strangers must not use up what is kept for people who were logged in.
+        user_key, most = (draft_key(person), MOST_OF_PERSON) if person else ("", MOST_UNKNOWN)
+        kept = UserSession.objects.filter(user_key=user_key, expire_date__gt=clock.now())
+        if count_up_to(kept, most) >= most:
             return "too many other forms are kept already"
         request.session.set_expiry(KEPT_SECONDS)
     request.session[KEY] = {
         "path": urlsplit(page or _page_with_form(request)).path,
         "data": text,
         "note": note,
-        "person": str(request.user.pk) if request.user.is_authenticated else _person_of(request),
+        "person": person,
     }
     return None
 

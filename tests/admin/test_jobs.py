@@ -2,6 +2,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.utils import timezone
 
 from schedules import services
@@ -534,6 +535,25 @@ def test_form_masks_secrets_keeps_them_and_asks_again_for_another_address(operat
     assert "Enter Authorization again" in str(errors["webhook-headers"])
     job.refresh_from_db()
     assert (job.name, job.kwargs) == ("New", kwargs)
+
+
+def test_history_of_the_admin_holds_no_secret(operator_client):
+    job = JobFactory(
+        task="webhook", kwargs={"url": "https://example.com/", "headers": {"Authorization": "hush"}}
+    )
+    seen = as_shown(operator_client, job)
+
+    answer = operator_client.post(
+        page(Job, "change", job.pk), seen | {"webhook-headers": '{"Authorization": "hush again"}'}
+    )
+
+    assert answer.status_code == 302
+    job.refresh_from_db()
+    assert job.kwargs["headers"] == {"Authorization": "hush again"}
+    history = [*LogEntry.objects.values(), *Event.objects.values()]
+    assert len(history) >= 2
+    assert "hush" not in str(history)
+    assert "hush" not in operator_client.get(page(Job, "history", job.pk)).content.decode()
 
 
 def test_pause_keeps_the_end_of_a_pause(operator_client):

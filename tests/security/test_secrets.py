@@ -105,6 +105,26 @@ def test_new_token_and_secret_settings_are_shown_nowhere_after_a_failed_notifica
     assert SECRET not in pg_dump_command(connection.settings_dict, PROJECT / "x")
 
 
+def test_value_of_a_stored_secret_is_in_no_table_and_so_in_no_backup(
+    owned: OwnedRows, visit: Visit, log_output: StringIO
+):
+    typed = {"name": "KEY", "value": SECRET, "hosts": "a.example", "commands": ""}
+
+    saved = visit("owner").post("/settings/secrets/", typed)
+    refused = visit("owner").post("/settings/secrets/", typed | {"hosts": "not a/host"})
+    # The session has ended: what was typed is kept.
+    kept = Client().post("/settings/secrets/", typed)
+
+    assert (saved.status_code, refused.status_code, kept.status_code) == (302, 422, 302)
+    everything = stored()
+    assert "a.example" in everything
+    assert SECRET not in everything + log_output.getvalue()
+    # Sessions are stored signed and encoded.
+    sessions = [each.get_decoded() for each in apps.get_model("schedules.UserSession").objects.all()]
+    assert "KEY" in str(sessions)
+    assert SECRET not in str(sessions)
+
+
 def test_command_prints_the_token_and_logs_nothing_of_it(owned: OwnedRows, log_output: StringIO, capsys: Any):
     call_command("issue_token", user="olga", name="laptop")
 

@@ -261,3 +261,39 @@ def test_draft_is_shown_to_the_person_who_typed_it(client: Client, owner: User, 
     page = log_in(client, owner, password, "/jobs/new/")
 
     assert "Only for Olga." in page.content.decode()
+
+
+def test_drafts_of_strangers_leave_room_for_people_who_were_logged_in(
+    client: Client, owner: User, password: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(drafts, "MOST_UNKNOWN", 2)
+    monkeypatch.setattr(drafts, "MOST_OF_PERSON", 2)
+    client.force_login(owner)
+    client.get("/jobs/new/")
+    for _ in range(3):
+        Client().post("/jobs/new/", TYPED)
+
+    answers = []
+    for number in range(3):
+        client.cookies.pop("sessionid", None)
+        answers.append(client.post("/jobs/new/", TYPED | {"name": f"Tea {number}"}).status_code)
+        if number == 1:
+            page = log_in(Client(), owner, password, "/jobs/new/")
+            assert page.context["form"]["name"].value() is None
+
+    assert answers == [302, 302, 403]
+    # One login, two drafts of strangers, and two of this person.
+    assert UserSession.objects.filter(user_key="").count() == 2
+    assert UserSession.objects.filter(user_key=f"draft of {owner.pk}").count() == 2
+
+
+def test_draft_of_a_person_goes_over_to_their_login(client: Client, owner: User, password: str):
+    client.force_login(owner)
+    client.get("/jobs/new/")
+    del client.cookies["sessionid"]
+    client.post("/jobs/new/", TYPED)
+
+    page = log_in(client, owner, password, "/jobs/new/")
+
+    assert page.context["form"]["name"].value() == "Tea"
+    assert not UserSession.objects.filter(user_key__startswith="draft").exists()

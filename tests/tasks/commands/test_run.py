@@ -278,6 +278,29 @@ def test_secrets_are_filled_in_at_the_last_moment_and_masked(use_commands, run):
     ]
 
 
+READ_OTHERS = """
+import glob, os, stat
+def read(path):
+    try: return open(path).read()
+    except OSError: return ""
+secret, guard = os.environ["KEY"], os.getppid()
+assert secret in read("/proc/self/environ")
+print([path for path in glob.glob("/proc/[0-9]*/cmdline") if secret in read(path)])
+print(secret in read("/proc/%d/environ" % guard), oct(stat.S_IMODE(os.stat("/proc/self/environ").st_mode)))
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/environ"), reason="needs the proc file system of Linux")
+def test_secret_in_the_environment_is_for_no_other_user_to_read(use_commands, run):
+    use_commands(file_of(READ_OTHERS, more='[try.environment]\nKEY = "${secret:SHARED}"'))
+
+    async def find(names: Collection[str], **where: object) -> dict[str, str]:
+        return dict.fromkeys(names, "value-4711-of-a-secret")
+
+    # In no command line, which everybody can read, and not with the guard; the environment is its owner's.
+    assert perform(replace(run, secrets=find))["output"] == "[]\nFalse 0o400\n"
+
+
 def test_secret_cannot_become_an_option(use_commands, run):
     use_commands(file_of(SHOW, "{text}", parameters="text = {}"))
 

@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 import zlib
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
@@ -240,6 +241,31 @@ def test_answer_of_exactly_the_limit_is_complete(allowed, settings):
 def test_endless_headers_are_an_error(allowed):
     with Sink(Answer(manner="endless-headers")) as endless, pytest.raises(OutboundError):
         get(endless.url())
+
+
+def test_endless_hints_before_an_answer_end_with_the_time_limit(allowed, settings):
+    settings.CRONTY_OUTBOUND_TIMEOUT = 0.5
+    hint = b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n"
+
+    def talk(server: socket.socket) -> None:
+        with suppress(OSError), server.accept()[0] as client:
+            while True:
+                client.sendall(hint * 100)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        talking = threading.Thread(target=talk, args=[server])
+        talking.start()
+        with pytest.raises(OutboundError, match=r"no answer within 0\.5 s"):
+            get(f"http://127.0.0.1:{server.getsockname()[1]}/")
+        talking.join(PATIENCE)
+
+    assert not talking.is_alive()
+
+
+def test_request_asks_for_no_compression(allowed):
+    get(allowed.url(), headers={"Accept-Encoding": "gzip"})
+
+    assert allowed.requests[0].headers["accept-encoding"] == "identity"
 
 
 def test_gzip_bomb_is_unpacked_only_to_the_limit(allowed, settings):
