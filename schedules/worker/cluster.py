@@ -45,6 +45,7 @@ LONGEST_REST = 0.02
 # Short, so that a cluster is soon back after the database.
 LONGEST_PAUSE = 4.0
 WATCH_EVERY = 1.0
+CHECK_EVERY = 5.0
 SILENT_AFTER = 9.0
 
 # All processes inherit the context, so they are forked, with connections closed before. Since Python 3.14, fork is no
@@ -98,9 +99,14 @@ class Trouble(NamedTuple):
 class Leader:
     """Starts a cluster, restarts it when needed, and stops it at a signal."""
 
-    def __init__(self, on_start: Callable[[], object] = lambda: None) -> None:
+    def __init__(
+        self, on_start: Callable[[], object] = lambda: None, meanwhile: Callable[[], object] = lambda: None
+    ) -> None:
         self.stops = 0
         self._on_start = on_start
+        self._meanwhile = meanwhile
+        self._check_at = 0.0
+        self._refusal: Exception | None = None
         self._context: ClusterContext | None = None
         self._watch: HeartbeatWatch | None = None
         self._sentinel: Any = None
@@ -122,7 +128,25 @@ class Leader:
                 self._recover(trouble)
             else:
                 self._prune()
+                self._check()
         self._stop()
+        if self._refusal:
+            raise self._refusal
+
+    def _check(self) -> None:
+        """Now and then, check whether this cluster may go on; stop it cleanly if not."""
+        if time.monotonic() < self._check_at:
+            return
+        self._check_at = time.monotonic() + CHECK_EVERY
+        try:
+            with project_session():
+                self._meanwhile()
+        except Error as error:
+            logger.info("A check is put off (%s)", reason_of(error))
+            connections.close_all()
+        except Exception as error:
+            self._refusal = error
+            self.stops += 1
 
     def _prune(self) -> None:
         """Prune old runs for a moment: this process has time for it, and watches the others in between."""

@@ -31,7 +31,7 @@ class Command(CrontyCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if options["with_parent"]:
             parent_death.end_with_parent(options["with_parent"], signal.SIGTERM)
-        Leader(on_start=_get_ready).lead()
+        Leader(on_start=_get_ready, meanwhile=_check_secret_key).lead()
 
 
 def _get_ready() -> None:
@@ -40,13 +40,18 @@ def _get_ready() -> None:
         raise NotReadyError(
             f"the database is not migrated: run `{how_to_run('up')}` or `{how_to_run('migrate')}`"
         )
+    _check_secret_key()
+    _ensure_system_job()
+    engine.follow_zone_data(clock.now())
+    engine.prepare_links()
+
+
+def _check_secret_key() -> None:
+    """Replace the installation's key when every host has the new one; stop if this host lacks it."""
     try:
         require_secret_key()
     except ForeignSecretKeyError as error:
         raise CommandError(str(error)) from error
-    _ensure_system_job()
-    engine.follow_zone_data(clock.now())
-    engine.prepare_links()
 
 
 def _ensure_system_job() -> None:

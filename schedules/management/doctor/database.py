@@ -14,7 +14,7 @@ from schedules.management.database import missing_database_problem, unknown_migr
 from schedules.management.doctor.findings import Finding, ok, problem, warning
 from schedules.models import Cluster, Execution, Job
 from schedules.models.counting import count_up_to, count_words
-from schedules.services.secret_key import secret_key_problem
+from schedules.services.secret_key import secret_key_problem, secret_key_warning
 from schedules.services.storage import database_size
 
 LONG_WAIT = timedelta(minutes=5)
@@ -50,6 +50,8 @@ def examine_content() -> Iterator[Finding]:
     now = clock.now()
     if words := secret_key_problem():
         yield problem("secret key", words, "Copy the key of the other host, as said above.")
+    elif words := secret_key_warning():
+        yield warning("secret key", words, "See docs/how-to/hosts.md, Change the secret key.")
     else:
         yield ok("secret key", "It is the installation's.")
     yield _clock(now)
