@@ -7,7 +7,7 @@ from django.db import Error, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
-from schedules import clock, engine
+from schedules import clock, engine, sqlite_file
 from schedules.models import Cluster, Job
 
 ALIVE = "ok\n"
@@ -30,6 +30,7 @@ def ready(request: HttpRequest) -> JsonResponse:
     facts: dict[str, bool | None]
     reason = ""
     try:
+        sqlite_file.refuse_replaced()
         now = database_time()
         facts = {
             "database": True,
@@ -44,7 +45,11 @@ def ready(request: HttpRequest) -> JsonResponse:
     # Not only DatabaseError: drivers report a lost connection as InterfaceError, too.
     except Error:
         facts = {"database": False, "worker": None, "on_time": None, "unblocked": None}
-        reason = "The database cannot be read, so the rest is unknown."
+        reason = (
+            sqlite_file.REPLACED
+            if sqlite_file.is_replaced()
+            else "The database cannot be read, so the rest is unknown."
+        )
     answer = facts | ({"reason": reason} if reason else {})
     return JsonResponse(answer, status=200 if all(facts.values()) else 503)
 

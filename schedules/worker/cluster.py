@@ -23,7 +23,7 @@ from setproctitle import setproctitle
 
 # Before workers are forked, so that none of them imports it for its first request.
 import schedules.tasks.outbound.requests  # noqa: F401
-from schedules import clock, engine
+from schedules import clock, engine, sqlite_file
 from schedules.database_errors import reason_of
 from schedules.models import Cluster
 from schedules.worker import parent_death, runner
@@ -124,6 +124,11 @@ class Leader:
         self._start_when_possible()
         while not self.stops:
             self._sleep(LOOK_EVERY if self._prune_at else SHORT_PAUSE)
+            if sqlite_file.is_replaced():
+                # Without a clean stop, which would write.
+                self._sentinel.kill()
+                self._sentinel.join()
+                sqlite_file.refuse_replaced()
             if trouble := self._trouble():
                 self._recover(trouble)
             else:

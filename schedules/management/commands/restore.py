@@ -16,7 +16,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import DatabaseError, connection, transaction
 
-from schedules import clock, engine
+from schedules import clock, engine, sqlite_file
 from schedules.command_words import how_to_run
 from schedules.management.base_command import CrontyCommand
 from schedules.management.commands.backup import connection_options, is_cronty, sync
@@ -97,6 +97,7 @@ def _restore_sqlite(path: Path, slots: str | None, *, is_sure: bool) -> str:
         os.link(current, kept)
     # In one step: without a file at its place, the next start would create an empty database.
     os.replace(copy, current)
+    sqlite_file.forget()
     sync(current.parent)
     return f"{said}\nThe replaced database is kept as {kept}." if is_replaced else said
 

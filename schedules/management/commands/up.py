@@ -12,7 +12,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import Error, connections
 from django.urls import reverse
 
-from schedules import __version__
+from schedules import __version__, sqlite_file
 from schedules.database_errors import reason_of
 from schedules.management.arguments import host_in_url, port, refuse_address, refuse_public_debug
 from schedules.management.base_command import CrontyCommand
@@ -44,6 +44,8 @@ class Command(CrontyCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         self._check_options(options)
         first = _prepare_for_check() if options["check"] else prepare_when_possible()
+        # Remember the file for the children, also for those that are started later.
+        sqlite_file.is_replaced()
         # The children open their own connections.
         operator = _operator_name()
         connections.close_all()

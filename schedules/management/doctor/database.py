@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
 
-from schedules import clock, engine
+from schedules import clock, engine, sqlite_file
 from schedules.command_words import how_to_run
 from schedules.database_errors import reason_of
 from schedules.engine.hosts import clock_words
@@ -24,6 +24,13 @@ CLOCK_SET_BACK = timedelta(minutes=1)
 
 def examine_connection() -> Iterator[Finding]:
     """Examine what everything else needs."""
+    if moment := sqlite_file.replaced_at():
+        yield problem(
+            "database",
+            f"Its file was replaced while Cronty was running ({moment}), and was not examined since.",
+            f"Stop Cronty, put the right file in place, and start `{how_to_run('up')}`, which examines it.",
+        )
+        return
     if words := missing_database_problem():
         yield problem(
             "database", words, f"If nothing runs yet, start `{how_to_run('up')}`, which creates it."
