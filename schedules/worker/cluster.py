@@ -234,7 +234,7 @@ class Leader:
             # Killing the others, too, would repeat what they run and what they could not write yet. The sentinel starts
             # another process in its place.
             logger.error("Restarting process %d: %s", trouble.pid, trouble.reason)
-            with suppress(ProcessLookupError):
+            with suppress(ProcessLookupError, PermissionError):
                 os.kill(trouble.pid, signal.SIGKILL)
             row = Cluster.objects.filter(pk=self._context.cluster_id)
             _try(lambda: row.update(note=f"One process was restarted: {trouble.reason}"))
