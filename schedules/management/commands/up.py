@@ -12,8 +12,9 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import Error, connections
 from django.urls import reverse
 
-from schedules import __version__, sqlite_file
+from schedules import __version__, clock, sqlite_file
 from schedules.database_errors import reason_of
+from schedules.engine.hosts import surplus_cluster_words
 from schedules.management.arguments import host_in_url, port, refuse_address, refuse_public_debug
 from schedules.management.base_command import CrontyCommand
 from schedules.management.preparation import (
@@ -80,6 +81,8 @@ class Command(CrontyCommand):
         if not options["no_web"] and not _run_until(supervisor, lambda: _answers(url)):
             raise CommandError(f"The web process did not come up at {url}.")
         try:
+            if words := surplus_cluster_words(clock.now()):
+                self.stderr.write(words)
             runs = Execution.objects.filter(job=create_check())
             _run_until(supervisor, runs.filter(status__in=Execution.FINAL).exists)
             run = runs.first()

@@ -9,7 +9,7 @@ from django.db.migrations.executor import MigrationExecutor
 from schedules import clock, engine, sqlite_file
 from schedules.command_words import how_to_run
 from schedules.database_errors import reason_of
-from schedules.engine.hosts import clock_words
+from schedules.engine.hosts import clock_words, surplus_cluster_words
 from schedules.management.database import missing_database_problem, unknown_migration_problem
 from schedules.management.doctor.findings import Finding, ok, problem, warning
 from schedules.models import Cluster, Execution, Job
@@ -118,6 +118,8 @@ def _clusters(now: datetime) -> Iterator[Finding]:
         )
         return
     yield ok("clusters", f"{len(alive)} running: {', '.join(map(str, alive[:5]))}{' …' if alive[5:] else ''}")
+    if words := surplus_cluster_words(now):
+        yield warning("clusters", words, "Stop all but one, and raise CRONTY_WORKERS instead.")
     for cluster in Cluster.objects.blocked(now):
         yield problem(
             "clusters",
