@@ -8,6 +8,7 @@ import shlex
 import stat
 import zoneinfo
 from contextlib import suppress
+from difflib import get_close_matches
 from importlib.util import find_spec
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -28,6 +29,14 @@ from schedules.request_headers import setting_problem
 creates = True
 missing: list[Path] = []
 
+# The variables that settings have asked for, and those that others read: commands, agents' clients, shells.
+_known = {
+    "CRONTY_USER",
+    "CRONTY_TOKEN",
+    "CRONTY_MCP_URL",
+    *(f"CRONTY_{name}" for name in ("JOB", "EXECUTION", "ATTEMPT", "OWNER", "SCHEDULED_FOR")),
+}
+
 
 def refuse(name: str, fix: str) -> ImproperlyConfigured:
     return ImproperlyConfigured(f"{name}: {fix}")
@@ -35,9 +44,13 @@ def refuse(name: str, fix: str) -> ImproperlyConfigured:
 
 def load_dotenv(path: Path) -> None:
     """Read `NAME=value` lines from a file; the real environment takes precedence."""
-    if not path.is_file():
-        return
-    if path.stat().st_mode & stat.S_IWOTH:
+    try:
+        if not path.is_file():
+            return
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise refuse("CRONTY_DATA", f"{path} cannot be read ({error.strerror}).") from error
+    if mode & stat.S_IWOTH:
         raise refuse(path.name, f"every user of this machine can change {path}: read it, then chmod go= it.")
     for line in _content(path.name, path).splitlines():
         name, separator, value = line.strip().removeprefix("export ").partition("=")
@@ -45,12 +58,20 @@ def load_dotenv(path: Path) -> None:
             os.environ.setdefault(name.strip(), value.strip().strip("\"'"))
 
 
+def unknown_variables() -> dict[str, str]:
+    """Return the CRONTY_ variables that no setting has asked for, with the most similar name that one has, if any."""
+    unknown = sorted(name for name in os.environ if name.startswith("CRONTY_") and name not in _known)
+    return {name: next(iter(get_close_matches(name, _known, 1)), "") for name in unknown}
+
+
 def text(name: str, default: str = "") -> str:
+    _known.add(name)
     return os.environ.get(name, "").strip() or default
 
 
 def secret(name: str, default: str = "") -> str:
     """Read a secret from `NAME`, or from the file named by `NAME_FILE`."""
+    _known.add(name)
     path = text(f"{name}_FILE")
     return _content(f"{name}_FILE", Path(path)).strip() if path else text(name, default)
 
@@ -218,6 +239,8 @@ def folder(name: str, default: Path) -> Path:
         raise refuse(
             name, f"the folder {path} cannot be created ({error.strerror}); choose another."
         ) from error
+    if not os.access(path, os.R_OK | os.X_OK):
+        raise refuse(name, f"the folder {path} cannot be read; change its rights, or choose another.")
     return path
 
 

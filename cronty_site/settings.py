@@ -321,3 +321,5 @@ LOGGING = {
         "django-q": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},
     },
 }
+# For a warning about names that are spelled wrong; last, when every variable was read.
+CRONTY_UNKNOWN_VARIABLES = environment.unknown_variables()

@@ -37,10 +37,20 @@ def register_checks() -> None:
         check_tasks,
         check_outbound,
         check_pages,
+        check_variables,
     ):
         register(check)
     # A project that embeds the app has files of its own: tell it only when it asks about its deployment.
     register(check_files, deploy=not hasattr(settings, "CRONTY_DATA"))
+
+
+def check_variables(**options: Any) -> Iterator[CheckMessage]:
+    for name, similar in getattr(settings, "CRONTY_UNKNOWN_VARIABLES", {}).items():
+        yield CheckWarning(
+            f"{name} has no effect: there is no such variable.",
+            hint=f"Did you mean {similar}?" if similar else "Remove it, or see the list of settings.",
+            id="schedules.W006",
+        )
 
 
 def check_broker(**options: Any) -> Iterator[CheckMessage]:

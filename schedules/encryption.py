@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from django.conf import settings
+from django.utils.crypto import salted_hmac
 from django.utils.encoding import force_bytes
 
 _PURPOSE = b"schedules.encryption"
@@ -16,9 +17,22 @@ class UnreadableError(Exception):
     """The text was encrypted with another secret key, or for another place, or it was changed."""
 
 
-def seal(text: str, place: str) -> str:
-    """Encrypt a text for one place, so that it cannot be copied to another one in the database."""
-    sealed: bytes = _keys(settings.SECRET_KEY).encrypt(json.dumps([place, text]).encode())
+def accepted_keys() -> dict[str, str | bytes]:
+    """Return the keys that this host can read with, its own first, by fingerprint."""
+    return {fingerprint(key): key for key in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)}
+
+
+def fingerprint(key: str | bytes) -> str:
+    """Identify a secret key without revealing it."""
+    return salted_hmac("schedules.secret_key", "fingerprint", secret=key, algorithm="sha256").hexdigest()
+
+
+def seal(text: str, place: str, key: str | bytes = "") -> str:
+    """Encrypt a text for one place, so that it cannot be copied to another one in the database.
+
+    Without a key, use this host's own.
+    """
+    sealed: bytes = _keys(key or settings.SECRET_KEY).encrypt(json.dumps([place, text]).encode())
     return sealed.decode()
 
 

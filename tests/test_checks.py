@@ -176,3 +176,15 @@ def test_schedules_e012_type_of_a_parameter_without_schema(monkeypatch: pytest.M
 
     assert ids_of(found) == ["schedules.E012"]
     assert "then of the task tests.callback" in found[0].msg
+
+
+def test_schedules_w006_variable_that_nothing_reads(settings: LazySettings):
+    settings.CRONTY_UNKNOWN_VARIABLES = {"CRONTY_WORKER": "CRONTY_WORKERS", "CRONTY_XYZZY": ""}
+
+    found = list(checks.check_variables())
+
+    assert ids_of(found) == ["schedules.W006", "schedules.W006"]
+    assert [message.hint for message in found] == [
+        "Did you mean CRONTY_WORKERS?",
+        "Remove it, or see the list of settings.",
+    ]

@@ -1,6 +1,7 @@
 """Subcommands for the installation: up, doctor, backup, completion, and any management command."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -44,13 +45,28 @@ def manage_command(arguments: Sequence[str]) -> None:
     execute("cronty manage", *(arguments or ["help"]))
 
 
-@subcommand("backup", examples="cronty backup /var/backups/cronty.sqlite3")
+@subcommand(
+    "backup",
+    examples="""
+    cronty backup /var/backups/cronty.sqlite3
+    cronty backup /var/backups/cronty.archive --all
+    """,
+)
 @click.argument("path", type=click.Path(path_type=Path))
-def backup_command(session: Session, path: Path) -> None:
+@click.option("--all", "with_files", is_flag=True, help="Also the secret key, commands.toml, .env and apps/.")
+@click.option(
+    "--passphrase-file", type=click.Path(path_type=Path), help="Encrypt with the passphrase in a file."
+)
+@click.option("--plain", is_flag=True, help="Do not encrypt it.")
+def backup_command(
+    session: Session, path: Path, with_files: bool, passphrase_file: Path | None, plain: bool
+) -> None:
     """Copy the SQLite database to PATH while Cronty runs; for PostgreSQL, print the command to use."""
+    asks = with_files and not passphrase_file and not plain
+    options = {"with_files": with_files, "passphrase_file": passphrase_file, "plain": plain}
     try:
-        with Status("Copying the database …", console=console(stderr=True)):
-            said = call_command("backup", str(path), stdout=StringIO())
+        with nullcontext() if asks else Status("Copying the database …", console=console(stderr=True)):
+            said = call_command("backup", str(path), stdout=StringIO(), **options)
     except CommandError as error:
         raise session.failure(str(error)) from error
     if session.as_json:

@@ -9,6 +9,7 @@ from typing import Any
 from django.db.models import F
 
 from schedules import clock
+from schedules.encryption import accepted_keys
 from schedules.engine.hosts import warn_of_wrong_clock
 from schedules.engine.interruptions import Interruption
 from schedules.models import Cluster
@@ -25,6 +26,7 @@ def enlist(now: datetime) -> Cluster:
         probe_returned_at=now,
         clock_ahead=clock.ahead(),
         zone_data=zones.release(),
+        secret_keys=list(accepted_keys()),
     )
 
 

@@ -5,6 +5,8 @@ import socket
 import time
 from datetime import datetime
 
+from django.db import connection
+
 from schedules import clock
 from schedules.models import Cluster
 from schedules.when import zones
@@ -33,6 +35,16 @@ def host_warnings(now: datetime) -> list[str]:
             " time of the older one; install the same release everywhere."
         )
     return list(dict.fromkeys(wrong))
+
+
+def surplus_cluster_words(now: datetime) -> str:
+    """Say so if several clusters share a SQLite database, or nothing."""
+    if (
+        connection.vendor != "sqlite"
+        or len(alive := list(Cluster.objects.fresh(now).order_by("host", "pid")[:10])) < 2
+    ):
+        return ""
+    return f"{len(alive)} clusters share one SQLite database, which has one writer at a time: {', '.join(map(str, alive))}."
 
 
 def clock_words(ahead: float) -> str:

@@ -16,7 +16,9 @@ from schedules.database_errors import reason_of
 
 @contextmanager
 def readable_database() -> Iterator[None]:
-    """Raise CommandError with one sentence if the database cannot be used inside the block."""
+    """Raise CommandError with one sentence if the database cannot be used inside the block; create no empty one."""
+    if problem := missing_database_problem():
+        raise CommandError(problem)
     try:
         yield
     except Error as error:

@@ -15,7 +15,7 @@ from django.core.management.base import CommandError
 from django.db import DatabaseError, Error, connection, connections
 from django.db.migrations.recorder import MigrationRecorder
 
-from schedules import clock, engine, migrations
+from schedules import clock, engine, migrations, sqlite_file
 from schedules.database_errors import is_outage, reason_of
 from schedules.management.preparation_lock import preparation_lock
 from schedules.services.secret_key import ForeignSecretKeyError, require_secret_key
@@ -36,6 +36,7 @@ class DatabaseAwayError(Exception):
 def prepare(*, with_first_user: bool = True, max_wait: float = MAX_WAIT) -> FirstUser | None:
     """Prepare the installation, one process at a time; return the first user's login if it was created now."""
     with preparation_lock(max_wait):
+        sqlite_file.examine_replaced()
         call_command("migrate", verbosity=0)
         require_secret_key()
         collect_static_files()
@@ -90,7 +91,7 @@ def collect_static_files() -> None:
 def _try_to_prepare(with_first_user: bool, max_wait: float) -> FirstUser | None:
     try:
         return prepare(with_first_user=with_first_user, max_wait=max_wait)
-    except ForeignSecretKeyError as error:
+    except (ForeignSecretKeyError, sqlite_file.DamagedError) as error:
         raise CommandError(str(error)) from None
     except Error as error:
         if is_outage(error):

@@ -7,6 +7,8 @@ from typing import ParamSpec, TypeVar
 from asgiref.sync import sync_to_async
 from django.db import connections
 
+from schedules import sqlite_file
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -15,6 +17,7 @@ def orm(function: Callable[P, T]) -> Callable[P, Awaitable[T]]:
     """Make a function that uses the database awaitable; in each process, one such function runs at a time."""
 
     def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
+        sqlite_file.refuse_replaced()
         _drop_stale_connections()
         return function(*args, **kwargs)
 

@@ -67,6 +67,12 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
+                    "secret_keys",
+                    models.JSONField(
+                        default=list, help_text="The fingerprints of the secret keys that it can read with."
+                    ),
+                ),
+                (
                     "interruptions",
                     models.JSONField(
                         help_text="When it could not claim lately: first and last moment, reason, plain functions only.",
@@ -110,6 +116,16 @@ class Migration(migrations.Migration):
                     "secret_fingerprint",
                     models.CharField(
                         blank=True, help_text="Identifies the secret key without revealing it.", max_length=64
+                    ),
+                ),
+                (
+                    "replaced_fingerprint",
+                    models.CharField(
+                        blank=True,
+                        db_default="",
+                        default="",
+                        help_text="The key before this one, which no host puts back by itself.",
+                        max_length=64,
                     ),
                 ),
                 (

@@ -44,6 +44,9 @@ class Cluster(models.Model):
     zone_data = models.CharField(
         max_length=20, blank=True, default="", db_default="", help_text="The version of its time zone data."
     )
+    secret_keys = models.JSONField(
+        default=list, help_text="The fingerprints of the secret keys that it can read with."
+    )
     interruptions = models.JSONField(
         null=True,
         help_text="When it could not claim lately: first and last moment, reason, plain functions only.",

@@ -11,6 +11,13 @@ class Installation(models.Model):
     secret_fingerprint = models.CharField(
         max_length=64, blank=True, help_text="Identifies the secret key without revealing it."
     )
+    replaced_fingerprint = models.CharField(
+        max_length=64,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="The key before this one, which no host puts back by itself.",
+    )
     zone_data = models.CharField(
         max_length=20,
         blank=True,

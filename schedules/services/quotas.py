@@ -31,9 +31,9 @@ def wait_for_turn(profile: Profile) -> None:
         Profile.objects.select_for_update().values_list("pk").get(pk=profile.pk)
 
 
-def wait_for_installation() -> None:
+def wait_for_installation() -> Installation:
     """Lock the row of the installation, so that requests about what belongs to nobody run one after the other."""
-    Installation.objects.select_for_update().get_or_create(pk=Installation.ONLY)
+    return Installation.objects.select_for_update().get_or_create(pk=Installation.ONLY)[0]
 
 
 def wait_for_owner(job_id: str) -> None:

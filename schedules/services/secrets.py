@@ -14,8 +14,8 @@ from django.db.models import Q
 
 from schedules import clock, limits
 from schedules.destinations import ascii_host, parse_destination, place
-from schedules.encryption import UnreadableError, reseal, seal
-from schedules.models import Event, Job, Secret
+from schedules.encryption import UnreadableError, accepted_keys, reseal, seal
+from schedules.models import Event, Installation, Job, Secret
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.secret_references import NAME, names_in, without_references
 from schedules.services.actors import Actor
@@ -80,10 +80,15 @@ def set_secret(
     owner_id = None if of_installation else actor.user.pk
     with transaction.atomic():
         # No row can be locked before there is one.
-        if of_installation:
-            wait_for_installation()
-        else:
+        if not of_installation:
             wait_for_turn(profile_of(actor.user))
+        # Also for the secret of a person, so that the key is not changed meanwhile.
+        key = _key_of(wait_for_installation())
+        if key is None:
+            return Err(
+                Code.WRONG_STATE,
+                "The secret key was changed on another host: the operator must give it to this one first.",
+            )
         mine = Secret.objects.filter(owner=owner_id)
         row = mine.filter(name=name).first()
         if row is None and mine.count() >= MOST_SECRETS:
@@ -91,7 +96,7 @@ def set_secret(
         before = {"hosts": row.hosts, "commands": row.commands} if row else {}
         row = row or Secret(owner_id=owner_id, name=name, created_at=now)
         row.hosts, row.commands, row.updated_at = places["hosts"], places["commands"], now
-        row.sealed = seal(value, row.place)
+        row.sealed = seal(value, row.place, key)
         row.save()
         _record(actor, "set secret", name, now, before=before, after=places)
     return Ok(ListedSecret.of(row))
@@ -138,6 +143,12 @@ def reseal_secrets() -> list[str]:
         except UnreadableError:
             unreadable.append(row.name)
     return unreadable
+
+
+def _key_of(installation: Installation) -> str | bytes | None:
+    """Return the key that all hosts can read with, or None if this one does not have it."""
+    keys = accepted_keys()
+    return keys.get(installation.secret_fingerprint or next(iter(keys)))
 
 
 def _refusal(actor: Actor, of_installation: bool) -> Err | None:

@@ -10,6 +10,7 @@ from typing import Any
 from django.conf import settings
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from schedules import sqlite_file
 from schedules.client_addresses import network_of
 from schedules.serving.addresses import Kind, kind_of, largest_body
 from schedules.serving.connections import most_requests
@@ -64,7 +65,9 @@ class Guards:
                 await slots.enter_async_context(self._slot(kind, scope))
 
             exchange = Exchange(scope, receive, send, largest_body(kind, scope["method"]), take_slot)
-            if kind is Kind.MCP and _needs_https(scope):
+            if kind not in {Kind.ALIVE, Kind.STATE} and sqlite_file.is_replaced():
+                await exchange.refuse(503, sqlite_file.REPLACED)
+            elif kind is Kind.MCP and _needs_https(scope):
                 await exchange.refuse(403, f"Use https: {settings.CRONTY_URL}{scope['path']}")
             elif exchange.is_declared_too_large:
                 await exchange.refuse_size()

@@ -7,7 +7,7 @@ from django.db import Error, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
-from schedules import clock, engine
+from schedules import clock, engine, sqlite_file
 from schedules.models import Cluster, Job
 from schedules.tasks.commands.catalog import catalog
 
@@ -34,6 +34,7 @@ def ready(request: HttpRequest) -> JsonResponse:
     reason = ""
     can_run_commands = catalog.is_usable
     try:
+        sqlite_file.refuse_replaced()
         now = database_time()
         facts = {
             "database": True,
@@ -57,7 +58,11 @@ def ready(request: HttpRequest) -> JsonResponse:
             "unblocked": None,
             "commands": can_run_commands,
         }
-        reason = "The database cannot be read, so the rest is unknown."
+        reason = (
+            sqlite_file.REPLACED
+            if sqlite_file.is_replaced()
+            else "The database cannot be read, so the rest is unknown."
+        )
     answer: dict[str, bool | str | None] = {**facts}
     if reason:
         answer["reason"] = reason

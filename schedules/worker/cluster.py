@@ -23,7 +23,7 @@ from setproctitle import setproctitle
 
 # Before workers are forked, so that none of them imports it for its first request.
 import schedules.tasks.outbound.requests  # noqa: F401
-from schedules import clock, engine
+from schedules import clock, engine, sqlite_file
 from schedules.database_errors import reason_of
 from schedules.models import Cluster
 from schedules.worker import parent_death, runner
@@ -46,6 +46,7 @@ LONGEST_REST = 0.02
 # Short, so that a cluster is soon back after the database.
 LONGEST_PAUSE = 4.0
 WATCH_EVERY = 1.0
+CHECK_EVERY = 5.0
 SILENT_AFTER = 9.0
 
 # All processes inherit the context, so they are forked, with connections closed before. Since Python 3.14, fork is no
@@ -99,9 +100,14 @@ class Trouble(NamedTuple):
 class Leader:
     """Starts a cluster, restarts it when needed, and stops it at a signal."""
 
-    def __init__(self, on_start: Callable[[], object] = lambda: None) -> None:
+    def __init__(
+        self, on_start: Callable[[], object] = lambda: None, meanwhile: Callable[[], object] = lambda: None
+    ) -> None:
         self.stops = 0
         self._on_start = on_start
+        self._meanwhile = meanwhile
+        self._check_at = 0.0
+        self._refusal: Exception | None = None
         self._context: ClusterContext | None = None
         self._watch: HeartbeatWatch | None = None
         self._sentinel: Any = None
@@ -119,11 +125,34 @@ class Leader:
         self._start_when_possible()
         while not self.stops:
             self._sleep(LOOK_EVERY if self._prune_at else SHORT_PAUSE)
+            if sqlite_file.is_replaced():
+                # Without a clean stop, which would write.
+                self._sentinel.kill()
+                self._sentinel.join()
+                sqlite_file.refuse_replaced()
             if trouble := self._trouble():
                 self._recover(trouble)
             else:
                 self._prune()
+                self._check()
         self._stop()
+        if self._refusal:
+            raise self._refusal
+
+    def _check(self) -> None:
+        """Now and then, check whether this cluster may go on; stop it cleanly if not."""
+        if time.monotonic() < self._check_at:
+            return
+        self._check_at = time.monotonic() + CHECK_EVERY
+        try:
+            with project_session():
+                self._meanwhile()
+        except Error as error:
+            logger.info("A check is put off (%s)", reason_of(error))
+            connections.close_all()
+        except Exception as error:
+            self._refusal = error
+            self.stops += 1
 
     def _prune(self) -> None:
         """Prune old runs for a moment: this process has time for it, and watches the others in between."""
@@ -206,7 +235,7 @@ class Leader:
             # Killing the others, too, would repeat what they run and what they could not write yet. The sentinel starts
             # another process in its place.
             logger.error("Restarting process %d: %s", trouble.pid, trouble.reason)
-            with suppress(ProcessLookupError):
+            with suppress(ProcessLookupError, PermissionError):
                 os.kill(trouble.pid, signal.SIGKILL)
             row = Cluster.objects.filter(pk=self._context.cluster_id)
             _try(lambda: row.update(note=f"One process was restarted: {trouble.reason}"))

@@ -13,12 +13,16 @@ STOPPED = "T"
 
 
 def stopped_holder(database: Path, turn: Path, parent: int) -> int | None:
-    """Return the child of `parent` that holds the write lock or the turn at it although it is stopped, or None.
+    """Return the process that holds the write lock or the turn at it although it is stopped, or None.
 
-    A child that is not stopped may be in a long transaction of a user's task.
+    It is a child of `parent`, or a process of another cluster on this host, which may be stopped as a whole. A process
+    that is not stopped may be in a long transaction of a user's task; one that is no cluster's is for its user to end.
     """
     for pid in (holder(database), _holder(turn, "FLOCK", "0")):
-        if pid is not None and _state_and_parent(pid) == (STOPPED, parent):
+        if pid is None:
+            continue
+        state, its_parent = _state_and_parent(pid)
+        if state == STOPPED and (its_parent == parent or _is_cluster(pid)):
             return pid
     return None
 
@@ -46,6 +50,14 @@ def _holder(file: Path, kind: str, start: str) -> int | None:
                 if its_file.endswith(f":{inode}"):
                     return int(pid)
     return None
+
+
+def _is_cluster(pid: int) -> bool:
+    try:
+        # The title that every process of a cluster gives itself.
+        return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"qcluster ")
+    except OSError:
+        return False
 
 
 def _state_and_parent(pid: int) -> tuple[str, int]:

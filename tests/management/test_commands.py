@@ -214,7 +214,7 @@ def test_web_serves_pages_and_mcp_in_a_project_without_an_asgi_application(
 class FakeLeader:
     """Calls `on_start` once, as the real leader does, and stops."""
 
-    def __init__(self, on_start):
+    def __init__(self, on_start, meanwhile):
         self.on_start = on_start
 
     def lead(self):

@@ -7,19 +7,18 @@ import pytest
 from tests.clusters import PROJECT
 from tests.projects import Project
 
+COMMANDS = [
+    ("issue_token", "--user", "olga", "--name", "laptop"),
+    ("adopt_secret_key",),
+    ("mcp_serve", "--user", "olga"),
+]
+
 
 @pytest.mark.parametrize("address", ["sqlite:///{folder}/empty.sqlite3", "postgres://u:p@127.0.0.1:1/x"])
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("issue_token", "--user", "olga", "--name", "laptop"),
-        ("adopt_secret_key",),
-        ("mcp_serve", "--user", "olga"),
-    ],
-    ids=lambda command: command[0],
-)
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
 def test_command_ends_with_one_sentence_that_says_what_to_do(tmp_path: Path, address: str, command):
     variables = {"CRONTY_DATA": str(tmp_path), "DATABASE_URL": address.format(folder=tmp_path)}
+    (tmp_path / "empty.sqlite3").touch()
 
     done = Project(PROJECT, variables).run(*command)
 
@@ -27,3 +26,16 @@ def test_command_ends_with_one_sentence_that_says_what_to_do(tmp_path: Path, add
     assert done.stderr.startswith("CommandError: The database cannot be read (")
     assert done.stderr.endswith("): run `python manage.py up` first.\n")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_command_with_the_wrong_folder_creates_no_empty_database(tmp_path: Path, command):
+    variables = {"CRONTY_DATA": str(tmp_path), "DATABASE_URL": ""}
+
+    done = Project(PROJECT, variables).run(*command)
+
+    assert done.returncode == 1
+    assert (
+        done.stderr == f"CommandError: There is no database {tmp_path}/cronty.sqlite3: check CRONTY_DATA.\n"
+    )
+    assert not (tmp_path / "cronty.sqlite3").exists()

@@ -2,18 +2,23 @@
 
 import os
 import signal
+import socket
 
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import OperationalError
 
+from schedules import clock, engine
+from schedules.encryption import fingerprint
 from schedules.management import secret_key
 from schedules.management.commands import qcluster
-from schedules.services.secret_key import ForeignSecretKeyError, require_secret_key
+from schedules.models import Cluster
+from schedules.services.secret_key import ForeignSecretKeyError, adopt_secret_key, require_secret_key
 from schedules.worker import supervisor
+from tests.clusters import running_cluster
 from tests.factories import UserFactory
 from tests.management.test_commands import FakeLeader
-from tests.waiting import wait_for
+from tests.waiting import PATIENCE, wait_for
 
 COMMANDS = [
     ("up", "--check", "--no-web"),
@@ -63,3 +68,23 @@ def test_server_that_started_without_its_database_stops_when_it_learns_of_the_ke
 
     wait_for(lambda: signals == [(os.getpid(), signal.SIGTERM)])
     assert "Copy it." in caplog.text
+
+
+def test_key_is_not_adopted_by_a_command_while_another_host_runs_without_it(another_key, settings):
+    settings.SECRET_KEY = "the first"
+    engine.enlist(clock.now())
+    settings.SECRET_KEY = "another"
+
+    with pytest.raises(CommandError, match=f"do not accept it: {socket.gethostname()}"):
+        call_command("adopt_secret_key")
+
+
+def test_running_cluster_whose_key_was_replaced_stops_instead_of_failing_runs(transactional_db, settings):
+    # Its workers are real processes, which take seconds to start and to stop.
+    with running_cluster() as cluster:
+        settings.SECRET_KEY = "new"
+        Cluster.objects.update(secret_keys=[fingerprint("new")])
+        adopt_secret_key()
+
+        assert cluster.wait(PATIENCE) == 1
+    assert Cluster.objects.get().stopped_at is not None

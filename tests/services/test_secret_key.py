@@ -2,9 +2,17 @@
 
 import pytest
 
+from schedules import clock, engine
 from schedules.encryption import unseal
-from schedules.models import Installation, Secret
-from schedules.services.secret_key import ForeignSecretKeyError, adopt_secret_key, require_secret_key
+from schedules.models import Cluster, Installation, Secret
+from schedules.result import Err
+from schedules.services.secret_key import (
+    ForeignSecretKeyError,
+    SecretKeyNotSharedError,
+    adopt_secret_key,
+    require_secret_key,
+    secret_key_warning,
+)
 from schedules.services.secrets import set_secret
 
 pytestmark = pytest.mark.django_db
@@ -97,3 +105,89 @@ def test_secrets_of_a_lost_key_are_named(settings, actor):
     set_secret(actor, "FRESH", "hush-hush-8", hosts=["a.example"])
 
     assert adopt_secret_key() == ["KEY"]
+
+
+def use_keys(settings, key, *fallbacks):
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = key, list(fallbacks)
+
+
+def readable_with(settings, *keys):
+    use_keys(settings, *keys)
+    row = Secret.objects.get()
+    return unseal(row.sealed, row.place) == "hush-hush-7"
+
+
+@pytest.fixture
+def old_host(settings, actor):
+    """A host that runs with the old key alone, and a secret."""
+    use_keys(settings, "old")
+    require_secret_key()
+    set_secret(actor, "KEY", "hush-hush-7", hosts=["a.example"])
+    row = engine.enlist(clock.now())
+    Cluster.objects.filter(pk=row.pk).update(host="berlin")
+    return row
+
+
+def test_secrets_stay_readable_at_a_host_that_still_has_the_old_key_alone(settings, old_host, caplog):
+    use_keys(settings, "new", "old")
+    require_secret_key()
+
+    assert "these hosts do not accept it: berlin." in caplog.text
+    assert "berlin" in secret_key_warning()
+    assert readable_with(settings, "old")
+
+
+def test_secrets_are_sealed_with_the_new_key_once_every_living_host_accepts_it(settings, old_host):
+    engine.retire(old_host.pk, clock.now())
+    use_keys(settings, "old", "new")
+    require_secret_key()
+    engine.enlist(clock.now())
+
+    use_keys(settings, "new", "old")
+    require_secret_key()
+
+    assert secret_key_warning() == ""
+    assert readable_with(settings, "new")
+
+
+def test_host_that_restarts_with_the_replaced_key_first_does_not_put_it_back(settings, old_host):
+    engine.retire(old_host.pk, clock.now())
+    use_keys(settings, "new", "old")
+    require_secret_key()
+    use_keys(settings, "old", "new")
+
+    require_secret_key()
+
+    assert "was replaced on another one" in secret_key_warning()
+    assert readable_with(settings, "new")
+
+
+def test_secret_written_while_the_key_changes_is_readable_by_every_host(settings, old_host, actor):
+    use_keys(settings, "new", "old")
+    require_secret_key()
+
+    set_secret(actor, "KEY", "hush-hush-7", hosts=["a.example"])
+
+    assert readable_with(settings, "old")
+
+
+def test_host_without_the_new_key_refuses_to_write_a_secret(settings, old_host, actor):
+    engine.retire(old_host.pk, clock.now())
+    use_keys(settings, "new", "old")
+    require_secret_key()
+    use_keys(settings, "old")
+
+    refused = set_secret(actor, "KEY", "lost-at-once", hosts=["a.example"])
+
+    assert isinstance(refused, Err)
+    assert "must give it to this one first" in refused.message
+    assert readable_with(settings, "new")
+
+
+def test_key_is_not_adopted_while_a_living_host_lacks_it(settings, old_host):
+    use_keys(settings, "new")
+
+    with pytest.raises(SecretKeyNotSharedError, match="berlin"):
+        adopt_secret_key()
+
+    assert readable_with(settings, "old")

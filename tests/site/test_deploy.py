@@ -206,6 +206,12 @@ def test_large_body_is_refused_through_the_proxy(proxy: Proxy, path: str, size: 
         assert browser.get("/healthz").text == "ok\n"
 
 
+def test_metrics_are_closed_at_the_proxy(proxy: Proxy):
+    with proxy.browser() as browser:
+        assert browser.get("/metrics").status_code == 403
+        assert browser.get("/healthz").status_code == 200
+
+
 def test_agent_is_answered_and_subscribed_through_the_proxy(proxy: Proxy):
     call = modern_call("list_jobs")
     call["headers"]["Authorization"] = f"Bearer {proxy.cronty.token}"

@@ -355,3 +355,38 @@ def test_long_secret_key_is_read_and_none_is_empty(monkeypatch):
 
     assert environment.secret_key("X") == "0123456789abcdef" * 2
     assert environment.secret_key("Y") == ""
+
+
+def test_variable_that_nothing_reads_is_named_with_the_most_similar_one(monkeypatch):
+    monkeypatch.setattr(environment, "_known", set())
+    monkeypatch.setenv("CRONTY_WORKRES", "2")
+    monkeypatch.setenv("CRONTY_TOKEN_SECRET_FILE", "/run/x")
+    for name in ("CRONTY_WORKERS", "CRONTY_URL"):
+        environment.text(name)
+    environment.secret("CRONTY_SECRET_KEY", "")
+
+    unknown = environment.unknown_variables()
+
+    assert unknown["CRONTY_WORKRES"] == "CRONTY_WORKERS"
+    assert "CRONTY_TOKEN_SECRET_FILE" in unknown
+    assert not unknown.keys() & {"CRONTY_SECRET_KEY", "CRONTY_SECRET_KEY_FILE"}
+
+
+def test_folder_that_cannot_be_read_is_refused_in_a_sentence(given, tmp_path, monkeypatch):
+    given(str(tmp_path))
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+
+    with pytest.raises(ImproperlyConfigured, match=r"^X: the folder .* cannot be read; change its rights"):
+        environment.folder("X", Path("data"))
+
+
+def test_dotenv_in_a_folder_that_cannot_be_read_is_refused_in_a_sentence(tmp_path, monkeypatch):
+    def refuse(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "is_file", refuse)
+
+    with pytest.raises(
+        ImproperlyConfigured, match=r"^CRONTY_DATA: .*/\.env cannot be read \(Permission denied"
+    ):
+        environment.load_dotenv(tmp_path / ".env")

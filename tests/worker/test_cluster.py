@@ -399,6 +399,30 @@ def test_worker_stopped_while_it_holds_the_lock_of_the_database_is_replaced():
     assert Execution.objects.get().status == Status.SUCCEEDED
 
 
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL locks rows, not the database")
+@pytest.mark.skipif(not LOCKS.exists(), reason="this system does not tell who holds a lock")
+def test_cluster_goes_on_when_another_one_is_stopped_as_a_whole_while_it_holds_the_lock():
+    """Nothing ran for as long as the other one was stopped. The watch waits nine seconds before it acts."""
+    with running_cluster(**SHORT_LEASE) as first, running_cluster(**SHORT_LEASE) as second:
+        families = [[psutil.Process(each.pid), *family_of(each.pid)] for each in (first, second)]
+        make_due(1, "tests.hold_lock", seconds=90)
+        wait_for(_is_locked)
+        wait_for(_is_locked)
+        found = psutil.Process(holder(Path(connection.settings_dict["NAME"])))
+        family = next(each for each in families if found in each)
+
+        for process in family:
+            process.suspend()
+
+        try:
+            wait_for(all_ended)
+            wait_for(lambda: not is_alive(found))
+        finally:
+            for process in filter(is_alive, family):
+                process.resume()
+    assert Execution.objects.get().status == Status.SUCCEEDED
+
+
 def suspend_while_it_holds_the_lock(leader: int) -> psutil.Process:
     """Stop the claim loop in a claim; a slow machine may have restarted it meanwhile, so look again after it stopped."""
     stopped: list[psutil.Process] = []

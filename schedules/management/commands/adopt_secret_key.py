@@ -2,9 +2,11 @@
 
 from typing import Any
 
+from django.core.management.base import CommandError
+
 from schedules.management.base_command import CrontyCommand
 from schedules.management.database import readable_database
-from schedules.services.secret_key import adopt_secret_key
+from schedules.services.secret_key import SecretKeyNotSharedError, adopt_secret_key
 
 
 class Command(CrontyCommand):
@@ -12,8 +14,11 @@ class Command(CrontyCommand):
 
     def handle(self, *args: Any, **options: Any) -> str:
         words = "This host's secret key is now the installation's: give it to the other hosts, and issue new tokens."
-        with readable_database():
-            lost = adopt_secret_key()
+        try:
+            with readable_database():
+                lost = adopt_secret_key()
+        except SecretKeyNotSharedError as error:
+            raise CommandError(str(error)) from error
         if lost:
             words += f" Write these secrets again, because no known key can read them: {', '.join(lost)}."
         return words

@@ -8,14 +8,18 @@ from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import CommandError
 from django.db import connection
 
 from schedules import clock
+from schedules.management import archive
 from schedules.management.base_command import CrontyCommand
 from schedules.management.database import missing_database_problem
+from schedules.management.passphrase import read_passphrase
 
 
 class Command(CrontyCommand):
@@ -24,25 +28,75 @@ class Command(CrontyCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("path", type=Path, help="the file to create; it must not exist yet")
+        parser.add_argument(
+            "--all",
+            action="store_true",
+            dest="with_files",
+            help="also the secret key, commands.toml, .env and apps/, in one encrypted archive",
+        )
+        parser.add_argument(
+            "--passphrase-file", type=Path, help="of the archive; default: ask at the terminal"
+        )
+        parser.add_argument(
+            "--plain", action="store_true", help="do not encrypt the archive, which can read every secret"
+        )
 
     def handle(self, *args: Any, **options: Any) -> str:
         path: Path = options["path"].absolute()
         if connection.vendor != "sqlite":
             words = pg_dump_command(connection.settings_dict, path)
-            raise CommandError(f"This database is PostgreSQL; back it up with its own tool:\n{words}")
+            raise CommandError(
+                f"This database is PostgreSQL; back it up with its own tool:\n{words}\n"
+                "Copy the secret key, commands.toml, .env and apps/ of a host, too."
+            )
         if path.exists():
             raise CommandError(f"{path} exists already; a backup overwrites nothing.")
         if not path.parent.is_dir():
             raise CommandError(f"The folder {path.parent} does not exist.")
         if problem := missing_database_problem():
             raise CommandError(problem)
+        passphrase = self._passphrase(options) if options["with_files"] else ""
         try:
-            copy_sqlite(path)
+            if options["with_files"]:
+                _archive(path, passphrase)
+            else:
+                copy_sqlite(path)
         except FileExistsError as error:
             raise CommandError(f"{path} exists already; a backup overwrites nothing.") from error
         except (OSError, sqlite3.Error) as error:
             raise CommandError(f"The backup could not be created: {error}") from error
-        return f"Backed up to {path} ({path.stat().st_size:,} bytes)"
+        said = f"Backed up to {path} ({path.stat().st_size:,} bytes)"
+        if not options["with_files"] and hasattr(settings, "CRONTY_DATA"):
+            said += ". It does not hold the secret key, commands.toml, .env or apps/: see --all."
+        return said
+
+    def _passphrase(self, options: dict[str, Any]) -> str:
+        """Return the passphrase of an archive, or an empty text for a plain one."""
+        if not hasattr(settings, "CRONTY_DATA"):
+            raise CommandError(
+                "--all is for Cronty's own data folder: back up your project's files yourself."
+            )
+        if options["plain"]:
+            return ""
+        return read_passphrase(
+            options["passphrase_file"],
+            is_new=True,
+            otherwise="An archive can read every secret: give --passphrase-file, or --plain to write it unencrypted.",
+        )
+
+
+def _archive(path: Path, passphrase: str) -> None:
+    """Write the database and the files around it into one archive, which gets its name only when it is complete."""
+    with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as name:
+        folder = Path(name)
+        copy_sqlite(folder / archive.DATABASE)
+        archive.pack(folder / archive.DATABASE, folder / "plain")
+        if passphrase:
+            archive.encrypt(folder / "plain", folder / "sealed", passphrase)
+        complete = folder / ("sealed" if passphrase else "plain")
+        sync(complete)
+        os.link(complete, path)
+    sync(path.parent)
 
 
 def copy_sqlite(path: Path) -> None:

@@ -30,8 +30,8 @@ class Command(CrontyCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> str:
-        refuse_foreign_secret_key()
         with readable_database():
+            refuse_foreign_secret_key()
             user = find_user(options["user"])
         if user is None:
             raise CommandError(f"--user: there is no active user called {options['user']!r}.")

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.db import IntegrityError
 
-from schedules import clock, engine
+from schedules import clock, engine, sqlite_file
 from schedules.command_words import how_to_run
 from schedules.management.base_command import CrontyCommand
 from schedules.management.preparation import has_missing_migrations
@@ -31,7 +31,12 @@ class Command(CrontyCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if options["with_parent"]:
             parent_death.end_with_parent(options["with_parent"], signal.SIGTERM)
-        Leader(on_start=_get_ready).lead()
+        try:
+            sqlite_file.refuse_replaced()
+            sqlite_file.examine_replaced()
+            Leader(on_start=_get_ready, meanwhile=_check_secret_key).lead()
+        except (sqlite_file.ReplacedError, sqlite_file.DamagedError) as error:
+            raise CommandError(str(error)) from error
 
 
 def _get_ready() -> None:
@@ -40,13 +45,18 @@ def _get_ready() -> None:
         raise NotReadyError(
             f"the database is not migrated: run `{how_to_run('up')}` or `{how_to_run('migrate')}`"
         )
+    _check_secret_key()
+    _ensure_system_job()
+    engine.follow_zone_data(clock.now())
+    engine.prepare_links()
+
+
+def _check_secret_key() -> None:
+    """Replace the installation's key when every host has the new one; stop if this host lacks it."""
     try:
         require_secret_key()
     except ForeignSecretKeyError as error:
         raise CommandError(str(error)) from error
-    _ensure_system_job()
-    engine.follow_zone_data(clock.now())
-    engine.prepare_links()
 
 
 def _ensure_system_job() -> None:

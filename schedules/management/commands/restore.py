@@ -5,25 +5,32 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import tarfile
 from argparse import ArgumentParser
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
+from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import DatabaseError, connection, transaction
 
-from schedules import clock, engine
+from schedules import clock, engine, sqlite_file
 from schedules.command_words import how_to_run
+from schedules.management import archive
 from schedules.management.base_command import CrontyCommand
 from schedules.management.commands.backup import connection_options, is_cronty, sync
 from schedules.management.database import missing_database_problem, unknown_migration_problem
-from schedules.models import Cluster
+from schedules.management.passphrase import read_passphrase
+from schedules.models import Cluster, Job
 from schedules.models.clusters import ClusterQuerySet
 from schedules.models.counting import counted
+from schedules.services.secret_key import secret_key_problem
+from schedules.tasks import registry
 
 SLOTS = {"skip": engine.skip_since_backup, "catch-up": engine.catch_up_since_backup}
 QUESTION = """Slots between the backup and now may have run already.
@@ -41,6 +48,9 @@ class Command(CrontyCommand):
         parser.add_argument("--slots", choices=SLOTS, help="what to do with slots between the backup and now")
         parser.add_argument("--yes", action="store_true", help="do not ask before replacing the database")
         parser.add_argument(
+            "--passphrase-file", type=Path, help="of an encrypted archive; default: ask at the terminal"
+        )
+        parser.add_argument(
             "--already-in-place",
             action="store_true",
             help="the backup was restored by other means: decide about the slots only",
@@ -54,13 +64,35 @@ class Command(CrontyCommand):
         try:
             if path is None:
                 _refuse_if_in_use()
-                return _account(_slots(options["slots"]))
+                return _account(_slots(options["slots"])) + _missing_words()
             if not path.is_file():
                 raise CommandError(f"{path} does not exist.")
+            if is_sqlite and (archive.is_encrypted(path) or tarfile.is_tarfile(path)):
+                return _restore_archive(path.absolute(), options)
             restore = _restore_sqlite if is_sqlite else _restore_postgresql
-            return restore(path.absolute(), options["slots"], is_sure=options["yes"])
+            return restore(path.absolute(), options["slots"], is_sure=options["yes"]) + _missing_words()
         except (DatabaseError, sqlite3.Error, OSError, subprocess.CalledProcessError) as error:
             raise CommandError(f"The backup was not restored: {error}") from error
+
+
+def _restore_archive(path: Path, options: dict[str, Any]) -> str:
+    """Restore the database of an archive, then the files; nothing is replaced before the database was accepted."""
+    if not hasattr(settings, "CRONTY_DATA"):
+        raise CommandError("An archive is for Cronty's own data folder, which this project does not have.")
+    current = Path(connection.settings_dict["NAME"])
+    with TemporaryDirectory(dir=current.parent, prefix=".restoring-") as name:
+        folder = Path(name)
+        plain = path
+        if archive.is_encrypted(path):
+            passphrase = read_passphrase(
+                options["passphrase_file"], otherwise="The archive is encrypted: give --passphrase-file."
+            )
+            plain = folder / "plain"
+            archive.decrypt(path, plain, passphrase)
+        extracted = folder / "files"
+        archive.unpack(plain, extracted)
+        said = _restore_sqlite(extracted / archive.DATABASE, options["slots"], is_sure=options["yes"])
+        return "\n".join([said, *archive.put_in_place(extracted, f"{clock.now():%Y%m%dT%H%M%S}")])
 
 
 def _restore_sqlite(path: Path, slots: str | None, *, is_sure: bool) -> str:
@@ -97,6 +129,7 @@ def _restore_sqlite(path: Path, slots: str | None, *, is_sure: bool) -> str:
         os.link(current, kept)
     # In one step: without a file at its place, the next start would create an empty database.
     os.replace(copy, current)
+    sqlite_file.forget()
     sync(current.parent)
     return f"{said}\nThe replaced database is kept as {kept}." if is_replaced else said
 
@@ -182,6 +215,23 @@ def _account(slots: str) -> str:
         f"Slots of {counted(done.jobs, 'job')} are {verb}; runs under way that were "
         f"{'ended' if slots == 'skip' else 'released'}: {done.runs:,}."
     )
+
+
+def _missing_words() -> str:
+    """Say what the restored database needs and this host lacks, or nothing."""
+    lines = []
+    if secret_key_problem():
+        lines.append(
+            "Missing: its secret key. Without it, its secrets, tokens and logins cannot be used, and Cronty does not"
+            " start. Copy secret_key into the data folder, or set CRONTY_SECRET_KEY; look for its .env, too."
+        )
+    tasks = Job.objects.armed().order_by("task").values_list("task", flat=True).distinct()
+    if unknown := [task for task in tasks if registry.get(task) is None]:
+        lines.append(
+            f"Missing: the tasks {', '.join(unknown[:10])}{' …' if unknown[10:] else ''}, which jobs use."
+            " Copy commands.toml and apps/, and set CRONTY_APPS as before."
+        )
+    return "".join(f"\n{line}" for line in lines)
 
 
 def _backup_moment() -> datetime | None:

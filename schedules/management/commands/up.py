@@ -12,8 +12,9 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import Error, connections
 from django.urls import reverse
 
-from schedules import __version__
+from schedules import __version__, clock, sqlite_file
 from schedules.database_errors import reason_of
+from schedules.engine.hosts import surplus_cluster_words
 from schedules.management.arguments import host_in_url, port, refuse_address, refuse_public_debug
 from schedules.management.base_command import CrontyCommand
 from schedules.management.preparation import (
@@ -44,6 +45,8 @@ class Command(CrontyCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         self._check_options(options)
         first = _prepare_for_check() if options["check"] else prepare_when_possible()
+        # Remember the file for the children, also for those that are started later.
+        sqlite_file.is_replaced()
         # The children open their own connections.
         operator = _operator_name()
         connections.close_all()
@@ -78,6 +81,8 @@ class Command(CrontyCommand):
         if not options["no_web"] and not _run_until(supervisor, lambda: _answers(url)):
             raise CommandError(f"The web process did not come up at {url}.")
         try:
+            if words := surplus_cluster_words(clock.now()):
+                self.stderr.write(words)
             runs = Execution.objects.filter(job=create_check())
             _run_until(supervisor, runs.filter(status__in=Execution.FINAL).exists)
             run = runs.first()

@@ -6,15 +6,15 @@ from datetime import datetime, timedelta
 from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
 
-from schedules import clock, engine
+from schedules import clock, engine, sqlite_file
 from schedules.command_words import how_to_run
 from schedules.database_errors import reason_of
-from schedules.engine.hosts import clock_words
+from schedules.engine.hosts import clock_words, surplus_cluster_words
 from schedules.management.database import missing_database_problem, unknown_migration_problem
 from schedules.management.doctor.findings import Finding, ok, problem, warning
 from schedules.models import Cluster, Execution, Job
 from schedules.models.counting import count_up_to, count_words
-from schedules.services.secret_key import secret_key_problem
+from schedules.services.secret_key import secret_key_problem, secret_key_warning
 from schedules.services.storage import database_size
 
 LONG_WAIT = timedelta(minutes=5)
@@ -24,6 +24,13 @@ CLOCK_SET_BACK = timedelta(minutes=1)
 
 def examine_connection() -> Iterator[Finding]:
     """Examine what everything else needs."""
+    if moment := sqlite_file.replaced_at():
+        yield problem(
+            "database",
+            f"Its file was replaced while Cronty was running ({moment}), and was not examined since.",
+            f"Stop Cronty, put the right file in place, and start `{how_to_run('up')}`, which examines it.",
+        )
+        return
     if words := missing_database_problem():
         yield problem(
             "database", words, f"If nothing runs yet, start `{how_to_run('up')}`, which creates it."
@@ -50,6 +57,8 @@ def examine_content() -> Iterator[Finding]:
     now = clock.now()
     if words := secret_key_problem():
         yield problem("secret key", words, "Copy the key of the other host, as said above.")
+    elif words := secret_key_warning():
+        yield warning("secret key", words, "See docs/how-to/hosts.md, Change the secret key.")
     else:
         yield ok("secret key", "It is the installation's.")
     yield _clock(now)
@@ -109,6 +118,8 @@ def _clusters(now: datetime) -> Iterator[Finding]:
         )
         return
     yield ok("clusters", f"{len(alive)} running: {', '.join(map(str, alive[:5]))}{' …' if alive[5:] else ''}")
+    if words := surplus_cluster_words(now):
+        yield warning("clusters", words, "Stop all but one, and raise CRONTY_WORKERS instead.")
     for cluster in Cluster.objects.blocked(now):
         yield problem(
             "clusters",

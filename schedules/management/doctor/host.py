@@ -27,6 +27,7 @@ def examine() -> Iterator[Finding]:
         yield _disk(folder)
     yield from _private_files()
     yield _zone_data()
+    yield from _named_files()
     yield from _commands()
 
 
@@ -97,6 +98,24 @@ def _zone_data() -> Finding:
             "Upgrade Cronty or the package tzdata, on every host.",
         )
     return ok("zone data", f"Release {release}.")
+
+
+def _named_files() -> Iterator[Finding]:
+    """Examine files and programs that a setting names; the default file of commands need not exist."""
+    file = os.environ.get("CRONTY_COMMANDS_FILE", "").strip()
+    if file and not Path(file).exists():
+        yield warning(
+            "commands",
+            f"CRONTY_COMMANDS_FILE names {file}, which does not exist: there are no commands.",
+            "Create it, or unset CRONTY_COMMANDS_FILE.",
+        )
+    agent = getattr(settings, "CRONTY_AGENT_COMMAND", [])
+    if agent and shutil.which(agent[0]) is None:
+        yield warning(
+            "agent",
+            f"The program of CRONTY_AGENT_COMMAND cannot be started on this host: {agent[0]}.",
+            "Install it, or give its full path.",
+        )
 
 
 def _commands() -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from schedules import __version__, engine
 from schedules.models import Cluster, Execution, Job
 from schedules.models.counting import COUNTED, count_up_to
 from schedules.services.quotas import active_jobs
+from schedules.services.secret_key import secret_key_warning
 from schedules.services.storage import database_size
 from schedules.tasks.commands.catalog import catalog
 from schedules.web.views.job_facts import percentile
@@ -66,7 +67,11 @@ class SystemPage(LivePageMixin, TemplateView):
         ]
         return super().get_context_data(
             clusters=Cluster.objects.order_by("-last_seen_at")[:10],
-            warnings=[*engine.host_warnings(now), *self._commands_warning()],
+            warnings=[
+                *engine.host_warnings(now),
+                *filter(None, [secret_key_warning()]),
+                *self._commands_warning(),
+            ],
             fresh={cluster.pk for cluster in Cluster.objects.fresh(now)},
             live=live,
             due={"count": count_up_to(due), "oldest": due.values_list("next_run_at", flat=True).first()},

@@ -133,3 +133,15 @@ def test_another_hosts_clock_is_reported():
     Cluster.objects.update(clock_ahead=90)
 
     assert found("hosts")[0][0] == "warning"
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL has many writers")
+def test_second_cluster_on_sqlite_is_reported():
+    ClusterFactory(host="nas", pid=1)
+    assert {level for level, _ in found("clusters")} == {"ok"}
+
+    ClusterFactory(host="nas", pid=2)
+
+    assert [message for level, message in found("clusters") if level == "warning"] == [
+        "2 clusters share one SQLite database, which has one writer at a time: nas:1, nas:2."
+    ]

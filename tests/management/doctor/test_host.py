@@ -111,3 +111,17 @@ def test_broken_file_of_commands_and_missing_programs_are_named(commands_file, u
     (finding,) = [finding for finding in host.examine() if finding.check == "commands"]
     assert finding.level == "problem"
     assert f"{commands_file} cannot be used, and the last good one stays in force: line 1:" in finding.message
+
+
+def test_file_and_program_that_settings_name_but_that_do_not_exist_are_reported(
+    monkeypatch, settings, tmp_path
+):
+    monkeypatch.setenv("CRONTY_COMMANDS_FILE", str(tmp_path / "none.toml"))
+    settings.CRONTY_AGENT_COMMAND = ["no-such-agent", "--print"]
+
+    messages = [finding.message for finding in host.examine() if finding.level == "warning"]
+
+    assert messages == [
+        f"CRONTY_COMMANDS_FILE names {tmp_path}/none.toml, which does not exist: there are no commands.",
+        "The program of CRONTY_AGENT_COMMAND cannot be started on this host: no-such-agent.",
+    ]
