@@ -684,6 +684,7 @@ def test_wake_up_time_is_the_earliest_of_jobs_and_queued_runs():
     ExecutionFactory(job=job, status="queued", scheduled_for=NOW)
     assert engine.wake_up_at(NOW) == NOW
     assert engine.wake_up_at(NOW, exclude_tasks=["tests.ping"]) is None
+    assert engine.wake_up_at(NOW, exclude_tasks=["tests.other"]) == NOW
 
 
 @pytest.mark.django_db

@@ -50,6 +50,17 @@ def test_job_moved_ahead_by_a_wrong_clock_is_rearmed(fresh_recovery, catch_up):
     )
 
 
+def test_gap_is_cut_to_its_first_slot_if_all_others_are_in_the_future(fresh_recovery):
+    job, cluster = hourly(), new_cluster()
+    engine.claim_runs(cluster.pk, NOW + DAY, 100)
+
+    assert delete_future_rows(Job.objects.get(), NOW + MINUTE)
+
+    gaps = job.executions.filter(status="missed").values_list("scheduled_for", "last_slot", "slots")
+    assert list(gaps) == [(NOW, None, 1)]
+    assert not delete_future_rows(hourly(), NOW + MINUTE)
+
+
 @pytest.mark.parametrize("cron", ["15 3 1 * *", "nonsense"])
 def test_gap_keeps_its_past_slots_if_the_schedule_was_changed_meanwhile(fresh_recovery, cron):
     job, cluster = hourly(), new_cluster()

@@ -46,6 +46,15 @@ def test_overlap_policy_decides_a_slot_while_runs_are_live(overlap, live, expect
     assert bool(slot.reason) == (expected != "claimed")
 
 
+def test_slots_of_one_plan_wait_in_line_up_to_the_limit():
+    slots = [Slot(NOW + number * MINUTE, Status.CLAIMED) for number in range(HELD_RUNS + 3)]
+
+    decided = apply_overlap(Job(trigger_type="cron", overlap="queue"), slots, 0, NOW)
+
+    statuses = [slot.status for slot in decided]
+    assert statuses == [Status.CLAIMED, *[Status.QUEUED] * HELD_RUNS, *[Status.SKIPPED] * 2]
+
+
 def test_one_time_job_runs_while_a_manual_run_is_live():
     assert decide(1, trigger_type="once", overlap="skip").status == Status.CLAIMED
 

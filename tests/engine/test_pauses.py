@@ -96,6 +96,19 @@ def test_withdraw_ends_runs_that_have_not_started(fields, also_manual, expected,
         assert (row.finished_at, row.available_at, row.lease_until) == (NOW, None, None)
 
 
+def test_prompt_that_an_agent_holds_does_not_keep_others_from_being_withdrawn():
+    held = ExecutionFactory(status="waiting", lease_until=NOW + HOUR, **TOOK)
+    later = ExecutionFactory(status="queued", job=held.job)
+
+    engine.withdraw(held.job, NOW, "stopped")
+
+    assert statuses_of(held, later) == ["waiting", "cancelled"]
+
+
+def statuses_of(*rows: Execution) -> list[str]:
+    return [Execution.objects.get(pk=row.pk).status for row in rows]
+
+
 def test_job_keeps_the_error_of_a_run_withdrawn_between_attempts():
     job = hourly(recent="S")
     row = ExecutionFactory(job=job, status="queued", attempt=2, error="no route", available_at=NOW + HOUR)
@@ -159,6 +172,17 @@ def test_expired_pause_is_ended_and_its_slots_are_skipped():
     assert Event.objects.get().verb == "resume"
 
 
+def test_pause_and_resume_of_several_jobs_count_as_changes_of_each():
+    """A form that shows an earlier revision is then refused."""
+    jobs = [hourly(next_run_at=NOW + HOUR), hourly(next_run_at=NOW + HOUR)]
+
+    engine.pause_each(jobs, NOW, "holiday")
+    assert set(Job.objects.values_list("status", "revision", "updated_at")) == {("paused", 2, NOW)}
+
+    engine.rearm_each(list(Job.objects.all()), NOW + SECOND)
+    assert set(Job.objects.values_list("status", "revision", "updated_at")) == {("pending", 3, NOW + SECOND)}
+
+
 def test_slot_at_the_time_of_the_pause_is_skipped_once():
     job = paused(paused_at=NOW - 2 * HOUR)
     ExecutionFactory(job=job, scheduled_for=NOW - 2 * HOUR, status="skipped")
@@ -191,7 +215,7 @@ def test_job_without_slots_left_after_its_pause_is_completed(fields):
     engine.sweep(NOW)
 
     job.refresh_from_db()
-    assert (job.status, job.next_run_at, job.paused_until) == ("completed", None, None)
+    assert (job.status, job.next_run_at, job.paused_until, job.revision) == ("completed", None, None, 2)
     assert Event.objects.get().verb == "finish"
 
 

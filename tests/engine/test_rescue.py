@@ -1,11 +1,14 @@
 """Rescue of runs from dead or stopping clusters, and of prompts that nobody finished."""
 
+from contextlib import nullcontext
 from datetime import timedelta
 
 import pytest
+from django.db import OperationalError
 
 from schedules import engine
 from schedules.engine import clock_rollback
+from schedules.engine import rescue as rescue_module
 from schedules.engine.rescue import RESCUES, rescue
 from schedules.models import FRESH_FOR, Cluster, Execution, Job
 from tests.engine.conftest import LEASE, NOW, begin, ledger, new_cluster, outcome_of
@@ -37,6 +40,22 @@ def test_silent_cluster_is_retired_and_its_claims_are_released():
     assert [row.status for row in rows] == ["queued", "claimed"]
     assert Cluster.objects.get(stopped_at=dead.last_seen_at).pk == dead.pk
     assert Cluster.objects.get(stopped_at=None) == alive
+
+
+@pytest.mark.parametrize("is_locked", [True, False])
+def test_sweep_goes_on_after_a_lock_timeout_and_after_no_other_error(cluster, monkeypatch, is_locked):
+    def fail(now):
+        raise OperationalError("odd")
+
+    monkeypatch.setattr(rescue_module, "_retire_dead_clusters", fail)
+    monkeypatch.setattr(rescue_module, "is_lock_timeout", lambda error: is_locked)
+    row = ExecutionFactory(status="claimed", cluster=cluster, lease_until=NOW - SECOND)
+
+    with nullcontext() if is_locked else pytest.raises(OperationalError):
+        engine.sweep(NOW)
+
+    row.refresh_from_db()
+    assert row.status == ("queued" if is_locked else "claimed")
 
 
 def test_many_dead_clusters_are_all_retired_in_time(django_assert_max_num_queries):

@@ -76,6 +76,7 @@ def test_many_outcomes_of_one_job_are_written_in_order(cluster):
     "change",
     [
         pytest.param({"attempt": 2}, id="a later attempt"),
+        pytest.param({"attempt": 0}, id="an earlier attempt"),
         pytest.param({"status": "queued"}, id="queued again"),
         pytest.param({"status": "lost"}, id="lost"),
         pytest.param({"status": "cancelled"}, id="cancelled"),
