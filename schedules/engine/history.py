@@ -1,4 +1,4 @@
-"""Outcomes of runs, and the columns of a job that summarise them: recent outcomes, failure streak, last error."""
+"""Outcomes of runs, and the columns of a job that summarise them: recent outcomes, failure streak, last error, success and duration."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -55,12 +55,22 @@ def add_to_history(outcomes: Sequence[Outcome], *, ends_jobs: bool = False) -> d
     update_rows(
         Job,
         f"recent = {right.format('recent || {recent}')},"
-        " last_run_at = COALESCE({last_run_at}, last_run_at), "
+        " last_run_at = COALESCE({last_run_at}, last_run_at),"
+        " last_success_at = COALESCE({last_success_at}, last_success_at),"
+        " last_duration = COALESCE({last_duration}, last_duration),"
         " last_error = COALESCE({last_error}, last_error),"
         # A negative value starts a new streak: -1 has no failure, -2 has one failure since the last success.
         " failure_streak = CASE WHEN {failure_streak} < 0 THEN -1 - {failure_streak}"
         f" ELSE failure_streak + {{failure_streak}} END{status}",
-        ("id", "recent", "last_run_at", "last_error", "failure_streak"),
+        (
+            "id",
+            "recent",
+            "last_run_at",
+            "last_success_at",
+            "last_duration",
+            "last_error",
+            "failure_streak",
+        ),
         [(job_id, *_summary(ended)) for job_id, ended in by_job.items()],
     )
     return by_job
@@ -74,7 +84,9 @@ def failures_of(ended: Sequence[Outcome]) -> int:
     return count
 
 
-def _summary(ended: list[Outcome]) -> tuple[str, datetime | None, str | None, int]:
+def _summary(
+    ended: list[Outcome],
+) -> tuple[str, datetime | None, datetime | None, timedelta | None, str | None, int]:
     letters = "".join(OUTCOME_LETTERS.get(outcome.status, "") for outcome in ended)
     failures = failures_of(ended)
     error = None
@@ -82,4 +94,13 @@ def _summary(ended: list[Outcome]) -> tuple[str, datetime | None, str | None, in
         if outcome.status not in (Status.CANCELLED, Status.MISSED):
             error = "" if outcome.status == Status.SUCCEEDED else outcome.error or outcome.reason
     ran_at = max((outcome.finished_at for outcome in ended if outcome.attempt), default=None)
-    return letters[-30:], ran_at, error, -1 - failures if "S" in letters else failures
+    succeeded = [outcome.finished_at for outcome in ended if outcome.status == Status.SUCCEEDED]
+    durations = [outcome.finished_at - outcome.started_at for outcome in ended if outcome.started_at]
+    return (
+        letters[-30:],
+        ran_at,
+        max(succeeded, default=None),
+        durations[-1] if durations else None,
+        error,
+        -1 - failures if "S" in letters else failures,
+    )

@@ -268,6 +268,15 @@ class Migration(migrations.Migration):
                 ),
                 ("next_run_at", models.DateTimeField(editable=False, null=True)),
                 ("last_run_at", models.DateTimeField(editable=False, null=True)),
+                ("last_success_at", models.DateTimeField(editable=False, null=True)),
+                (
+                    "last_duration",
+                    models.DurationField(
+                        editable=False,
+                        help_text="How long the last attempt took that was started.",
+                        null=True,
+                    ),
+                ),
                 ("run_count", models.PositiveIntegerField(default=0, editable=False)),
                 (
                     "slot_count",

@@ -167,6 +167,10 @@ class Job(models.Model):
     status = models.CharField(max_length=10, choices=Status, default=Status.PENDING, editable=False)
     next_run_at = models.DateTimeField(null=True, editable=False)
     last_run_at = models.DateTimeField(null=True, editable=False)
+    last_success_at = models.DateTimeField(null=True, editable=False)
+    last_duration = models.DurationField(
+        null=True, editable=False, help_text="How long the last attempt took that was started."
+    )
     run_count = models.PositiveIntegerField(default=0, editable=False)
     slot_count = models.PositiveIntegerField(
         default=0, editable=False, help_text="The number of scheduled runs, limited by max_runs."

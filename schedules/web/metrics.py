@@ -18,10 +18,14 @@ from schedules import __version__
 from schedules.database_errors import TRY_AGAIN, TRY_AGAIN_SECONDS, is_outage
 from schedules.models import Cluster, Execution, Job
 from schedules.models.counting import COUNTED, count_up_to
+from schedules.models.standings import is_stopped_failing
 from schedules.services.run_counters import BUCKETS, RunCounters
 from schedules.services.storage import database_size
 from schedules.tasks import registry
 from schedules.web.health import database_time
+
+# So that neither a scrape nor the number of time series grows with the number of jobs.
+MOST_JOBS, MOST_STOPPED = 400, 100
 
 counters = RunCounters()
 
@@ -32,7 +36,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
     """Return all metrics; counters begin with this web process."""
     try:
         now = database_time()
-        text = "".join([*_clusters(now), *_work(now), *_runs(), *_installation()])
+        text = "".join([*_clusters(now), *_work(now), *_runs(), *_jobs(), *_installation()])
     except Error as error:
         if not is_outage(error):
             raise
@@ -117,6 +121,40 @@ def _runs() -> Iterator[str]:
         "histogram",
         "The time between the slot of a scheduled run and its first start, of runs that have ended.",
         {**samples, "_sum": round(counts.lateness, 3), "_count": cumulated[-1]},
+    )
+
+
+def _jobs() -> Iterator[str]:
+    """Yield the metrics of single jobs: of those that are due next, and of those that were stopped by their failures.
+
+    By their ids, because names are private and this page is not. Their columns come from the rows of the jobs, so that
+    no run is read.
+    """
+    columns = ("public_id", "task", "last_success_at", "last_duration")
+    armed = Job.objects.kept().filter(status=Job.Status.PENDING).order_by("next_run_at", "-pk")
+    stopped = Job.objects.kept().filter(is_stopped_failing()).order_by("-pk")
+    # A job may be stopped between the two queries.
+    rows = {
+        job: (_labels(job=job, task=task), *values)
+        for job, task, *values in (
+            *armed.values_list(*columns)[:MOST_JOBS],
+            *stopped.values_list(*columns)[:MOST_STOPPED],
+        )
+    }
+    labelled = [rows[job] for job in sorted(rows)]
+    yield _gauge(
+        "cronty_job_last_success_timestamp_seconds",
+        f"When a job last succeeded, of the {MOST_JOBS} jobs that are due next and {MOST_STOPPED} that stopped failing.",
+        {labels: round(success.timestamp(), 3) for labels, success, _ in labelled if success},
+    )
+    yield _gauge(
+        "cronty_job_last_duration_seconds",
+        "How long the last attempt of such a job took.",
+        {
+            labels: round(duration.total_seconds(), 3)
+            for labels, _, duration in labelled
+            if duration is not None
+        },
     )
 
 

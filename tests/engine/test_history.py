@@ -77,3 +77,18 @@ def test_run_that_never_started_does_not_count_as_the_last_run():
 
     job.refresh_from_db()
     assert (job.recent, job.last_run_at) == ("C", None)
+
+
+def test_last_success_and_duration_are_kept_until_there_is_a_new_one():
+    job = JobFactory()
+    later = NOW + timedelta(hours=1)
+    succeeded, failed = Execution.Status.SUCCEEDED, Execution.Status.FAILED
+
+    add_to_history([Outcome(1, 1, job.pk, succeeded, NOW, started_at=NOW - timedelta(seconds=2))])
+    job.refresh_from_db()
+    assert (job.last_success_at, job.last_duration) == (NOW, timedelta(seconds=2))
+    add_to_history([Outcome(2, 1, job.pk, failed, later, started_at=later - timedelta(seconds=5))])
+    add_to_history([Outcome(3, 0, job.pk, Execution.Status.CANCELLED, later)])
+
+    job.refresh_from_db()
+    assert (job.last_success_at, job.last_duration) == (NOW, timedelta(seconds=5))

@@ -2,7 +2,7 @@
 
 import json
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -106,6 +106,48 @@ def test_ended_runs_are_counted_by_task_and_outcome(client):
         '{task="webhook",outcome="failed"}': 1,
     }
     assert parsed(read(client))[1]["cronty_runs_total", '{task="webhook",outcome="failed"}'] == 1
+
+
+@pytest.mark.django_db
+def test_jobs_show_their_last_success_and_duration_by_id(client, time_machine):
+    time_machine.move_to(datetime(2027, 3, 1, 12, tzinfo=UTC), tick=False)
+    success = clock.now() - timedelta(hours=2)
+    values = {"last_success_at": success, "last_duration": timedelta(seconds=1.5), "task": "notify"}
+    job = JobFactory(name="Private name", **values)
+    stopped = JobFactory(
+        status="paused", next_run_at=None, pause_after_failures=3, failure_streak=3, **values
+    )
+    JobFactory(status="completed", next_run_at=None, **values)
+    JobFactory(deleted_at=clock.now(), **values)
+    never = JobFactory()
+
+    text = read(client)
+
+    _, samples = parsed(text)
+    shown = {
+        rest: value
+        for (name, rest), value in samples.items()
+        if name == "cronty_job_last_success_timestamp_seconds"
+    }
+    assert shown == {
+        f'{{job="{each.public_id}",task="notify"}}': success.timestamp() for each in (job, stopped)
+    }
+    assert samples["cronty_job_last_duration_seconds", f'{{job="{job.public_id}",task="notify"}}'] == 1.5
+    assert never.public_id not in text
+    assert "Private name" not in text
+
+
+@pytest.mark.django_db
+def test_number_of_jobs_that_are_shown_is_limited(client, monkeypatch):
+    monkeypatch.setattr(metrics, "MOST_JOBS", 3)
+    soon = clock.now() + timedelta(days=1)
+    jobs = [
+        JobFactory(next_run_at=soon + timedelta(minutes=n), last_success_at=clock.now()) for n in range(6)
+    ]
+
+    text = read(client)
+
+    assert [job.public_id in text for job in jobs] == [True] * 3 + [False] * 3
 
 
 @pytest.mark.django_db
