@@ -31,6 +31,7 @@ from schedules.worker.broker import LedgerBroker
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
 from schedules.worker.lock_holder import stopped_holder
+from schedules.worker.package_queue import PackageQueue
 from schedules.worker.sessions import project_session, short_waits, use_engine_session
 from schedules.worker.supervisor import growing_pauses
 
@@ -65,6 +66,12 @@ class LedgerSentinel(Sentinel):
         broker = LedgerBroker(context=context)
         # Returns when the cluster has stopped.
         super().__init__(stop_event, start_event, uuid4(), broker)  # type: ignore[no-untyped-call]
+
+    def start(self) -> None:
+        self.task_queue = PackageQueue(
+            self.context.plain_line, self.context.permits, maxsize=Conf.QUEUE_LIMIT
+        )
+        super().start()  # type: ignore[no-untyped-call]
 
     def spawn_worker(self) -> None:
         timer = fork.Value("f", -1)
