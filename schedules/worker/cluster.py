@@ -21,11 +21,10 @@ from django_q.conf import Conf
 from django_q.worker import worker
 from setproctitle import setproctitle
 
-# Before workers are forked, so that none of them imports it for its first request.
-import schedules.tasks.outbound.requests  # noqa: F401
 from schedules import clock, engine
 from schedules.database_errors import reason_of
 from schedules.models import Cluster
+from schedules.tasks import outbound
 from schedules.worker import parent_death, runner
 from schedules.worker.broker import LedgerBroker
 from schedules.worker.concurrency import Permits
@@ -178,6 +177,8 @@ class Leader:
         finally:
             # A forked process must not share its parent's connections.
             connections.close_all()
+        # Before workers are forked, so that the first request of each does not wait for it.
+        outbound.prepare()
         # The garbage collections of the forked processes then skip what exists already, and leave its memory shared.
         gc.freeze()
         # While the database was away, nobody could renew a lease; give the other clusters time for it.

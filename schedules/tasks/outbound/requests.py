@@ -13,9 +13,11 @@ from dataclasses import dataclass
 import httpcore
 from django.conf import settings
 
-from schedules.tasks.outbound.connections import Channel, channel_of_this_loop
+from schedules.tasks.outbound.connections import Channel, channel_of_this_loop, prepare
 from schedules.tasks.outbound.errors import OutboundError
 from schedules.tasks.outbound.targets import Reply, Target
+
+__all__ = ["prepare", "send"]
 
 USER_AGENT = "Cronty"
 BROKEN = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError)
