@@ -114,6 +114,8 @@ bench: install-dev
 figures: install-dev
 	@$(BIN)/python -m verification.bench.engine
 	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.engine
+	@$(BIN)/python -m verification.bench.mixed
+	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.mixed
 	@$(BIN)/python -m verification.bench.sustained --seconds 60 1500
 	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.sustained --seconds 60 2500
 	@$(BIN)/python -m verification.bench.pages

@@ -5,13 +5,13 @@ No write waits for a row that another transaction holds, so a held row delays on
 
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Subquery
+from django.db.models import Q, Subquery
 
 from schedules.engine.failures import handle_failures
 from schedules.engine.history import Outcome, add_to_history
@@ -36,14 +36,16 @@ class Settled(NamedTuple):
     blocked: list[Outcome]
 
 
-def renew_claims(cluster_id: int, now: datetime) -> None:
-    """Renew the claims that are still in the cluster's queue: those made after the last probe that returned.
+def renew_claims(cluster_id: int, now: datetime, waiting: Collection[int] = ()) -> None:
+    """Renew the claims that are still in the cluster's queue: those made after the last probe that returned, or `waiting`.
 
     An older claim has left the queue, but its worker died before it could start it: let its lease expire.
     """
     probe_returned_at = Cluster.objects.filter(pk=cluster_id).values("probe_returned_at")
     claims = Execution.objects.held().filter(
-        status=Status.CLAIMED, cluster_id=cluster_id, claimed_at__gte=Subquery(probe_returned_at)
+        Q(claimed_at__gte=Subquery(probe_returned_at)) | Q(pk__in=waiting),
+        status=Status.CLAIMED,
+        cluster_id=cluster_id,
     )
     with transaction.atomic():
         claims.unlocked().update(lease_until=now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS))

@@ -8,7 +8,6 @@ from itertools import chain
 
 from django.conf import settings
 from django.db import Error, connection, connections
-from django.db.models import Count, Q
 from django_q.brokers import Broker
 
 from schedules import clock, engine
@@ -16,7 +15,6 @@ from schedules.database_errors import description_of, reason_of
 from schedules.engine import Claim
 from schedules.engine.interruptions import BUSY, Interruption
 from schedules.models import Cluster, Execution
-from schedules.tasks import registry
 from schedules.tasks.registry import Lane
 from schedules.worker import packages
 from schedules.worker.claim_watch import ClaimWatch
@@ -24,6 +22,8 @@ from schedules.worker.command_lane import CommandLane
 from schedules.worker.context import Clock, ClusterContext
 from schedules.worker.next_slot import BATCH_AHEAD, NextSlot
 from schedules.worker.packages import Package
+from schedules.worker.plain_lane import PlainLane
+from schedules.worker.turns import WAIT_FOR_TURN
 
 logger = logging.getLogger(__name__)
 
@@ -37,10 +37,7 @@ HELD = 2000
 BATCH = 500
 # While many are held, wait until there is room for this many instead of claiming a few at a time.
 SMALLEST_CLAIM = 250
-LONG_AFTER = timedelta(seconds=0.3)
 OVERDUE = timedelta(seconds=5)
-# How many seconds the claim loop waits for workers that write: it must show its pulse, also while the database is locked.
-WAIT_FOR_TURN = 1.0
 # In which time other clusters write the outcome of a run that has ended; before, the next slot is not called an overlap.
 OTHERS_WRITE_WITHIN = timedelta(seconds=0.25)
 
@@ -58,9 +55,8 @@ class LedgerBroker(Broker):
     _seen_connection: object = None
     _must_look_ahead = True
     _has_found = False
-    # Upper bounds of the executions held, and of the plain functions among them; counted again only when needed.
+    # An upper bound of the executions held, counted again only when needed.
     _held_at_most = HELD
-    _plain_at_most = HELD
     _claimed = 0
     # How many clusters shared the work at the last heartbeat.
     _clusters = 1
@@ -75,6 +71,7 @@ class LedgerBroker(Broker):
         self._claim_watch = ClaimWatch(self._clock)
         self._lane_watches = {lane: ClaimWatch(self._clock, lane) for lane in (Lane.PLAIN, Lane.COMMAND)}
         self._commands = CommandLane()
+        self._plain = PlainLane()
         self._recorded: list[Interruption] = []
         # A probe that was packed and not returned yet.
         self._probes: list[Package] = []
@@ -151,6 +148,7 @@ class LedgerBroker(Broker):
             self._clock.sleep(POLL)
             return None
         connection.close_if_unusable_or_obsolete()
+        self._plain.release_if_stalled(self.context)
         if self._is_time_to_tidy():
             self._probes = [self._tidy()]
         elif not self._may_have_work():
@@ -159,7 +157,7 @@ class LedgerBroker(Broker):
             return None
         found: list[Package] = []
         room = self._room()
-        waiting = self._tasks_without_permit() if room else []
+        waiting = self._plain.names_to_exclude(self.context) if room else []
         if room:
             claims = self._claim(room, exclude_tasks=[*waiting, *self._commands.names()])
             try:
@@ -258,7 +256,7 @@ class LedgerBroker(Broker):
         self._clusters = max(1, Cluster.objects.fresh(now).count())
         self.context.pulse()
         with self._turn():
-            engine.renew_claims(cluster_id, now)
+            engine.renew_claims(cluster_id, now, self.context.plain_line.execution_ids())
         self.context.pulse()
         # Also without a sweep: the clock may have been ahead for a few seconds only.
         engine.recover_from_clock_rollback(now)
@@ -301,7 +299,7 @@ class LedgerBroker(Broker):
         if claims:
             self._next_slot.note_claim()
         self._held_at_most += len(claims)
-        self._plain_at_most += sum(packages.lane_of(claim) is Lane.PLAIN for claim in claims)
+        self._plain.add(claims)
 
     def _room(self) -> int:
         batch = BATCH_AHEAD if self._next_slot.is_ahead() else BATCH
@@ -312,22 +310,15 @@ class LedgerBroker(Broker):
         share = min(batch, max(packages.CHUNK, batch // self._clusters))
         return min(room, share) if room >= SMALLEST_CLAIM else 0
 
-    def _tasks_without_permit(self) -> list[str]:
-        """Return the names of all plain functions if long ones hold every permit, else an empty list."""
-        if self._plain_at_most < settings.CRONTY_WORKERS:
-            return []
-        tasks = registry.plain_names()
-        is_long = Q(status=Execution.Status.RUNNING, started_at__lt=self._clock.now() - LONG_AFTER)
-        plain = Execution.objects.held().filter(cluster_id=self.context.cluster_id, task__in=tasks)
-        counts = plain.aggregate(held=Count("pk"), long=Count("pk", filter=is_long))
-        self._plain_at_most = counts["held"]
-        return tasks if counts["long"] >= settings.CRONTY_WORKERS else []
-
     def _look_ahead(self) -> None:
         self._must_look_ahead = False
         now = self._clock.now()
         at = engine.wake_up_at(now)
-        if at and at <= now and (waiting := [*self._tasks_without_permit(), *self._waiting_commands()]):
+        if (
+            at
+            and at <= now
+            and (waiting := [*self._plain.names_to_exclude(self.context), *self._waiting_commands()])
+        ):
             # Ignore what waits for a permit: it cannot be claimed now.
             at = engine.wake_up_at(now, exclude_tasks=waiting)
         self._next_slot.expect(at)

@@ -21,16 +21,16 @@ from django_q.conf import Conf
 from django_q.worker import worker
 from setproctitle import setproctitle
 
-# Before workers are forked, so that none of them imports it for its first request.
-import schedules.tasks.outbound.requests  # noqa: F401
 from schedules import clock, engine, sqlite_file
 from schedules.database_errors import reason_of
 from schedules.models import Cluster
+from schedules.tasks import outbound
 from schedules.worker import parent_death, runner
 from schedules.worker.broker import LedgerBroker
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
 from schedules.worker.lock_holder import stopped_holder
+from schedules.worker.package_queue import PackageQueue
 from schedules.worker.run_delay import RunDelay, children_of
 from schedules.worker.sessions import project_session, short_waits, use_engine_session
 from schedules.worker.supervisor import growing_pauses
@@ -67,6 +67,12 @@ class LedgerSentinel(Sentinel):
         broker = LedgerBroker(context=context)
         # Returns when the cluster has stopped.
         super().__init__(stop_event, start_event, uuid4(), broker)  # type: ignore[no-untyped-call]
+
+    def start(self) -> None:
+        self.task_queue = PackageQueue(
+            self.context.plain_line, self.context.permits, maxsize=Conf.QUEUE_LIMIT
+        )
+        super().start()  # type: ignore[no-untyped-call]
 
     def spawn_worker(self) -> None:
         timer = fork.Value("f", -1)
@@ -201,6 +207,8 @@ class Leader:
         finally:
             # A forked process must not share its parent's connections.
             connections.close_all()
+        # Before workers are forked, so that the first request of each does not wait for it.
+        outbound.prepare()
         # The garbage collections of the forked processes then skip what exists already, and leave its memory shared.
         gc.freeze()
         # While the database was away, nobody could renew a lease; give the other clusters time for it.

@@ -9,13 +9,11 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from django.conf import settings
 
-POLL = 0.002
 PREFIX = "cronty-permits-"
 # Younger folders may belong to a leader that has not locked its folder yet.
 REMOVE_AFTER = 60.0
@@ -25,26 +23,16 @@ class Permits:
     """A number of permits, shared by a leader and every process that it forks."""
 
     def __init__(self, count: int) -> None:
-        self._count = count
+        self.count = count
         _remove_abandoned_folders()
         self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
         # The leader and every process that it forks share this lock: an unlocked folder is abandoned.
         self._folder_lock = os.open(self.folder, os.O_RDONLY)
         fcntl.flock(self._folder_lock, fcntl.LOCK_SH)
 
-    @contextmanager
-    def acquire(self, max_wait: float) -> Iterator[bool]:
-        """Hold a permit inside the block; yield False when none was free for `max_wait` seconds."""
-        until = time.monotonic() + max_wait
-        handle = self._try_acquire(self._count)
-        while handle is None and time.monotonic() < until:
-            time.sleep(POLL)  # noqa: TID251  (waits for another process)
-            handle = self._try_acquire(self._count)
-        try:
-            yield handle is not None
-        finally:
-            if handle is not None:
-                self.give_back(handle)
+    def take(self) -> int | None:
+        """Take a permit for plain functions, or return None if none is free; `give_back` releases it."""
+        return self._try_acquire(self.count)
 
     def take_command(self) -> int | None:
         """Take a permit for a command, or return None if none is free; `give_back` releases it."""

@@ -17,6 +17,7 @@ from django_q.conf import Conf
 
 from schedules import clock
 from schedules.worker.concurrency import Permits
+from schedules.worker.plain_line import PlainLine
 from schedules.worker.turns import Turns
 
 # How many seconds a report counts; longer than a worker takes to repeat it.
@@ -84,6 +85,8 @@ class ClusterContext:
     clock: Clock = field(default_factory=Clock)
     sweep_at: float = 0.0
     """When it looks for expired leases for the first time, on the monotonic clock."""
+    plain_line: PlainLine = field(default_factory=PlainLine)
+    """The plain functions that wait for a worker."""
     _shared: Any = field(default_factory=_shared_values, repr=False)
     _unwritten_since: Any = field(default_factory=_moments_of_workers, repr=False)
 
@@ -155,3 +158,4 @@ class ClusterContext:
 
     def close(self) -> None:
         self.permits.close()
+        self.plain_line.close()

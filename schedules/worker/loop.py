@@ -35,6 +35,8 @@ Item = TypeVar("Item")
 # How many seconds the thread that starts coroutines waits at most until the first one runs: only one thread of a process
 # runs at a time, and the loop would get its turn later.
 HAND_OVER = 0.002
+# How many coroutines begin before the loop goes on with those that have begun.
+BEGIN_TOGETHER = 4
 RETRY_LEASES_AFTER = 0.5
 RELEASE_AFTER = 0.2
 # Plain functions are started together if all of them should end within this many seconds.
@@ -160,9 +162,12 @@ class WorkerLoop:
         self._loop.close()
 
     def _create_tasks(self, chunk: list[Started], permit: int | None = None) -> None:
-        for started in chunk:
+        """Create a few tasks and the others later: what the first ones send must not wait until the last are prepared."""
+        for started in chunk[:BEGIN_TOGETHER]:
             # Kept until it is done, because the event loop itself would not keep it from being collected.
             self._tasks[started.execution_id] = self._loop.create_task(self._complete(started, permit))
+        if others := chunk[BEGIN_TOGETHER:]:
+            self._loop.call_soon(self._create_tasks, others)
 
     async def _complete(self, started: Started, permit: int | None) -> None:
         self._begun.set()

@@ -14,10 +14,10 @@ from schedules.engine import Claim
 from schedules.tasks import registry
 from schedules.tasks.registry import Lane
 from schedules.worker import runner
+from schedules.worker.plain_line import PLAIN_CHUNK, PlainPackage
 
 CHUNK = 250
 # The plain functions of a package run one after the other, so a package has several only in a burst.
-PLAIN_CHUNK = 10
 PLAIN_BURST_PER_WORKER = 20
 # django-q2's limit for a package, after which it kills the worker with all its runs. Each run has a limit of its own, so
 # this is for functions that ignore theirs: how many seconds they have beyond it, in which the database may be slow.
@@ -32,13 +32,21 @@ Package = tuple[str, str]
 
 
 def pack(claims: list[Claim], now: datetime) -> Iterator[Package]:
-    """Pack coroutines in chunks that run concurrently, and plain functions alone or in short sequences."""
+    """Pack coroutines in chunks that run concurrently, and plain functions alone or in short sequences.
+
+    Plain functions come last, because the others take hardly any time to start.
+    """
     coroutines: dict[int, list[Claim]] = defaultdict(list)
     plain: dict[int, list[Claim]] = defaultdict(list)
     commands: dict[int, list[Claim]] = defaultdict(list)
     lanes = {Lane.COROUTINE: coroutines, Lane.PLAIN: plain, Lane.COMMAND: commands}
     for claim in claims:
         lanes[lane_of(claim)][claim.attempt].append(claim)
+    for attempt, group in coroutines.items():
+        for chunk in _chunks(group, CHUNK):
+            yield _runs(runner.run_coroutines, attempt, chunk, now)
+    for attempt, group in commands.items():
+        yield _runs(runner.run_commands, attempt, group, now)
     burst = PLAIN_BURST_PER_WORKER * settings.CRONTY_WORKERS
     for attempt, group in plain.items():
         # A run that must not start twice is not started together with others: they may kill the worker before its turn.
@@ -48,17 +56,18 @@ def pack(claims: list[Claim], now: datetime) -> Iterator[Package]:
         for chunk in chain(_chunks(others, size), _chunks(alone, 1)):
             longest = max(claim.timeout for claim in chunk).total_seconds()
             yield _runs(runner.run_plain_functions, attempt, chunk, now, math.ceil(longest) + PLAIN_SLACK)
-    for attempt, group in coroutines.items():
-        for chunk in _chunks(group, CHUNK):
-            yield _runs(runner.run_coroutines, attempt, chunk, now)
-    for attempt, group in commands.items():
-        yield _runs(runner.run_commands, attempt, group, now)
 
 
 def lane_of(claim: Claim) -> Lane:
     """Return how the claimed run is run; a task that is unknown by now fails as a plain function."""
     task = registry.get(claim.task)
     return task.lane if task else Lane.PLAIN
+
+
+def plain_task(package: PlainPackage, now: datetime) -> dict[str, Any]:
+    """Return what a worker of django-q2 gets of plain functions that have waited in their line."""
+    arguments = (package.attempt, package.execution_ids)
+    return _task("run", runner.run_plain_functions, arguments, now, package.timeout)
 
 
 def probe(now: datetime) -> Package:
@@ -91,8 +100,14 @@ def _package(
     timeout: int = START_LIMIT,
 ) -> Package:
     """Pack one of our functions and integers for django-q2, and nothing that comes from outside."""
-    task = {
-        "id": ack_id or "run",
+    return ack_id, SignedPackage.dumps(_task(ack_id or "run", function, arguments, now, timeout))
+
+
+def _task(
+    name: str, function: Callable[..., None], arguments: tuple[Any, ...], now: datetime, timeout: int
+) -> dict[str, Any]:
+    return {
+        "id": name,
         "name": function.__name__,
         "func": function,
         "args": arguments,
@@ -101,7 +116,6 @@ def _package(
         "started": now,
         "ack_failure": True,
     }
-    return ack_id, SignedPackage.dumps(task)
 
 
 def _chunks(claims: list[Claim], size: int) -> Iterator[list[Claim]]:

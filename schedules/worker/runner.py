@@ -21,7 +21,6 @@ from schedules.worker.starts import start_executions
 
 logger = logging.getLogger(__name__)
 
-WAIT_FOR_PERMIT = 0.3
 # An id that no execution has.
 NO_EXECUTION = 0
 # How many seconds after its last session a worker opens a new one; several probes before `KEEP_CONNECTION` ends it.
@@ -66,19 +65,12 @@ def run_coroutines(attempt: int, execution_ids: list[int]) -> None:
 
 
 def run_plain_functions(attempt: int, execution_ids: list[int]) -> None:
-    """Run plain functions one after the other, or hand them back when long ones hold all permits."""
+    """Run plain functions one after the other; the queue gives them out with a permit."""
     loop = _this_loop()
-    with loop.context.permits.acquire(WAIT_FOR_PERMIT) as is_permitted:
-        if not is_permitted:
-            with loop.context.turns.take():
-                engine.hand_back(loop.cluster_id, clock.now(), only=registry.plain_names())
-            # Also those of a task that is unknown by now.
-            _release(loop, execution_ids)
-            return
-        for started in loop.start_in_sequence(attempt, execution_ids):
-            with loop.leases.keep(started), project_session():
-                outcome = run_plain(started, registry.get(started.task))
-            loop.outcomes.add(outcome, in_sequence=True)
+    for started in loop.start_in_sequence(attempt, execution_ids):
+        with loop.leases.keep(started), project_session():
+            outcome = run_plain(started, registry.get(started.task))
+        loop.outcomes.add(outcome, in_sequence=True)
 
 
 def run_commands(attempt: int, execution_ids: list[int]) -> None:

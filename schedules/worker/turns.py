@@ -15,6 +15,8 @@ from pathlib import Path
 from django.db import connections
 
 POLL = 0.0003
+# How many seconds the claim loop waits for workers that write: it must show its pulse, also while the database is locked.
+WAIT_FOR_TURN = 1.0
 
 
 class Turns:

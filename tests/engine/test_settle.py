@@ -299,7 +299,7 @@ def test_lease_is_renewed_only_by_the_cluster_that_holds_it(cluster):
     }
 
 
-def test_claims_newer_than_the_last_returned_probe_are_renewed(cluster):
+def test_claims_in_the_queue_of_a_cluster_are_renewed(cluster):
     cluster.probe_returned_at = NOW
     cluster.save()
     rows = [
@@ -311,14 +311,17 @@ def test_claims_newer_than_the_last_returned_probe_are_renewed(cluster):
             ("claimed", cluster, NOW - SECOND),
             ("running", cluster, NOW + SECOND),
             ("claimed", new_cluster(), NOW + SECOND),
+            # In the line of plain functions, which a probe overtakes.
+            ("claimed", cluster, NOW - SECOND),
+            ("queued", None, None),
         ]
     ]
 
-    engine.renew_claims(cluster.pk, NOW + MINUTE)
+    engine.renew_claims(cluster.pk, NOW + MINUTE, [row.pk for row in rows[4:]])
 
     for row in rows:
         row.refresh_from_db()
-    assert [row.lease_until > NOW for row in rows] == [True, False, False, False]
+    assert [row.lease_until > NOW for row in rows] == [True, False, False, False, True, False]
 
 
 def test_nothing_to_conclude_makes_no_query(django_assert_num_queries):

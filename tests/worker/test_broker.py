@@ -23,7 +23,7 @@ from schedules.services import Actor
 from schedules.worker import broker as broker_module
 from schedules.worker import context as context_module
 from schedules.worker import packages as packages_module
-from schedules.worker import runner
+from schedules.worker import plain_lane, runner
 from schedules.worker.broker import (
     HELD,
     PAUSE_AFTER_ERROR,
@@ -35,6 +35,7 @@ from schedules.worker.broker import (
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import Clock, ClusterContext
 from schedules.worker.next_slot import COUNT_BEFORE, HEAD_START, HEAD_START_PER_JOB, QUIET_AFTER
+from schedules.worker.plain_line import PlainPackage
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, UserFactory
 from tests.waiting import PATIENCE
 
@@ -520,6 +521,36 @@ def test_only_coroutines_are_claimed_while_long_plain_functions_use_all_workers(
     Execution.objects.filter(status="running").update(status="succeeded")
     fake_clock.advance(TIDY_EVERY + 1)
     assert [function for function, _ in runs_of(broker.dequeue())] == [runner.run_plain_functions]
+
+
+def test_plain_functions_that_wait_behind_long_ones_are_released_for_other_clusters(
+    broker, cluster, context, monkeypatch, settings
+):
+    monkeypatch.setattr(plain_lane, "WAIT_FOR_PERMIT", 0)
+    settings.CRONTY_WORKERS = 1
+    waiting = [ExecutionFactory(status="claimed", task="tests.ping", cluster=cluster) for _ in range(2)]
+    other = ExecutionFactory(status="claimed", task="tests.aping", cluster=cluster)
+    context.plain_line.put(PlainPackage(0, [row.pk for row in waiting], 5))
+
+    broker.dequeue()
+    # Nothing is long yet, so they will soon have a permit.
+    assert len(context.plain_line) == 1
+    ExecutionFactory(status="running", task="tests.ping", cluster=cluster, started_at=NOW - SECOND)
+    broker.dequeue()
+
+    assert len(context.plain_line) == 0
+    statuses = [Execution.objects.get(pk=row.pk).status for row in (*waiting, other)]
+    assert statuses == ["queued", "queued", "claimed"]
+
+
+def test_many_plain_functions_leave_room_for_coroutines(broker, monkeypatch):
+    monkeypatch.setattr(plain_lane, "MOST_HELD", 3)
+    due(5, task="tests.ping", next_run_at=NOW - SECOND)
+    assert {function for function, _ in runs_of(broker.dequeue())} == {runner.run_plain_functions}
+    due(5, task="tests.ping", next_run_at=NOW - SECOND)
+    due(task="tests.aping")
+
+    assert {function for function, _ in runs_of(broker.dequeue())} == {runner.run_coroutines}
 
 
 def test_short_plain_functions_do_not_count_as_long(broker, cluster, settings):

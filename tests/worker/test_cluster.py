@@ -253,6 +253,23 @@ def test_long_plain_functions_do_not_delay_coroutines(tmp_path):
     assert set(notes(path, "begin").values()) == {1}
 
 
+def test_coroutines_begin_before_the_short_plain_functions_of_the_same_burst_are_through(tmp_path):
+    path = tmp_path / "notes"
+    with running_cluster(CRONTY_WORKERS=1):
+        # One at a time, 1.5 s in all.
+        make_due(30, "tests.note", after=2, path=str(path), seconds=0.05)
+        Job.objects.filter(task="tests.note").update(at_most_once=True)
+        make_due(30, "tests.aping")
+        due_at = Job.objects.filter(task="tests.note").values_list("next_run_at", flat=True)[0]
+        Job.objects.filter(task="tests.aping").update(run_at=due_at, next_run_at=due_at)
+        wait_for(all_ended)
+
+    assert Counter(Execution.objects.values_list("status", flat=True)) == {Status.SUCCEEDED: 60}
+    begun = Execution.objects.order_by("-started_at")
+    assert begun.filter(task="tests.aping")[0].started_at < begun.filter(task="tests.note")[15].started_at
+    assert set(notes(path, "begin").values()) == {1}
+
+
 @pytest.fixture
 def context() -> Iterator[ClusterContext]:
     made = ClusterContext(ClusterFactory().pk, Permits(1))

@@ -20,9 +20,8 @@ from pathlib import Path
 from schedules.worker.concurrency import Permits
 permits = Permits(1)
 permits.folder = Path(sys.argv[1])
-with permits.acquire(5) as is_permitted:
-    print(is_permitted, flush=True)
-    sys.stdin.read()
+print(permits.take() is not None, flush=True)
+sys.stdin.read()
 """
 
 LEADER = """
@@ -61,37 +60,33 @@ def end(holder: subprocess.Popen[str]) -> None:
     holder.communicate(timeout=PATIENCE)
 
 
+def is_free(permits: Permits) -> bool:
+    """Take the permit and give it back, if it is free."""
+    handle = permits.take()
+    if handle is not None:
+        permits.give_back(handle)
+    return handle is not None
+
+
 def test_permit_is_free_again_after_use(permits):
-    for _ in range(2):
-        with permits.acquire(0) as is_permitted:
-            assert is_permitted
+    assert [is_free(permits), is_free(permits)] == [True, True]
 
 
-def test_acquire_fails_when_all_permits_are_taken():
+def test_no_more_permits_are_given_than_there_are():
     permits = Permits(2)
     try:
-        with permits.acquire(0) as first, permits.acquire(0) as second, permits.acquire(0) as third:
-            assert (first, second, third) == (True, True, False)
+        taken = [permits.take() for _ in range(3)]
+        assert [handle is not None for handle in taken] == [True, True, False]
     finally:
         permits.close()
-
-
-def test_permit_is_freed_when_the_function_fails(permits):
-    with pytest.raises(RuntimeError), permits.acquire(0):
-        raise RuntimeError
-
-    with permits.acquire(0) as is_permitted:
-        assert is_permitted
 
 
 def test_permit_held_by_another_process_is_free_when_that_process_ends(permits):
     holder = hold(permits)
 
-    with permits.acquire(0.01) as is_permitted:
-        assert not is_permitted
+    assert not is_free(permits)
     end(holder)
-    with permits.acquire(0) as is_permitted:
-        assert is_permitted
+    assert is_free(permits)
 
 
 def test_killed_holder_frees_its_permit(permits):
@@ -100,19 +95,7 @@ def test_killed_holder_frees_its_permit(permits):
     holder.kill()
     end(holder)
 
-    with permits.acquire(0) as is_permitted:
-        assert is_permitted
-
-
-def test_waiting_process_gets_the_permit_when_it_is_freed(permits):
-    holder = hold(permits)
-    assert holder.stdin is not None
-    holder.stdin.close()
-
-    with permits.acquire(PATIENCE) as is_permitted:
-        assert is_permitted
-    holder.stdin = None
-    end(holder)
+    assert is_free(permits)
 
 
 def test_inherited_copy_of_the_descriptor_does_not_hold_the_permit(permits, monkeypatch):
@@ -125,11 +108,9 @@ def test_inherited_copy_of_the_descriptor_does_not_hold_the_permit(permits, monk
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "close", copy_and_close)
-        with permits.acquire(0):
-            pass
+        assert is_free(permits)
 
-    with permits.acquire(0) as is_permitted:
-        assert is_permitted
+    assert is_free(permits)
     for handle in copies:
         close(handle)
 
@@ -137,13 +118,15 @@ def test_inherited_copy_of_the_descriptor_does_not_hold_the_permit(permits, monk
 def test_permits_survive_a_cleaned_temporary_folder(permits):
     shutil.rmtree(permits.folder)
 
-    with permits.acquire(0) as first, permits.acquire(0) as second:
-        assert (first, second) == (True, False)
+    first, second = permits.take(), permits.take()
+
+    assert first is not None
+    assert second is None
+    permits.give_back(first)
 
 
 def test_close_removes_the_folder_and_can_be_repeated(permits):
-    with permits.acquire(0):
-        pass
+    assert is_free(permits)
 
     permits.close()
     permits.close()
@@ -252,8 +235,8 @@ def test_folder_that_somebody_else_put_in_its_place_is_refused(permits: Permits,
         permits.folder.mkdir()
         permits.folder.chmod(0o755)
 
-    with pytest.raises(PermissionError, match="not a private folder"), permits.acquire(0):
-        pass
+    with pytest.raises(PermissionError, match="not a private folder"):
+        permits.take()
 
     assert list(tmp_path.iterdir()) == []
     permits.folder.rmdir() if kind == "open to others" else permits.folder.unlink()
@@ -262,7 +245,7 @@ def test_folder_that_somebody_else_put_in_its_place_is_refused(permits: Permits,
 def test_link_in_the_place_of_a_permit_is_not_followed(permits: Permits, tmp_path: Path):
     (permits.folder / "0").symlink_to(tmp_path / "target")
 
-    with pytest.raises(OSError, match="symbolic links"), permits.acquire(0):
-        pass
+    with pytest.raises(OSError, match="symbolic links"):
+        permits.take()
 
     assert not (tmp_path / "target").exists()

@@ -110,6 +110,16 @@ async def note_begin(*, run: Run) -> None:
     BODIES[run.execution_id] = clock.now()
 
 
+STEPS: list[tuple[str, int]] = []
+
+
+@task("tests.loop.two_steps")
+async def two_steps(*, run: Run) -> None:
+    STEPS.append(("begin", run.execution_id))
+    await asyncio.sleep(0)
+    STEPS.append(("go on", run.execution_id))
+
+
 @task("tests.loop.breaks_out")
 async def breaks_out() -> str:
     async def leave() -> None:
@@ -220,6 +230,19 @@ def test_start_is_tried_again_on_a_new_connection(cluster, context, monkeypatch,
 
     assert started.execution_id == row.pk
     assert used[0] is not used[1]
+
+
+def test_first_coroutines_of_a_chunk_go_on_before_the_last_begin(cluster, loop):
+    STEPS.clear()
+    runs = [
+        make_running(cluster, JobFactory(task="tests.loop.two_steps"))
+        for _ in range(3 * loop_module.BEGIN_TOGETHER)
+    ]
+
+    loop.start_coroutines(runs)
+
+    wait_for(lambda: len(STEPS) == 2 * len(runs))
+    assert STEPS.index(("go on", runs[0].execution_id)) < STEPS.index(("begin", runs[-1].execution_id))
 
 
 def test_start_in_the_ledger_is_when_the_body_began(cluster, loop):

@@ -111,20 +111,6 @@ def test_plain_function_runs_and_its_outcome_is_written(cluster, name, args, exp
     assert Execution.objects.get(pk=row.pk).attempt == 1
 
 
-def test_plain_functions_are_handed_back_when_no_permit_is_free(cluster, context, monkeypatch):
-    monkeypatch.setattr(runner, "WAIT_FOR_PERMIT", 0)
-    rows = [
-        ExecutionFactory(job=JobFactory(task=name), status="claimed", cluster=cluster)
-        for name in ("tests.ping", "tests.gone", "tests.ping", "tests.aping")
-    ]
-
-    with context.permits.acquire(0):
-        runner.run_plain_functions(0, [row.pk for row in rows[:2]])
-
-    statuses = [Execution.objects.get(pk=row.pk).status for row in rows]
-    assert statuses == ["queued", "queued", "queued", "claimed"]
-
-
 def test_execution_whose_claim_was_lost_is_not_run(cluster):
     row = ExecutionFactory(status="cancelled", cluster=cluster)
 

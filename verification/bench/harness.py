@@ -62,15 +62,17 @@ def cluster(workers: int = 2) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @contextmanager
-def slow_server() -> Iterator[None]:
-    """Run the slow server, and send notifications to it."""
+def slow_server(seconds: float = 0.1) -> Iterator[str]:
+    """Run a server that takes so long for a request, and send notifications to it; yield its address."""
     server = subprocess.Popen(
-        [sys.executable, "-m", "verification.bench.slow_server"], cwd=PROJECT, stdout=subprocess.PIPE
+        [sys.executable, "-m", "verification.bench.slow_server", str(seconds)],
+        cwd=PROJECT,
+        stdout=subprocess.PIPE,
     )
     try:
         assert server.stdout
         os.environ["NTFY_URL"] = f"http://127.0.0.1:{int(server.stdout.readline())}"
-        yield
+        yield os.environ["NTFY_URL"]
     finally:
         server.kill()
         server.wait()

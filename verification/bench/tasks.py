@@ -1,5 +1,6 @@
 """Trivial tasks that only record when their body began, so that the benchmark measures the engine."""
 
+import time
 from datetime import UTC, datetime, timedelta
 
 from schedules.tasks import Run, task
@@ -16,6 +17,12 @@ async def coroutine(*, run: Run) -> None:
 @task("bench.plain", description="A trivial plain function.")
 def plain(*, run: Run) -> None:
     recorder.record(_nanoseconds(run.scheduled_for))
+
+
+@task("bench.short", description="A plain function that takes 20 ms.")
+def short() -> None:
+    recorder.record("short")
+    time.sleep(0.02)
 
 
 def _nanoseconds(moment: datetime) -> int:

@@ -6,7 +6,21 @@ from importlib import import_module
 from schedules.tasks.outbound.errors import OutboundError, Refused
 from schedules.tasks.outbound.targets import LONGEST_URL, Reply, Target, problem_with_url
 
-__all__ = ["LONGEST_URL", "OutboundError", "Refused", "Reply", "Target", "problem_with_url", "send"]
+__all__ = [
+    "LONGEST_URL",
+    "OutboundError",
+    "Refused",
+    "Reply",
+    "Target",
+    "prepare",
+    "problem_with_url",
+    "send",
+]
+
+
+def prepare() -> None:
+    """Load what the first request would wait for."""
+    import_module("schedules.tasks.outbound.requests").prepare()
 
 
 async def send(

@@ -6,6 +6,7 @@ import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
+import anyio
 import httpcore
 from django.conf import settings
 
@@ -102,13 +103,19 @@ class Channel:
         return None
 
     async def _give_back(self, owner: _Owner, connection: _Connection) -> None:
-        if connection.is_idle() and not connection.has_expired():
+        if connection.is_idle():
             self.idle.append((owner, connection))
         else:
             await connection.aclose()
         # The oldest connections come first.
         while self.idle and self.idle[0][1].has_expired():
             await self.idle.pop(0)[1].aclose()
+
+
+def prepare() -> None:
+    """Load what the first request of a process would wait for: certificates, and the library's code for this event loop."""
+    _ssl_context()
+    asyncio.run(anyio.sleep(0))
 
 
 @functools.cache

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 import httpcore
 from django.conf import settings
 
-from schedules.tasks.outbound.connections import Channel, channel_of_this_loop
+from schedules.tasks.outbound.connections import Channel, channel_of_this_loop, prepare
 from schedules.tasks.outbound.errors import OutboundError
 from schedules.tasks.outbound.targets import Reply, Target
 from schedules.tasks.time_limit import TimeLimit
+
+__all__ = ["prepare", "send"]
 
 USER_AGENT = "Cronty"
 BROKEN = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError)

@@ -12,9 +12,21 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from schedules.tasks.outbound import OutboundError, Refused, connections, send
+from schedules.tasks.outbound import OutboundError, Refused, connections, prepare, send
 from tests.sink import Answer, Sink
 from tests.tasks.outbound.conftest import PUBLIC, get
+
+
+def test_first_request_after_a_preparation_loads_no_certificates(allowed, monkeypatch):
+    connections._ssl_context.cache_clear()
+    loads = []
+    load = connections.httpcore.default_ssl_context
+    monkeypatch.setattr(connections.httpcore, "default_ssl_context", lambda: loads.append(1) or load())
+
+    prepare()
+    assert loads == [1]
+    assert get(allowed.url()).status == 200
+    assert loads == [1]
 
 
 def test_connection_of_a_trusted_request_is_not_reused_for_others(sink):
