@@ -134,7 +134,9 @@ def test_runs_do_not_wait_until_the_log_of_sqlite_is_copied(monkeypatch, own, en
     assert seen == [urgent, engine, urgent]
 
 
-@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL waits in the statement that starts runs")
+@pytest.mark.skipif(
+    connection.vendor != "sqlite", reason="PostgreSQL waits in the statement that starts runs"
+)
 @pytest.mark.parametrize(("own", "level"), [("FULL", 2), ("NORMAL", 1)])
 def test_only_a_worker_that_starts_runs_waits_for_the_disk(monkeypatch, own, level):
     """A power cut could undo the record of a run that was already delivered, and then it was delivered again."""
