@@ -351,8 +351,8 @@ class LedgerBroker(Broker):
 
     def _wait(self, longest: float) -> None:
         seconds, until_quiet = self._next_slot.until_claim(), self._next_slot.until_quiet()
-        if until_quiet > 0 and self._clock.monotonic() > self._tidy_at:
-            # Under a steady load, this is the time to tidy.
+        if until_quiet > 0:
+            # Then it is time to count the next jobs, and under a steady load, to tidy.
             seconds = min(seconds, until_quiet)
         self._clock.sleep(min(longest, max(seconds, 0.001)))
 

@@ -92,6 +92,9 @@ class LedgerSentinel(Sentinel):
 
 def run_worker(context: ClusterContext, number: int, *arguments: Any) -> None:
     """Run django-q2's worker function in this process, then finish the executions in progress."""
+    # For the starts: a power cut must not undo the record of a run that was already delivered. On SQLite this one wait
+    # also brings the claim to the disk; on PostgreSQL the statement itself waits.
+    use_engine_session(is_urgent=True, is_durable=True)
     with runner.executing(context, number):
         worker(*arguments)
 

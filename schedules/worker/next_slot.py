@@ -17,8 +17,8 @@ HEAD_START_PER_JOB = 0.0001
 BATCH_AHEAD = 1000
 # How many seconds before a slot its jobs are counted: two looks of the claim loop, 0.1 s apart, before the earliest claim.
 COUNT_BEFORE = HEAD_START + BATCH_AHEAD * HEAD_START_PER_JOB + 0.2
-# For how many seconds after a claim no other one begins early, and nothing is tidied: workers start its runs and need the
-# database.
+# For how many seconds after a claim no other one begins early, and nothing is counted or tidied: workers start its runs
+# and need the database and the processor.
 QUIET_AFTER = 0.02
 
 
@@ -42,8 +42,8 @@ class NextSlot:
             self._at, self._jobs = timestamp, 0
 
     def count_jobs(self) -> None:
-        """Count its jobs shortly before it, unless there is no time for a longer head start anyway."""
-        if QUIET_AFTER < self.until_due() < COUNT_BEFORE:
+        """Count its jobs shortly before it, unless workers start runs or there is no time for a longer head start."""
+        if self.until_quiet() <= 0 and QUIET_AFTER < self.until_due() < COUNT_BEFORE:
             self._jobs = engine.count_due(self.at, BATCH_AHEAD)
 
     def note_claim(self) -> None:

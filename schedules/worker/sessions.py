@@ -24,15 +24,17 @@ LOST_AFTER = 8.0
 _of_thread = threading.local()
 
 
-def use_engine_session(*, is_urgent: bool = False) -> None:
+def use_engine_session(*, is_urgent: bool = False, is_durable: bool = False) -> None:
     """Give this thread a session for the engine's own steps; the processes that it forks inherit it.
 
-    Runs wait for what an urgent session does.
+    Runs wait for what an urgent session does. A durable one waits for the disk at every commit, if the project's does.
     """
-    project = connections["default"]
-    project.close()
+    connections["default"].close()
+    project = getattr(_of_thread, "project", None) or connections["default"]
     session = connections.create_connection("default")
-    session.settings_dict = engine_settings(project.settings_dict, project.vendor, is_urgent=is_urgent)
+    session.settings_dict = engine_settings(
+        project.settings_dict, project.vendor, is_urgent=is_urgent, is_durable=is_durable
+    )
     _of_thread.project = project
     connections["default"] = session
 
@@ -74,13 +76,17 @@ def short_waits() -> Iterator[None]:
             session.connection.execute(f"PRAGMA wal_autocheckpoint = {log_pages}")
 
 
-def engine_settings(database: dict[str, Any], vendor: str, *, is_urgent: bool = False) -> dict[str, Any]:
+def engine_settings(
+    database: dict[str, Any], vendor: str, *, is_urgent: bool = False, is_durable: bool = False
+) -> dict[str, Any]:
     """Return the settings of an engine session; options that the project sets itself stay."""
     # Not pooled: all sessions of a pool have the same options.
     options = {name: value for name, value in database["OPTIONS"].items() if name != "pool"}
     if vendor == "sqlite":
         options["timeout"] = min(options.get("timeout", BUSY_TIMEOUT), BUSY_TIMEOUT)
-        command = options.get("init_command", "").replace("synchronous=FULL", "synchronous=NORMAL")
+        command = options.get("init_command", "")
+        if not is_durable:
+            command = command.replace("synchronous=FULL", "synchronous=NORMAL")
         if is_urgent:
             # First, so that the project's own number counts.
             command = f"PRAGMA wal_autocheckpoint={URGENT_LOG_PAGES}; {command}"
@@ -103,8 +109,8 @@ def engine_settings(database: dict[str, Any], vendor: str, *, is_urgent: bool = 
 
 def _server_options() -> str:
     values = {
-        # The engine commits without waiting for the disk: what a power cut undoes is fired again, never lost. Other
-        # processes write the changes of people and agents, and they do wait for the disk.
+        # The engine claims and settles without waiting for the disk: what a power cut undoes is fired again, never lost.
+        # Starts do wait, and so do other processes, which write the changes of people and agents.
         "synchronous_commit": "off",
         # The statistics miss a burst, so the planner would read whole tables; every statement of the engine has an index.
         "enable_seqscan": "off",

@@ -256,6 +256,24 @@ def test_jobs_are_counted_only_shortly_before_their_slot(broker, fake_clock, mon
     assert counted == [at]
 
 
+def test_jobs_are_not_counted_while_workers_start_what_was_claimed(broker, fake_clock, monkeypatch):
+    """The count took a processor for a millisecond, and a run began so much later."""
+    counted: list[datetime] = []
+    monkeypatch.setattr(engine, "count_due", lambda at, most: counted.append(at) or 1)
+    at = NOW + timedelta(seconds=COUNT_BEFORE - 0.1)
+    due(task="tests.aping", next_run_at=NOW)
+    due(task="tests.aping", next_run_at=at)
+    assert len(runs_of(broker.dequeue())) == 1
+
+    assert broker.dequeue() is None
+    assert not counted
+    assert fake_clock.slept[-1] == pytest.approx(QUIET_AFTER)
+
+    fake_clock.advance(QUIET_AFTER)
+    broker.dequeue()
+    assert counted == [at]
+
+
 def test_claim_does_not_begin_early_while_workers_start_what_was_claimed(broker, fake_clock):
     due(task="tests.aping", next_run_at=NOW)
     due(task="tests.aping", next_run_at=NOW + timedelta(seconds=0.01))
@@ -515,6 +533,7 @@ def test_only_coroutines_are_claimed_while_long_plain_functions_use_all_workers(
 
     assert [function for function, _ in runs_of(broker.dequeue())] == [runner.run_coroutines]
     fake_clock.slept.clear()
+    fake_clock.advance(QUIET_AFTER)
     # A run that must wait for a free worker does not keep the broker awake.
     assert broker.dequeue() is None
     assert fake_clock.slept == [POLL]

@@ -12,7 +12,10 @@ from django.db import DatabaseError, connection, connections, transaction
 
 from schedules import clock, engine
 from schedules.models import Execution, Job
-from schedules.worker import sessions
+from schedules.worker import cluster, sessions
+from schedules.worker.cluster import run_worker
+from schedules.worker.concurrency import Permits
+from schedules.worker.context import ClusterContext
 from schedules.worker.sessions import engine_settings, project_session, short_waits, use_engine_session
 from tests.factories import ClusterFactory, JobFactory
 from tests.waiting import PATIENCE, wait_for
@@ -129,6 +132,38 @@ def test_runs_do_not_wait_until_the_log_of_sqlite_is_copied(monkeypatch, own, en
         seen = thread.submit(pages_of_pruning).result()
         thread.submit(connections.close_all).result()
     assert seen == [urgent, engine, urgent]
+
+
+@pytest.mark.skipif(
+    connection.vendor != "sqlite", reason="PostgreSQL waits in the statement that starts runs"
+)
+@pytest.mark.parametrize(("own", "level"), [("FULL", 2), ("NORMAL", 1)])
+def test_only_a_worker_that_starts_runs_waits_for_the_disk(monkeypatch, own, level):
+    """A power cut could undo the record of a run that was already delivered, and then it was delivered again."""
+    monkeypatch.setitem(connection.settings_dict["OPTIONS"], "init_command", f"PRAGMA synchronous={own}")
+    seen: list[int] = []
+
+    def look(*arguments: Any) -> None:
+        with connection.cursor() as cursor:
+            seen.append(cursor.execute("PRAGMA synchronous").fetchone()[0])
+
+    def work_in_a_fork_of_the_leader() -> None:
+        use_engine_session(is_urgent=True)
+        look()
+        context = ClusterContext(ClusterFactory().pk, Permits(1))
+        run_worker(context, 0)
+        with project_session():
+            assert connection.settings_dict == project
+            connections.close_all()
+        context.close()
+        connections.close_all()
+
+    project = connection.settings_dict
+    monkeypatch.setattr(cluster, "worker", look)
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(work_in_a_fork_of_the_leader).result()
+
+    assert seen == [1, level]
 
 
 def test_bare_settings_of_another_project_are_enough():

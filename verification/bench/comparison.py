@@ -17,18 +17,25 @@ NAMES = {
     "procrastinate": "procrastinate",
     "floor": "floor (bare loop)",
 }
+# Only systems of one part are compared: all of them wait for the disk before a task begins, or none does.
 PARTS = {
-    "SQLite, or a store of its own": (
+    "SQLite, `synchronous=FULL`: waits for the disk": (
         "cronty/sqlite",
         "apscheduler/sqlite",
-        "celery/none",
         "huey/sqlite",
         "django_tasks_db/sqlite",
         "django_q2/sqlite",
-        "apscheduler_memory/none",
         "floor/sqlite",
     ),
-    "PostgreSQL": (
+    "SQLite, `synchronous=NORMAL`, or a store of its own: does not wait for the disk": (
+        "cronty/sqlite-normal",
+        "apscheduler/sqlite-normal",
+        "celery/none",
+        "django_tasks_db/sqlite-normal",
+        "apscheduler_memory/none",
+        "floor/sqlite-normal",
+    ),
+    "PostgreSQL: waits for the disk": (
         "cronty/postgresql",
         "apscheduler/postgresql",
         "procrastinate/postgresql",
@@ -102,7 +109,7 @@ def text_of(run: Mapping[str, Any], measure: Measure) -> str:
         return "absent"
     if not result:
         return "not measured"
-    mark = " (loaded)" if run["load"]["is_heavy"] else ""
+    mark = " (loaded)" if result["load"]["is_heavy"] else ""
     value = value_of(run, measure)
     if value is None:
         return (f"not in {result['limit']:.0f} s" if "limit" in result else "not all began") + mark
@@ -152,8 +159,8 @@ def _quicker(runs: Mapping[str, Any], part: str, names: Sequence[str], measure: 
             continue
         # Also by the p99 of single jobs, although the tables do not compare it.
         if any(value(theirs, measure) < value(ours, measure) for value in (compared_value, _shown_value)):
-            database = part.partition(",")[0]
-            yield f"{NAMES[system]} {text_of(theirs, measure)} against {text_of(ours, measure)} ({database})"
+            where = part.partition(":")[0]
+            yield f"{NAMES[system]} {text_of(theirs, measure)} against {text_of(ours, measure)} ({where})"
 
 
 def _shown_value(run: Mapping[str, Any], measure: Measure) -> float:

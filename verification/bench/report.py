@@ -114,14 +114,16 @@ def page(results: Mapping[str, Any], pictures: Path) -> str:
         "Every system runs the same tasks: a body that notes the time and returns. Lateness is that time minus the moment "
         "the job was due, so it includes everything the system does before it calls the task. Each system ran alone, "
         f"with two workers unless the last table says otherwise, on {machine.get('cores')} cores ({machine.get('machine')}, {machine.get('system')}, "
-        f"Python {machine.get('python')}).",
+        f"Python {machine.get('python')}). All of them log errors only. Figures of one system may be of different runs; the last table says of which.",
+        "",
+        "A commit that waits for the disk survives a power cut and takes longer, so each table compares systems that do the same.",
         "",
     ]
     for part, names in PARTS.items():
         if measured := [name for name in names if name in runs]:
             lines += [f"**{part}**", "", *table(runs, measured), ""]
     lines += [
-        "Bold: the best durable system. Single jobs are compared by p50, because the p99 of so few is one job. † It runs no coroutines and ran plain functions. ‡ Some tasks began before they "
+        "Bold: the best system of the table that keeps its jobs when it crashes. Single jobs are compared by p50, because the p99 of so few is one job. † It runs no coroutines and ran plain functions. ‡ Some tasks began before they "
         "were due. Loaded: other programs used more than 10 % of the machine, so the figure is not reliable. The floor is a loop in one process: one durable "
         "commit takes all that is due, one keeps the outcomes.",
         "",
@@ -192,21 +194,37 @@ def systems(runs: Mapping[str, Any]) -> list[str]:
         if reason := run.get("absent"):
             lines.append(f"| {label} | | absent: {reason} | | |")
             continue
-        about, load = run.get("about", {}), run["load"]
+        about = run.get("about", {})
         settings = about.get("settings", "") + (f" ({run['problem']})" if run.get("problem") else "")
-        others = f"{load['load_average']}; {load['before']:.0%} / {load['during'] or 0:.0%}"
-        if "loop" in load:
-            others += f"; {load['loop']} ms"
-        lines.append(
-            f"| {label} | {', '.join(about.get('versions', []))} | {settings} | {run['at']} | {others} |"
-        )
+        described = f"{label} | {', '.join(about.get('versions', []))} | {settings}"
+        for at, load, measures in _occasions(run):
+            lines.append(f"| {described} | {at}: {measures} | {_others(load)} |")
+            described = f"{label} | | the same"
     return lines
 
 
+def _occasions(run: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Yield when the measures of a system were taken, the load at that time, and which they were."""
+    taken = [measure.key for measure in MEASURES if measure.key in run]
+    for at in sorted({run[key]["at"] for key in taken}):
+        keys = [key for key in taken if run[key]["at"] == at]
+        yield at, run[keys[0]]["load"], ", ".join(keys)
+
+
+def _others(load: Mapping[str, Any]) -> str:
+    others = f"{load['load_average']}; {load['before']:.0%} / {load['during'] or 0:.0%}"
+    return others + (f"; {load['loop']} ms" if "loop" in load else "")
+
+
 REPEAT = [
-    "Databases: SQLite in WAL mode with `synchronous=FULL`; PostgreSQL with `fsync` and `synchronous_commit` on. Cronty's "
-    "clusters do not wait for the disk when they claim and settle (`synchronous=NORMAL`, `synchronous_commit=off`), because "
-    "what a power cut undoes is fired again; on PostgreSQL they do wait when they start a run. Its pages and tools always wait.",
+    "SQLite has a write-ahead log; with `synchronous=FULL` a commit waits for the disk, with `NORMAL` it does not. PostgreSQL has `fsync` "
+    "and `synchronous_commit` on. Cronty waits where a power cut would matter: when somebody changes a job, and once before a task "
+    "begins. That wait also covers the claim. It does not wait when it claims and when it writes an outcome, because what a power cut undoes "
+    "there is fired again. The peers wait at each of their commits, of which APScheduler has one before a task begins. Celery's Redis "
+    "writes to the disk every second.",
+    "",
+    "Two workers of Cronty are three processes that run tasks: plain functions use at most two of them at a time, coroutines all three. "
+    "Beside them are the claim loop, django-q2's monitor and sentinel, and the leader. APScheduler is one process.",
     "",
     "## How to repeat it",
     "",

@@ -26,11 +26,13 @@ from verification.bench.comparison import MEASURES, PARTS, RATES
 from verification.bench.foreign_load import ForeignLoad, wait_for_rest
 from verification.bench.harness import PROJECT
 from verification.bench.peers import environment
+from verification.bench.peers.system import SYNCHRONOUS
 
 RUNS = (*(run for runs in PARTS.values() for run in runs), *RATES.values())
 KEYS = tuple(measure.key for measure in MEASURES)
 PER_SECOND = ("1", "10", "100", "250", "500", "1000", "1500", "2000", "3000")
 LIMIT_SECONDS = 230
+SYNCHRONOUS_OF = {"sqlite-normal": "NORMAL"}
 RATE_LINE = re.compile(r"_sustained_(\d+) p50 ([\d.]+) ms p99 ([\d.]+) ms not_run (\d+) \(([\d.]+) %\)")
 
 
@@ -49,7 +51,7 @@ def measure(name: str, measures: Sequence[str], seconds: float) -> dict[str, Any
             command = [python, "-m", "verification.bench.sustained", "--seconds", "6", *PER_SECOND]
         else:
             command = [python, "-m", "verification.bench.peers.measuring", system, folder, *measures]
-        lines, problem = _lines([str(part) for part in command], url, seconds)
+        lines, problem = _lines([str(part) for part in command], url, seconds, SYNCHRONOUS_OF.get(database))
     result = {
         "at": f"{datetime.now(UTC):%Y-%m-%d %H:%M}",
         "seconds": round(time.monotonic() - begin),
@@ -61,6 +63,10 @@ def measure(name: str, measures: Sequence[str], seconds: float) -> dict[str, Any
         return result | {"points": [point for line in lines for point in _points(line)]}
     for line in lines:
         result |= json.loads(line)
+    # Each measure has its own, because a later run may repeat only some of them.
+    for key in KEYS:
+        if key in result:
+            result[key] |= {"at": result["at"], "load": result["load"]}
     return result
 
 
@@ -94,9 +100,11 @@ def _database(name: str) -> Iterator[str]:
         yield server.url
 
 
-def _lines(command: Sequence[str], url: str, seconds: float) -> tuple[list[str], str]:
+def _lines(
+    command: Sequence[str], url: str, seconds: float, synchronous: str | None = None
+) -> tuple[list[str], str]:
     """Return what a program printed and why it ended early, if it did; everything it started ends with it."""
-    variables = os.environ | ({"DATABASE_URL": url} if url else {})
+    variables = os.environ | ({"DATABASE_URL": url} if url else {}) | {SYNCHRONOUS: synchronous or "FULL"}
     if not url:
         variables.pop("DATABASE_URL", None)
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:

@@ -26,7 +26,8 @@ def measured(p99, *, kind="coroutine", load=QUIET, **measures):
     results = {"single": single, "plain": burst(p99, kind="plain"), "large": burst(p99, kind=kind)}
     if kind == "coroutine":
         results["coroutines"] = burst(p99)
-    return {"at": "2026-01-01 00:00", "load": load, "about": about} | results | measures
+    taken = {"at": "2026-01-01 00:00", "load": load}
+    return taken | {"about": about} | {key: result | taken for key, result in (results | measures).items()}
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def test_best_durable_system_is_bold_and_quicker_peers_are_named(write):
     page = write(cronty__sqlite=measured(0.2), huey__sqlite=measured(0.1), floor__sqlite=measured(0.01))
 
     assert "| 1,000 coroutines due at once: late by, p99 | 200 ms | **100 ms** | 10 ms |" in page
-    assert "huey 100 ms against 200 ms (SQLite)" in page
+    assert "huey 100 ms against 200 ms (SQLite, `synchronous=FULL`)" in page
     assert "floor (bare loop) 10 ms against" not in page
 
 
@@ -60,7 +61,33 @@ def test_peer_that_is_quicker_only_at_the_p99_of_single_jobs_is_named(write):
     page = write(cronty__sqlite=ours, huey__sqlite=theirs)
 
     assert "| single jobs: late by, p50 / p99 | **1 / 2 ms** | 2 / 1 ms |" in page
-    assert "huey 2 / 1 ms against 1 / 2 ms (SQLite)" in page
+    assert "huey 2 / 1 ms against 1 / 2 ms (SQLite, `synchronous=FULL`)" in page
+
+
+def test_systems_are_compared_at_equal_durability_only(write):
+    page = write(
+        cronty__sqlite=measured(0.2),
+        apscheduler__sqlite=measured(0.3),
+        **{"cronty__sqlite-normal": measured(0.15)},
+        celery__none=measured(0.1, kind="plain"),
+    )
+
+    assert "| 1,000 functions due at once: late by, p99 | **200 ms** | 300 ms |" in page
+    assert "| 1,000 functions due at once: late by, p99 | 150 ms | **100 ms** |" in page
+    assert (
+        "Celery + Redis 100 ms against 150 ms (SQLite, `synchronous=NORMAL`, or a store of its own)" in page
+    )
+    assert "100 ms against 200 ms" not in page
+
+
+def test_measures_that_were_repeated_have_a_line_of_their_own(write):
+    run = measured(0.1)
+    run["single"] |= {"at": "2026-01-02 00:00", "load": QUIET | {"loop": 50}}
+
+    page = write(cronty__sqlite=run)
+
+    assert "| 2026-01-01 00:00: coroutines, plain, large | 0.1; 1% / 2%; 42 ms |" in page
+    assert "| Cronty, sqlite | | the same | 2026-01-02 00:00: single | 0.1; 1% / 2%; 50 ms |" in page
 
 
 def test_page_says_so_when_no_peer_is_ahead(write):
@@ -71,7 +98,10 @@ def test_page_says_so_when_no_peer_is_ahead(write):
 
 
 def test_absent_peer_is_reported_with_its_reason(write):
-    page = write(cronty__sqlite=measured(0.1), celery__none={"absent": "no redis-server on PATH"})
+    page = write(**{
+        "cronty__sqlite-normal": measured(0.1),
+        "celery__none": {"absent": "no redis-server on PATH"},
+    })  # fmt: skip
 
     assert "| **100 ms** | absent |" in page
     assert "| Celery + Redis | | absent: no redis-server on PATH | | |" in page

@@ -8,7 +8,13 @@ from verification.bench import run
 
 
 def test_name_of_a_system_stands_for_its_runs_on_every_database():
-    assert run.select(["floor", "celery/none"]) == ["celery/none", "floor/sqlite", "floor/postgresql"]
+    assert run.select(["procrastinate", "floor/sqlite", "django_tasks_db"]) == [
+        "django_tasks_db/sqlite",
+        "floor/sqlite",
+        "django_tasks_db/sqlite-normal",
+        "procrastinate/postgresql",
+        "django_tasks_db/postgresql",
+    ]
     assert run.select([]) == list(run.RUNS)
 
 
@@ -49,3 +55,16 @@ def test_line_of_a_sustained_rate_becomes_a_point():
     )
 
     assert point == {"rate": 250, "p50": 0.0081, "p99": 0.0205, "not_run": 30, "not_run_percent": 2.0}
+
+
+def test_name_of_a_run_says_how_sqlite_commits(monkeypatch):
+    monkeypatch.setattr(run, "wait_for_rest", lambda seconds: None)
+    tell = ["sh", "-c", "echo {}; echo $BENCH_SYNCHRONOUS >&2; exit 1"]
+    original = run._lines
+    monkeypatch.setattr(run, "_lines", lambda command, *others: original(tell, *others))
+
+    problems = [
+        run.measure(name, ["single"], 60)["problem"] for name in ("cronty/sqlite", "cronty/sqlite-normal")
+    ]
+
+    assert problems == ["FULL", "NORMAL"]

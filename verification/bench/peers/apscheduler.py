@@ -16,7 +16,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from sqlalchemy import create_engine, event
 
 from verification.bench.peers import tasks
-from verification.bench.peers.system import System, moment
+from verification.bench.peers.system import System, moment, synchronous
 
 
 class APScheduler(System):
@@ -61,7 +61,7 @@ class APScheduler(System):
         @event.listens_for(engine, "connect")
         def set_up(connection: Any, record: object) -> None:
             connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA synchronous=FULL")
+            connection.execute(f"PRAGMA synchronous={synchronous()}")
 
         return SQLAlchemyJobStore(engine=engine)
 

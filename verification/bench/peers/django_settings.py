@@ -5,7 +5,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from verification.bench import recorder
-from verification.bench.peers.system import POLL_SECONDS, WORKERS
+from verification.bench.peers.system import POLL_SECONDS, WORKERS, synchronous
 
 SECRET_KEY = "bench"
 USE_TZ = True
@@ -46,7 +46,7 @@ else:
             "OPTIONS": {
                 "transaction_mode": "IMMEDIATE",
                 "timeout": 20,
-                "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
+                "init_command": f"PRAGMA journal_mode=WAL; PRAGMA synchronous={synchronous()};",
             },
         }
     }

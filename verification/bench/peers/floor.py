@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from verification.bench import recorder
-from verification.bench.peers.system import POLL_SECONDS, System, processes
+from verification.bench.peers.system import POLL_SECONDS, System, processes, synchronous
 
 CREATE = (
     "CREATE TABLE IF NOT EXISTS jobs (due BIGINT NOT NULL, state INTEGER NOT NULL)",
@@ -54,7 +54,7 @@ def connect(folder: Path) -> Any:
         return psycopg.connect(url, autocommit=True)
     connection = sqlite3.connect(folder / "floor.sqlite3", isolation_level=None, timeout=20)
     connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute(f"PRAGMA synchronous={synchronous()}")
     return connection
 
 

@@ -1,4 +1,7 @@
-"""huey with SQLite: a consumer whose scheduler looks once a second, the shortest interval it accepts."""
+"""huey with SQLite: a consumer whose scheduler looks once a second, the shortest interval it accepts.
+
+It has `synchronous=FULL` or `OFF`, but not `NORMAL`.
+"""
 
 import os
 from collections.abc import Iterator, Sequence

@@ -13,6 +13,8 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parents[3]
 WORKERS = 2
 POLL_SECONDS = 0.05
+# The variable with SQLite's `synchronous`: FULL waits for the disk at every commit, NORMAL does not.
+SYNCHRONOUS = "BENCH_SYNCHRONOUS"
 
 
 class System:
@@ -54,6 +56,10 @@ class System:
     def unfinished(self) -> int:
         """Return how many jobs the system's own store holds that have not ended."""
         raise NotImplementedError
+
+
+def synchronous() -> str:
+    return os.environ.get(SYNCHRONOUS, "FULL")
 
 
 def moment(nanoseconds: int) -> datetime:
