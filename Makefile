@@ -66,12 +66,12 @@ compile-tests:
 
 # Tests whose outcome can depend on the database run on both; everything else, such as pages, parsers and settings, runs
 # on SQLite only, and so do files that use no database. Validation stays: PostgreSQL refuses values that SQLite stores.
-WITHOUT_DATABASE := tests/engine/test_plan.py tests/services/test_local_server.py tests/worker/test_calls.py \
+WITHOUT_DATABASE := tests/engine/test_plan.py tests/services/installation/test_local_server.py tests/worker/test_calls.py \
 	tests/worker/test_concurrency.py tests/worker/test_parent_death.py \
 	tests/worker/test_supervisor.py
 # It starts a project of its own, which is on SQLite.
-ON_SQLITE_ONLY := tests/services/test_people.py::test_app_works_with_a_minimal_custom_user_model
-ON_BOTH_DATABASES := tests/engine tests/models tests/services tests/worker tests/test_clock.py tests/test_growth.py tests/test_postgresql.py tests/test_upgrade.py \
+ON_SQLITE_ONLY := tests/services/people/test_profiles.py::test_app_works_with_a_minimal_custom_user_model
+ON_BOTH_DATABASES := tests/engine tests/models tests/services tests/worker tests/test_clock.py tests/test_growth.py tests/engine/sql/test_postgresql.py tests/test_upgrade.py \
 	tests/management/test_preparation.py tests/management/test_restore.py \
 	tests/mcp/tools/test_jobs.py tests/mcp/tools/test_prompts.py tests/mcp/test_orm.py \
 	tests/mcp/test_queries.py tests/security/test_hostile_requests.py tests/web/test_health.py \

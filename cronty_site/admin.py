@@ -14,7 +14,7 @@ from schedules.admin.bases import MOST_NAMED, DeclaredLookups
 from schedules.admin.local_times import moment
 from schedules.models import Event, Execution, Job, Profile, Token
 from schedules.result import Err, Ok
-from schedules.services.people import SYSTEM_USER
+from schedules.services.people.profiles import SYSTEM_USER
 
 DATES = (moment("last_login"), moment("date_joined"))
 GRANTS = ("is_staff", "is_superuser", "groups", "user_permissions")

@@ -9,9 +9,9 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "cronty_site.settings")
 pages: Any = get_asgi_application()
 
 # After Django is set up, because the tools import models.
+from cronty_site.serving.guards import Guards  # noqa: E402
 from schedules.mcp.http import build_http_app  # noqa: E402
-from schedules.private_files import restrict_to_owner  # noqa: E402
-from schedules.serving.guards import Guards  # noqa: E402
+from schedules.secrets.private_files import restrict_to_owner  # noqa: E402
 
 restrict_to_owner()
 

@@ -21,8 +21,8 @@ import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 from platformdirs import user_data_path
 
-from schedules.destinations import parse_destination
-from schedules.request_headers import setting_problem
+from schedules.tasks.outbound.destinations import parse_destination
+from schedules.tasks.outbound.headers import setting_problem
 
 # Whether settings create what is missing. A command that only uses an installation leaves the disk as it is, and
 # refuses to work if files are missing.

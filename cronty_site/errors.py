@@ -5,7 +5,7 @@ import sys
 from django.http import HttpRequest, HttpResponse
 from django.template import loader
 
-from schedules.database_errors import TRY_AGAIN, TRY_AGAIN_SECONDS, outage_in
+from schedules.worker.database_errors import TRY_AGAIN, TRY_AGAIN_SECONDS, outage_in
 
 
 def server_error(request: HttpRequest) -> HttpResponse:

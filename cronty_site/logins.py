@@ -10,8 +10,8 @@ from django.conf import settings
 from django.db.models import Sum
 from django.http import HttpRequest
 
-from schedules import client_addresses
-from schedules.client_addresses import address_of
+from schedules.services.people import client_addresses
+from schedules.services.people.client_addresses import address_of
 
 # Failures within AXES_COOLOFF_TIME. A name has more from all addresses together than from one, and a person who has
 # logged in from an address before can still do so: otherwise anybody could lock everybody out.

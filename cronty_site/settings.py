@@ -294,15 +294,15 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "filters": {
-        "repeats": {"()": "schedules.logs.RepeatFilter"},
-        "wrong_host": {"()": "schedules.logs.WrongHostFilter"},
+        "repeats": {"()": "cronty_site.logs.RepeatFilter"},
+        "wrong_host": {"()": "cronty_site.logs.WrongHostFilter"},
     },
     "formatters": {
         "text": {
-            "class": "schedules.logs.LineFormatter",
+            "class": "cronty_site.logs.LineFormatter",
             "format": "%(asctime)s %(levelname)s %(name)s: %(message)s",
         },
-        "json": {"class": "schedules.logs.JsonFormatter"},
+        "json": {"class": "cronty_site.logs.JsonFormatter"},
     },
     "handlers": {
         "stderr": {

@@ -13,7 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from cronty_site import environment
 from schedules.management.arguments import port
 from schedules.management.startup import deferred_models, without_garbage_collection
-from schedules.private_files import restrict_to_owner
+from schedules.secrets.private_files import restrict_to_owner
 
 
 def run_command() -> None:

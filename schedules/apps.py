@@ -32,7 +32,7 @@ class SchedulesConfig(AppConfig):
 def _read_moments_faster(*, connection: Any, **signal: Any) -> None:
     # On SQLite, importing psycopg would make every process start 15 % more slowly.
     if connection.vendor == "postgresql":
-        import_module("schedules.postgresql").read_moments_faster(connection)
+        import_module("schedules.engine.sql.postgresql").read_moments_faster(connection)
 
 
 def _apply_defaults() -> None:

@@ -12,10 +12,11 @@ from django.shortcuts import resolve_url
 from django.urls import NoReverseMatch, Resolver404, resolve, reverse
 from django.utils.module_loading import import_string
 
-from schedules import defaults, private_files
-from schedules.destinations import parse_destination
-from schedules.request_headers import setting_problem, shape_problem
+from schedules import defaults
+from schedules.secrets import private_files
 from schedules.tasks import registry
+from schedules.tasks.outbound.destinations import parse_destination
+from schedules.tasks.outbound.headers import setting_problem, shape_problem
 
 SESSION = "django.contrib.sessions.middleware.SessionMiddleware"
 AUTHENTICATION = "django.contrib.auth.middleware.AuthenticationMiddleware"

@@ -40,7 +40,7 @@ WAITING = (
     "tests/management/",
     "tests/mcp/test_stdio.py",
     "tests/examples/test_embedded.py",
-    "tests/serving/test_server.py",
+    "tests/site/serving/test_server.py",
     "tests/site/test_own_apps.py",
     "tests/tasks/processes/test_running.py",
     "tests/mcp/test_http.py",

@@ -9,7 +9,7 @@ from django.core.management import get_commands
 
 from cronty_site.terminal.group import COMMANDS
 from cronty_site.terminal.setup import ExitCode
-from schedules.files.jobs import FIELDS, read_jobs
+from schedules.services.files.jobs import FIELDS, read_jobs
 from tests.clusters import PROJECT
 
 REFERENCE = PROJECT / "docs/reference"

@@ -63,7 +63,7 @@ BLOCKS: dict[str, list[str]] = {
     "docs/how-to/monitoring.md": [
         f"{EXAMPLES}::test_findings_of_the_page_are_those_of_doctor",
         *["tests/web/test_metrics.py::test_page_explains_every_metric_and_its_alerts_ask_for_known_ones"] * 2,
-        "tests/test_logs.py::test_line_of_the_page_has_the_keys_of_a_real_one",
+        "tests/site/test_logs.py::test_line_of_the_page_has_the_keys_of_a_real_one",
     ],
     "docs/how-to/own-task.md": [f"{EXAMPLES}::test_tasks_of_the_pages_are_found_and_run"] * 3,
     "docs/how-to/secrets.md": [
@@ -72,7 +72,7 @@ BLOCKS: dict[str, list[str]] = {
         f"{PAGES_ON_COMMANDS}::test_every_file_of_commands_is_valid",
     ],
     "docs/how-to/webhooks.md": [
-        "tests/test_signing.py::test_documented_example_accepts_genuine_requests_only"
+        "tests/tasks/outbound/test_signing.py::test_documented_example_accepts_genuine_requests_only"
     ]
     * 3,
     "docs/reference/benchmarks.md": [LONG],
@@ -109,7 +109,7 @@ EXECUTED = {
     ".venv/bin/python manage.py changepassword admin": "tests/test_documented.py::test_terminal_commands_of_a_page_work",
     "manage.py restore PATH [--slots skip|catch-up] [--yes] [--passphrase-file PATH]": "tests/management/test_restore.py::test_sqlite_backup_replaces_the_database_which_is_kept",
     "pg_dump --format=custom": "tests/management/test_restore.py::test_postgresql_dump_replaces_the_database_which_is_kept",
-    "umask 077": "tests/test_private_files.py::test_every_file_that_commands_create_is_private_whatever_the_umask",
+    "umask 077": "tests/secrets/test_private_files.py::test_every_file_that_commands_create_is_private_whatever_the_umask",
     "chmod go-w": "tests/tasks/commands/test_catalog.py::test_file_that_others_can_change_is_refused",
     "kill -9": "verification/faults/test_campaign.py::test_faults_leave_every_slot_accounted_for",
     "systemd-analyze security --offline=true /etc/systemd/system/cronty.service": INSTALLATION,

@@ -23,7 +23,7 @@ from cronty_site.terminal.group import main
 from schedules import clock
 from schedules.management.commands.up import greeting
 from schedules.models import Job
-from schedules.services.setup import FirstUser
+from schedules.services.installation.setup import FirstUser
 from schedules.web.views.job import TABS
 from tests import documented
 from tests.clusters import PROJECT

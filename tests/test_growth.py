@@ -13,7 +13,7 @@ from schedules.mcp.auth import set_local_caller
 from schedules.mcp.tools import prompts
 from schedules.models import counting, keysets
 from schedules.services import filters
-from schedules.services.run_counters import RunCounters
+from schedules.services.runs.counters import RunCounters
 from schedules.web import metrics
 from schedules.web.views import calendar_days, inbox, jobs, notifications, states, system
 from verification.bench.growth_questions import Question, questions
@@ -88,11 +88,7 @@ def _count_from_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _asked(filling: Filling) -> list[Question]:
     """Return what must not grow; of the owner of few jobs, without the filters, which are the same for all."""
-    return [
-        question
-        for question in questions(filling)
-        if question.who != "few" or "?" not in question.name
-    ]
+    return [question for question in questions(filling) if question.who != "few" or "?" not in question.name]
 
 
 def _key(question: Question) -> tuple[str, str]:

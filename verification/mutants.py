@@ -95,7 +95,7 @@ MUTANTS = (
     ),
     Mutant(
         "start that ignores whose claim it is",
-        "schedules/engine/sql.py",
+        "schedules/engine/sql/queries.py",
         [
             (
                 "AND status = 'claimed' AND cluster_id = %s AND attempt = %s",

@@ -18,9 +18,9 @@ from cronty_site.terminal.output import line, note, print_json, say
 from cronty_site.terminal.session import Session, check_zone, subcommand
 from cronty_site.terminal.shapes import clock_text, job_json
 from schedules import limits, services
-from schedules.services.masked_arguments import named_arguments
-from schedules.services.reading import preview_of
-from schedules.services.secrets import secret_warnings
+from schedules.services.jobs.forecasts import preview_of
+from schedules.services.jobs.masked_arguments import named_arguments
+from schedules.services.people.stored_secrets import secret_warnings
 from schedules.tasks.registry import Task
 
 NAME_LENGTH = 80

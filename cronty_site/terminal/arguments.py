@@ -14,7 +14,7 @@ from cronty_site.terminal.session import Session
 from cronty_site.terminal.suggestions import did_you_mean
 from schedules.models import Job
 from schedules.models.triggers import columns_of
-from schedules.services.validation import usable_tasks
+from schedules.services.jobs.validation import usable_tasks
 from schedules.tasks import registry
 from schedules.tasks.registry import Task
 from schedules.when.phrases import PhraseError, parse_delay

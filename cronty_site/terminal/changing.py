@@ -18,7 +18,7 @@ from cronty_site.terminal.streams import RunStream
 from schedules import clock, engine, services
 from schedules.models import Execution, Job
 from schedules.result import Err, Result
-from schedules.services.explanations import explain
+from schedules.services.runs.explanations import explain
 from schedules.when.phrases import PhraseError, parse_day
 from schedules.when.triggers import TriggerError
 

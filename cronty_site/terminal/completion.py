@@ -9,7 +9,7 @@ from django.db import Error
 from schedules.models import Event
 from schedules.models.name_skeletons import skeleton
 from schedules.services import Actor
-from schedules.services.people import find_user, first_user
+from schedules.services.people.profiles import find_user, first_user
 from schedules.tasks import registry
 
 MOST = 50

@@ -15,10 +15,10 @@ from django.conf import settings
 from cronty_site.terminal.files import apply_specs, read_text, write_file
 from cronty_site.terminal.output import counted, line, note, print_json, print_table, say
 from cronty_site.terminal.session import Session, check_zone, subcommand
-from schedules.files.crontab import Crontab, parse_crontab
-from schedules.files.crontab_jobs import make_jobs, toml_of
-from schedules.files.jobs import read_jobs
-from schedules.files.writing import write_jobs
+from schedules.services.files.crontab import Crontab, parse_crontab
+from schedules.services.files.crontab_jobs import make_jobs, toml_of
+from schedules.services.files.jobs import read_jobs
+from schedules.services.files.writing import write_jobs
 from schedules.tasks import registry
 from schedules.tasks.commands.accounts import AccountError, account_of
 from schedules.tasks.commands.catalog import catalog

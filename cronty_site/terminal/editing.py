@@ -24,13 +24,13 @@ from cronty_site.terminal.session import Session, check_zone, subcommand
 from cronty_site.terminal.setup import Failure
 from cronty_site.terminal.shapes import clock_text, job_json, next_run_of
 from schedules import services
-from schedules.files.jobs import JobSpec, read_jobs
-from schedules.files.writing import HEADER as EXPORT_HEADER
 from schedules.models import Job
-from schedules.services.files import edit_as_described, export_jobs
-from schedules.services.job_edits import edit_refusal
-from schedules.services.masked_arguments import merged_arguments
-from schedules.services.secrets import secret_warnings
+from schedules.services.files.applying import edit_as_described, export_jobs
+from schedules.services.files.jobs import JobSpec, read_jobs
+from schedules.services.files.writing import HEADER as EXPORT_HEADER
+from schedules.services.jobs.edits import edit_refusal
+from schedules.services.jobs.masked_arguments import merged_arguments
+from schedules.services.people.stored_secrets import secret_warnings
 
 HEADER = "# Save this file and close the editor to change the job. Close it without a change to leave the job as it is.\n"
 

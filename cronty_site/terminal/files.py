@@ -12,13 +12,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from cronty_site.terminal.output import COLOURS, block, console, counted, line, note, print_json, say
 from cronty_site.terminal.session import Session, subcommand
 from cronty_site.terminal.setup import ExitCode, Failure
-from schedules.files.documents import MOST_BYTES, Problem
-from schedules.files.jobs import JobSpec, read_jobs
-from schedules.files.schema import job_schema
 from schedules.management.startup import without_garbage_collection
 from schedules.models import Job
-from schedules.services.file_plans import Action, Plan, Step, make_plan
-from schedules.services.files import apply_plan, export_jobs, exportable
+from schedules.services.files.applying import apply_plan, export_jobs, exportable
+from schedules.services.files.documents import MOST_BYTES, Problem
+from schedules.services.files.jobs import JobSpec, read_jobs
+from schedules.services.files.plans import Action, Plan, Step, make_plan
+from schedules.services.files.schema import job_schema
 from schedules.tasks import registry
 
 SUFFIXES = (".yaml", ".yml")

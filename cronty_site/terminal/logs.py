@@ -13,7 +13,7 @@ from cronty_site.terminal.streams import RunStream, RunStreams
 from schedules.models import Execution
 from schedules.models.executions import ExecutionQuerySet
 from schedules.result import Code
-from schedules.services.explanations import explain
+from schedules.services.runs.explanations import explain
 
 POLL_SECONDS = 0.5
 MOST_FOLLOWED = 1000

@@ -23,8 +23,8 @@ from cronty_site.terminal.shapes import (
 )
 from schedules import engine, services
 from schedules.models import Execution, Job
-from schedules.services.reading import next_runs_of, preview_of
-from schedules.services.sources import source_note
+from schedules.services.files.sources import source_note
+from schedules.services.jobs.forecasts import next_runs_of, preview_of
 
 RUNS_SHOWN = 5
 

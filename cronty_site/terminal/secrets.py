@@ -8,7 +8,7 @@ import click
 from cronty_site.terminal.output import print_json, print_table, say
 from cronty_site.terminal.session import Session, subcommand
 from cronty_site.terminal.shapes import clock_text
-from schedules.services.secrets import ListedSecret, delete_secret, list_secrets, set_secret
+from schedules.services.people.stored_secrets import ListedSecret, delete_secret, list_secrets, set_secret
 
 
 @subcommand(

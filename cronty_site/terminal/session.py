@@ -16,17 +16,17 @@ from cronty_site.terminal.output import AS_JSON, line, print_message
 from cronty_site.terminal.setup import ExitCode, Failure, not_started
 from cronty_site.terminal.suggestions import did_you_mean
 from schedules import clock
-from schedules.database_errors import is_outage, reason_of
 from schedules.models import Event, Job
 from schedules.models.job_queries import JobQuerySet
 from schedules.result import Code, Err, Result
 from schedules.services import Actor
-from schedules.services.actors import not_found
-from schedules.services.people import find_user, first_user
-from schedules.services.references import NUMBER, looks_like_public_id, public_id_of
-from schedules.services.sources import sources_of
+from schedules.services.files.sources import sources_of
+from schedules.services.jobs.references import NUMBER, looks_like_public_id, public_id_of
+from schedules.services.people.profiles import find_user, first_user
+from schedules.services.permissions import not_found
 from schedules.when.phrases import PhraseError, parse_end, parse_moment, parse_past
 from schedules.when.triggers import TriggerError, load_zone
+from schedules.worker.database_errors import is_outage, reason_of
 
 T = TypeVar("T")
 

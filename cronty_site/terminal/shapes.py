@@ -8,9 +8,9 @@ from typing import Any
 from schedules import limits
 from schedules.models import Execution, Job
 from schedules.models.executions import OUTCOME_LETTERS
-from schedules.services.explanations import explain
-from schedules.services.masked_arguments import shown_arguments
-from schedules.services.reading import policies_of, shown_next_run, words_of
+from schedules.services.jobs.forecasts import policies_of, shown_next_run, words_of
+from schedules.services.jobs.masked_arguments import shown_arguments
+from schedules.services.runs.explanations import explain
 from schedules.when import durations
 from schedules.when.triggers import TriggerError, load_zone
 

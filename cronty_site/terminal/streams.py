@@ -4,7 +4,7 @@ import click
 
 from cronty_site.terminal.output import block, note
 from schedules.models import Execution
-from schedules.services.outputs import output_since
+from schedules.services.runs.outputs import output_since
 
 
 class RunStream:

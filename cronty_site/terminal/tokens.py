@@ -13,7 +13,7 @@ from cronty_site.terminal.suggestions import did_you_mean
 from schedules.models import Event, Token
 from schedules.result import Code
 from schedules.services import issue_token, revoke_token
-from schedules.services.tokens import FAMILIES, SCOPES
+from schedules.services.people.tokens import FAMILIES, SCOPES
 from schedules.when.phrases import PhraseError, parse_delay
 
 

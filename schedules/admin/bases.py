@@ -19,14 +19,14 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from schedules.admin.local_times import LocalTimes
-from schedules.form_errors import add_errors
 from schedules.models import Event, Job, counting
 from schedules.models.counting import count_up_to, count_words, has_key
 from schedules.models.keysets import WALKED, Segment, key_of
 from schedules.result import Err, Ok, Result
 from schedules.services import Actor
-from schedules.services.people import MOST_OWNERS
+from schedules.services.people.profiles import MOST_OWNERS
 from schedules.tasks import registry
+from schedules.tasks.forms.errors import add_errors
 from schedules.templatetags.cronty_statuses import STATUSES
 
 Row = TypeVar("Row", bound=Model)

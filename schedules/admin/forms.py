@@ -11,14 +11,14 @@ from django.utils.dateparse import parse_duration
 from django.utils.duration import duration_string
 
 from schedules import limits
-from schedules.form_errors import add_errors
 from schedules.models import Job, Profile, Token
 from schedules.result import Ok, sentence
-from schedules.services.masked_arguments import fill_in, shown_arguments
-from schedules.services.tokens import FAMILIES, SCOPES
-from schedules.services.validation import CALL, EDITABLE
-from schedules.task_forms.arguments import Arguments
+from schedules.services.jobs.masked_arguments import fill_in, shown_arguments
+from schedules.services.jobs.validation import CALL, EDITABLE
+from schedules.services.people.tokens import FAMILIES, SCOPES
 from schedules.tasks import registry
+from schedules.tasks.forms.arguments import Arguments
+from schedules.tasks.forms.errors import add_errors
 from schedules.when import durations, phrases
 from schedules.when.zone_names import zone_named
 

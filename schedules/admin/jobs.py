@@ -39,9 +39,9 @@ from schedules.models import Event, Job
 from schedules.models.keysets import Segment
 from schedules.models.standings import ORDER, STANDINGS, with_rank
 from schedules.result import Err, Ok, Result
-from schedules.services.bulk import change_each
-from schedules.services.masked_arguments import shown_arguments
-from schedules.services.reading import preview_of, shown_next_run, words_of
+from schedules.services.jobs.bulk import change_each
+from schedules.services.jobs.forecasts import preview_of, shown_next_run, words_of
+from schedules.services.jobs.masked_arguments import shown_arguments
 from schedules.tasks import registry
 
 NEXT_RUN, LAST_RUN = moment("next_run_at", shown_next_run), moment("last_run_at")

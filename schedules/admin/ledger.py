@@ -26,8 +26,8 @@ from schedules.admin.local_times import moment
 from schedules.models import Cluster, Event, Execution
 from schedules.models.executions import ExecutionQuerySet
 from schedules.models.keysets import Segment
-from schedules.services.masked_arguments import shown_arguments
-from schedules.services.outputs import output_since
+from schedules.services.jobs.masked_arguments import shown_arguments
+from schedules.services.runs.outputs import output_since
 from schedules.templatetags.cronty_text import VERBS
 
 

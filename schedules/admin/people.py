@@ -15,7 +15,7 @@ from schedules.admin.local_times import moment
 from schedules.models import Event, Profile, Token
 from schedules.result import Err, Ok, Result
 from schedules.services import Actor
-from schedules.services.people import is_above
+from schedules.services.people.profiles import is_above
 
 
 @admin.register(Token)

@@ -1,11 +1,6 @@
 """The engine: it claims due slots, starts and settles runs, and rescues the runs of dead clusters."""
 
 from schedules.engine.claim import Claim, claim_runs, count_due, wake_up_at
-from schedules.engine.clock_rollback import (
-    delete_future_rows,
-    jobs_with_future_rows,
-    recover_from_clock_rollback,
-)
 from schedules.engine.clusters import beat, enlist, is_any_cluster_running, probe_returned, retire
 from schedules.engine.failures import prepare_links
 from schedules.engine.gaps import (
@@ -17,18 +12,23 @@ from schedules.engine.gaps import (
     account_for_pauses,
 )
 from schedules.engine.history import Outcome
-from schedules.engine.hosts import host_warnings
 from schedules.engine.outputs import find_lost, save_output
 from schedules.engine.pauses import pause, pause_each, rearm, rearm_each, withdraw, withdraw_each
-from schedules.engine.prune import prune_history
-from schedules.engine.replan import follow_zone_data
 from schedules.engine.rescue import hand_back, release_claims, release_uncalled, sweep
-from schedules.engine.restore import Accounted, catch_up_since_backup, newest_trace, skip_since_backup
-from schedules.engine.row_updates import update_rows
-from schedules.engine.run_pruning import RunPruner
 from schedules.engine.settle import Settled, conclude, renew, renew_claims, retry_at, settle_runs, stop_run
-from schedules.engine.sql import is_lock_timeout
+from schedules.engine.sql.queries import is_lock_timeout
+from schedules.engine.sql.row_updates import update_rows
 from schedules.engine.start import Started, start_runs
+from schedules.engine.upkeep.clock_rollback import (
+    delete_future_rows,
+    jobs_with_future_rows,
+    recover_from_clock_rollback,
+)
+from schedules.engine.upkeep.hosts import host_warnings
+from schedules.engine.upkeep.prune import prune_history
+from schedules.engine.upkeep.replan import follow_zone_data
+from schedules.engine.upkeep.restore import Accounted, catch_up_since_backup, newest_trace, skip_since_backup
+from schedules.engine.upkeep.run_pruning import RunPruner
 
 __all__ = [
     "COUNTED_SLOTS",

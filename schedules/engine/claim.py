@@ -13,15 +13,15 @@ from django.db import DatabaseError, Error, transaction
 from django.db.models import F, Q, Value
 
 from schedules import limits
-from schedules.engine import sql
 from schedules.engine.due import DueJob, PlannedJob
 from schedules.engine.failures import notify_of_unreadable
 from schedules.engine.gaps import Slot, remaining
 from schedules.engine.interruptions import Interruption, reason_missed
 from schedules.engine.pauses import pause_unreadable
 from schedules.engine.plan import Plan, WhyMissed, plan
-from schedules.engine.row_updates import update_rows
 from schedules.engine.settle import AT_MOST_ONCE, call_off, lose
+from schedules.engine.sql import queries
+from schedules.engine.sql.row_updates import update_rows
 from schedules.engine.too_late import end_late_runs, is_too_late
 from schedules.models import Execution, Job
 from schedules.models.executions import job_was_stopped
@@ -68,10 +68,10 @@ def claim_runs(
     def claim(exclude_owners: Sequence[int] = ()) -> list[Claim]:
         with transaction.atomic():
             claims = []
-            if sql.has_ready_runs(now):
+            if queries.has_ready_runs(now):
                 claims = _claim_ready(cluster_id, now, lease_until, limit, exclude_tasks, only_tasks)
             if room := limit - len(claims):
-                jobs = sql.due_jobs(
+                jobs = queries.due_jobs(
                     now,
                     room,
                     exclude_tasks=exclude_tasks,
@@ -87,7 +87,7 @@ def claim_runs(
     try:
         return claim()
     except DatabaseError as error:
-        if not sql.is_lock_timeout(error):
+        if not queries.is_lock_timeout(error):
             raise
         # A new row refers to its owner, whose row another session may have locked: only that owner's jobs must wait.
         return claim(_locked_owners(now))
@@ -105,7 +105,7 @@ def _locked_owners(now: datetime) -> list[int]:
 def wake_up_at(now: datetime, *, exclude_tasks: Sequence[str] = ()) -> datetime | None:
     """Return the earliest moment at which anything is due, except tasks in `exclude_tasks`."""
     if not exclude_tasks:
-        return sql.earliest_moment()
+        return queries.earliest_moment()
     due = Job.objects.armed().exclude(task__in=exclude_tasks)
     ready = Execution.objects.filter(status=Status.QUEUED, available_at__isnull=False)
     moments = (
@@ -219,7 +219,7 @@ def _claim_due(
     if not jobs:
         return []
     by_id = {job.pk: job for job in jobs}
-    live = sql.live_runs(by_id)
+    live = queries.live_runs(by_id)
     planned = _plan_all(jobs, now, live, limit, why_missed)
     if unwritten_since:
         planned = [item for item in planned if not _is_undecided(item, live, unwritten_since)]
@@ -312,7 +312,7 @@ def _insert_plain(
         return {}
     return {
         job_id: _claim_of(execution_id, jobs[job_id])
-        for execution_id, job_id in sql.insert_claimed(cluster_id, now, lease_until, jobs)
+        for execution_id, job_id in queries.insert_claimed(cluster_id, now, lease_until, jobs)
     }
 
 

@@ -9,10 +9,10 @@ from typing import Any
 from django.db.models import F
 
 from schedules import clock
-from schedules.encryption import accepted_keys
-from schedules.engine.hosts import warn_of_wrong_clock
 from schedules.engine.interruptions import Interruption
+from schedules.engine.upkeep.hosts import warn_of_wrong_clock
 from schedules.models import Cluster
+from schedules.secrets.encryption import accepted_keys
 from schedules.when import zones
 
 

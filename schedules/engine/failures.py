@@ -11,13 +11,13 @@ from django.conf import settings
 from django.db.models import F
 from django.urls import NoReverseMatch, reverse
 
-from schedules.destinations import is_loopback
 from schedules.engine.history import Outcome, failures_of
 from schedules.engine.pauses import note, pause
 from schedules.models import Job
 from schedules.models.job_queries import NOTICE_PREFIX, JobQuerySet
 from schedules.models.jobs import new_public_id
 from schedules.models.name_skeletons import skeleton
+from schedules.tasks.outbound.destinations import is_loopback
 
 logger = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from django.db import connection
 
-from schedules.engine.row_updates import update_rows
-from schedules.engine.sql import status_after_runs
+from schedules.engine.sql.queries import status_after_runs
+from schedules.engine.sql.row_updates import update_rows
 from schedules.models import Execution, Job
 from schedules.models.executions import OUTCOME_LETTERS
 

@@ -3,9 +3,9 @@
 from collections.abc import Collection
 from datetime import datetime, timedelta
 
-from schedules.engine import sql
 from schedules.engine.due import PlannedJob
 from schedules.engine.gaps import Slot
+from schedules.engine.sql import queries
 from schedules.models import Execution, Job
 
 # If a slot is planned later than this, the clusters could not write for a while, and the previous run may have ended
@@ -39,5 +39,5 @@ def apply_overlap(job: PlannedJob, slots: list[Slot], live: int, now: datetime) 
 
 def release_next(job_ids: Collection[int], now: datetime) -> None:
     """Make the oldest waiting run of each job ready, unless another run is still under way."""
-    if released := sql.next_in_line(job_ids):
+    if released := queries.next_in_line(job_ids):
         Execution.objects.filter(pk__in=released).update(available_at=now, reason="")

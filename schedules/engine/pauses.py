@@ -10,10 +10,10 @@ from django.db import transaction
 from django.db.models import Case, F, Value, When
 
 from schedules import limits
-from schedules.engine.clock_rollback import delete_future_rows, jobs_with_future_rows
 from schedules.engine.gaps import account_for, account_for_each, account_for_pause, account_for_pauses
 from schedules.engine.history import Outcome, add_to_history
 from schedules.engine.overlap import release_next
+from schedules.engine.upkeep.clock_rollback import delete_future_rows, jobs_with_future_rows
 from schedules.models import Event, Execution, Job
 from schedules.when.triggers import TriggerError, unreadable
 

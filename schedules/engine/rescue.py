@@ -14,7 +14,7 @@ from schedules.engine.failures import notify_of_unreadable
 from schedules.engine.history import Outcome
 from schedules.engine.pauses import end_pauses
 from schedules.engine.settle import AT_MOST_ONCE, conclude, lose
-from schedules.engine.sql import is_lock_timeout, may_need_sweep
+from schedules.engine.sql.queries import is_lock_timeout, may_need_sweep
 from schedules.engine.too_late import end_late_runs, is_too_late
 from schedules.models import FRESH_FOR, Cluster, Execution, Job
 from schedules.models.executions import ExecutionQuerySet, job_was_stopped

@@ -16,8 +16,8 @@ from django.db.models import Q, Subquery
 from schedules.engine.failures import handle_failures
 from schedules.engine.history import Outcome, add_to_history
 from schedules.engine.overlap import release_next
-from schedules.engine.row_updates import update_rows
-from schedules.engine.sql import lock_running
+from schedules.engine.sql.queries import lock_running
+from schedules.engine.sql.row_updates import update_rows
 from schedules.engine.start import Started
 from schedules.models import Cluster, Execution
 from schedules.models.executions import job_was_stopped

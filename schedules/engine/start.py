@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from django.conf import settings
 
-from schedules.engine import sql
+from schedules.engine.sql import queries
 from schedules.models.executions import slot_key
 
 
@@ -43,7 +43,7 @@ def start_runs(
 ) -> list[Started]:
     """Mark claimed executions as running; leave out those that are no longer ours. Return them in the order of their ids."""
     lease_until = now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS)
-    rows = sql.start(cluster_id, attempt, execution_ids, now, lease_until, skip_locked=skip_locked)
+    rows = queries.start(cluster_id, attempt, execution_ids, now, lease_until, skip_locked=skip_locked)
     # PostgreSQL returns them in the order of its plan, which may change.
     rows.sort(key=itemgetter(0))
     # Read in one step: a call of the decoder for each run takes longer than its work.

@@ -10,8 +10,8 @@ from django.db import Error, connection
 from django.db.migrations.recorder import MigrationRecorder
 
 from schedules import migrations
-from schedules.command_words import how_to_run
-from schedules.database_errors import reason_of
+from schedules.services.installation.command_words import how_to_run
+from schedules.worker.database_errors import reason_of
 
 
 @contextmanager

@@ -15,12 +15,13 @@ from django.core.management.base import CommandError
 from django.db import DatabaseError, Error, connection, connections
 from django.db.migrations.recorder import MigrationRecorder
 
-from schedules import clock, engine, migrations, sqlite_file
-from schedules.database_errors import is_outage, reason_of
+from schedules import clock, engine, migrations
+from schedules.engine import sqlite_file
 from schedules.management.preparation_lock import preparation_lock
-from schedules.services.secret_key import ForeignSecretKeyError, require_secret_key
-from schedules.services.setup import FirstUser, ensure_first_user, ensure_system_job
+from schedules.services.installation.secret_key import ForeignSecretKeyError, require_secret_key
+from schedules.services.installation.setup import FirstUser, ensure_first_user, ensure_system_job
 from schedules.worker import parent_death
+from schedules.worker.database_errors import is_outage, reason_of
 from schedules.worker.supervisor import growing_pauses
 
 logger = logging.getLogger(__name__)

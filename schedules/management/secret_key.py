@@ -9,7 +9,7 @@ import time
 from django.core.management.base import CommandError
 from django.db import Error, connections
 
-from schedules.services.secret_key import ForeignSecretKeyError, require_secret_key
+from schedules.services.installation.secret_key import ForeignSecretKeyError, require_secret_key
 from schedules.worker.supervisor import growing_pauses
 
 logger = logging.getLogger(__name__)

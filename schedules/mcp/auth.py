@@ -24,9 +24,9 @@ from schedules.mcp.orm import orm
 from schedules.models import Event, Token
 from schedules.result import Code, Err
 from schedules.services import Actor, verify_token
-from schedules.services.connected_apps import verify_app_token
-from schedules.services.people import is_active_user, profile_of_active
-from schedules.services.tokens import FAMILIES, SCOPES, report_calls, tasks_of
+from schedules.services.people.connected_apps import verify_app_token
+from schedules.services.people.profiles import is_active_user, profile_of_active
+from schedules.services.people.tokens import FAMILIES, SCOPES, report_calls, tasks_of
 
 logger = logging.getLogger(__name__)
 

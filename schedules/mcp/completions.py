@@ -13,7 +13,7 @@ from schedules.mcp.auth import reading
 from schedules.mcp.orm import orm
 from schedules.mcp.resources import is_zone
 from schedules.services import Actor
-from schedules.services.validation import usable_tasks
+from schedules.services.jobs.validation import usable_tasks
 
 # The protocol's limit on the values of one answer.
 MOST_VALUES = 100

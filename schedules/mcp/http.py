@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from schedules.database_errors import TRY_AGAIN_SECONDS
 from schedules.mcp.answers import DATABASE_AWAY
 from schedules.mcp.server import CrontyServer, build_server
-from schedules.services.tokens import FAMILIES
+from schedules.services.people.tokens import FAMILIES
+from schedules.worker.database_errors import TRY_AGAIN_SECONDS
 
 MCP_PATH = "/mcp"
 NOT_FOUND = Response("Not found\n", status_code=404, media_type="text/plain")

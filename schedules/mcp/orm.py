@@ -7,7 +7,7 @@ from typing import ParamSpec, TypeVar
 from asgiref.sync import sync_to_async
 from django.db import connections
 
-from schedules import sqlite_file
+from schedules.engine import sqlite_file
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from schedules.mcp.registration import build_tool, result_of
 from schedules.mcp.tools.arguments import zone_notes
 from schedules.mcp.tools.triggers import local_text
 from schedules.result import Err
-from schedules.services.preferences import set_preferences
+from schedules.services.people.preferences import set_preferences
 from schedules.when.zone_names import zone_named
 
 # The arguments in which each tool takes a zone and a topic.

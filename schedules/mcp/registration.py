@@ -22,7 +22,7 @@ from schedules.mcp.orm import orm
 from schedules.mcp.schemas import ToolMetadata, Untitled, advertised, answer_model
 from schedules.mcp.tools.arguments import MissingArgumentError
 from schedules.result import Err, Ok
-from schedules.services.references import looks_like_public_id, public_id_of
+from schedules.services.jobs.references import looks_like_public_id, public_id_of
 
 logger = logging.getLogger(__name__)
 

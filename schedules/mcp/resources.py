@@ -19,9 +19,9 @@ from schedules.mcp.auth import current_actor, reading
 from schedules.mcp.orm import orm
 from schedules.mcp.tools.notifications import list_scheduled_notifications
 from schedules.result import Err
-from schedules.services.reading import MOST_UPCOMING
-from schedules.services.references import public_id_of
-from schedules.services.validation import usable_tasks
+from schedules.services.jobs.forecasts import MOST_UPCOMING
+from schedules.services.jobs.references import public_id_of
+from schedules.services.jobs.validation import usable_tasks
 from schedules.tasks.registry import Task
 from schedules.when.triggers import TriggerError, load_zone
 

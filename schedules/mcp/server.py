@@ -37,8 +37,8 @@ from schedules.mcp.stdio import standard_streams
 from schedules.mcp.subscriptions import Watch
 from schedules.mcp.tools.bulk import bulk_jobs
 from schedules.mcp.wording import INSTRUCTIONS
-from schedules.services.connected_apps import mcp_address
-from schedules.services.tokens import FAMILIES
+from schedules.services.people.connected_apps import mcp_address
+from schedules.services.people.tokens import FAMILIES
 
 
 class CrontyServer(MCPServer[dict[str, Any]]):

@@ -31,7 +31,7 @@ from schedules.mcp.resources import watched_address
 from schedules.models import Event, Execution, Token
 from schedules.models.job_queries import is_public_id
 from schedules.services import Actor
-from schedules.services.connected_apps import read_app_token
+from schedules.services.people.connected_apps import read_app_token
 
 POLL_SECONDS = 1.0
 MOST_ADDRESSES = 100

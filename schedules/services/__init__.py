@@ -1,12 +1,12 @@
 """Services: everything that people and agents can do; only this package changes jobs on their behalf."""
 
-from schedules.services.access import end_access, ends_sessions
-from schedules.services.actors import Actor
-from schedules.services.duplicates import Scheduled
-from schedules.services.explanations import Why, why
-from schedules.services.job_edits import edit
-from schedules.services.job_runs import run_now, skip, stop_run
-from schedules.services.job_states import (
+from schedules.services.jobs.creation import schedule, schedule_many
+from schedules.services.jobs.duplicates import Scheduled
+from schedules.services.jobs.edits import edit
+from schedules.services.jobs.forecasts import Preview, preview, upcoming
+from schedules.services.jobs.lookalikes import look_alike
+from schedules.services.jobs.signing_keys import rotate_signing_key, signing_keys_of
+from schedules.services.jobs.states import (
     cancel,
     delete,
     is_protected,
@@ -17,22 +17,28 @@ from schedules.services.job_states import (
     resume,
     waits_for_agent,
 )
-from schedules.services.jobs import schedule, schedule_many
-from schedules.services.lookalikes import look_alike
-from schedules.services.outputs import OutputPart, output_since
-from schedules.services.people import profile_of, update_profile
-from schedules.services.preferences import set_preferences
-from schedules.services.prompts import (
+from schedules.services.people.preferences import set_preferences
+from schedules.services.people.profiles import profile_of, update_profile
+from schedules.services.people.sign_out import end_access, ends_sessions
+from schedules.services.people.tokens import (
+    IssuedToken,
+    issue_token,
+    revoke_token,
+    rotate_token,
+    verify_token,
+)
+from schedules.services.permissions import Actor
+from schedules.services.runs.actions import run_now, skip, stop_run
+from schedules.services.runs.explanations import Why, why
+from schedules.services.runs.outputs import OutputPart, output_since
+from schedules.services.runs.prompts import (
     claim_prompts,
     complete_prompt,
     dismiss_prompt,
     release_prompt,
     unclaimed_jobs,
 )
-from schedules.services.pushes import begin_push, end_push
-from schedules.services.reading import Preview, preview, upcoming
-from schedules.services.signatures import rotate_signing_key, signing_keys_of
-from schedules.services.tokens import IssuedToken, issue_token, revoke_token, rotate_token, verify_token
+from schedules.services.runs.pushes import begin_push, end_push
 
 __all__ = [
     "Actor",

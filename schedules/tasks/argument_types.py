@@ -8,10 +8,10 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from schedules import limits
-from schedules.request_headers import header_problem, shape_problem
-from schedules.secret_references import names_in, without_references
+from schedules.secrets.references import names_in, without_references
 from schedules.tasks import outbound
 from schedules.tasks.links import file_problem, link_problem
+from schedules.tasks.outbound.headers import header_problem, shape_problem
 
 PROMPT_BYTES = 16_384
 

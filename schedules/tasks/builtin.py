@@ -17,9 +17,7 @@ from django.utils import timezone
 from pydantic import Field, JsonValue
 
 from schedules import engine, limits
-from schedules.request_headers import shape_problem
-from schedules.secret_references import in_address, names_in, resolved, without_references
-from schedules.signing import signature_header
+from schedules.secrets.references import in_address, names_in, resolved, without_references
 from schedules.tasks import outbound
 from schedules.tasks.agent_command import run_agent_command
 from schedules.tasks.argument_types import (
@@ -37,6 +35,8 @@ from schedules.tasks.argument_types import (
 )
 from schedules.tasks.commands.output import clean
 from schedules.tasks.interface import WAITING, Final, RetryLater, Run, SpecialResult
+from schedules.tasks.outbound.headers import shape_problem
+from schedules.tasks.outbound.signing import signature_header
 from schedules.tasks.registry import task
 
 # ntfy turns a message of 4096 bytes or more into a file, and refuses 8192 bytes of JSON or more.

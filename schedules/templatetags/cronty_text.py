@@ -7,11 +7,11 @@ from django import template
 from django.forms import Form
 
 from schedules import clock, limits
-from schedules.command_words import how_to_run
 from schedules.models import Event, Job
 from schedules.models.counting import count_words
 from schedules.models.triggers import MONTH, CalendarUnit
-from schedules.services.reading import words_of
+from schedules.services.installation.command_words import how_to_run
+from schedules.services.jobs.forecasts import words_of
 from schedules.tasks import registry
 from schedules.templatetags.cronty_times import day_and_clock, duration, on_readers_clock
 

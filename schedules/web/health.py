@@ -7,7 +7,8 @@ from django.db import Error, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
-from schedules import clock, engine, sqlite_file
+from schedules import clock, engine
+from schedules.engine import sqlite_file
 from schedules.models import Cluster, Job
 from schedules.tasks.commands.catalog import catalog
 

@@ -15,14 +15,14 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from schedules import __version__
-from schedules.database_errors import TRY_AGAIN, TRY_AGAIN_SECONDS, is_outage
 from schedules.models import Cluster, Execution, Job
 from schedules.models.counting import COUNTED, count_up_to
 from schedules.models.standings import is_stopped_failing
-from schedules.services.run_counters import BUCKETS, RunCounters
-from schedules.services.storage import database_size
+from schedules.services.installation.storage import database_size
+from schedules.services.runs.counters import BUCKETS, RunCounters
 from schedules.tasks import registry
 from schedules.web.health import database_time
+from schedules.worker.database_errors import TRY_AGAIN, TRY_AGAIN_SECONDS, is_outage
 
 # So that neither a scrape nor the number of time series grows with the number of jobs.
 MOST_JOBS, MOST_STOPPED = 400, 100

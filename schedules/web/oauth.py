@@ -20,9 +20,9 @@ from oauth2_provider.views import AuthorizationView
 from oauthlib.oauth2.rfc6749.errors import InvalidGrantError
 
 from schedules import clock, limits
-from schedules.form_errors import add_errors
 from schedules.result import Err
-from schedules.services import connected_apps
+from schedules.services.people import connected_apps
+from schedules.tasks.forms.errors import add_errors
 from schedules.web.forms.agents import LIFETIMES, TOOLS
 from schedules.web.forms.rendering import PageForm
 from schedules.web.oauth_clients import GRANTS, origin_of, redirect_problem, refuse

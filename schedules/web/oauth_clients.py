@@ -14,7 +14,7 @@ from oauth2_provider.models import get_application_model
 from oauth2_provider.views import DynamicClientRegistrationManagementView, DynamicClientRegistrationView
 
 from schedules import limits
-from schedules.services import connected_apps
+from schedules.services.people import connected_apps
 from schedules.tasks import outbound
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")

@@ -11,7 +11,6 @@ from django.db import Error, connection, connections
 from django_q.brokers import Broker
 
 from schedules import clock, engine
-from schedules.database_errors import description_of, reason_of
 from schedules.engine import Claim
 from schedules.engine.interruptions import BUSY, Interruption
 from schedules.models import Cluster, Execution
@@ -20,6 +19,7 @@ from schedules.worker import packages
 from schedules.worker.claim_watch import ClaimWatch
 from schedules.worker.command_lane import CommandLane
 from schedules.worker.context import Clock, ClusterContext
+from schedules.worker.database_errors import description_of, reason_of
 from schedules.worker.next_slot import BATCH_AHEAD, NextSlot
 from schedules.worker.packages import Package
 from schedules.worker.plain_lane import PlainLane

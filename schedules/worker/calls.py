@@ -17,13 +17,13 @@ from django.db import connections
 from django_q.exceptions import TimeoutException
 from django_q.timeout import TimeoutHandler
 
+from cronty_site.logs import InRun
 from schedules import clock, engine, limits
 from schedules.engine import Outcome, Started
-from schedules.logs import InRun
 from schedules.models import Execution
-from schedules.signing import current_keys
 from schedules.tasks import registry
 from schedules.tasks.interface import WAITING, Final, OutputText, RetryLater, Run
+from schedules.tasks.outbound.signing import current_keys
 from schedules.tasks.time_limit import TimeLimit
 from schedules.worker.secret_access import SecretAccess
 

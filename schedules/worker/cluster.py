@@ -21,14 +21,15 @@ from django_q.conf import Conf
 from django_q.worker import worker
 from setproctitle import setproctitle
 
-from schedules import clock, engine, sqlite_file
-from schedules.database_errors import reason_of
+from schedules import clock, engine
+from schedules.engine import sqlite_file
 from schedules.models import Cluster
 from schedules.tasks import outbound
 from schedules.worker import parent_death, runner
 from schedules.worker.broker import LedgerBroker
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
+from schedules.worker.database_errors import reason_of
 from schedules.worker.lock_holder import stopped_holder
 from schedules.worker.package_queue import PackageQueue
 from schedules.worker.run_delay import RunDelay, children_of

@@ -17,12 +17,12 @@ from django.conf import settings
 from django.db import Error, connections
 
 from schedules import engine
-from schedules.database_errors import reason_of
 from schedules.engine import Started
 from schedules.tasks import registry
 from schedules.tasks.interface import OutputText
 from schedules.worker.calls import run_coroutine
 from schedules.worker.context import ClusterContext
+from schedules.worker.database_errors import reason_of
 from schedules.worker.leases import OVERTIME, Leases
 from schedules.worker.outcome_writer import WAIT_FOR_WRITER, OutcomeWriter
 from schedules.worker.sessions import use_engine_session

@@ -6,9 +6,9 @@ from itertools import chain
 from django.db import DatabaseError, Error, NotSupportedError, OperationalError, connections
 
 from schedules import engine
-from schedules.database_errors import is_outage, reason_of
 from schedules.engine import Outcome
 from schedules.models import Execution
+from schedules.worker.database_errors import is_outage, reason_of
 
 logger = logging.getLogger(__name__)
 

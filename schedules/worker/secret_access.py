@@ -6,8 +6,8 @@ from typing import Any
 
 from django.db import connections
 
-from schedules.encryption import UnreadableError, unseal
 from schedules.models import Secret
+from schedules.secrets.encryption import UnreadableError, unseal
 from schedules.tasks.commands.output import Masker
 from schedules.tasks.interface import Final, RetryLater
 

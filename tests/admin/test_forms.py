@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from schedules.admin.forms import ArgumentsField, DelayField, JobAdminForm, delay_text
 from schedules.models import Job
-from schedules.services.validation import EDITABLE
+from schedules.services.jobs.validation import EDITABLE
 from tests.factories import JobFactory
 
 FILLED_IN = {

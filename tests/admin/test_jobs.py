@@ -8,11 +8,11 @@ from django.utils import timezone
 from schedules import services
 from schedules.admin import JobAdmin
 from schedules.models import Event, Execution, Job, counting
-from schedules.services.setup import ensure_system_job
+from schedules.services.installation.setup import ensure_system_job
 from tests.admin.conftest import NOW
 from tests.admin.pages import acted, messages_of, page, posted
 from tests.factories import ExecutionFactory, JobFactory, staff_with
-from tests.services.jobs import meanwhile
+from tests.services.made_jobs import meanwhile
 
 FILLED_IN = {
     "name": "Backup",

@@ -16,13 +16,13 @@ from django.test import Client  # noqa: E402
 from schedules import clock, engine, services  # noqa: E402
 from schedules.models import Event, Execution  # noqa: E402
 from schedules.result import Ok  # noqa: E402
-from schedules.services.people import (  # noqa: E402
+from schedules.services.installation.setup import ensure_first_user, ensure_system_job  # noqa: E402
+from schedules.services.people.profiles import (  # noqa: E402
     SYSTEM_USER,
     find_user,
     profile_of,
     superusers,
 )
-from schedules.services.setup import ensure_first_user, ensure_system_job  # noqa: E402
 
 call_command("migrate", verbosity=0, run_syncdb=True)
 member = get_user_model().objects.create(handle="m" * 300)

@@ -11,7 +11,7 @@ from django.utils.crypto import get_random_string
 from schedules import clock, engine
 from schedules.models import Event, Execution, Job, Profile, Token
 from schedules.services import Actor
-from schedules.services.secrets import set_secret
+from schedules.services.people.stored_secrets import set_secret
 from schedules.tasks.interface import OutputText
 from tests.browser.people import Step
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, TokenFactory

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from schedules import engine
-from schedules.engine import Outcome, Started, claim, clock_rollback, pauses
+from schedules.engine import Outcome, Started, claim, pauses
+from schedules.engine.upkeep import clock_rollback
 from schedules.models import Cluster, Execution, Job
 from tests.factories import ClusterFactory, ExecutionFactory
 from tests.waiting import PATIENCE

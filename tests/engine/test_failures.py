@@ -8,7 +8,7 @@ from schedules import engine, services
 from schedules.engine import failures
 from schedules.models import Event, Execution, Job, Profile
 from schedules.result import Code, Err, Ok
-from schedules.services.references import public_id_of
+from schedules.services.jobs.references import public_id_of
 from tests.engine.conftest import NOW, begin, ledger, outcome_of
 from tests.factories import ExecutionFactory, JobFactory
 

@@ -7,9 +7,9 @@ import pytest
 from django.db import OperationalError
 
 from schedules import engine
-from schedules.engine import clock_rollback
 from schedules.engine import rescue as rescue_module
 from schedules.engine.rescue import RESCUES, rescue
+from schedules.engine.upkeep import clock_rollback
 from schedules.models import FRESH_FOR, Cluster, Execution, Job
 from tests.engine.conftest import LEASE, NOW, begin, ledger, new_cluster, outcome_of
 from tests.factories import ExecutionFactory, JobFactory

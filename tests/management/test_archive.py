@@ -10,12 +10,12 @@ import pytest
 from django.conf import LazySettings
 from django.core.management import CommandError, call_command
 
-from schedules.encryption import unseal
 from schedules.management import archive
 from schedules.models import Secret
-from schedules.services.actors import Actor
-from schedules.services.secret_key import require_secret_key
-from schedules.services.secrets import set_secret
+from schedules.secrets.encryption import unseal
+from schedules.services.installation.secret_key import require_secret_key
+from schedules.services.people.stored_secrets import set_secret
+from schedules.services.permissions import Actor
 from tests.clusters import PROJECT
 from tests.factories import JobFactory, UserFactory
 from tests.forks import python

@@ -11,12 +11,12 @@ from django.core.management import CommandError, call_command
 from django.db import IntegrityError
 
 from cronty_site import asgi
+from cronty_site.serving.guards import Guards
+from cronty_site.serving.server import Server
 from schedules import clock
 from schedules.management.commands import qcluster, up
 from schedules.models import Execution, Job
-from schedules.services.setup import FirstUser
-from schedules.serving.guards import Guards
-from schedules.serving.server import Server
+from schedules.services.installation.setup import FirstUser
 from tests.clusters import database_url, environment, family_of, is_alive, running, title_of
 from tests.factories import ExecutionFactory
 from tests.waiting import PATIENCE, wait_for

@@ -9,11 +9,15 @@ from django.core.management import CommandError, call_command
 from django.db import OperationalError
 
 from schedules import clock, engine
-from schedules.encryption import fingerprint
 from schedules.management import secret_key
 from schedules.management.commands import qcluster
 from schedules.models import Cluster
-from schedules.services.secret_key import ForeignSecretKeyError, adopt_secret_key, require_secret_key
+from schedules.secrets.encryption import fingerprint
+from schedules.services.installation.secret_key import (
+    ForeignSecretKeyError,
+    adopt_secret_key,
+    require_secret_key,
+)
 from schedules.worker import supervisor
 from tests.clusters import running_cluster
 from tests.factories import UserFactory

@@ -28,7 +28,7 @@ from schedules.mcp.offers import OFFERS
 from schedules.models import Event, Execution, Job, Token
 from schedules.result import Ok
 from schedules.services import Actor, issue_token, revoke_token
-from schedules.services.tokens import report_calls
+from schedules.services.people.tokens import report_calls
 from tests.factories import ExecutionFactory, JobFactory, TokenFactory
 from tests.mcp.agents import InMemory, ToolRefusalError, answer_of, connected
 from tests.mcp.examples import examples

@@ -14,7 +14,7 @@ from schedules import clock
 from schedules.mcp.offers import OFFERS
 from schedules.models import Profile
 from schedules.result import Code, Err
-from schedules.services.tokens import FAMILIES
+from schedules.services.people.tokens import FAMILIES
 from tests.factories import ExecutionFactory, JobFactory
 from tests.mcp import everyday
 

@@ -14,7 +14,7 @@ from schedules.mcp.offers import OFFER_BY_NAME, OFFERS
 from schedules.mcp.server import build_server
 from schedules.models import Job
 from schedules.result import Code
-from schedules.services.tokens import FAMILIES, tasks_of
+from schedules.services.people.tokens import FAMILIES, tasks_of
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, TokenFactory
 from tests.mcp.agents import InMemory, answer_of, connected
 from tests.mcp.examples import examples

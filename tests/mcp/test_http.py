@@ -224,7 +224,7 @@ PATIENT_SERVER = """
 import django
 django.setup()
 from cronty_site.startup import run_command
-from schedules.serving import server
+from cronty_site.serving import server
 server.STOP_SECONDS = 600
 run_command()
 """

@@ -13,7 +13,7 @@ from schedules.mcp.server import build_server
 from schedules.mcp.wording import INSTRUCTIONS
 from schedules.models import Job
 from schedules.services import issue_token
-from schedules.services.tokens import FAMILIES
+from schedules.services.people.tokens import FAMILIES
 from tests.mcp.agents import InMemory, ToolRefusalError, answer_of, text_of
 from tests.mcp.over_http import browser, http_client, running
 

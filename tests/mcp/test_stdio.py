@@ -58,7 +58,7 @@ UNNEEDED = {
     "oauth2_provider",
     "psycopg",
     "rich",
-    "schedules.serving",
+    "cronty_site.serving",
     "schedules.urls",
     "schedules.web",
     "schedules.worker.broker",

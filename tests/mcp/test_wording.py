@@ -10,7 +10,7 @@ from schedules.mcp.auth import local_caller, set_local_caller
 from schedules.mcp.offers import OFFERS, WORDING
 from schedules.mcp.server import build_server
 from schedules.services import issue_token
-from schedules.services.tokens import FAMILIES, SCOPES
+from schedules.services.people.tokens import FAMILIES, SCOPES
 from tests.mcp.agents import InMemory
 from tests.mcp.over_http import OverHttp
 

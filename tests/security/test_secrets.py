@@ -18,7 +18,7 @@ from schedules import clock, engine
 from schedules.management.commands.backup import pg_dump_command
 from schedules.models import Execution
 from schedules.services import issue_token, schedule, verify_token
-from schedules.services.actors import Actor
+from schedules.services.permissions import Actor
 from schedules.tasks import registry
 from schedules.web.views import system
 from schedules.worker import calls

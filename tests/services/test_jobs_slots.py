@@ -9,7 +9,7 @@ from schedules import clock, engine, services
 from schedules.models import Execution
 from tests.factories import ClusterFactory
 from tests.services.conftest import NOW
-from tests.services.jobs import CRON, INTERVAL, PLAIN, create_job, value_of
+from tests.services.made_jobs import CRON, INTERVAL, PLAIN, create_job, value_of
 
 SCRIPTS = {
     "cancelled on time": [],

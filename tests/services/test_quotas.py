@@ -13,7 +13,7 @@ from schedules.services import Actor, issue_token, profile_of
 from schedules.services.quotas import creation_problem, planned_runs
 from tests.factories import ExecutionFactory, JobFactory
 from tests.services.conftest import NOW
-from tests.services.jobs import CRON, NO_TRIGGER, PLAIN, create_job, cron, value_of
+from tests.services.made_jobs import CRON, NO_TRIGGER, PLAIN, create_job, cron, value_of
 
 
 @pytest.fixture(autouse=True)

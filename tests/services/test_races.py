@@ -15,7 +15,7 @@ from schedules.engine import Outcome
 from schedules.models import Event, Execution, Job
 from schedules.result import Code, Err, Ok
 from schedules.services import Actor
-from schedules.services.bulk import change_each
+from schedules.services.jobs.bulk import change_each
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 from tests.waiting import PATIENCE, wait_for
 

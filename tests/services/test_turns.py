@@ -14,11 +14,12 @@ from django.urls import reverse
 from schedules import clock, engine, services
 from schedules.models import Event, Job, Secret, Token
 from schedules.result import Code, Err, Ok
-from schedules.services import bulk, files
-from schedules.services.people import profile_of
-from schedules.services.secrets import set_secret
+from schedules.services.files import applying as files
+from schedules.services.jobs import bulk
+from schedules.services.people.profiles import profile_of
+from schedules.services.people.stored_secrets import set_secret
 from tests.factories import JobFactory
-from tests.services.test_files import planned
+from tests.services.files.test_applying import planned
 from tests.waiting import PATIENCE, wait_for
 
 pytestmark = [

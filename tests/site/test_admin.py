@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from schedules.models import Profile, Token
-from schedules.services.people import SYSTEM_USER
+from schedules.services.people.profiles import SYSTEM_USER
 from tests.conftest import session_of
 from tests.factories import ExecutionFactory, TokenFactory, UserFactory
 

@@ -32,7 +32,7 @@ from django.conf import settings
 # The pages need no collected files then.
 settings.STORAGES = {{"staticfiles": {{"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}}}
 from cronty_site.asgi import application
-from schedules.serving.server import serve
+from cronty_site.serving.server import serve
 serve(application, host="127.0.0.1", port=int(sys.argv[1]))
 """
 CERTIFICATE = f"""

@@ -75,7 +75,7 @@ def test_app_is_found_in_the_data_folder(tmp_path: Path):
 
 def test_command_for_agents_includes_the_path_of_the_apps(site: Project):
     found = site.shell(
-        "from schedules.services.local_server import local_server; print(local_server('o')['env'])"
+        "from schedules.services.installation.local_server import local_server; print(local_server('o')['env'])"
     )
 
     assert f"'CRONTY_APPS': 'greetings', 'PYTHONPATH': '{OWN_APPS}'" in found

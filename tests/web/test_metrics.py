@@ -11,7 +11,7 @@ from django.db import OperationalError, connection
 
 from schedules import __version__, clock
 from schedules.models import Execution
-from schedules.services.run_counters import RunCounters
+from schedules.services.runs.counters import RunCounters
 from schedules.web import metrics
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 

@@ -16,7 +16,7 @@ from django_q.signing import SignedPackage
 from django_q.tasks import async_task
 
 from schedules import clock, engine, services
-from schedules.engine import clock_rollback
+from schedules.engine.upkeep import clock_rollback
 from schedules.models import Cluster, Event, Execution, Job
 from schedules.result import Ok
 from schedules.services import Actor

@@ -13,12 +13,12 @@ import pytest
 from asgiref.sync import sync_to_async
 from django_q.exceptions import TimeoutException
 
+from cronty_site.logs import JsonFormatter
 from schedules import clock, engine
 from schedules.engine import Started
-from schedules.logs import JsonFormatter
-from schedules.signing import job_key
 from schedules.tasks import registry
 from schedules.tasks.interface import WAITING, Final, RetryLater, Run
+from schedules.tasks.outbound.signing import job_key
 from schedules.tasks.registry import task
 from schedules.worker import calls
 from schedules.worker.calls import KEPT_BYTES

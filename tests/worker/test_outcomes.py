@@ -5,10 +5,10 @@ import pytest
 from django.db import InternalError, NotSupportedError, OperationalError, connection
 
 from schedules import engine
-from schedules.database_errors import is_outage
 from schedules.engine import settle
-from schedules.engine.statements import execute
+from schedules.engine.sql.statements import execute
 from schedules.models import Execution
+from schedules.worker.database_errors import is_outage
 from schedules.worker.outcomes import write_outcomes
 from tests.clusters import database_url
 from tests.factories import ClusterFactory

@@ -7,7 +7,7 @@ import pytest
 from schedules.limits import MASK
 from schedules.models import Event, Secret
 from schedules.services import Actor
-from schedules.services.secrets import set_secret
+from schedules.services.people.stored_secrets import set_secret
 from schedules.tasks import registry
 from schedules.tasks.interface import Final, RetryLater, Run
 from schedules.tasks.registry import task

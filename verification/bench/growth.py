@@ -34,7 +34,7 @@ from django.core.management import call_command  # noqa: E402
 from django.db import connection  # noqa: E402
 
 from schedules import clock, engine  # noqa: E402
-from schedules.services.run_counters import RunCounters  # noqa: E402
+from schedules.services.runs.counters import RunCounters  # noqa: E402
 from schedules.web import metrics  # noqa: E402
 from verification.bench import drawing  # noqa: E402
 from verification.bench.growth_questions import Question, questions  # noqa: E402

@@ -8,7 +8,7 @@ from itertools import pairwise
 from django.conf import settings
 
 from schedules.engine.rescue import RESCUES
-from schedules.engine.run_pruning import LOOK_FOR_OLD_EVERY
+from schedules.engine.upkeep.run_pruning import LOOK_FOR_OLD_EVERY
 from schedules.models import FRESH_FOR, Execution, Job
 from schedules.worker.broker import TIDY_EVERY
 from verification.hosts.fleet import Fault, Story

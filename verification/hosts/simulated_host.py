@@ -14,7 +14,8 @@ from django.db import Error, OperationalError, connection, connections
 from django_q.signing import SignedPackage
 
 from schedules import clock, engine
-from schedules.engine import Outcome, RunPruner, Started, clock_rollback
+from schedules.engine import Outcome, RunPruner, Started
+from schedules.engine.upkeep import clock_rollback
 from schedules.models import Execution
 from schedules.worker import runner
 from schedules.worker.broker import LedgerBroker

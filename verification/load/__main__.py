@@ -155,7 +155,7 @@ def make_people(options: argparse.Namespace) -> list[tuple[str, str, list[str]]]
     from schedules import clock
     from schedules.models import Event, Job
     from schedules.services import issue_token
-    from schedules.services.people import profile_of
+    from schedules.services.people.profiles import profile_of
 
     people = []
     share = options.jobs // options.people

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from schedules import engine, models, services
-from schedules.engine import Claim, Outcome, Started, clock_rollback
+from schedules.engine import Claim, Outcome, Started
+from schedules.engine.upkeep import clock_rollback
 from schedules.models import Event, Execution
 from schedules.result import Ok, Result
 from tests.factories import ClusterFactory, UserFactory

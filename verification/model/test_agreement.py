@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from schedules import clock, engine, services
-from schedules.engine import claim, clock_rollback, gaps, pauses, plan, rescue, settle
+from schedules.engine import claim, gaps, pauses, plan, rescue, settle
+from schedules.engine.upkeep import clock_rollback
 from schedules.models import Execution, Job
 from verification.model import machine, model
 

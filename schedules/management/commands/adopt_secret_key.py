@@ -6,7 +6,7 @@ from django.core.management.base import CommandError
 
 from schedules.management.base_command import CrontyCommand
 from schedules.management.database import readable_database
-from schedules.services.secret_key import SecretKeyNotSharedError, adopt_secret_key
+from schedules.services.installation.secret_key import SecretKeyNotSharedError, adopt_secret_key
 
 
 class Command(CrontyCommand):

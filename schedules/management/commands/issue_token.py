@@ -11,8 +11,8 @@ from schedules.management.secret_key import refuse_foreign_secret_key
 from schedules.models import Event, Token
 from schedules.result import Ok
 from schedules.services import issue_token
-from schedules.services.people import find_user
-from schedules.services.tokens import FAMILIES, SCOPES
+from schedules.services.people.profiles import find_user
+from schedules.services.people.tokens import FAMILIES, SCOPES
 from schedules.when.phrases import PhraseError, parse_delay
 
 

@@ -10,7 +10,6 @@ from django.core.management.base import CommandError
 from django.db import DatabaseError, connections
 
 from schedules import clock, engine, limits
-from schedules.command_words import how_to_run
 from schedules.management.arguments import host_in_url, port, refuse_address
 from schedules.management.base_command import CrontyCommand
 from schedules.management.database import readable_database
@@ -22,8 +21,9 @@ from schedules.management.startup import (
     without_modules,
 )
 from schedules.models import Event
-from schedules.services.people import find_user, superusers
-from schedules.services.tokens import FAMILIES
+from schedules.services.installation.command_words import how_to_run
+from schedules.services.people.profiles import find_user, superusers
+from schedules.services.people.tokens import FAMILIES
 
 
 class Command(CrontyCommand):
@@ -63,9 +63,9 @@ class Command(CrontyCommand):
             self._serve_stdio(options, families)
 
     def _serve_http(self, options: dict[str, Any], families: list[str]) -> None:
+        from cronty_site.serving.guards import Guards
+        from cronty_site.serving.server import serve
         from schedules.mcp.http import build_http_app
-        from schedules.serving.guards import Guards
-        from schedules.serving.server import serve
 
         self._say_if_nothing_fires()
         host, port = options["host"], options["port"]

@@ -7,13 +7,14 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.db import IntegrityError
 
-from schedules import clock, engine, sqlite_file
-from schedules.command_words import how_to_run
+from schedules import clock, engine
+from schedules.engine import sqlite_file
 from schedules.management.base_command import CrontyCommand
 from schedules.management.preparation import has_missing_migrations
-from schedules.services.people import SYSTEM_USER
-from schedules.services.secret_key import ForeignSecretKeyError, require_secret_key
-from schedules.services.setup import ensure_system_job
+from schedules.services.installation.command_words import how_to_run
+from schedules.services.installation.secret_key import ForeignSecretKeyError, require_secret_key
+from schedules.services.installation.setup import ensure_system_job
+from schedules.services.people.profiles import SYSTEM_USER
 from schedules.worker import parent_death
 from schedules.worker.cluster import Leader, NotReadyError
 

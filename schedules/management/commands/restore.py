@@ -19,8 +19,8 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import DatabaseError, connection, transaction
 
-from schedules import clock, engine, sqlite_file
-from schedules.command_words import how_to_run
+from schedules import clock, engine
+from schedules.engine import sqlite_file
 from schedules.management import archive
 from schedules.management.base_command import CrontyCommand
 from schedules.management.commands.backup import connection_options, is_cronty, sync
@@ -29,7 +29,8 @@ from schedules.management.passphrase import read_passphrase
 from schedules.models import Cluster, Job
 from schedules.models.clusters import ClusterQuerySet
 from schedules.models.counting import counted
-from schedules.services.secret_key import secret_key_problem
+from schedules.services.installation.command_words import how_to_run
+from schedules.services.installation.secret_key import secret_key_problem
 from schedules.tasks import registry
 
 SLOTS = {"skip": engine.skip_since_backup, "catch-up": engine.catch_up_since_backup}

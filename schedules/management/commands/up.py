@@ -12,9 +12,9 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import Error, connections
 from django.urls import reverse
 
-from schedules import __version__, clock, sqlite_file
-from schedules.database_errors import reason_of
-from schedules.engine.hosts import surplus_cluster_words
+from schedules import __version__, clock
+from schedules.engine import sqlite_file
+from schedules.engine.upkeep.hosts import surplus_cluster_words
 from schedules.management.arguments import host_in_url, port, refuse_address, refuse_public_debug
 from schedules.management.base_command import CrontyCommand
 from schedules.management.preparation import (
@@ -23,9 +23,10 @@ from schedules.management.preparation import (
     prepare_when_possible,
 )
 from schedules.models import Execution
-from schedules.services.local_server import local_server, omitted_variable_note
-from schedules.services.people import superusers
-from schedules.services.setup import FirstUser, create_check
+from schedules.services.installation.local_server import local_server, omitted_variable_note
+from schedules.services.installation.setup import FirstUser, create_check
+from schedules.services.people.profiles import superusers
+from schedules.worker.database_errors import reason_of
 from schedules.worker.supervisor import Supervisor
 
 WAIT_SECONDS = 60.0

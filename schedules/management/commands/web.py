@@ -9,10 +9,10 @@ from django.core.asgi import get_asgi_application
 from django.core.management.base import CommandError, CommandParser
 from django.utils.module_loading import import_string
 
-from schedules.command_words import how_to_run
 from schedules.management.arguments import port, refuse_address, refuse_public_debug
 from schedules.management.base_command import CrontyCommand
 from schedules.management.secret_key import stop_with_foreign_secret_key
+from schedules.services.installation.command_words import how_to_run
 from schedules.worker import parent_death
 
 
@@ -27,7 +27,7 @@ class Command(CrontyCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        from schedules.serving.server import serve
+        from cronty_site.serving.server import serve
 
         refuse_public_debug(options["host"])
         if options["with_parent"]:
@@ -45,8 +45,8 @@ def _application() -> Any:
     """Return the project's ASGI application; without one, build one from its pages and /mcp."""
     if path := getattr(settings, "ASGI_APPLICATION", None):
         return import_string(path)
+    from cronty_site.serving.guards import Guards
     from schedules.mcp.http import build_http_app
-    from schedules.serving.guards import Guards
 
     pages: Any = get_asgi_application()
     return Guards(build_http_app(elsewhere=pages))

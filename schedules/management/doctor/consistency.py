@@ -8,9 +8,9 @@ from django.conf import settings
 from django.core.checks import ERROR, WARNING, run_checks
 from django.db import connection
 
-from schedules.destinations import is_loopback
 from schedules.management.arguments import host_in_url
 from schedules.management.doctor.findings import Finding, ok, problem, warning
+from schedules.tasks.outbound.destinations import is_loopback
 
 
 def examine() -> Iterator[Finding]:

@@ -6,16 +6,17 @@ from datetime import datetime, timedelta
 from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
 
-from schedules import clock, engine, sqlite_file
-from schedules.command_words import how_to_run
-from schedules.database_errors import reason_of
-from schedules.engine.hosts import clock_words, surplus_cluster_words
+from schedules import clock, engine
+from schedules.engine import sqlite_file
+from schedules.engine.upkeep.hosts import clock_words, surplus_cluster_words
 from schedules.management.database import missing_database_problem, unknown_migration_problem
 from schedules.management.doctor.findings import Finding, ok, problem, warning
 from schedules.models import Cluster, Execution, Job
 from schedules.models.counting import count_up_to, count_words
-from schedules.services.secret_key import secret_key_problem, secret_key_warning
-from schedules.services.storage import database_size
+from schedules.services.installation.command_words import how_to_run
+from schedules.services.installation.secret_key import secret_key_problem, secret_key_warning
+from schedules.services.installation.storage import database_size
+from schedules.worker.database_errors import reason_of
 
 LONG_WAIT = timedelta(minutes=5)
 SILENT_WORKERS = timedelta(minutes=2)

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from django.conf import settings
 
-from schedules import clock, private_files
+from schedules import clock
 from schedules.management.doctor.findings import Finding, ok, problem, warning
+from schedules.secrets import private_files
 from schedules.tasks.commands.accounts import AccountError, account_of
 from schedules.tasks.commands.catalog import catalog
 from schedules.when import zones

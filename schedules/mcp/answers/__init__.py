@@ -8,15 +8,15 @@ from typing import Any, NotRequired, TypeVar
 from typing_extensions import TypedDict
 
 from schedules import clock, engine, limits
-from schedules.database_errors import TRY_AGAIN
 from schedules.models import Job
 from schedules.result import Code, Err, sentence
 from schedules.services import Scheduled
-from schedules.services.lookalikes import SimilarJob
-from schedules.services.reading import next_runs_of, words_of
+from schedules.services.jobs.forecasts import next_runs_of, words_of
+from schedules.services.jobs.lookalikes import SimilarJob
 from schedules.tasks.builtin import NTFY_MESSAGE_BYTES
 from schedules.when.triggers import TriggerError, load_zone, unreadable
 from schedules.when.zones import is_repeated
+from schedules.worker.database_errors import TRY_AGAIN
 
 # How long an answer about the clusters is reused, so that not every call asks again.
 CLUSTERS_SEEN_FOR = 1.0

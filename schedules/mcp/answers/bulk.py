@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 
 from schedules.mcp import answers
 from schedules.models import Job
-from schedules.services.bulk import Changed
+from schedules.services.jobs.bulk import Changed
 
 SHOWN = 10
 NEXT_STEP = "Nothing has been changed. Show this to the user; if they agree, repeat the call with confirm, within ten minutes."

@@ -18,10 +18,10 @@ from schedules.models.jobs import state_of
 from schedules.models.standings import ORDER, Standing
 from schedules.result import Code, Err
 from schedules.services import waits_for_agent
+from schedules.services.files.sources import source_note
 from schedules.services.filters import Runs
-from schedules.services.masked_arguments import shown_arguments
-from schedules.services.reading import shown_next_run
-from schedules.services.sources import source_note
+from schedules.services.jobs.forecasts import shown_next_run
+from schedules.services.jobs.masked_arguments import shown_arguments
 from schedules.tasks import registry
 from schedules.when import durations
 

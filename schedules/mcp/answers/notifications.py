@@ -12,7 +12,7 @@ from schedules.models.job_queries import JobQuerySet
 from schedules.models.job_table import Argument, NotificationTopic
 from schedules.models.jobs import argument_of
 from schedules.result import Code, Err
-from schedules.services.reading import WORDS_COLUMNS, shown_next_run, words_of
+from schedules.services.jobs.forecasts import WORDS_COLUMNS, shown_next_run, words_of
 from schedules.tasks.interface import Final, RetryLater
 
 GONE = "Schedule not found: {id}. It may have already been deleted or the ID is incorrect."

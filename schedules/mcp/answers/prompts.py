@@ -13,7 +13,7 @@ from schedules.models.job_queries import JobQuerySet
 from schedules.models.job_table import Argument
 from schedules.models.jobs import argument_of
 from schedules.result import Code, Err
-from schedules.services.reading import WORDS_COLUMNS, shown_next_run, words_of
+from schedules.services.jobs.forecasts import WORDS_COLUMNS, shown_next_run, words_of
 from schedules.when.durations import HORIZON_IN_WORDS
 
 

@@ -13,8 +13,8 @@ from schedules.mcp.tools.arguments import read_moment, refuse
 from schedules.mcp.tools.filters import HadOutcome, OfStatus, OfTask, Query, Since, Tag, read_filter
 from schedules.models import Job
 from schedules.result import Code, Err, Ok
-from schedules.services import bulk
-from schedules.services.job_states import pause_problem
+from schedules.services.jobs import bulk
+from schedules.services.jobs.states import pause_problem
 
 ACTIONS = [*bulk.STATUSES, "undo"]
 

@@ -52,7 +52,7 @@ from schedules.models.job_queries import JobQuerySet
 from schedules.models.standings import standings_of
 from schedules.result import Code, Err, Ok
 from schedules.services.filters import JobFilter
-from schedules.services.validation import usable_tasks
+from schedules.services.jobs.validation import usable_tasks
 
 
 def schedule_job(

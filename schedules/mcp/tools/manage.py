@@ -42,9 +42,9 @@ from schedules.mcp.tools.names import derived_name
 from schedules.mcp.tools.triggers import implied_type, read_trigger
 from schedules.models import Execution, Job
 from schedules.result import Code, Err, Ok, Result
-from schedules.services.actors import read_activity
-from schedules.services.lookalikes import SimilarJob
-from schedules.services.masked_arguments import merged_arguments
+from schedules.services.jobs.lookalikes import SimilarJob
+from schedules.services.jobs.masked_arguments import merged_arguments
+from schedules.services.permissions import read_activity
 from schedules.when.phrases import PhraseError, parse_day
 from schedules.when.triggers import CalendarInterval, TriggerError
 

@@ -67,7 +67,7 @@ from schedules.models import Execution, Job
 from schedules.models.counting import COUNTED, count_beside
 from schedules.models.job_table import IS_UNSENT_NOTIFICATION, NotificationTopic
 from schedules.result import Err, Ok
-from schedules.services.pushes import run_of
+from schedules.services.runs.pushes import run_of
 from schedules.tasks import registry
 from schedules.tasks.interface import Final, RetryLater
 from schedules.when.triggers import TriggerError, load_zone

@@ -45,7 +45,7 @@ from schedules.models import Job
 from schedules.models.counting import count_up_to, count_words
 from schedules.models.job_queries import JobQuerySet
 from schedules.result import Code, Err, Ok
-from schedules.services.references import job_meant
+from schedules.services.jobs.references import job_meant
 from schedules.when.forecast import start_of_day
 from schedules.when.phrases import PhraseError, parse_day
 from schedules.when.triggers import TriggerError, load_zone

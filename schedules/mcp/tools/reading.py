@@ -28,8 +28,8 @@ from schedules.mcp.tools.arguments import (
 from schedules.mcp.tools.triggers import local_text, read_trigger
 from schedules.models.triggers import trigger_of
 from schedules.result import Code, Err, Ok, sentence
-from schedules.services.reading import MOST_UPCOMING
-from schedules.services.validation import interval_problem
+from schedules.services.jobs.forecasts import MOST_UPCOMING
+from schedules.services.jobs.validation import interval_problem
 
 MOST_RUNS = 50
 MOST_HOURS = 24 * 31

@@ -17,7 +17,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from schedules import limits
-from schedules.secret_references import problem_in
+from schedules.secrets.references import problem_in
 from schedules.tasks.commands.parameters import Line, Parameter, Table
 from schedules.tasks.commands.templates import (
     END_OF_OPTIONS,

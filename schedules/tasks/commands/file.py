@@ -10,7 +10,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from schedules.private_files import foreign_link
+from schedules.secrets.private_files import foreign_link
 from schedules.tasks.commands.definitions import LONGEST_FILE, TOO_LARGE, CommandsFileError
 
 logger = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from schedules import limits
-from schedules.secret_references import names_in
+from schedules.secrets.references import names_in
 
 LONGEST_TEXT = 1000
 

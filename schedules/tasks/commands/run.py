@@ -9,7 +9,7 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.db import connections
 
-from schedules.secret_references import names_in, resolved
+from schedules.secrets.references import names_in, resolved
 from schedules.tasks.commands.accounts import Account, AccountError, account_of
 from schedules.tasks.commands.definitions import Command
 from schedules.tasks.commands.output import KeptOutput

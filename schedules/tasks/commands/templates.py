@@ -6,7 +6,7 @@ No value can become an option: see `template_problem` for what the file must loo
 import re
 from collections.abc import Mapping
 
-from schedules.secret_references import NAME_PATTERN
+from schedules.secrets.references import NAME_PATTERN
 
 PARAMETER_PATTERN = r"[a-z][a-z0-9_]{0,49}"
 END_OF_OPTIONS = "--"

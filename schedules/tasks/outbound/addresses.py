@@ -10,7 +10,7 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_netw
 
 from django.conf import settings
 
-from schedules.destinations import Destination, parse_destination
+from schedules.tasks.outbound.destinations import Destination, parse_destination
 from schedules.tasks.outbound.errors import OutboundError, Refused
 
 Address = IPv4Address | IPv6Address

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.contrib.staticfiles import finders
 
 from schedules import __version__
-from schedules.services.connected_apps import mcp_address
+from schedules.services.people.connected_apps import mcp_address
 
 
 def build_bundle() -> bytes:

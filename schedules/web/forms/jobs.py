@@ -9,15 +9,15 @@ from django import forms
 from django.core.exceptions import ValidationError
 
 from schedules import clock
-from schedules.form_errors import add_errors
 from schedules.models import Job
 from schedules.result import Err, Ok, sentence
-from schedules.services.jobs import policy_defaults
-from schedules.services.masked_arguments import fill_in
-from schedules.services.reading import policies_of
-from schedules.task_forms.arguments import Arguments
-from schedules.task_forms.fields import Text, Whole
+from schedules.services.jobs.creation import policy_defaults
+from schedules.services.jobs.forecasts import policies_of
+from schedules.services.jobs.masked_arguments import fill_in
 from schedules.tasks import registry
+from schedules.tasks.forms.arguments import Arguments
+from schedules.tasks.forms.errors import add_errors
+from schedules.tasks.forms.fields import Text, Whole
 from schedules.web.forms.when import WhenForm, when_of
 from schedules.when import durations
 from schedules.when.phrases import PhraseError, parse_delay

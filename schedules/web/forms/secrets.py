@@ -3,7 +3,7 @@
 from django import forms
 
 from schedules import limits
-from schedules.services.secrets import LONGEST_SECRET
+from schedules.services.people.stored_secrets import LONGEST_SECRET
 from schedules.web.forms.rendering import PageForm
 
 

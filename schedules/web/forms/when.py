@@ -13,7 +13,7 @@ from schedules import clock
 from schedules.models import Job
 from schedules.models.triggers import columns_of
 from schedules.result import sentence
-from schedules.task_forms.fields import Whole
+from schedules.tasks.forms.fields import Whole
 from schedules.web.forms.rendering import PageForm
 from schedules.when.calendar_repeats import phrase_of
 from schedules.when.moments import in_the_past

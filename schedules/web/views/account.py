@@ -11,8 +11,8 @@ from django.views.decorators.http import require_POST
 from django.views.generic import TemplateView
 
 from schedules import services
-from schedules.form_errors import add_errors
 from schedules.result import Err, Ok
+from schedules.tasks.forms.errors import add_errors
 from schedules.web.forms import SettingsForm
 from schedules.web.views.page import FormPageMixin, back, show_problem
 from schedules.when.zone_names import zone_note

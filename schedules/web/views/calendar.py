@@ -22,7 +22,7 @@ from django.views.generic import TemplateView
 from schedules import clock
 from schedules.models import Job, Profile
 from schedules.models.people import is_active
-from schedules.services.people import change_calendar_address
+from schedules.services.people.profiles import change_calendar_address
 from schedules.web.views.calendar_days import HOUR, days_between, hours_of
 from schedules.web.views.forecast import MOST_JOBS, days_of, has_more, runs_of, soonest
 from schedules.web.views.page import PageMixin

@@ -15,12 +15,12 @@ from django.views.decorators.http import require_POST, require_safe
 from django.views.generic import TemplateView
 
 from schedules import services
-from schedules.form_errors import add_errors
 from schedules.models import Token
 from schedules.result import Err, Ok
 from schedules.services import IssuedToken
-from schedules.services.connected_apps import mcp_address
-from schedules.services.local_server import local_server, omitted_variable_note
+from schedules.services.installation.local_server import local_server, omitted_variable_note
+from schedules.services.people.connected_apps import mcp_address
+from schedules.tasks.forms.errors import add_errors
 from schedules.web.bundle import build_bundle
 from schedules.web.forms.agents import LIFETIMES, TOOLS
 from schedules.web.forms.rendering import PageForm

@@ -17,11 +17,11 @@ from schedules import services
 from schedules.models import Event, Execution, Job
 from schedules.result import Code, Err, Ok
 from schedules.services import Preview, Scheduled
-from schedules.services.actors import forbidden
-from schedules.services.lookalikes import SimilarJob
-from schedules.services.reading import preview_of
-from schedules.services.secrets import secret_warnings
-from schedules.services.validation import no_runs_left, usable_tasks
+from schedules.services.jobs.forecasts import preview_of
+from schedules.services.jobs.lookalikes import SimilarJob
+from schedules.services.jobs.validation import no_runs_left, usable_tasks
+from schedules.services.people.stored_secrets import secret_warnings
+from schedules.services.permissions import forbidden
 from schedules.web.forms import JobForm, WhenForm
 from schedules.web.forms.jobs import new_key
 from schedules.web.forms.when import EXAMPLES

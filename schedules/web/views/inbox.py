@@ -13,7 +13,7 @@ from schedules import services
 from schedules.models import Execution, Token
 from schedules.models.keysets import WALKED, Segment
 from schedules.result import Err, Ok, Result
-from schedules.task_forms.fields import plain_lines
+from schedules.tasks.forms.fields import plain_lines
 from schedules.web import drafts
 from schedules.web.views.live import LivePageMixin
 from schedules.web.views.page import actor_of, back, problem_text, show_problem

@@ -15,10 +15,10 @@ from schedules import services
 from schedules.models import Event, Execution, Job
 from schedules.models.keysets import Segment
 from schedules.result import Err, Ok, Result, sentence
-from schedules.services.reading import next_runs_of, preview_of
-from schedules.services.sources import source_note
-from schedules.signing import OVERLAP
+from schedules.services.files.sources import source_note
+from schedules.services.jobs.forecasts import next_runs_of, preview_of
 from schedules.tasks import registry
+from schedules.tasks.outbound.signing import OVERLAP
 from schedules.templatetags.cronty_times import day_and_clock, day_words, local
 from schedules.web import drafts
 from schedules.web.views import states

@@ -8,8 +8,8 @@ from typing import Any
 from schedules import limits
 from schedules.models import Execution, Job
 from schedules.models.counting import counted
-from schedules.task_forms.schema_fields import label_of
 from schedules.tasks import registry
+from schedules.tasks.forms.schema_fields import label_of
 from schedules.templatetags.cronty_times import duration, is_noticed
 from schedules.when import durations
 from schedules.when.forecast import start_of_day

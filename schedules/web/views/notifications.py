@@ -17,7 +17,7 @@ from schedules.models.job_table import IS_UNSENT_NOTIFICATION
 from schedules.models.keysets import WALKED
 from schedules.result import Err
 from schedules.services import Actor
-from schedules.services.pushes import run_of
+from schedules.services.runs.pushes import run_of
 from schedules.tasks import registry
 from schedules.tasks.interface import Final, RetryLater
 from schedules.web import drafts

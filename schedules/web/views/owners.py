@@ -3,7 +3,7 @@
 from django.contrib.auth import get_user_model
 
 from schedules.services import Actor
-from schedules.services.people import MOST_OWNERS
+from schedules.services.people.profiles import MOST_OWNERS
 
 
 def owners_for(actor: Actor) -> list[str]:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from schedules.models import Execution
-from schedules.task_forms.fields import json_problem, looks_like_json
+from schedules.tasks.forms.fields import json_problem, looks_like_json
 
 Status = Execution.Status
 

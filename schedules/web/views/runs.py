@@ -27,8 +27,8 @@ from schedules.models import Execution, Job
 from schedules.models.executions import ExecutionQuerySet
 from schedules.models.keysets import WALKED, Segment
 from schedules.result import Err, Ok, sentence
-from schedules.services.explanations import explain
-from schedules.services.outputs import output_since
+from schedules.services.runs.explanations import explain
+from schedules.services.runs.outputs import output_since
 from schedules.tasks import registry
 from schedules.web import drafts
 from schedules.web.exports import MOST_ROWS, csv_chunks, in_threads, json_chunks

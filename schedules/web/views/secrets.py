@@ -9,9 +9,9 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 from django.views.generic import TemplateView
 
-from schedules.form_errors import add_errors
 from schedules.result import Err, Ok
-from schedules.services.secrets import delete_secret, list_secrets, set_secret
+from schedules.services.people.stored_secrets import delete_secret, list_secrets, set_secret
+from schedules.tasks.forms.errors import add_errors
 from schedules.web.forms.secrets import SecretForm
 from schedules.web.views.page import FormPageMixin, actor_of, show_problem
 

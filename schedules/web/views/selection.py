@@ -13,7 +13,7 @@ from schedules import clock, services
 from schedules.models import Job
 from schedules.result import Err, Ok, Result
 from schedules.services import Actor
-from schedules.services.bulk import change_each
+from schedules.services.jobs.bulk import change_each
 from schedules.web.views import states
 from schedules.web.views.jobs import MOST_JOBS, asked_of, in_standing, matching
 from schedules.web.views.owners import owner_called

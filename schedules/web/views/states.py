@@ -19,7 +19,7 @@ from schedules.models.standings import (
     standings_of,
     with_rank,
 )
-from schedules.services.reading import shown_next_run
+from schedules.services.jobs.forecasts import shown_next_run
 
 __all__ = ["STANDINGS", "named", "with_rank"]
 

@@ -12,9 +12,9 @@ from django.views.generic import TemplateView
 from schedules import __version__, engine
 from schedules.models import Cluster, Execution, Job
 from schedules.models.counting import COUNTED, count_up_to
+from schedules.services.installation.secret_key import secret_key_warning
+from schedules.services.installation.storage import database_size
 from schedules.services.quotas import active_jobs
-from schedules.services.secret_key import secret_key_warning
-from schedules.services.storage import database_size
 from schedules.tasks.commands.catalog import catalog
 from schedules.web.views.job_facts import percentile
 from schedules.web.views.live import LivePageMixin

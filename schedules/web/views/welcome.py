@@ -12,12 +12,12 @@ from django.views.decorators.http import require_POST
 from django.views.generic import TemplateView
 
 from schedules import clock, services
-from schedules.form_errors import add_errors
 from schedules.models import Job
 from schedules.models.counting import counted
 from schedules.result import Code, Err, Ok, Result
 from schedules.services import Actor, Scheduled
-from schedules.services.demo import DEMO_TAG, add_demo_jobs, remove_demo_jobs
+from schedules.services.installation.demo import DEMO_TAG, add_demo_jobs, remove_demo_jobs
+from schedules.tasks.forms.errors import add_errors
 from schedules.templatetags.cronty_times import clock_words, local
 from schedules.web.forms import WelcomeForm
 from schedules.web.views.delivery import delivery_of

@@ -9,7 +9,7 @@ import time_machine
 from schedules import clock, engine, services
 from schedules.mcp.auth import local_caller, set_local_caller
 from schedules.models import Event, Job
-from schedules.services import bulk
+from schedules.services.jobs import bulk
 from tests.factories import JobFactory
 
 HOME = {"action": "pause", "tag": "home"}

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 
 from schedules.models import Job
 from schedules.tasks.commands.catalog import catalog
-from tests.files.crontabs import REAL_LIFE
+from tests.services.files.crontabs import REAL_LIFE
 
 LINES = """
 CRON_TZ=America/New_York

@@ -5,8 +5,8 @@ from io import StringIO
 
 import pytest
 
-from schedules.encryption import unseal
 from schedules.models import Event, Secret
+from schedules.secrets.encryption import unseal
 
 
 def test_secret_is_read_from_standard_input_listed_and_deleted(cronty, monkeypatch):

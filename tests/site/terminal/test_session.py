@@ -11,7 +11,7 @@ from django.db import DatabaseError, InterfaceError, OperationalError
 
 from schedules import clock
 from schedules.models import Event, Job
-from schedules.services.setup import ensure_system_job
+from schedules.services.installation.setup import ensure_system_job
 from tests.documented import PROJECT
 from tests.factories import JobFactory, UserFactory
 

@@ -13,7 +13,7 @@ from django.test import Client
 from schedules import clock, services
 from schedules.models import Execution, Job
 from schedules.services import Actor
-from schedules.services.setup import ensure_system_job
+from schedules.services.installation.setup import ensure_system_job
 from schedules.web.views.job_facts import Health, percentile, policies, shown_values
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, UserFactory
 from tests.web.html import html_of

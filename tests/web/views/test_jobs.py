@@ -14,7 +14,7 @@ from schedules import clock
 from schedules.models import Job, keysets
 from schedules.models.name_skeletons import skeleton
 from schedules.models.standings import ORDER
-from schedules.services.setup import ensure_system_job
+from schedules.services.installation.setup import ensure_system_job
 from schedules.web.views import jobs as jobs_module
 from schedules.web.views import paging, states
 from schedules.when.skips import slot_entry

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from schedules.encryption import unseal
 from schedules.models import Secret
+from schedules.secrets.encryption import unseal
 from tests.web.html import html_of
 
 pytestmark = pytest.mark.django_db

@@ -1,0 +1,130 @@
+"""Logging as text or JSON that stays readable in an outage, and that names the run which a line belongs to.
+
+In an outage there is one line a second per cause, and no traceback while the database is away.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Mapping
+from contextvars import ContextVar
+from copy import copy
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any
+
+from schedules.limits import strip_unprintable
+from schedules.worker.database_errors import outage_in, reason_of
+
+EVERY = 1.0
+MOST_CAUSES = 1000
+
+_run: ContextVar[Mapping[str, Any]] = ContextVar("run", default=MappingProxyType({}))
+
+
+class InRun:
+    """Lets the lines that are logged meanwhile, by a task or by what it calls, name the run."""
+
+    # Not a generator, which would take three times as long for every run.
+    def __init__(self, **names: Any) -> None:
+        self._names = names
+
+    def __enter__(self) -> None:
+        self._before = _run.set(self._names)
+
+    def __exit__(self, *error: object) -> None:
+        _run.reset(self._before)
+
+
+class RepeatFilter(logging.Filter):
+    """Passes one warning or error a second per cause, and counts the others for the next line of that cause.
+
+    It uses no lock, which a fork could leave locked in the child; at worst, two threads both log a line.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._logged: dict[Any, tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno < logging.WARNING:
+            return True
+        cause, now = _cause_of(record), time.monotonic()
+        logged_at, left_out = self._logged.get(cause, (-EVERY, 0))
+        if now - logged_at < EVERY:
+            self._logged[cause] = (logged_at, left_out + 1)
+            return False
+        record.left_out = left_out
+        self._logged[cause] = (now, 0)
+        if len(self._logged) > MOST_CAUSES:
+            self._logged = {
+                cause: entry for cause, entry in self._logged.copy().items() if now - entry[0] < EVERY
+            }
+        return True
+
+
+class WrongHostFilter(logging.Filter):
+    """Turns Django's error about the Host header into a warning without a traceback that names Cronty's setting."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        host = vars(record)["request"].META.get("HTTP_HOST", "")
+        record.levelno, record.levelname = logging.WARNING, "WARNING"
+        record.msg = (
+            "Refused a request for the host %r: use the address in CRONTY_URL, or set CRONTY_URL to this one"
+        )
+        record.args, record.exc_info = (host[:100],), None
+        return True
+
+
+class LineFormatter(logging.Formatter):
+    """Writes the reason of an outage instead of its traceback, and how many lines the filter left out.
+
+    Nothing in a line is obeyed by the terminal that shows it.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        return strip_unprintable(super().format(self.shortened(record)))
+
+    @staticmethod
+    def shortened(record: logging.LogRecord) -> logging.LogRecord:
+        line = copy(record)
+        if outage := outage_in(_error_of(record)):
+            line.msg, line.args = f"{record.getMessage().strip()} ({reason_of(outage)})", None
+            line.exc_info = line.exc_text = None
+        if left_out := getattr(record, "left_out", 0):
+            line.msg, line.args = f"{line.getMessage()} ({left_out} more were not logged)", None
+        return line
+
+
+class JsonFormatter(LineFormatter):
+    """Writes one JSON object a line: time, level, logger, process, message, the run if there is one, and a traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = self.shortened(record)
+        entry = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "process": record.process,
+            "message": line.getMessage(),
+            **_run.get(),
+        }
+        # Given as `extra` where a line is about a run that somebody else runs.
+        if execution := getattr(record, "execution", None):
+            entry["execution"] = execution
+        if line.exc_info:
+            entry["traceback"] = self.formatException(line.exc_info)
+        return json.dumps(entry, ensure_ascii=False, default=str)
+
+
+def _cause_of(record: logging.LogRecord) -> tuple[Any, ...]:
+    if status := getattr(record, "status_code", None):
+        # Django's lines about requests differ by address.
+        return record.name, status
+    if error := _error_of(record):
+        return record.name, record.msg, type(error)
+    return record.name, record.getMessage()
+
+
+def _error_of(record: logging.LogRecord) -> BaseException | None:
+    return record.exc_info[1] if record.exc_info else None

@@ -1,0 +1,247 @@
+"""ASGI guards: limits on bodies and the time they take, on requests under way, and on logins and OAuth at once."""
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any
+
+from django.conf import settings
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from cronty_site.serving.addresses import Kind, kind_of, largest_body
+from cronty_site.serving.connections import most_requests
+from schedules.engine import sqlite_file
+from schedules.services.people.client_addresses import network_of
+from schedules.web.health import ALIVE
+
+# Seconds between two parts of a body, and for all of it.
+BETWEEN_BYTES = 10.0
+WHOLE_BODY = 60.0
+# How long, and how many bytes, a refused body is read on: a client that still sends would not see the answer otherwise.
+LINGER_SECONDS = 1.0
+LINGER_BYTES = 4_000_000
+# How many requests are handled at once; each has a thread and may have a database connection.
+AT_ONCE = {Kind.ALIVE: 4, Kind.STATE: 4, Kind.PAGE: 10}
+LOGINS_AT_ONCE = max(1, (os.cpu_count() or 1) // 2)
+# More than documents of clients are fetched at once, which takes seconds.
+OAUTH_AT_ONCE = 4
+# How many wait in a queue or are handled, of each address and of all.
+WAITING_PER_ADDRESS = 5
+MOST_WAITING = 50
+DISCONNECT: Message = {"type": "http.disconnect"}
+
+
+class TooBusyError(Exception):
+    """Too many requests of this kind; holds the status and the reason to answer with."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status, self.reason = status, reason
+
+
+class Guards:
+    """An ASGI app that checks requests before and while another app handles them."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+        self._under_way = 0
+        self._slots = {kind: asyncio.Semaphore(count) for kind, count in AT_ONCE.items()}
+        # One for each, so that requests to the authorization server do not keep anybody from logging in.
+        self._queues = {
+            Kind.LOGIN: AddressQueue("logins", LOGINS_AT_ONCE),
+            Kind.OAUTH: AddressQueue("requests to the authorization server", OAUTH_AT_ONCE),
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        kind = kind_of(scope["path"])
+        async with AsyncExitStack() as slots:
+
+            async def take_slot() -> None:
+                await slots.enter_async_context(self._slot(kind, scope))
+
+            exchange = Exchange(scope, receive, send, largest_body(kind, scope["method"]), take_slot)
+            if kind not in {Kind.ALIVE, Kind.STATE} and sqlite_file.is_replaced():
+                await exchange.refuse(503, sqlite_file.REPLACED)
+            elif kind is Kind.MCP and _needs_https(scope):
+                await exchange.refuse(403, f"Use https: {settings.CRONTY_URL}{scope['path']}")
+            elif exchange.is_declared_too_large:
+                await exchange.refuse_size()
+            elif kind is Kind.ALIVE and not exchange.has_body and scope["method"] in {"GET", "HEAD"}:
+                # Without a thread, so that it is answered in time however busy the pages are.
+                await exchange.answer(200, ALIVE)
+            else:
+                await self._handle(scope, exchange)
+
+    async def _handle(self, scope: Scope, exchange: "Exchange") -> None:
+        try:
+            await self.app(scope, exchange.receive, exchange.send)
+        except Exception:
+            # After a refusal, the app was told that the client has gone, and may raise an error about that.
+            if not exchange.is_refused:
+                raise
+
+    @asynccontextmanager
+    async def _slot(self, kind: Kind, scope: Scope) -> AsyncIterator[None]:
+        """Wait until a complete request may be handled; raise TooBusyError if it has to be refused."""
+        if kind in {Kind.ALIVE, Kind.STATE}:
+            async with self._slots[kind]:
+                yield
+            return
+        if self._under_way >= most_requests():
+            raise TooBusyError(503, "Too many requests are under way; try again in a few seconds")
+        self._under_way += 1
+        try:
+            if kind is Kind.MCP:
+                # Subscriptions stay open, and each call is short.
+                yield
+            elif kind is Kind.OAUTH or (kind is Kind.LOGIN and scope["method"] == "POST"):
+                async with self._queues[kind].turn(_client_of(scope)):
+                    yield
+            else:
+                async with self._slots[Kind.PAGE]:
+                    yield
+        finally:
+            self._under_way -= 1
+
+
+class Exchange:
+    """One request and its response: counts and times the body, and can refuse it until the response starts."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limit: int | None, take_slot: Any) -> None:
+        self._receive, self._send, self._limit, self._take_slot = receive, send, limit, take_slot
+        declared = [value for name, value in scope["headers"] if name == b"content-length"]
+        self._declared = int(declared[0]) if declared and declared[0].isdigit() else 0
+        self.has_body = self._declared > 0 or any(
+            name == b"transfer-encoding" for name, _ in scope["headers"]
+        )
+        self._size = 0
+        self._until = asyncio.get_running_loop().time() + WHOLE_BODY
+        self._is_complete = False
+        self._has_started = False
+        self.is_refused = False
+
+    @property
+    def is_declared_too_large(self) -> bool:
+        return self._limit is not None and self._declared > self._limit
+
+    async def receive(self) -> Message:
+        """Return the next part of the body; a refused request looks to the app like a client that has gone."""
+        if self.is_refused:
+            return DISCONNECT
+        if self._is_complete:
+            return await self._receive()
+        try:
+            async with asyncio.timeout_at(
+                min(asyncio.get_running_loop().time() + BETWEEN_BYTES, self._until)
+            ):
+                message = await self._receive()
+        except TimeoutError:
+            return await self.refuse(408, "The body of the request took too long")
+        self._size += len(message.get("body", b""))
+        if self._limit is not None and self._size > self._limit:
+            return await self.refuse_size()
+        if message["type"] == "http.request" and not message.get("more_body", False):
+            self._is_complete = True
+            try:
+                await self._take_slot()
+            except TooBusyError as busy:
+                return await self.refuse(busy.status, busy.reason, wait=5)
+        return message
+
+    async def send(self, message: Message) -> None:
+        if self.is_refused:
+            return
+        if message["type"] == "http.response.start":
+            self._has_started = True
+            if self.has_body and not self._is_complete:
+                # Otherwise the server would read the rest of a body that nobody wants.
+                message = {**message, "headers": [*message.get("headers", []), (b"connection", b"close")]}
+        await self._send(message)
+
+    async def refuse_size(self) -> Message:
+        return await self.refuse(413, f"The request is too large: at most {self._limit} bytes")
+
+    async def refuse(self, status: int, reason: str, *, wait: int = 0) -> Message:
+        """Answer with this status and close the connection, unless the app has begun to answer."""
+        self.is_refused = True
+        if not self._has_started:
+            headers = [(b"connection", b"close")]
+            if wait:
+                headers.append((b"retry-after", str(wait).encode()))
+            await self.answer(status, f"{reason}.\n", headers, discard_body=status != 408)
+        return DISCONNECT
+
+    async def answer(
+        self,
+        status: int,
+        text: str,
+        headers: Sequence[tuple[bytes, bytes]] = (),
+        *,
+        discard_body: bool = False,
+    ) -> None:
+        fixed = [
+            (b"content-type", b"text/plain; charset=utf-8"),
+            (b"content-length", str(len(text)).encode()),
+            (b"x-content-type-options", b"nosniff"),
+            (b"cache-control", b"no-store"),
+        ]
+        await self._send({"type": "http.response.start", "status": status, "headers": [*fixed, *headers]})
+        await self._send({"type": "http.response.body", "body": text.encode("ascii"), "more_body": True})
+        if discard_body and self.has_body and not self._is_complete:
+            await self._discard_body()
+        await self._send({"type": "http.response.body", "body": b""})
+
+    async def _discard_body(self) -> None:
+        size, is_more = 0, True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LINGER_SECONDS):
+                while is_more and size < LINGER_BYTES:
+                    message = await self._receive()
+                    size += len(message.get("body", b""))
+                    is_more = bool(message.get("more_body", False))
+
+
+class AddressQueue:
+    """Lets few requests of strangers be handled at once, because they are costly; the others wait their turn."""
+
+    def __init__(self, name: str, at_once: int) -> None:
+        self._name = name
+        self._slots = asyncio.Semaphore(at_once)
+        self._waiting: Counter[str] = Counter()
+
+    @asynccontextmanager
+    async def turn(self, address: str) -> AsyncIterator[None]:
+        """Wait for a turn; raise TooBusyError if too many wait already, here or from this address."""
+        if self._waiting[address] >= WAITING_PER_ADDRESS or self._waiting.total() >= MOST_WAITING:
+            raise TooBusyError(429, f"Too many {self._name} at once; try again in a few seconds")
+        self._waiting[address] += 1
+        try:
+            async with self._slots:
+                yield
+        finally:
+            self._waiting[address] -= 1
+            # Drop zeros, so that the counter does not grow with every address.
+            self._waiting += Counter()
+
+
+def _client_of(scope: Scope) -> str:
+    return (network_of(scope["client"][0]) or "") if scope.get("client") else ""
+
+
+def _needs_https(scope: Scope) -> bool:
+    """Return whether this request came without TLS to a site that redirects its pages to https."""
+    if not settings.SECURE_SSL_REDIRECT or not settings.CRONTY_URL.startswith("https:"):
+        return False
+    if scope["scheme"] == "https":
+        return False
+    if settings.SECURE_PROXY_SSL_HEADER is None:
+        return True
+    header, secure = settings.SECURE_PROXY_SSL_HEADER
+    name = header.removeprefix("HTTP_").replace("_", "-").lower().encode()
+    values = [value.decode("latin1") for key, value in scope["headers"] if key == name]
+    return not values or values[-1].split(",")[0].strip() != secure

@@ -1,0 +1,62 @@
+"""The uvicorn server, with bounded connections, time-outs and a stop that ends subscriptions."""
+
+import asyncio
+import gc
+import logging
+import socket
+from contextlib import suppress
+from functools import partial
+from typing import Any, cast
+
+import uvicorn
+from django.conf import settings
+
+from cronty_site.serving.connections import BACKLOG, AcceptErrors, Connection, Connections, TrackRequests
+from cronty_site.serving.proxies import TrustProxies
+from schedules.mcp.subscriptions import end_streams
+
+STOP_SECONDS = 3
+KEEP_ALIVE_SECONDS = 75
+logger = logging.getLogger(__name__)
+
+
+class Server(uvicorn.Server):
+    """A server that ends agents' subscriptions at shutdown, because it would wait for them for ever."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().set_exception_handler(AcceptErrors())
+        await super().startup(sockets)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        end_streams()
+        await super().shutdown(sockets)
+
+
+def serve(app: Any, *, host: str, port: int) -> None:
+    """Serve an ASGI app until a signal; open requests then have a few seconds to finish."""
+    proxies = settings.CRONTY_TRUSTED_PROXIES
+    if settings.CRONTY_URL.startswith("https:") and not proxies:
+        logger.warning(
+            "CRONTY_URL is https, but CRONTY_TRUSTED_PROXIES names no proxy: every request counts as plain http."
+        )
+    config = uvicorn.Config(
+        TrackRequests(TrustProxies(app, proxies)),
+        host=host,
+        port=port,
+        loop="asyncio",
+        http=cast(type[asyncio.Protocol], partial(Connection, Connections())),
+        # TrustProxies does this instead, with checked addresses.
+        proxy_headers=False,
+        server_header=False,
+        log_config=None,
+        access_log=False,
+        backlog=BACKLOG,
+        timeout_graceful_shutdown=STOP_SECONDS,
+        # Longer than proxies and clients keep a connection, so that we do not close it while they send a request.
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+    )
+    # What is loaded by now stays; looking through it for garbage would pause all requests for a tenth of a second.
+    gc.freeze()
+    # uvicorn raises the signal again after it has stopped.
+    with suppress(KeyboardInterrupt):
+        Server(config).run()

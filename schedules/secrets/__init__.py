@@ -1,0 +1,1 @@
+"""Secrets: encryption, references in texts, masking, and private files."""

@@ -1,0 +1,249 @@
+"""Files applied and written: all changes of a plan in one transaction, and jobs as a file describes them."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from operator import attrgetter
+from typing import Any, TypeVar
+
+from django.db import transaction
+
+from schedules import clock, engine
+from schedules.models import Event, Job
+from schedules.result import Code, Err, Ok, Result
+from schedules.services.files.jobs import JobSpec
+from schedules.services.files.plans import CHUNK, Action, Plan, Progress, Step, described_changes
+from schedules.services.files.sources import COLUMNS, default_of, digest_of_job
+from schedules.services.files.writing import duration_text, end_text, schedule_value, write_jobs
+from schedules.services.jobs.bulk import change_jobs
+from schedules.services.jobs.creation import insert_jobs, policy_defaults
+from schedules.services.jobs.edits import edit, store_edits
+from schedules.services.jobs.masked_arguments import named_arguments, shown_arguments
+from schedules.services.jobs.states import CAME_DUE, pause, restore, resume
+from schedules.services.permissions import Actor, event_of
+from schedules.services.quotas import bulk_problem, wait_for_turn
+from schedules.tasks import registry
+from schedules.when.triggers import TriggerError, unreadable
+
+T = TypeVar("T")
+_SCHEDULE = frozenset(("trigger_type", "run_at", "every", "calendar_unit", "anchor_at", "cron", "timezone"))
+# If one of these has changed, so has what the plan is about; a run changes only the others.
+_PLANNED = ("revision", "source", "source_key")
+_STATE = ("status", "next_run_at", "deleted_at")
+_PLANNED_OF, _STATE_OF = attrgetter(*_PLANNED), attrgetter(*_STATE)
+
+
+class _RefusedError(Exception):
+    """Rolls everything back."""
+
+    def __init__(self, error: Err) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+def apply_plan(actor: Actor, plan: Plan, *, on_progress: Progress = lambda done: None) -> Result[Plan]:
+    """Do everything that a plan says, or nothing; a job that changed since the plan was made is a conflict."""
+    new = [step for step in plan.steps if step.action == Action.CREATE]
+    others = [step for step in plan.steps if step.action != Action.CREATE]
+    now = clock.now()
+    try:
+        with transaction.atomic():
+            unchanged = _check(actor, plan, new)
+            _create(actor, plan.source, new, now, on_progress)
+            for done, steps in enumerate(_chunks(others)):
+                _change(actor, plan.source, steps, unchanged, now)
+                on_progress(len(new) + done * CHUNK + len(steps))
+    except _RefusedError as refused:
+        return refused.error
+    return Ok(plan)
+
+
+def edit_as_described(actor: Actor, job: Job, spec: JobSpec) -> Result[Job]:
+    """Change one job as the document says that was written from it; a job that changed since then is a conflict."""
+    changes = described_changes(job, spec)
+    if isinstance(changes, Err):
+        return changes
+    try:
+        with transaction.atomic():
+            edited = _expect(edit(actor, job.public_id, revision=job.revision, **changes))
+            if spec.paused is not None and spec.paused != (edited.status == Job.Status.PAUSED):
+                change = pause if spec.paused else resume
+                edited = _expect(change(actor, job.public_id))
+    except _RefusedError as refused:
+        return refused.error
+    return Ok(edited)
+
+
+def _check(actor: Actor, plan: Plan, new: Sequence[Step]) -> set[int]:
+    """Lock the jobs of a plan, or refuse it; return those that have not fired since it was made, either."""
+    profile = actor.read_profile()
+    wait_for_turn(profile)
+    added = sum(step.job.runs_per_minute for step in new)
+    added += sum(step.edit.added_runs for step in plan.steps if step.edit)
+    if (new or added > 0) and (refusal := bulk_problem(profile, len(new), added)):
+        raise _RefusedError(refusal)
+    touched = [job for step in plan.steps for job in (step.replaced, step.job) if job and job.pk]
+    seen = {job.pk: job for job in touched}
+    unchanged: set[int] = set()
+    # In the order of their keys, as others lock them.
+    for keys in _chunks(sorted(seen)):
+        locked = Job.objects.filter(pk__in=keys).select_for_update().order_by("pk")
+        found = {job.pk: job for job in locked.only(*_PLANNED, *_STATE)}
+        for key in keys:
+            if key not in found or _PLANNED_OF(found[key]) != _PLANNED_OF(seen[key]):
+                raise _RefusedError(
+                    Err(Code.CONFLICT, "A job was changed meanwhile: look at the plan again.")
+                )
+            if _STATE_OF(found[key]) == _STATE_OF(seen[key]):
+                unchanged.add(key)
+    known = dict(
+        Job.objects.owned_by(actor.user.pk).filter(source=plan.source).values_list("source_key", "pk")
+    )
+    for step in plan.steps:
+        planned = (step.replaced or step.job).pk
+        if step.key in known and known[step.key] != planned:
+            raise _RefusedError(
+                Err(Code.CONFLICT, "Somebody else applied this file meanwhile: look at the plan again.")
+            )
+    return unchanged
+
+
+def _create(actor: Actor, source: str, new: Sequence[Step], now: datetime, on_progress: Progress) -> None:
+    replaced = [step.replaced.pk for step in new if step.replaced]
+    for keys in _chunks(replaced):
+        Job.objects.filter(pk__in=keys).update(source="", source_key="", source_digest="")
+    for step in new:
+        step.job.source, step.job.source_key = source, step.key
+        step.job.source_digest = digest_of_job(step.job)
+        if step.job.next_run_at and step.job.next_run_at <= now:
+            # The plan was made a while ago, and nothing was to run meanwhile.
+            step.job.next_run_at = step.job.next_slot(now) or step.job.next_run_at
+    insert_jobs(actor, [(step.job, step.columns) for step in new], now, on_progress=on_progress)
+
+
+def _change(
+    actor: Actor, source: str, steps: Sequence[Step], unchanged: Collection[int], now: datetime
+) -> None:
+    """Change existing jobs, those that are as the plan saw them with few statements."""
+    deleted, edits, origins = [], [], []
+    for step in steps:
+        if step.action == Action.DELETE:
+            deleted.append(step.job.pk)
+        elif step.is_restored or step.paused is not None or (step.edit and step.job.pk not in unchanged):
+            _change_one(actor, source, step)
+        elif step.edit:
+            step.edit.changes |= _origin(source, step.key, step.edit.job)
+            edits.append(step.edit)
+        else:
+            origins.append({"id": step.job.pk} | _origin(source, step.key, step.job))
+    if deleted:
+        _expect(change_jobs(actor, "delete", deleted))
+    store_edits(edits, now)
+    Event.objects.bulk_create(
+        event_of(actor, "edit", now, job=edited.job, before=edited.before, after=edited.after)
+        for edited in edits
+    )
+    if origins:
+        names = list(origins[0])
+        assignments = ", ".join(f"{name} = {{{name}}}" for name in names[1:])
+        engine.update_rows(Job, assignments, names, [list(row.values()) for row in origins])
+
+
+def _change_one(actor: Actor, source: str, step: Step) -> None:
+    """Change a job by the services for single jobs, which look at it as it is now."""
+    public_id = step.job.public_id
+    job = _expect(restore(actor, public_id)) if step.is_restored else step.job
+    came_due = step.is_restored and job.status == Job.Status.PAUSED and job.pause_reason.startswith(CAME_DUE)
+    if step.columns:
+        job = _expect(edit(actor, public_id, **step.columns))
+        if came_due and step.paused is None and isinstance(resumed := resume(actor, public_id), Ok):
+            # The file gives it a time that is still ahead.
+            job = resumed.value
+    if step.paused is not None and step.paused != (job.status == Job.Status.PAUSED):
+        job = _expect(pause(actor, public_id, reason=source) if step.paused else resume(actor, public_id))
+    Job.objects.filter(pk=job.pk).update(**_origin(source, step.key, job))
+
+
+def _origin(source: str, key: str, job: Job) -> dict[str, str]:
+    return {"source": source, "source_key": key, "source_digest": digest_of_job(job)}
+
+
+def _expect(result: Result[T]) -> T:
+    if isinstance(result, Err):
+        raise _RefusedError(result)
+    return result.value
+
+
+def _chunks(items: Sequence[Any]) -> Iterable[Sequence[Any]]:
+    return (items[start : start + CHUNK] for start in range(0, len(items), CHUNK))
+
+
+def export_jobs(actor: Actor, jobs: Iterable[Job]) -> str:
+    """Write jobs as a file that `make_plan` reads without a change; secrets are masked."""
+    shown, left_out = [], []
+    for job in sorted(jobs, key=lambda job: (job.source_key or job.name, job.pk)):
+        if problem := _unreadable(job):
+            left_out.append(f"# {job.name} is left out. {problem}.\n")
+        else:
+            shown.append(job)
+    zones = Counter(job.timezone for job in shown)
+    zone = min(zones, key=lambda name: (-zones[name], name)) if zones else actor.read_profile().zone
+    found: dict[str, dict[str, Any]] = {}
+    for job in shown:
+        key = job.source_key or job.name
+        number = 2
+        while key in found:
+            key, number = f"{job.source_key or job.name} ({number})", number + 1
+        found[key] = _exported(job, key, zone)
+    return write_jobs(found, zone) + "".join(left_out)
+
+
+def _unreadable(job: Job) -> str:
+    """Return why the schedule of a job cannot be read, or an empty text."""
+    try:
+        schedule_value(job.trigger, job.timezone)
+    except TriggerError as error:
+        return unreadable(error.reason)
+    return ""
+
+
+def exportable(actor: Actor, source: str | None = None) -> list[Job]:
+    """Return the active jobs of a person, or those of one source; Cronty's own jobs are left out."""
+    jobs = Job.objects.owned_by(actor.user.pk).active().without_notices()
+    if source is not None:
+        jobs = jobs.filter(source=source)
+    system = [task.name for task in registry.all_tasks(include_system=True) if task.system]
+    return list(jobs.exclude(task__in=system).order_by("pk"))
+
+
+def _exported(job: Job, key: str, zone: str) -> dict[str, Any]:
+    """Return the fields of a job, without those that have their default."""
+    fields: dict[str, Any] = {} if job.name == key else {"name": job.name}
+    fields["schedule"] = schedule_value(job.trigger, job.timezone)
+    if job.timezone != zone:
+        fields["timezone"] = job.timezone
+    fields["task"] = job.task
+    args, kwargs = shown_arguments(job)
+    named = named_arguments(job.task, args, kwargs)
+    # Arguments beyond the named ones have only their position.
+    if any(name not in kwargs and "." in name for name in named):
+        fields["args"] = args
+        named = kwargs
+    if named:
+        fields["arguments"] = named
+    policies = policy_defaults(job.task)
+    for name in COLUMNS:
+        if name in ("name", "task") or name in _SCHEDULE:
+            continue
+        value = getattr(job, name)
+        if value != policies.get(name, default_of(name)):
+            fields[name] = _field(name, value, job.timezone)
+    if job.status == Job.Status.PAUSED and job.paused_until is None:
+        fields["paused"] = True
+    return fields
+
+
+def _field(name: str, value: Any, zone: str) -> Any:
+    if name in ("backoff", "timeout"):
+        return duration_text(value)
+    return end_text(value, zone) if name == "ends_at" else value

@@ -1,0 +1,133 @@
+"""Jobs and commands made from the entries of a crontab, with the behaviour of cron."""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from schedules.limits import NAME_LENGTH, line_problem, strip_unprintable
+from schedules.services.files.crontab import Entry
+from schedules.services.files.crontab_names import readable_name
+
+# As cron does: runs overlap, missed ones are not made up for, and nothing is stopped, up to the longest timeout.
+LIKE_CRON = {"overlap": "allow", "catch_up": "none", "pause_after_failures": 0}
+TIMEOUT = "1d"
+KEY_SHOWN = 80
+LONGEST_COMMAND_NAME = 40
+_PARAMETER = re.compile(r"\{([a-z][a-z0-9_]{0,49})\}")
+
+Definition = dict[str, Any]
+
+
+def make_jobs(
+    entries: Sequence[Entry],
+    known: Mapping[str, Definition],
+    is_taken: Callable[[str], bool],
+) -> tuple[dict[str, Definition], dict[str, dict[str, Any]]]:
+    """Return the commands to add, and the jobs that run them, both by name.
+
+    `known` are the commands that exist: the same definition is used again. `is_taken` says which names others have.
+    """
+    commands = dict(known)
+    jobs: dict[str, dict[str, Any]] = {}
+    names: set[str] = set()
+    for entry in entries:
+        wanted = definition_of(entry)
+        name = next((name for name, other in commands.items() if _same(other, wanted)), None)
+        if name is None:
+            name = _free(_command_name(entry), lambda name: name in commands or is_taken(name), "-{}")
+            commands[name] = wanted
+        key = _free(_job_key(entry), jobs.__contains__, " ({})")
+        shown = _free(_job_name(entry) or key, names.__contains__, " ({})")
+        names.add(shown)
+        named = {"name": shown} if shown != key else {}
+        jobs[key] = {
+            **named,
+            "schedule": entry.schedule,
+            "timezone": entry.timezone,
+            "task": name,
+            **LIKE_CRON,
+        }
+    return {name: new for name, new in commands.items() if name not in known}, jobs
+
+
+def definition_of(entry: Entry) -> Definition:
+    """Return the command of an entry as commands.toml has it."""
+    words = entry.words or [entry.shell, "-c", entry.command]
+    return {
+        "description": _line(f"Crontab: {entry.comment or entry.command}")[:500],
+        "program": words[0],
+        "arguments": [_escaped(word) for word in words[1:]],
+        "directory": entry.directory,
+        **({"user": entry.user} if entry.user else {}),
+        **({"input": _escaped(entry.input)} if entry.input is not None else {}),
+        "timeout": TIMEOUT,
+        "environment": {name: _escaped(value) for name, value in entry.environment.items()},
+    }
+
+
+def toml_of(commands: Mapping[str, Definition]) -> str:
+    """Write commands as TOML."""
+    parts = []
+    for name, definition in commands.items():
+        values = {key: value for key, value in definition.items() if key != "environment"}
+        lines = [f"{key} = {_toml(value)}" for key, value in values.items()]
+        parts.append("\n".join([f"[{_key(name)}]", *lines]))
+        if variables := definition["environment"]:
+            lines = [f"{key} = {_toml(value)}" for key, value in variables.items()]
+            parts.append("\n".join([f"[{_key(name)}.environment]", *lines]))
+    return "\n\n".join(parts) + "\n" if parts else ""
+
+
+def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether two commands do the same; words that describe them do not count."""
+    keys = ("program", "arguments", "directory", "user", "input", "timeout", "environment", "parameters")
+    return all((one.get(key) or None) == (other.get(key) or None) for key in keys)
+
+
+def _command_name(entry: Entry) -> str:
+    """Return a name that says which program runs, and how."""
+    words = re.sub(r"[^A-Za-z0-9_.]+", "-", readable_name(entry.command) or entry.comment)
+    name = words[:LONGEST_COMMAND_NAME].strip("-._").lower()
+    return name if name[:1].isalpha() else f"cron-{name}".rstrip("-")
+
+
+def _job_key(entry: Entry) -> str:
+    """Return what the job of a line is known by when its crontab is imported again: its comment, or its command."""
+    name = _line(entry.comment or entry.command)[:KEY_SHOWN].strip()
+    return name if name and not line_problem(name) else f"Line {entry.line}"
+
+
+def _job_name(entry: Entry) -> str:
+    """Return the comment of a line, or a name made from its program; empty if neither says anything."""
+    name = _line(entry.comment or readable_name(entry.command))[:KEY_SHOWN].strip()
+    return name if not line_problem(name) else ""
+
+
+def _free(name: str, is_taken: Callable[[str], bool], suffix: str) -> str:
+    """Return the name, or the first one with a number that is free."""
+    number, found = 2, name
+    while is_taken(found):
+        found = f"{name[: NAME_LENGTH - 10]}{suffix.format(number)}"
+        number += 1
+    return found
+
+
+def _line(text: str) -> str:
+    return " ".join(strip_unprintable(text).split())
+
+
+def _escaped(text: str) -> str:
+    """Double the braces that would be a parameter."""
+    return _PARAMETER.sub(r"{{\1}}", text)
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml(name)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    # A JSON string is a TOML string, except for this character.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,335 @@
+"""Jobs as a file describes them: its fields are checked here, tasks and quotas by the services."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from schedules.limits import NAME_LENGTH, line_problem
+from schedules.services.files.documents import DocumentError, Node, Place, Problem, parse_document
+from schedules.when.phrases import PhraseError, end_of_day, parse_delay, parse_moment
+from schedules.when.repeats import parse_trigger
+from schedules.when.triggers import CalendarInterval, Cron, Interval, Once, Trigger, TriggerError, load_zone
+
+OVERLAPS = ("skip", "queue", "allow")
+CATCH_UPS = ("once", "all", "none")
+TOP_FIELDS = ("timezone", "jobs")
+_ISO = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:[Zz]|[+-]\d\d:?\d\d)?")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_ZERO = re.compile(r"0+s?")
+# They are read in the zone of their job.
+_ZONED = ("schedule", "ends_at")
+# For a job whose schedule cannot be read, and whose other fields are checked all the same.
+_ANY_TRIGGER = Cron("* * * * *", "UTC")
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """A job of a file: its columns, and the places of its fields."""
+
+    key: str
+    place: Place
+    columns: dict[str, Any]
+    trigger: Trigger
+    has_start: bool
+    """Whether the file says when an interval starts; otherwise it keeps the start that it has."""
+    paused: bool | None
+    places: Mapping[str, Place] = field(repr=False)
+
+    def place_of(self, column: str) -> Place:
+        """Return the place of the field that decides a column."""
+        names = {"args": "arguments", "kwargs": "arguments"}
+        return self.places.get(names.get(column, column)) or self.places.get(
+            "schedule" if column in _SCHEDULE else "", self.place
+        )
+
+
+_SCHEDULE = ("trigger_type", "run_at", "every", "calendar_unit", "anchor_at", "cron")
+
+
+def read_jobs(
+    texts: Iterable[tuple[str, str]], timezone: str, now: datetime
+) -> tuple[list[JobSpec], list[Problem]]:
+    """Read the jobs of files, given as names and texts.
+
+    With problems, the jobs lack what could not be read: they can be checked further, but must not be used.
+    """
+    reader = _Reader(timezone, now)
+    for name, text in texts:
+        reader.read_file(name, text)
+    return list(reader.jobs.values()), reader.problems
+
+
+class _FieldError(Exception):
+    """A value that a field does not accept."""
+
+    def __init__(self, words: str, place: Place | None = None) -> None:
+        super().__init__(words)
+        self.place = place
+
+
+class _Reader:
+    def __init__(self, timezone: str, now: datetime) -> None:
+        self._default_zone = timezone
+        self._now = now
+        self.jobs: dict[str, JobSpec] = {}
+        self.problems: list[Problem] = []
+
+    def read_file(self, name: str, text: str) -> None:
+        try:
+            document = parse_document(text, name)
+        except DocumentError as error:
+            self.problems.append(error.problem)
+            return
+        if document is None:
+            return
+        if not isinstance(document.value, dict):
+            self._complain(document.place, 'begin with "jobs:"')
+            return
+        self._refuse_unknown(document, TOP_FIELDS, "a file")
+        zone = self._default_zone
+        if given := document.value.get("timezone"):
+            zone = self._try(given, _zone) or zone
+        jobs = document.value.get("jobs")
+        if jobs is None:
+            self._complain(document.place, '"jobs" is missing')
+        elif jobs.value is None:
+            return
+        elif not isinstance(jobs.value, dict):
+            self._complain(jobs.place, "write the jobs as `name:` with their fields below it")
+        else:
+            for key, node in jobs.value.items():
+                self._read_job(key, jobs.keys[key], node, zone)
+
+    def _read_job(self, key: str, place: Place, node: Node, zone: str) -> None:
+        if not isinstance(node.value, dict) or node.keys is None:
+            self._complain(node.place, "write the fields of a job below its name, like `task: notify`")
+            return
+        if not key.strip() or len(key) > NAME_LENGTH or line_problem(key):
+            self._complain(place, f"use a name of 1 to {NAME_LENGTH} printable characters")
+            return
+        if key in self.jobs:
+            self._complain(place, f"{key!r} is also in {self.jobs[key].place}")
+            return
+        self._refuse_unknown(node, tuple(FIELDS), "a job")
+        for name in ("task", "schedule"):
+            if name not in node.value:
+                self._complain(place, f"{key}: {name!r} is missing")
+        values = self._read_fields(node, {name: FIELDS[name] for name in FIELDS if name not in _ZONED})
+        zone = values.get("timezone") or zone
+        values |= self._read_fields(
+            node,
+            {
+                "schedule": lambda found: _schedule(found, zone, self._now),
+                "ends_at": lambda found: _end(found, zone, self._now),
+            },
+        )
+        if "task" not in values:
+            return
+        trigger, has_start = values.pop("schedule", (_ANY_TRIGGER, False))
+        paused = values.pop("paused", None)
+        columns = values | {"name": values.get("name") or key, "timezone": zone}
+        columns["kwargs"] = columns.pop("arguments", {})
+        self.jobs[key] = JobSpec(
+            key,
+            place,
+            columns,
+            trigger,
+            has_start,
+            paused,
+            {name: given.place for name, given in node.value.items()},
+        )
+
+    def _read_fields(self, node: Node, readers: Mapping[str, Callable[[Node], Any]]) -> dict[str, Any]:
+        """Read those of the fields that a job has; leave out the ones with a problem, which is noted."""
+        values: dict[str, Any] = {}
+        for name, read in readers.items():
+            if name in node.value:
+                before = len(self.problems)
+                value = self._try(node.value[name], read)
+                if len(self.problems) == before:
+                    values[name] = value
+        return values
+
+    def _try(self, node: Node, read: Callable[[Node], Any]) -> Any:
+        """Read a value, or note the problem and return None."""
+        try:
+            return read(node)
+        except _FieldError as error:
+            self._complain(error.place or node.place, str(error))
+        return None
+
+    def _refuse_unknown(self, node: Node, known: tuple[str, ...], what: str) -> None:
+        for name in node.value:
+            if name not in known and node.keys:
+                self._complain(node.keys[name], f"unknown field {name!r}; {what} has {', '.join(known)}")
+
+    def _complain(self, place: Place, words: str) -> None:
+        self.problems.append(Problem(place, words))
+
+
+def _text(node: Node) -> str:
+    if not isinstance(node.value, str):
+        raise _FieldError("give a text, in quotes if it looks like a number")
+    return node.value
+
+
+def _one_of(*choices: str) -> Callable[[Node], str]:
+    def read(node: Node) -> str:
+        if node.value not in choices or not isinstance(node.value, str):
+            raise _FieldError(f"choose one of: {', '.join(choices)}")
+        return node.value
+
+    return read
+
+
+def _whole(node: Node) -> int:
+    if not isinstance(node.value, int) or isinstance(node.value, bool):
+        raise _FieldError("give a whole number")
+    return node.value
+
+
+def _whole_or_none(node: Node) -> int | None:
+    return None if node.value is None else _whole(node)
+
+
+def _yes_or_no(node: Node) -> bool:
+    if not isinstance(node.value, bool):
+        raise _FieldError("give true or false")
+    return node.value
+
+
+def _span(node: Node) -> timedelta:
+    if isinstance(node.value, int) and not isinstance(node.value, bool) and 0 <= node.value <= 10**9:
+        return timedelta(seconds=node.value)
+    if not isinstance(node.value, str):
+        raise _FieldError('give a duration like "5m" or "1h30m"')
+    if _ZERO.fullmatch(node.value):
+        return timedelta(0)
+    try:
+        return parse_delay(node.value)
+    except PhraseError as error:
+        raise _FieldError(str(error)) from error
+
+
+def _texts(node: Node) -> list[str]:
+    if not isinstance(node.value, list):
+        raise _FieldError("give a list of texts, like [home, backup]")
+    for item in node.value:
+        if not isinstance(item.value, str):
+            raise _FieldError("give a text, in quotes if it looks like a number", item.place)
+    return [item.value for item in node.value]
+
+
+def _named(node: Node) -> dict[str, Any]:
+    if not isinstance(node.value, dict):
+        raise _FieldError("give the arguments by name, like `message: Stand up`")
+    return dict(node.plain())
+
+
+def _listed(node: Node) -> list[Any]:
+    if not isinstance(node.value, list):
+        raise _FieldError("give a list of positional arguments")
+    return list(node.plain())
+
+
+def _zone(node: Node) -> str:
+    name = _text(node)
+    try:
+        load_zone(name)
+    except TriggerError as error:
+        raise _FieldError(error.reason) from error
+    return name
+
+
+def _schedule(node: Node, zone: str, now: datetime) -> tuple[Trigger, bool]:
+    """Return the trigger of a schedule, and whether the file says when an interval starts."""
+    try:
+        if isinstance(node.value, dict):
+            return _steps(node, zone, now)
+        text = _text(node)
+        if _ISO.fullmatch(text.strip()):
+            return Once(parse_moment(text, now=now, timezone=zone, has_horizon=False), zone), False
+        trigger = parse_trigger(text, now=now, timezone=zone)
+    except (PhraseError, TriggerError) as error:
+        raise _FieldError(str(error)) from error
+    if isinstance(trigger, Once):
+        raise _FieldError(
+            'a file means the same whenever it is applied: write a date and time, "2026-12-24T18:00"'
+        )
+    return trigger, " starting " in text.lower()
+
+
+def _steps(node: Node, zone: str, now: datetime) -> tuple[Trigger, bool]:
+    """Read an interval: `every` is elapsed time, `days` and `months` are steps on the wall clock."""
+    assert node.keys is not None
+    for name in node.value:
+        if name not in ("every", "days", "months", "start"):
+            raise _FieldError(
+                f"unknown field {name!r}; an interval has every, days, months and start", node.keys[name]
+            )
+    units = [name for name in ("every", "days", "months") if name in node.value]
+    if len(units) != 1:
+        raise _FieldError("give exactly one of every, days and months")
+    start = _moment(node.value["start"], zone, now) if "start" in node.value else None
+    amount = node.value[units[0]]
+    try:
+        if units == ["every"]:
+            seconds = _span(amount).total_seconds()
+            return Interval(seconds, start or now + timedelta(seconds=seconds)), start is not None
+        if start is None:
+            raise _FieldError("give the start of days and months")
+        return CalendarInterval(_whole(amount), units[0], start, zone), True
+    except _FieldError as error:
+        raise _FieldError(str(error), error.place or amount.place) from error
+    except OverflowError as error:
+        raise _FieldError("this is too long", amount.place) from error
+
+
+def _moment(node: Node, zone: str, now: datetime) -> datetime:
+    """Read a moment, in UTC: within a repeated hour, equal moments of two zones do not compare as equal."""
+    text = _text(node).strip()
+    if not _ISO.fullmatch(text):
+        raise _FieldError('give a date and time like "2026-12-24T18:00"', node.place)
+    try:
+        return parse_moment(text, now=now, timezone=zone, has_horizon=False).astimezone(UTC)
+    except PhraseError as error:
+        raise _FieldError(str(error), node.place) from error
+
+
+def _end(node: Node, zone: str, now: datetime) -> datetime | None:
+    """Read the end of a job; a date alone includes its whole day."""
+    if node.value is None:
+        return None
+    text = _text(node).strip()
+    if not _DATE.fullmatch(text):
+        return _moment(node, zone, now)
+    try:
+        return end_of_day(date.fromisoformat(text), zone).astimezone(UTC)
+    except PhraseError as error:
+        raise _FieldError(str(error), node.place) from error
+    except ValueError as error:
+        raise _FieldError("there is no such date") from error
+
+
+FIELDS: dict[str, Callable[[Node], Any]] = {
+    "name": _text,
+    "task": _text,
+    "arguments": _named,
+    "args": _listed,
+    "schedule": _text,
+    "timezone": _zone,
+    "ends_at": _text,
+    "max_runs": _whole_or_none,
+    "attempts": _whole,
+    "backoff": _span,
+    "timeout": _span,
+    "overlap": _one_of(*OVERLAPS),
+    "catch_up": _one_of(*CATCH_UPS),
+    "pause_after_failures": _whole,
+    "at_most_once": _yes_or_no,
+    "label": _text,
+    "tags": _texts,
+    "paused": _yes_or_no,
+}

@@ -1,0 +1,312 @@
+"""Plans: what has to change so that jobs are as files describe them, field by field. Nothing is written here."""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from functools import cache
+from typing import Any
+
+from schedules import limits
+from schedules.models import Job
+from schedules.models.name_skeletons import skeleton
+from schedules.models.triggers import columns_of
+from schedules.result import Err
+from schedules.services.files.documents import Problem
+from schedules.services.files.jobs import JobSpec
+from schedules.services.files.sources import COLUMNS, default_of, is_gone
+from schedules.services.files.writing import end_text
+from schedules.services.jobs.creation import build_job, policy_defaults
+from schedules.services.jobs.edits import PreparedEdit, prepare_edit
+from schedules.services.jobs.forecasts import words_of
+from schedules.services.jobs.masked_arguments import fill_in, named_arguments
+from schedules.services.permissions import Actor
+from schedules.when import durations
+from schedules.when.moments import local_words
+from schedules.when.triggers import CalendarInterval, Interval, Once
+
+# How many jobs are looked up in one query.
+CHUNK = 500
+ENDED = (Job.Status.COMPLETED, Job.Status.FAILED)
+_SCHEDULE = frozenset(("trigger_type", "run_at", "every", "calendar_unit", "anchor_at", "cron"))
+# A file always gives these, or its schedule and its zone decide them.
+_NEEDED = _SCHEDULE | {"name", "task", "timezone"}
+Progress = Callable[[int], None]
+
+
+class Action(StrEnum):
+    """What a step does with a job."""
+
+    CREATE = "create"
+    CHANGE = "change"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One field of a job that changes, in words; secrets are masked."""
+
+    field: str
+    before: str
+    after: str
+
+
+@dataclass(slots=True)
+class Step:
+    """The change of one job."""
+
+    action: Action
+    key: str
+    job: Job
+    """The new job, or the job as it is."""
+    columns: dict[str, Any] = field(default_factory=dict)
+    """The columns of an existing job that change, or those of a new job that the file gives."""
+    edit: PreparedEdit | None = None
+    """The change as it was checked; it is checked again only if the job has changed since."""
+    differences: list[Difference] = field(default_factory=list)
+    is_adopted: bool = False
+    """Whether the file takes over a job that no file or another one describes."""
+    is_restored: bool = False
+    paused: bool | None = None
+    """Whether the job has to be paused (True) or resumed (False)."""
+    replaced: Job | None = None
+    """The ended job whose place a new one takes."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """All steps that make the jobs of a source as its files describe them."""
+
+    source: str
+    steps: list[Step] = field(default_factory=list)
+    unchanged: int = 0
+    left_out: list[str] = field(default_factory=list)
+    """Jobs that would never run, with the reason."""
+    unlisted: list[Job] = field(default_factory=list)
+    """Jobs of the source that its files no longer describe, and that stay."""
+    problems: list[Problem] = field(default_factory=list)
+
+    def count(self, action: Action) -> int:
+        return sum(step.action == action for step in self.steps)
+
+
+def make_plan(
+    actor: Actor,
+    source: str,
+    specs: Sequence[JobSpec],
+    now: datetime,
+    *,
+    prune: bool = False,
+    on_progress: Progress = lambda done: None,
+) -> Plan:
+    """Compare the jobs of a file with those that exist; with problems, the plan must not be applied."""
+    plan = Plan(source)
+    known = {job.source_key: job for job in Job.objects.owned_by(actor.user.pk).filter(source=source)}
+    others = _others(actor, source, [spec for spec in specs if spec.key not in known])
+    for number, spec in enumerate(specs, 1):
+        existing = known.get(spec.key)
+        adopted = None if existing else _adopt(others, spec)
+        _plan_job(plan, actor, spec, existing or adopted, now, is_adopted=adopted is not None)
+        on_progress(number)
+    wanted = {spec.key for spec in specs}
+    gone = [job for key, job in known.items() if key not in wanted and job.deleted_at is None]
+    if prune:
+        plan.steps += [Step(Action.DELETE, job.source_key, job) for job in gone]
+    else:
+        plan.unlisted = gone
+    return plan
+
+
+def _plan_job(
+    plan: Plan,
+    actor: Actor,
+    spec: JobSpec,
+    job: Job | None,
+    now: datetime,
+    *,
+    is_adopted: bool,
+) -> None:
+    if job is None:
+        _plan_new_job(plan, actor, spec, now)
+        return
+    changes = _changes(job, spec)
+    if isinstance(changes, Err):
+        _complain(plan, spec, changes)
+        return
+    if job.status in ENDED:
+        # Only a new schedule starts it again, as a new job.
+        if not _SCHEDULE.isdisjoint(changes):
+            _plan_new_job(plan, actor, spec, now, replaced=job)
+            return
+        if job.deleted_at is None:
+            plan.unchanged += 1
+            return
+        changes = {}
+    # A cancelled job may be restored as paused.
+    is_as_asked = spec.paused == (job.status == Job.Status.PAUSED) and job.status != Job.Status.CANCELLED
+    paused = None if is_as_asked or job.status in ENDED else spec.paused
+    asked = _with_whole_schedule(changes, spec)
+    step = Step(
+        Action.CHANGE, spec.key, job, asked, is_adopted=is_adopted, is_restored=is_gone(job), paused=paused
+    )
+    if changes and not step.is_restored:
+        prepared = prepare_edit(actor, job, asked, now)
+        if isinstance(prepared, Err):
+            _complain(plan, spec, prepared)
+            return
+        step.edit = prepared.value
+    if changes:
+        step.differences = _differences(job, changes)
+    if changes or is_adopted or step.is_restored or paused is not None:
+        plan.steps.append(step)
+    else:
+        plan.unchanged += 1
+
+
+def described_changes(job: Job, spec: JobSpec) -> dict[str, Any] | Err:
+    """Return the columns to change so that a job is as a file describes it."""
+    changes = _changes(job, spec)
+    return changes if isinstance(changes, Err) else _with_whole_schedule(changes, spec)
+
+
+def _with_whole_schedule(changes: Mapping[str, Any], spec: JobSpec) -> dict[str, Any]:
+    """Add the rest of a schedule that changes: what stays of it is not to be derived from what changes."""
+    is_rescheduled = not _SCHEDULE.isdisjoint(changes)
+    schedule = {name: value for name, value in _given(spec).items() if is_rescheduled and name in _SCHEDULE}
+    return {**changes, **schedule}
+
+
+def _plan_new_job(
+    plan: Plan, actor: Actor, spec: JobSpec, now: datetime, replaced: Job | None = None
+) -> None:
+    if isinstance(spec.trigger, Once) and spec.trigger.run_at <= now:
+        plan.left_out.append(f"{spec.key}: its time has passed")
+        plan.unchanged += replaced is not None
+        return
+    given = _given(spec)
+    built = build_job(actor, now, given, paused=bool(spec.paused))
+    if isinstance(built, Err):
+        _complain(plan, spec, built)
+        return
+    plan.steps.append(Step(Action.CREATE, spec.key, built.value, given, replaced=replaced))
+
+
+def _given(spec: JobSpec) -> dict[str, Any]:
+    """Return the columns that the file gives."""
+    columns = spec.columns | columns_of(spec.trigger)
+    if isinstance(spec.trigger, Interval | CalendarInterval) and spec.has_start:
+        columns["anchor_at"] = spec.trigger.start
+    return columns
+
+
+@cache
+def _defaults(task_name: str) -> dict[str, Any]:
+    """Return the columns of a job of this task that a file may leave out."""
+    columns = {name: default_of(name) for name in COLUMNS if name not in _NEEDED}
+    return columns | {"args": [], "kwargs": {}} | policy_defaults(task_name)
+
+
+def _changes(job: Job, spec: JobSpec) -> dict[str, Any] | Err:
+    """Return the columns in which a job differs from the file; the same arguments may be given by name or position."""
+    wanted = _defaults(spec.columns["task"]) | _given(spec)
+    filled = fill_in(job, {name: wanted[name] for name in ("task", "args", "kwargs")})
+    if isinstance(filled, Err):
+        return filled
+    wanted |= filled.value
+    changes = {name: value for name, value in wanted.items() if getattr(job, name) != value}
+    is_only_start = _SCHEDULE & changes.keys() == {"anchor_at"} and not spec.has_start
+    if is_only_start and isinstance(spec.trigger, CalendarInterval) and _keeps_time(job, spec.trigger):
+        # "Every 2 weeks on monday" is read as from the next monday on, but a file means the same whenever it is applied.
+        del changes["anchor_at"]
+    if changes.keys() & {"args", "kwargs"}:
+        before = named_arguments(job.task, job.args, job.kwargs)
+        if before == named_arguments(wanted["task"], wanted["args"], wanted["kwargs"]):
+            changes.pop("args", None)
+            changes.pop("kwargs", None)
+    return changes
+
+
+def _keeps_time(job: Job, trigger: CalendarInterval) -> bool:
+    """Return whether a job starts on the same day of the week or month, and at the same time, as a trigger."""
+    assert job.anchor_at is not None
+    first, later = sorted([job.anchor_at, trigger.start])
+    step = 7 if trigger.unit == "days" and trigger.count % 7 == 0 else 1
+    steps = CalendarInterval(step, trigger.unit, first, trigger.timezone)
+    return steps.next_after(later - durations.TICK) == later
+
+
+def _differences(job: Job, changes: Mapping[str, Any]) -> list[Difference]:
+    later = copy(job)
+    for name, value in changes.items():
+        setattr(later, name, value)
+    found = [
+        Difference(name, _shown(getattr(job, name), later.timezone), _shown(value, later.timezone))
+        for name, value in changes.items()
+        if name not in _SCHEDULE and name not in ("args", "kwargs")
+    ]
+    if not _SCHEDULE.isdisjoint(changes):
+        found.append(Difference("schedule", _schedule_words(job), _schedule_words(later)))
+    if changes.keys() & {"args", "kwargs"}:
+        before = named_arguments(job.task, job.args, job.kwargs)
+        after = named_arguments(later.task, later.args, later.kwargs)
+        shown_before, shown_after = limits.masked(before), limits.masked(after)
+        found += [
+            Difference(f"arguments.{name}", _shown(shown_before.get(name)), _shown(shown_after.get(name)))
+            for name in dict.fromkeys([*before, *after])
+            if before.get(name) != after.get(name)
+        ]
+    return found
+
+
+def _schedule_words(job: Job) -> str:
+    """Describe a schedule; an interval with its start, which may be all that changes."""
+    start = f", from {local_words(job.anchor_at, job.timezone)}" if job.anchor_at else ""
+    return f"{words_of(job)}{start}"
+
+
+def _shown(value: Any, zone: str = "") -> str:
+    if isinstance(value, datetime):
+        return end_text(value, zone)
+    if isinstance(value, timedelta):
+        return durations.typed(value)
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _others(actor: Actor, source: str, specs: Sequence[JobSpec]) -> dict[str, list[Job]]:
+    """Return the active jobs of no or another source that have the name of a new one, oldest first."""
+    found: dict[str, list[Job]] = defaultdict(list)
+    names = sorted({str(spec.columns["name"]) for spec in specs})
+    for start in range(0, len(names), CHUNK):
+        chunk = names[start : start + CHUNK]
+        jobs = Job.objects.owned_by(actor.user.pk).active().filter(name__in=chunk).exclude(source=source)
+        # The index has what a name looks like before the name itself.
+        for job in jobs.filter(name_skeleton__in={skeleton(name) for name in chunk}).order_by("pk"):
+            found[job.name].append(job)
+    return found
+
+
+def _adopt(others: Mapping[str, list[Job]], spec: JobSpec) -> Job | None:
+    """Return the job of this name and task that the file takes over, if there is one.
+
+    One that no file describes need not be equal; one that moves from another file must be.
+    """
+    same = [job for job in others.get(spec.columns["name"], []) if job.task == spec.columns["task"]]
+    free = [job for job in same if not job.source]
+    moved = [job for job in same if job.source and job.source_key in (spec.key, job.name)]
+    equal = (job for job in [*free, *moved] if _changes(job, spec) == {})
+    chosen = next(equal, free[0] if free else None)
+    if chosen:
+        others[chosen.name].remove(chosen)
+    return chosen
+
+
+def _complain(plan: Plan, spec: JobSpec, error: Err) -> None:
+    errors: Iterable[tuple[str, list[str]]] = error.errors.items() or [("", [error.message])]
+    plan.problems += [
+        Problem(spec.place_of(column), f"{spec.key}: {' '.join(reasons)}") for column, reasons in errors
+    ]

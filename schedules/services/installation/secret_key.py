@@ -1,0 +1,118 @@
+"""The secret key that all hosts of an installation share, which the database knows by a fingerprint."""
+
+import logging
+
+from django.conf import settings
+from django.db import transaction
+
+from schedules import clock
+from schedules.models import Cluster, Installation
+from schedules.secrets.encryption import accepted_keys, fingerprint
+from schedules.services.installation.command_words import how_to_run
+from schedules.services.people.stored_secrets import reseal_secrets
+
+logger = logging.getLogger(__name__)
+
+
+class ForeignSecretKeyError(Exception):
+    """This host has another secret key than the installation; the text says what to do."""
+
+
+class SecretKeyNotSharedError(Exception):
+    """Hosts that are running do not accept this host's key yet; the text names them and says what to do."""
+
+
+def require_secret_key() -> None:
+    """Raise ForeignSecretKeyError unless this host can read with the installation's key; the first host records its own.
+
+    A host that lists the installation's key in SECRET_KEY_FALLBACKS replaces it with its own as soon as every host that
+    is running accepts that one. Until then, and if its own was replaced before, it works with the installation's.
+    """
+    mine = fingerprint(settings.SECRET_KEY)
+    row = Installation.objects.get_or_create(pk=Installation.ONLY, defaults={"secret_fingerprint": mine})[0]
+    if _is_foreign(row):
+        raise ForeignSecretKeyError(_what_to_do())
+    if mine in (row.secret_fingerprint, row.replaced_fingerprint):
+        return
+    try:
+        adopt_secret_key()
+    except SecretKeyNotSharedError as error:
+        logger.warning("%s", error)
+
+
+def secret_key_problem() -> str:
+    """Return what `require_secret_key` would raise, or nothing; this only reads."""
+    row = Installation.objects.filter(pk=Installation.ONLY).first()
+    return _what_to_do() if row and _is_foreign(row) else ""
+
+
+def secret_key_warning() -> str:
+    """Say what is left to do if the key is being changed, or nothing; this only reads."""
+    row = Installation.objects.filter(pk=Installation.ONLY).first()
+    mine = fingerprint(settings.SECRET_KEY)
+    if row is None or _is_foreign(row) or mine == row.secret_fingerprint:
+        return ""
+    if mine == row.replaced_fingerprint:
+        return (
+            "The secret key of this host was replaced on another one:"
+            f" set the new key here, and move the old one to {_fallbacks()}."
+        )
+    return _not_shared_words(_hosts_without(mine)) or "The secret key of this host is about to be used."
+
+
+def adopt_secret_key() -> list[str]:
+    """Make this host's key the installation's, and encrypt all secrets with it.
+
+    Return the names of the secrets that neither this key nor one of SECRET_KEY_FALLBACKS can read. Raise
+    SecretKeyNotSharedError if a host that is running could not read them any more.
+    """
+    mine = fingerprint(settings.SECRET_KEY)
+    with transaction.atomic():
+        row = Installation.objects.select_for_update().get_or_create(pk=Installation.ONLY)[0]
+        if row.secret_fingerprint and (hosts := _hosts_without(mine)):
+            raise SecretKeyNotSharedError(_not_shared_words(hosts))
+        if row.secret_fingerprint not in ("", mine):
+            row.replaced_fingerprint = row.secret_fingerprint
+        row.secret_fingerprint = mine
+        row.save(update_fields=["secret_fingerprint", "replaced_fingerprint"])
+        unreadable = reseal_secrets()
+    if unreadable:
+        logger.warning(
+            "Secrets that no known key can read have to be written again: %s", ", ".join(unreadable)
+        )
+    return unreadable
+
+
+def _is_foreign(row: Installation) -> bool:
+    return row.secret_fingerprint not in ["", *accepted_keys()]
+
+
+def _hosts_without(key: str) -> list[str]:
+    """Return the hosts of living clusters that cannot read with this key."""
+    living = Cluster.objects.fresh(clock.now()).order_by("host", "pk").values_list("host", "secret_keys")
+    return list(dict.fromkeys(host for host, keys in living if key not in keys))
+
+
+def _not_shared_words(hosts: list[str]) -> str:
+    if not hosts:
+        return ""
+    return (
+        f"The secret key of this host is not used yet, because these hosts do not accept it: {', '.join(hosts)}."
+        f" Add it to {_fallbacks()} there, and restart them, or stop them."
+    )
+
+
+def _fallbacks() -> str:
+    return "CRONTY_SECRET_KEY_FALLBACKS" if hasattr(settings, "CRONTY_DATA") else "SECRET_KEY_FALLBACKS"
+
+
+def _what_to_do() -> str:
+    if folder := getattr(settings, "CRONTY_DATA", None):
+        where = f"its CRONTY_SECRET_KEY, or its file data/secret_key to {folder / 'secret_key'}"
+    else:
+        where = "its setting SECRET_KEY"
+    return (
+        "This host has another secret key than the hosts that already use this database, so tokens and logins of"
+        f" one would be invalid at the other. Copy the key from such a host: {where}. To change the key on"
+        f" purpose, put the old one into {_fallbacks()}, or, if it is lost, run `{how_to_run('adopt_secret_key')}`."
+    )

@@ -1,0 +1,205 @@
+"""Jobs edited: a change is checked, then stored if nobody else changed the job meanwhile."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from datetime import datetime
+from operator import attrgetter
+from typing import Any
+
+from django.db import transaction
+
+from schedules import clock, engine
+from schedules.models import Job
+from schedules.models.name_skeletons import skeleton
+from schedules.result import Code, Err, Ok, Result, invalid_fields
+from schedules.services.jobs.creation import changes_of, set_anchor
+from schedules.services.jobs.lookalikes import likeness_of
+from schedules.services.jobs.masked_arguments import fill_in
+from schedules.services.jobs.states import account_until, account_until_each, is_protected, protected
+from schedules.services.jobs.validation import editable_only, job_problem, no_runs_left, type_problems
+from schedules.services.permissions import Actor, forbidden, not_found, record
+from schedules.services.quotas import reschedule_problem
+from schedules.when.forecast import runs_per_minute
+
+EDIT_TRIES = 3
+_RESCHEDULED = "The schedule was changed before this run."
+
+
+def edit(
+    actor: Actor, job_id: str, *, revision: int | None = None, seen: Job | None = None, **changes: Any
+) -> Result[Job]:
+    """Change a pending or paused job; of two callers that saw the same revision, the second is refused.
+
+    `seen` is the job as the caller has just read it; then it is not read again.
+    """
+    changes = editable_only(changes)
+    job, revision = seen, seen.revision if seen else revision
+    for _ in range(EDIT_TRIES):
+        job = job or actor.jobs().find(job_id)
+        if job is None:
+            return not_found(job_id)
+        if not actor.may_change(job):
+            return forbidden(job)
+        if answer := _try_to_edit(actor, job, revision, changes):
+            return answer
+        job = None
+    return Err(Code.CONFLICT, f"This job fires all the time: {job_id}. Try again, or pause it first.")
+
+
+def _try_to_edit(
+    actor: Actor, job: Job, revision: int | None, changes: Mapping[str, Any]
+) -> Result[Job] | None:
+    """Try to edit once; return None if the job fired meanwhile, so that the caller can try again."""
+    now = clock.now()
+    if revision is not None and revision != job.revision:
+        return _changed_meanwhile(job)
+    prepared = prepare_edit(actor, job, changes, now)
+    if isinstance(prepared, Err):
+        return prepared
+    if (edited := prepared.value) is None:
+        return Ok(job)
+    with transaction.atomic():
+        if refusal := reschedule_problem(job, edited.added_runs):
+            return refusal
+        if not store_edit(edited):
+            return _lost_the_race(actor, edited.old)
+        record(actor, "edit", now, job=edited.job, before=edited.before, after=edited.after)
+    return Ok(edited.job)
+
+
+@dataclass(slots=True)
+class PreparedEdit:
+    """A valid change of a job that is not stored yet."""
+
+    old: Job
+    job: Job
+    """The job as it will be."""
+    now: datetime
+    changes: dict[str, Any]
+    before: dict[str, Any]
+    after: dict[str, Any]
+    is_rescheduled: bool
+
+    @property
+    def added_runs(self) -> float:
+        """How many more runs per minute the new schedule plans."""
+        return self.job.runs_per_minute - self.old.runs_per_minute
+
+
+def prepare_edit(
+    actor: Actor, old: Job, given: Mapping[str, Any], now: datetime
+) -> Result[PreparedEdit | None]:
+    """Check a change of a job; return None if it changes nothing."""
+    if problems := type_problems(given):
+        return invalid_fields(problems)
+    if isinstance(filled := fill_in(old, given), Err):
+        return filled
+    asked = filled.value.keys()
+    changes = {name: value for name, value in filled.value.items() if getattr(old, name) != value}
+    if not changes:
+        return Ok(None)
+    if refusal := edit_refusal(old):
+        return refusal
+    job, before = copy(old), changes_of(old, changes)
+    for name, value in changes.items():
+        setattr(job, name, value)
+    is_rescheduled = not changes.keys().isdisjoint(Job.TRIGGER_FIELDS)
+    if {"every", "trigger_type"} & changes.keys() and "anchor_at" not in asked:
+        job.anchor_at = None
+    if job.calendar_unit and {"every", "trigger_type"} & changes.keys() and "calendar_unit" not in asked:
+        # A form that knows only elapsed time has set another interval.
+        job.calendar_unit = changes["calendar_unit"] = ""
+    set_anchor(job, now)
+    if job.anchor_at != old.anchor_at:
+        changes["anchor_at"] = job.anchor_at
+    if problem := job_problem(actor, job, now, changed=set(changes)):
+        return problem
+    after = changes_of(job, changes)
+    if job.skips and job.trigger_type == Job.TriggerType.ONCE:
+        # Runs were to be left out of a repetition that there is no more.
+        changes["skips"] = job.skips = ""
+    if is_rescheduled:
+        following = job.next_slot(now)
+        if following is None:
+            return no_runs_left(job, now)
+        changes |= _rescheduled(old, following, now)
+        changes["runs_per_minute"] = job.runs_per_minute = runs_per_minute(job.trigger)
+    if "name" in changes:
+        changes["name_skeleton"] = skeleton(job.name)
+    changes["likeness"] = likeness_of(job)
+    return Ok(PreparedEdit(old, job, now, changes, before, after, is_rescheduled))
+
+
+def edit_refusal(job: Job) -> Err | None:
+    """Return why no change of this job is possible, or None."""
+    if is_protected(job):
+        return protected(job)
+    if job.status not in (Job.Status.PENDING, Job.Status.PAUSED):
+        return Err(Code.WRONG_STATE, f"Job already {job.status}: {job.public_id}")
+    return None
+
+
+def store_edit(edited: PreparedEdit) -> bool:
+    """Store a change; return whether the job was still as it was read."""
+    old, job, now = edited.old, edited.job, edited.now
+    won = Job.objects.filter(
+        pk=old.pk, revision=old.revision, status=old.status, next_run_at=old.next_run_at, deleted_at=None
+    ).update(**edited.changes, revision=old.revision + 1, updated_at=now)
+    if not won:
+        return False
+    has_deleted = False
+    if edited.is_rescheduled:
+        account_until(old, now, _RESCHEDULED)
+        has_deleted = engine.delete_future_rows(old, now)
+    if has_deleted:
+        job.refresh_from_db()
+    else:
+        job.take_over(edited.changes, now)
+    return True
+
+
+def store_edits(edits: Sequence[PreparedEdit], now: datetime) -> None:
+    """Store changes of jobs that the caller has locked and found as they were read, with few statements."""
+    moved = [edited.old for edited in edits if edited.is_rescheduled]
+    account_until_each(moved, now, _RESCHEDULED)
+    of_columns = defaultdict(list)
+    for edited in edits:
+        planned = edited.changes.get("next_run_at")
+        if planned and planned <= now:
+            # It was checked a while ago, and the new schedule was not in force at that moment.
+            edited.changes["next_run_at"] = edited.job.next_slot(now) or planned
+        edited.job.take_over(edited.changes, now)
+        of_columns[frozenset(edited.changes)].append(edited.job)
+    for columns, jobs in of_columns.items():
+        names = ["id", *sorted(columns), "revision", "updated_at"]
+        assignments = ", ".join(f"{name} = {{{name}}}" for name in names[1:])
+        engine.update_rows(Job, assignments, names, map(attrgetter(*names), jobs))
+    for old in engine.jobs_with_future_rows(moved, now):
+        engine.delete_future_rows(old, now)
+
+
+def _rescheduled(old: Job, following: datetime, now: datetime) -> dict[str, Any]:
+    if old.status == Job.Status.PENDING:
+        return {"next_run_at": following}
+    if old.has_unreadable_schedule:
+        # The pause goes on, but not for that reason.
+        return {"paused_at": now, "has_unreadable_schedule": False, "pause_reason": ""}
+    return {"paused_at": now}
+
+
+def _lost_the_race(actor: Actor, seen: Job) -> Err | None:
+    """Return which change came first, or None if it was only a claim, which does not conflict with an edit."""
+    job = actor.jobs().find(seen.public_id)
+    if job is None:
+        return not_found(seen.public_id)
+    if job.status not in (Job.Status.PENDING, Job.Status.PAUSED):
+        return Err(Code.WRONG_STATE, f"Job already {job.status}: {job.public_id}")
+    return _changed_meanwhile(job) if job.revision != seen.revision else None
+
+
+def _changed_meanwhile(job: Job) -> Err:
+    return Err(
+        Code.CONFLICT, f"Somebody else changed this job meanwhile: {job.public_id}. Read it again, then edit."
+    )

@@ -1,0 +1,203 @@
+"""Queries: what a schedule will do, and which runs come next."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from copy import copy
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from heapq import merge
+from itertools import chain, islice
+from typing import Any, TypeAlias
+
+from schedules import clock
+from schedules.models import Execution, Job
+from schedules.models.jobs import skips_of, trigger_of_job, why_skipped
+from schedules.services.permissions import Actor
+from schedules.when import durations
+from schedules.when.triggers import Trigger, TriggerError
+
+Status = Execution.Status
+
+MOST_UPCOMING = 100
+MOST_STEPS = 2000
+# What the words of a schedule need; rows of these columns are read several times faster than models.
+WORDS_COLUMNS = ("trigger_type", "run_at", "every", "calendar_unit", "anchor_at", "cron", "timezone")
+_UPCOMING_COLUMNS = (
+    "pk",
+    "public_id",
+    "name",
+    "task",
+    "next_run_at",
+    "anchor_at",
+    "ends_at",
+    "max_runs",
+    "slot_count",
+    "skips",
+    "trigger_type",
+    "every",
+    "calendar_unit",
+    "cron",
+    "timezone",
+)
+_Run: TypeAlias = tuple[datetime, int, Any]
+# By cron expression and zone: a moment, and the next slot after it.
+_KnownSlots: TypeAlias = dict[tuple[str, str], tuple[datetime, datetime | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A schedule in words with its next runs, for the form, the admin and the tools."""
+
+    description: str
+    timezone: str
+    next_runs: list[datetime]
+    warnings: list[str]
+
+
+def preview(trigger: Trigger, timezone: str, now: datetime, count: int = 5) -> Preview:
+    """Describe a schedule in words and list its next runs; nothing is stored."""
+    return Preview(trigger.words(), timezone, trigger.upcoming(now, count), trigger.warnings(now))
+
+
+def words_of(job: Any) -> str:
+    """Describe the schedule of a job, or of a row with WORDS_COLUMNS; show the raw text if it cannot be read."""
+    try:
+        return trigger_of_job(job).words()
+    except TriggerError:
+        return job.cron or str(job.trigger_type)
+
+
+def policies_of(job: Job) -> dict[str, Any]:
+    """Return the policies of a job by name, with durations as people type them."""
+    policies = {name: getattr(job, name) for name in Job.POLICY_FIELDS}
+    return {
+        name: durations.typed(value) if isinstance(value, timedelta) else value
+        for name, value in policies.items()
+    }
+
+
+def preview_of(job: Job, now: datetime, count: int = 5) -> Preview:
+    """Preview a stored job within its end and its remaining runs; an unreadable schedule is a warning."""
+    try:
+        warnings = job.trigger.warnings(now)
+    except TriggerError as error:
+        return Preview(words_of(job), job.timezone, [], [error.reason])
+    return Preview(words_of(job), job.timezone, next_runs_of(job, now, count), warnings)
+
+
+def next_runs_of(job: Job, now: datetime, count: int = 5) -> list[datetime]:
+    """List the next runs within the job's end and its remaining runs, of a paused job those after its pause."""
+    job = as_resumed(job, now)
+    return list(islice(slots_ahead(job, now), count)) if job.status == Job.Status.PENDING else []
+
+
+def as_resumed(job: Job, now: datetime) -> Job:
+    """Return a copy of a job as it will be when its pause ends; return a job without such an end unchanged."""
+    if job.status != Job.Status.PAUSED or job.paused_until is None:
+        return job
+    later = copy(job)
+    # A job whose schedule cannot be read stays paused.
+    with suppress(TriggerError):
+        later.next_run_at = job.next_slot(max(job.paused_until, now))
+        later.status = Job.Status.PENDING
+    return later
+
+
+def upcoming(
+    actor: Actor, now: datetime, *, hours: float = 24, limit: int = MOST_UPCOMING
+) -> list[tuple[datetime, Any]]:
+    """List the runs of the next hours, soonest first, each with the row of its job."""
+    until = now + timedelta(hours=hours)
+    soonest = actor.jobs().armed().filter(next_run_at__lte=until).order_by("next_run_at")
+    rows = list(soonest.values_list(*_UPCOMING_COLUMNS, named=True)[:limit])
+    if len(rows) == limit:
+        # These jobs fill the list with their next runs alone, so no later run can be in it.
+        until = rows[-1].next_run_at
+    rows += _resumed_rows(actor, now, until, limit)
+    known: _KnownSlots = {}
+    # Most jobs have one run in the list: only the others are merged, which takes far longer than sorting.
+    first_runs: list[_Run] = []
+    later_runs: list[Iterator[_Run]] = []
+    for row in rows:
+        runs = _runs(row, now, until, known)
+        first_runs += islice(runs, 1)
+        if second := next(runs, None):
+            later_runs.append(chain([second], runs))
+    soonest_runs = sorted([*first_runs, *islice(merge(*later_runs), limit)])
+    return [(slot, row) for slot, _, row in soonest_runs[:limit]]
+
+
+def _resumed_rows(actor: Actor, now: datetime, until: datetime, limit: int) -> list[Any]:
+    """Read the jobs whose pause ends before a moment, as they will be then."""
+    paused = actor.jobs().filter(status=Job.Status.PAUSED, paused_until__lte=until).order_by("paused_until")
+    # Their keys first: nearly always there are none, and a query of many columns takes twice as long to build.
+    keys = list(paused.values_list("pk", flat=True)[:limit])
+    if not keys:
+        return []
+    rows = []
+    resumed = paused.filter(pk__in=keys)
+    for row in resumed.values_list(*_UPCOMING_COLUMNS, "run_at", "paused_until", named=True):
+        with suppress(TriggerError):
+            slot = trigger_of_job(row).next_after(max(row.paused_until, now))
+            rows.append(row._replace(next_run_at=slot))
+    return rows
+
+
+def _runs(row: Any, now: datetime, until: datetime, known: _KnownSlots) -> Iterator[_Run]:
+    return ((slot, row.pk, row) for slot in slots_ahead(row, now, until, known=known))
+
+
+def slots_ahead(
+    job: Any,
+    now: datetime,
+    until: datetime | None = None,
+    *,
+    start: datetime | None = None,
+    known: _KnownSlots | None = None,
+) -> Iterator[datetime]:
+    """Yield the remaining slots of a pending job, from its next run or from a later start on.
+
+    Several jobs may share `known`, so that the next slot of the same cron expression is computed once.
+    """
+    slot, left = start or job.next_run_at, None if job.max_runs is None else job.max_runs - job.slot_count
+    skips = skips_of(job)
+    while slot and (until is None or slot <= until) and left != 0:
+        if job.ends_at and slot > job.ends_at:
+            return
+        since = slot
+        if skips and skips.reason(slot):
+            since = skips.last_moment(slot)
+        else:
+            yield slot
+            left = None if left is None else left - 1
+        if job.trigger_type == Job.TriggerType.ONCE:
+            return
+        try:
+            slot = _slot_after(job, max(since, now), {} if known is None else known)
+        except TriggerError:
+            # The engine reports this error when the job is due.
+            return
+
+
+def _slot_after(job: Any, moment: datetime, known: _KnownSlots) -> datetime | None:
+    schedule = job.cron, job.timezone
+    if job.cron and schedule in known:
+        since, following = known[schedule]
+        if following and since <= moment < following:
+            return following
+    following = trigger_of_job(job).next_after(moment)
+    known[schedule] = moment, following
+    return following
+
+
+def shown_next_run(row: Any) -> datetime | None:
+    """Return the next run of a job, or of a row with its id, that is not left out."""
+    slot: datetime | None = row.next_run_at
+    try:
+        if slot is None or not why_skipped(row, slot):
+            return slot
+    except TriggerError:
+        # The engine reports this error when the job is due.
+        return slot
+    job = row if isinstance(row, Job) else Job.objects.find(row.public_id)
+    return next(slots_ahead(job, clock.now()), None) if job else slot

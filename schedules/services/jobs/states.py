@@ -1,0 +1,292 @@
+"""Changes of a job's state, from a pause to the trash: each checks the actor, changes one row and writes one event."""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+
+from schedules import clock, engine, limits
+from schedules.models import Event, Execution, Job
+from schedules.result import Code, Err, Ok, Result, invalid
+from schedules.services.jobs.rows import change_row, locked_job
+from schedules.services.jobs.validation import no_runs_left, use_problem
+from schedules.services.people.profiles import profile_of
+from schedules.services.permissions import Actor, forbidden, not_found, record
+from schedules.services.quotas import restore_problem, wait_for_owner
+from schedules.tasks import registry
+from schedules.when.durations import TICK
+from schedules.when.triggers import TriggerError, unreadable
+
+# How the reason begins if a restored job is paused because its time has passed.
+CAME_DUE = ("It came due while the job ", "Its run was withdrawn ")
+# How the reason of a run begins that was withdrawn with its job.
+_DELETED = "The job was deleted before"
+
+
+def pause(actor: Actor, job_id: str, *, reason: str = "", until: datetime | None = None) -> Result[Job]:
+    """Pause a pending job until it is resumed or `until` is reached; change the end of a pause if it is paused.
+
+    Without a new reason, a pause keeps its old one.
+    """
+    return _pause(actor, job_id, reason, until, is_active=False)
+
+
+def pause_active(
+    actor: Actor, job_id: str, *, reason: str = "", until: datetime | None = None
+) -> Result[Job]:
+    """Pause a job, unless it is paused: a page that shows it as active must not change the end of that pause."""
+    return _pause(actor, job_id, reason, until, is_active=True)
+
+
+def _pause(actor: Actor, job_id: str, reason: str, until: datetime | None, *, is_active: bool) -> Result[Job]:
+    now = clock.now()
+    if refusal := pause_problem(reason, until, now):
+        return refusal
+    with transaction.atomic():
+        job = locked_job(actor, job_id)
+        if isinstance(job, Err):
+            return job
+        before = pause_of(job)
+        match job.status:
+            case Job.Status.PENDING:
+                engine.pause(job, now, reason, until=until)
+            case Job.Status.PAUSED if is_active:
+                return Err(Code.WRONG_STATE, f"Job already paused: {job_id}")
+            case Job.Status.PAUSED if (until, reason or job.pause_reason) == (
+                job.paused_until,
+                job.pause_reason,
+            ):
+                return Ok(job)
+            case Job.Status.PAUSED:
+                change_row(job, now, paused_until=until, pause_reason=reason or job.pause_reason)
+            case status:
+                return Err(Code.WRONG_STATE, f"Job already {status}: {job_id}")
+        record(actor, "pause", now, job=job, before=before, after=pause_of(job))
+    return Ok(job)
+
+
+def pause_problem(reason: str, until: datetime | None, now: datetime) -> Err | None:
+    """Return what is wrong with the reason or the end of a pause."""
+    if until is not None and (problem := limits.moment_problem(until)):
+        return invalid("until", problem)
+    if until is not None and until <= now:
+        there = f"{now.astimezone(until.tzinfo):%Y-%m-%d %H:%M:%S} {until.tzinfo}"
+        return invalid("until", f"Choose a time in the future (now {there}).")
+    if len(reason) > limits.NAME_LENGTH or limits.line_problem(reason):
+        return invalid("reason", f"Use at most {limits.NAME_LENGTH} printable characters.")
+    return None
+
+
+def pause_of(job: Job) -> dict[str, Any]:
+    """Return what an event says of the pause of a job."""
+    if job.status != Job.Status.PAUSED:
+        return {}
+    return {"reason": job.pause_reason, "until": job.paused_until and job.paused_until.isoformat()}
+
+
+def pause_again(actor: Actor, job_id: str) -> Result[Job]:
+    """Undo the last resumption of a job: pause it for the same reason and, if that is still ahead, until the same time."""
+    ended = Event.objects.filter(job__public_id=job_id, verb="resume").order_by("-pk").first()
+    before = ended.before if ended else {}
+    return pause(actor, job_id, reason=before.get("reason") or "", until=_still_ahead(before, clock.now()))
+
+
+def resume(actor: Actor, job_id: str) -> Result[Job]:
+    """Resume a paused job; the slots within the pause are recorded as skipped."""
+    now = clock.now()
+    with transaction.atomic():
+        job = locked_job(actor, job_id)
+        if isinstance(job, Err):
+            return job
+        if job.status != Job.Status.PAUSED:
+            return Err(Code.WRONG_STATE, f"Job is not paused: {job_id}")
+        if words := use_problem(actor, job):
+            return invalid("task", words)
+        before = pause_of(job)
+        try:
+            following = job.next_slot(now)
+        except TriggerError as error:
+            return invalid(error.field, f"{unreadable(error.reason)}.")
+        if following is None:
+            return no_runs_left(job, now)
+        engine.rearm(job, now)
+        record(actor, "resume", now, job=job, before=before)
+    return Ok(job)
+
+
+def cancel(actor: Actor, job_id: str, *, only: Collection[str] = Job.ACTIVE) -> Result[Job]:
+    """Cancel a job that is in one of these states: it never fires again, but a run in progress may finish.
+
+    A prompt that is due and that no agent holds counts as pending.
+    """
+    now = clock.now()
+    with transaction.atomic():
+        job = locked_job(actor, job_id)
+        if isinstance(job, Err):
+            return job
+        if is_protected(job):
+            return protected(job)
+        if job.status not in only and not (Job.Status.PENDING in only and waits_for_agent(job, now)):
+            return Err(Code.WRONG_STATE, f"Job already {job.status}: {job_id}")
+        before = before_cancel(job)
+        account_until(job, now, "The job was stopped before this run.")
+        change_row(job, now, status=Job.Status.CANCELLED, next_run_at=None, paused_until=None)
+        if engine.withdraw(job, now, "stopped", also_manual=True):
+            job.refresh_from_db()
+        record(actor, "cancel", now, job=job, before=before, after={"status": "cancelled"})
+    return Ok(job)
+
+
+def delete(actor: Actor, job_id: str) -> Result[Job]:
+    """Move a job to the trash: agents and lists no longer show it, but its executions stay."""
+    now = clock.now()
+    with transaction.atomic():
+        job = locked_job(actor, job_id, may=actor.may_delete)
+        if isinstance(job, Err):
+            return job
+        if is_protected(job):
+            return protected(job)
+        account_until(job, now, f"{_DELETED} this run.")
+        change_row(job, now, deleted_at=now)
+        if engine.withdraw(job, now, "deleted", also_manual=True):
+            job.refresh_from_db()
+        record(actor, "delete", now, job=job, before={"status": job.status})
+    return Ok(job)
+
+
+def before_cancel(job: Job) -> dict[str, Any]:
+    """Return what an event says of a job that is cancelled, so that it can be restored as it was."""
+    until = {"until": job.paused_until.isoformat()} if job.paused_until else {}
+    return {"status": job.status} | until
+
+
+def restore(
+    actor: Actor, job_id: str, *, is_deleted: bool | None = None, stopped_at: datetime | None = None
+) -> Result[Job]:
+    """Restore a job from the trash with its former status, or a cancelled one, paused if it was, else pending.
+
+    The slots since then are recorded as skipped. With `is_deleted`, restore only a job that is in the trash, or only one
+    that is not: whoever asks twice for a cancelled job from the trash must not arm it. With `stopped_at`, restore only a
+    job that was deleted or cancelled at that moment, and not again since.
+    """
+    now = clock.now()
+    with transaction.atomic():
+        jobs = actor.restorable()
+        if is_deleted is not None:
+            jobs = jobs.filter(deleted_at__isnull=not is_deleted)
+        wait_for_owner(job_id)
+        job = jobs.select_for_update(of=("self",)).find(job_id)
+        if job is None:
+            kept = actor.jobs().find(job_id)
+            return (
+                Err(Code.WRONG_STATE, f"Job already {kept.status}: {job_id}") if kept else not_found(job_id)
+            )
+        if not actor.may_change(job):
+            return forbidden(job)
+        if words := use_problem(actor, job):
+            return invalid("task", words)
+        is_cancelled = job.deleted_at is None
+        last_stop, before = _last_stop(job) if is_cancelled else (job.deleted_at, {})
+        if stopped_at and last_stop != stopped_at:
+            return Err(Code.WRONG_STATE, f"Job was stopped again since then: {job_id}")
+        if job.status in Job.ACTIVE or is_cancelled:
+            is_own = job.owner_id == actor.user.pk
+            profile = actor.read_profile() if is_own else profile_of(job.owner)
+            if refusal := restore_problem(profile, job.runs_per_minute, now):
+                return refusal
+        # The slots up to and including the moment of the stop are already accounted for.
+        since = (last_stop or job.updated_at) + TICK
+        until = _still_ahead(before, now)
+        is_paused_again = before.get("status") == Job.Status.PAUSED and (until or "until" not in before)
+        was = "was stopped" if is_cancelled else "was in the trash"
+        changes: dict[str, Any] = {"deleted_at": None, "failure_streak": 0}
+        has_deleted = False
+        match job.status:
+            case Job.Status.CANCELLED if is_paused_again:
+                engine.account_for(job, since, now, f"The job {was}.")
+                changes |= {"status": Job.Status.PAUSED, "paused_at": now, "paused_until": until}
+            case status if status == Job.Status.PENDING or is_cancelled:
+                engine.account_for(job, since, now, f"The job {was}.")
+                has_deleted = engine.delete_future_rows(job, now)
+                following, problem = _slot_after(job, now)
+                if following:
+                    changes |= {"status": Job.Status.PENDING, "next_run_at": following}
+                else:
+                    # Let the owner decide what to do with it.
+                    engine.pause(job, now, problem or f"{CAME_DUE[0]}{was}.")
+                changes["has_unreadable_schedule"] = bool(problem)
+            case Job.Status.PAUSED:
+                engine.account_for(job, since, now, f"The job {was}.")
+                changes["paused_at"] = now
+            case Job.Status.RUNNING if not Execution.objects.live().filter(job=job).exists():
+                last = Execution.objects.filter(job=job).order_by("-scheduled_for", "-pk").first()
+                if last and last.status == Execution.Status.CANCELLED and last.reason.startswith(_DELETED):
+                    engine.pause(job, now, f"{CAME_DUE[1]}when the job was deleted.")
+                else:
+                    has_failed = last and last.status in (Execution.Status.FAILED, Execution.Status.LOST)
+                    is_once = job.trigger_type == Job.TriggerType.ONCE
+                    changes["status"] = Job.Status.FAILED if has_failed and is_once else Job.Status.COMPLETED
+        change_row(job, now, **changes)
+        record(actor, "restore", now, job=job)
+    if has_deleted:
+        job.refresh_from_db()
+    return Ok(job)
+
+
+def waits_for_agent(job: Job, now: datetime) -> bool:
+    """Return whether the last run of a job is a prompt that is due and that no agent holds."""
+    if job.status != Job.Status.RUNNING:
+        return False
+    live = list(Execution.objects.live().filter(job=job).only("status", "lease_until"))
+    return bool(live) and all(
+        run.status == Execution.Status.WAITING and not run.is_held_at(now) for run in live
+    )
+
+
+def is_protected(job: Job) -> bool:
+    """Return whether this is an active job of Cronty itself, which nobody can edit, cancel or delete."""
+    task = registry.get(job.task)
+    return bool(task and task.system) and job.status in Job.ACTIVE
+
+
+def protected(job: Job) -> Err:
+    return Err(
+        Code.FORBIDDEN, f"Cronty needs this job: it cannot be edited, stopped or deleted ({job.public_id})."
+    )
+
+
+def account_until(job: Job, now: datetime, reason: str) -> None:
+    """Record the slots that the job will no longer run; those within a pause get the reason of the pause."""
+    if job.status == Job.Status.PAUSED and job.paused_at:
+        engine.account_for_pause(job, now)
+    else:
+        engine.account_for(job, job.next_run_at, now, reason)
+
+
+def account_until_each(jobs: Collection[Job], now: datetime, reason: str) -> None:
+    """Do the same for several jobs at once, before their rows are written."""
+    paused = [job for job in jobs if job.status == Job.Status.PAUSED]
+    others = [job for job in jobs if job.status != Job.Status.PAUSED]
+    engine.account_for_each(others, "next_run_at", now, lambda job: reason)
+    engine.account_for_pauses(paused, now)
+
+
+def _last_stop(job: Job) -> tuple[datetime | None, dict[str, Any]]:
+    """Return when a cancelled job was stopped, and what it was before."""
+    events = Event.objects.filter(job=job, verb="cancel").order_by("-pk").values_list("at", "before")
+    return events.first() or (None, {})
+
+
+def _still_ahead(before: Mapping[str, Any], now: datetime) -> datetime | None:
+    """Return the end of the pause that an event names, if it has not passed."""
+    until = datetime.fromisoformat(before["until"]) if before.get("until") else None
+    return until if until and until > now else None
+
+
+def _slot_after(job: Job, now: datetime) -> tuple[datetime | None, str]:
+    """Return the next slot of a job, or None, and why its schedule cannot be read, or an empty text."""
+    try:
+        return job.next_slot(now), ""
+    except TriggerError as error:
+        return None, unreadable(error.reason)[: limits.NAME_LENGTH]

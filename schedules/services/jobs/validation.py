@@ -1,0 +1,164 @@
+"""Validation of jobs: the columns that a caller may set, their values, and the limits for agents."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.db import models
+
+from schedules import limits
+from schedules.models import Job
+from schedules.models.jobs import argument_of
+from schedules.result import Err, invalid, invalid_fields
+from schedules.secrets import references
+from schedules.services.permissions import Actor
+from schedules.tasks import registry
+from schedules.when.durations import HORIZON, HORIZON_IN_WORDS
+from schedules.when.moments import in_the_past, local_words
+from schedules.when.zone_names import zone_named
+
+EDITABLE = (
+    "name",
+    "task",
+    "args",
+    "kwargs",
+    *Job.TRIGGER_FIELDS,
+    *Job.POLICY_FIELDS,
+    "label",
+    "tags",
+)
+_MAY_BE_EMPTY = ("cron", "label", "calendar_unit")
+_KINDS: "dict[type[models.Field[Any, Any]], tuple[type, str]]" = {
+    models.CharField: (str, "Give a text."),
+    models.DateTimeField: (datetime, "Give a date and time with its zone: 2026-12-24T18:00+01:00."),
+    models.DurationField: (timedelta, "Give a duration."),
+    models.IntegerField: (int, "Give a whole number."),
+    models.BooleanField: (bool, "Give true or false."),
+}
+# None for columns of JSON, whose values are of many types.
+_KIND_OF = {
+    name: next((kind for field, kind in _KINDS.items() if isinstance(Job._meta.get_field(name), field)), None)
+    for name in EDITABLE
+}
+CALL = frozenset(("task", "args", "kwargs"))
+_REQUIRED = frozenset(("name", "task", "trigger_type"))
+TOO_FAR_AHEAD = f"Choose a time within the next {HORIZON_IN_WORDS}."
+_COLUMNS = frozenset(field.name for field in Job._meta.concrete_fields)
+
+
+def editable_only(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Copy the caller's values, with empty text instead of None and the zone of a city instead of its name.
+
+    Raise TypeError for columns that are not editable.
+    """
+    if unknown := set(fields) - set(EDITABLE):
+        raise TypeError(f"not editable: {', '.join(sorted(unknown))}")
+    copied = {
+        name: "" if value is None and name in _MAY_BE_EMPTY else value for name, value in fields.items()
+    }
+    if isinstance(zone := copied.get("timezone"), str):
+        copied["timezone"] = zone_named(zone)
+    return copied
+
+
+def type_problems(fields: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Find values of a wrong type, which a column's own validation would round, or raise an error for."""
+    return {name: [problem] for name, value in fields.items() if (problem := _type_problem(name, value))}
+
+
+def _type_problem(name: str, value: Any) -> str | None:
+    if (kind := _KIND_OF[name]) is None:
+        return limits.json_problem(value, max_bytes=settings.CRONTY_MAX_JSON_BYTES)
+    wanted, words = kind
+    # In Python, a bool is also an int.
+    if value is not None and (not isinstance(value, wanted) or isinstance(value, bool) != (wanted is bool)):
+        return words
+    return limits.moment_problem(value) if isinstance(value, datetime) else None
+
+
+def job_problem(actor: Actor, job: Job, now: datetime, *, changed: set[str]) -> Err | None:
+    """Return an error if a job is invalid or not allowed for this caller, else None."""
+    task = registry.get(job.task)
+    if (task and task.system) or not actor.may_use(job.task):
+        return invalid("task", f"Unknown task: {job.task}. Choose one of: {', '.join(registry.names())}.")
+    if task and (words := use_problem(actor, job)):
+        return invalid("task", words)
+    is_other_call = not changed.isdisjoint(CALL)
+    if task and is_other_call and (problem := _secret_problem(actor, job, task)):
+        return invalid("kwargs", problem)
+    # Untouched columns hold our own defaults, or what was checked when it was stored.
+    untouched = _COLUMNS - changed - _REQUIRED
+    try:
+        job.full_clean(validate_unique=False, validate_constraints=False, exclude=untouched)
+    except ValidationError as error:
+        # A job whose task was removed or takes other arguments now can still be renamed, or get another schedule.
+        found = {
+            name: words for name, words in error.message_dict.items() if is_other_call or name not in CALL
+        }
+        if found:
+            return invalid_fields(found)
+    if job.trigger_type == Job.TriggerType.ONCE and job.run_at and "run_at" in changed:
+        if job.run_at <= now:
+            return invalid("run_at", in_the_past(now, job.timezone))
+        if job.run_at > now + HORIZON:
+            return invalid("run_at", TOO_FAR_AHEAD)
+    if job.anchor_at and job.trigger_type != Job.TriggerType.INTERVAL:
+        return invalid("anchor_at", "Leave this empty: only jobs of type interval use it.")
+    if job.anchor_at and "anchor_at" in changed and job.anchor_at > now + HORIZON:
+        return invalid("anchor_at", TOO_FAR_AHEAD)
+    return interval_problem(actor, job.every) if job.every and "every" in changed else None
+
+
+def usable_tasks(actor: Actor) -> list[registry.Task]:
+    """Return the tasks that this person or agent may schedule, sorted by name."""
+    return [
+        task
+        for task in registry.all_tasks()
+        if actor.may_use(task.name) and not task.refuses(actor.user, actor.is_agent)
+    ]
+
+
+def use_problem(actor: Actor, job: Job) -> str | None:
+    """Return why this person or agent may not schedule or start the task of a job, or None."""
+    task = registry.get(job.task)
+    if task is None or task.refusal is None:
+        return None
+    words = task.refuses(actor.user, actor.is_agent)
+    # It runs for its owner, whoever changes it.
+    return words or (task.refuses(job.owner, False) if job.owner_id != actor.user.pk else None)
+
+
+def _secret_problem(actor: Actor, job: Job, task: registry.Task) -> str | None:
+    """Return why the references to secrets in the arguments of a job are not allowed, or None."""
+    arguments = [job.args, job.kwargs]
+    if problem := references.problem_in(arguments):
+        return problem
+    if not task.takes_secrets and references.names_in(arguments):
+        return "Secrets can be used by webhooks and commands only."
+    if actor.is_agent and job.task == "webhook" and references.names_in(argument_of(job, "body")):
+        # The receiver could be made to show it.
+        return "body: an agent can use secrets in the address and the headers only."
+    return None
+
+
+def interval_problem(actor: Actor, every: timedelta) -> Err | None:
+    """Return an error if an interval is too short for an agent."""
+    smallest = settings.CRONTY_AGENT_MIN_INTERVAL
+    if actor.is_agent and every.total_seconds() < smallest:
+        return invalid("every", f"The smallest interval for an agent is {smallest} seconds.")
+    return None
+
+
+def no_runs_left(job: Job, now: datetime) -> Err:
+    """Explain why a job would never fire again."""
+    if job.run_at and job.run_at <= now:
+        return invalid(
+            "run_at", f"Its time ({local_words(job.run_at, job.timezone)}) has passed. Choose a later one."
+        )
+    if job.max_runs is not None and job.slot_count >= job.max_runs:
+        return invalid("max_runs", f"It has already run {job.slot_count} times. Choose a higher number.")
+    if job.ends_at:
+        return invalid("ends_at", "It has no run before this end. Choose a later one.")
+    return invalid("trigger_type", "This schedule has no more runs.")

@@ -1,0 +1,1 @@
+"""People: their profiles, tokens, connected apps and secrets."""

@@ -1,0 +1,39 @@
+"""A person's preferences as agents and the admin change them: with an event, because these act for somebody else."""
+
+from django.db import transaction
+
+from schedules import clock
+from schedules.models import Event, Profile
+from schedules.result import Ok, Result
+from schedules.services.people.profiles import profile_of, update_profile
+from schedules.services.permissions import Actor
+from schedules.services.quotas import wait_for_turn
+
+
+def set_preferences(
+    actor: Actor,
+    *,
+    timezone: str | None = None,
+    topic: str | None = None,
+    failure_topic: str | None = None,
+) -> Result[Profile]:
+    """Change the time zone or a topic of the actor's user; an empty text removes it."""
+    asked = {"timezone": timezone, "topic": topic, "failure_topic": failure_topic}
+    given = {name: value for name, value in asked.items() if value is not None}
+    with transaction.atomic():
+        wait_for_turn(profile_of(actor.user))
+        profile = Profile.objects.get(user=actor.user.pk)
+        before = {name: getattr(profile, name) for name in given}
+        result = update_profile(actor.user, timezone=timezone, topic=topic, failure_topic=failure_topic)
+        if isinstance(result, Ok):
+            Event.objects.create(
+                at=clock.now(),
+                owner_id=actor.user.pk,
+                actor=actor.label,
+                door=actor.door,
+                verb="set preferences",
+                subject=", ".join(given),
+                before=before,
+                after=given,
+            )
+    return result

@@ -1,0 +1,204 @@
+"""Secrets: written, replaced and deleted by people, and never shown again.
+
+`${secret:NAME}` in a webhook or in a command's arguments means the secret of the job's owner; in commands.toml, it means
+the installation's, which superusers manage.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Self
+
+from django.db import transaction
+from django.db.models import Q
+
+from schedules import clock, limits
+from schedules.models import Event, Installation, Job, Secret
+from schedules.result import Code, Err, Ok, Result, invalid
+from schedules.secrets.encryption import UnreadableError, accepted_keys, reseal, seal
+from schedules.secrets.references import NAME, names_in, without_references
+from schedules.services.people.profiles import profile_of
+from schedules.services.permissions import Actor
+from schedules.services.quotas import wait_for_installation, wait_for_turn
+from schedules.tasks import registry
+from schedules.tasks.commands.output import visible
+from schedules.tasks.outbound import Refused, Target
+from schedules.tasks.outbound.destinations import ascii_host, parse_destination, place
+
+LONGEST_SECRET = 16_384
+MOST_SECRETS = 200
+MOST_PLACES = 20
+
+
+@dataclass(frozen=True)
+class ListedSecret:
+    """What people may see of a secret: everything but its value."""
+
+    number: int
+    name: str
+    hosts: Sequence[str]
+    commands: Sequence[str]
+    updated_at: datetime
+    of_installation: bool
+
+    @classmethod
+    def of(cls, row: Secret) -> Self:
+        return cls(row.pk, row.name, row.hosts, row.commands, row.updated_at, row.owner_id is None)
+
+
+def list_secrets(actor: Actor) -> list[ListedSecret]:
+    """Return the secrets of this person, and the installation's for a superuser; agents see none."""
+    if actor.is_agent:
+        return []
+    mine = Q(owner=actor.user.pk) | (Q(owner=None) if _is_superuser(actor) else Q(pk__in=()))
+    return [ListedSecret.of(row) for row in Secret.objects.filter(mine).order_by("name", "pk")]
+
+
+def set_secret(
+    actor: Actor,
+    name: str,
+    value: str,
+    *,
+    hosts: Sequence[str] = (),
+    commands: Sequence[str] = (),
+    of_installation: bool = False,
+) -> Result[ListedSecret]:
+    """Add a secret, or replace one together with the hosts and commands that it may go to.
+
+    There is no way to change only where it goes: who does not know the value cannot send it elsewhere.
+    """
+    if refusal := _refusal(actor, of_installation):
+        return refusal
+    if problem := _problem(name, value, commands, hosts, of_installation):
+        return problem
+    try:
+        # Each place once, in an order that does not depend on how they were typed.
+        places = {"hosts": sorted({_place_of(host) for host in hosts}), "commands": sorted(set(commands))}
+    except ValueError as error:
+        return invalid("hosts", str(error))
+    now = clock.now()
+    owner_id = None if of_installation else actor.user.pk
+    with transaction.atomic():
+        # No row can be locked before there is one.
+        if not of_installation:
+            wait_for_turn(profile_of(actor.user))
+        # Also for the secret of a person, so that the key is not changed meanwhile.
+        key = _key_of(wait_for_installation())
+        if key is None:
+            return Err(
+                Code.WRONG_STATE,
+                "The secret key was changed on another host: the operator must give it to this one first.",
+            )
+        mine = Secret.objects.filter(owner=owner_id)
+        row = mine.filter(name=name).first()
+        if row is None and mine.count() >= MOST_SECRETS:
+            return Err(Code.QUOTA, f"There are {MOST_SECRETS} secrets already: delete one first.")
+        before = {"hosts": row.hosts, "commands": row.commands} if row else {}
+        row = row or Secret(owner_id=owner_id, name=name, created_at=now)
+        row.hosts, row.commands, row.updated_at = places["hosts"], places["commands"], now
+        row.sealed = seal(value, row.place, key)
+        row.save()
+        _record(actor, "set secret", name, now, before=before, after=places)
+    return Ok(ListedSecret.of(row))
+
+
+def delete_secret(actor: Actor, name: str, *, of_installation: bool = False) -> Result[str]:
+    """Delete a secret; runs that refer to it fail from now on."""
+    if refusal := _refusal(actor, of_installation):
+        return refusal
+    with transaction.atomic():
+        owner_id = None if of_installation else actor.user.pk
+        if not Secret.objects.filter(owner=owner_id, name=name).delete()[0]:
+            return Err(Code.NOT_FOUND, f"Secret not found: {name}")
+        _record(actor, "delete secret", name, clock.now())
+    return Ok(name)
+
+
+def secret_warnings(actor: Actor, job: Job) -> list[str]:
+    """Return which secrets its owner must set or allow before a job can use them; agents and others learn nothing."""
+    names = names_in([job.args, job.kwargs])
+    if not names or actor.is_agent or actor.user.pk != job.owner_id:
+        return []
+    is_webhook = job.task == "webhook"
+    try:
+        target = Target.parse(without_references(str(job.argument("url")))).place if is_webhook else job.task
+    except Refused:
+        # Its runs fail with that reason.
+        return []
+    mine = Secret.objects.filter(owner=job.owner_id, name__in=names)
+    places = dict(mine.values_list("name", "hosts" if is_webhook else "commands"))
+    return [
+        f"{name} may not go to {target} yet." if name in places else f"{name} is not among your secrets."
+        for name in sorted(names)
+        if target not in places.get(name, ())
+    ]
+
+
+def reseal_secrets() -> list[str]:
+    """Encrypt every secret with the current secret key; return the names of those that no known key can read."""
+    unreadable = []
+    for row in Secret.objects.select_for_update().order_by("pk"):
+        try:
+            Secret.objects.filter(pk=row.pk).update(sealed=reseal(row.sealed))
+        except UnreadableError:
+            unreadable.append(row.name)
+    return unreadable
+
+
+def _key_of(installation: Installation) -> str | bytes | None:
+    """Return the key that all hosts can read with, or None if this one does not have it."""
+    keys = accepted_keys()
+    return keys.get(installation.secret_fingerprint or next(iter(keys)))
+
+
+def _refusal(actor: Actor, of_installation: bool) -> Err | None:
+    if actor.is_agent:
+        return Err(Code.FORBIDDEN, "Agents cannot see or change secrets.")
+    if of_installation and not _is_superuser(actor):
+        return Err(Code.FORBIDDEN, "Only superusers manage the secrets of the installation.")
+    return None
+
+
+def _is_superuser(actor: Actor) -> bool:
+    return bool(getattr(actor.user, "is_superuser", False))
+
+
+def _problem(
+    name: str, value: str, commands: Sequence[str], hosts: Sequence[str], of_installation: bool
+) -> Err | None:
+    if not NAME.fullmatch(name):
+        return invalid("name", "Use a letter or _ first, then letters, digits and _; at most 64.")
+    if not limits.SHORTEST_SECRET <= len(value) <= LONGEST_SECRET:
+        return invalid("value", f"Use {limits.SHORTEST_SECRET} to {LONGEST_SECRET:,} characters.")
+    if problem := limits.json_problem(value, max_bytes=8 * LONGEST_SECRET):
+        return invalid("value", problem)
+    if len(visible(value)) < limits.SHORTEST_SECRET:
+        return invalid(
+            "value", f"Use at least {limits.SHORTEST_SECRET} visible characters: fewer cannot be masked."
+        )
+    if of_installation and hosts:
+        return invalid("hosts", "Leave this empty: a secret of the installation goes to commands only.")
+    if unknown := [command for command in commands if not registry.NAME.fullmatch(command)]:
+        return invalid("commands", f"{unknown[0]!r} is not the name of a command.")
+    if not hosts and not commands:
+        return invalid("commands" if of_installation else "hosts", "Enter at least one host or command.")
+    if len(hosts) + len(commands) > MOST_PLACES:
+        return invalid("hosts", f"At most {MOST_PLACES} hosts and commands.")
+    return None
+
+
+def _place_of(host: str) -> str:
+    """Return an allowed host as a webhook names its own; raises ValueError if it is none."""
+    if "/" in host:
+        raise ValueError("use one host, like api.example.com or nas.local:8080, not a network.")
+    if not host.isascii():
+        name, colon, port = host.partition(":")
+        host = f"{ascii_host(name)}{colon}{port}"
+    found = parse_destination(host)
+    return place(str(found.network.network_address) if found.network else found.name, found.port)
+
+
+def _record(actor: Actor, verb: str, name: str, now: datetime, **values: Any) -> None:
+    Event.objects.create(
+        at=now, owner_id=actor.user.pk, actor=actor.label, door=actor.door, verb=verb, subject=name, **values
+    )

@@ -1,0 +1,207 @@
+"""Access tokens for agents: shown once, stored as a keyed digest."""
+
+import hmac
+import re
+import secrets
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, OperationalError, transaction
+from django.db.models import F, Q
+
+from schedules import clock, limits
+from schedules.models import Event, Token
+from schedules.result import Code, Err, Ok, Result, invalid
+from schedules.services.people.profiles import is_above, is_person, profile_of
+from schedules.services.quotas import token_problem, wait_for_turn
+
+SCOPES = ("read", "write")
+# `core` has the tools of the other families that are needed every day.
+FAMILIES = ("core", "jobs", "prompts", "notifications", "more")
+# The jobs that a family is about; `core` and `jobs` are about all of them, and `more` about those of the other families.
+TASKS_OF_FAMILY = {"prompts": "prompt", "notifications": "notify"}
+LAST_USED_EVERY = timedelta(minutes=1)
+# Checked before the lookup, because PostgreSQL raises an error for some characters.
+SHAPE = re.compile(r"cronty_(?P<prefix>[0-9a-f]{8})_[A-Za-z0-9_-]{32}")
+_DIGEST_OF_NO_TOKEN = "0" * 64
+_TOKENS = Token.objects.select_related("owner__cronty_profile").order_by()
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedToken:
+    """A new token and its secret text, which is shown only once."""
+
+    token: Token
+    text: str
+
+
+def issue_token(
+    user: Any,
+    *,
+    name: str,
+    scopes: Sequence[str] = SCOPES,
+    expires_in: timedelta | None = None,
+    kind: str = Token.Kind.CONVERSATION,
+    families: Sequence[str] = (),
+    by: Any = None,
+    door: Event.Door = Event.Door.WEB,
+) -> Result[IssuedToken]:
+    """Create a token for an agent of this user; `by` is the user who creates it, if it is another one."""
+    now = clock.now()
+    if problem := _problem_with(name, scopes, expires_in, kind, families):
+        return problem
+    prefix, secret = secrets.token_hex(4), secrets.token_urlsafe(24)
+    text = f"cronty_{prefix}_{secret}"
+    try:
+        with transaction.atomic():
+            wait_for_turn(profile_of(user))
+            if refusal := token_problem(user):
+                return refusal
+            token = Token.objects.create(
+                owner=user,
+                name=name,
+                kind=kind,
+                prefix=prefix,
+                digest=_digest(text, settings.SECRET_KEY),
+                scopes=[scope for scope in SCOPES if scope in scopes],
+                families=[family for family in FAMILIES if family in families],
+                created_at=now,
+                expires_at=now + expires_in if expires_in else None,
+            )
+            record_token_event(token, "issue token", by or user, door, now)
+    except IntegrityError:
+        return invalid("name", f'You already have a token named "{name}". Choose another name, or revoke it.')
+    return Ok(IssuedToken(token, text))
+
+
+def revoke_token(user: Any, token_id: int, *, door: Event.Door = Event.Door.WEB) -> Result[Token]:
+    """Revoke a token at once; in the admin, staff may revoke any token except of somebody with more rights."""
+    now = clock.now()
+    mine = (
+        Token.objects.all()
+        if getattr(user, "is_staff", False) and door == Event.Door.ADMIN
+        else Token.objects.filter(owner=user)
+    )
+    with transaction.atomic():
+        token = mine.filter(pk=token_id).first()
+        if token is None:
+            return Err(Code.NOT_FOUND, f"Token not found: {token_id}")
+        if is_above(token.owner, user):
+            return Err(
+                Code.FORBIDDEN, "Only its owner can revoke it, because they have more rights than you."
+            )
+        if not Token.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=now):
+            return Err(Code.WRONG_STATE, "This token is already revoked.")
+        record_token_event(token, "revoke token", user, door, now)
+    token.refresh_from_db()
+    return Ok(token)
+
+
+def rotate_token(user: Any, token_id: int) -> Result[IssuedToken]:
+    """Replace a token by a new one with the same name, permissions and end; the old one stops working at once.
+
+    If the old one has already expired, the new one gets the same lifetime.
+    """
+    with transaction.atomic():
+        # Whoever creates a token of this name now waits for the end of both changes.
+        wait_for_turn(profile_of(user))
+        replaced = _replace(user, token_id)
+        if isinstance(replaced, Err):
+            # Without a new token, keep the old one.
+            transaction.set_rollback(True)
+    return replaced
+
+
+def _replace(user: Any, token_id: int) -> Result[IssuedToken]:
+    revoked = revoke_token(user, token_id)
+    if isinstance(revoked, Err):
+        return revoked
+    old, now = revoked.value, clock.now()
+    if old.oauth_client:
+        return Err(Code.WRONG_STATE, "A connected app renews its tokens itself: disconnect it instead.")
+    lifetime = None
+    if old.expires_at:
+        lifetime = old.expires_at - (now if old.expires_at > now else old.created_at)
+    return issue_token(
+        user, name=old.name, scopes=old.scopes, kind=old.kind, families=old.families, expires_in=lifetime
+    )
+
+
+def verify_token(text: str) -> Token | None:
+    """Return the usable token with this text, with its owner and profile, or None; takes the same time in both cases."""
+    now = clock.now()
+    shape = SHAPE.fullmatch(text)
+    # Every call over HTTP waits for this query, so it has no conditions that Python can check faster.
+    token = next(iter(_TOKENS.filter(prefix=shape["prefix"] if shape else "")[:1]), None)
+    digest = token.digest if token else _DIGEST_OF_NO_TOKEN
+    keys = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
+    is_right = any(hmac.compare_digest(_digest(text, key), digest) for key in keys)
+    if token is None or not is_right or not token.is_usable_at(now):
+        return None
+    # A token from before a change of the secret key goes over to the new one.
+    mark_used(token, now, digest=_digest(text, keys[0]))
+    return token
+
+
+def mark_used(token: Token, now: datetime, **fields: Any) -> None:
+    """Store about once a minute that the token is in use, together with these fields."""
+    if token.last_used_at and token.last_used_at >= now - LAST_USED_EVERY:
+        return
+    stale = Q(last_used_at=None) | Q(last_used_at__lt=now - LAST_USED_EVERY)
+    # The call must not fail just because this timestamp cannot be written.
+    with suppress(OperationalError):
+        Token.objects.filter(stale, pk=token.pk).update(last_used_at=now, **fields)
+
+
+def tasks_of(families: Collection[str]) -> frozenset[str] | None:
+    """Return the tasks whose jobs an agent with these tool families may see and change; None means all."""
+    tasks = frozenset(TASKS_OF_FAMILY[family] for family in families if family in TASKS_OF_FAMILY)
+    return None if {"core", "jobs"} & set(families) or not tasks else tasks
+
+
+def report_calls(token_id: int, calls: int) -> None:
+    """Add calls of this process to the token's count, from which the other processes learn of them."""
+    # The call must not fail just because this count cannot be written.
+    with suppress(OperationalError):
+        Token.objects.filter(pk=token_id).update(call_count=F("call_count") + calls)
+
+
+def _problem_with(
+    name: str, scopes: Sequence[str], expires_in: timedelta | None, kind: str, families: Sequence[str]
+) -> Err | None:
+    if not 0 < len(name.strip()) <= 100 or limits.line_problem(name):
+        return invalid("name", "Give it a name of 1 to 100 printable characters, like laptop.")
+    if is_person(name.strip()):
+        return invalid(
+            "name", "A user has this name. Choose another one, so that the activity log can tell them apart."
+        )
+    if not scopes or set(scopes) - set(SCOPES):
+        return invalid("scopes", "Choose from: read, write.")
+    if set(families) - set(FAMILIES):
+        return invalid("families", f"Choose from: {', '.join(FAMILIES)}.")
+    if kind not in Token.Kind.values:
+        return invalid("kind", f"Choose one of: {', '.join(Token.Kind.values)}.")
+    if expires_in is not None and not timedelta(0) < expires_in <= timedelta(days=3660):
+        return invalid("expires_in", "Choose between now and ten years, like 365d.")
+    return None
+
+
+def _digest(text: str, key: str) -> str:
+    return hmac.new(key.encode(), text.encode("utf-8", "replace"), sha256).hexdigest()
+
+
+def record_token_event(token: Token, verb: str, by: Any, door: Event.Door, now: datetime) -> None:
+    Event.objects.create(
+        at=now,
+        owner=token.owner,
+        actor=by.get_username()[: limits.ACTOR_LENGTH],
+        door=door,
+        verb=verb,
+        subject=token.name,
+        after={"scopes": token.scopes, "kind": token.kind},
+    )

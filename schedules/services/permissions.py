@@ -1,0 +1,148 @@
+"""The actor of a change: a person or an agent, the interface they use, and the jobs they may see and change."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.db.models import Q
+
+from schedules import clock, limits
+from schedules.models import Event, Execution, Job, Profile
+from schedules.models.executions import ExecutionQuerySet
+from schedules.models.job_queries import JobQuerySet
+from schedules.models.standings import standings_of
+from schedules.result import Code, Err
+from schedules.services.people.profiles import is_above, profile_of
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """A person, or an agent that acts for them; `name` is the name of the agent's token."""
+
+    user: AbstractBaseUser
+    door: Event.Door = Event.Door.CODE
+    name: str = ""
+    key: str = ""
+    """Distinguishes agents with the same name."""
+    profile: Profile | None = field(default=None, compare=False, repr=False)
+    """The profile of the user, if it was read together with the token."""
+    tasks: frozenset[str] | None = None
+    """The tasks whose jobs this actor may see and change; None means all."""
+
+    @property
+    def label(self) -> str:
+        # A custom user model may have longer names than the columns that hold this label.
+        return (self.name or self.user.get_username())[: limits.ACTOR_LENGTH]
+
+    @property
+    def is_agent(self) -> bool:
+        return self.door == Event.Door.MCP
+
+    @property
+    def sees_all(self) -> bool:
+        """Staff who may view jobs see everybody's, with runs and events, on the pages and in the admin.
+
+        An agent sees only its owner's.
+        """
+        # As in the admin, whoever may change a job may also view it.
+        return self._has_permission("view_job") or self._has_permission("change_job")
+
+    def may_change(self, job: Job) -> bool:
+        """Return whether the actor may edit, stop and run a job: their own, or any by permission."""
+        return self._may("change_job", job)
+
+    def may_delete(self, job: Job) -> bool:
+        return self._may("delete_job", job)
+
+    def _may(self, permission: str, job: Job) -> bool:
+        if job.owner_id == self.user.pk:
+            return True
+        return self._has_permission(permission) and not is_above(job.owner, self.user)
+
+    def _has_permission(self, name: str) -> bool:
+        """Return whether this is staff with a permission for everybody's jobs, on the pages or in the admin."""
+        if self.door not in (Event.Door.WEB, Event.Door.ADMIN) or not getattr(self.user, "is_staff", False):
+            return False
+        has_perm = getattr(self.user, "has_perm", None)
+        return has_perm is not None and bool(has_perm(f"schedules.{name}"))
+
+    def read_profile(self) -> Profile:
+        """Return the profile of the user, from this call's token or from the database."""
+        return self.profile or profile_of(self.user)
+
+    def jobs(self) -> JobQuerySet:
+        if self.sees_all:
+            return Job.objects.kept()
+        return Job.objects.filter(self.within_tasks(), owner=self.user.pk, deleted_at=None)
+
+    def job(self, public_id: str) -> Job | None:
+        """Return one job with its activity and the rank of its standing, or None."""
+        job = self.jobs().find(public_id)
+        if job:
+            read_activity(job)
+        return job
+
+    def trash(self) -> JobQuerySet:
+        if self.sees_all:
+            return Job.objects.trashed()
+        return Job.objects.trashed().filter(self.within_tasks(), owner=self.user.pk)
+
+    def restorable(self) -> JobQuerySet:
+        """Jobs that can be brought back: deleted or cancelled ones."""
+        jobs = (
+            Job.objects.all()
+            if self.sees_all
+            else Job.objects.filter(self.within_tasks(), owner=self.user.pk)
+        )
+        return jobs.filter(Q(deleted_at__isnull=False) | Q(status=Job.Status.CANCELLED))
+
+    def executions(self) -> ExecutionQuerySet:
+        if self.sees_all:
+            return Execution.objects.all()
+        return Execution.objects.filter(self.within_tasks(), owner=self.user.pk)
+
+    def may_use(self, task: str) -> bool:
+        return self.tasks is None or task in self.tasks
+
+    def within_tasks(self, column: str = "task") -> Q:
+        """Match the rows of the tasks that this actor may see."""
+        return Q() if self.tasks is None else Q(**{f"{column}__in": sorted(self.tasks)})
+
+
+def read_activity(job: Job) -> None:
+    """Set whether a run of a job is under way, and the rank of its standing."""
+    standing = standings_of([job], clock.now())[job.pk]
+    vars(job).update(is_running=standing.is_running, rank=standing.rank)
+
+
+def not_found(job_id: str) -> Err:
+    return Err(Code.NOT_FOUND, f"Job not found: {job_id}")
+
+
+def forbidden(job: Job) -> Err:
+    return Err(Code.FORBIDDEN, f"You may look at this job, but not change it: {job.public_id}")
+
+
+def record(
+    actor: Actor, verb: str, now: datetime, *, job: Job, before: Any = None, after: Any = None
+) -> None:
+    """Write an event; call it inside the transaction that makes the change."""
+    event_of(actor, verb, now, job=job, before=before, after=after).save(force_insert=True)
+
+
+def event_of(
+    actor: Actor, verb: str, now: datetime, *, job: Job, before: Any = None, after: Any = None
+) -> Event:
+    """Return the event of a change, for a transaction that writes several at once."""
+    return Event(
+        at=now,
+        owner_id=job.owner_id,
+        actor=actor.label,
+        door=actor.door,
+        verb=verb,
+        job_id=job.pk,
+        subject=job.name,
+        before=limits.masked(before or {}),
+        after=limits.masked(after or {}),
+    )

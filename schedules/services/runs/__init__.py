@@ -1,0 +1,1 @@
+"""What people and agents do with runs: start, stop, skip, answer and explain them."""

@@ -1,0 +1,133 @@
+"""Single runs of a job: started by hand, stopped, or left out."""
+
+from collections.abc import Collection
+from contextlib import suppress
+from datetime import date, datetime, timedelta
+
+from django.db import transaction
+
+from schedules import clock, engine
+from schedules.models import Execution, Job
+from schedules.result import Code, Err, Ok, Result, invalid
+from schedules.services.jobs.forecasts import next_runs_of
+from schedules.services.jobs.rows import change_row, locked_job
+from schedules.services.jobs.validation import TOO_FAR_AHEAD, use_problem
+from schedules.services.people.profiles import is_active_user
+from schedules.services.permissions import Actor, record
+from schedules.services.quotas import run_problem, wait_for_owner
+from schedules.tasks import registry
+from schedules.when.durations import HORIZON
+from schedules.when.skips import MOST_SKIPS, day_of, slot_entry, still_ahead
+from schedules.when.triggers import TriggerError
+
+WAITING_MANUAL_RUNS = 10
+
+
+def run_now(actor: Actor, job_id: str) -> Result[Execution]:
+    """Queue one run now, unless the job was cancelled; its schedule does not change."""
+    now = clock.now()
+    with transaction.atomic():
+        wait_for_owner(job_id)
+        job = locked_job(actor, job_id)
+        if isinstance(job, Err):
+            return job
+        if job.owner_id != actor.user.pk and not is_active_user(job.owner):
+            return Err(Code.WRONG_STATE, "The owner's account is not active, so this job cannot run.")
+        if job.status == Job.Status.CANCELLED:
+            # No run of a cancelled job starts.
+            return Err(Code.WRONG_STATE, f"Job already {job.status}: {job_id}")
+        waiting = Execution.objects.filter(
+            job=job,
+            cause=Execution.Cause.MANUAL,
+            status__in=[Execution.Status.QUEUED, Execution.Status.CLAIMED],
+        )
+        if waiting.count() >= WAITING_MANUAL_RUNS:
+            return Err(Code.QUOTA, f"{WAITING_MANUAL_RUNS} runs of this job are waiting already.")
+        if words := use_problem(actor, job):
+            return Err(Code.FORBIDDEN, words)
+        if refusal := run_problem(job.owner_id, now):
+            return refusal
+        execution = Execution.of(job, now, available_at=now, cause=Execution.Cause.MANUAL)
+        execution.save(force_insert=True)
+        record(actor, "run", now, job=job, after={"execution": execution.pk})
+    return Ok(execution)
+
+
+def stop_run(actor: Actor, execution_id: int) -> Result[Execution]:
+    """Stop a command that runs; it ends as cancelled, and its schedule does not change."""
+    now = clock.now()
+    run = actor.executions().select_related("job").filter(pk=execution_id).first()
+    if run is None or run.job is None:
+        return Err(Code.NOT_FOUND, f"Run not found: {execution_id}")
+    with transaction.atomic():
+        job = locked_job(actor, run.job.public_id)
+        if isinstance(job, Err):
+            return job
+        task = registry.get(run.task)
+        if task is None or not task.is_command:
+            return Err(Code.WRONG_STATE, "Only a command can be stopped while it runs.")
+        if not engine.stop_run(run.pk, run.attempt, job.pk, now, f"Stopped by {actor.label}."):
+            return Err(Code.WRONG_STATE, f"Run {execution_id} is not running.")
+        record(actor, "stop", now, job=job, after={"execution": run.pk})
+    run.refresh_from_db()
+    return Ok(run)
+
+
+def skip(
+    actor: Actor,
+    job_id: str,
+    days: Collection[date] = (),
+    slots: Collection[datetime] = (),
+    *,
+    undo: bool = False,
+) -> Result[Job]:
+    """Leave out the runs of these days and these slots, or the next run if none is given; `undo` lets them run again.
+
+    The slots are recorded as skipped when they fall due. With neither, `undo` removes everything that is ahead.
+    """
+    now = clock.now()
+    with transaction.atomic():
+        job = locked_job(actor, job_id)
+        if isinstance(job, Err):
+            return job
+        if job.status not in (Job.Status.PENDING, Job.Status.PAUSED):
+            return Err(Code.WRONG_STATE, f"Job already {job.status}: {job_id}")
+        if job.trigger_type == Job.TriggerType.ONCE:
+            return Err(Code.WRONG_STATE, f"Job runs only once: {job_id}. Cancel it, or change its time.")
+        if any(day > (now + HORIZON).date() for day in days) or any(abs(at - now) > HORIZON for at in slots):
+            return invalid("dates", TOO_FAR_AHEAD)
+        before = still_ahead(job.skips.split(), now)
+        given = [day.isoformat() for day in days]
+        if not undo and any(day < day_of(slot_entry(now), job.timezone) for day in given):
+            return invalid("dates", "Choose today or a later day.")
+        for moment in slots:
+            slot = _slot_in_second(job, moment)
+            if slot is None:
+                return invalid("dates", f"The job does not run at {moment.isoformat(timespec='seconds')}.")
+            if not undo and slot < (job.next_run_at or now):
+                return Err(Code.WRONG_STATE, "It is too late to skip this run: its time has come.")
+            given.append(slot_entry(slot))
+        if undo:
+            kept = [e for e in before if e not in given and day_of(e, job.timezone) not in given]
+            after = kept if given else []
+        else:
+            if not given:
+                upcoming = next_runs_of(job, now, 1)
+                if not upcoming:
+                    return Err(Code.WRONG_STATE, f"Job has no next run: {job_id}")
+                given = [slot_entry(upcoming[0])]
+            after = still_ahead([*before, *given], now)
+        if len(after) > MOST_SKIPS:
+            return invalid("dates", f"At most {MOST_SKIPS} dates can be skipped.")
+        change_row(job, now, skips=" ".join(after))
+        record(actor, "edit", now, job=job, before={"skips": before}, after={"skips": after})
+    return Ok(job)
+
+
+def _slot_in_second(job: Job, moment: datetime) -> datetime | None:
+    """Return the slot within this second, or None: answers to agents show no smaller units."""
+    second = moment.replace(microsecond=0)
+    with suppress(TriggerError):
+        slot = job.next_slot(second - timedelta.resolution)
+        return slot if slot and slot < second + timedelta(seconds=1) else None
+    return None

@@ -1,0 +1,183 @@
+"""Prompts that wait for an agent: claimed with a lease, completed once."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import connection, transaction
+
+from schedules import clock, engine, limits
+from schedules.models import Execution, Job
+from schedules.result import Code, Err, Ok, Result, invalid
+from schedules.services.permissions import Actor, forbidden, record
+from schedules.when.moments import local_words
+
+Status = Execution.Status
+
+MOST_PROMPTS = 20
+MOST_UNCLAIMED = 1_000
+LONGEST_LEASE = timedelta(hours=24)
+_RELEASED = "taken away"
+# Of the job of a prompt, only a few of its many columns are read.
+_JOB_COLUMNS = ("id", "owner", "public_id", "name", "task", "args", "kwargs", "timezone", "deleted_at")
+_OTHER_COLUMNS = [
+    f"job__{field.name}" for field in Job._meta.concrete_fields if field.name not in _JOB_COLUMNS
+]
+
+
+def claim_prompts(
+    actor: Actor, *, limit: int = 1, lease: timedelta = timedelta(minutes=15)
+) -> Result[list[Execution]]:
+    """Lease the oldest waiting prompts to this agent; an expired lease makes them claimable again."""
+    if not 1 <= limit <= MOST_PROMPTS:
+        return Err(
+            Code.INVALID,
+            f"limit: choose 1 to {MOST_PROMPTS}.",
+            errors={"limit": [f"Choose 1 to {MOST_PROMPTS}."]},
+        )
+    if not timedelta(minutes=1) <= lease <= LONGEST_LEASE:
+        words = "Choose between 1 minute and 24 hours."
+        return invalid("lease_minutes", words)
+    now = clock.now()
+    with transaction.atomic():
+        rows = list(
+            Execution.objects.filter(actor.within_tasks(), owner=actor.user.pk)
+            .claimable(now)
+            .select_for_update(skip_locked=True, of=("self",))
+            .select_related("job")
+            .defer(*_OTHER_COLUMNS)
+            .order_by("scheduled_for")[:limit]
+        )
+        for row in rows:
+            if row.was_held:
+                row.attempt += 1
+                row.lease_key = actor.key
+            row.lease_until, row.leased_to = now + lease, actor.label
+            # One by one, because there are few, and usually one.
+            Execution.objects.filter(pk=row.pk).update(
+                attempt=row.attempt,
+                lease_until=row.lease_until,
+                leased_to=row.leased_to,
+                lease_key=row.lease_key,
+            )
+    return Ok(rows)
+
+
+def unclaimed_jobs(actor: Actor, now: datetime) -> list[int]:
+    """Return the jobs whose last run is a prompt that is due and that no agent holds, the longest due first.
+
+    For agents they are pending: nobody works on them, and they can still be cancelled.
+    """
+    waiting = Execution.objects.filter(actor.within_tasks(), owner=actor.user.pk).unheld(now)
+    last_runs = waiting.filter(job__status=Job.Status.RUNNING, job__deleted_at=None)
+    return list(last_runs.order_by("scheduled_for").values_list("job", flat=True)[:MOST_UNCLAIMED])
+
+
+def complete_prompt(
+    actor: Actor, execution_id: int, *, result: Any = None, error: str | None = None
+) -> Result[Execution]:
+    """Record the answer to a prompt; an agent must hold its lease, a person need not."""
+    now = clock.now()
+    if problem := limits.json_problem(result, max_bytes=settings.CRONTY_MAX_JSON_BYTES):
+        return invalid("result", problem)
+    if error is not None and len(error) > settings.CRONTY_MAX_JSON_BYTES:
+        return Err(Code.INVALID, "error: too long", errors={"error": ["Too long."]})
+    with transaction.atomic():
+        row = _locked(actor, execution_id, now)
+        if isinstance(row, Err):
+            return row
+        if actor.is_agent and not _holds(actor, row, now):
+            return Err(Code.CONFLICT, _why_not_held(actor, row, now))
+        status = Status.FAILED if error else Status.SUCCEEDED
+        _finish(
+            row,
+            status,
+            now,
+            result=result,
+            error=limits.strip_unprintable(error or ""),
+            reason=f"Completed by {actor.label}.",
+        )
+        record(actor, "complete", now, job=_job_of(row), after={"execution": row.pk, "status": status})
+    return Ok(row)
+
+
+def dismiss_prompt(actor: Actor, execution_id: int) -> Result[Execution]:
+    """Remove a waiting prompt from the inbox without an answer."""
+    now = clock.now()
+    with transaction.atomic():
+        row = _locked(actor, execution_id, now)
+        if isinstance(row, Err):
+            return row
+        _finish(row, Status.CANCELLED, now, reason=f"Dismissed by {actor.label}.")
+        record(actor, "dismiss", now, job=_job_of(row), after={"execution": row.pk})
+    return Ok(row)
+
+
+def release_prompt(actor: Actor, execution_id: int) -> Result[Execution]:
+    """End an agent's lease on a prompt, so that another agent can claim it."""
+    now = clock.now()
+    with transaction.atomic():
+        row = _locked(actor, execution_id, now)
+        if isinstance(row, Err):
+            return row
+        if not row.leased_to:
+            return Err(Code.WRONG_STATE, f"No agent holds prompt {execution_id}.")
+        held_by = row.leased_to
+        Execution.objects.filter(pk=row.pk).update(lease_until=None, leased_to="", lease_key=_RELEASED)
+        record(actor, "release", now, job=_job_of(row), before={"execution": row.pk, "held_by": held_by})
+    row.refresh_from_db()
+    return Ok(row)
+
+
+def _holds(actor: Actor, row: Execution, now: datetime) -> bool:
+    """Return whether this agent holds the lease.
+
+    For the first holder the name is enough, because a client may restart its server between claim and completion.
+    After a lease has expired, it is not: another agent of the same name may have lost its lease.
+    """
+    return row.is_held_at(now) and row.leased_to == actor.label and row.lease_key in ("", actor.key)
+
+
+def _why_not_held(actor: Actor, row: Execution, now: datetime) -> str:
+    if row.lease_until and row.is_held_at(now):
+        until = local_words(row.lease_until, _job_of(row).timezone)
+        return f"Another agent holds prompt {row.pk} until {until}."
+    if row.leased_to != actor.label:
+        return f"You do not hold prompt {row.pk}: claim it first."
+    return f"Your lease on prompt {row.pk} is over: claim it again."
+
+
+def _locked(actor: Actor, execution_id: int, now: datetime) -> Execution | Err:
+    """Lock a waiting prompt and its job for the rest of the transaction."""
+    wanted = actor.executions().filter(pk=execution_id, job__isnull=False)
+    with_job = wanted.select_related("job").defer(*_OTHER_COLUMNS)
+    if connection.features.has_select_for_update:
+        # Lock the job before its execution, as every other service does, to avoid a deadlock.
+        Job.objects.filter(pk__in=wanted.values("job")).select_for_update().exists()
+    # Do not lock a running execution: its worker locks the execution before the job.
+    row = with_job.waiting().select_for_update(of=("self",)).first() or with_job.first()
+    is_held = row is not None and row.status == Status.WAITING and row.is_held_at(now)
+    # Only the agent that is working on a prompt still has access to it after its job was deleted.
+    if row is None or (_job_of(row).deleted_at and not is_held):
+        return Err(Code.NOT_FOUND, f"Prompt not found: {execution_id}")
+    if not actor.may_change(_job_of(row)):
+        return forbidden(_job_of(row))
+    if row.status != Status.WAITING:
+        return Err(Code.WRONG_STATE, f"Prompt already {row.status}: {execution_id}")
+    return row
+
+
+def _finish(row: Execution, status: Execution.Status, now: datetime, **values: Any) -> None:
+    """End a locked row and its instance."""
+    values |= {"status": status, "finished_at": now, "lease_until": None}
+    Execution.objects.filter(pk=row.pk, status=Status.WAITING).update(**values)
+    for name, value in values.items():
+        setattr(row, name, value)
+    error = values.get("error", "")
+    engine.conclude([engine.Outcome(row.pk, row.attempt, _job_of(row).pk, status, now, error=error)])
+
+
+def _job_of(row: Execution) -> Job:
+    """Return the job of a row from `_locked`, which always has one."""
+    assert row.job is not None
+    return row.job

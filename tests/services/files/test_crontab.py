@@ -1,0 +1,337 @@
+"""Crontabs of real life: every line is taken over as cron means it, or listed with the reason."""
+
+import re
+import tomllib
+
+import pytest
+
+from schedules.services.files.crontab import Crontab, parse_crontab
+from schedules.services.files.crontab_jobs import make_jobs, toml_of
+from schedules.tasks.commands.definitions import parse
+from schedules.when.triggers import Cron
+from tests.services.files.crontabs import REAL_LIFE
+
+PATH = "/usr/local/sbin:/usr/local/bin:/sbin:/bin:/usr/sbin:/usr/bin"
+
+
+def read(text: str, **options) -> Crontab:
+    return parse_crontab(
+        text, **{"timezone": "Europe/Vienna", "user": "olga", "home": "/home/olga"} | options
+    )
+
+
+@pytest.fixture(scope="module")
+def real() -> Crontab:
+    return read(REAL_LIFE)
+
+
+def entry_at(crontab: Crontab, part: str):
+    (found,) = [entry for entry in crontab.entries if part in entry.command]
+    return found
+
+
+def reason_for(crontab: Crontab, part: str) -> str:
+    (found,) = [each.reason for each in crontab.left_out if part in each.text]
+    return found
+
+
+def test_every_line_is_taken_over_or_listed(real):
+    lines = REAL_LIFE.splitlines()
+    active = [n for n, text in enumerate(lines, 1) if text.strip() and not text.lstrip().startswith("#")]
+    settings = ("SHELL", "PATH", "HOME", "BACKUP_DIR", "CRON_TZ", "TZ", "LANG")
+    settled = {n for n in active if lines[n - 1].startswith(settings)}
+
+    handled = {entry.line for entry in real.entries} | {each.line for each in real.left_out}
+
+    assert len(active) > 50
+    assert handled | settled == set(active)
+    assert not {entry.line for entry in real.entries} & {each.line for each in real.left_out}
+
+
+def test_plain_commands_need_no_shell(real):
+    assert entry_at(real, "backup.sh").words == ["/usr/local/bin/backup.sh", "--all"]
+    assert entry_at(real, "rsync").words == ["/usr/bin/rsync", "-a", "--delete", "/srv/", "backup@nas:/srv/"]
+    assert entry_at(real, "berlin").words == ["/opt/berlin.sh", "quoted argument", "single one"]
+    assert entry_at(real, "tab.sh").words == ["/opt/tab.sh", "tabbed"]
+    assert entry_at(real, "restic").words == ["restic", "prune"]
+    assert entry_at(real, "relative").words == ["/home/olga/bin/relative.sh", "now"]
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["pg_dump", "report.sh", "artisan", "month-end", "half-minute", "DISPLAY", "FOO=bar", ".profile", "awk"],
+)
+def test_shell_syntax_needs_the_shell_of_the_crontab(real, part):
+    entry = entry_at(real, part)
+
+    assert (entry.words, entry.shell) == (None, "/bin/bash")
+
+
+@pytest.mark.parametrize(
+    ("line", "command", "given"),
+    [
+        (r"date +\%F", "date +%F", None),
+        ("mail all%Hello team,%%see you at ten.%", "mail all", "Hello team,\n\nsee you at ten.\n"),
+        (r"cat%50\%%of {x}", "cat", "50%\nof {x}\n"),
+        ("cat%", "cat", ""),
+    ],
+)
+def test_text_after_a_percent_sign_is_standard_input(line, command, given):
+    [entry] = read(f"0 3 * * * {line}\n").entries
+
+    assert (entry.command, entry.input) == (command, given)
+    commands, _ = make_jobs([entry], {}, lambda name: False)
+    [parsed] = parse(toml_of(commands)).values()
+    assert parsed.standard_input({}) == given
+
+
+@pytest.mark.parametrize(
+    ("schedule", "lowest", "highest"),
+    [
+        ("0~30 5 * * *", 0, 30),
+        ("~ 5 * * *", 0, 59),
+        ("50~ 5 * * *", 50, 59),
+        ("~9 5 * * *", 0, 9),
+        ("7~7 5 * * *", 7, 7),
+    ],
+)
+def test_random_range_becomes_one_value_that_stays(schedule, lowest, highest):
+    lines = "".join(f"{schedule} /opt/random.sh {number}\n" for number in range(40))
+    minutes = [int(entry.schedule.split()[0]) for entry in read(lines).entries]
+
+    assert len(minutes) == 40
+    assert lowest <= min(minutes)
+    assert max(minutes) <= highest
+    assert len(set(minutes)) > 3 or lowest == highest
+    assert [int(entry.schedule.split()[0]) for entry in read(lines).entries] == minutes
+    elsewhere = [int(entry.schedule.split()[0]) for entry in read(lines, host="other").entries]
+    assert elsewhere != minutes or lowest == highest
+
+
+def test_random_ranges_of_every_field_and_in_lists_are_read():
+    [entry] = read("1,20~29 3 1~28 jan~mar mon~fri /opt/x.sh\n").entries
+
+    minute, hour, day, month, weekday = entry.schedule.split()
+    assert re.fullmatch(r"1,2\d", minute)
+    assert hour == "3"
+    assert 1 <= int(day) <= 28
+    assert month in "123"
+    assert weekday in "12345"
+
+
+@pytest.mark.parametrize(
+    ("schedule", "reason"),
+    [("30~0 5 * * *", "runs backwards"), ("0~99 5 * * *", "99 is out of range"), ("0~9/2 5 * * *", "9/2")],
+)
+def test_wrong_random_range_is_left_out(schedule, reason):
+    [left_out] = read(f"{schedule} /opt/x.sh\n").left_out
+
+    assert reason in left_out.reason
+
+
+def test_zone_environment_and_comment_belong_to_the_lines_below(real):
+    nightly, bell, berlin = (entry_at(real, part) for part in ("backup.sh", "bell.sh close", "berlin"))
+
+    assert (nightly.timezone, bell.timezone, berlin.timezone) == (
+        "Europe/Vienna",
+        "America/New_York",
+        "Europe/Berlin",
+    )
+    assert nightly.comment == "Nightly backup"
+    assert entry_at(real, "rsync").comment == ""
+    assert entry_at(real, "nextcloud").comment == ""
+    assert nightly.environment == {"PATH": PATH, "HOME": "/home/olga", "BACKUP_DIR": "/srv/backups"}
+    assert berlin.environment["TZ"] == "UTC"
+    assert berlin.environment["LANG"] == "de_DE.UTF-8"
+
+
+@pytest.mark.parametrize(
+    ("part", "reason"),
+    [
+        ("MAILTO", "mail is not sent"),
+        ("RANDOM_DELAY", "without a random delay"),
+        (
+            "start-tunnel",
+            "@reboot has no time, so Cronty cannot schedule it: start it with your service manager",
+        ),
+        ("never.sh", "never runs"),
+        ("bad-hour", "out of range"),
+        ("go-style", "this macro is unknown"),
+        ("quartz", '"?" is not standard cron'),
+        ("six-fields", "a sixth field"),
+        ("this is not", "the minute field does not know"),
+        ("mars.sh", "CRON_TZ=Mars/Olympus"),
+    ],
+)
+def test_reasons_are_given(real, part, reason):
+    assert reason in reason_for(real, part)
+
+
+@pytest.mark.parametrize("line", ["0 5 * *", "this is no line", "@daily", "* * * * *"])
+def test_line_without_a_command_is_left_out(line):
+    assert [each.reason for each in read(line).left_out] == [
+        "this is neither five fields and a command, nor a variable"
+    ]
+
+
+def test_schedules_are_cronty_s_own(real):
+    for entry in real.entries:
+        assert Cron(entry.schedule, entry.timezone).words()
+    assert entry_at(real, "ten.sh").schedule == "10-50/10 * * * *"
+    assert entry_at(real, "without-log").schedule == "*/30 * * * *"
+
+
+def test_lines_of_other_users_are_left_out():
+    system = (
+        "17 * * * * root cd / && run-parts /etc/cron.hourly\n0 1 * * * olga /opt/mine.sh\n0 2 * * * alone\n"
+    )
+
+    found = read(system, has_users=True)
+
+    assert [entry.command for entry in found.entries] == ["/opt/mine.sh"]
+    assert [each.reason for each in found.left_out] == [
+        "it runs as root, but Cronty runs commands as olga",
+        "a line of a system crontab names a user before the command",
+    ]
+
+
+def test_lines_of_other_users_are_taken_over_by_root():
+    system = "HOME=/srv\n0 1 * * * olga ./mine.sh\n0 2 * * * nobody-here /opt/x.sh\n"
+    homes = {"olga": "/home/olga"}
+
+    found = read(system, user="root", home="/root", has_users=True, home_of=homes.get)
+    own_home = read(system.removeprefix("HOME=/srv\n"), user="root", has_users=True, home_of=homes.get)
+
+    [entry] = found.entries
+    assert (entry.user, entry.directory, entry.words) == ("olga", "/srv", ["/srv/mine.sh"])
+    assert [each.directory for each in own_home.entries] == ["/home/olga"]
+    assert [each.reason for each in found.left_out] == [
+        "it runs as nobody-here, but Cronty runs commands as root"
+    ]
+    commands, _ = make_jobs(found.entries, {}, lambda name: False)
+    assert [command.user for command in parse(toml_of(commands)).values()] == ["olga"]
+
+
+def test_commands_and_jobs_are_valid_and_made_once(real):
+    commands, jobs = make_jobs(real.entries, {}, lambda name: name == "restic-prune")
+    text = toml_of(commands)
+
+    parsed = parse(text)
+    assert sorted(parsed) == sorted(commands)
+    assert len(jobs) == len(real.entries)
+    assert "restic-prune-2" in commands
+    assert make_jobs(real.entries, tomllib.loads(text), lambda name: name == "restic-prune") == ({}, jobs)
+
+
+def test_commands_run_what_cron_would_run(real):
+    commands, jobs = make_jobs(real.entries, {}, lambda name: False)
+    parsed = parse(toml_of(commands))
+
+    ran = [parsed[job["task"]].argument_list({}) for job in jobs.values()]
+
+    for entry, arguments in zip(real.entries, ran, strict=True):
+        assert arguments == (entry.words or ["/bin/bash", "-c", entry.command])
+    assert parsed[jobs["Nightly backup"]["task"]].variables({})["BACKUP_DIR"] == "/srv/backups"
+
+
+def test_names_come_from_comments_and_are_unique(real):
+    _, jobs = make_jobs(real.entries, {}, lambda name: False)
+
+    assert "Nightly backup" in jobs
+    assert {"New York opening bell", "New York opening bell (2)"} <= set(jobs)
+    # The same command at two times is one command.
+    assert jobs["New York opening bell"]["task"] == jobs["New York opening bell (2)"]["task"]
+    assert jobs["Nightly backup"] == {
+        "schedule": "0 3 * * *",
+        "timezone": "Europe/Vienna",
+        "task": "backup-all",
+        "overlap": "allow",
+        "catch_up": "none",
+        "pause_after_failures": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n\n",
+        "#\n",
+        "\x00\n",
+        "* * * * *\n",
+        "* * * * * \n",
+        "@daily\n",
+        "=\n",
+        "A=\n",
+        "'A=1\n",
+        "* " * 10_000,
+        "\ufeff",
+        "@@@ x",
+        "% % % % % %",
+    ],
+)
+def test_odd_text_is_never_an_error(text):
+    found = read(text)
+
+    assert found.entries == [] or all(entry.command for entry in found.entries)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "# m h  dom mon dow   command",
+        "# m h dom mon dow user command",
+        "#min hour day month weekday",
+        "# .---------------- minute (0 - 59)\n# |  .------------- hour (0 - 23)\n# |  |\n# *  *  user-name command",
+    ],
+)
+def test_line_that_names_the_fields_is_no_comment(header):
+    found = read(f"# For more information see the manual pages\n#\n{header}\n0 3 * * * /bin/true\n")
+
+    assert [entry.comment for entry in found.entries] == [""]
+
+
+def test_empty_zone_is_that_of_the_host_again():
+    found = read(
+        "CRON_TZ=Asia/Tokyo\n0 3 * * * a\nCRON_TZ=\n0 4 * * * b\nCRON_TZ=Mars/X\nCRON_TZ=\n0 5 * * * c\n"
+    )
+
+    assert [entry.timezone for entry in found.entries] == ["Asia/Tokyo", "Europe/Vienna", "Europe/Vienna"]
+
+
+def test_empty_mailto_loses_nothing():
+    assert read('MAILTO=""\nMAILTO=\n0 3 * * * a\n').left_out == []
+
+
+def test_fields_that_only_cronty_knows_are_not_taken_over():
+    lines = ["0 7 L * *", "0 7 * * 5L", "0 7 * * MON#1", "0 7 * JUL *", "0 7 1 jul,apr mon"]
+    found = read("".join(f"{schedule} /bin/true\n" for schedule in lines))
+
+    assert [each.line for each in found.left_out] == [1, 2, 3]
+    assert "cron knows neither L nor #" in found.left_out[0].reason
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("/bin/echo server1>/dev/null 2>&1", ["/bin/echo", "server1"]),
+        ("/bin/echo server 1>/dev/null", ["/bin/echo", "server"]),
+        ("/bin/echo server &>/dev/null", ["/bin/echo", "server"]),
+        ("/bin/echo server &", ["/bin/echo", "server"]),
+        ("/bin/echo server2>&1", None),
+        ("/bin/echo server 3>/dev/null", None),
+        ("/bin/echo a \\&", None),
+        ("/bin/echo server >/dev/null 2>&1 &", ["/bin/echo", "server"]),
+    ],
+)
+def test_arguments_are_kept_beside_what_only_silences(line, words):
+    [entry] = read(f"0 3 * * * {line}\n").entries
+
+    assert entry.words == words
+
+
+@pytest.mark.parametrize("variable", ["SHELL=/usr/local/bin/wrapper", "BASH_ENV=/home/olga/.bashrc"])
+def test_unusual_shell_starts_plain_commands_too(variable):
+    [entry] = read(f"{variable}\n0 3 * * * /bin/echo hello\n").entries
+
+    assert entry.words is None

@@ -1,0 +1,599 @@
+"""Creating, pausing, cancelling, deleting, restoring and running jobs."""
+
+import secrets
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from django.db import IntegrityError, connection
+from django.db.models import F
+from django.test.utils import CaptureQueriesContext
+
+from schedules import services
+from schedules.models import Event, Execution, Job
+from schedules.result import Code, Err, Ok
+from schedules.services import Actor
+from schedules.services.jobs import bulk
+from tests.factories import ExecutionFactory, JobFactory
+from tests.services.conftest import NOW
+from tests.services.made_jobs import (
+    CRON,
+    INTERVAL,
+    ONCE,
+    PLAIN,
+    Status,
+    create_job,
+    value_of,
+    verbs_on,
+)
+
+
+@pytest.mark.parametrize(
+    ("trigger", "next_run_at"),
+    [
+        pytest.param(CRON, NOW + timedelta(minutes=5), id="cron"),
+        pytest.param(ONCE, NOW + timedelta(hours=1), id="once"),
+        pytest.param(INTERVAL, NOW + timedelta(minutes=5), id="interval"),
+        pytest.param(
+            INTERVAL | {"anchor_at": NOW - timedelta(minutes=3)}, NOW + timedelta(minutes=2), id="own grid"
+        ),
+    ],
+)
+def test_new_job_is_armed_for_its_first_slot(actor, trigger, next_run_at):
+    job = value_of(services.schedule(actor, **PLAIN, **trigger)).job
+
+    job.refresh_from_db()
+    job.full_clean()
+    assert (job.status, job.next_run_at) == (Status.PENDING, next_run_at)
+    assert (job.owner, job.made_by, job.revision) == (actor.user, "olga", 1)
+    assert job.public_id.startswith("job_")
+    assert verbs_on(job) == ["create"]
+
+
+def test_new_job_gets_the_time_zone_of_its_owner_and_the_policies_of_its_task(actor):
+    job = value_of(
+        services.schedule(
+            actor,
+            name="Tell me",
+            task="notify",
+            kwargs={"message": "hello", "topic": "home"},
+            trigger_type="cron",
+            cron="0 9 * * *",
+        )
+    ).job
+
+    assert job.timezone == "Europe/Berlin"
+    assert job.next_run_at == datetime(2026, 2, 5, 8, tzinfo=UTC)
+    assert job.attempts > 1
+
+
+@pytest.mark.parametrize("zone", ["Tokyo", "asia/tokyo"])
+def test_zone_of_a_job_may_be_named_by_its_city(actor, zone):
+    job = create_job(actor, timezone=zone)
+
+    assert job.timezone == "Asia/Tokyo"
+
+
+def test_job_can_be_created_paused(actor):
+    job = create_job(actor, paused=True)
+
+    assert (job.status, job.next_run_at, job.paused_at) == (Status.PAUSED, None, NOW)
+
+
+def test_job_created_by_an_agent_records_its_name(agent):
+    job = create_job(agent)
+
+    assert job.made_by == "laptop"
+    assert Event.objects.get(job=job).actor == "laptop"
+
+
+def test_colliding_ids_raise(actor, monkeypatch):
+    monkeypatch.setattr(secrets, "randbelow", lambda limit: 7)
+    create_job(actor)
+
+    with pytest.raises(IntegrityError):
+        services.schedule(actor, **PLAIN, **CRON)
+
+
+def test_many_jobs_are_created_with_as_few_statements_as_two(actor):
+    no_zone = PLAIN | {"trigger_type": "cron", "cron": "0 9 * * *"}
+    value_of(services.schedule_many(actor, [PLAIN | CRON]))
+    statements = []
+    for count in (2, 15):
+        with CaptureQueriesContext(connection) as captured:
+            jobs = value_of(services.schedule_many(actor, [PLAIN | ONCE, *[no_zone] * (count - 1)]))
+        statements.append(len(captured))
+
+    assert statements[0] == statements[1]
+    assert [job.next_run_at for job in jobs[:2]] == [
+        NOW + timedelta(hours=1),
+        datetime(2026, 2, 5, 8, tzinfo=UTC),
+    ]
+    assert (jobs[1].timezone, jobs[1].made_by) == ("Europe/Berlin", "olga")
+    for job in jobs:
+        job.refresh_from_db()
+        assert verbs_on(job) == ["create"]
+    assert Event.objects.get(job=jobs[1]).after == no_zone
+
+
+def test_many_jobs_are_created_all_or_none(actor):
+    refusal = services.schedule_many(actor, [PLAIN | CRON, PLAIN | CRON | {"cron": "often"}])
+
+    assert isinstance(refusal, Err)
+    assert refusal.message.startswith("Job 2: cron: ")
+    assert refusal.errors.keys() == {"cron"}
+    assert not Job.objects.exists()
+
+
+def test_no_jobs_can_be_created_at_once(actor):
+    assert value_of(services.schedule_many(actor, [])) == []
+
+
+def test_colliding_ids_of_jobs_created_at_once_are_replaced(actor, monkeypatch):
+    numbers = iter([7, 7, 8])
+    monkeypatch.setattr(secrets, "randbelow", lambda limit: next(numbers))
+
+    jobs = value_of(services.schedule_many(actor, [PLAIN | CRON] * 2))
+
+    assert [job.public_id.split("_")[1] for job in jobs] == ["7", "8"]
+
+
+def act(verb: str, actor: Actor, job_id: str):
+    changes = {"edit": {"name": "Renamed"}, "pause": {"reason": "Holiday"}}.get(verb, {})
+    return getattr(services, verb)(actor, job_id, **changes)
+
+
+def job_in(state: str, **fields) -> Job:
+    if state == "trashed":
+        return JobFactory(deleted_at=NOW - timedelta(minutes=1), **fields)
+    armed = {"next_run_at": NOW + timedelta(minutes=5)} if state == "pending" else {"next_run_at": None}
+    return JobFactory(status=state, paused_at=NOW if state == "paused" else None, **(armed | fields))
+
+
+STATES = [*Status.values, "trashed"]
+
+
+# For each verb, the states that allow it; a job in the trash is not found.
+WORKS_IN = {
+    "edit": ["pending", "paused"],
+    "pause": ["pending", "paused"],
+    "resume": ["paused"],
+    "cancel": ["pending", "running", "paused"],
+    "delete": Status.values,
+    "restore": ["cancelled", "trashed"],
+    "run_now": [status for status in Status.values if status != Status.CANCELLED],
+}
+
+
+TRANSITIONS = [
+    pytest.param(verb, state, state in works_in, id=f"{verb} when {state}")
+    for verb, works_in in WORKS_IN.items()
+    for state in STATES
+]
+
+
+@pytest.mark.parametrize(("verb", "state", "works"), TRANSITIONS)
+def test_action_is_allowed_only_in_its_states(actor, verb, state, works):
+    job = job_in(state, owner=actor.user)
+    before = Job.objects.values().get(pk=job.pk)
+
+    result = act(verb, actor, job.public_id)
+
+    if works:
+        assert isinstance(result, Ok)
+        assert len(verbs_on(job)) == 1
+    else:
+        out_of_sight = state == "trashed"
+        assert isinstance(result, Err)
+        assert result.code == (Code.NOT_FOUND if out_of_sight else Code.WRONG_STATE)
+        assert Job.objects.values().get(pk=job.pk) == before
+        assert verbs_on(job) == []
+
+
+@pytest.mark.parametrize("verb", WORKS_IN)
+def test_job_of_another_user_is_not_found(agent, actor, stranger, verb):
+    state = "trashed" if verb == "restore" else "paused" if verb == "resume" else "pending"
+    job = job_in(state, owner=stranger)
+
+    for somebody in (agent, actor):
+        foreign = act(verb, somebody, job.public_id)
+        unknown = act(verb, somebody, "job_1_1")
+
+        assert foreign == Err(Code.NOT_FOUND, f"Job not found: {job.public_id}")
+        assert unknown == Err(Code.NOT_FOUND, "Job not found: job_1_1")
+    assert verbs_on(job) == []
+
+
+@pytest.mark.parametrize("verb", WORKS_IN)
+def test_staff_can_act_on_any_job_on_the_pages(operator, stranger, verb):
+    state = "trashed" if verb == "restore" else "paused" if verb == "resume" else "pending"
+    job = job_in(state, owner=stranger)
+
+    result = act(verb, Actor(operator, Event.Door.ADMIN), job.public_id)
+
+    assert isinstance(result, Ok)
+    event = Event.objects.get(job=job)
+    assert (event.actor, event.door, event.owner) == ("otto", "admin", stranger)
+
+
+@pytest.mark.parametrize("verb", WORKS_IN)
+@pytest.mark.parametrize(
+    "job_id", ["", "a\x00b", "\ud800", "j" * 10_000], ids=["empty", "NUL", "half", "long"]
+)
+def test_malformed_id_is_not_found(actor, verb, job_id):
+    result = act(verb, actor, job_id)
+
+    assert isinstance(result, Err)
+    assert result.code == Code.NOT_FOUND
+
+
+def test_restored_job_has_no_failure_streak(actor):
+    job = JobFactory(owner=actor.user, failure_streak=3)
+    services.delete(actor, job.public_id)
+
+    assert value_of(services.restore(actor, job.public_id)).failure_streak == 0
+
+
+def test_pause_records_its_reason_and_end(actor):
+    job = create_job(actor)
+    until = NOW + timedelta(hours=2)
+
+    paused = value_of(services.pause(actor, job.public_id, reason="holidays", until=until))
+
+    assert (paused.pause_reason, paused.paused_until, paused.paused_at) == ("holidays", until, NOW)
+    assert Event.objects.get(job=job, verb="pause").after == {
+        "reason": "holidays",
+        "until": until.isoformat(),
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        pytest.param({"until": NOW}, "until", id="until now"),
+        pytest.param({"until": datetime(2027, 1, 1)}, "until", id="naive until"),  # noqa: DTZ001
+        pytest.param({"reason": "r" * 201}, "reason", id="long reason"),
+        pytest.param({"reason": "\x00"}, "reason", id="NUL in the reason"),
+    ],
+)
+def test_invalid_pause_is_refused(actor, arguments, field):
+    job = create_job(actor)
+
+    refusal = services.pause(actor, job.public_id, **arguments)
+
+    assert isinstance(refusal, Err)
+    assert list(refusal.errors) == [field]
+    assert verbs_on(job) == ["create"]
+
+
+def test_resumed_job_has_no_pause_and_no_failure_streak(actor, time_machine):
+    job = create_job(actor)
+    services.pause(actor, job.public_id, reason="holidays", until=NOW + timedelta(days=1))
+    Job.objects.filter(pk=job.pk).update(failure_streak=9)
+    time_machine.shift(timedelta(hours=1))
+
+    resumed = value_of(services.resume(actor, job.public_id))
+
+    assert (resumed.status, resumed.next_run_at) == (Status.PENDING, NOW + timedelta(minutes=65))
+    assert (resumed.pause_reason, resumed.paused_until, resumed.failure_streak) == ("", None, 0)
+
+
+def test_paused_job_without_paused_at_can_be_resumed(actor):
+    job = JobFactory(owner=actor.user, paused=True, paused_at=None)
+
+    assert value_of(services.resume(actor, job.public_id)).status == Status.PENDING
+
+
+def test_paused_one_time_job_whose_time_has_passed_is_not_resumed(actor, time_machine):
+    job = value_of(services.schedule(actor, paused=True, **PLAIN, **ONCE)).job
+    time_machine.shift(timedelta(hours=2))
+
+    refusal = services.resume(actor, job.public_id)
+
+    assert isinstance(refusal, Err)
+    assert "has passed" in refusal.errors["run_at"][0]
+
+
+def test_job_that_ended_during_its_pause_is_not_resumed(actor, time_machine):
+    job = create_job(actor, paused=True, ends_at=NOW + timedelta(hours=1))
+    time_machine.shift(timedelta(hours=2))
+
+    refusal = services.resume(actor, job.public_id)
+
+    assert isinstance(refusal, Err)
+    assert list(refusal.errors) == ["ends_at"]
+
+
+def test_job_with_an_invalid_schedule_is_not_resumed(actor):
+    job = JobFactory(owner=actor.user, paused=True, timezone="Mars/Base")
+
+    refusal = services.resume(actor, job.public_id)
+
+    assert isinstance(refusal, Err)
+    assert list(refusal.errors) == ["timezone"]
+
+
+@pytest.mark.parametrize("verb", ["cancel", "delete"])
+def test_queued_runs_are_cancelled_and_running_ones_finish(actor, verb):
+    job = JobFactory(owner=actor.user)
+    rows = {
+        status: ExecutionFactory(job=job, status=status, cause="manual")
+        for status in ("queued", "claimed", "running", "waiting", "succeeded")
+    }
+
+    act(verb, actor, job.public_id)
+
+    ended = {status: Execution.objects.get(pk=row.pk).status for status, row in rows.items()}
+    assert ended == {
+        "queued": "cancelled",
+        "claimed": "cancelled",
+        "running": "running",
+        "waiting": "cancelled",
+        "succeeded": "succeeded",
+    }
+
+
+def test_pause_does_not_cancel_manual_runs(actor):
+    job = JobFactory(owner=actor.user)
+    asked = ExecutionFactory(job=job, status="queued", cause="manual")
+    scheduled = ExecutionFactory(job=job, status="queued", cause="schedule")
+
+    services.pause(actor, job.public_id)
+
+    asked.refresh_from_db()
+    scheduled.refresh_from_db()
+    assert (asked.status, scheduled.status) == ("queued", "cancelled")
+
+
+def test_deleted_job_disappears_but_its_history_is_kept(actor, agent):
+    job = create_job(actor)
+    run = ExecutionFactory(job=job)
+
+    services.delete(actor, job.public_id)
+
+    assert not actor.jobs().exists()
+    assert not agent.jobs().exists()
+    assert list(actor.trash()) == [job]
+    run.refresh_from_db()
+    assert run.job == job
+
+
+def test_restored_job_is_rearmed(actor, time_machine):
+    job = create_job(actor)
+    services.delete(actor, job.public_id)
+    time_machine.shift(timedelta(minutes=12))
+
+    restored = value_of(services.restore(actor, job.public_id))
+
+    assert (restored.status, restored.next_run_at) == (Status.PENDING, NOW + timedelta(minutes=15))
+    assert verbs_on(job) == ["create", "delete", "restore"]
+
+
+@pytest.mark.parametrize("state", ["paused", "completed", "failed", "cancelled"])
+def test_restored_job_keeps_its_state(actor, state):
+    job = job_in(state, owner=actor.user)
+    services.delete(actor, job.public_id)
+
+    assert value_of(services.restore(actor, job.public_id)).status == state
+
+
+@pytest.mark.parametrize("action", ["cancel", "bulk"])
+def test_job_that_was_paused_when_it_was_stopped_is_restored_as_paused(actor, action):
+    until = NOW + timedelta(days=2)
+    job = create_job(actor)
+    services.pause(actor, job.public_id, reason="Maintenance", until=until)
+    if action == "cancel":
+        services.cancel(actor, job.public_id)
+    else:
+        bulk.change_jobs(actor, "cancel", [job.pk])
+
+    restored = value_of(services.restore(actor, job.public_id))
+
+    assert (restored.status, restored.next_run_at, restored.paused_at) == (Status.PAUSED, None, NOW)
+    assert (restored.pause_reason, restored.paused_until) == ("Maintenance", until)
+
+
+def test_job_whose_pause_ended_while_it_was_stopped_is_restored_as_pending(actor, time_machine):
+    job = create_job(actor)
+    services.pause(actor, job.public_id, until=NOW + timedelta(hours=1))
+    services.cancel(actor, job.public_id)
+    time_machine.shift(timedelta(hours=2))
+
+    assert value_of(services.restore(actor, job.public_id)).status == Status.PENDING
+
+
+@pytest.mark.parametrize(("is_deleted", "wrong"), [(True, "cancel"), (False, "delete")])
+def test_only_a_job_that_is_where_it_is_restored_from_is_restored(actor, is_deleted, wrong):
+    job = create_job(actor)
+    getattr(services, wrong)(actor, job.public_id)
+
+    assert isinstance(services.restore(actor, job.public_id, is_deleted=is_deleted), Err)
+    assert Job.objects.get().next_run_at is None or Job.objects.get().deleted_at
+
+
+def test_pause_before_the_last_resumption_is_repeated(actor):
+    until = NOW + timedelta(days=2)
+    job = create_job(actor)
+    services.pause(actor, job.public_id, reason="Maintenance", until=until)
+    services.resume(actor, job.public_id)
+
+    paused = value_of(services.pause_again(actor, job.public_id))
+
+    assert (paused.status, paused.pause_reason, paused.paused_until) == (Status.PAUSED, "Maintenance", until)
+
+
+def test_run_whose_time_has_come_is_not_skipped(actor):
+    job = create_job(actor)
+    began = job.next_run_at
+    Job.objects.update(next_run_at=F("next_run_at") + timedelta(minutes=5))
+
+    refusal = services.skip(actor, job.public_id, slots=[began])
+
+    assert isinstance(refusal, Err)
+    assert (refusal.code, refusal.message) == (
+        Code.WRONG_STATE,
+        "It is too late to skip this run: its time has come.",
+    )
+    assert Job.objects.get().skips == ""
+
+
+def test_past_day_is_not_skipped(actor):
+    job = create_job(actor)
+    today = NOW.astimezone(ZoneInfo(job.timezone)).date()
+
+    refusal = services.skip(actor, job.public_id, days=[today - timedelta(days=1)])
+
+    assert isinstance(refusal, Err)
+    assert refusal.errors == {"dates": ["Choose today or a later day."]}
+    assert value_of(services.skip(actor, job.public_id, days=[today])).skips == today.isoformat()
+
+
+@pytest.mark.parametrize("stop", [services.delete, services.cancel])
+def test_job_that_was_stopped_again_is_not_restored_to_before_the_first_time(actor, time_machine, stop):
+    job = JobFactory(owner=actor.user)
+    first = NOW
+    for change in (stop, services.restore, stop):
+        assert isinstance(change(actor, job.public_id), Ok)
+        time_machine.shift(1)
+
+    refused = services.restore(actor, job.public_id, stopped_at=first)
+
+    assert isinstance(refused, Err)
+    assert refused.code == Code.WRONG_STATE
+    assert isinstance(services.restore(actor, job.public_id, stopped_at=first + timedelta(seconds=2)), Ok)
+
+
+def test_one_time_job_whose_time_passed_in_the_trash_is_restored_as_paused(actor, time_machine):
+    job = value_of(services.schedule(actor, **PLAIN, **ONCE)).job
+    services.delete(actor, job.public_id)
+    time_machine.shift(timedelta(days=1))
+
+    restored = value_of(services.restore(actor, job.public_id))
+
+    assert (restored.status, restored.next_run_at) == (Status.PAUSED, None)
+    assert "trash" in restored.pause_reason
+
+
+def test_job_with_an_invalid_schedule_is_restored_as_paused(actor):
+    job = JobFactory(owner=actor.user, cron="nonsense", deleted_at=NOW)
+
+    restored = value_of(services.restore(actor, job.public_id))
+
+    assert (restored.status, restored.has_unreadable_schedule) == (Status.PAUSED, True)
+    assert "cannot be read" in restored.pause_reason
+
+
+def test_new_schedule_ends_the_alarm_about_one_that_cannot_be_read(actor):
+    job = JobFactory(
+        owner=actor.user, paused=True, cron="no", has_unreadable_schedule=True, pause_reason="Cannot be read."
+    )
+
+    edited = value_of(services.edit(actor, job.public_id, cron="0 9 * * *"))
+    assert (edited.status, edited.has_unreadable_schedule, edited.pause_reason) == (Status.PAUSED, False, "")
+    resumed = value_of(services.resume(actor, job.public_id))
+
+    assert (resumed.status, resumed.has_unreadable_schedule) == (Status.PENDING, False)
+
+
+@pytest.mark.parametrize(("run", "status"), [("running", "running"), ("cancelled", "completed")])
+def test_job_deleted_during_its_last_run_is_restored_in_the_state_of_that_run(actor, run, status):
+    job = job_in("running", owner=actor.user)
+    ExecutionFactory(job=job, status=run)
+    services.delete(actor, job.public_id)
+
+    assert value_of(services.restore(actor, job.public_id)).status == status
+
+
+def test_restored_job_counts_against_the_quota(actor, settings):
+    settings.CRONTY_MAX_ACTIVE_JOBS = 1
+    first = create_job(actor)
+    services.delete(actor, first.public_id)
+    second = create_job(actor)
+
+    refusal = services.restore(actor, first.public_id)
+
+    assert isinstance(refusal, Err)
+    assert refusal.code == Code.QUOTA
+    services.cancel(actor, second.public_id)
+    assert isinstance(services.restore(actor, first.public_id), Ok)
+
+
+def test_run_of_an_inactive_owner_is_refused(actor, operator):
+    job = create_job(actor)
+    type(operator).objects.filter(pk=actor.user.pk).update(is_active=False)
+
+    refusal = services.run_now(Actor(operator, Event.Door.ADMIN), job.public_id)
+
+    assert isinstance(refusal, Err)
+    assert refusal.code == Code.WRONG_STATE
+    assert not Execution.objects.exists()
+
+
+def test_run_now_queues_one_run_and_keeps_the_schedule(actor):
+    job = create_job(actor)
+
+    execution = value_of(services.run_now(actor, job.public_id))
+
+    assert (execution.status, execution.cause, execution.available_at) == ("queued", "manual", NOW)
+    assert (execution.job_name, execution.task, execution.owner) == (job.name, job.task, actor.user)
+    assert Job.objects.get(pk=job.pk).next_run_at == job.next_run_at
+
+
+def test_number_of_waiting_manual_runs_is_limited(actor):
+    job = create_job(actor)
+    for _ in range(10):
+        value_of(services.run_now(actor, job.public_id))
+
+    refusal = services.run_now(actor, job.public_id)
+
+    assert isinstance(refusal, Err)
+    assert refusal.code == Code.QUOTA
+
+
+CHANGES = {
+    "edit": lambda actor, job: services.edit(actor, job.public_id, name="Other", cron="0 9 * * *"),
+    "pause": lambda actor, job: services.pause(actor, job.public_id, until=NOW + timedelta(hours=1)),
+    "resume": lambda actor, job: services.resume(actor, job.public_id),
+    "cancel": lambda actor, job: services.cancel(actor, job.public_id),
+    "delete": lambda actor, job: services.delete(actor, job.public_id),
+    "restore": lambda actor, job: services.restore(actor, job.public_id),
+    "restore a cancelled one": lambda actor, job: services.restore(actor, job.public_id),
+}
+
+
+@pytest.mark.parametrize("runs", ["no runs", "a retry", "a run from the future"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_changed_job_is_returned_as_it_is_stored(actor, change, runs):
+    job = create_job(actor)
+    if change == "resume":
+        value_of(services.pause(actor, job.public_id))
+    if change == "restore":
+        value_of(services.delete(actor, job.public_id))
+    if change == "restore a cancelled one":
+        value_of(services.cancel(actor, job.public_id))
+    if runs == "a retry":
+        ExecutionFactory(job=job, status="queued", attempt=1, error="It broke", available_at=NOW)
+    if runs == "a run from the future":
+        ExecutionFactory(job=job, status="queued", scheduled_for=NOW + timedelta(days=1))
+
+    changed = value_of(CHANGES[change](actor, job))
+
+    stored = Job.objects.get(pk=job.pk)
+    columns = [field.attname for field in Job._meta.concrete_fields]
+    assert {name: getattr(changed, name) for name in columns} == {
+        name: getattr(stored, name) for name in columns
+    }
+
+
+@pytest.mark.parametrize("stop", [services.pause, services.cancel])
+def test_agent_cannot_start_a_command_again_that_is_not_for_agents(actor, agent, use_commands, stop):
+    use_commands('[backup]\ndescription = "Back up."\nprogram = "/bin/true"\nallow = ["everyone"]\n')
+    job = JobFactory(owner=actor.user, task="backup")
+    stop(actor, job.public_id)
+    start = services.resume if stop is services.pause else services.restore
+
+    refusal = start(agent, job.public_id)
+
+    assert isinstance(refusal, Err)
+    assert "Agents may not use the command backup." in str(refusal.errors)
+    assert isinstance(start(actor, job.public_id), Ok)

@@ -1,0 +1,92 @@
+"""Profiles: the settings that people can change for themselves."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+
+from schedules.models import Profile
+from schedules.result import Code, Err, Ok
+from schedules.services import profile_of, update_profile
+from schedules.services.people.profiles import profile_of_active
+from tests.forks import python
+
+
+def test_profile_is_created_once_and_kept(db, settings):
+    settings.CRONTY_TIME_ZONE = "Asia/Tokyo"
+    user = User.objects.create(username="new")
+
+    profile = profile_of(user)
+
+    assert profile_of(user) == profile
+    assert (profile.timezone, profile.zone) == ("", "Asia/Tokyo")
+    assert len(profile.signing_key) > 30
+    assert profile.signing_key != profile.calendar_key
+
+
+def test_profile_of_an_active_user_takes_one_query(owner, django_assert_num_queries):
+    profile = profile_of(owner)
+
+    with django_assert_num_queries(1):
+        assert profile_of_active(owner) == profile
+
+
+def test_user_who_is_gone_has_no_profile(db):
+    user = User.objects.create(username="new")
+    assert profile_of_active(user) == Profile.objects.get()
+
+    User.objects.update(is_active=False)
+
+    assert profile_of_active(user) is None
+
+
+def test_only_the_given_settings_change(owner):
+    update_profile(owner, timezone="Asia/Tokyo", failure_topic="alarm")
+
+    answer = update_profile(owner, failure_topic="")
+
+    assert isinstance(answer, Ok)
+    profile = Profile.objects.get(user=owner)
+    assert (profile.timezone, profile.failure_topic) == ("Asia/Tokyo", "")
+
+
+def test_city_becomes_its_zone(owner):
+    update_profile(owner, timezone="new york")
+
+    assert Profile.objects.get(user=owner).timezone == "America/New_York"
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        pytest.param({"timezone": "Mars/Base"}, "timezone", id="unknown zone"),
+        pytest.param({"timezone": "../../etc/passwd"}, "timezone", id="zone that is a path"),
+        pytest.param({"failure_topic": "two words"}, "failure_topic", id="space in the topic"),
+        pytest.param({"failure_topic": "t" * 65}, "failure_topic", id="long topic"),
+        pytest.param({"topic": "two words"}, "topic", id="space in the own topic"),
+        pytest.param({"failure_topic": "a/b"}, "failure_topic", id="topic that is a path"),
+    ],
+)
+def test_invalid_setting_is_refused_and_changes_nothing(owner, changes, field):
+    before = Profile.objects.values().get(user=owner)
+
+    refusal = update_profile(owner, **changes)
+
+    assert isinstance(refusal, Err)
+    assert (refusal.code, list(refusal.errors)) == (Code.INVALID, [field])
+    assert Profile.objects.values().get(user=owner) == before
+
+
+def test_app_works_with_a_minimal_custom_user_model(tmp_path):
+    journey = subprocess.run(
+        [*python(), "-m", "tests.bare_user.journey"],
+        env={"CRONTY_DATA": str(tmp_path), "PATH": os.environ["PATH"]},
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (journey.stdout, journey.returncode) == ("done\n", 0), journey.stderr
