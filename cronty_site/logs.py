@@ -6,34 +6,16 @@ In an outage there is one line a second per cause, and no traceback while the da
 import json
 import logging
 import time
-from collections.abc import Mapping
-from contextvars import ContextVar
 from copy import copy
 from datetime import UTC, datetime
-from types import MappingProxyType
 from typing import Any
 
 from schedules.limits import strip_unprintable
 from schedules.worker.database_errors import outage_in, reason_of
+from schedules.worker.log_context import current_run
 
 EVERY = 1.0
 MOST_CAUSES = 1000
-
-_run: ContextVar[Mapping[str, Any]] = ContextVar("run", default=MappingProxyType({}))
-
-
-class InRun:
-    """Lets the lines that are logged meanwhile, by a task or by what it calls, name the run."""
-
-    # Not a generator, which would take three times as long for every run.
-    def __init__(self, **names: Any) -> None:
-        self._names = names
-
-    def __enter__(self) -> None:
-        self._before = _run.set(self._names)
-
-    def __exit__(self, *error: object) -> None:
-        _run.reset(self._before)
 
 
 class RepeatFilter(logging.Filter):
@@ -107,7 +89,7 @@ class JsonFormatter(LineFormatter):
             "logger": record.name,
             "process": record.process,
             "message": line.getMessage(),
-            **_run.get(),
+            **current_run.get(),
         }
         # Given as `extra` where a line is about a run that somebody else runs.
         if execution := getattr(record, "execution", None):

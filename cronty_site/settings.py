@@ -34,6 +34,7 @@ CRONTY_ZONE_DATA = environment.zone_data("CRONTY_ZONE_DATA")
 
 # Addresses and data
 CRONTY_DATA = environment.folder("CRONTY_DATA", _data)
+CRONTY_SERVER = defaults.CRONTY_SERVER
 CRONTY_HOST = environment.host("CRONTY_HOST", defaults.CRONTY_HOST)
 CRONTY_PORT = environment.integer("CRONTY_PORT", defaults.CRONTY_PORT, minimum=1, maximum=65_535)
 CRONTY_URL = environment.site_address("CRONTY_URL", f"http://{host_in_url(CRONTY_HOST)}:{CRONTY_PORT}")

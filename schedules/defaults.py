@@ -10,6 +10,8 @@ CRONTY_PORT = 8000
 CRONTY_TRUSTED_PROXIES: list[str] = []
 CRONTY_ADMIN_PASSWORD: str = ""
 CRONTY_OAUTH = False
+# The function that `web` and `mcp_serve --http` serve an ASGI app with.
+CRONTY_SERVER = "cronty_site.serving.server.serve"
 
 # What tasks may reach
 NTFY_URL = "https://ntfy.sh"

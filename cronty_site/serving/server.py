@@ -12,6 +12,7 @@ import uvicorn
 from django.conf import settings
 
 from cronty_site.serving.connections import BACKLOG, AcceptErrors, Connection, Connections, TrackRequests
+from cronty_site.serving.guards import Guards
 from cronty_site.serving.proxies import TrustProxies
 from schedules.mcp.subscriptions import end_streams
 
@@ -33,7 +34,8 @@ class Server(uvicorn.Server):
 
 
 def serve(app: Any, *, host: str, port: int) -> None:
-    """Serve an ASGI app until a signal; open requests then have a few seconds to finish."""
+    """Serve an ASGI app behind the guards until a signal; open requests then have a few seconds to finish."""
+    app = app if isinstance(app, Guards) else Guards(app)
     proxies = settings.CRONTY_TRUSTED_PROXIES
     if settings.CRONTY_URL.startswith("https:") and not proxies:
         logger.warning(

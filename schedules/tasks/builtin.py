@@ -1,4 +1,4 @@
-"""The built-in tasks: notification, webhook, prompt and pruning, registered like any other task."""
+"""The built-in tasks: notification, webhook and prompt, registered like any other task."""
 
 import json
 import random
@@ -16,7 +16,7 @@ from django.conf import settings
 from django.utils import timezone
 from pydantic import Field, JsonValue
 
-from schedules import engine, limits
+from schedules import limits
 from schedules.secrets.references import in_address, names_in, resolved, without_references
 from schedules.tasks import outbound
 from schedules.tasks.agent_command import run_agent_command
@@ -153,17 +153,6 @@ async def prompt(prompt: PromptText, *, run: Run) -> str | SpecialResult:
     if not settings.CRONTY_AGENT_COMMAND:
         return WAITING
     return await run_agent_command(prompt, run)
-
-
-@task(title="Prune history", system=True, timeout=timedelta(minutes=5))
-def prune_history() -> dict[str, int]:
-    """Delete history beyond the configured limits."""
-    return engine.prune_history()
-
-
-@task(title="Check the cluster", system=True)
-def check_cluster() -> None:
-    """Do nothing: a run that succeeds shows that jobs are fired, run and recorded."""
 
 
 async def _with_secrets(

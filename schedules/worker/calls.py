@@ -17,7 +17,6 @@ from django.db import connections
 from django_q.exceptions import TimeoutException
 from django_q.timeout import TimeoutHandler
 
-from cronty_site.logs import InRun
 from schedules import clock, engine, limits
 from schedules.engine import Outcome, Started
 from schedules.models import Execution
@@ -25,6 +24,7 @@ from schedules.tasks import registry
 from schedules.tasks.interface import WAITING, Final, OutputText, RetryLater, Run
 from schedules.tasks.outbound.signing import current_keys
 from schedules.tasks.time_limit import TimeLimit
+from schedules.worker.log_context import InRun
 from schedules.worker.secret_access import SecretAccess
 
 SaveOutput = Callable[[OutputText], Awaitable[None]]

@@ -9,7 +9,8 @@ from django.conf import settings
 from django.db import OperationalError
 
 from cronty_site import logs
-from cronty_site.logs import InRun, JsonFormatter, LineFormatter, RepeatFilter
+from cronty_site.logs import JsonFormatter, LineFormatter, RepeatFilter
+from schedules.worker.log_context import InRun
 from tests.clusters import PROJECT
 
 log = logging.getLogger("tests.logs")

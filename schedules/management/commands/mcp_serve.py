@@ -8,6 +8,7 @@ from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.core.management.base import CommandError
 from django.db import DatabaseError, connections
+from django.utils.module_loading import import_string
 
 from schedules import clock, engine, limits
 from schedules.management.arguments import host_in_url, port, refuse_address
@@ -63,8 +64,6 @@ class Command(CrontyCommand):
             self._serve_stdio(options, families)
 
     def _serve_http(self, options: dict[str, Any], families: list[str]) -> None:
-        from cronty_site.serving.guards import Guards
-        from cronty_site.serving.server import serve
         from schedules.mcp.http import build_http_app
 
         self._say_if_nothing_fires()
@@ -73,7 +72,8 @@ class Command(CrontyCommand):
         self.stdout.write(f"Serving MCP at http://{name}:{port}/mcp")
         # Another process may wait for this line at the end of a pipe.
         self.stdout.flush()
-        serve(Guards(build_http_app(families=families, hosts=[name])), host=host, port=port)
+        serve = import_string(settings.CRONTY_SERVER)
+        serve(build_http_app(families=families, hosts=[name]), host=host, port=port)
 
     def _serve_stdio(self, options: dict[str, Any], families: list[str]) -> None:
         # The SDK's parts for HTTP use uvicorn, and its log uses rich; nothing here needs them.

@@ -27,8 +27,6 @@ class Command(CrontyCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        from cronty_site.serving.server import serve
-
         refuse_public_debug(options["host"])
         if options["with_parent"]:
             parent_death.end_with_parent(options["with_parent"], signal.SIGTERM)
@@ -38,18 +36,17 @@ class Command(CrontyCommand):
             )
         stop_with_foreign_secret_key()
         refuse_address(options["host"], options["port"])
-        serve(_application(), host=options["host"], port=options["port"])
+        import_string(settings.CRONTY_SERVER)(_application(), host=options["host"], port=options["port"])
 
 
 def _application() -> Any:
     """Return the project's ASGI application; without one, build one from its pages and /mcp."""
     if path := getattr(settings, "ASGI_APPLICATION", None):
         return import_string(path)
-    from cronty_site.serving.guards import Guards
     from schedules.mcp.http import build_http_app
 
     pages: Any = get_asgi_application()
-    return Guards(build_http_app(elsewhere=pages))
+    return build_http_app(elsewhere=pages)
 
 
 def _are_static_files_collected() -> bool:

@@ -245,7 +245,7 @@ def job_status(job_id: JobId) -> StatusOut | ErrorOut:
     """
     job = current_actor().job(job_id)
     if job is None:
-        return refused(services.actors.not_found(job_id), {"job_id": job_id})
+        return refused(services.permissions.not_found(job_id), {"job_id": job_id})
     return status_out(job)
 
 

@@ -92,7 +92,7 @@ def update_job(
     actor = current_actor()
     job = actor.jobs().find(job_id)
     if job is None:
-        return refused(services.actors.not_found(job_id), {"job_id": job_id})
+        return refused(services.permissions.not_found(job_id), {"job_id": job_id})
     zone = job.timezone if timezone is None else timezone
     given: dict[str, Any] = {
         "job_id": job_id,

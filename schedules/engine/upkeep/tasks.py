@@ -1,0 +1,17 @@
+"""Cronty's own jobs, as tasks: the nightly pruning, and the check that a cluster runs jobs."""
+
+from datetime import timedelta
+
+from schedules import engine
+from schedules.tasks.registry import task
+
+
+@task(title="Prune history", system=True, timeout=timedelta(minutes=5))
+def prune_history() -> dict[str, int]:
+    """Delete history beyond the configured limits."""
+    return engine.prune_history()
+
+
+@task(title="Check the cluster", system=True)
+def check_cluster() -> None:
+    """Do nothing: a run that succeeds shows that jobs are fired, run and recorded."""
