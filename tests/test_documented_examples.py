@@ -70,7 +70,8 @@ def test_pictures_name_files_that_exist():
     pictures = "".join(blocks(page, "mermaid"))
     named = re.findall(r"(?:^|(?<= ))([a-z_]+(?:/[a-z_]+)?)/(?=\s)", folders, flags=re.MULTILINE)
     named += re.findall(r"[a-z_/]+\.py", pictures)
-    places = [PROJECT, *(PROJECT / "schedules" / name for name in ("", "engine", "worker", "tasks"))]
+    apps = (PROJECT / "schedules" / name for name in ("", "engine", "worker", "tasks"))
+    places = [PROJECT, PROJECT / "cronty_site", *apps]
 
     assert len(named) > 15
     assert [name for name in named if not any((place / name).exists() for place in places)] == []
