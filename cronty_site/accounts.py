@@ -1,5 +1,6 @@
 """Login and password pages of the site; a project that embeds the app has its own."""
 
+import logging
 from threading import Thread
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,7 +17,13 @@ from django.urls import reverse_lazy
 from django.utils.decorators import method_decorator
 from django_htmx.http import HttpResponseClientRefresh
 
+from cronty_site.logins import network_of
+from schedules.services.hourly_limits import HourlyLimit
 from schedules.web.views.page import PageMixin
+
+# Messages to a user, and requests for one from an address.
+_messages, _askers = HourlyLimit(3), HourlyLimit(10)
+logger = logging.getLogger(__name__)
 
 
 class LoginForm(AuthenticationForm):
@@ -68,6 +75,12 @@ class ForgottenPasswordForm(PasswordResetForm):
     """Sends the message in the background, so that the response time does not reveal whether an address is known."""
 
     def send_mail(self, *args: Any, **kwargs: Any) -> None:
+        context: dict[str, Any] = args[2]
+        user = context["user"].pk
+        # The page says the same as always, because only a known address can have too many.
+        if not _messages.allows(str(user)):
+            logger.warning("No message to choose a new password for user %s: too many within an hour", user)
+            return
         Thread(target=super().send_mail, args=args, kwargs=kwargs, daemon=True).start()
 
 
@@ -78,6 +91,12 @@ class ForgottenPasswordPage(views.PasswordResetView):
     form_class = ForgottenPasswordForm
     # Not the Host header of the request, which an attacker could set.
     extra_email_context = {"site": settings.CRONTY_URL}
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        if not _askers.allows(network_of(self.request) or ""):
+            form.add_error("email", "Too many requests from this address. Try again in an hour.")
+            return self.render_to_response(self.get_context_data(form=form), status=429)
+        return super().form_valid(form)
 
 
 class ForgottenPasswordSentPage(views.PasswordResetDoneView):

@@ -35,7 +35,9 @@ from schedules.services.people.connected_apps import read_app_token
 
 POLL_SECONDS = 1.0
 MOST_ADDRESSES = 100
+# At a time: of one token, and of all tokens of one person, who would otherwise take every place for requests.
 MOST_STREAMS = 5
+MOST_STREAMS_OF_PERSON = 20
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +97,7 @@ class Watch:
         if len(addresses) > MOST_ADDRESSES:
             raise MCPError(code=INVALID_PARAMS, message=f"subscribe to at most {MOST_ADDRESSES} resources")
         caller, watched, seen = await orm(_watched)(addresses)
-        if sum(other.caller.token_id == caller.token_id for other in self._watchers) >= MOST_STREAMS:
+        if self._is_full(caller):
             words = f"at most {MOST_STREAMS} subscriptions at a time: end one, or name all resources in one"
             raise MCPError(code=INVALID_PARAMS, message=words)
         with anyio.CancelScope() as stream:
@@ -108,6 +110,11 @@ class Watch:
             finally:
                 self._watchers.discard(watcher)
         return SubscriptionsListenResult(_meta={SUBSCRIPTION_ID_META_KEY: ctx.request_id})
+
+    def _is_full(self, caller: Caller) -> bool:
+        others = [other.caller for other in self._watchers if other.caller.actor.user == caller.actor.user]
+        of_token = sum(other.token_id == caller.token_id for other in others)
+        return of_token >= MOST_STREAMS or len(others) >= MOST_STREAMS_OF_PERSON
 
     @asynccontextmanager
     async def lifespan(self, server: object) -> AsyncIterator[dict[str, Any]]:

@@ -10,7 +10,8 @@ from mcp_types import INTERNAL_ERROR, ElicitResult, ErrorData
 
 from schedules.mcp.auth import CallRate, local_caller, set_local_caller
 from schedules.models import Event, Job, Profile
-from schedules.services import issue_token
+from schedules.result import Ok
+from schedules.services import Actor, issue_token, resume
 from tests.factories import JobFactory
 from tests.mcp.agents import InMemory, ToolRefusalError, answer_of, mode_of
 from tests.mcp.over_http import OverHttp
@@ -294,3 +295,35 @@ DAILY = {
     "trigger_config": {"expression": "0 9 * * *"},
     "kwargs": {"url": "https://example.org"},
 }
+
+
+@pytest.mark.parametrize("who", ["olga", "sam", "reader", "forger"])
+def test_consent_counts_once_and_for_the_person_who_was_asked(owner, stranger, caller, who):
+    """The client brings the answer with its call, so that nobody knows whether a person gave it."""
+    JobFactory.create_batch(2, owner=owner, tags=["home"])
+    JobFactory(owner=stranger, tags=["home"])
+    asked = {"action": "pause", "tag": "home"}
+    agent = InMemory("modern", options={"elicitation_callback": Person("cancel")})
+    confirm = agent.call("bulk_jobs", **asked)["confirm"]
+    key = f"consent:{confirm}" if who != "forger" else "consent:yes"
+    if who in ("sam", "reader"):
+        set_local_caller(local_caller(stranger) if who == "sam" else local_caller(owner, scopes=("read",)))
+
+    def answer() -> int:
+        yes = {key: ElicitResult(action="accept", content={"agree": True})}
+        agent.do(lambda client: client.call_tool("bulk_jobs", asked, input_responses=yes))
+        paused = list(Job.objects.filter(status="paused"))
+        return sum(isinstance(resume(Actor(owner), job.public_id), Ok) for job in paused)
+
+    assert [answer(), answer()] == ([2, 0] if who == "olga" else [0, 0])
+
+
+def test_agent_that_may_only_read_brings_no_answer_either(owner, caller, nowhere):
+    set_local_caller(local_caller(owner, scopes=("read",)))
+    agent = InMemory("modern", options={"elicitation_callback": Person("cancel")})
+    zone = {"preferences": ElicitResult(action="accept", content={"timezone": "Berlin"})}
+
+    refused = agent.do(lambda client: client.call_tool("schedule", LOCAL, input_responses=zone))
+
+    assert refused.is_error
+    assert Profile.objects.get(user=owner).timezone == ""

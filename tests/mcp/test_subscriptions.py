@@ -132,7 +132,13 @@ def test_nobody_is_notified_of_another_owners_jobs(caller, owner, stranger):
 
 
 @pytest.mark.parametrize(
-    "change", [{"revoked_at": clock.now()}, {"scopes": ["read"]}, {"families": ["core"]}]
+    "change",
+    [
+        {"revoked_at": clock.now()},
+        {"expires_at": clock.now()},
+        {"scopes": ["read"]},
+        {"families": ["core"]},
+    ],
 )
 def test_stream_of_a_revoked_token_ends(owner, fast_polling, change):
     token = TokenFactory(owner=owner)
@@ -261,6 +267,31 @@ def test_too_many_open_subscriptions_are_refused(caller):
             return "there is room again"
 
     assert InMemory("modern").do(work) == "there is room again"
+
+
+def test_person_with_many_tokens_has_few_subscriptions(owner, stranger):
+    most = subscriptions.MOST_STREAMS_OF_PERSON
+
+    async def work(client):
+        async with AsyncExitStack() as streams:
+
+            async def listen(token):
+                set_local_caller(caller_of(token))
+                await streams.enter_async_context(client.listen(resource_subscriptions=["agenda://today"]))
+
+            for token in tokens[:most]:
+                await listen(token)
+            with pytest.raises(MCPError, match="subscriptions at a time"):
+                await listen(tokens[most])
+            await listen(foreign)
+        return "somebody else has room"
+
+    tokens = TokenFactory.create_batch(most + 1, owner=owner)
+    foreign = TokenFactory(owner=stranger)
+    try:
+        assert InMemory("modern").do(work) == "somebody else has room"
+    finally:
+        set_local_caller(None)
 
 
 def test_too_many_uris_are_refused(caller):

@@ -9,7 +9,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import NoReverseMatch, reverse
 
-from cronty_site import urls
+from cronty_site import accounts, urls
+from schedules.services.hourly_limits import HourlyLimit
 from tests.site.smtp import MailSink
 from tests.waiting import wait_for
 
@@ -32,6 +33,12 @@ def sink(settings: LazySettings) -> Iterator[MailSink]:
 def address(owner: User) -> str:
     User.objects.filter(pk=owner.pk).update(email="olga@example.org")
     return "olga@example.org"
+
+
+@pytest.fixture(autouse=True)
+def fresh_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accounts, "_messages", HourlyLimit(3))
+    monkeypatch.setattr(accounts, "_askers", HourlyLimit(10))
 
 
 def link_in(sink: MailSink) -> str:
@@ -69,6 +76,39 @@ def test_unknown_address_is_answered_like_a_known_one(client: Client, address: s
     assert known == unknown
     wait_for(lambda: sink.messages)
     assert [message["To"] for message in sink.messages] == [address]
+
+
+@with_mail
+def test_nobody_gets_many_messages_and_the_page_does_not_tell(
+    client: Client, address: str, sink: MailSink, caplog: pytest.LogCaptureFixture
+):
+    User.objects.create_user("otto", email="otto@example.org", password=NEW)
+    asked = [address] * 8 + ["otto@example.org"]
+
+    answers = {
+        client.post(
+            "/password/forgotten/", {"email": email}, follow=True, REMOTE_ADDR=f"192.0.2.{number}"
+        ).content
+        for number, email in enumerate(asked)
+    }
+
+    assert len(answers) == 1
+    wait_for(lambda: any(message["To"] == "otto@example.org" for message in sink.messages))
+    wait_for(lambda: len(sink.messages) == 4)
+    assert caplog.text.count("No message to choose a new password") == 5
+
+
+@with_mail
+def test_address_asks_for_few_messages_whosever_they_are(client: Client, address: str, sink: MailSink):
+    asked = [*(f"nobody{number}@example.org" for number in range(10)), address]
+
+    statuses = [client.post("/password/forgotten/", {"email": email}).status_code for email in asked]
+    elsewhere = client.post("/password/forgotten/", {"email": address}, REMOTE_ADDR="192.0.2.7")
+
+    assert statuses == [302] * 10 + [429]
+    assert elsewhere.status_code == 302
+    wait_for(lambda: sink.messages)
+    assert len(sink.messages) == 1
 
 
 @with_mail

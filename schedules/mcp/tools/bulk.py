@@ -63,7 +63,7 @@ def bulk_jobs(
     matching, is_cut = wanted.value.matching_runs(actor.executions())
     if wanted.value:
         jobs = wanted.value.applied_to(jobs, matching)
-    rows = list(jobs.values_list("pk", "public_id", "name")[: bulk.MOST_JOBS + 1])
+    rows = list(jobs.values_list("pk", "public_id", "name", "revision")[: bulk.MOST_JOBS + 1])
     if len(rows) > bulk.MOST_JOBS:
         return refused(
             Err(
@@ -71,7 +71,8 @@ def bulk_jobs(
             ),
             given,
         )
-    keys, named = [pk for pk, _, _ in rows], [(public_id, name) for _, public_id, name in rows]
+    keys, named = [row[0] for row in rows], [(public_id, name) for _, public_id, name, _ in rows]
+    seen = [(pk, revision) for pk, _, _, revision in rows]
     # A moment in words moves on between the two calls, so the words are confirmed and not the moment.
     request: dict[str, Any] = {
         "action": action,
@@ -79,12 +80,12 @@ def bulk_jobs(
         "reason": reason,
         "filter": [status, query, tag, task, outcome, since],
     }
-    token = bulk.confirmation_of(actor, request, keys)
+    token = bulk.confirmation_of(actor, request, seen)
     ending = bulk.count_ending(keys, end) if end else 0
     paused_until = answers.iso_or_none(end, actor.read_profile().zone)
     if confirm is None or not rows:
         return would_change_out(named, token, is_cut=is_cut, paused_until=paused_until, ending=ending)
-    if stale := bulk.confirmation_problem(actor, confirm, request, keys):
+    if stale := bulk.confirmation_problem(actor, confirm, request, seen):
         return would_change_out(
             named, token, stale.message, is_cut=is_cut, paused_until=paused_until, ending=ending
         )

@@ -70,13 +70,16 @@ def changeable(actor: Actor, action: str) -> JobQuerySet:
     return jobs.filter(next_run_at__isnull=False) if action == "pause" else jobs
 
 
-def confirmation_of(actor: Actor, request: dict[str, Any], keys: Sequence[int]) -> str:
-    """Return a token that stands for one request of one person about exactly these jobs."""
-    return _CONFIRMATION.sign(_digest(actor, request, keys))
+def confirmation_of(actor: Actor, request: dict[str, Any], jobs: Sequence[tuple[int, int]]) -> str:
+    """Return a token that stands for one request of one person about exactly these keys and revisions of jobs.
+
+    It works once, because every change of a job increases its revision.
+    """
+    return _CONFIRMATION.sign(_digest(actor, request, jobs))
 
 
 def confirmation_problem(
-    actor: Actor, token: str, request: dict[str, Any], keys: Sequence[int]
+    actor: Actor, token: str, request: dict[str, Any], jobs: Sequence[tuple[int, int]]
 ) -> Err | None:
     """Return why a token does not confirm a request about these jobs, or None if it does."""
     try:
@@ -85,7 +88,7 @@ def confirmation_problem(
         return Err(Code.CONFLICT, "This confirmation is too old: it is good for ten minutes.")
     except BadSignature:
         return Err(Code.CONFLICT, "This is not a confirmation that Cronty has given.")
-    if confirmed != _digest(actor, request, keys):
+    if confirmed != _digest(actor, request, jobs):
         return Err(Code.CONFLICT, "The jobs or the request have changed since this was confirmed.")
     return None
 
@@ -244,7 +247,7 @@ def _before(job: Job, action: str) -> dict[str, Any]:
     return before_cancel(job) if action == "cancel" else {"status": job.status}
 
 
-def _digest(actor: Actor, request: dict[str, Any], keys: Sequence[int]) -> str:
+def _digest(actor: Actor, request: dict[str, Any], jobs: Sequence[tuple[int, int]]) -> str:
     tasks = sorted(actor.tasks) if actor.tasks is not None else None
-    said = json.dumps([actor.user.pk, tasks, request, sorted(keys)], sort_keys=True, default=str)
+    said = json.dumps([actor.user.pk, tasks, request, sorted(jobs)], sort_keys=True, default=str)
     return sha256(said.encode()).hexdigest()[:16]
