@@ -196,7 +196,7 @@ OAUTH2_PROVIDER = {
     "SCOPES": {"read": "see your jobs and runs", "write": "create, change and run jobs"},
     "OIDC_ISS_ENDPOINT": CRONTY_URL,
     "OAUTH2_VALIDATOR_CLASS": "schedules.web.oauth.ClientRules",
-    "CLIENT_SECRET_HASHER": "client_secret_sha256",  # nosec B105
+    "CLIENT_SECRET_HASHER": "client_secret_sha256",  # nosec B105  (the name of a hasher)
     "ALLOWED_REDIRECT_URI_SCHEMES": ["https", "http", "cursor"],
     "ALLOW_LOCALHOST_LOOPBACK": True,
     "ACCESS_TOKEN_EXPIRE_SECONDS": 60 * 60,

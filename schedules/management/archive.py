@@ -13,7 +13,7 @@ from django.conf import settings
 from django.core.management.base import CommandError
 
 DATABASE = "cronty.sqlite3"
-SECRET_KEY = "secret_key"  # noqa: S105  # nosec B105
+SECRET_KEY = "secret_key"  # noqa: S105  # nosec B105  (the name of a file)
 MAGIC = b"Cronty archive 1\n"
 SALT_BYTES = 16
 CHUNK_BYTES = 16_000_000

@@ -31,7 +31,7 @@ def missing_database_problem() -> str:
     """Say so if there is no SQLite file, because a connection would create an empty one; else return an empty text."""
     file = Path(str(connection.settings_dict["NAME"]))
     if connection.vendor == "sqlite" and file.is_absolute() and not file.exists():
-        return f"There is no database {file}: check CRONTY_DATA."
+        return f"There is no database {file}: check CRONTY_DATA, or run `{how_to_run('up')}` first."
     return ""
 
 

@@ -35,8 +35,10 @@ Item = TypeVar("Item")
 # How many seconds the thread that starts coroutines waits at most until the first one runs: only one thread of a process
 # runs at a time, and the loop would get its turn later.
 HAND_OVER = 0.002
-# How many coroutines begin before the loop goes on with those that have begun.
+# How many coroutines begin before the loop goes on with those that have begun; four times as many each time that they took
+# less than so many seconds.
 BEGIN_TOGETHER = 4
+QUICK = 0.005
 RETRY_LEASES_AFTER = 0.5
 RELEASE_AFTER = 0.2
 # Plain functions are started together if all of them should end within this many seconds.
@@ -84,7 +86,7 @@ class WorkerLoop:
         self.leases.hold(chunk)
         is_idle = not self._tasks
         self._begun.clear()
-        self._loop.call_soon_threadsafe(self._create_tasks, chunk)
+        self._loop.call_soon_threadsafe(self._begin, chunk)
         if chunk and is_idle:
             self._begun.wait(HAND_OVER)
 
@@ -162,12 +164,24 @@ class WorkerLoop:
         self._loop.close()
 
     def _create_tasks(self, chunk: list[Started], permit: int | None = None) -> None:
-        """Create a few tasks and the others later: what the first ones send must not wait until the last are prepared."""
-        for started in chunk[:BEGIN_TOGETHER]:
+        for started in chunk:
             # Kept until it is done, because the event loop itself would not keep it from being collected.
             self._tasks[started.execution_id] = self._loop.create_task(self._complete(started, permit))
-        if others := chunk[BEGIN_TOGETHER:]:
-            self._loop.call_soon(self._create_tasks, others)
+
+    def _begin(self, chunk: list[Started], count: int = BEGIN_TOGETHER) -> None:
+        """Begin some coroutines and the others later: what the first ones send must not wait until all are prepared.
+
+        While they are quick, more of them begin at a time: each step of the loop lets other threads go first.
+        """
+        begin = time.monotonic()
+        self._create_tasks(chunk[:count])
+
+        def go_on() -> None:
+            is_quick = time.monotonic() - begin < QUICK
+            self._begin(chunk[count:], 4 * count if is_quick else count)
+
+        if len(chunk) > count:
+            self._loop.call_soon(go_on)
 
     async def _complete(self, started: Started, permit: int | None) -> None:
         self._begun.set()

@@ -31,15 +31,16 @@ class PackageQueue(Queue):
         # The permit for the package that this worker is running.
         self._permit: int | None = None
 
-    def put(self, task: Any, *arguments: Any, **options: Any) -> None:
-        if isinstance(task, dict) and task["func"] is runner.run_plain_functions:
+    def put(self, obj: Any, block: bool = True, timeout: float | None = None) -> None:
+        if isinstance(obj, dict) and obj["func"] is runner.run_plain_functions:
             # Without a place in the line, the leases of its executions expire, and they are queued again.
-            self._line.put(PlainPackage(*task["args"], task["timeout"]))
+            attempt, execution_ids = obj["args"]
+            self._line.put(PlainPackage(attempt, execution_ids, obj["timeout"]))
             if len(self._line) > self._permits.count:
                 # Enough workers know of the line already.
                 return
-            task = WAKE_UP
-        super().put(task, *arguments, **options)
+            obj = WAKE_UP
+        super().put(obj, block, timeout)  # type: ignore[no-untyped-call]
 
     def get(self, *arguments: Any, **options: Any) -> Any:
         """Return the next package; the one before it has ended."""
@@ -47,15 +48,18 @@ class PackageQueue(Queue):
         task = WAKE_UP
         while task == WAKE_UP:
             # Whoever holds a permit looks at the line again, so it is left to them when none is free.
-            task = self._next_before_plain() or self._next_plain() or super().get(*arguments, **options)
+            task = self._next_before_plain() or self._next_plain() or self._wait(*arguments, **options)
         return task
 
     def _next_before_plain(self) -> Any:
         """Return what must not wait for the plain functions in the line, if there is any."""
         if 0 < self._line.seconds_waiting < LET_OTHERS_FIRST:
             with suppress(Empty):
-                return super().get(block=False)
+                return self._wait(block=False)
         return None
+
+    def _wait(self, *arguments: Any, **options: Any) -> Any:
+        return super().get(*arguments, **options)  # type: ignore[no-untyped-call]
 
     def _next_plain(self) -> Any:
         """Return the first package in the line, if there is one and a permit for it."""

@@ -80,7 +80,7 @@ def test_backup_of_a_database_that_does_not_exist_is_refused(tmp_path):
         said, _ = process.communicate(timeout=PATIENCE)
 
     assert (process.returncode, list(tmp_path.iterdir())) == (1, [])
-    assert f"There is no database {tmp_path}/missing.sqlite3: check CRONTY_DATA.".encode() in said
+    assert f"There is no database {tmp_path}/missing.sqlite3: check CRONTY_DATA, or run".encode() in said
 
 
 def test_backup_of_another_database_is_refused(tmp_path):

@@ -338,7 +338,7 @@ def test_unprepared_folder_is_reported_with_the_fix(tmp_path, arguments):
     _, err = process.communicate(timeout=PATIENCE)
 
     assert process.returncode == 1
-    assert b"The database cannot be read (" in err
+    assert b"There is no database " in err
     assert b"run `python manage.py up` first." in err
     assert b"Traceback" not in err
 

@@ -55,7 +55,7 @@ def test_missing_database_is_a_problem_and_is_not_created(tmp_path):
     done = Project(PROJECT, variables).run("doctor", "--offline")
 
     assert done.returncode == 1
-    assert f"There is no database {tmp_path}/none.sqlite3: check CRONTY_DATA." in done.stdout
+    assert f"There is no database {tmp_path}/none.sqlite3: check CRONTY_DATA, or run" in done.stdout
     assert list(tmp_path.glob("none*")) == []
 
 
