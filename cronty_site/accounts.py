@@ -16,9 +16,9 @@ from django.http import HttpResponse
 from django.urls import reverse_lazy
 from django.utils.decorators import method_decorator
 from django_htmx.http import HttpResponseClientRefresh
-from schedules.services.hourly_limits import HourlyLimit
 
 from cronty_site.logins import network_of
+from schedules.services.people.hourly_limits import HourlyLimit
 from schedules.web.views.page import PageMixin
 
 # Messages to a user, and requests for one from an address.

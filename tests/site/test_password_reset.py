@@ -8,9 +8,9 @@ from django.conf import LazySettings
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import NoReverseMatch, reverse
-from schedules.services.hourly_limits import HourlyLimit
 
 from cronty_site import accounts, urls
+from schedules.services.people.hourly_limits import HourlyLimit
 from tests.site.smtp import MailSink
 from tests.waiting import wait_for
 
