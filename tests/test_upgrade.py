@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "6f5fb7b7b4bc4ec0777eb57a1a204af874c554b82a7cb33d86da497bac29e1ac"
+FIRST_DIGEST = "8b7be82ba1ec3caf016618ce4014dba7c15537920d825c97808d68261e396513"
 
 NAMES = (
     "Cluster",
