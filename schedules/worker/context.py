@@ -1,6 +1,6 @@
 """The state that all processes of one cluster share.
 
-The leader creates it before it forks the other processes and passes it to the broker and to every worker.
+The leader creates it before it forks the other processes and passes it to the claim loop and to every worker.
 """
 
 import ctypes
@@ -13,9 +13,8 @@ from functools import cached_property
 from multiprocessing.sharedctypes import RawArray, RawValue
 from typing import Any
 
-from django_q.conf import Conf
-
 from schedules import clock
+from schedules.worker import q2
 from schedules.worker.concurrency import Permits
 from schedules.worker.plain_line import PlainLine
 from schedules.worker.turns import Turns
@@ -73,7 +72,7 @@ def _shared_values() -> Any:
 
 
 def _moments_of_workers() -> Any:
-    return RawArray(ctypes.c_double, Conf.WORKERS)
+    return RawArray(ctypes.c_double, q2.worker_count())
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The functions that django-q2's workers call; a package from the broker names one of them and integers."""
+"""The functions that django-q2's workers call; each package names one of them, and integers."""
 
 import logging
 import sys
@@ -8,11 +8,11 @@ from contextlib import contextmanager, suppress
 
 from django.conf import settings
 from django.db import Error, connections
-from django_q.exceptions import TimeoutException
 
 from schedules import clock, engine
 from schedules.engine import Started
 from schedules.tasks import registry
+from schedules.worker import q2
 from schedules.worker.calls import run_plain
 from schedules.worker.context import ClusterContext
 from schedules.worker.loop import WorkerLoop
@@ -101,8 +101,7 @@ def probe() -> None:
     if loop.is_stuck:
         logger.error("A coroutine goes on after its time limit and blocks its worker, which is replaced")
         loop.outcomes.write(WRITE_BEFORE_END)
-        # For this, django-q2 ends the process and starts another one.
-        raise TimeoutException
+        q2.replace_worker()
     if connections["default"].connection is None or time.monotonic() >= loop.renew_session_at:
         _prepare(loop)
 

@@ -18,9 +18,9 @@ from django.db import connection, connections
 
 from schedules import clock
 from schedules.models import Cluster, Execution, Job
-from schedules.worker.cluster import HeartbeatWatch, Trouble
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
+from schedules.worker.heartbeat_watch import HeartbeatWatch, Trouble
 from schedules.worker.lock_holder import LOCKS, holder
 from schedules.worker.run_delay import RunDelay
 from tests.clusters import (
@@ -281,7 +281,7 @@ def context() -> Iterator[ClusterContext]:
 def watch(context, monkeypatch) -> HeartbeatWatch:
     """A watch for which a second passes whenever it asks for the time."""
     seconds = itertools.count()
-    monkeypatch.setattr("schedules.worker.cluster.time.monotonic", lambda: float(next(seconds)))
+    monkeypatch.setattr("schedules.worker.heartbeat_watch.time.monotonic", lambda: float(next(seconds)))
     return HeartbeatWatch(context)
 
 
