@@ -136,7 +136,7 @@ class ClaimLoop:
 
     def _claim_packages(self) -> list[Package]:
         """Claim as much as there is room for, and pack it; note which lanes were full."""
-        room = self._capacity.room(self.upkeep.clusters, is_ahead=self._next_slot.is_ahead())
+        room = self._capacity.room(self.upkeep.heartbeat.clusters, is_ahead=self._next_slot.is_ahead())
         waiting = self._capacity.plain.names_to_exclude(self._context) if room else []
         found: list[Package] = []
         claims: list[Claim] = []
@@ -162,7 +162,7 @@ class ClaimLoop:
         return claims
 
     def _note_claims(self, claims: list[Claim], room: int) -> None:
-        self.upkeep.claimed += len(claims)
+        self.upkeep.heartbeat.claimed += len(claims)
         if claims:
             self._next_slot.note_claim()
         self._capacity.add(claims)
@@ -188,7 +188,7 @@ class ClaimLoop:
         if is_ahead:
             # A run that ends before the slot is written after this claim.
             moments.append(now)
-        if self.upkeep.clusters > 1:
+        if self.upkeep.heartbeat.clusters > 1:
             # Only their own workers know what they are about to write.
             moments.append(now - OTHERS_WRITE_WITHIN)
         return min((moment for moment in moments if moment), default=None)

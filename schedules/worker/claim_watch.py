@@ -6,7 +6,7 @@ from schedules.engine.interruptions import ASLEEP, BUSY, SLOW, STALLED, Interrup
 from schedules.tasks.registry import Lane
 from schedules.worker.context import Clock
 
-# Shorter than the shortest interval of a job, so that no missed slot falls into an unnoticed interruption.
+# Shorter than the shortest interval of a job, so that every missed slot falls into a recorded interruption.
 NOTED_AFTER = 0.5
 MOST = 20
 
@@ -23,7 +23,7 @@ class ClaimWatch:
         self._reason = ""
 
     def begin(self) -> None:
-        """Note that a look begins; a long time since the last one ended was not spent by the claim loop."""
+        """Note that a look begins; if the last one ended long ago, the process has stalled."""
         if self._clock.monotonic() - self._ended_tick > NOTED_AFTER:
             self._reason = self._reason or STALLED
 
@@ -33,7 +33,7 @@ class ClaimWatch:
 
     def could_claim(self) -> None:
         """Note that a look was able to claim everything that was due; this ends an interruption."""
-        # One lane is looked at only when something of it is due, so a long time since then means nothing.
+        # A single lane is looked at only when one of its tasks is due, so a long gap means nothing there.
         if current := self._current("" if self._lane else SLOW):
             self._add(current)
         self._free_at, self._free_tick = self._clock.now(), self._clock.monotonic()

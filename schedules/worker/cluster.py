@@ -108,7 +108,7 @@ class Leader:
             raise self._refusal
 
     def _check(self) -> None:
-        """Now and then, check whether this cluster may go on; stop it cleanly if not."""
+        """Check every few seconds whether this cluster may go on; if not, stop it cleanly."""
         if time.monotonic() < self._check_at:
             return
         self._check_at = time.monotonic() + CHECK_EVERY
@@ -123,7 +123,7 @@ class Leader:
             self.stops += 1
 
     def _prune(self) -> None:
-        """Prune old runs for a moment: this process has time for it, and watches the others in between."""
+        """Prune old runs for a moment: this process has time for that between its looks at the others."""
         begin = time.monotonic()
         if self._pruner is None or begin < self._prune_at:
             return
@@ -135,7 +135,7 @@ class Leader:
                     if self.stops or time.monotonic() - begin > PRUNE_SECONDS:
                         self._prune_at = 0.0
                         break
-                    # Half of the time, so that claims find SQLite's lock free.
+                    # Rest half of the time, so that claims find SQLite's lock free.
                     self._sleep(min(time.monotonic() - since, LONGEST_REST))
                     since = time.monotonic()
         except Error as error:
@@ -144,7 +144,7 @@ class Leader:
             connections.close_all()
 
     def _start_when_possible(self) -> None:
-        """Start a cluster as soon as the database is ready; log the reason for waiting whenever it changes."""
+        """Start a cluster as soon as the database is ready; log why it must wait, whenever the reason changes."""
         logged = ""
         pauses = growing_pauses(LOOK_EVERY, LONGEST_PAUSE)
         while not self.stops and (reason := self._start(has_waited=bool(logged))):
@@ -171,9 +171,9 @@ class Leader:
             connections.close_all()
         # Before workers are forked, so that the first request of each does not wait for it.
         outbound.prepare()
-        # The garbage collections of the forked processes then skip what exists already, and leave its memory shared.
+        # The garbage collector of the forked processes then skips existing objects, so that their memory stays shared.
         gc.freeze()
-        # While the database was away, nobody could renew a lease; give the other clusters time for it.
+        # While the database was away, nobody could renew a lease; give the other clusters time to do so.
         sweep_at = time.monotonic() + settings.CRONTY_LEASE_SECONDS if has_waited else 0.0
         self._context = ClusterContext(row.pk, Permits(settings.CRONTY_WORKERS), sweep_at=sweep_at)
         self._stop_event, start_event = fork.Event(), fork.Event()
@@ -202,8 +202,8 @@ class Leader:
     def _recover(self, trouble: Trouble) -> None:
         assert self._context is not None
         if trouble.pid:
-            # Killing the others, too, would repeat what they run and what they could not write yet. The sentinel starts
-            # another process in its place.
+            # If the others were killed, too, their runs would be repeated, even those whose outcomes are not written yet.
+            # The sentinel starts another process in place of this one.
             logger.error("Restarting process %d: %s", trouble.pid, trouble.reason)
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(trouble.pid, signal.SIGKILL)
@@ -224,7 +224,7 @@ class Leader:
         """Let running executions finish within the limit, and hand back the rest."""
         if self._context is None:
             return
-        # First: django-q2's own stop may wait for a lock that a killed process holds, and executions claimed meanwhile
+        # First: django-q2's own stop may wait for a lock that a killed process holds, and executions claimed in that time
         # would be killed at the deadline.
         self._context.stop_within(settings.CRONTY_STOP_SECONDS)
         cluster_id = self._context.cluster_id

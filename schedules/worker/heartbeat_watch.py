@@ -1,7 +1,7 @@
 """The leader's watch over its cluster: notices when the claim loop or the probes stop.
 
-The claim loop counts its steps in shared memory, and the monitor counts the probes that have come back through the queue and
-a worker. As long as both numbers grow, the cluster works.
+The claim loop counts its steps in shared memory, and the monitor counts the probes that have come back through the queue
+and a worker. As long as both numbers grow, the cluster works.
 """
 
 import os
@@ -29,7 +29,7 @@ class Trouble(NamedTuple):
 
 
 class HeartbeatWatch:
-    """Detects a cluster whose claim loop or probe has stopped, and tells that from a database that does not answer."""
+    """Detects a cluster whose claim loop or probe has stopped, and excuses it while the database does not answer."""
 
     def __init__(self, context: ClusterContext, sentinel_pid: int = 0) -> None:
         self._context = context
@@ -38,21 +38,22 @@ class HeartbeatWatch:
         self._pulses = context.pulses
         self._silent_for = dict.fromkeys(self._pulses, 0.0)
         self._run_delay = RunDelay()
-        # A claim loop that has not shown itself yet cannot be restarted alone: its process is not known.
+        # The claim loop's pulse when it was last reported. Before its first pulse, its process is unknown, and it cannot be
+        # restarted alone.
         self._reported_pulse = 0
 
     def trouble(self) -> Trouble | None:
-        """Look at the pulses every second or so; return which one has stopped, or None.
+        """Look at the pulses about once a second; return what must be restarted, or None.
 
-        A claim loop that does not come back after it was reported is a trouble of the whole cluster.
+        If a claim loop does not come back after it was reported, the whole cluster must be restarted.
         """
         passed = time.monotonic() - self._looked_at
         if passed < WATCH_EVERY:
             return None
         self._looked_at = time.monotonic()
         before, self._pulses = self._pulses, self._context.pulses
-        # If more time has passed, this process was stopped, too. While a busy machine keeps a process from running, it
-        # cannot show its pulse: a restart would only add to the load, and repeat what it runs.
+        # If more time has passed, this process was suspended, too. A process that waits for a processor cannot show its
+        # pulse: a restart would only add to the load, and repeat its runs.
         counted = max(0.0, min(passed, 2 * WATCH_EVERY) - self._held_up_for())
         for name, pulse in self._pulses.items():
             self._silent_for[name] += counted
@@ -63,15 +64,15 @@ class HeartbeatWatch:
         if "probe" in silent and is_sqlite and (pid := self._stopped_holder()):
             self._silent_for["probe"] = 0.0
             return Trouble("it was stopped while it held the lock of the database", pid)
-        # The claim loop sends the probes: without a pulse of its own, first see whether it is the one that is stuck.
+        # The claim loop sends the probes: while its own pulse is missing, wait to see whether it is the one that is stuck.
         if not silent or (silent == ["probe"] and self._silent_for["claim loop"]):
             return None
         # With SQLite, every step of the claim loop is bounded, also while the database is locked. Do not ask the
         # database, because the claim loop may have stopped while it held the lock.
         is_stuck = "claim loop" in silent and is_sqlite
         if not is_stuck and (self._context.is_blocked or not self._can_write()):
-            # Not the cluster's fault: its processes wait for the database, too. Afterwards a probe takes a while, but a
-            # claim loop that works shows it at once.
+            # Not the cluster's fault: its processes wait for the database, too. A probe takes a while to come back after
+            # that, but a working claim loop shows its pulse at once.
             self._silent_for["probe"] = 0.0
             return None
         self._silent_for = dict.fromkeys(self._silent_for, 0.0)
@@ -83,7 +84,7 @@ class HeartbeatWatch:
         )
 
     def _held_up_for(self) -> float:
-        """Return for how many seconds since the last look a process of the cluster has waited for a processor."""
+        """Return how many seconds a process of the cluster has waited for a processor since the last look."""
         return self._run_delay.growth([os.getpid(), self._sentinel_pid, *children_of(self._sentinel_pid)])
 
     def _stopped_holder(self) -> int | None:
@@ -91,7 +92,7 @@ class HeartbeatWatch:
         return stopped_holder(database, self._context.turns.file, self._sentinel_pid)
 
     def _can_write(self) -> bool:
-        """Return whether the database takes a write within a second."""
+        """Return whether the database accepts a write within a second."""
         try:
             Cluster.objects.filter(pk=self._context.cluster_id).update(watched_at=clock.now())
         except Error:

@@ -14,7 +14,7 @@ from schedules.worker import packages, runner
 from schedules.worker.concurrency import Permits
 from schedules.worker.plain_line import PlainLine, PlainPackage
 
-# How many seconds plain functions let others go first, so that those cannot keep them waiting for ever.
+# For how many seconds plain functions let others go first: not forever, or they would starve.
 LET_OTHERS_FIRST = 0.1
 
 WAKE_UP = "look at the line"
@@ -46,7 +46,7 @@ class QueueOrder:
         self._give_back_permit()
         task = WAKE_UP
         while task == WAKE_UP:
-            # Whoever holds a permit looks at the line again, so it is left to them when none is free.
+            # If no permit is free, leave the line to those who hold one: they look at it again.
             task = self._next_before_plain(take_at_once) or self._next_plain() or take()
         return task
 

@@ -19,10 +19,10 @@ from schedules.worker.q2 import Package, Task
 CHUNK = 250
 # The plain functions of a package run one after the other, so a package has several only in a burst.
 PLAIN_BURST_PER_WORKER = 20
-# django-q2's limit for a package, after which it kills the worker with all its runs. Each run has a limit of its own, so
-# this is for functions that ignore theirs: how many seconds they have beyond it, in which the database may be slow.
+# How many seconds more than its longest run a package may take before django-q2 kills its worker with all its runs. Each
+# run has a limit of its own, so this is for functions that ignore theirs, with time for a slow database.
 PLAIN_SLACK = 30
-# What only starts runs may wait for as long as the database is away.
+# The limit of a package that only starts runs: long, because it may have to wait for the database.
 START_LIMIT = 3600
 
 _PROBE = "probe "

@@ -8,7 +8,8 @@ Cronty uses the processes of django-q2, but neither its tables nor its scheduler
         ├── workers take tasks from TaskQueue (package_queue.py), and call the function that each names (runner.py)
         └── monitor tells LedgerBroker which tasks have ended (upkeep.py)
 
-The classes here only adapt our own to what django-q2 expects. They get those as arguments, because many of those import this file.
+The classes here only adapt our own to what django-q2 expects. They get them as arguments and import none of them, because
+most of our classes import this file.
 """
 
 import logging

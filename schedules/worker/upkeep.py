@@ -1,7 +1,7 @@
 """What a claim loop does every few seconds besides claiming.
 
-It reads the clock of the database, writes a heartbeat, renews the leases of claims, rescues the runs of dead clusters, and
-sends a probe through the queue and a worker.
+It reads the clock of the database, writes a heartbeat, renews the leases of claims, rescues the runs of dead clusters,
+and sends a probe through the queue and a worker.
 """
 
 from datetime import datetime
@@ -23,23 +23,17 @@ UPKEEP_EVERY = 3.0
 
 
 class Upkeep:
-    """The upkeep of one cluster: when it is due, and what it has written."""
+    """The upkeep of one cluster: when it is due, and its steps."""
 
     def __init__(self, context: ClusterContext, next_slot: NextSlot, watches: ClaimWatches) -> None:
         self._context = context
         self._clock = context.clock
         self._next_slot = next_slot
-        self._watches = watches
+        self.heartbeat = Heartbeat(context, watches)
         self._sweeps = SweepGate(context.clock, context.sweep_at)
         # On the monotonic clock, and in seconds.
         self._due_at = 0.0
         self._last_took = 0.0
-        self._blocked_since: datetime | None = None
-        self._recorded: list[Interruption] = []
-        self.claimed = 0
-        """How many executions were claimed since the last heartbeat."""
-        self.clusters = 1
-        """How many clusters shared the work at the last heartbeat."""
 
     def is_due(self, *, is_slot_known: bool) -> bool:
         """Return whether it is time: runs that start now, or are due before its end, go first, but not again and again."""
@@ -57,7 +51,7 @@ class Upkeep:
         self._due_at = begin + upkeep_every()
         self._clock.measure()
         now = self._clock.now()
-        self._beat(now, is_claim_blocked=is_claim_blocked)
+        self.heartbeat.write(now, is_claim_blocked=is_claim_blocked)
         self._context.pulse()
         with self._context.turns.take_for_claim_loop():
             engine.renew_claims(self._context.cluster_id, now, self._context.plain_line.execution_ids())
@@ -85,8 +79,22 @@ class Upkeep:
         except Error:
             connections.close_all()
 
-    def _beat(self, now: datetime, *, is_claim_blocked: bool) -> None:
-        """Write the heartbeat, with what has changed since the last one, and count the clusters that are alive."""
+
+class Heartbeat:
+    """The heartbeat of one cluster: what the database knows about it, and what it learns about the others."""
+
+    def __init__(self, context: ClusterContext, watches: ClaimWatches) -> None:
+        self.claimed = 0
+        """How many executions were claimed since the last heartbeat."""
+        self.clusters = 1
+        """How many clusters shared the work at the last heartbeat."""
+        self._context = context
+        self._watches = watches
+        self._recorded: list[Interruption] = []
+        self._blocked_since: datetime | None = None
+
+    def write(self, now: datetime, *, is_claim_blocked: bool) -> None:
+        """Write it, with what has changed since the last one, and count the clusters that are alive."""
         interruptions = self._watches.interruptions()
         is_new = interruptions != self._recorded
         with self._context.turns.take_for_claim_loop():

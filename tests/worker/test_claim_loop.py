@@ -1,7 +1,6 @@
-"""The ledger broker: what it hands to django-q2, and how it waits for work."""
+"""The claim loop behind django-q2's broker: what it claims, when, and what it does in between."""
 
 import math
-import pickle
 import sqlite3
 import time
 from collections import Counter
@@ -13,14 +12,13 @@ from typing import Any
 import pytest
 from django.db import Error, OperationalError, connection, connections
 from django_q.signing import SignedPackage
-from django_q.tasks import async_task
 
 from schedules import clock, engine, services
 from schedules.engine.upkeep import clock_rollback
 from schedules.models import Cluster, Event, Execution, Job
 from schedules.result import Ok
 from schedules.services import Actor
-from schedules.worker import capacity, plain_lane, q2, runner, turns
+from schedules.worker import capacity, plain_lane, runner, turns
 from schedules.worker import context as context_module
 from schedules.worker import packages as packages_module
 from schedules.worker.claim_loop import PAUSE_AFTER_ERROR, POLL, ClaimLoop
@@ -966,34 +964,3 @@ def test_jobs_fire_even_if_every_sweep_fails(broker, monkeypatch):
 
     assert broker.dequeue() is None
     assert len(runs_of(broker.dequeue())) == 1
-
-
-def test_broker_outside_a_cluster_logs_how_to_start_one(caplog, monkeypatch):
-    monkeypatch.setattr(q2, "PAUSE_WITHOUT_CLUSTER", 0)
-
-    assert LedgerBroker().dequeue() is None
-    assert "manage.py qcluster" in caplog.text
-
-
-# The rest of django-q2's broker interface
-
-
-def test_broker_reports_queue_and_lock_sizes(broker, cluster):
-    job = JobFactory(next_run_at=NOW + HOUR)
-    for status, available_at in [
-        ("queued", NOW),
-        ("queued", NOW + HOUR),
-        ("claimed", None),
-        ("running", None),
-    ]:
-        ExecutionFactory(job=job, status=status, available_at=available_at, cause="manual")
-
-    assert (broker.queue_size(), broker.lock_size()) == (1, 2)
-    assert broker.ping()
-    assert broker.info() == "Cronty's ledger"
-    assert pickle.loads(pickle.dumps(broker)).ping()  # noqa: S301
-
-
-def test_async_task_of_django_q2_is_refused():
-    with pytest.raises(NotImplementedError, match=r"schedules\.tasks\.task"):
-        async_task("math.sqrt", 4)
