@@ -63,7 +63,7 @@ DATABASE_OPTIONS = {
 # Import this one into your settings: django-q2 reads it before the app is ready.
 Q_CLUSTER = {
     "name": "cronty",
-    "broker_class": "schedules.worker.broker.LedgerBroker",
+    "broker_class": "schedules.worker.q2.LedgerBroker",
     # One more than the plain functions that run at once, so that long ones never delay notifications.
     "workers": CRONTY_WORKERS + 1,
     "scheduler": False,

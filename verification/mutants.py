@@ -71,7 +71,7 @@ MUTANTS = (
             )
         ],
     ),
-    Mutant("no sweep", "schedules/worker/broker.py", [("engine.sweep(now)", "pass")]),
+    Mutant("no sweep", "schedules/worker/upkeep.py", [("engine.sweep(now)", "pass")]),
     Mutant(
         "outcomes dropped on write error",
         "schedules/worker/outcome_writer.py",

@@ -3,7 +3,6 @@
 import asyncio
 import inspect
 import json
-import math
 import threading
 import traceback
 from collections.abc import Awaitable, Callable
@@ -14,8 +13,6 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db import connections
-from django_q.exceptions import TimeoutException
-from django_q.timeout import TimeoutHandler
 
 from schedules import clock, engine, limits
 from schedules.engine import Outcome, Started
@@ -24,6 +21,7 @@ from schedules.tasks import registry
 from schedules.tasks.interface import WAITING, Final, OutputText, RetryLater, Run
 from schedules.tasks.outbound.signing import current_keys
 from schedules.tasks.time_limit import TimeLimit
+from schedules.worker import q2
 from schedules.worker.log_context import InRun
 from schedules.worker.secret_access import SecretAccess
 
@@ -46,13 +44,13 @@ def run_plain(started: Started, task: registry.Task | None) -> Outcome:
     called_at = clock.now()
     try:
         # Each execution has its own time limit; django-q2's limit covers the whole package.
-        with _named_in_logs(started), TimeoutHandler(max(1, math.ceil(started.timeout.total_seconds()))):
+        with _named_in_logs(started), q2.time_limit(started.timeout.total_seconds()):
             value = _known(started, task).call(_context(started), started.args, started.kwargs)
             if inspect.isawaitable(value):
                 # Of a coroutine function inside a plain wrapper.
                 value = asyncio.run(_awaited(value))
             return _returned(started, called_at, value)
-    except TimeoutException:
+    except q2.TimedOut:
         return _failed(started, called_at, TimeoutError(_timeout_message(started)))
     except BaseException as error:
         return _failed(started, called_at, error)

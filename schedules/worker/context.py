@@ -1,6 +1,6 @@
 """The state that all processes of one cluster share.
 
-The leader creates it before it forks the other processes and passes it to the broker and to every worker.
+The leader creates it before it forks the other processes and passes it to the claim loop and to every worker.
 """
 
 import ctypes
@@ -13,18 +13,17 @@ from functools import cached_property
 from multiprocessing.sharedctypes import RawArray, RawValue
 from typing import Any
 
-from django_q.conf import Conf
-
 from schedules import clock
+from schedules.worker import q2
 from schedules.worker.concurrency import Permits
 from schedules.worker.plain_line import PlainLine
 from schedules.worker.turns import Turns
 
-# How many seconds a report counts; longer than a worker takes to repeat it.
+# How many seconds a report is valid: longer than a worker takes to repeat it.
 REPORTED_FOR = 5.0
 # How long a thread pauses for the others of its process to get their turn.
 LET_OTHERS_RUN = 0.0005
-# How many seconds after a claim that left work behind a burst lasts: workers start its last runs meanwhile.
+# How many seconds a burst lasts after the last claim that left work behind: workers are still starting its runs.
 BURST_LASTS = 0.1
 
 
@@ -73,7 +72,7 @@ def _shared_values() -> Any:
 
 
 def _moments_of_workers() -> Any:
-    return RawArray(ctypes.c_double, Conf.WORKERS)
+    return RawArray(ctypes.c_double, q2.worker_count())
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ class ClusterContext:
     permits: Permits
     clock: Clock = field(default_factory=Clock)
     sweep_at: float = 0.0
-    """When it looks for expired leases for the first time, on the monotonic clock."""
+    """The earliest time to look for expired leases, on the monotonic clock."""
     plain_line: PlainLine = field(default_factory=PlainLine)
     """The plain functions that wait for a worker."""
     _shared: Any = field(default_factory=_shared_values, repr=False)
@@ -101,11 +100,11 @@ class ClusterContext:
 
     @property
     def seconds_left(self) -> float:
-        """How many seconds are left until the leader, if it was asked to stop, kills what still runs."""
+        """How many seconds are left until the leader kills what still runs; infinite unless it is stopping."""
         return self._shared.killed_at - time.monotonic() if self.is_stopping else math.inf
 
     def stop_within(self, seconds: float) -> None:
-        """Make every process of the cluster stop claiming, and finish within so many seconds."""
+        """Make every process of the cluster stop claiming, and finish within this many seconds."""
         self._shared.killed_at = time.monotonic() + seconds
 
     @property
@@ -133,7 +132,7 @@ class ClusterContext:
         return bool(reported_at) and time.monotonic() - reported_at < REPORTED_FOR
 
     def report_blocked(self) -> None:
-        """Report that runs cannot be started or settled now; a worker repeats this for as long as it is true."""
+        """Report that runs cannot be started or settled now; a worker repeats this while it is true."""
         self._shared.blocked_at = time.monotonic()
 
     @property
@@ -143,17 +142,17 @@ class ClusterContext:
         return bool(reported_at) and time.monotonic() - reported_at < BURST_LASTS
 
     def report_burst(self) -> None:
-        """Report that more was due than one claim takes; the claim loop repeats this for as long as it is true."""
+        """Report that more was due than one claim takes; the claim loop repeats this while it is true."""
         self._shared.burst_at = time.monotonic()
 
     @property
     def unwritten_since(self) -> datetime | None:
-        """When the oldest outcome ended that a worker is about to write, or None if all are written."""
+        """The earliest finish time not yet written by a worker, or None if every outcome is written."""
         moments = [moment for moment in self._unwritten_since if moment]
         return datetime.fromtimestamp(min(moments), UTC) if moments else None
 
     def report_unwritten(self, worker: int, since: datetime | None) -> None:
-        """Report since when this worker, by its number, has had an outcome to write; None if it has written all."""
+        """Report the earliest finish time that this worker has not written yet; None if it has written all."""
         self._unwritten_since[worker] = since.timestamp() if since else 0.0
 
     def close(self) -> None:

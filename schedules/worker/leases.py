@@ -14,14 +14,14 @@ from schedules.worker.context import ClusterContext
 from schedules.worker.outcomes import log_failure
 from schedules.worker.sessions import use_engine_session
 
-# For how many seconds after its time limit the lease of a run is renewed: a run that still goes on then never ends.
+# How many seconds after its time limit the lease of a run is still renewed: one that takes even longer will never end.
 OVERTIME = 20.0
 
 
 class Leases:
     """The runs in progress, and the thread that changes their leases.
 
-    It is not that of the outcomes, which may have to wait for a locked row while leases must not.
+    Outcomes have another thread, because they may have to wait for a locked row, and leases must not.
     """
 
     def __init__(self, context: ClusterContext) -> None:

@@ -1,4 +1,23 @@
-"""The loop of a worker process: coroutines, commands and plain functions in progress."""
+"""The work in progress of a worker process, and the threads that share it.
+
+    [main] ── coroutines, commands ──▶ [coroutines] ── output ──▶ [output] ──▶ database
+      │                                  │   ▲   │
+      │ outcomes                outcomes │   │   └─ runs to release ──────┐
+      ▼                                  │   │ heartbeat?                 ▼
+    [outcomes] ◀─────────────────────────┘ [lease timer] ─ renewals ─▶ [leases] ──▶ database
+      │
+      ▼
+    database
+
+    main         django-q2's worker (runner.py): starts runs in the database, and calls plain functions itself
+    coroutines   the event loop, in which coroutines and commands run
+    outcomes     writes outcomes in batches (outcome_writer.py)
+    leases       renews and releases leases, one change after the other (leases.py)
+    lease timer  orders renewals, and asks the event loop for a heartbeat: if none comes, a coroutine blocks it
+    output       saves what commands print, which may wait for the database; it starts with the first output
+
+Every thread that writes has a database session of its own, so that none waits for the transaction of another one.
+"""
 
 import asyncio
 import logging
@@ -32,8 +51,8 @@ logger = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
 
-# How many seconds the thread that starts coroutines waits at most until the first one runs: only one thread of a process
-# runs at a time, and the loop would get its turn later.
+# For how many seconds the main thread waits at most until the first coroutine runs: only one thread of a process runs at a
+# time, and the event loop would get its turn later.
 HAND_OVER = 0.002
 # How many coroutines begin before the loop goes on with those that have begun; four times as many each time that they took
 # less than so many seconds.
@@ -43,17 +62,17 @@ RETRY_LEASES_AFTER = 0.5
 RELEASE_AFTER = 0.2
 # Plain functions are started together if all of them should end within this many seconds.
 TOGETHER_WITHIN = 0.1
-# The part of the time for a stop that commands have to clean up: they are told to end so long before the leader kills them.
+# The fraction of the time for a stop in which commands can clean up: they are told to end that long before they are killed.
 TIME_TO_CLEAN_UP = 0.4
 LOOK_FOR_STOP_EVERY = 0.1
 LOOK_FOR_DRAIN_EVERY = 0.02
 
 
 class WorkerLoop:
-    """The work in progress of one worker process.
+    """The runs of one worker process, from their start to their outcome.
 
-    A thread runs the coroutines. Others write outcomes, change leases, and say when to renew them: a coroutine that
-    blocks the loop must neither hold back the outcomes of other runs nor end their leases.
+    Outcomes and leases have threads of their own: a coroutine that blocks the event loop must neither hold back the
+    outcomes of other runs nor let their leases expire.
     """
 
     def __init__(self, context: ClusterContext, worker: int = 0) -> None:
@@ -66,16 +85,15 @@ class WorkerLoop:
         self._commands: dict[int, int] = {}
         self._stopped: set[int] = set()
         self._drain_ends_at = math.inf
-        # How many seconds the last plain function took; before the first one, nobody knows.
+        # How many seconds the last plain function took; unknown before the first one.
         self._last_took = math.inf
         # When the next probe opens a new database session for the starts of this worker, on the monotonic clock.
         self.renew_session_at = 0.0
-        # How often the loop was asked for a sign of life since its last one. Not a time: this process may stand still.
-        self._unanswered = 0
+        # How often the event loop was asked for a heartbeat since its last one. Not a time: the process may be suspended.
+        self._missed_heartbeats = 0
         self._over = threading.Event()
         self._begun = threading.Event()
         self._loop = asyncio.new_event_loop()
-        # Output may wait for the database without delaying outcomes and leases; the thread starts with the first.
         self._output_writer = ThreadPoolExecutor(1, "output", initializer=use_engine_session)
         self._thread = threading.Thread(target=self._run_loop, name="coroutines", daemon=True)
         self._thread.start()
@@ -125,7 +143,7 @@ class WorkerLoop:
     @property
     def is_stuck(self) -> bool:
         """Whether a coroutine that should have ended blocks the loop, so that no other coroutine goes on."""
-        if self._unanswered * settings.CRONTY_LEASE_SECONDS / 3 < OVERTIME:
+        if self._missed_heartbeats * settings.CRONTY_LEASE_SECONDS / 3 < OVERTIME:
             return False
         return any(execution_id in self._tasks for execution_id in self.leases.overdue())
 
@@ -141,7 +159,7 @@ class WorkerLoop:
             return False
         finally:
             self._over.set()
-            # Before the loop ends: what it cancels then has no outcome, and is handed back.
+            # Before the event loop ends: what it cancels then has no outcome, and is handed back.
             self.outcomes.close()
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(1)
@@ -231,10 +249,10 @@ class WorkerLoop:
 
     def _keep_renewing(self) -> None:
         while not self._over.wait(settings.CRONTY_LEASE_SECONDS / 3):
-            # The loop may have ended meanwhile, or the system refuses a thread: try again until it is over.
+            # The event loop may have just ended, or the system may refuse a thread: try again until it is over.
             with suppress(RuntimeError):
-                self._unanswered += 1
-                self._loop.call_soon_threadsafe(self._answer)
+                self._missed_heartbeats += 1
+                self._loop.call_soon_threadsafe(self._beat)
                 self._renew()
                 if self._commands:
                     self._spawn(self._stop_lost_commands())
@@ -246,8 +264,8 @@ class WorkerLoop:
                 return
             self._over.wait(RETRY_LEASES_AFTER)
 
-    def _answer(self) -> None:
-        self._unanswered = 0
+    def _beat(self) -> None:
+        self._missed_heartbeats = 0
 
     async def _stop_lost_commands(self) -> None:
         """Stop the commands that this cluster no longer holds: they may be running elsewhere."""
@@ -277,7 +295,7 @@ class WorkerLoop:
                 logger.warning("Could not store output (%s)", reason_of(error))
                 connections["default"].close()
 
-        # The loop may have ended meanwhile.
+        # The event loop may have just ended.
         with suppress(RuntimeError):
             await self._loop.run_in_executor(self._output_writer, save)
 

@@ -1,4 +1,14 @@
-"""The outcomes that a worker has not written yet, and the thread that writes them in batches."""
+"""The outcomes that a worker has not written yet, and the thread that writes them in batches.
+
+    main, coroutines ── add ──▶ finished ──▶ in hand ──▶ database
+                                               │  ▲
+                         cannot be written now │  │ again, after growing pauses
+                                               ▼  │
+                                             deferred
+
+Until an outcome is written, the lease of its run is renewed (loop.py), and the claim loop learns from shared memory that
+the run has ended: it must not call the next slot an overlap.
+"""
 
 import logging
 import math
@@ -23,8 +33,8 @@ FLUSH_BURST_AFTER = 0.1
 # How many seconds pass before outcomes are tried again: doubled every time, because a locked row may be free at once.
 FIRST_RETRY_AFTER = 0.05
 LAST_RETRY_AFTER = 1.0
-# How many seconds a plain function waits at most for the outcomes of those before it to be written, and the end of a
-# worker for the last ones.
+# For how many seconds a plain function waits at most until earlier outcomes are written, and a worker that ends until the
+# last ones are.
 WAIT_FOR_WRITER = 1.0
 # After how many seconds an outcome that cannot be written is reported.
 REPORT_AFTER = timedelta(seconds=5)
@@ -37,16 +47,16 @@ class OutcomeWriter:
         self._context = context
         self._worker = worker
         self._finished: list[Outcome] = []
-        # From when on a plain function waits for them to be written; the thread itself writes them a moment later.
+        # When the next plain function begins to wait for them to be written; the thread writes them a moment later.
         self._due_at = 0.0
-        # What could not be written yet, in groups that are written one by one: one locked row must not delay the others.
+        # Outcomes to be tried again, in groups that are written one by one: a locked row must not delay the others.
         self._deferred: list[list[Outcome]] = []
         self._retry_after = FIRST_RETRY_AFTER
         self._retry_at = 0.0
         self._in_hand: list[list[Outcome]] = []
         # Whether the claim loop knows that there are outcomes to write.
         self._is_reported = False
-        # How often somebody asked to write at once, and how many of these requests were met.
+        # How often a thread asked to write at once, and how many of these requests were met.
         self._requests = 0
         self._met = 0
         self._is_over = False
@@ -66,12 +76,12 @@ class OutcomeWriter:
             self._finished.append(outcome)
 
     def write_if_due(self) -> None:
-        """Wait until outcomes that are due are written: in a burst, that is faster than to go on meanwhile."""
+        """Wait until outcomes that are due are written: in a burst, waiting is faster than competing for the lock."""
         if self._finished and time.monotonic() > self._due_at:
             self.write(WAIT_FOR_WRITER)
 
     def write(self, max_wait: float) -> None:
-        """Wait until outcomes are written, as far as that is possible now, but at most for so many seconds."""
+        """Wait until every outcome that can be written now is written, but at most `max_wait` seconds."""
         with self._changed:
             self._requests += 1
             request = self._requests
@@ -90,7 +100,7 @@ class OutcomeWriter:
             return {outcome.execution_id for outcome in unwritten}
 
     def close(self) -> None:
-        """End the thread after what it is writing now; what is added afterwards is not written."""
+        """End the thread after the batch that it is writing; later outcomes are not written."""
         with self._changed:
             self._is_over = True
             self._changed.notify_all()
@@ -135,13 +145,13 @@ class OutcomeWriter:
         try:
             deferred = list(chain.from_iterable(map(self._write_group, self._in_hand)))
         except Exception:
-            # The thread must go on. What was written already is not written again.
+            # The thread must survive. Outcomes that are written already are not written again.
             logger.exception("Outcomes could not be written; trying again")
             deferred = self._in_hand
         with self._changed:
             self._in_hand = []
             self._deferred += deferred
-            # Not what is deferred: it waits for somebody else.
+            # Deferred outcomes do not count: they wait for a lock that somebody else holds.
             self._is_reported = bool(self._finished)
             self._context.report_unwritten(
                 self._worker, self._finished[0].finished_at if self._finished else None

@@ -8,27 +8,24 @@ from itertools import chain, islice
 from typing import Any
 
 from django.conf import settings
-from django_q.signing import SignedPackage
 
 from schedules.engine import Claim
 from schedules.tasks import registry
 from schedules.tasks.registry import Lane
-from schedules.worker import runner
+from schedules.worker import q2, runner
 from schedules.worker.plain_line import PLAIN_CHUNK, PlainPackage
+from schedules.worker.q2 import Package, Task
 
 CHUNK = 250
 # The plain functions of a package run one after the other, so a package has several only in a burst.
 PLAIN_BURST_PER_WORKER = 20
-# django-q2's limit for a package, after which it kills the worker with all its runs. Each run has a limit of its own, so
-# this is for functions that ignore theirs: how many seconds they have beyond it, in which the database may be slow.
+# How many seconds more than its longest run a package may take before django-q2 kills its worker with all its runs. Each
+# run has a limit of its own, so this is for functions that ignore theirs, with time for a slow database.
 PLAIN_SLACK = 30
-# What only starts runs may wait for as long as the database is away.
+# The limit of a package that only starts runs: long, because it may have to wait for the database.
 START_LIMIT = 3600
 
 _PROBE = "probe "
-
-Package = tuple[str, str]
-"""The id for django-q2's acknowledgement, and the signed content."""
 
 
 def pack(claims: list[Claim], now: datetime) -> Iterator[Package]:
@@ -64,10 +61,10 @@ def lane_of(claim: Claim) -> Lane:
     return task.lane if task else Lane.PLAIN
 
 
-def plain_task(package: PlainPackage, now: datetime) -> dict[str, Any]:
-    """Return what a worker of django-q2 gets of plain functions that have waited in their line."""
+def plain_task(package: PlainPackage, now: datetime) -> Task:
+    """Return the task for a worker that takes plain functions from their line."""
     arguments = (package.attempt, package.execution_ids)
-    return _task("run", runner.run_plain_functions, arguments, now, package.timeout)
+    return q2.new_task("run", runner.run_plain_functions, arguments, now, package.timeout)
 
 
 def probe(now: datetime) -> Package:
@@ -100,22 +97,7 @@ def _package(
     timeout: int = START_LIMIT,
 ) -> Package:
     """Pack one of our functions and integers for django-q2, and nothing that comes from outside."""
-    return ack_id, SignedPackage.dumps(_task(ack_id or "run", function, arguments, now, timeout))
-
-
-def _task(
-    name: str, function: Callable[..., None], arguments: tuple[Any, ...], now: datetime, timeout: int
-) -> dict[str, Any]:
-    return {
-        "id": name,
-        "name": function.__name__,
-        "func": function,
-        "args": arguments,
-        "kwargs": {},
-        "timeout": timeout,
-        "started": now,
-        "ack_failure": True,
-    }
+    return q2.sign(ack_id, q2.new_task(ack_id or "run", function, arguments, now, timeout))
 
 
 def _chunks(claims: list[Claim], size: int) -> Iterator[list[Claim]]:

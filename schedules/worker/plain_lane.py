@@ -12,7 +12,6 @@ from schedules.tasks import registry
 from schedules.tasks.registry import Lane
 from schedules.worker import packages
 from schedules.worker.context import ClusterContext
-from schedules.worker.turns import WAIT_FOR_TURN
 
 # While a cluster holds so many, it claims others only: there must be room for those.
 MOST_HELD = 500
@@ -43,7 +42,7 @@ class PlainLane:
         if context.plain_line.seconds_waiting < WAIT_FOR_PERMIT or self._count(context):
             return
         if waiting := context.plain_line.clear():
-            with context.turns.take(WAIT_FOR_TURN):
+            with context.turns.take_for_claim_loop():
                 engine.release_claims(context.cluster_id, waiting, context.clock.now())
 
     def _count(self, context: ClusterContext) -> bool:

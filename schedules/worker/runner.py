@@ -1,4 +1,4 @@
-"""The functions that django-q2's workers call; a package from the broker names one of them and integers."""
+"""The functions that django-q2's workers call; each package names one of them, and integers."""
 
 import logging
 import sys
@@ -8,11 +8,11 @@ from contextlib import contextmanager, suppress
 
 from django.conf import settings
 from django.db import Error, connections
-from django_q.exceptions import TimeoutException
 
 from schedules import clock, engine
 from schedules.engine import Started
 from schedules.tasks import registry
+from schedules.worker import q2
 from schedules.worker.calls import run_plain
 from schedules.worker.context import ClusterContext
 from schedules.worker.loop import WorkerLoop
@@ -25,10 +25,10 @@ logger = logging.getLogger(__name__)
 NO_EXECUTION = 0
 # How many seconds after its last session a worker opens a new one; several probes before `KEEP_CONNECTION` ends it.
 RENEW_SESSION_AFTER = 30
-# How many seconds a worker that is replaced waits at most until its outcomes are written.
+# For how many seconds at most a worker that is being replaced waits until its outcomes are written.
 WRITE_BEFORE_END = 10
-# How many seconds one thread of a worker may keep the others waiting. With Python's own 0.005, a start or an outcome would
-# wait for that long at every answer of the database while coroutines run.
+# How many seconds one thread of a worker may keep the others waiting. With Python's default, 0.005, a start or an outcome
+# would wait that long after every answer of the database while coroutines run.
 SWITCH_INTERVAL = 0.0005
 
 # The loop of this process, which is global because django-q2 calls the functions below without context.
@@ -94,15 +94,14 @@ def run_commands(attempt: int, execution_ids: list[int]) -> None:
 def probe() -> None:
     """Show, by returning, that the queue and a worker are alive.
 
-    It also renews the session of this worker before that is too old. If a coroutine blocks the worker for ever, it is
-    replaced.
+    It also opens a new database session before the old one expires. If a coroutine blocks this worker forever, the worker
+    is replaced.
     """
     loop = _this_loop()
     if loop.is_stuck:
         logger.error("A coroutine goes on after its time limit and blocks its worker, which is replaced")
         loop.outcomes.write(WRITE_BEFORE_END)
-        # For this, django-q2 ends the process and starts another one.
-        raise TimeoutException
+        q2.replace_worker()
     if connections["default"].connection is None or time.monotonic() >= loop.renew_session_at:
         _prepare(loop)
 

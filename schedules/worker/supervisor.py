@@ -22,6 +22,7 @@ from setproctitle import setproctitle
 
 logger = logging.getLogger(__name__)
 
+# Not left to the default: since Python 3.14, that is no longer fork.
 fork = multiprocessing.get_context("fork")
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 LOOK_EVERY = 0.2

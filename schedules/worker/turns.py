@@ -9,7 +9,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from django.db import connections
@@ -39,6 +39,10 @@ class Turns:
                 # the kernel releases it.
                 fcntl.flock(handle, fcntl.LOCK_UN)
                 os.close(handle)
+
+    def take_for_claim_loop(self) -> AbstractContextManager[None]:
+        """Hold the turn inside the block, but let workers that write go first for a while."""
+        return self.take(WAIT_FOR_TURN)
 
     def _open(self) -> int | None:
         """Return a new descriptor of the file, because a lock belongs to a descriptor; None if there is no file."""

@@ -61,7 +61,7 @@ UNNEEDED = {
     "cronty_site.serving",
     "schedules.urls",
     "schedules.web",
-    "schedules.worker.broker",
+    "schedules.worker.claim_loop",
     "schedules.worker.loop",
     "uvicorn",
     "whitenoise",

@@ -1,4 +1,4 @@
-"""The watch that notes when a broker could not claim."""
+"""The watch that notes when a claim loop could not claim."""
 
 from datetime import UTC, datetime, timedelta
 

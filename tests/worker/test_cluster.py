@@ -1,7 +1,6 @@
 """Clusters of real processes: whichever process is killed, frozen or stopped, every slot ends as one row."""
 
 import itertools
-import os
 import signal
 import sqlite3
 import subprocess
@@ -14,15 +13,11 @@ from pathlib import Path
 
 import psutil
 import pytest
-from django.db import connection, connections
+from django.db import connection
 
 from schedules import clock
 from schedules.models import Cluster, Execution, Job
-from schedules.worker.cluster import HeartbeatWatch, Trouble
-from schedules.worker.concurrency import Permits
-from schedules.worker.context import ClusterContext
 from schedules.worker.lock_holder import LOCKS, holder
-from schedules.worker.run_delay import RunDelay
 from tests.clusters import (
     PROJECT,
     SHIPPED_LEASE,
@@ -35,7 +30,7 @@ from tests.clusters import (
     member,
     running_cluster,
 )
-from tests.factories import ClusterFactory, ExecutionFactory
+from tests.factories import ExecutionFactory
 from tests.waiting import PATIENCE, wait_for
 from verification.stop_under_load import notes, stop_under_load
 
@@ -268,101 +263,6 @@ def test_coroutines_begin_before_the_short_plain_functions_of_the_same_burst_are
     begun = Execution.objects.order_by("-started_at")
     assert begun.filter(task="tests.aping")[0].started_at < begun.filter(task="tests.note")[15].started_at
     assert set(notes(path, "begin").values()) == {1}
-
-
-@pytest.fixture
-def context() -> Iterator[ClusterContext]:
-    made = ClusterContext(ClusterFactory().pk, Permits(1))
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def watch(context, monkeypatch) -> HeartbeatWatch:
-    """A watch for which a second passes whenever it asks for the time."""
-    seconds = itertools.count()
-    monkeypatch.setattr("schedules.worker.cluster.time.monotonic", lambda: float(next(seconds)))
-    return HeartbeatWatch(context)
-
-
-def test_watch_reports_nothing_while_pulses_arrive(watch, context):
-    for _ in range(30):
-        context.pulse()
-        context.probe_returned()
-        assert watch.trouble() is None
-
-
-def test_watch_reports_the_pulse_that_has_stopped(watch, context, monkeypatch):
-    monkeypatch.setattr(HeartbeatWatch, "_can_write", lambda self: True)
-
-    reports = []
-    for _ in range(20):
-        context.pulse()
-        reports.append(watch.trouble())
-
-    assert reports[0] is None
-    found = set(filter(None, reports))
-    assert ["probe" in report.reason and not report.pid for report in found] == [True]
-
-
-def test_watch_does_not_blame_a_cluster_that_waits_for_a_processor(watch, context, monkeypatch):
-    """On a starved machine the restart repeated what ran, and added to the load."""
-    monkeypatch.setattr(HeartbeatWatch, "_can_write", lambda self: True)
-    starved = iter([1.0] * 30)
-    monkeypatch.setattr(RunDelay, "growth", lambda self, pids: next(starved, 0.0))
-
-    reports = [watch.trouble() for _ in range(30)]
-    assert set(reports) == {None}
-
-    # With a processor, it is as silent as before.
-    assert any(watch.trouble() for _ in range(30))
-
-
-def test_watch_blames_the_cluster_if_its_claim_loop_does_not_come_back(watch, context, monkeypatch):
-    monkeypatch.setattr(HeartbeatWatch, "_can_write", lambda self: True)
-
-    def next_report() -> Trouble:
-        return next(filter(None, iter(watch.trouble, "never")))
-
-    before_its_start = next_report()
-    context.pulse()
-    context.probe_returned()
-    first, second = next_report(), next_report()
-    context.pulse()
-    context.probe_returned()
-    third = next_report()
-
-    reports = [before_its_start, first, second, third]
-    assert [report.pid for report in reports] == [None, os.getpid(), None, os.getpid()]
-    assert "claim loop" in first.reason
-
-
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite needs no excuse for its claim loop")
-def test_watch_blames_a_silent_claim_loop_as_soon_as_nothing_is_locked(watch, context, monkeypatch):
-    blocked = iter([True] * 3)
-    monkeypatch.setattr(ClusterContext, "is_blocked", property(lambda self: next(blocked, False)))
-    monkeypatch.setattr(HeartbeatWatch, "_can_write", lambda self: True)
-
-    # A second each: silent for more than nine, excused for three, and one look more.
-    looks = next(number for number in itertools.count() if watch.trouble())
-
-    assert looks <= 14
-
-
-@pytest.mark.parametrize("is_reported", [False, True])
-def test_watch_does_not_blame_the_cluster_for_a_database_that_does_not_answer(watch, context, is_reported):
-    if not is_reported:
-        # Like an outage: the row cannot be written.
-        connection.close()
-        connection.settings_dict = connection.settings_dict | {"NAME": "/nowhere/at/all", "PORT": 1}
-    try:
-        for _ in range(30):
-            context.pulse()
-            if is_reported:
-                context.report_blocked()
-            assert watch.trouble() is None
-    finally:
-        connection.settings_dict = connections.settings["default"]
 
 
 SLOW_CLAIM_ON_SQLITE = """

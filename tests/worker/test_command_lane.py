@@ -11,10 +11,11 @@ from schedules.models import Event, Execution, RunOutput
 from schedules.result import Ok
 from schedules.services import Actor
 from schedules.tasks import registry
-from schedules.worker.broker import LedgerBroker
+from schedules.worker.claim_loop import ClaimLoop
 from schedules.worker.command_lane import CommandLane
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
+from schedules.worker.q2 import LedgerBroker
 from tests.clusters import SHIPPED_LEASE, all_ended, family_of, is_alive, make_due, running_cluster
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 from tests.waiting import PATIENCE, wait_for
@@ -92,7 +93,7 @@ def test_claims_without_commands_cost_nothing(most, django_assert_num_queries):
 def test_crowded_lane_neither_delays_other_tasks_nor_loses_commands(most):
     cluster = ClusterFactory()
     context = ClusterContext(cluster.pk, Permits(1))
-    broker = LedgerBroker(context=context)
+    broker = LedgerBroker(claim_loop=ClaimLoop(context))
     make_due(5, "try", after=-1)
     try:
         broker.dequeue()

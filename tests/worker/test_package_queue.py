@@ -10,8 +10,9 @@ from django_q.signing import SignedPackage
 from schedules.engine import Claim
 from schedules.worker import package_queue, packages, runner
 from schedules.worker.concurrency import Permits
-from schedules.worker.package_queue import PackageQueue
+from schedules.worker.package_queue import QueueOrder
 from schedules.worker.plain_line import PlainLine, PlainPackage
+from schedules.worker.q2 import TaskQueue
 from tests.waiting import wait_for
 
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)
@@ -34,14 +35,14 @@ def line() -> Iterator[PlainLine]:
 
 
 @pytest.fixture
-def queue(line: PlainLine, permits: Permits) -> Iterator[PackageQueue]:
-    made = PackageQueue(line, permits, maxsize=100)
+def queue(line: PlainLine, permits: Permits) -> Iterator[TaskQueue]:
+    made = TaskQueue(QueueOrder(line, permits))
     yield made
     made.close()
     made.join_thread()
 
 
-def put(queue: PackageQueue, *tasks: str) -> None:
+def put(queue: TaskQueue, *tasks: str) -> None:
     """Put packages into the queue as the pusher does, and wait until a worker can take one."""
     claims = [
         Claim(number, 0, task, timedelta(seconds=5), at_most_once=False) for number, task in enumerate(tasks)
@@ -51,7 +52,7 @@ def put(queue: PackageQueue, *tasks: str) -> None:
     wait_for(queue._reader.poll)  # type: ignore[attr-defined]
 
 
-def functions(queue: PackageQueue, count: int) -> list[Any]:
+def functions(queue: TaskQueue, count: int) -> list[Any]:
     return [queue.get()["func"] for _ in range(count)]
 
 

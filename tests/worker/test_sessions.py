@@ -12,8 +12,8 @@ from django.db import DatabaseError, connection, connections, transaction
 
 from schedules import clock, engine
 from schedules.models import Execution, Job
-from schedules.worker import cluster, sessions
-from schedules.worker.cluster import run_worker
+from schedules.worker import q2, sessions
+from schedules.worker.cluster import executing_durably
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
 from schedules.worker.sessions import engine_settings, project_session, short_waits, use_engine_session
@@ -151,7 +151,7 @@ def test_only_a_worker_that_starts_runs_waits_for_the_disk(monkeypatch, own, lev
         use_engine_session(is_urgent=True)
         look()
         context = ClusterContext(ClusterFactory().pk, Permits(1))
-        run_worker(context, 0)
+        q2.run_worker(partial(executing_durably, context), 0)
         with project_session():
             assert connection.settings_dict == project
             connections.close_all()
@@ -159,7 +159,7 @@ def test_only_a_worker_that_starts_runs_waits_for_the_disk(monkeypatch, own, lev
         connections.close_all()
 
     project = connection.settings_dict
-    monkeypatch.setattr(cluster, "worker", look)
+    monkeypatch.setattr(q2, "worker", look)
     with ThreadPoolExecutor(1) as thread:
         thread.submit(work_in_a_fork_of_the_leader).result()
 

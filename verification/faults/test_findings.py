@@ -7,9 +7,10 @@ from django.db import connection
 
 from schedules import clock, engine
 from schedules.models import Execution
-from schedules.worker.cluster import HeartbeatWatch, Leader
+from schedules.worker.cluster import Leader
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
+from schedules.worker.heartbeat_watch import HeartbeatWatch
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 
 

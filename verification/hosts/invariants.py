@@ -10,7 +10,7 @@ from django.conf import settings
 from schedules.engine.rescue import RESCUES
 from schedules.engine.upkeep.run_pruning import LOOK_FOR_OLD_EVERY
 from schedules.models import FRESH_FOR, Execution, Job
-from schedules.worker.broker import TIDY_EVERY
+from schedules.worker.upkeep import UPKEEP_EVERY
 from verification.hosts.fleet import Fault, Story
 from verification.hosts.simulated_host import CLOCK_ERROR, PRUNE_EVERY, Call
 
@@ -117,7 +117,7 @@ def _takeover() -> float:
     """Return how long others need to take over from a host: its lease, its silence, or their own pause after a fault."""
     lease = settings.CRONTY_LEASE_SECONDS
     # A claim is renewed with one more heartbeat before its probe returns.
-    return max(lease + TIDY_EVERY, FRESH_FOR.total_seconds()) + 2 * TIDY_EVERY
+    return max(lease + UPKEEP_EVERY, FRESH_FOR.total_seconds()) + 2 * UPKEEP_EVERY
 
 
 def _pruning(story: Story) -> Iterator[str]:

@@ -18,9 +18,10 @@ from schedules.engine import Outcome, RunPruner, Started
 from schedules.engine.upkeep import clock_rollback
 from schedules.models import Execution
 from schedules.worker import runner
-from schedules.worker.broker import LedgerBroker
+from schedules.worker.claim_loop import ClaimLoop
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import Clock, ClusterContext
+from schedules.worker.q2 import LedgerBroker
 
 # How far a host's clock may be wrong, and how much it gains or loses, in seconds and seconds per second.
 WRONG_BY = 3600.0
@@ -132,7 +133,7 @@ class SimulatedHost:
             self._later(RETRY_AFTER, self.boot)
             return
         self.context = ClusterContext(self.cluster_id, self.permits, SimulatedClock(self))
-        self.broker = LedgerBroker(context=self.context)
+        self.broker = LedgerBroker(claim_loop=ClaimLoop(self.context))
         self._pruner = RunPruner(self.cluster_id)
         self._later(0, self._loop)
         self._later(settings.CRONTY_LEASE_SECONDS / 3, self._renew)
@@ -180,7 +181,7 @@ class SimulatedHost:
     def lose_claims(self) -> None:
         """Lose the packages that no worker has taken yet, and the claim loop, which the sentinel starts again."""
         self._lost_queues += 1
-        self.broker = LedgerBroker(context=self.context)
+        self.broker = LedgerBroker(claim_loop=ClaimLoop(self.context))
 
     def _queue(self, action: Action) -> None:
         """Let a worker take a package, in the order in which they were queued."""

@@ -1,7 +1,6 @@
-"""The ledger broker: what it hands to django-q2, and how it waits for work."""
+"""The claim loop behind django-q2's broker: what it claims, when, and what it does in between."""
 
 import math
-import pickle
 import sqlite3
 import time
 from collections import Counter
@@ -13,29 +12,22 @@ from typing import Any
 import pytest
 from django.db import Error, OperationalError, connection, connections
 from django_q.signing import SignedPackage
-from django_q.tasks import async_task
 
 from schedules import clock, engine, services
 from schedules.engine.upkeep import clock_rollback
 from schedules.models import Cluster, Event, Execution, Job
 from schedules.result import Ok
 from schedules.services import Actor
-from schedules.worker import broker as broker_module
+from schedules.worker import capacity, plain_lane, runner, turns
 from schedules.worker import context as context_module
 from schedules.worker import packages as packages_module
-from schedules.worker import plain_lane, runner
-from schedules.worker.broker import (
-    HELD,
-    PAUSE_AFTER_ERROR,
-    POLL,
-    SMALLEST_CLAIM,
-    TIDY_EVERY,
-    LedgerBroker,
-)
+from schedules.worker.claim_loop import PAUSE_AFTER_ERROR, POLL, ClaimLoop
 from schedules.worker.concurrency import Permits
-from schedules.worker.context import Clock, ClusterContext
+from schedules.worker.context import ClusterContext
 from schedules.worker.next_slot import COUNT_BEFORE, HEAD_START, HEAD_START_PER_JOB, QUIET_AFTER
 from schedules.worker.plain_line import PlainPackage
+from schedules.worker.q2 import LedgerBroker
+from schedules.worker.upkeep import UPKEEP_EVERY
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, UserFactory
 from tests.waiting import PATIENCE
 
@@ -107,7 +99,7 @@ def context(cluster: Cluster, fake_clock: FakeClock) -> Iterator[ClusterContext]
 
 @pytest.fixture
 def broker(context: ClusterContext) -> LedgerBroker:
-    return LedgerBroker(context=context)
+    return LedgerBroker(claim_loop=ClaimLoop(context))
 
 
 def contents(packages: list[tuple[str, str]] | None) -> list[dict[str, Any]]:
@@ -154,7 +146,7 @@ def test_packages_contain_only_our_functions_and_integers(broker):
 
 
 def test_chunk_fits_within_the_claim_limits():
-    assert packages_module.CHUNK <= SMALLEST_CLAIM <= HELD
+    assert packages_module.CHUNK <= capacity.SMALLEST_CLAIM <= capacity.HELD
 
 
 # Waiting
@@ -223,7 +215,7 @@ def test_claim_of_many_jobs_begins_earlier(broker, fake_clock):
 
 def test_claim_before_its_slot_takes_more_than_a_later_one(broker, fake_clock, monkeypatch):
     """No worker waits for it, so there is no need for a small first batch."""
-    monkeypatch.setattr(broker_module, "BATCH", 2)
+    monkeypatch.setattr(capacity, "BATCH", 2)
     due(5, task="tests.aping", next_run_at=NOW + timedelta(seconds=0.05))
     broker.dequeue()
     broker.dequeue()
@@ -232,7 +224,7 @@ def test_claim_before_its_slot_takes_more_than_a_later_one(broker, fake_clock, m
     assert Execution.objects.count() == 5
 
     due(5, task="tests.aping", next_run_at=NOW + timedelta(seconds=0.05))
-    fake_clock.advance(TIDY_EVERY + 1)
+    fake_clock.advance(UPKEEP_EVERY + 1)
     broker.dequeue()
     assert Execution.objects.count() == 7
 
@@ -387,14 +379,14 @@ def test_broker_looks_for_work_again_on_a_new_connection(broker, fake_clock):
     # Our own writes do not change the data version; a new connection starts without one.
     assert broker.dequeue() is None
 
-    broker._seen_connection = object()
+    broker.claim_loop._changes._connection = object()
 
     assert len(runs_of(broker.dequeue())) == 1
 
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL locks rows, not the database")
 def test_claim_waits_for_workers_that_write_but_not_for_ever(broker, context, monkeypatch):
-    monkeypatch.setattr(broker_module, "WAIT_FOR_TURN", 0.05)
+    monkeypatch.setattr(turns, "WAIT_FOR_TURN", 0.05)
     due(task="tests.aping")
 
     begin = time.perf_counter()
@@ -441,7 +433,7 @@ def test_slot_waits_a_moment_for_the_outcome_of_another_cluster(broker, fake_clo
 
 
 def test_work_beyond_one_batch_is_claimed_by_the_next_calls(broker, monkeypatch):
-    monkeypatch.setattr(broker_module, "BATCH", 3)
+    monkeypatch.setattr(capacity, "BATCH", 3)
     due(7, task="tests.aping")
 
     counts = [sum(len(args[1]) for _, args in runs_of(broker.dequeue())) for _ in range(3)]
@@ -450,7 +442,7 @@ def test_work_beyond_one_batch_is_claimed_by_the_next_calls(broker, monkeypatch)
 
 
 def test_claim_that_leaves_work_behind_reports_a_burst(broker, context, monkeypatch):
-    monkeypatch.setattr(broker_module, "BATCH", 3)
+    monkeypatch.setattr(capacity, "BATCH", 3)
     monkeypatch.setattr(context_module, "BURST_LASTS", 1000)
 
     due(2, task="tests.aping")
@@ -465,7 +457,7 @@ def test_claim_that_leaves_work_behind_reports_a_burst(broker, context, monkeypa
 
 
 def test_clusters_that_are_alive_share_a_burst(broker, monkeypatch):
-    monkeypatch.setattr(broker_module, "BATCH", 8)
+    monkeypatch.setattr(capacity, "BATCH", 8)
     monkeypatch.setattr(packages_module, "CHUNK", 2)
     ClusterFactory()
     ClusterFactory(stopped_at=NOW)
@@ -477,7 +469,7 @@ def test_clusters_that_are_alive_share_a_burst(broker, monkeypatch):
 
 
 def test_share_of_many_clusters_is_at_least_one_package(broker, monkeypatch):
-    monkeypatch.setattr(broker_module, "BATCH", 8)
+    monkeypatch.setattr(capacity, "BATCH", 8)
     monkeypatch.setattr(packages_module, "CHUNK", 2)
     ClusterFactory.create_batch(9)
     due(5, task="tests.aping")
@@ -491,8 +483,8 @@ def test_share_of_many_clusters_is_at_least_one_package(broker, monkeypatch):
 
 
 def test_full_cluster_claims_nothing_and_sleeps(broker, cluster, fake_clock, monkeypatch):
-    monkeypatch.setattr(broker_module, "HELD", 5)
-    monkeypatch.setattr(broker_module, "SMALLEST_CLAIM", 2)
+    monkeypatch.setattr(capacity, "HELD", 5)
+    monkeypatch.setattr(capacity, "SMALLEST_CLAIM", 2)
     job = JobFactory(next_run_at=NOW + HOUR)
     for _ in range(4):
         ExecutionFactory(job=job, status="running", cluster=cluster, cause="manual", lease_until=NOW + HOUR)
@@ -508,8 +500,8 @@ def test_full_cluster_claims_nothing_and_sleeps(broker, cluster, fake_clock, mon
 
 
 def test_claims_of_another_cluster_do_not_use_capacity(broker, monkeypatch):
-    monkeypatch.setattr(broker_module, "HELD", 2)
-    monkeypatch.setattr(broker_module, "SMALLEST_CLAIM", 2)
+    monkeypatch.setattr(capacity, "HELD", 2)
+    monkeypatch.setattr(capacity, "SMALLEST_CLAIM", 2)
     ExecutionFactory(status="running", cluster=ClusterFactory(), lease_until=NOW + HOUR)
     due()
 
@@ -538,7 +530,7 @@ def test_only_coroutines_are_claimed_while_long_plain_functions_use_all_workers(
     assert broker.dequeue() is None
     assert fake_clock.slept == [POLL]
     Execution.objects.filter(status="running").update(status="succeeded")
-    fake_clock.advance(TIDY_EVERY + 1)
+    fake_clock.advance(UPKEEP_EVERY + 1)
     assert [function for function, _ in runs_of(broker.dequeue())] == [runner.run_plain_functions]
 
 
@@ -592,7 +584,7 @@ def test_idle_cluster_claims_without_count_queries(broker, settings, django_asse
     broker.dequeue()
     broker.dequeue()
     due(task=task)
-    broker._next_slot.expect(NOW)
+    broker.claim_loop._next_slot.expect(NOW)
 
     # Queued runs, due jobs, live runs, the insert, the next slot, and the savepoint inside the test's transaction.
     with django_assert_max_num_queries(7) as queries:
@@ -603,7 +595,7 @@ def test_idle_cluster_claims_without_count_queries(broker, settings, django_asse
 def test_claimed_count_is_written_with_the_next_heartbeat(broker, cluster, fake_clock):
     due(3)
     broker.dequeue()
-    fake_clock.advance(TIDY_EVERY + 1)
+    fake_clock.advance(UPKEEP_EVERY + 1)
     broker.dequeue()
 
     cluster.refresh_from_db()
@@ -625,12 +617,12 @@ def test_stopping_cluster_claims_nothing(broker, context, fake_clock):
 def test_broker_sends_heartbeat_and_probe_every_few_seconds(broker, cluster, fake_clock):
     assert len(broker.dequeue()) == 1
     assert broker.dequeue() is None
-    fake_clock.advance(TIDY_EVERY + 0.1)
+    fake_clock.advance(UPKEEP_EVERY + 0.1)
 
     (probe,) = broker.dequeue()
 
     cluster.refresh_from_db()
-    assert cluster.last_seen_at == NOW + timedelta(seconds=TIDY_EVERY + 0.1)
+    assert cluster.last_seen_at == NOW + timedelta(seconds=UPKEEP_EVERY + 0.1)
     assert probe[0] == f"probe {cluster.last_seen_at.isoformat()}"
 
 
@@ -645,9 +637,11 @@ def test_job_that_is_due_during_the_tidying_comes_first_but_not_for_ever(
 
     monkeypatch.setattr(engine, "beat", beat_slowly)
     broker.dequeue()
-    due(task="tests.aping", next_run_at=clock.now() + timedelta(seconds=TIDY_EVERY + 0.01), cron="* * * * *")
+    due(
+        task="tests.aping", next_run_at=clock.now() + timedelta(seconds=UPKEEP_EVERY + 0.01), cron="* * * * *"
+    )
     broker.dequeue()
-    fake_clock.advance(TIDY_EVERY + 0.002)
+    fake_clock.advance(UPKEEP_EVERY + 0.002)
 
     assert broker.dequeue() is None, "it tidied just before the job was due"
     fake_clock.advance(0.01)
@@ -658,9 +652,9 @@ def test_job_that_is_due_during_the_tidying_comes_first_but_not_for_ever(
     (tidied,) = contents(broker.dequeue())
     assert tidied["func"] is runner.probe
 
-    due(task="tests.aping", next_run_at=clock.now() + timedelta(seconds=1.6 * TIDY_EVERY), cron="* * * * *")
+    due(task="tests.aping", next_run_at=clock.now() + timedelta(seconds=1.6 * UPKEEP_EVERY), cron="* * * * *")
     broker.dequeue()
-    fake_clock.advance(1.6 * TIDY_EVERY)
+    fake_clock.advance(1.6 * UPKEEP_EVERY)
     assert [item["func"] for item in contents(broker.dequeue())] == [runner.probe, runner.run_coroutines]
 
 
@@ -676,7 +670,7 @@ def test_steady_load_is_tidied_between_two_claims(broker, cluster, fake_clock, m
     fake_clock.on_sleep = lambda: fake_clock.advance(fake_clock.slept[-1])
     broker.dequeue()
     begin = clock.now()
-    jobs = int(TIDY_EVERY / 0.05) + 8
+    jobs = int(UPKEEP_EVERY / 0.05) + 8
     for number in range(jobs):
         due(task="tests.aping", next_run_at=begin + timedelta(seconds=0.05 * (1 + number)))
 
@@ -689,7 +683,7 @@ def test_steady_load_is_tidied_between_two_claims(broker, cluster, fake_clock, m
             tidied_at = fake_clock.monotonic()
 
     assert QUIET_AFTER <= tidied_at - claimed_at < 0.05
-    assert tidied_at - 1000 < TIDY_EVERY + 0.1
+    assert tidied_at - 1000 < UPKEEP_EVERY + 0.1
 
 
 def test_packages_are_sent_before_the_broker_looks_for_more(broker, fake_clock):
@@ -713,7 +707,7 @@ def test_database_clock_is_read_with_every_heartbeat_and_not_with_claims(broker,
     assert broker.dequeue()
 
     assert fake_clock.measured == 1
-    fake_clock.advance(TIDY_EVERY + 0.1)
+    fake_clock.advance(UPKEEP_EVERY + 0.1)
     broker.dequeue()
     assert fake_clock.measured == 2
 
@@ -792,7 +786,7 @@ def test_cluster_that_waited_for_the_database_gives_others_time_to_renew_their_l
 ):
     lease = settings.CRONTY_LEASE_SECONDS
     context = ClusterContext(cluster.pk, Permits(2), fake_clock, sweep_at=fake_clock.monotonic() + lease)
-    broker, row = LedgerBroker(context=context), abandoned(ClusterFactory())
+    broker, row = LedgerBroker(claim_loop=ClaimLoop(context)), abandoned(ClusterFactory())
 
     broker.dequeue()
     row.refresh_from_db()
@@ -834,7 +828,7 @@ def test_expired_leases_get_a_grace_period_after_a_clock_jump(broker, fake_clock
     assert row.status == "running"
 
     for _ in range(6):
-        fake_clock.advance(TIDY_EVERY + 0.1)
+        fake_clock.advance(UPKEEP_EVERY + 0.1)
         broker.dequeue()
     row.refresh_from_db()
     assert row.status != "running"
@@ -845,10 +839,10 @@ def test_job_created_while_the_clock_was_briefly_ahead_is_rearmed(broker, fake_c
     monkeypatch.setattr(clock_rollback, "time", fake_clock)
     monkeypatch.setattr(clock_rollback, "_recovery", clock_rollback._Recovery())
     broker.dequeue()
-    fake_clock.advance(TIDY_EVERY + 0.1, wall_seconds=3600 + TIDY_EVERY + 0.1)
+    fake_clock.advance(UPKEEP_EVERY + 0.1, wall_seconds=3600 + UPKEEP_EVERY + 0.1)
     broker.dequeue()
     job = JobFactory(cron="* * * * *", next_run_at=NOW + HOUR + timedelta(minutes=1))
-    fake_clock.advance(TIDY_EVERY + 0.1, wall_seconds=TIDY_EVERY + 0.1 - 3600)
+    fake_clock.advance(UPKEEP_EVERY + 0.1, wall_seconds=UPKEEP_EVERY + 0.1 - 3600)
 
     broker.dequeue()
 
@@ -859,7 +853,7 @@ def test_job_created_while_the_clock_was_briefly_ahead_is_rearmed(broker, fake_c
 def test_every_tidy_sweeps_while_the_clock_is_steady(broker, fake_clock):
     broker.dequeue()
     row = abandoned(ClusterFactory())
-    fake_clock.advance(TIDY_EVERY + 0.1)
+    fake_clock.advance(UPKEEP_EVERY + 0.1)
 
     broker.dequeue()
 
@@ -905,7 +899,7 @@ def test_slots_missed_in_an_outage_name_it_and_the_cluster_records_it(
 
     missed = Execution.objects.get(status="missed")
     assert (missed.reason, missed.slots) == (reason, 50)
-    fake_clock.advance(TIDY_EVERY + 0.1)
+    fake_clock.advance(UPKEEP_EVERY + 0.1)
     broker.dequeue()
     cluster.refresh_from_db()
     since, _, recorded, _ = cluster.interruptions[0]
@@ -947,7 +941,7 @@ def test_broker_pauses_after_an_error_and_tries_again(broker, fake_clock, monkey
     assert fake_clock.slept == [PAUSE_AFTER_ERROR]
     assert "trying again" in caplog.text
 
-    fake_clock.advance(TIDY_EVERY + 1)
+    fake_clock.advance(UPKEEP_EVERY + 1)
     broker.dequeue()
     assert Execution.objects.count() == 1
 
@@ -970,34 +964,3 @@ def test_jobs_fire_even_if_every_sweep_fails(broker, monkeypatch):
 
     assert broker.dequeue() is None
     assert len(runs_of(broker.dequeue())) == 1
-
-
-def test_broker_outside_a_cluster_logs_how_to_start_one(caplog, monkeypatch):
-    monkeypatch.setattr(Clock, "sleep", lambda clock, seconds: None)
-
-    assert LedgerBroker().dequeue() is None
-    assert "manage.py qcluster" in caplog.text
-
-
-# The rest of django-q2's broker interface
-
-
-def test_broker_reports_queue_and_lock_sizes(broker, cluster):
-    job = JobFactory(next_run_at=NOW + HOUR)
-    for status, available_at in [
-        ("queued", NOW),
-        ("queued", NOW + HOUR),
-        ("claimed", None),
-        ("running", None),
-    ]:
-        ExecutionFactory(job=job, status=status, available_at=available_at, cause="manual")
-
-    assert (broker.queue_size(), broker.lock_size()) == (1, 2)
-    assert broker.ping()
-    assert broker.info() == "Cronty's ledger"
-    assert pickle.loads(pickle.dumps(broker)).ping()  # noqa: S301
-
-
-def test_async_task_of_django_q2_is_refused():
-    with pytest.raises(NotImplementedError, match=r"schedules\.tasks\.task"):
-        async_task("math.sqrt", 4)
