@@ -10,7 +10,7 @@ from django.db.models import Q
 from schedules import clock, limits
 from schedules.models import Event, Execution, Job, Profile
 from schedules.models.executions import ExecutionQuerySet
-from schedules.models.job_queries import JobQuerySet
+from schedules.models.jobs import JobQuerySet
 from schedules.models.standings import standings_of
 from schedules.result import Code, Err
 from schedules.secrets import masking
