@@ -14,8 +14,6 @@ JSON_DEPTH = 10
 TAGS = 20
 SHORTENED = "… (shortened)"
 TAG_LENGTH = 50
-# A shorter one could not be masked without masking ordinary words.
-SHORTEST_SECRET = 4
 SHORTEST_TIMEOUT = timedelta(seconds=1)
 LONGEST_TIMEOUT = timedelta(days=1)
 TOPIC_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"
@@ -47,6 +45,12 @@ _BLANK = re.compile(
 )
 
 _BETWEEN_BREAKS = re.compile(r"[^\n\t]+")
+
+# Sequences that move the cursor, set colours or name the window.
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+# The beginning of such a sequence, or of a line break, at the end of a piece.
+_UNFINISHED = re.compile(r"(?:\r|\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*\x1b?)?)\Z")
+_LONGEST_SEQUENCE = 300
 
 
 def line_problem(text: str) -> str | None:
@@ -101,6 +105,18 @@ def topic_problem(text: str) -> str | None:
     if not re.fullmatch(TOPIC_PATTERN, text):
         return "Use 1 to 64 letters, digits, - and _."
     return "ntfy reserves this name. Choose another." if text in _RESERVED_TOPICS else None
+
+
+def clean_output(text: str) -> str:
+    """Remove colours and other sequences for terminals, and what cannot be printed."""
+    plain = _ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
+    return strip_unprintable(plain)
+
+
+def count_unfinished(text: str) -> int:
+    """Return how many characters at the end of a text may be the beginning of what `clean_output` replaces."""
+    match = _UNFINISHED.search(text, max(0, len(text) - _LONGEST_SEQUENCE))
+    return len(match[0]) if match else 0
 
 
 def strip_unprintable(text: str) -> str:
@@ -179,66 +195,3 @@ def _text_problem(text: str) -> str | None:
     if _SURROGATES.search(text):
         return "Remove the broken half of a surrogate pair: the text is not valid Unicode."
     return None
-
-
-_SECRET = re.compile(
-    r"authorization|token|secret|password|passphrase|passwd|credential|cookie|api[-_]?key|private[-_]?key|signature"
-    r"|(^|[-_])(auth|pwd)($|[-_.])",
-    re.IGNORECASE,
-)
-# Numbers under such a name count or limit something, as in max_tokens.
-_AMOUNT = re.compile(r"(^|[-_])(max|min|num|number|count|limit|budget|per)($|[-_])", re.IGNORECASE)
-_HEADERS = re.compile(r"(^|[-_])headers?(\.[0-9]+)?$", re.IGNORECASE)
-# Of request headers, everything is masked except the values of these.
-_HARMLESS = """
-    accept accept-language content-language content-type if-match if-modified-since if-none-match if-unmodified-since
-    prefer user-agent x-api-version x-event x-event-type x-github-api-version
-"""
-HARMLESS_HEADERS = frozenset(_HARMLESS.split())
-MASK = "••••••"
-# The name of a secret is not a secret: "Bearer ${secret:NAME}" is shown.
-_REFERENCE = re.compile(r"([A-Za-z]{1,20} )?\$\{secret:[A-Za-z_][A-Za-z0-9_]{0,63}\}")
-
-
-def masked(value: Any) -> Any:
-    """Copy a JSON value; mask everything under a key that looks like a secret, and request headers not known as harmless."""
-    match value:
-        case dict() if any(str(key).lower().startswith("x-") for key in value):
-            # Headers that were given by position, and so have no name.
-            return _masked_headers(value)
-        case dict():
-            return {key: _masked_item(str(key), item) for key, item in value.items()}
-        case list():
-            return [masked(item) for item in value]
-        case _:
-            return value
-
-
-def _masked_item(key: str, item: Any) -> Any:
-    if _SECRET.search(key) and item:
-        return item if _is_reference(item) or _is_amount(key, item) else MASK
-    return _masked_headers(item) if _HEADERS.search(key) else masked(item)
-
-
-def _is_amount(key: str, item: Any) -> bool:
-    """Return whether a value is no secret although its name sounds like one: yes or no, or a number of something."""
-    return item is True or (isinstance(item, int | float) and _AMOUNT.search(key) is not None)
-
-
-def _is_reference(item: Any) -> bool:
-    return isinstance(item, str) and _REFERENCE.fullmatch(item) is not None
-
-
-def _masked_headers(value: Any) -> Any:
-    match value:
-        case dict():
-            return {
-                key: item if str(key).lower() in HARMLESS_HEADERS or not item or _is_reference(item) else MASK
-                for key, item in value.items()
-            }
-        case list():
-            return [_masked_headers(item) for item in value]
-        case str():
-            return MASK if value else value
-        case _:
-            return value

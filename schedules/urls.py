@@ -7,8 +7,9 @@ from django.http.response import HttpResponseBase
 from django.urls import URLPattern, path
 
 from schedules.web import health
-from schedules.web.drafts import keeps_draft, requires_login
+from schedules.web.drafts import keeps_draft
 from schedules.web.metrics import metrics
+from schedules.web.middleware import requires_login
 from schedules.web.views import (
     account,
     activity,

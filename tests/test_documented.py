@@ -115,6 +115,7 @@ EXECUTED = {
     "systemd-analyze security --offline=true /etc/systemd/system/cronty.service": INSTALLATION,
     "check --deploy": "tests/test_documented.py::test_make_knows_every_target",
     "python -m tests.browser.lighthouse": LONG,
+    "python -m tests.ways": "tests/test_ways.py::test_list_of_a_way_is_written_anew",
     ".venv/bin/python -m cronty_site.terminal": f"{EXAMPLES}::test_backup_of_the_page_is_restored",
     "run --wait": "tests/site/terminal/test_changing.py::test_run_waits_for_its_outcome",
     "apply --check": "tests/site/terminal/test_files.py::test_file_is_checked_applied_and_then_unchanged",

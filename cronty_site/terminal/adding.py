@@ -17,7 +17,8 @@ from cronty_site.terminal.completion import complete_task
 from cronty_site.terminal.output import line, note, print_json, say
 from cronty_site.terminal.session import Session, check_zone, subcommand
 from cronty_site.terminal.shapes import clock_text, job_json
-from schedules import limits, services
+from schedules import services
+from schedules.secrets import masking
 from schedules.services.jobs.forecasts import preview_of
 from schedules.services.jobs.masked_arguments import named_arguments
 from schedules.services.people.stored_secrets import secret_warnings
@@ -95,7 +96,7 @@ def add_command(
 
 def _name_of(task: Task, args: list[Any], kwargs: dict[str, Any]) -> str:
     """Return a name for a job that was given none: its task, and the first text that is no secret."""
-    shown = limits.masked(named_arguments(task.name, args, kwargs)).values()
-    first = line(next((text for text in shown if isinstance(text, str) and text != limits.MASK), ""))
+    shown = masking.masked(named_arguments(task.name, args, kwargs)).values()
+    first = line(next((text for text in shown if isinstance(text, str) and text != masking.MASK), ""))
     name = f"{task.name}: {first}" if first else task.name
     return name if len(name) <= NAME_LENGTH else f"{name[: NAME_LENGTH - 1].rstrip()}…"

@@ -17,7 +17,7 @@ from cronty_site.terminal.setup import ExitCode, Failure, not_started
 from cronty_site.terminal.suggestions import did_you_mean
 from schedules import clock
 from schedules.models import Event, Job
-from schedules.models.job_queries import JobQuerySet
+from schedules.models.jobs import JobQuerySet
 from schedules.result import Code, Err, Result
 from schedules.services import Actor
 from schedules.services.files.sources import sources_of

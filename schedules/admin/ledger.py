@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from schedules import clock, limits
+from schedules import clock
 from schedules.admin.bases import (
     SEARCH_HELP,
     USERNAME,
@@ -26,6 +26,7 @@ from schedules.admin.local_times import moment
 from schedules.models import Cluster, Event, Execution
 from schedules.models.executions import ExecutionQuerySet
 from schedules.models.keysets import Segment
+from schedules.secrets import masking
 from schedules.services.jobs.masked_arguments import shown_arguments
 from schedules.services.runs.outputs import output_since
 from schedules.templatetags.cronty_text import VERBS
@@ -86,7 +87,7 @@ class ExecutionAdmin(LongListAdmin[Execution], ReadOnlyAdmin[Execution]):
 
     @admin.display(description="result")
     def answer(self, execution: Execution) -> SafeString:
-        return as_json(limits.masked(execution.result))
+        return as_json(masking.masked(execution.result))
 
     @admin.display(description="output")
     def console(self, execution: Execution) -> SafeString | str:

@@ -14,8 +14,8 @@ from django.urls import NoReverseMatch, reverse
 from schedules.engine.history import Outcome, failures_of
 from schedules.engine.pauses import note, pause
 from schedules.models import Job
-from schedules.models.job_queries import NOTICE_PREFIX, JobQuerySet
-from schedules.models.jobs import new_public_id
+from schedules.models.job_queries import NOTICE_PREFIX
+from schedules.models.jobs import JobQuerySet, new_public_id
 from schedules.models.name_skeletons import skeleton
 from schedules.tasks.outbound.destinations import is_loopback
 

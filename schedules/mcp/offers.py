@@ -22,7 +22,7 @@ from schedules.mcp.tools import (
     reading,
 )
 from schedules.mcp.wording import Wording
-from schedules.models.job_queries import JobQuerySet
+from schedules.models.jobs import JobQuerySet
 from schedules.result import Err
 from schedules.services import Actor
 

@@ -1,7 +1,7 @@
 """What is wrong with the columns of a job, by column, in the words that forms and tools show."""
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from django.conf import settings
 
@@ -9,13 +9,28 @@ from schedules import limits
 from schedules.models.triggers import TriggerType
 from schedules.result import sentence
 from schedules.tasks import registry
-from schedules.when.triggers import TriggerError, load_zone
-
-if TYPE_CHECKING:
-    from schedules.models.jobs import Job
+from schedules.when.triggers import Trigger, TriggerError, load_zone
 
 
-def problems_of(job: "Job") -> dict[str, str]:
+class Columns(Protocol):
+    """The columns of a job that are checked, and the trigger that they describe."""
+
+    name: str
+    task: str
+    # Whatever a form or a tool has set.
+    args: Any
+    kwargs: Any
+    tags: Any
+    timeout: timedelta
+    backoff: timedelta
+    trigger_type: str
+    timezone: str
+
+    @property
+    def trigger(self) -> Trigger: ...
+
+
+def problems_of(job: Columns) -> dict[str, str]:
     problems: dict[str, str] = {}
     for field in ("name", "label"):
         if problem := limits.line_problem(getattr(job, field) or ""):
@@ -30,7 +45,7 @@ def problems_of(job: "Job") -> dict[str, str]:
     return problems
 
 
-def _tag_problems(job: "Job") -> dict[str, str]:
+def _tag_problems(job: Columns) -> dict[str, str]:
     if not isinstance(job.tags, list) or not all(isinstance(tag, str) for tag in job.tags):
         return {"tags": 'Give a list of words, like ["home", "backup"].'}
     if len(job.tags) > limits.TAGS or any(not 0 < len(tag) <= limits.TAG_LENGTH for tag in job.tags):
@@ -39,7 +54,7 @@ def _tag_problems(job: "Job") -> dict[str, str]:
     return {"tags": problem} if problem else {}
 
 
-def _argument_problems(job: "Job") -> dict[str, str]:
+def _argument_problems(job: Columns) -> dict[str, str]:
     task = registry.get(job.task)
     if task is None:
         return {"task": f"Unknown task: {job.task}. Choose one of: {', '.join(registry.names())}."}
@@ -54,7 +69,7 @@ def _argument_problems(job: "Job") -> dict[str, str]:
     return {"kwargs": f"Invalid arguments for task {job.task}: {'; '.join(problems)}"} if problems else {}
 
 
-def _schedule_problems(job: "Job") -> dict[str, str]:
+def _schedule_problems(job: Columns) -> dict[str, str]:
     for kind in TriggerType:
         field = kind.column
         if getattr(job, field) and kind != job.trigger_type:

@@ -2,14 +2,15 @@
 
 import functools
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self, TypeVar
 
 from django.apps import apps
 from django.db import connection, models
 from django.db.models import Q
 
-if TYPE_CHECKING:
-    from schedules.models.jobs import Job
+from schedules.models.job_states import ACTIVE, JobStatus
+
+Row = TypeVar("Row", bound=models.Model)
 
 LATE_AFTER = timedelta(minutes=2)
 # The public ids of failure notices start with this; unlike a name, no caller can choose it.
@@ -37,7 +38,9 @@ class _Holds(models.Func):
     output_field = models.BooleanField()
 
 
-class JobQuerySet(models.QuerySet["Job"]):
+class JobQueries(models.QuerySet[Row]):
+    """Queries of jobs; `JobQuerySet` is the same for the model Job."""
+
     def notices(self) -> Self:
         """Failure notices, which Cronty creates itself."""
         return self.filter(begins_with("public_id", f"{NOTICE_PREFIX}_"))
@@ -60,7 +63,7 @@ class JobQuerySet(models.QuerySet["Job"]):
         # Unordered, because there is at most one.
         return self.filter(public_id=public_id).order_by() if is_public_id(public_id) else self.none()
 
-    def find(self, public_id: str) -> "Job | None":
+    def find(self, public_id: str) -> Row | None:
         """Return the job with this id, or None; faster than `first`, which would sort."""
         return next(iter(self.called(public_id)[:1]), None)
 
@@ -75,10 +78,10 @@ class JobQuerySet(models.QuerySet["Job"]):
 
     def active(self) -> Self:
         """Jobs that may still run: pending, running or paused."""
-        return self.filter(deleted_at=None, status__in=self.model.ACTIVE)
+        return self.filter(deleted_at=None, status__in=ACTIVE)
 
     def armed(self) -> Self:
-        return self.filter(deleted_at=None, status=self.model.Status.PENDING)
+        return self.filter(deleted_at=None, status=JobStatus.PENDING)
 
     def due(self, now: datetime) -> Self:
         return self.armed().filter(next_run_at__lte=now)
@@ -94,15 +97,15 @@ class JobQuerySet(models.QuerySet["Job"]):
     def in_state(self, state: str) -> Self:
         """Jobs in this state, as `state_of` defines it."""
         match state:
-            case self.model.Status.RUNNING:
-                return self._running(self.filter(status=self.model.Status.RUNNING))
-            case self.model.Status.PENDING:
-                return self.filter(~_has_run_under_way(), status=self.model.Status.PENDING)
+            case JobStatus.RUNNING:
+                return self._running(self.filter(status=JobStatus.RUNNING))
+            case JobStatus.PENDING:
+                return self.filter(~_has_run_under_way(), status=JobStatus.PENDING)
         return self.filter(status=state)
 
     def _running(self, last_runs: Self) -> Self:
         """Jobs with a run under way: those that are planned again, and those in their last run."""
-        under_way = self.filter(_has_run_under_way(), status=self.model.Status.PENDING)
+        under_way = self.filter(_has_run_under_way(), status=JobStatus.PENDING)
         # By keys: for a condition with OR, the database would look through all jobs.
         keys = [rows.order_by().values("pk") for rows in (under_way, last_runs)]
         return self.filter(pk__in=keys[0].union(keys[1], all=True))
@@ -110,9 +113,9 @@ class JobQuerySet(models.QuerySet["Job"]):
     def listed(self, state: str) -> Self:
         """Jobs in this state, the next to run first and then the newest, in the order of an index."""
         match state:
-            case self.model.Status.RUNNING:
+            case JobStatus.RUNNING:
                 return self._running(self.stopped(state))
-            case self.model.Status.PENDING:
+            case JobStatus.PENDING:
                 # Without the condition, SQLite would begin with the jobs that have no next run.
                 pending = self.in_state(state).filter(next_run_at__isnull=False)
                 return pending.order_by("next_run_at", "-pk")
@@ -120,11 +123,11 @@ class JobQuerySet(models.QuerySet["Job"]):
 
     def stopped(self, status: str) -> Self:
         """Jobs with this status, which have no next run; newest first, in the order of an index."""
-        if status == self.model.Status.RUNNING:
+        if status == JobStatus.RUNNING:
             # Their last run is not finished: an index has those runs, and a firing writes to no index of such jobs.
             return self.filter(status=status, pk__in=_unfinished("live")).order_by("-pk")
         # SQLite uses the partial index only if the query repeats its condition.
-        ended = self.exclude(status=self.model.Status.PENDING).exclude(status=self.model.Status.RUNNING)
+        ended = self.exclude(status=JobStatus.PENDING).exclude(status=JobStatus.RUNNING)
         return ended.filter(status=status).order_by("-pk")
 
 

@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -13,7 +13,8 @@ from django.db.models import F
 
 from schedules import limits
 from schedules.models.job_problems import problems_of
-from schedules.models.job_queries import JobQuerySet
+from schedules.models.job_queries import JobQueries
+from schedules.models.job_states import ACTIVE, JobStatus
 from schedules.models.job_table import CONSTRAINTS, INDEXES
 from schedules.models.triggers import CalendarUnit, TriggerType, shared_cron, trigger_of
 from schedules.tasks import registry
@@ -28,7 +29,7 @@ def new_public_id(prefix: str, now: datetime) -> str:
 
 def state_of(status: str, has_run_under_way: bool) -> str:
     """Return the state to show; a pending job with a run under way is running."""
-    return Job.Status.RUNNING.value if status == Job.Status.PENDING and has_run_under_way else status
+    return JobStatus.RUNNING.value if status == JobStatus.PENDING and has_run_under_way else status
 
 
 def trigger_of_job(job: Any) -> Trigger:
@@ -60,23 +61,14 @@ def argument_of(job: Any, name: str) -> Any:
     return dict(zip(task.signature.parameters, job.args, strict=False)).get(name) if task else None
 
 
+class JobQuerySet(JobQueries["Job"]):
+    """Queries of jobs."""
+
+
 class Job(models.Model):
     """What to run, when, under which policies, and in which state."""
 
-    class Status(models.TextChoices):
-        PENDING = "pending"
-        """Armed for `next_run_at`. A repeating job is pending between and during runs."""
-        RUNNING = "running"
-        """Its last run is under way; the engine then marks the job as completed or failed."""
-        PAUSED = "paused"
-        """Stopped by a user, an agent or repeated failures, until it is resumed or `paused_until` passes."""
-        COMPLETED = "completed"
-        """No slot is left: a one-time job has run, or `max_runs` or `ends_at` was reached."""
-        FAILED = "failed"
-        """A one-time job whose last attempt failed."""
-        CANCELLED = "cancelled"
-        """Ended by a user or an agent; it never fires again."""
-
+    Status: TypeAlias = JobStatus
     TriggerType = TriggerType
 
     class Overlap(models.TextChoices):
@@ -89,7 +81,7 @@ class Job(models.Model):
         ALL = "all", "Run every missed run"
         NONE = "none", "Skip missed runs"
 
-    ACTIVE = (Status.PENDING, Status.RUNNING, Status.PAUSED)
+    ACTIVE = ACTIVE
     TRIGGER_FIELDS = (
         "trigger_type",
         "run_at",

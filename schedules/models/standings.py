@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from django.db.models import Case, F, IntegerField, Q, Value, When
 
 from schedules.models.executions import Execution
-from schedules.models.job_queries import LATE_AFTER, JobQuerySet, has_unfinished
-from schedules.models.jobs import Job
+from schedules.models.job_queries import LATE_AFTER, has_unfinished
+from schedules.models.jobs import Job, JobQuerySet
 
 # Worst first, which is the order of lists. A job has the first of these standings that matches.
 STANDINGS = {

@@ -1,1 +1,1 @@
-"""Secrets: encryption, references in texts, masking, and private files."""
+"""Secrets: encryption, references in texts, where they may go, masking, and private files."""

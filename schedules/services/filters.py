@@ -16,7 +16,7 @@ from django.db.models.functions import Cast
 from schedules.models import Job
 from schedules.models.counting import COUNTED, among_first, has_key
 from schedules.models.executions import OUTCOME_LETTERS, ExecutionQuerySet
-from schedules.models.job_queries import JobQuerySet
+from schedules.models.jobs import JobQuerySet
 from schedules.models.keysets import WALKED
 
 SEARCHED = ("name", "label", "cron", "task", "made_by", "public_id", "last_error", "tags")

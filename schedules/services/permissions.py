@@ -10,9 +10,10 @@ from django.db.models import Q
 from schedules import clock, limits
 from schedules.models import Event, Execution, Job, Profile
 from schedules.models.executions import ExecutionQuerySet
-from schedules.models.job_queries import JobQuerySet
+from schedules.models.jobs import JobQuerySet
 from schedules.models.standings import standings_of
 from schedules.result import Code, Err
+from schedules.secrets import masking
 from schedules.services.people.profiles import is_above, profile_of
 
 
@@ -143,6 +144,6 @@ def event_of(
         verb=verb,
         job_id=job.pk,
         subject=job.name,
-        before=limits.masked(before or {}),
-        after=limits.masked(after or {}),
+        before=masking.masked(before or {}),
+        after=masking.masked(after or {}),
     )

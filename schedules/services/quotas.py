@@ -14,7 +14,8 @@ from django.db import connection
 from django.db.models import Count, Sum
 
 from schedules.models import Execution, Installation, Job, Profile, Token
-from schedules.models.job_queries import JobQuerySet, is_public_id
+from schedules.models.job_queries import is_public_id
+from schedules.models.jobs import JobQuerySet
 from schedules.result import Code, Err
 
 RATE_WINDOW = timedelta(minutes=1)

@@ -4,7 +4,6 @@ from django.conf import settings
 
 from schedules import limits
 from schedules.tasks.agent_boundary import workplace
-from schedules.tasks.commands.output import clean
 from schedules.tasks.interface import Final, RetryLater, Run
 from schedules.tasks.processes import Program, StartError, run_program
 from schedules.tasks.processes.running import STANDARD_OUTPUT
@@ -38,7 +37,7 @@ async def run_agent_command(prompt: str, run: Run) -> str:
 
 
 def _text(data: bytes) -> str:
-    return clean(data.decode(errors="replace"))
+    return limits.clean_output(data.decode(errors="replace"))
 
 
 class _Output:

@@ -33,7 +33,6 @@ from schedules.tasks.argument_types import (
     Topic,
     WebAddress,
 )
-from schedules.tasks.commands.output import clean
 from schedules.tasks.interface import WAITING, Final, RetryLater, Run, SpecialResult
 from schedules.tasks.outbound.headers import shape_problem
 from schedules.tasks.outbound.signing import signature_header
@@ -246,7 +245,7 @@ def _beginning(reply: outbound.Reply, characters: int, run: Run) -> str:
 def _cut(text: str, characters: int, run: Run, *, is_truncated: bool = False) -> str:
     """Return the beginning of what a server said, without characters that cannot be stored or shown."""
     # Clean it as the mask expects it: a secret must look the same in both.
-    kept = clean(text[:characters])
+    kept = limits.clean_output(text[:characters])
     if is_truncated or len(text) > characters:
         # Whoever masks the secrets of the result would not recognise a part of one.
         return f"{run.mask_cut(kept).strip()}…"

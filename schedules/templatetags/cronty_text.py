@@ -6,10 +6,11 @@ from typing import Any
 from django import template
 from django.forms import Form
 
-from schedules import clock, limits
+from schedules import clock
 from schedules.models import Event, Job
 from schedules.models.counting import count_words
 from schedules.models.triggers import MONTH, CalendarUnit
+from schedules.secrets import masking
 from schedules.services.installation.command_words import how_to_run
 from schedules.services.jobs.forecasts import words_of
 from schedules.tasks import registry
@@ -89,7 +90,7 @@ def pretty(value: Any) -> str:
     """Format a stored JSON value for reading, with secrets masked; text stays as it is."""
     if isinstance(value, str):
         return value
-    return json.dumps(limits.masked(value), ensure_ascii=False, indent=2)
+    return json.dumps(masking.masked(value), ensure_ascii=False, indent=2)
 
 
 @register.filter

@@ -1,13 +1,11 @@
 """Forms that were not saved, such as after a session ended: what was typed is kept in the session for their page."""
 
 from collections.abc import Callable, Sequence
-from functools import wraps
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.http.response import HttpResponseBase
@@ -44,22 +42,7 @@ def keeps_draft(view: View, typed: Sequence[str] = ()) -> View:
     return view
 
 
-def requires_login(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
-    """Require a log-in for a page or an action, also in a project without our middleware."""
-    required = login_required(view)
-
-    @wraps(view)
-    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        if request.method == "POST" and not request.user.is_authenticated:
-            return turn_away(request)
-        response = required(request, *args, **kwargs)
-        _remember_person(request, response)
-        return response
-
-    return guarded
-
-
-def _remember_person(request: HttpRequest, response: HttpResponseBase) -> None:
+def remember_person(request: HttpRequest, response: HttpResponseBase) -> None:
     """Note in the browser whose pages it shows, for a form that is sent after the session has ended."""
     if request.user.is_authenticated and _person_of(request) != str(request.user.pk):
         response.set_signed_cookie(

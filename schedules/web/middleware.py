@@ -1,9 +1,11 @@
-"""Middleware for every request: refuses addresses with a NUL, resets the clock, keeps pages out of shared caches, and requires a log-in."""
+"""Rules for every request: refuses addresses with a NUL, resets the clock, keeps pages out of shared caches, requires a log-in."""
 
 from collections.abc import Awaitable, Callable
+from functools import wraps
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction
+from django.contrib.auth.decorators import login_required
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
@@ -11,7 +13,7 @@ from django.http.response import HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
 
 from schedules.templatetags.cronty_times import use_clock
-from schedules.web.drafts import turn_away
+from schedules.web.drafts import remember_person, turn_away
 
 
 @sync_and_async_middleware
@@ -60,3 +62,18 @@ class LoginRequired(LoginRequiredMiddleware):
         if request.method == "POST" and match is not None and "admin" not in match.app_names:
             return turn_away(request)
         return super().handle_no_permission(request, view_func)
+
+
+def requires_login(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
+    """Require a log-in for a page or an action, also in a project without our middleware."""
+    required = login_required(view)
+
+    @wraps(view)
+    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if request.method == "POST" and not request.user.is_authenticated:
+            return turn_away(request)
+        response = required(request, *args, **kwargs)
+        remember_person(request, response)
+        return response
+
+    return guarded

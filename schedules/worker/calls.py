@@ -16,14 +16,14 @@ from django.db import connections
 
 from schedules import clock, engine, limits
 from schedules.engine import Outcome, Started
-from schedules.models import Execution
+from schedules.models import Execution, Secret
+from schedules.secrets.access import SecretAccess
 from schedules.tasks import registry
 from schedules.tasks.interface import WAITING, Final, OutputText, RetryLater, Run
 from schedules.tasks.outbound.signing import current_keys
 from schedules.tasks.time_limit import TimeLimit
 from schedules.worker import q2
 from schedules.worker.log_context import InRun
-from schedules.worker.secret_access import SecretAccess
 
 SaveOutput = Callable[[OutputText], Awaitable[None]]
 Mask = Callable[[Any], Any]
@@ -61,7 +61,7 @@ async def run_coroutine(
 ) -> Outcome:
     """Await a coroutine task within its time limit, without the secrets that it used in its outcome."""
     called_at = clock.now()
-    secrets = SecretAccess(started.owner_id)
+    secrets = secrets_of(started.owner_id)
     # A command ends within its time limit by itself, and says how.
     timer = TimeLimit(None if task and task.is_command else started.timeout.total_seconds())
     try:
@@ -86,6 +86,19 @@ async def run_coroutine(
     if task and not task.is_built_in and not _is_look_waiting.is_set():
         _close_broken_sessions()
     return outcome
+
+
+def secrets_of(owner_id: int) -> SecretAccess:
+    """Return access to the secrets of one run."""
+    return SecretAccess(owner_id, _read_secrets, refused=Final, unreadable=RetryLater)
+
+
+def _read_secrets(owner_id: int | None, names: list[str]) -> list[Secret]:
+    try:
+        return list(Secret.objects.filter(owner=owner_id, name__in=names))
+    finally:
+        # This thread is not used again.
+        connections.close_all()
 
 
 async def _awaited(value: Awaitable[Any]) -> Any:

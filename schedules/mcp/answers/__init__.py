@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 from schedules import clock, engine, limits
 from schedules.models import Job
 from schedules.result import Code, Err, sentence
+from schedules.secrets import masking
 from schedules.services import Scheduled
 from schedules.services.jobs.forecasts import next_runs_of, words_of
 from schedules.services.jobs.lookalikes import SimilarJob
@@ -94,7 +95,7 @@ def when(job: Job) -> str:
 
 def readable(value: Any) -> Any:
     """Copy stored JSON for an agent, with secrets masked and unprintable characters removed."""
-    return _stripped(limits.masked(value)) if value else value
+    return _stripped(masking.masked(value)) if value else value
 
 
 OLDER_RUNS = "Older runs were not looked through: counts may be too low, and jobs may be missing."

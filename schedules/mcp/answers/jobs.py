@@ -13,8 +13,7 @@ from schedules.mcp import answers
 from schedules.models import Execution, Job
 from schedules.models.counting import COUNTED
 from schedules.models.executions import OUTCOME_LETTERS
-from schedules.models.job_queries import JobQuerySet
-from schedules.models.jobs import state_of
+from schedules.models.jobs import JobQuerySet, state_of
 from schedules.models.standings import ORDER, Standing
 from schedules.result import Code, Err
 from schedules.services import waits_for_agent

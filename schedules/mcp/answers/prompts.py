@@ -9,9 +9,8 @@ from typing_extensions import TypedDict
 from schedules import clock, services
 from schedules.mcp import answers
 from schedules.models import Execution, Job
-from schedules.models.job_queries import JobQuerySet
 from schedules.models.job_table import Argument
-from schedules.models.jobs import argument_of
+from schedules.models.jobs import JobQuerySet, argument_of
 from schedules.result import Code, Err
 from schedules.services.jobs.forecasts import WORDS_COLUMNS, shown_next_run, words_of
 from schedules.when.durations import HORIZON_IN_WORDS

@@ -48,7 +48,7 @@ from schedules.mcp.tools.filters import HadOutcome, OfStatus, OfTask, Query, Sin
 from schedules.mcp.tools.triggers import local_text, read_trigger
 from schedules.models import Job
 from schedules.models.counting import COUNTED, CountUpTo, count_beside, count_up_to
-from schedules.models.job_queries import JobQuerySet
+from schedules.models.jobs import JobQuerySet
 from schedules.models.standings import standings_of
 from schedules.result import Code, Err, Ok
 from schedules.services.filters import JobFilter

@@ -8,7 +8,7 @@ from typing import Annotated, Any, cast
 
 from pydantic import Field, StrictBool
 
-from schedules import clock, limits, services
+from schedules import clock, services
 from schedules.mcp import answers
 from schedules.mcp.answers.jobs import ErrorOut, job_out, refused
 from schedules.mcp.answers.manage import (
@@ -42,6 +42,7 @@ from schedules.mcp.tools.names import derived_name
 from schedules.mcp.tools.triggers import implied_type, read_trigger
 from schedules.models import Execution, Job
 from schedules.result import Code, Err, Ok, Result
+from schedules.secrets import masking
 from schedules.services.jobs.lookalikes import SimilarJob
 from schedules.services.jobs.masked_arguments import merged_arguments
 from schedules.services.permissions import read_activity
@@ -107,7 +108,7 @@ def update_job(
     if args is not None or kwargs is not None:
         changes["args"], changes["kwargs"] = merged_arguments(job, args, kwargs or {})
     if any(_has_mask(value) for value in (args, kwargs)):
-        return refused(refuse("kwargs", f"write the real value instead of {limits.MASK}"), given)
+        return refused(refuse("kwargs", f"write the real value instead of {masking.MASK}"), given)
     if max_runs is not None:
         changes["max_runs"] = max_runs or None
     asked = given_policies(
@@ -318,7 +319,7 @@ def _or_as_it_was(result: Result[Job], job_id: str, wanted: Job.Status) -> Resul
 def _has_mask(value: Any) -> bool:
     match value:
         case str():
-            return limits.MASK in value
+            return masking.MASK in value
         case list():
             return any(map(_has_mask, value))
         case dict():

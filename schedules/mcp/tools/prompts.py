@@ -43,7 +43,7 @@ from schedules.mcp.tools.arguments import (
 from schedules.mcp.tools.names import derived_name
 from schedules.models import Job
 from schedules.models.counting import count_up_to, count_words
-from schedules.models.job_queries import JobQuerySet
+from schedules.models.jobs import JobQuerySet
 from schedules.result import Code, Err, Ok
 from schedules.services.jobs.references import job_meant
 from schedules.when.forecast import start_of_day

@@ -10,11 +10,11 @@ from enum import StrEnum
 from functools import cache
 from typing import Any
 
-from schedules import limits
 from schedules.models import Job
 from schedules.models.name_skeletons import skeleton
 from schedules.models.triggers import columns_of
 from schedules.result import Err
+from schedules.secrets import masking
 from schedules.services.files.documents import Problem
 from schedules.services.files.jobs import JobSpec
 from schedules.services.files.sources import COLUMNS, default_of, is_gone
@@ -252,7 +252,7 @@ def _differences(job: Job, changes: Mapping[str, Any]) -> list[Difference]:
     if changes.keys() & {"args", "kwargs"}:
         before = named_arguments(job.task, job.args, job.kwargs)
         after = named_arguments(later.task, later.args, later.kwargs)
-        shown_before, shown_after = limits.masked(before), limits.masked(after)
+        shown_before, shown_after = masking.masked(before), masking.masked(after)
         found += [
             Difference(f"arguments.{name}", _shown(shown_before.get(name)), _shown(shown_after.get(name)))
             for name in dict.fromkeys([*before, *after])

@@ -7,7 +7,7 @@ from typing import Any
 from django.db import transaction
 
 from schedules.models import Job
-from schedules.models.job_queries import JobQuerySet
+from schedules.models.jobs import JobQuerySet
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.jobs.creation import schedule
 from schedules.services.jobs.states import delete

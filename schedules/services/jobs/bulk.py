@@ -13,7 +13,8 @@ from django.db.models import F
 
 from schedules import clock, engine
 from schedules.models import Event, Job
-from schedules.models.job_queries import JobQuerySet, is_public_id
+from schedules.models.job_queries import is_public_id
+from schedules.models.jobs import JobQuerySet
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.services.jobs.states import (
     account_until_each,

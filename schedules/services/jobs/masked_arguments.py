@@ -6,9 +6,9 @@ from copy import deepcopy
 from inspect import Parameter
 from typing import Any
 
-from schedules import limits
 from schedules.models import Job
 from schedules.result import Err, Ok, Result, invalid
+from schedules.secrets import masking
 from schedules.tasks import registry
 
 Place = tuple[str | int, ...]
@@ -34,17 +34,17 @@ def fill_in(job: Job | None, changes: Mapping[str, Any]) -> Result[Columns]:
         return Ok(filled)
     names = _names_of(task, args)
     new = named_arguments(task, args, kwargs)
-    if job is None and limits.MASK not in (leaf for _, leaf in _leaves(new)):
+    if job is None and masking.MASK not in (leaf for _, leaf in _leaves(new)):
         return Ok(filled)
     stored = named_arguments(job.task, job.args, job.kwargs) if job else {}
     new = deepcopy(new)
     # Columns that are not part of the change hold the values themselves; show them as forms do.
     untouched = {*(() if "args" in changes else names), *(() if "kwargs" in changes else kwargs)}
-    kept = [place for place, leaf in _leaves(new) if leaf == limits.MASK]
+    kept = [place for place, leaf in _leaves(new) if leaf == masking.MASK]
     values = _masked_in(stored)
     for place in kept:
         if place not in values:
-            return _refused(place, names, f"write the real value instead of {limits.MASK}")
+            return _refused(place, names, f"write the real value instead of {masking.MASK}")
         _set_at(new, place, values[place])
     kept += [place for place in values if place[0] in untouched and place[0] in new]
     if job and kept and (task != job.task or _targets_in(new) != _targets_in(stored)):
@@ -59,7 +59,7 @@ def fill_in(job: Job | None, changes: Mapping[str, Any]) -> Result[Columns]:
 def shown_arguments(job: Job) -> tuple[list[Any], dict[str, Any]]:
     """Return the arguments of a job with passwords and the like masked, also those that were given by position."""
     names = _names_of(job.task, job.args)
-    shown = limits.masked(named_arguments(job.task, job.args, job.kwargs))
+    shown = masking.masked(named_arguments(job.task, job.args, job.kwargs))
     return [shown[name] for name in names], {name: shown[name] for name in job.kwargs}
 
 
@@ -113,10 +113,10 @@ def _masked_in(arguments: Columns) -> dict[Place, Any]:
     """Return what is masked of the arguments, by its place."""
     found = {
         place: _get_at(arguments, place)
-        for place, leaf in _leaves(limits.masked(arguments))
-        if leaf == limits.MASK
+        for place, leaf in _leaves(masking.masked(arguments))
+        if leaf == masking.MASK
     }
-    return {place: value for place, value in found.items() if value != limits.MASK}
+    return {place: value for place, value in found.items() if value != masking.MASK}
 
 
 def _targets_in(arguments: Columns) -> dict[Place, Any]:

@@ -4,7 +4,7 @@ import re
 
 from schedules import limits
 from schedules.models import Job
-from schedules.models.job_queries import JobQuerySet
+from schedules.models.jobs import JobQuerySet
 from schedules.models.name_skeletons import skeleton
 from schedules.result import Code, Err, Ok, Result
 

@@ -15,13 +15,13 @@ from django.db.models import Q
 from schedules import clock, limits
 from schedules.models import Event, Installation, Job, Secret
 from schedules.result import Code, Err, Ok, Result, invalid
+from schedules.secrets import masking
 from schedules.secrets.encryption import UnreadableError, accepted_keys, reseal, seal
 from schedules.secrets.references import NAME, names_in, without_references
 from schedules.services.people.profiles import profile_of
 from schedules.services.permissions import Actor
 from schedules.services.quotas import wait_for_installation, wait_for_turn
 from schedules.tasks import registry
-from schedules.tasks.commands.output import visible
 from schedules.tasks.outbound import Refused, Target
 from schedules.tasks.outbound.destinations import ascii_host, parse_destination, place
 
@@ -168,13 +168,13 @@ def _problem(
 ) -> Err | None:
     if not NAME.fullmatch(name):
         return invalid("name", "Use a letter or _ first, then letters, digits and _; at most 64.")
-    if not limits.SHORTEST_SECRET <= len(value) <= LONGEST_SECRET:
-        return invalid("value", f"Use {limits.SHORTEST_SECRET} to {LONGEST_SECRET:,} characters.")
+    if not masking.SHORTEST_SECRET <= len(value) <= LONGEST_SECRET:
+        return invalid("value", f"Use {masking.SHORTEST_SECRET} to {LONGEST_SECRET:,} characters.")
     if problem := limits.json_problem(value, max_bytes=8 * LONGEST_SECRET):
         return invalid("value", problem)
-    if len(visible(value)) < limits.SHORTEST_SECRET:
+    if len(masking.visible(value)) < masking.SHORTEST_SECRET:
         return invalid(
-            "value", f"Use at least {limits.SHORTEST_SECRET} visible characters: fewer cannot be masked."
+            "value", f"Use at least {masking.SHORTEST_SECRET} visible characters: fewer cannot be masked."
         )
     if of_installation and hosts:
         return invalid("hosts", "Leave this empty: a secret of the installation goes to commands only.")

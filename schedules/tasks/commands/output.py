@@ -1,74 +1,14 @@
 """The output of a command: decoded, cleaned, without secrets, and cut to its beginning and its end."""
 
 import codecs
-import json
-import re
-from collections.abc import Collection, Iterable
-from urllib.parse import quote
+from collections.abc import Collection
 
 from schedules import limits
+from schedules.secrets.masking import Masker
 from schedules.tasks.interface import OutputText
 
-# Sequences that move the cursor, set colours or name the window.
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-# The beginning of such a sequence, or of a line break, at the end of a piece.
-_UNFINISHED = re.compile(r"(?:\r|\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*\x1b?)?)\Z")
-_LONGEST_SEQUENCE = 300
 _HEAD_SHARE = 4
-# Shorter pieces of a secret would mask ordinary words.
-_SHORTEST_LINE = 6
 LONGEST_ERROR = 1000
-
-
-class Masker:
-    """Replaces secrets, also their lines and their forms in JSON and in an address, in text that comes in pieces."""
-
-    def __init__(self, secrets: Collection[str] = ()) -> None:
-        forms = {form for secret in secrets for form in _forms(secret)}
-        # The longest first, because one may contain another.
-        ordered = sorted(forms, key=len, reverse=True)
-        self._forms = ordered
-        self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
-        self.longest = len(ordered[0]) if ordered else 0
-
-    def mask(self, text: str) -> str:
-        return self._pattern.sub(limits.MASK, text) if self._pattern else text
-
-    def split(self, text: str) -> tuple[str, str]:
-        """Return a text without its secrets, up to what may be the beginning of one; and that rest, as it is."""
-        end = len(text) - max((_count_common(text, form) for form in self._forms), default=0)
-        for found in self._pattern.finditer(text) if self._pattern else ():
-            if found.start() < end < found.end():
-                end = found.start()
-        return self.mask(text[:end]), text[end:]
-
-
-def _count_common(text: str, form: str) -> int:
-    """Return how many characters at the end of a text are the beginning of a form, which is longer than that."""
-    start = text.find(form[0], max(0, len(text) - len(form) + 1))
-    while start >= 0:
-        if form.startswith(text[start:]):
-            return len(text) - start
-        start = text.find(form[0], start + 1)
-    return 0
-
-
-def _forms(secret: str) -> Iterable[str]:
-    shown = visible(secret)
-    for text in (secret, shown) if len(shown) >= limits.SHORTEST_SECRET else (secret,):
-        yield text
-        yield quote(text, safe="")
-        yield quote(text, safe=":-._~")
-        for is_ascii in (True, False):
-            escaped = json.dumps(text, ensure_ascii=is_ascii)[1:-1]
-            # Some libraries also escape the slash.
-            yield from (escaped, escaped.replace("/", r"\/"))
-        yield from (line.strip() for line in text.splitlines() if len(line.strip()) >= _SHORTEST_LINE)
-
-
-def visible(secret: str) -> str:
-    """Return what is left of a secret in an output, without spaces around it."""
-    return clean(secret).strip()
 
 
 class _Stream:
@@ -82,10 +22,10 @@ class _Stream:
 
     def read(self, data: bytes, *, is_last: bool = False) -> str:
         raw = self._unfinished + self._decoder.decode(data, is_last)
-        end = len(raw) - (0 if is_last else _count_unfinished(raw))
+        end = len(raw) - (0 if is_last else limits.count_unfinished(raw))
         self._unfinished = raw[end:]
         # Clean it first: a colour within a secret would hide it from the mask.
-        new = clean(raw[:end])
+        new = limits.clean_output(raw[:end])
         dropped = min(self._to_drop, len(new))
         self._to_drop -= dropped
         text = self._held + new[dropped:]
@@ -99,18 +39,6 @@ class _Stream:
         self._decoder.reset()
         self._unfinished = self._held = ""
         self._to_drop = max(0, self._masker.longest - 1)
-
-
-def _count_unfinished(text: str) -> int:
-    """Return how many characters at the end of a text may be the beginning of what `clean` replaces."""
-    match = _UNFINISHED.search(text, max(0, len(text) - _LONGEST_SEQUENCE))
-    return len(match[0]) if match else 0
-
-
-def clean(text: str) -> str:
-    """Remove colours and other sequences for terminals, and what cannot be printed."""
-    plain = _ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
-    return limits.strip_unprintable(plain)
 
 
 class KeptOutput:

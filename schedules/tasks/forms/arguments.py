@@ -8,6 +8,7 @@ from django.conf import settings
 
 from schedules import limits
 from schedules.result import Err
+from schedules.secrets import masking
 from schedules.tasks.forms.fields import Text, json_problem, looks_like_json
 from schedules.tasks.forms.schema_fields import (
     ABSENT,
@@ -82,7 +83,7 @@ class Arguments:
             # The task has changed since, and takes fewer of them.
             bound = {}
         values = {**bound, **kwargs}
-        masked: dict[str, Any] = limits.masked(values)
+        masked: dict[str, Any] = masking.masked(values)
         found = {
             argument.key: values[argument.name]
             if is_public(argument.field, values[argument.name])
@@ -94,7 +95,7 @@ class Arguments:
         more = {name: masked[name] for name in kwargs if name not in known}
         # The values of `*tokens` are masked one by one, as they are stored.
         rest = {
-            name: [limits.masked({name: item})[name] for item in value]
+            name: [masking.masked({name: item})[name] for item in value]
             for name, value in bound.items()
             if isinstance(value, tuple)
         }

@@ -2,7 +2,7 @@
 
 from django import forms
 
-from schedules import limits
+from schedules.secrets import masking
 from schedules.services.people.stored_secrets import LONGEST_SECRET
 from schedules.web.forms.rendering import PageForm
 
@@ -28,7 +28,7 @@ class SecretForm(PageForm):
         help_text="Like GITHUB_TOKEN. Jobs refer to it as ${secret:GITHUB_TOKEN}.",
     )
     value = forms.CharField(
-        min_length=limits.SHORTEST_SECRET,
+        min_length=masking.SHORTEST_SECRET,
         max_length=LONGEST_SECRET,
         strip=False,
         # Several lines, for keys and certificates; never filled in again.

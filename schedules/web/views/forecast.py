@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from schedules.models.job_queries import JobQuerySet
-from schedules.models.jobs import skips_of, trigger_of_job
+from schedules.models.jobs import JobQuerySet, skips_of, trigger_of_job
 from schedules.when import forecast
 from schedules.when.forecast import Armed, Batch, Bucket, fill
 from schedules.when.triggers import TriggerError

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from schedules import limits
 from schedules.models import Execution, Job
 from schedules.models.counting import counted
+from schedules.secrets import masking
 from schedules.tasks import registry
 from schedules.tasks.forms.schema_fields import label_of
 from schedules.templatetags.cronty_times import duration, is_noticed
@@ -89,7 +89,7 @@ def shown_values(job: Job) -> list[tuple[str, Any]]:
         task = None
     if task is None and job.args:
         named = {"args": job.args}
-    values = limits.masked(
+    values = masking.masked(
         {name: list(value) if isinstance(value, tuple) else value for name, value in named.items()}
         | job.kwargs
     )

@@ -11,7 +11,7 @@ from django.views.generic import TemplateView
 from schedules.models import Job
 from schedules.models.counting import count_up_to
 from schedules.models.executions import ExecutionQuerySet
-from schedules.models.job_queries import JobQuerySet
+from schedules.models.jobs import JobQuerySet
 from schedules.models.keysets import Segment
 from schedules.models.name_skeletons import skeleton
 from schedules.services.filters import mentioning

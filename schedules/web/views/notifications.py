@@ -12,8 +12,8 @@ from django.views.generic import TemplateView
 
 from schedules import limits, services
 from schedules.models import Execution, Job
-from schedules.models.job_queries import JobQuerySet
 from schedules.models.job_table import IS_UNSENT_NOTIFICATION
+from schedules.models.jobs import JobQuerySet
 from schedules.models.keysets import WALKED
 from schedules.result import Err
 from schedules.services import Actor

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from schedules.models import LATE_AFTER, Execution, Job, Profile, Token
 from schedules.models.counting import CountUpTo, count_words
 from schedules.models.executions import ExecutionQuerySet
-from schedules.models.job_queries import JobQuerySet, has_unfinished
+from schedules.models.job_queries import has_unfinished
+from schedules.models.jobs import JobQuerySet
 from schedules.models.keysets import Segment
 from schedules.models.standings import (
     BROKEN,

@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import time_machine
 
-from schedules import clock, limits, services
+from schedules import clock, services
 from schedules.models import Event, Execution, Job
 from schedules.result import Code, Err, Ok
+from schedules.secrets import masking
 from schedules.services.files.applying import apply_plan, export_jobs, exportable
 from schedules.services.files.jobs import read_jobs
 from schedules.services.files.plans import Action, Plan, make_plan
@@ -151,7 +152,7 @@ def test_secrets_are_never_shown(actor):
 
     plan = planned(actor, FILE.replace("hunter2", "hunter3"))
 
-    masked = json.dumps({"X-Api-Key": limits.MASK}, ensure_ascii=False)
+    masked = json.dumps({"X-Api-Key": masking.MASK}, ensure_ascii=False)
     assert [(each.field, each.before, each.after) for each in plan.steps[0].differences] == [
         ("arguments.headers", masked, masked)
     ]
@@ -308,10 +309,10 @@ def test_texts_survive_an_export(actor, value):
 
 
 def test_masked_secret_of_a_new_job_is_refused_with_its_place(actor):
-    plan = planned(actor, FILE.replace("hunter2", limits.MASK))
+    plan = planned(actor, FILE.replace("hunter2", masking.MASK))
 
     assert [str(problem) for problem in plan.problems] == [
-        f"jobs.yaml:12:16: Hook: headers.X-Api-Key: write the real value instead of {limits.MASK}"
+        f"jobs.yaml:12:16: Hook: headers.X-Api-Key: write the real value instead of {masking.MASK}"
     ]
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from schedules import services
-from schedules.limits import MASK
 from schedules.models import Job
 from schedules.result import Err, Ok
+from schedules.secrets.masking import MASK
 from schedules.services import Actor
 from schedules.services.jobs.masked_arguments import shown_arguments
 from schedules.tasks.registry import task

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from schedules import limits, services
+from schedules import services
 from schedules.models import Job
+from schedules.secrets import masking
 from schedules.services import Actor
 from tests.factories import JobFactory
 
@@ -63,7 +64,7 @@ def test_arguments_are_changed_one_by_one_and_secrets_stay(cronty, job):
     changed = cronty("edit", "Hook", 'body:={"a": 1}', "method:=null", "--json")
 
     job.refresh_from_db()
-    assert changed.json["kwargs"]["headers"] == {"Authorization": limits.MASK}
+    assert changed.json["kwargs"]["headers"] == {"Authorization": masking.MASK}
     assert job.args == ["https://x.example/"]
     assert job.kwargs == {"headers": {"Authorization": "hunter2"}, "body": {"a": 1}}
     assert cronty("edit", "Hook", "url=https://other.example/").code == 1
@@ -127,7 +128,7 @@ def test_document_masks_secrets_and_is_for_its_owner_alone(cronty, job, editor):
     cronty("edit", "Hook")
 
     assert "hunter2" not in seen[0][0]
-    assert limits.MASK in seen[0][0]
+    assert masking.MASK in seen[0][0]
     assert seen[0][1] == 0o600
 
 

@@ -5,8 +5,9 @@ from functools import partial
 
 import pytest
 
-from schedules.limits import MASK
-from schedules.tasks.commands.output import KeptOutput, clean
+from schedules.limits import clean_output
+from schedules.secrets.masking import MASK
+from schedules.tasks.commands.output import KeptOutput
 
 SECRET = "s3cret/Wört+er"
 
@@ -158,7 +159,10 @@ def test_secret_with_characters_that_are_removed_is_masked():
     "secret", ["a\u200bbcd", " abcd ", "a\x1b[31mbcd", '"\u200b\\ab', "first\u200b\nline"]
 )
 def test_short_secret_is_masked_without_its_invisible_characters(secret):
-    plain, as_json = clean(secret).strip(), json.dumps(clean(secret).strip(), ensure_ascii=False)
+    plain, as_json = (
+        clean_output(secret).strip(),
+        json.dumps(clean_output(secret).strip(), ensure_ascii=False),
+    )
 
     output = kept(f"token={plain}; {as_json}".encode(), secrets=(secret,))
 

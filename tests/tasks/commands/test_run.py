@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 import pytest
 from django.contrib.auth.models import User
 
-from schedules.limits import MASK
+from schedules.secrets.masking import MASK
 from schedules.tasks import registry
 from schedules.tasks.interface import Final, OutputText, RetryLater, Run
 from schedules.tasks.processes import running as running_module

@@ -7,9 +7,9 @@ from django import forms
 from django.db import models
 from pydantic import AfterValidator, BaseModel, Field
 
-from schedules import limits
 from schedules.models import Job
 from schedules.result import Ok
+from schedules.secrets import masking
 from schedules.services.jobs.masked_arguments import fill_in
 from schedules.tasks import registry
 from schedules.tasks.registry import task
@@ -341,7 +341,7 @@ def test_mask_of_a_list_or_table_is_handed_on(kwargs: dict[str, Any]):
     form = edited(job, other="new")
 
     assert form.is_valid(), form.errors
-    assert form.changes()["kwargs"] == dict.fromkeys(kwargs, limits.MASK) | {"other": "new"}
+    assert form.changes()["kwargs"] == dict.fromkeys(kwargs, masking.MASK) | {"other": "new"}
 
 
 @pytest.mark.parametrize(
@@ -472,9 +472,9 @@ def header_rest(*headers: dict[str, str], number: int = 1) -> None:
 @pytest.mark.parametrize(
     ("name", "args", "kwargs", "shown"),
     [
-        ("tests.secret_rest", ("u", "s1", "s2"), {}, ["u", limits.MASK, limits.MASK]),
-        ("tests.secret_rest", ("u", "s1"), {"tokens": "s2"}, ["u", limits.MASK]),
-        ("tests.header_rest", ({"Zone": "s1"},), {}, [{"Zone": limits.MASK}]),
+        ("tests.secret_rest", ("u", "s1", "s2"), {}, ["u", masking.MASK, masking.MASK]),
+        ("tests.secret_rest", ("u", "s1"), {"tokens": "s2"}, ["u", masking.MASK]),
+        ("tests.header_rest", ({"Zone": "s1"},), {}, [{"Zone": masking.MASK}]),
     ],
     ids=str,
 )
@@ -489,7 +489,9 @@ def test_secrets_given_by_position_are_masked_and_kept(name, args, kwargs, shown
 
 
 def test_error_of_a_new_mask_names_its_argument():
-    form = edited(job_with("tests.secret_rest", ("u", "s1")), **{"*": f'["{limits.MASK}", "{limits.MASK}"]'})
+    form = edited(
+        job_with("tests.secret_rest", ("u", "s1")), **{"*": f'["{masking.MASK}", "{masking.MASK}"]'}
+    )
 
     assert form.errors == {"tests.secret_rest-*": ["Enter the real value of tokens."]}
 

@@ -1,0 +1,80 @@
+"""The secrets that a run uses: given out at the last moment, and masked in everything that it leaves behind."""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, Protocol
+
+from schedules.secrets.encryption import UnreadableError, unseal
+from schedules.secrets.masking import Masker
+
+
+class Sealed(Protocol):
+    """A stored secret, and the hosts and commands that it may go to."""
+
+    name: str
+    sealed: str
+    hosts: Any
+    commands: Any
+
+    @property
+    def place(self) -> str: ...
+
+
+class SecretAccess:
+    """The secrets of one run; it remembers which ones were given out.
+
+    `read` finds those of an owner, or of the installation, by name, in a thread of its own. `refused` and `unreadable`
+    make the errors to raise: the first one for good, the second one for now.
+    """
+
+    def __init__(
+        self,
+        owner_id: int,
+        read: Callable[[int | None, list[str]], Iterable[Sealed]],
+        *,
+        refused: Callable[[str], Exception],
+        unreadable: Callable[[str], Exception],
+    ) -> None:
+        self._owner_id = owner_id
+        self._read = read
+        self._refused = refused
+        self._unreadable = unreadable
+        self._given: list[str] = []
+
+    async def find(
+        self, names: Collection[str], *, host: str = "", command: str = "", of_installation: bool = False
+    ) -> dict[str, str]:
+        """Return secrets by name; refuses one that is missing or must not go to this host or command."""
+        if not names:
+            return {}
+        owner_id = None if of_installation else self._owner_id
+        rows = await asyncio.to_thread(self._read, owner_id, sorted(names))
+        found = {row.name: self._value_for(row, host, command) for row in rows}
+        if missing := sorted(set(names) - found.keys()):
+            whose = "the installation has no secret" if of_installation else "its owner has no secret"
+            raise self._refused(f"Missing secret {missing[0]}: {whose} of this name.")
+        self._given += found.values()
+        return found
+
+    def mask(self, value: Any) -> Any:
+        """Copy a text or a JSON value without the secrets that were given out."""
+        return Masker(self._given).mask_value(value) if self._given else value
+
+    def mask_cut(self, text: str) -> str:
+        """Mask the secrets in a text that was cut off, also the part of one at its end."""
+        return Masker(self._given).split(text)[0]
+
+    def _value_for(self, row: Sealed, host: str, command: str) -> str:
+        target = command or host
+        is_allowed = command in row.commands if command else host.lower() in row.hosts
+        if not is_allowed:
+            raise self._refused(
+                f"The secret {row.name} must not go to {target}: add it to the allowed hosts or commands."
+            )
+        try:
+            return unseal(row.sealed, row.place)
+        except UnreadableError as error:
+            # Another host may be about to change the key.
+            raise self._unreadable(
+                f"The secret {row.name} cannot be read with this installation's secret key: write it again."
+            ) from error

@@ -1,0 +1,173 @@
+"""How many files one firing, one tool call and one form pass through, and that the documentation lists them."""
+
+import math
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.db import connection
+from django.test import Client
+from django_q.signing import SignedPackage
+
+from cronty_site.asgi import build_application
+from schedules import clock
+from schedules.mcp import answers
+from schedules.models import Execution, Job
+from schedules.services import issue_token
+from schedules.tasks.commands import catalog as command_catalog
+from schedules.worker import runner
+from schedules.worker.broker import LedgerBroker
+from schedules.worker.concurrency import Permits
+from schedules.worker.context import Clock, ClusterContext
+from tests import ways
+from tests.factories import ClusterFactory, JobFactory
+from tests.mcp.over_http import browser, modern_call, running
+from tests.waiting import wait_for
+from tests.ways import WAYS, Way
+
+FIRING, CALL, FORM = WAYS
+
+pytestmark = pytest.mark.skipif(
+    connection.vendor != "sqlite", reason="the documentation lists the files that SQLite, the default, needs"
+)
+
+
+# The second of each kind is traced, with moments of its own: what is done once per process, or remembered from another
+# test, must not decide about a way.
+
+
+class StillClock(Clock):
+    """A clock whose seconds do not pass: nothing that is done every few seconds falls into a way."""
+
+    def is_host_set(self) -> bool:
+        return False
+
+    def monotonic(self) -> float:
+        return 1000.0
+
+    def sleep(self, seconds: float) -> None:
+        """Return at once."""
+
+
+@pytest.fixture(autouse=True)
+def steady_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look for the file of commands once: whether a second has passed must not decide about a way."""
+    monkeypatch.setattr(command_catalog, "LOOK_EVERY", math.inf)
+
+
+def check(title: str, way: Way) -> None:
+    if ways.is_to_be_written():
+        ways.write(title, way.files)
+    assert sorted(ways.documented(title)) == sorted(way.files), (
+        "Run python -m tests.ways to list the files anew."
+    )
+    assert len(way.files) <= WAYS[title]
+
+
+def test_firing_passes_through_the_documented_files(transactional_db):
+    cluster = ClusterFactory()
+    context = ClusterContext(cluster.pk, Permits(1), StillClock())
+    broker = LedgerBroker(context=context)
+    way = Way()
+
+    with way.watching():
+        with runner.executing(context) as loop:
+            fire(broker, "17 8 * * *")
+            wait_for(lambda: Execution.objects.filter(status="succeeded").count() == 1)
+            due = JobFactory(task="tests.aping", cron="43 9 * * *", next_run_at=clock.now())
+            way.record()
+            deliver(broker)
+        # The block ends when the outcome is written.
+        loop.leases.executor.shutdown(wait=True)
+    context.close()
+
+    assert Execution.objects.get(job=due).status == "succeeded"
+    check(FIRING, way)
+
+
+def fire(broker: LedgerBroker, cron: str) -> None:
+    JobFactory(task="tests.aping", cron=cron, next_run_at=clock.now())
+    deliver(broker)
+
+
+def deliver(broker: LedgerBroker) -> None:
+    """Run what the broker hands to django-q2, as one of its workers does."""
+    found: list[dict[str, Any]] = []
+    while not found:
+        packages = [SignedPackage.loads(package) for _, package in broker.dequeue() or []]
+        found = [package for package in packages if package["func"] is not runner.probe]
+    for package in found:
+        package["func"](*package["args"])
+
+
+def test_tool_call_over_http_passes_through_the_documented_files(owner, caplog):
+    # The line of the client would pass through the logs of this process.
+    caplog.set_level("WARNING", "httpx2")
+    ClusterFactory()
+    token = issue_token(owner, name="laptop").value.text
+    way = Way()
+
+    async def call_twice() -> list[Any]:
+        async with running(build_application()) as app, browser(app, token) as http:
+            first = await http.post(**schedule_job("Tea", "13 8 * * *"))
+            answers._is_worker_running.cache_clear()
+            way.record()
+            return [first, await http.post(**schedule_job("Coffee", "41 9 * * *"))]
+
+    with way.watching():
+        responses = async_to_sync(call_twice)()
+
+    assert [response.status_code for response in responses] == [200, 200]
+    assert Job.objects.count() == 2, responses[-1].text
+    check(CALL, way)
+
+
+def schedule_job(name: str, cron: str) -> dict[str, Any]:
+    return modern_call(
+        "schedule_job",
+        {
+            "name": name,
+            "task": "notify",
+            "kwargs": {"message": f"{name} is ready.", "topic": "kitchen"},
+            "trigger_type": "cron",
+            "trigger_config": {"expression": cron},
+            "timezone": "Europe/Berlin",
+        },
+    )
+
+
+def test_form_passes_through_the_documented_files(web: Client):
+    way = Way()
+
+    with way.watching():
+        first = web.post("/jobs/new/", form("Tea", "every day at 8:19"))
+        way.record()
+        second = web.post("/jobs/new/", form("Coffee", "every day at 9:47"))
+
+    assert [first.status_code, second.status_code] == [302, 302]
+    assert Job.objects.count() == 2
+    check(FORM, way)
+
+
+def form(name: str, phrase: str) -> dict[str, str]:
+    return {
+        "name": name,
+        "task": "notify",
+        "notify-message": f"{name} is ready.",
+        "notify-topic": "kitchen",
+        "when": "phrase",
+        "phrase": phrase,
+        "timezone": "Europe/Berlin",
+    }
+
+
+def test_list_of_a_way_is_written_anew(tmp_path, monkeypatch):
+    page = tmp_path / "page.md"
+    page.write_text(f"# A page\n\n### {CALL}\n\n1. `gone.py`: old\n\n### {FORM}\n\n1. `clock.py`: kept\n")
+    monkeypatch.setattr(ways, "PAGE", page)
+
+    ways.write(CALL, ["limits.py", "cronty_site/asgi.py"])
+
+    assert ways.documented(CALL) == ["limits.py", "cronty_site/asgi.py"]
+    assert ways.documented(FORM) == ["clock.py"]
+    assert "2 files:\n\n1. `limits.py`: limits of stored values\n" in page.read_text()
