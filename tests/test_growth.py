@@ -21,7 +21,13 @@ from verification.bench.growth_rows import Filling
 
 FEW, MANY = 1_500, 9_000
 # PostgreSQL rather reads a few thousand rows than a small table's index; a whole table is more.
-SLACK = 500 if connection.vendor == "sqlite" else 4_000
+# The week of the calendar reads up to 80 rows more towards its end.
+SLACK = 600 if connection.vendor == "sqlite" else 4_000
+# Reads that depend on the number of jobs on purpose; each has its reason.
+GROWING = {
+    # The first time, the history of every job and owner is compared with its limit.
+    "prune_history",
+}
 # Steps of SQLite between two calls of what counts them, which takes longer than they do.
 COUNTED_AT_ONCE = 100
 TABLES = ("schedules_job", "schedules_execution", "schedules_event")
@@ -44,7 +50,6 @@ def small_limits(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     settings.CRONTY_MAX_ACTIVE_JOBS = 10**7
     settings.CRONTY_MAX_RUNS_PER_MINUTE = 0
     settings.CRONTY_MCP_CALLS_PER_MINUTE = 10**6
-    settings.CRONTY_HISTORY_PER_PERSON = settings.CRONTY_EVENTS_PER_PERSON = 10**7
 
 
 @pytest.fixture
@@ -78,9 +83,20 @@ def test_nothing_reads_more_of_a_long_history_than_of_a_short_one(
         assert {key: scans for key, found in mine.items() if (scans := scans_of(found.statements))} == {}
 
 
+def test_pruning_with_nothing_to_do_reads_no_more_of_a_long_history(filling: Filling, settings: Any):
+    settings.CRONTY_HISTORY_PER_PERSON = settings.CRONTY_EVENTS_PER_PERSON = 10**7
+    prune = Question("prune_history", "staff", engine.prune_history)
+    read = []
+    for size in (FEW, MANY):
+        filling.grow_to(size)
+        engine.prune_history()
+        read.append(measured(prune).rows)
+
+    assert read[1] <= read[0] + SLACK
+
+
 def _count_from_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let pruning and the counters of runs see the rows that have come: both read every row that is new, once."""
-    engine.prune_history()
+    """Replace the counters of runs: those of before would read every row that has come since."""
     counters = RunCounters()
     counters.update()
     monkeypatch.setattr(metrics, "counters", counters)
@@ -88,7 +104,11 @@ def _count_from_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _asked(filling: Filling) -> list[Question]:
     """Return what must not grow; of the owner of few jobs, without the filters, which are the same for all."""
-    return [question for question in questions(filling) if question.who != "few" or "?" not in question.name]
+    return [
+        question
+        for question in questions(filling)
+        if question.name not in GROWING and (question.who != "few" or "?" not in question.name)
+    ]
 
 
 def _key(question: Question) -> tuple[str, str]:

@@ -16,9 +16,10 @@ from schedules.models import Execution, Job
 from schedules.services import issue_token
 from schedules.tasks.commands import catalog as command_catalog
 from schedules.worker import runner
-from schedules.worker.broker import LedgerBroker
+from schedules.worker.claim_loop import ClaimLoop
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import Clock, ClusterContext
+from schedules.worker.q2 import LedgerBroker
 from tests import ways
 from tests.factories import ClusterFactory, JobFactory
 from tests.mcp.over_http import browser, modern_call, running
@@ -67,7 +68,7 @@ def check(title: str, way: Way) -> None:
 def test_firing_passes_through_the_documented_files(transactional_db):
     cluster = ClusterFactory()
     context = ClusterContext(cluster.pk, Permits(1), StillClock())
-    broker = LedgerBroker(context=context)
+    broker = LedgerBroker(claim_loop=ClaimLoop(context))
     way = Way()
 
     with way.watching():

@@ -437,7 +437,7 @@ def test_clients_that_nobody_connects_make_room_for_others(server):
     def left(change: str) -> list[str]:
         return server.run(
             "from oauth2_provider.models import Application as A; from django.utils import timezone as z;"
-            "import datetime as d; from schedules.services import connected_apps;"
+            "import datetime as d; from schedules.services.people import connected_apps;"
             f"{change}; assert connected_apps.may_register('192.0.2.1');"
             "print(*A.objects.order_by('pk').values_list('client_id', flat=True))"
         ).split()

@@ -177,7 +177,7 @@ def rates_section(runs: Mapping[str, Any], pictures: Path) -> list[str]:
             )
             mark = " (loaded)" if runs[key]["load"]["is_heavy"] else ""
             lines.append(
-                f"- {name}: every slot ran up to {number(max(clean, default=0))} a second{tail}{mark}."
+                f"- {name}, {runs[key]['at']}: every slot ran up to {number(max(clean, default=0))} a second{tail}{mark}."
             )
     return lines
 
@@ -220,7 +220,7 @@ REPEAT = [
     "SQLite has a write-ahead log; with `synchronous=FULL` a commit waits for the disk, with `NORMAL` it does not. PostgreSQL has `fsync` "
     "and `synchronous_commit` on. Cronty waits where a power cut would matter: when somebody changes a job, and once before a task "
     "begins. That wait also covers the claim. It does not wait when it claims and when it writes an outcome, because what a power cut undoes "
-    "there is fired again. The peers wait at each of their commits, of which APScheduler has one before a task begins. Celery's Redis "
+    "there is fired again. The peers wait at each of their commits, of which APScheduler has one before a coroutine begins. Celery's Redis "
     "writes to the disk every second.",
     "",
     "Two workers of Cronty are three processes that run tasks: plain functions use at most two of them at a time, coroutines all three. "

@@ -128,9 +128,15 @@ def test_rates_are_drawn_with_the_slots_that_did_not_run(write, tmp_path):
         {"rate": 100, "p50": 0.01, "p99": 0.02, "not_run": 0, "not_run_percent": 0.0},
         {"rate": 1000, "p50": 0.1, "p99": 0.4, "not_run": 60, "not_run_percent": 1.0},
     ]
-    page = write(cronty__sqlite=measured(0.1), rates__sqlite={"at": "", "load": QUIET, "points": points})
+    page = write(
+        cronty__sqlite=measured(0.1),
+        rates__sqlite={"at": "2026-01-03 00:00", "load": QUIET, "points": points},
+    )
 
-    assert "- SQLite: every slot ran up to 100 a second; slots skipped or missed at 1000/s 1 %." in page
+    assert (
+        "- SQLite, 2026-01-03 00:00: every slot ran up to 100 a second; slots skipped or missed at 1000/s 1 %."
+        in page
+    )
     assert "<polyline" in (tmp_path / "benchmarks" / "rates.svg").read_text()
 
 
