@@ -14,7 +14,7 @@ from cronty_site import asgi
 from cronty_site.serving.guards import Guards
 from cronty_site.serving.server import Server
 from schedules import clock
-from schedules.management.commands import qcluster, up
+from schedules.management.commands import qcluster, up, web
 from schedules.models import Execution, Job
 from schedules.services.installation.setup import FirstUser
 from tests.clusters import database_url, environment, family_of, is_alive, running, title_of
@@ -195,6 +195,17 @@ def test_web_passes_its_address_to_the_server(db, free_port, monkeypatch):
     assert config.app.app.app is asgi.application
     assert (config.host, config.port) == ("127.0.0.1", free_port)
     assert config.timeout_graceful_shutdown
+
+
+def test_web_beside_a_cluster_lowers_its_priority(db, free_port, monkeypatch):
+    lowered = []
+    monkeypatch.setattr(web.parent_death, "end_with_parent", lambda *arguments: None)
+    monkeypatch.setattr(web.os, "nice", lowered.append)
+    monkeypatch.setattr(web, "import_string", lambda path: lambda *arguments, **options: None)
+
+    call_command("web", "--port", str(free_port), "--with-parent", "77")
+
+    assert lowered == [web.NICENESS]
 
 
 def test_web_serves_pages_and_mcp_in_a_project_without_an_asgi_application(

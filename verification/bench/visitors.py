@@ -35,7 +35,18 @@ def web() -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     process = subprocess.Popen(
-        [sys.executable, "manage.py", "web", "--host", "127.0.0.1", "--port", str(port)],
+        # As `manage.py up` starts it.
+        [
+            sys.executable,
+            "manage.py",
+            "web",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+            "--with-parent",
+            str(os.getpid()),
+        ],
         cwd=harness.PROJECT,
         env=os.environ | {"CRONTY_URL": f"http://127.0.0.1:{port}"},
     )

@@ -1,5 +1,6 @@
 """manage.py web: the pages, the admin and /mcp in one process."""
 
+import os
 import signal
 from typing import Any
 
@@ -14,6 +15,9 @@ from schedules.management.base_command import CrontyCommand
 from schedules.management.secret_key import stop_with_foreign_secret_key
 from schedules.services.installation.command_words import how_to_run
 from schedules.worker import parent_death
+
+# How much lower the priority of the pages is than that of the cluster beside them.
+NICENESS = 10
 
 
 class Command(CrontyCommand):
@@ -30,6 +34,8 @@ class Command(CrontyCommand):
         refuse_public_debug(options["host"])
         if options["with_parent"]:
             parent_death.end_with_parent(options["with_parent"], signal.SIGTERM)
+            # On a full machine a job that is due comes before a page.
+            os.nice(NICENESS)
         elif not _are_static_files_collected():
             raise CommandError(
                 f"The static files are missing: run `{how_to_run('up')}`, or `migrate` and `collectstatic`."
