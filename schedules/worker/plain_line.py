@@ -4,6 +4,7 @@ import ctypes
 import fcntl
 import tempfile
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.sharedctypes import RawArray, RawValue
@@ -49,7 +50,9 @@ class PlainLine:
         self._places = RawArray(_Place, PLACES)
         self._ends = RawValue(_Ends)
         # Of no use but for the lock, which belongs to a process and not to the descriptor that all of them inherit.
-        self._lock_file = tempfile.TemporaryFile()  # noqa: SIM115
+        self._lock_file = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the line)
+        # A cluster that is not stopped cleanly does not close its line.
+        weakref.finalize(self, self._lock_file.close)
 
     def put(self, package: PlainPackage) -> bool:
         """Add a package at the end; return False if there is no place for it."""
