@@ -18,6 +18,7 @@ COLUMNS = (
     "trigger_type",
     "cron",
     "timezone",
+    "spread",
     "every",
     "calendar_unit",
     "anchor_at",
