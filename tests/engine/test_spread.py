@@ -55,4 +55,6 @@ def test_slots_of_a_downtime_are_those_of_the_delayed_schedule(actor, cluster, t
 
     engine.claim_runs(cluster.pk, expected[-1] + timedelta(seconds=5), 10)
 
-    assert list(Execution.objects.order_by("scheduled_for").values_list("scheduled_for", flat=True)) == expected
+    assert (
+        list(Execution.objects.order_by("scheduled_for").values_list("scheduled_for", flat=True)) == expected
+    )

@@ -122,7 +122,11 @@ def test_slots_end_with_the_calendar():
         (Cron("0 3 * * *"), -MINUTE, "whole seconds"),
         (Cron("0 3 * * *"), timedelta(seconds=1.5), "whole seconds"),
         (Cron("0 3 * * *"), DAY + MINUTE, "Choose at most 1d."),
-        (Cron("*/15 * * * *"), 16 * MINUTE, "Choose at most 15m, which is the shortest time between two runs."),
+        (
+            Cron("*/15 * * * *"),
+            16 * MINUTE,
+            "Choose at most 15m, which is the shortest time between two runs.",
+        ),
         (Cron("0 9-17 * * *"), 2 * HOUR, "Choose at most 1h,"),
         (Cron("50 23,0 * * *"), 2 * HOUR, "Choose at most 1h,"),
         (Interval(600, START), 11 * MINUTE, "Choose at most 10m,"),

@@ -108,7 +108,7 @@ def test_file_sets_and_exports_the_spread(actor):
 
     job = Job.objects.get()
     assert job.spread == timedelta(minutes=20)
-    assert "    spread: 20m\n" in export_jobs(actor)
+    assert "    spread: 20m\n" in export_jobs(actor, [job])
 
 
 def test_bad_spread_of_a_file_is_refused_with_its_line(actor):
