@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "8b7be82ba1ec3caf016618ce4014dba7c15537920d825c97808d68261e396513"
+FIRST_DIGEST = "99590a15a4d27e50438ec7e1a0a184254689744f96dec8b342bb117cd4ada96c"
 
 NAMES = (
     "Cluster",

@@ -26,6 +26,8 @@ _NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*):?=")
 
 def _duration(context: click.Context, parameter: click.Parameter, text: str | None) -> timedelta | None:
     try:
+        if text in ("0", "0s"):
+            return timedelta(0)
         return None if text is None else parse_delay(text)
     except PhraseError as error:
         raise click.BadParameter(str(error)) from error
@@ -41,6 +43,11 @@ _POLICIES = (
     ),
     click.option(
         "--catch-up", type=click.Choice(Job.CatchUp.values), help="Which missed runs to make up for."
+    ),
+    click.option(
+        "--spread",
+        callback=_duration,
+        help='Start up to this much later, like "20m", by the same random delay each time; 0 for none.',
     ),
     click.option("--max-runs", type=int, help="Stop after this many scheduled runs."),
     click.option("--until", help="No run after this time; a date includes its whole day."),

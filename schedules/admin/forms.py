@@ -109,6 +109,10 @@ class JobAdminForm(forms.ModelForm[Job]):
     kwargs = ArgumentsField(required=False, initial=dict, help_text="A JSON object of named arguments.")
     tags = TagsField(required=False, help_text="Separated by commas: home, backup.")
     every = DelayField(required=False, help_text="For type interval: 15m, 1h30m, 1d.")
+    spread = DelayField(
+        required=False,
+        help_text="Random delay of every run, below this and always the same for the job: 20m. Empty for none.",
+    )
     backoff = DelayField(
         label="First retry after", initial=Job().backoff, help_text="Like 10s or 5m; doubles each time."
     )
@@ -155,6 +159,9 @@ class JobAdminForm(forms.ModelForm[Job]):
         if zone and zone != timezone.get_current_timezone_name():
             self.add_error(None, "Your time zone has changed since you opened this form: load it again.")
         return zone
+
+    def clean_spread(self) -> timedelta:
+        return self.cleaned_data["spread"] or timedelta(0)
 
     def clean_timezone(self) -> str:
         return zone_named(self.cleaned_data["timezone"])

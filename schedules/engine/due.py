@@ -6,13 +6,15 @@ from typing import NamedTuple, TypeAlias
 
 from schedules.models import Job
 from schedules.models.triggers import TriggerType, trigger_of
-from schedules.when.triggers import Once, Trigger
+from schedules.when.spread import JobTrigger, spread_out
+from schedules.when.triggers import Once
 
 
 class DueJob(NamedTuple):
     """One due job; planning takes it like a `Job`."""
 
     pk: int
+    public_id: str
     owner_id: int
     name: str
     task: str
@@ -24,6 +26,7 @@ class DueJob(NamedTuple):
     anchor_at: datetime | None
     cron: str
     timezone: str
+    spread: timedelta
     ends_at: datetime | None
     max_runs: int | None
     skips: str
@@ -36,11 +39,11 @@ class DueJob(NamedTuple):
     owner_is_active: bool
 
     @property
-    def trigger(self) -> Trigger:
-        """The trigger that the columns describe; raises TriggerError if they are invalid."""
+    def trigger(self) -> JobTrigger:
+        """The trigger that fires the job; raises TriggerError if the columns are invalid."""
         if self.trigger_type == TriggerType.ONCE and self.run_at:
             return _once(self.run_at, self.timezone)
-        return trigger_of(
+        trigger = trigger_of(
             {
                 "trigger_type": self.trigger_type,
                 "run_at": self.run_at,
@@ -51,6 +54,7 @@ class DueJob(NamedTuple):
                 "timezone": self.timezone,
             }
         )
+        return spread_out(trigger, self.spread, self.public_id)
 
 
 @lru_cache(maxsize=1024)

@@ -224,6 +224,13 @@ class Migration(migrations.Migration):
                 ),
                 ("cron", models.CharField(blank=True, max_length=100)),
                 ("timezone", models.CharField(default="UTC", max_length=64)),
+                (
+                    "spread",
+                    models.DurationField(
+                        default=datetime.timedelta(0),
+                        help_text="Every run is later by a random delay below this, which stays the same for the job.",
+                    ),
+                ),
                 ("ends_at", models.DateTimeField(blank=True, null=True)),
                 (
                     "max_runs",
@@ -601,6 +608,14 @@ class Migration(migrations.Migration):
                         ),
                         name="job_every_is_at_least_a_second",
                         violation_error_message="every: the smallest interval is one second.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("spread__gte", datetime.timedelta(0)),
+                            ("spread__lte", datetime.timedelta(days=1)),
+                        ),
+                        name="job_spread_is_up_to_a_day",
+                        violation_error_message="spread: choose at most one day.",
                     ),
                     models.CheckConstraint(
                         condition=models.Q(("attempts__gte", 1), ("attempts__lte", 10)),

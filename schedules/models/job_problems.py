@@ -9,6 +9,7 @@ from schedules import limits
 from schedules.models.triggers import TriggerType
 from schedules.result import sentence
 from schedules.tasks import registry
+from schedules.when.spread import spread_problem
 from schedules.when.triggers import Trigger, TriggerError, load_zone
 
 
@@ -25,6 +26,7 @@ class Columns(Protocol):
     backoff: timedelta
     trigger_type: str
     timezone: str
+    spread: timedelta
 
     @property
     def trigger(self) -> Trigger: ...
@@ -81,7 +83,8 @@ def _schedule_problems(job: Columns) -> dict[str, str]:
             return {field: problem}
     try:
         load_zone(job.timezone)
-        _ = job.trigger
+        trigger = job.undelayed_trigger
     except TriggerError as error:
         return {error.field: sentence(error.reason)}
-    return {}
+    problem = spread_problem(trigger, job.spread or timedelta())
+    return {"spread": problem} if problem else {}

@@ -87,6 +87,11 @@ CONSTRAINTS: list[models.BaseConstraint] = [
         violation_error_message="every: the smallest interval is one second.",
     ),
     models.CheckConstraint(
+        name="job_spread_is_up_to_a_day",
+        condition=Q(spread__gte=timedelta(0), spread__lte=timedelta(days=1)),
+        violation_error_message="spread: choose at most one day.",
+    ),
+    models.CheckConstraint(
         name="job_attempts_are_1_to_10",
         condition=Q(attempts__gte=1, attempts__lte=10),
         violation_error_message="attempts: choose 1 to 10.",

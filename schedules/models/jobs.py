@@ -19,6 +19,7 @@ from schedules.models.job_table import CONSTRAINTS, INDEXES
 from schedules.models.triggers import CalendarUnit, TriggerType, shared_cron, trigger_of
 from schedules.tasks import registry
 from schedules.when.skips import Skips
+from schedules.when.spread import JobTrigger, spread_out
 from schedules.when.triggers import Trigger
 
 
@@ -32,14 +33,14 @@ def state_of(status: str, has_run_under_way: bool) -> str:
     return JobStatus.RUNNING.value if status == JobStatus.PENDING and has_run_under_way else status
 
 
-def trigger_of_job(job: Any) -> Trigger:
+def trigger_of_job(job: Any) -> JobTrigger:
     """Return the trigger of a job, or of a named row of its columns; raises TriggerError if they are invalid."""
     if isinstance(job, Job):
         return job.trigger
     if job.trigger_type == TriggerType.CRON:
         # Without a dictionary of the row's columns, which takes longer than all the rest.
-        return shared_cron(job.cron, job.timezone, True)
-    return trigger_of(job._asdict(), is_stored=True)
+        return spread_out(shared_cron(job.cron, job.timezone, True), job.spread, job.public_id)
+    return spread_out(trigger_of(job._asdict(), is_stored=True), job.spread, job.public_id)
 
 
 def why_skipped(job: Any, slot: datetime) -> str:
@@ -90,6 +91,7 @@ class Job(models.Model):
         "anchor_at",
         "cron",
         "timezone",
+        "spread",
         "ends_at",
         "max_runs",
     )
@@ -140,6 +142,10 @@ class Job(models.Model):
     anchor_at = models.DateTimeField(null=True, blank=True, help_text="The first slot of an interval.")
     cron = models.CharField(max_length=limits.CRON_LENGTH, blank=True)
     timezone = models.CharField(max_length=64, default="UTC")
+    spread = models.DurationField(
+        default=timedelta(0),
+        help_text="Every run is later by a random delay below this, which stays the same for the job.",
+    )
     ends_at = models.DateTimeField(null=True, blank=True)
     max_runs = models.PositiveIntegerField(null=True, blank=True, validators=[MinValueValidator(1)])
     skips = models.TextField(
@@ -251,8 +257,13 @@ class Job(models.Model):
         return self.name
 
     @property
-    def trigger(self) -> Trigger:
-        """The trigger that the columns describe; raises TriggerError if they are invalid."""
+    def trigger(self) -> JobTrigger:
+        """The trigger that fires the job, its random delay included; raises TriggerError if the columns are invalid."""
+        return spread_out(self.undelayed_trigger, self.spread, self.public_id)
+
+    @property
+    def undelayed_trigger(self) -> Trigger:
+        """The trigger as a person wrote it; raises TriggerError if the columns are invalid."""
         grid = self.anchor_at or (None if self._state.adding else self.created_at)
         return trigger_of(
             {

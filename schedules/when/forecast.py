@@ -14,7 +14,8 @@ from zoneinfo import ZoneInfo
 from schedules.when import cron
 from schedules.when.durations import TICK
 from schedules.when.skips import Skips
-from schedules.when.triggers import CalendarInterval, Cron, Interval, Once, Trigger
+from schedules.when.spread import JobTrigger, Spread
+from schedules.when.triggers import CalendarInterval, Cron, Interval, Once
 from schedules.when.zones import clock_changes, offset_at
 
 # A job with a limited number of runs is counted from its next run on, and only this far ahead.
@@ -67,7 +68,7 @@ class Batch:
 class Armed:
     """The data of a pending job that a forecast needs."""
 
-    trigger: Trigger
+    trigger: JobTrigger
     next_run_at: datetime
     ends_at: datetime | None = None
     runs_left: int | None = None
@@ -115,7 +116,7 @@ def _kept(batch: Batch, skips: Skips) -> Batch:
     return Batch(batch.origin, [seconds for seconds, moment in moments if not skips.reason(moment)])
 
 
-def _from_next_run(trigger: Trigger, first: datetime, start: datetime, end: datetime) -> Iterator[Batch]:
+def _from_next_run(trigger: JobTrigger, first: datetime, start: datetime, end: datetime) -> Iterator[Batch]:
     """Yield the next run and the slots after it, between two moments."""
     # The engine uses the stored next run, even if the trigger would not produce it today.
     if start <= first < end:
@@ -127,7 +128,7 @@ def _from_next_run(trigger: Trigger, first: datetime, start: datetime, end: date
         yield from slots(trigger, later, end)
 
 
-def _count_from_next_run(trigger: Trigger, first: datetime, start: datetime, end: datetime) -> int:
+def _count_from_next_run(trigger: JobTrigger, first: datetime, start: datetime, end: datetime) -> int:
     """Count what `_from_next_run` yields."""
     return (start <= first < end) + count_slots(trigger, max(start, first + TICK), end)
 
@@ -138,7 +139,7 @@ def _cron_batches(trigger: Cron, start: datetime, end: datetime) -> tuple[Batch,
     return tuple(slots(trigger, start, end))
 
 
-def slots(trigger: Trigger, start: datetime, end: datetime) -> Iterator[Batch]:
+def slots(trigger: JobTrigger, start: datetime, end: datetime) -> Iterator[Batch]:
     """Yield the slots of a trigger from start on and before end."""
     if start >= end:
         return
@@ -158,9 +159,12 @@ def slots(trigger: Trigger, start: datetime, end: datetime) -> Iterator[Batch]:
         case Once(run_at=run_at):
             if start <= run_at < end:
                 yield Batch(run_at)
+        case Spread(base=base, shift=shift):
+            for batch in slots(base, start - shift, end - shift):
+                yield Batch(batch.origin + shift, batch.seconds)
 
 
-def count_slots(trigger: Trigger, start: datetime, end: datetime) -> int:
+def count_slots(trigger: JobTrigger, start: datetime, end: datetime) -> int:
     """Count the slots of a trigger from start on and before end, without going through them."""
     if start >= end:
         return 0
@@ -177,9 +181,11 @@ def count_slots(trigger: Trigger, start: datetime, end: datetime) -> int:
             return trigger.count_between(start - TICK, end - TICK, (end - start) // _SECOND + 1)
         case Once(run_at=run_at):
             return int(start <= run_at < end)
+        case Spread(base=base, shift=shift):
+            return count_slots(base, start - shift, end - shift)
 
 
-def runs_per_minute(trigger: Trigger) -> float:
+def runs_per_minute(trigger: JobTrigger) -> float:
     """Return how often a trigger fires per minute, on average over a day on which it does; for a single run, 0."""
     match trigger:
         case Cron(expression=expression):
@@ -191,6 +197,8 @@ def runs_per_minute(trigger: Trigger) -> float:
             return 1 / (24 * 60)
         case Once():
             return 0.0
+        case Spread(base=base):
+            return runs_per_minute(base)
 
 
 def _cron_slots(expression: str, timezone: str, start: datetime, end: datetime) -> Iterator[Batch]:

@@ -35,7 +35,7 @@ def unreadable(reason: object) -> str:
     return f"Its schedule cannot be read: {reason}"
 
 
-class _Slots(ABC):
+class Slots(ABC):
     """Methods of all triggers that need only `next_after`."""
 
     __slots__ = ()
@@ -64,7 +64,7 @@ class _Slots(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Once(_Slots):
+class Once(Slots):
     """One run; the zone is used only in the description."""
 
     run_at: datetime
@@ -101,7 +101,7 @@ class Once(_Slots):
 
 
 @dataclass(frozen=True, slots=True)
-class Interval(_Slots):
+class Interval(Slots):
     """Runs a fixed elapsed time apart, on a grid that starts with the first run and never drifts."""
 
     seconds: float
@@ -149,7 +149,7 @@ class Interval(_Slots):
 
 
 @dataclass(frozen=True, slots=True)
-class CalendarInterval(_Slots):
+class CalendarInterval(Slots):
     """Runs some days or months apart on the wall clock of a zone, from a first run on.
 
     A time that clocks skip runs when they have skipped it; one that they show twice runs the first time. A month that
@@ -239,7 +239,7 @@ class CalendarInterval(_Slots):
 
 
 @dataclass(frozen=True, slots=True)
-class Cron(_Slots):
+class Cron(Slots):
     """Runs at the wall times of a zone that a five-field expression matches.
 
     The expression is kept as typed, macros included, with single spaces.

@@ -192,7 +192,7 @@ def _due_jobs_statement(vendor: str, user: type[models.Model]) -> str:
 
 _MOMENTS = ("next_run_at", "run_at", "anchor_at", "ends_at", "created_at")
 _MOMENT_POSITIONS = [DueJob._fields.index(name) for name in _MOMENTS]
-_SPAN_POSITIONS = [DueJob._fields.index(name) for name in ("every", "timeout")]
+_SPAN_POSITIONS = [DueJob._fields.index(name) for name in ("every", "spread", "timeout")]
 
 
 def _due_job_on_sqlite(row: Sequence[Any]) -> DueJob:

@@ -17,6 +17,7 @@ logger = logging.getLogger(__name__)
 BATCH = 200
 _JOB_COLUMNS = (
     "owner_id",
+    "public_id",
     "name",
     "revision",
     "next_run_at",

@@ -184,7 +184,7 @@ def cron_out(made: services.Scheduled) -> CronOut:
 def listed_rows(jobs: JobQuerySet) -> Any:
     """Read notifications as the rows that `listed_out` needs."""
     texts = jobs.annotate(message=Argument("message", 0), topic=NotificationTopic())
-    columns = ("public_id", "label", "status", "next_run_at", "skips", "last_run_at", "message", "topic")
+    columns = ("label", "status", "next_run_at", "skips", "last_run_at", "message", "topic")
     return texts.values_list(*columns, *WORDS_COLUMNS, named=True)
 
 

@@ -264,7 +264,7 @@ def _new_trigger(
 
 def _interval_of(job: Job) -> dict[str, Any]:
     """Return the interval of a job as it is configured."""
-    trigger = job.trigger
+    trigger = job.undelayed_trigger
     if isinstance(trigger, CalendarInterval):
         return {trigger.unit: trigger.count}
     return {"seconds": job.every.total_seconds()} if job.every else {}

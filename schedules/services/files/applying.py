@@ -201,7 +201,7 @@ def export_jobs(actor: Actor, jobs: Iterable[Job]) -> str:
 def _unreadable(job: Job) -> str:
     """Return why the schedule of a job cannot be read, or an empty text."""
     try:
-        schedule_value(job.trigger, job.timezone)
+        schedule_value(job.undelayed_trigger, job.timezone)
     except TriggerError as error:
         return unreadable(error.reason)
     return ""
@@ -219,7 +219,7 @@ def exportable(actor: Actor, source: str | None = None) -> list[Job]:
 def _exported(job: Job, key: str, zone: str) -> dict[str, Any]:
     """Return the fields of a job, without those that have their default."""
     fields: dict[str, Any] = {} if job.name == key else {"name": job.name}
-    fields["schedule"] = schedule_value(job.trigger, job.timezone)
+    fields["schedule"] = schedule_value(job.undelayed_trigger, job.timezone)
     if job.timezone != zone:
         fields["timezone"] = job.timezone
     fields["task"] = job.task
@@ -244,6 +244,6 @@ def _exported(job: Job, key: str, zone: str) -> dict[str, Any]:
 
 
 def _field(name: str, value: Any, zone: str) -> Any:
-    if name in ("backoff", "timeout"):
+    if name in ("backoff", "spread", "timeout"):
         return duration_text(value)
     return end_text(value, zone) if name == "ends_at" else value

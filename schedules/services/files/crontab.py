@@ -4,10 +4,13 @@ import re
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import PurePosixPath
 
+from schedules.when import durations
 from schedules.when.cron import CronError
 from schedules.when.random_ranges import choose_values
+from schedules.when.spread import longest_spread
 from schedules.when.triggers import Cron, TriggerError, load_zone
 
 MOST_LINES = 10_000
@@ -32,6 +35,7 @@ _REBOOT = (
     "@reboot has no time, so Cronty cannot schedule it: start it with your service manager,"
     " for example with a systemd unit"
 )
+_MINUTES = re.compile(r"\d{0,6}", flags=re.ASCII)
 _SIXTH_FIELD = re.compile(r"[\d*?/,-]+\s")
 _USER = re.compile(r"(?P<user>\S+)\s+(?P<rest>.*)")
 # What only silences output; Cronty keeps the output of every run instead of mailing it.
@@ -65,7 +69,6 @@ _NOT_TAKEN = {
     "MAILFROM": "mail is not sent",
     "CONTENT_TYPE": "mail is not sent",
     "CONTENT_TRANSFER_ENCODING": "mail is not sent",
-    "RANDOM_DELAY": "runs start at their time, without a random delay; write minutes such as 0~30 instead",
     "START_HOURS_RANGE": "it belongs to anacron",
     "LOGNAME": "commands run as the user who runs Cronty",
     "USER": "commands run as the user who runs Cronty",
@@ -91,6 +94,8 @@ class Entry:
     """Whom it runs as, if that is not the user who runs Cronty."""
     input: str | None = None
     """What follows the first % of the line: the standard input of its command."""
+    spread: timedelta = timedelta(0)
+    """The longest random delay of its runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +126,7 @@ class _State:
     zone_problem: str = ""
     environment: dict[str, str] = field(default_factory=dict)
     comment: list[str] = field(default_factory=list)
+    spread: timedelta = timedelta(0)
     host: str = ""
     home_of: Callable[[str], str | None] = lambda user: None
 
@@ -157,6 +163,8 @@ def parse_crontab(
             match _entry(state, number, stripped, user if has_users else None):
                 case Entry() as entry:
                     found.entries.append(entry)
+                    if entry.spread < state.spread:
+                        found.left_out.append(_shortened_delay(state, entry))
                 case refused:
                     found.left_out.append(refused)
             state.comment = []
@@ -190,6 +198,10 @@ def _set_variable(found: Crontab, state: _State, number: int, name: str, value: 
         case "HOME":
             state.home = value
             state.environment["HOME"] = value
+        case "RANDOM_DELAY" if _MINUTES.fullmatch(value):
+            state.spread = timedelta(minutes=int(value or 0))
+        case "RANDOM_DELAY":
+            found.left_out.append(LeftOut(number, f"{name}={value}"[:200], "it is not a number of minutes"))
         case "MAILTO" if not value:
             # Cron sends no mail then, so nothing is lost.
             pass
@@ -225,7 +237,7 @@ def _entry(state: _State, number: int, line: str, user: str | None) -> Entry | L
         return left_out(state.zone_problem)
     try:
         schedule = choose_values(" ".join(matched["schedule"].split()), seed=f"{state.host} {rest}")
-        Cron(schedule, state.timezone)
+        trigger = Cron(schedule, state.timezone)
     except TriggerError as error:
         return left_out(_REBOOT if matched["schedule"].lower() == "@reboot" else error.reason)
     except CronError as error:
@@ -254,7 +266,14 @@ def _entry(state: _State, number: int, line: str, user: str | None) -> Entry | L
         " ".join(state.comment),
         runs_as,
         given,
+        min(state.spread, longest_spread(trigger)),
     )
+
+
+def _shortened_delay(state: _State, entry: Entry) -> LeftOut:
+    minutes = state.spread // timedelta(minutes=1)
+    reason = f"line {entry.line} runs again after {durations.in_words(entry.spread)}, so its delay stays below that"
+    return LeftOut(entry.line, f"RANDOM_DELAY={minutes}", reason)
 
 
 def _split_at_percent(text: str) -> tuple[str, str | None]:

@@ -8,6 +8,7 @@ from typing import Any
 from schedules.limits import NAME_LENGTH, line_problem, strip_unprintable
 from schedules.services.files.crontab import Entry
 from schedules.services.files.crontab_names import readable_name
+from schedules.when import durations
 
 # As cron does: runs overlap, missed ones are not made up for, and nothing is stopped, up to the longest timeout.
 LIKE_CRON = {"overlap": "allow", "catch_up": "none", "pause_after_failures": 0}
@@ -46,6 +47,7 @@ def make_jobs(
             "schedule": entry.schedule,
             "timezone": entry.timezone,
             "task": name,
+            **({"spread": durations.typed(entry.spread)} if entry.spread else {}),
             **LIKE_CRON,
         }
     return {name: new for name, new in commands.items() if name not in known}, jobs

@@ -320,6 +320,7 @@ FIELDS: dict[str, Callable[[Node], Any]] = {
     "args": _listed,
     "schedule": _text,
     "timezone": _zone,
+    "spread": _span,
     "ends_at": _text,
     "max_runs": _whole_or_none,
     "attempts": _whole,

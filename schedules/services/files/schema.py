@@ -51,6 +51,8 @@ def job_schema(tasks: dict[str, dict[str, Any]]) -> dict[str, Any]:
             "args": {"type": "array", "description": "Further arguments, by position."},
             "schedule": schedule,
             "timezone": _ZONE,
+            "spread": _SPAN
+            | {"description": "Start up to this much later, by the same random delay each time."},
             "ends_at": _MOMENT
             | {
                 "type": ["string", "null"],

@@ -118,6 +118,9 @@ def insert_jobs(
         # Within one second, thousands of random numbers may repeat.
         while job.public_id in ids:
             job.public_id = new_public_id("job", now)
+            if job.next_run_at and job.spread:
+                # Its delay depends on its id.
+                job.next_run_at = job.next_slot(now) or job.next_run_at
         ids.add(job.public_id)
     for start in range(0, len(new), INSERTED_AT_ONCE):
         chunk = new[start : start + INSERTED_AT_ONCE]

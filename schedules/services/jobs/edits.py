@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any
 
@@ -111,6 +111,9 @@ def prepare_edit(
     if job.calendar_unit and {"every", "trigger_type"} & changes.keys() and "calendar_unit" not in asked:
         # A form that knows only elapsed time has set another interval.
         job.calendar_unit = changes["calendar_unit"] = ""
+    if job.spread and job.trigger_type == Job.TriggerType.ONCE and "spread" not in asked:
+        # There are no more runs to spread.
+        job.spread = changes["spread"] = timedelta(0)
     set_anchor(job, now)
     if job.anchor_at != old.anchor_at:
         changes["anchor_at"] = job.anchor_at

@@ -14,14 +14,25 @@ from schedules.models import Execution, Job
 from schedules.models.jobs import skips_of, trigger_of_job, why_skipped
 from schedules.services.permissions import Actor
 from schedules.when import durations
-from schedules.when.triggers import Trigger, TriggerError
+from schedules.when.spread import JobTrigger
+from schedules.when.triggers import TriggerError
 
 Status = Execution.Status
 
 MOST_UPCOMING = 100
 MOST_STEPS = 2000
 # What the words of a schedule need; rows of these columns are read several times faster than models.
-WORDS_COLUMNS = ("trigger_type", "run_at", "every", "calendar_unit", "anchor_at", "cron", "timezone")
+WORDS_COLUMNS = (
+    "public_id",
+    "trigger_type",
+    "run_at",
+    "every",
+    "calendar_unit",
+    "anchor_at",
+    "cron",
+    "timezone",
+    "spread",
+)
 _UPCOMING_COLUMNS = (
     "pk",
     "public_id",
@@ -38,6 +49,7 @@ _UPCOMING_COLUMNS = (
     "calendar_unit",
     "cron",
     "timezone",
+    "spread",
 )
 _Run: TypeAlias = tuple[datetime, int, Any]
 # By cron expression and zone: a moment, and the next slot after it.
@@ -54,7 +66,7 @@ class Preview:
     warnings: list[str]
 
 
-def preview(trigger: Trigger, timezone: str, now: datetime, count: int = 5) -> Preview:
+def preview(trigger: JobTrigger, timezone: str, now: datetime, count: int = 5) -> Preview:
     """Describe a schedule in words and list its next runs; nothing is stored."""
     return Preview(trigger.words(), timezone, trigger.upcoming(now, count), trigger.warnings(now))
 
@@ -181,12 +193,14 @@ def slots_ahead(
 
 def _slot_after(job: Any, moment: datetime, known: _KnownSlots) -> datetime | None:
     schedule = job.cron, job.timezone
-    if job.cron and schedule in known:
+    is_shared = bool(job.cron and not job.spread)
+    if is_shared and schedule in known:
         since, following = known[schedule]
         if following and since <= moment < following:
             return following
     following = trigger_of_job(job).next_after(moment)
-    known[schedule] = moment, following
+    if is_shared:
+        known[schedule] = moment, following
     return following
 
 

@@ -2,15 +2,13 @@
 
 import uuid
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import Any
 
 from django import forms
-from django.core.exceptions import ValidationError
 
 from schedules import clock
 from schedules.models import Job
-from schedules.result import Err, Ok, sentence
+from schedules.result import Err, Ok
 from schedules.services.jobs.creation import policy_defaults
 from schedules.services.jobs.forecasts import policies_of
 from schedules.services.jobs.masked_arguments import fill_in
@@ -18,35 +16,25 @@ from schedules.tasks import registry
 from schedules.tasks.forms.arguments import Arguments
 from schedules.tasks.forms.errors import add_errors
 from schedules.tasks.forms.fields import Text, Whole
-from schedules.web.forms.when import WhenForm, when_of
+from schedules.web.forms.when import Span, WhenForm, when_of
 from schedules.when import durations
-from schedules.when.phrases import PhraseError, parse_delay
 from schedules.when.triggers import TriggerError
 
 FIRST_TASKS = ("notify", "webhook", "prompt")
 SCHEDULE_FIELDS = {"when", "phrase", "every_count", "every_unit", "run_at", "timezone"}
-WHEN_ORDER = ("when", "phrase", "every_count", "every_unit", "run_at", "timezone", "ends_at", "max_runs")
+WHEN_ORDER = (
+    "when",
+    "phrase",
+    "every_count",
+    "every_unit",
+    "run_at",
+    "timezone",
+    "ends_at",
+    "max_runs",
+    "spread",
+)
 # The form fields that show errors of these columns.
 SHOWN_AS = {"trigger_type": "when", "cron": "phrase", "every": "every_count"}
-
-
-class Span(forms.CharField):
-    """A duration like "90s", "5m" or "1h30m"."""
-
-    def __init__(self, *, placeholder: str = "", **kwargs: Any) -> None:
-        widget = forms.TextInput(attrs={"placeholder": placeholder} if placeholder else {})
-        super().__init__(required=False, max_length=40, widget=widget, **kwargs)
-
-    def clean(self, value: Any) -> timedelta | None:
-        text = super().clean(value).replace(" ", "")
-        if not text:
-            return None
-        if text in {"0", "0s"}:
-            return timedelta(0)
-        try:
-            return parse_delay(f"{text}s" if text.isdecimal() else text)
-        except PhraseError as error:
-            raise ValidationError(sentence(str(error))) from error
 
 
 class JobForm(WhenForm):
@@ -240,6 +228,7 @@ class JobForm(WhenForm):
         shown_by: dict[tuple[str, ...], set[str]] = {
             ("trigger_type", "run_at", "every", "calendar_unit", "anchor_at", "cron"): SCHEDULE_FIELDS,
             ("ends_at",): {"ends_at", "timezone"},
+            ("spread",): {"spread"},
             **{(name,): {name} for name in ("name", "tags", *Job.POLICY_FIELDS)},
         }
         untouched = {

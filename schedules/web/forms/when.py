@@ -15,9 +15,10 @@ from schedules.models.triggers import columns_of
 from schedules.result import sentence
 from schedules.tasks.forms.fields import Whole
 from schedules.web.forms.rendering import PageForm
+from schedules.when import durations
 from schedules.when.calendar_repeats import phrase_of
 from schedules.when.moments import in_the_past
-from schedules.when.phrases import PhraseError, parse_moment
+from schedules.when.phrases import PhraseError, parse_delay, parse_moment
 from schedules.when.repeats import parse_trigger
 from schedules.when.triggers import (
     TOO_LONG,
@@ -77,6 +78,25 @@ class Zone(forms.CharField):
         return zone
 
 
+class Span(forms.CharField):
+    """A duration like "90s", "5m" or "1h30m"."""
+
+    def __init__(self, *, placeholder: str = "", **kwargs: Any) -> None:
+        widget = forms.TextInput(attrs={"placeholder": placeholder} if placeholder else {})
+        super().__init__(required=False, max_length=40, widget=widget, **kwargs)
+
+    def clean(self, value: Any) -> timedelta | None:
+        text = super().clean(value).replace(" ", "")
+        if not text:
+            return None
+        if text in {"0", "0s"}:
+            return timedelta(0)
+        try:
+            return parse_delay(f"{text}s" if text.isdecimal() else text)
+        except PhraseError as error:
+            raise ValidationError(sentence(str(error))) from error
+
+
 class WhenForm(PageForm):
     """The schedule alone, which is all that the live preview needs."""
 
@@ -100,6 +120,10 @@ class WhenForm(PageForm):
     timezone = Zone(label="Time zone", error_messages={"required": "Enter a time zone."})
     ends_at = LocalMoment(label="End date", required=False, help_text="Don't run after this time")
     max_runs = Whole(label="Max runs", required=False, min_value=1, max_value=2_000_000_000)
+    spread = Span(
+        label="Random delay up to",
+        help_text="Like 20m: every run starts later by the same delay, so that jobs do not all start at once",
+    )
 
     trigger: Trigger | None = None
 
@@ -194,18 +218,21 @@ class WhenForm(PageForm):
         """Return the columns of the schedule, with those that the trigger does not use empty."""
         assert self.trigger is not None
         kept = ("timezone", "ends_at", "max_runs")
-        return columns_of(self.trigger) | {name: self.cleaned_data.get(name) for name in kept}
+        columns = columns_of(self.trigger) | {name: self.cleaned_data.get(name) for name in kept}
+        return columns | {"spread": self.cleaned_data.get("spread") or timedelta(0)}
 
 
 def when_of(job: Job) -> dict[str, Any]:
     """Return the form values of a stored schedule."""
     zone = load_zone(job.timezone)
     shown: dict[str, Any] = {"timezone": job.timezone, "max_runs": job.max_runs}
+    if job.spread:
+        shown["spread"] = durations.typed(job.spread)
     if job.ends_at:
         shown["ends_at"] = f"{job.ends_at.astimezone(zone):%Y-%m-%dT%H:%M:%S}"
     if job.trigger_type == Job.TriggerType.ONCE and job.run_at:
         return shown | {"when": "once", "run_at": f"{job.run_at.astimezone(zone):%Y-%m-%dT%H:%M:%S}"}
-    if job.calendar_unit and isinstance(trigger := job.trigger, CalendarInterval):
+    if job.calendar_unit and isinstance(trigger := job.undelayed_trigger, CalendarInterval):
         return shown | {"when": "phrase", "phrase": phrase_of(trigger)}
     if job.trigger_type == Job.TriggerType.INTERVAL and job.every:
         seconds = int(job.every.total_seconds())

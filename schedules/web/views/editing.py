@@ -50,6 +50,9 @@ def previewed(form: WhenForm, page: Page, job: Job | None = None) -> Preview | N
     if form.trigger is None:
         return None
     planned = Job(**form.trigger_columns(), slot_count=job.slot_count if job else 0)
+    if job:
+        # Its random delay depends on its id.
+        planned.public_id = job.public_id
     if isinstance(form.trigger, Interval):
         # A job that keeps its interval also keeps its anchor.
         planned.anchor_at = job.anchor_at if job and job.every == planned.every else form.trigger.start

@@ -17,6 +17,7 @@ COLUMNS = (
     "trigger_type",
     "cron",
     "timezone",
+    "spread",
     "every",
     "calendar_unit",
     "anchor_at",

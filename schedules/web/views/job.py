@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
+from math import ceil
 from typing import Any
 
 from django.contrib import messages
@@ -167,7 +168,8 @@ def _narrowed(runs: Any, asked: dict[str, str]) -> Any:
 def crontab_line(job: Job) -> str:
     if job.trigger_type != Job.TriggerType.CRON:
         return ""
-    return f"CRON_TZ={job.timezone}\n{job.cron}  # {job.name}"
+    delay = f"RANDOM_DELAY={ceil(job.spread / timedelta(minutes=1))}\n" if job.spread else ""
+    return f"CRON_TZ={job.timezone}\n{delay}{job.cron}  # {job.name}"
 
 
 def _act(

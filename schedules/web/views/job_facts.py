@@ -14,6 +14,7 @@ from schedules.templatetags.cronty_times import duration, is_noticed
 from schedules.when import durations
 from schedules.when.forecast import start_of_day
 from schedules.when.skips import slot_entry
+from schedules.when.spread import delay_of
 
 _BAD = (Execution.Status.FAILED, Execution.Status.MISSED, Execution.Status.LOST)
 
@@ -73,6 +74,9 @@ def policies(job: Job) -> list[tuple[str, str]]:
         found.append(("Automatic pause", f"after {counted(job.pause_after_failures, 'failure')} in a row"))
     if job.at_most_once:
         found.append(("Worker crash", "never repeat a run whose worker crashed"))
+    if job.spread:
+        delays = durations.in_words(job.spread), durations.in_words(delay_of(job.public_id, job.spread))
+        found.append(("Random delay", "up to {}; always {} for this job".format(*delays)))
     if job.max_runs:
         found.append(("Ends", f"after {counted(job.max_runs, 'run')} ({job.slot_count:,} so far)"))
     return found

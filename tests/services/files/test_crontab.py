@@ -38,7 +38,7 @@ def reason_for(crontab: Crontab, part: str) -> str:
 def test_every_line_is_taken_over_or_listed(real):
     lines = REAL_LIFE.splitlines()
     active = [n for n, text in enumerate(lines, 1) if text.strip() and not text.lstrip().startswith("#")]
-    settings = ("SHELL", "PATH", "HOME", "BACKUP_DIR", "CRON_TZ", "TZ", "LANG")
+    settings = ("SHELL", "PATH", "HOME", "BACKUP_DIR", "CRON_TZ", "TZ", "LANG", "RANDOM_DELAY")
     settled = {n for n in active if lines[n - 1].startswith(settings)}
 
     handled = {entry.line for entry in real.entries} | {each.line for each in real.left_out}
@@ -149,7 +149,6 @@ def test_zone_environment_and_comment_belong_to_the_lines_below(real):
     ("part", "reason"),
     [
         ("MAILTO", "mail is not sent"),
-        ("RANDOM_DELAY", "without a random delay"),
         (
             "start-tunnel",
             "@reboot has no time, so Cronty cannot schedule it: start it with your service manager",
@@ -335,3 +334,27 @@ def test_unusual_shell_starts_plain_commands_too(variable):
     [entry] = read(f"{variable}\n0 3 * * * /bin/echo hello\n").entries
 
     assert entry.words is None
+
+
+def test_random_delay_is_the_spread_of_the_lines_below():
+    crontab = read("0 1 * * * a\nRANDOM_DELAY=30\n0 2 * * * b\nRANDOM_DELAY=0\n0 3 * * * c\n")
+
+    _, jobs = make_jobs(crontab.entries, {}, lambda name: False)
+
+    assert [job.get("spread") for job in jobs.values()] == [None, "30m", None]
+    assert crontab.left_out == []
+
+
+def test_random_delay_longer_than_the_schedule_allows_is_shortened_and_listed():
+    crontab = read("RANDOM_DELAY=45\n*/15 * * * * a\n")
+
+    assert [entry.spread.total_seconds() for entry in crontab.entries] == [900]
+    assert "line 2 runs again after 15 minutes" in reason_for(crontab, "RANDOM_DELAY=45")
+
+
+@pytest.mark.parametrize("value", ["soon", "-5", "1.5", "9" * 5000])
+def test_random_delay_that_is_no_number_is_listed(value):
+    crontab = read(f"RANDOM_DELAY={value}\n0 2 * * * b\n")
+
+    assert "not a number of minutes" in reason_for(crontab, "RANDOM_DELAY")
+    assert not crontab.entries[0].spread

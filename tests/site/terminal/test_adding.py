@@ -127,3 +127,21 @@ def test_notification_goes_to_the_topic_of_the_user(cronty, owner):
     cronty("add", "every day at 9:00", "notify", "message=Tea")
 
     assert Job.objects.get().kwargs == {"topic": "my-phone", "message": "Tea"}
+
+
+def test_spread_is_set_and_said(cronty):
+    added = cronty("add", "every day at 3:00", *NOTIFY, "--spread", "20m")
+
+    assert Job.objects.get().spread.total_seconds() == 1200
+    assert "Every day at 03:00, up to 20 minutes later (at 03:" in added.out
+
+    cronty("edit", str(Job.objects.get().pk), "--spread", "0")
+    assert Job.objects.get().spread.total_seconds() == 0
+
+
+def test_spread_of_a_one_time_job_is_refused(cronty):
+    ended = cronty("add", "tomorrow at 9:00", *NOTIFY, "--spread", "20m")
+
+    assert ended.code == 1
+    assert "one-time job" in ended.err
+    assert not Job.objects.exists()
