@@ -29,7 +29,7 @@ class Columns(Protocol):
     spread: timedelta
 
     @property
-    def trigger(self) -> Trigger: ...
+    def undelayed_trigger(self) -> Trigger: ...
 
 
 def problems_of(job: Columns) -> dict[str, str]:
