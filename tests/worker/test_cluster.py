@@ -251,12 +251,12 @@ def test_long_plain_functions_do_not_delay_coroutines(tmp_path):
 def test_coroutines_begin_before_the_short_plain_functions_of_the_same_burst_are_through(tmp_path):
     path = tmp_path / "notes"
     with running_cluster(CRONTY_WORKERS=1):
-        # One at a time, 1.5 s in all.
-        make_due(30, "tests.note", after=2, path=str(path), seconds=0.05)
+        # One at a time, 1.5 s in all. None is due before all of them are there.
+        jobs = make_due(30, "tests.note", after=3600, path=str(path), seconds=0.05)
         Job.objects.filter(task="tests.note").update(at_most_once=True)
-        make_due(30, "tests.aping")
-        due_at = Job.objects.filter(task="tests.note").values_list("next_run_at", flat=True)[0]
-        Job.objects.filter(task="tests.aping").update(run_at=due_at, next_run_at=due_at)
+        jobs += make_due(30, "tests.aping", after=3600)
+        due_at = clock.now() + timedelta(seconds=0.5)
+        Job.objects.filter(pk__in=[job.pk for job in jobs]).update(run_at=due_at, next_run_at=due_at)
         wait_for(all_ended)
 
     assert Counter(Execution.objects.values_list("status", flat=True)) == {Status.SUCCEEDED: 60}
