@@ -160,7 +160,14 @@ def fill(apps: Apps) -> None:
 
 def _job(kind: str, status: str) -> dict[str, Any]:
     return {
-        **{"trigger_type": kind, "run_at": None, "every": None, "anchor_at": None, "cron": ""},
+        **{
+            "trigger_type": kind,
+            "run_at": None,
+            "every": None,
+            "anchor_at": None,
+            "cron": "",
+            "spread": timedelta(days=1),
+        },
         **TRIGGERS[kind],
         **{"status": status, "next_run_at": ODD_MOMENT if status == "pending" else None},
         **{"attempts": 10, "overlap": "queue", "catch_up": "none"},

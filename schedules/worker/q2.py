@@ -1,4 +1,4 @@
-"""Everything that touches django-q2; no other file of the app imports it.
+"""Everything that touches django-q2; no other file imports it, except the admin, which hides its models.
 
 Cronty uses the processes of django-q2, but neither its tables nor its scheduler:
 
@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import datetime
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import uuid4
 
@@ -36,8 +35,6 @@ from schedules.models import Execution
 from schedules.worker.supervisor import fork
 
 if TYPE_CHECKING:
-    from django.contrib.admin import AdminSite
-
     from schedules.worker.claim_loop import ClaimLoop
     from schedules.worker.context import ClusterContext
     from schedules.worker.package_queue import QueueOrder
@@ -210,11 +207,3 @@ def replace_worker() -> NoReturn:
 
 
 # The admin site
-
-
-def hide_from_admin(site: "AdminSite") -> None:
-    """Remove django-q2's models: they do not show how Cronty works, and their admin unpickles stored rows."""
-    # Registers them first. Not at the top of this file: clusters may run without the admin.
-    import_module("django_q.admin")
-    for model in [found for found in site._registry if found.__module__.startswith("django_q.")]:
-        site.unregister(model)
