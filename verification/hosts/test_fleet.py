@@ -18,7 +18,7 @@ def only_on_postgresql(db):
 
 
 def test_every_slot_runs_once_although_hosts_fail():
-    story = fleet.simulate(5, hosts=4, seconds=40, jobs=8, calm=10)
+    story = fleet.simulate(10, hosts=4, seconds=40, jobs=8, calm=10)
 
     assert violations(story) == []
     assert len({fault.kind for fault in story.faults}) > 4
