@@ -6,17 +6,13 @@ from calendar import monthrange
 from collections.abc import Iterator, Sequence
 from datetime import MAXYEAR, UTC, date, datetime, time, timedelta
 from functools import lru_cache
-from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
 from schedules.when.durations import HORIZON, HORIZON_IN_WORDS, TICK
 from schedules.when.zones import first_change, first_pass, offset_at, wall_time
-
-if TYPE_CHECKING:
-    from croniter import croniter
 
 MAX_LENGTH = 100
 MACROS = {
@@ -31,7 +27,6 @@ MACROS = {
 
 # A fixed moment, so that an expression that is valid today does not become invalid later.
 REFERENCE = datetime(2026, 1, 1, tzinfo=UTC).replace(tzinfo=None)
-_COMPARED_RUNS = 10
 # A weekday like the fifth Monday of February comes every 28 years, or 40 around a century without a leap year.
 _LONGEST_SEARCH_YEARS = 50
 _DAY = timedelta(days=1)
@@ -93,7 +88,7 @@ FIELDS = (
 _HINTS = {
     r"H": ": H (a hashed value) belongs to Jenkins, so write a number",
     r"R": ": R (a random value) is not cron, so write a number",
-    r"L?W|W[0-9]+|[0-9]+W": ": W (nearest weekday) is not supported, so write days as numbers",
+    r"W[0-9]*|[0-9]+W|LW": ": write 15W as day-of-month for the working day nearest the 15th, LW for the last one",
     r"L[0-9]*|[0-9]+L|[A-Z]{3}L": ": write L alone as day-of-month, or after a weekday's number (5L is the last Friday)",
 }
 _TERM = re.compile(r"(?P<low>\*|[0-9A-Z]+)(?:-(?P<high>[0-9A-Z]+))?(?:/(?P<step>[0-9]+))?")
@@ -107,7 +102,7 @@ def normalise(text: str) -> str:
     """
     expression = check_grammar(text)
     if not expression.startswith("@"):
-        _check_agreement(expression.upper())
+        _check_meaning(expression.upper().split(" "))
     return expression
 
 
@@ -133,27 +128,31 @@ def check_grammar(text: str) -> str:
             f"{foreign[0]!a} does not belong in a cron expression: write digits, names and * / , - # only"
         )
     if len(values) != len(FIELDS):
-        given = len(values) if expression else 0
-        extra = ", without seconds or years" if given > len(FIELDS) else ""
+        count = len(values) if expression else 0
+        extra = ", without seconds or years" if count > len(FIELDS) else ""
         raise CronError(
-            f"write five fields{extra} (minute hour day-of-month month weekday), not {given}: 0 9 * * 1-5"
+            f"write five fields{extra} (minute hour day-of-month month weekday), not {count}: 0 9 * * 1-5"
         )
     for field, value in zip(FIELDS, values, strict=True):
         for term in value.split(","):
             _check_term(field, term)
+    if split_working_days(values[2])[1] and values[4] != "*":
+        raise CronError("W counts working days, Monday to Friday, so write * as weekday")
     return expression
 
 
 def _check_macro(macro: str) -> None:
     if macro == "@reboot":
-        raise CronError("@reboot has no time of its own, so Cronty cannot schedule it")
+        raise CronError("@reboot has no time of its own")
     if macro not in MACROS:
-        raise CronError(f"this macro is unknown, the known ones are {' '.join(MACROS)}")
+        raise CronError(f"this macro is unknown, the known ones are {' '.join(MACROS)} @reboot")
 
 
 def _check_term(field: Field, term: str) -> None:
     """Refuse a term that the grammar does not allow, with a clearer message than the parsers give."""
-    if (field.name, term) == ("day-of-month", "L"):
+    if field.name == "day-of-month" and (term in {"L", "LW"} or re.fullmatch(r"[0-9]+W", term)):
+        if term[:-1].isdigit():
+            field.number(term[:-1])
         return
     if field.name == "weekday" and re.fullmatch(r"[0-7]L", term):
         return
@@ -178,74 +177,61 @@ def _check_term(field: Field, term: str) -> None:
         raise CronError(f'the range "{term}" has one value: write {match["low"]}')
 
 
-def _check_agreement(fields: str) -> None:
-    """Accept only expressions that two independent parsers read alike and that run within five years."""
-    minute, hour, days = fields.split(" ", 2)
+def _check_meaning(fields: list[str]) -> None:
+    """Refuse what cron programs read in different ways, and what does not run within five years."""
+    if _is_ambiguous(fields):
+        raise CronError("cron programs disagree about what it means: write the values as a plain list")
     try:
-        alike = _same_days(days) and _same_times(minute, hour)
+        first = next_wall(" ".join(fields), REFERENCE)
     except CronSimError as error:
         # The grammar was checked before, so cronsim refuses only a day that none of the months has.
         raise NeverRunsError(f"this never runs: {_no_such_day(fields)}") from error
-    except ValueError:
-        alike = False
-    if not alike:
-        raise CronError("cron programs disagree about what it means: write the values as a plain list")
-    first = next_wall(fields, REFERENCE)
     if first is None or first - REFERENCE > HORIZON:
         raise NeverRunsError(f"this doesn't run within {HORIZON_IN_WORDS}: choose days that come more often")
 
 
-def _no_such_day(fields: str) -> str:
+def _is_ambiguous(fields: list[str]) -> bool:
+    """Return whether cron programs read an expression in different ways; tests compare two parsers."""
+    minutes, hours, days, months, weekdays = (field.split(",") for field in fields)
+    # Otherwise, day and weekday must both match.
+    is_either_day = not (fields[2].startswith("*") or fields[4].startswith("*"))
+    lists = [minutes, hours, months, *([days, weekdays] if is_either_day else [])]
+    counted = ["#" in weekday or weekday.endswith("L") for weekday in weekdays]
+    return (
+        any("*" in terms and len(terms) > 1 for terms in lists)
+        or (any(counted) and (is_either_day or not all(counted)))
+        # 3/2 is 3, 5 and 7 in some programs, but only 3 and 5 where Sunday is 0.
+        or any(7 in _open_range(weekday) for weekday in weekdays)
+    )
+
+
+def _open_range(weekday: str) -> range:
+    """Return the days of a range without an end, like 3/2 or TUE/3."""
+    first, _, step = weekday.partition("/")
+    if not step or not (start := FIELDS[4].number(first) if first.isalnum() else 0):
+        return range(0)
+    return range(start, 8, int(step))
+
+
+def _no_such_day(fields: list[str]) -> str:
     """Say which month lacks which day: "February has no 31st"."""
-    _, _, days, months, _ = fields.split(" ")
-    day = min(int(match) for match in re.findall(r"[0-9]+", days))
-    numbers = sorted(CronSim(f"0 0 1 {months} *", REFERENCE).months)
-    names = [f"{date(2000, number, 1):%B}" for number in numbers]
+    day = min(int(number) for number in re.findall(r"[0-9]+", fields[2]))
+    names = [f"{date(2000, number, 1):%B}" for number in sorted(months_of(fields))]
     suffix = "st" if day == 31 else "th"
     listed = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
     return f"{listed} {'has' if len(names) == 1 else 'have'} no {day}{suffix}"
 
 
-# Times and days are compared separately, because many schedules share one of them.
-@lru_cache(maxsize=8192)
-def _same_times(minute: str, hour: str) -> bool:
-    """Return whether both parsers read the minutes and hours alike."""
-    ours = _parse(f"{minute} {hour} * * *")
-    minutes, hours = times(minute, hour)
-    return _values_of(ours, 0) == set(minutes) and _values_of(ours, 1) == set(hours)
-
-
-@lru_cache(maxsize=8192)
-def _same_days(days: str) -> bool:
-    """Return whether both parsers read the last three fields alike.
-
-    The values alone do not say whether day and weekday mean "and" or "or", so the first runs are compared.
-    """
-    fields = f"0 0 {days}"
-    ours, theirs = _parse(fields), CronSim(fields, REFERENCE)
-    return _values_of(ours, 3) == theirs.months and all(
-        ours.get_next(datetime) == expected for expected in islice(theirs, _COMPARED_RUNS)
-    )
-
-
-def _values_of(parsed: "croniter", index: int) -> set[int]:
-    """Return the values of a field as croniter reads them."""
-    values = parsed.expanded[index]
-    return set(range(FIELDS[index].low, FIELDS[index].high + 1)) if values == ["*"] else set(values)
-
-
-def _parse(fields: str) -> "croniter":
-    # Only a new expression is compared with a second library; most processes never see one.
-    from croniter import croniter  # noqa: PLC0415
-
-    # The two libraries spell "last Friday" differently: 5L here, L5 in croniter.
-    spelled = re.sub(r"\b([0-7])L\b", r"L\1", fields)
-    return croniter(spelled, REFERENCE, implement_cron_bug=True)
-
-
 def split(expression: str) -> list[str]:
     """Return the five fields, in capitals, with a macro spelled out."""
     return MACROS.get(expression.lower(), expression).upper().split(" ")
+
+
+def split_working_days(day: str) -> tuple[str, tuple[str, ...]]:
+    """Split the day-of-month field into its other terms, and those for working days, like 15W and LW."""
+    terms = day.split(",")
+    working = tuple(term for term in terms if term.endswith("W"))
+    return ",".join(term for term in terms if term not in working), working
 
 
 def is_fixed(fields: list[str]) -> bool:
@@ -254,23 +240,23 @@ def is_fixed(fields: list[str]) -> bool:
 
 
 def next_wall(fields: str, wall: datetime) -> datetime | None:
-    """Return the first matching wall time after the given one, or None if there is none."""
+    """Return the first matching wall time after another, or None if there is none."""
     minute, hour, days = fields.split(" ", 2)
+    minutes, hours = times(minute, hour)
     try:
         start = wall.replace(second=0, microsecond=0) + _MINUTE
-        minutes, hours = times(minute, hour)
         day = _next_day(days, start.date())
-        if day == start.date() and (found := _first_time(minutes, hours, start.hour, start.minute)):
-            return datetime.combine(day, found)
         if day == start.date():
+            if later := _first_time(minutes, hours, start.hour, start.minute):
+                return datetime.combine(day, later)
             day = _next_day(days, day + _DAY)
-    except (ValueError, OverflowError):
+    except OverflowError:
         return None
-    return datetime.combine(day, time(hours[0], minutes[0]))
+    return datetime.combine(day, time(hours[0], minutes[0])) if day else None
 
 
 def _first_time(minutes: list[int], hours: list[int], hour: int, minute: int) -> time | None:
-    """Return the first matching time of a day from the given hour and minute on, or None."""
+    """Return the first matching time of a day from an hour and minute on, or None."""
     index = bisect_left(hours, hour)
     if index < len(hours) and hours[index] == hour:
         if minute <= minutes[-1]:
@@ -309,24 +295,39 @@ def _months_between(days: str, first: date, last: date) -> Iterator[tuple[int, i
 
 
 @lru_cache(maxsize=16384)
-def _next_day(days: str, day: date) -> date:
-    """Return the first date from the given one on that the last three fields match; ValueError if there is none."""
+def _next_day(days: str, day: date) -> date | None:
+    """Return the first date from this one on that the last three fields match, or None if there is none."""
     last = date(min(day.year + _LONGEST_SEARCH_YEARS, MAXYEAR), 12, 31)
-    found = next(days_between(days, day, last), None)
-    if found is None:
-        raise ValueError(f"no day matches {days}")
-    return found
+    return next(days_between(days, day, last), None)
 
 
 # Days are searched separately from times and a month at a time, because many schedules share their days.
 @lru_cache(maxsize=16384)
 def _days_of_month(days: str, year: int, month: int) -> tuple[int, ...]:
     """Return the days of a month that the last three fields match."""
-    matcher = _matcher(days)
+    day, rest = days.split(" ", 1)
+    others, working = split_working_days(day)
+    matcher = _matcher(f"{others or '*'} {rest}")
     if month not in matcher.months:
         return ()
     length = monthrange(year, month)[1]
-    return tuple(number for number in range(1, length + 1) if matcher.match_day(date(year, month, number)))
+    numbers = {_working_day(term, year, month, length) for term in working}
+    if others:
+        numbers |= {number for number in range(1, length + 1) if matcher.match_day(date(year, month, number))}
+    return tuple(sorted(number for number in numbers if number))
+
+
+def _working_day(term: str, year: int, month: int, length: int) -> int | None:
+    """Return the day from Monday to Friday of this month that is nearest to a date; None if the month lacks the date."""
+    number = length if term == "LW" else int(term[:-1])
+    if number > length:
+        return None
+    match date(year, month, number).isoweekday():
+        case 6:
+            return number - 1 if number > 1 else number + 2
+        case 7:
+            return number + 1 if number < length else number - 2
+    return number
 
 
 @lru_cache(maxsize=8192)
@@ -335,9 +336,14 @@ def _matcher(days: str) -> CronSim:
     return CronSim(f"0 0 {days}", REFERENCE)
 
 
+def months_of(fields: list[str]) -> set[int]:
+    """Return the months that the fields match."""
+    return set(_matcher(f"* {fields[3]} *").months)
+
+
 @lru_cache(maxsize=65536)
 def next_run(expression: str, timezone: str, after: datetime) -> datetime | None:
-    """Return the first run later than the given moment in UTC, or None if there is none."""
+    """Return the first run later than a moment in UTC, or None if there is none."""
     fields = split(expression)
     find = _next_fixed if is_fixed(fields) else _next_wildcard
     try:

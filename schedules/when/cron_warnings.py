@@ -5,8 +5,6 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from cronsim import CronSim
-
 from schedules.when import cron
 from schedules.when.durations import TICK
 from schedules.when.words import ordinal
@@ -68,14 +66,15 @@ def _listed(field: cron.Field, step: int) -> str:
 
 def _month_warnings(fields: list[str]) -> list[str]:
     """Warn about days that only some months have."""
-    months = CronSim(" ".join(fields), cron.REFERENCE).months
+    months = cron.months_of(fields)
     starts = [int(match[0]) for term in fields[2].split(",") if (match := re.match(r"[0-9]+", term))]
     missing = [day for day in starts if any(day > _DAYS_IN_MONTH[month - 1] for month in months)]
     if not missing:
         return []
     if months == {2}:
         return ["29 February exists only in leap years."]
-    return [f"Months without a {ordinal(max(missing))} are skipped. For the last day of every month, use L."]
+    last = "working day of every month, use LW" if "W" in fields[2] else "day of every month, use L"
+    return [f"Months without a {ordinal(max(missing))} are skipped. For the last {last}."]
 
 
 def _clock_warnings(fields: list[str], timezone: str, after: datetime) -> list[str]:

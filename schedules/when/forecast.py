@@ -15,7 +15,7 @@ from schedules.when import cron
 from schedules.when.durations import TICK
 from schedules.when.skips import Skips
 from schedules.when.spread import JobTrigger, Spread
-from schedules.when.triggers import CalendarInterval, Cron, Interval, Once
+from schedules.when.triggers import AtStart, CalendarInterval, Cron, Interval, Once
 from schedules.when.zones import clock_changes, offset_at
 
 # A job with a limited number of runs is counted from its next run on, and only this far ahead.
@@ -159,6 +159,8 @@ def slots(trigger: JobTrigger, start: datetime, end: datetime) -> Iterator[Batch
         case Once(run_at=run_at):
             if start <= run_at < end:
                 yield Batch(run_at)
+        case AtStart():
+            return
         case Spread(base=base, shift=shift):
             for batch in slots(base, start - shift, end - shift):
                 yield Batch(batch.origin + shift, batch.seconds)
@@ -181,6 +183,8 @@ def count_slots(trigger: JobTrigger, start: datetime, end: datetime) -> int:
             return trigger.count_between(start - TICK, end - TICK, (end - start) // _SECOND + 1)
         case Once(run_at=run_at):
             return int(start <= run_at < end)
+        case AtStart():
+            return 0
         case Spread(base=base, shift=shift):
             return count_slots(base, start - shift, end - shift)
 
@@ -195,7 +199,7 @@ def runs_per_minute(trigger: JobTrigger) -> float:
             return 60 / every
         case CalendarInterval():
             return 1 / (24 * 60)
-        case Once():
+        case Once() | AtStart():
             return 0.0
         case Spread(base=base):
             return runs_per_minute(base)

@@ -6,14 +6,12 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import partial
 
 from schedules.when.durations import HORIZON, TICK
-from schedules.when.suggestions import MOMENTS, PAST_MOMENTS, unread
-from schedules.when.triggers import TriggerError, load_zone
-from schedules.when.vocabulary import (
+from schedules.when.grammar import (
     CLOCK_FIRST,
     CLOCK_LAST,
+    DAY_AND_MONTH,
     MAX_LENGTH,
     MOMENT_EXAMPLES,
-    NAMED_DATE,
     UNITS,
     WEEKDAY,
     Clock,
@@ -21,14 +19,15 @@ from schedules.when.vocabulary import (
     PhraseError,
     TooFarError,
     clean,
-    month_number,
     read_amounts,
     read_clock,
-    read_number,
+    read_day_and_month,
     seconds_of,
     weekday_number,
     within_limit,
 )
+from schedules.when.suggestions import MOMENTS, PAST_MOMENTS, not_understood
+from schedules.when.triggers import TriggerError, load_zone
 
 __all__ = ["MAX_LENGTH", "NotUnderstoodError", "PhraseError", "TooFarError", "parse_delay", "parse_moment"]
 
@@ -37,6 +36,7 @@ _DELAY = re.compile(r"(?:(?P<d>\d+)d)?(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\
 _NUMERIC_DATE = re.compile(
     r"(?P<y>\d{4})-(?P<m>\d\d)-(?P<d>\d\d)|(?P<d2>\d{1,2})\.(?P<m2>\d{1,2})\.(?P<y2>\d{4})"
 )
+_NAMED_DATE = re.compile(rf"{DAY_AND_MONTH}(?:,? (?P<year>\d{{4}}))?")
 _DATE_WITHOUT_YEAR = re.compile(r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.")
 _DATE_WITH_WEEKDAY = re.compile(rf"(?P<name>{WEEKDAY}),? (?P<date>\d.*|(?:the )?\d.*|[a-z]+ \d.*)")
 _SLASHED_DATE = re.compile(r"(?P<first>\d{1,2})/(?P<second>\d{1,2})/(?P<year>\d{4})")
@@ -47,9 +47,10 @@ _BARE_HOUR = re.compile(
 )
 # When a day is named without a time.
 _DEFAULT_CLOCK, _TONIGHT = Clock(9, 0), Clock(20, 0)
+_AT_ONCE = timedelta(seconds=1)
 _PAST_EXAMPLES = 'Try "yesterday at 9:00", "2 hours ago", "sunday 18:00" or "2026-11-14 18:00"'
 _DAY_EXAMPLES = 'Try "tomorrow", "friday", "24 december" or "2026-12-24"'
-_DELAY_EXAMPLES = 'Try "1d2h30m10s", "2h30m" or "90m"'
+_DELAY_EXAMPLES = 'Try "2h30m", "90m" or "1d2h30m10s"'
 
 
 def parse_moment(
@@ -78,8 +79,9 @@ def parse_moment(
     except NotUnderstoodError as error:
         if str(error):
             raise
-        known = PAST_MOMENTS if past else MOMENTS
-        raise NotUnderstoodError(unread("date and time", phrase, known, read, fallback=examples)) from error
+        suggestions = PAST_MOMENTS if past else MOMENTS
+        reason = not_understood("date and time", phrase, suggestions, read, fallback=examples)
+        raise NotUnderstoodError(reason) from error
 
 
 def parse_past(text: str, *, now: datetime, timezone: str) -> datetime | date:
@@ -158,6 +160,9 @@ def _delay(phrase: str) -> timedelta | None:
 def _moment(phrase: str, now: datetime, *, past: bool, may_be_day: bool) -> datetime:
     if match := _ISO.fullmatch(phrase):
         return _iso_moment(phrase, now, has_offset=bool(match["offset"]), past=past)
+    if phrase == "now":
+        # A moment later, because what is scheduled must lie ahead.
+        return now if past else _later(now, _AT_ONCE)
     if delay := _delay(phrase):
         return _later(now, -delay if past else delay)
     if amounts := read_amounts(phrase.removeprefix("in ").removesuffix(" from now")):
@@ -173,8 +178,6 @@ def _moment(phrase: str, now: datetime, *, past: bool, may_be_day: bool) -> date
         if phrase == "today":
             raise PhraseError('at what time? Write "today at 18:00"')
         return _on_day(phrase, _TONIGHT if phrase == "tonight" else _DEFAULT_CLOCK, now, past=False)
-    if phrase == "now":
-        return now
     if phrase.endswith(" ago") and (amounts := read_amounts(phrase.removesuffix(" ago"))):
         return _after_amounts(now, amounts, sign=-1)
     beginnings = [_beginning(day, now.tzinfo) for day in _days(phrase, now.date(), past=True)]
@@ -216,8 +219,8 @@ def _on_day(day: str | None, clock: Clock, now: datetime, *, past: bool) -> date
     if clock.kind == "midnight" and day:
         raise PhraseError("midnight at the start or the end of that day? Write 00:00 or 23:59")
     at = time(clock.hour, clock.minute)
-    meant = [day for day in days if (_readings(day, at, now.tzinfo)[0 if past else 1] <= now) == past]
-    return _local((meant or days)[0], at, now, past=past)
+    suitable = [day for day in days if (_readings(day, at, now.tzinfo)[0 if past else 1] <= now) == past]
+    return _local((suitable or days)[0], at, now, past=past)
 
 
 def _tonight(clock: Clock) -> Clock:
@@ -251,7 +254,7 @@ def _days(text: str | None, today: date, *, past: bool) -> list[date]:
     if match := _NUMERIC_DATE.fullmatch(text):
         year, month, day = (int(match[key] or match[f"{key}2"]) for key in "ymd")
         return [_date(year, month, day)]
-    if match := NAMED_DATE.fullmatch(text):
+    if match := _NAMED_DATE.fullmatch(text):
         return _named_dates(match, today, past=past)
     if match := _DATE_WITHOUT_YEAR.fullmatch(text):
         return _dates_of_year(int(match["month"]), int(match["day"]), today, past=past)
@@ -264,8 +267,8 @@ def _days(text: str | None, today: date, *, past: bool) -> list[date]:
 
 def _on_weekday(name: str, days: list[date], today: date) -> list[date]:
     """Return those days that are on this weekday, or refuse a date on which it is not."""
-    if found := [day for day in days if day.isoweekday() % 7 == weekday_number(name)]:
-        return found
+    if matching := [day for day in days if day.isoweekday() % 7 == weekday_number(name)]:
+        return matching
     likely = next((day for day in days if day >= today), days[0])
     raise PhraseError(f"{likely} is a {likely:%A}. Check the day and the date")
 
@@ -294,8 +297,7 @@ def _weekday_dates(name: str, which: str | None, today: date) -> list[date]:
 
 
 def _named_dates(match: re.Match[str], today: date, *, past: bool) -> list[date]:
-    month = month_number(match["month"] or match["month2"])
-    day = read_number(match["day"] or match["day2"])
+    day, month = read_day_and_month(match)
     if match["year"]:
         return [_date(int(match["year"]), month, day)]
     return _dates_of_year(month, day, today, past=past)

@@ -3,34 +3,40 @@
 import re
 from collections.abc import Callable
 
-from schedules.when.vocabulary import (
+from schedules.when.grammar import (
     CLOCK_FIRST,
     CLOCK_LAST,
-    NAMED_DATE,
+    DAY_AND_MONTH,
     NTH,
     WEEKDAY,
     Clock,
-    month_number,
     read_clock,
-    read_number,
+    read_day_and_month,
+    read_ordinal,
     weekday_number,
 )
 
 _ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5}
 _ORDINALS |= {"1st": 1, "2nd": 2, "3rd": 3, "4th": 4, "5th": 5}
+_WORKING_DAY = "(?:work(?:ing )?|work |business |week)day"
 _DEFAULT_CLOCKS = [Clock(9, 0)]
 _SEPARATOR = r"(?:,? and |, ?|/| )"
-_WEEKDAYS = rf"{WEEKDAY}s?(?:{_SEPARATOR}{WEEKDAY}s?)*"
+WEEKDAYS = rf"{WEEKDAY}s?(?:{_SEPARATOR}{WEEKDAY}s?)*"
+_SEVERAL_WEEKDAYS = rf"{WEEKDAY}s?(?:{_SEPARATOR}{WEEKDAY}s?)+|{WEEKDAY}s"
+_EVERY_WEEK = r"(?:every |weekly on |every week on )"
+_EVERY_MONTH = r"(?:every |(?:month|monthly) on )?"
+_DATE = rf"(?:{NTH}|first)"
+_DATES = rf"(?P<dates>{_DATE}(?:(?:,? and |, ){_DATE})*)"
 
 
-def split_clocks(phrase: str, is_known: Callable[[str], bool]) -> tuple[str, str]:
+def split_clocks(phrase: str, are_days: Callable[[str], bool]) -> tuple[str, str]:
     """Return the days and the times of a phrase; no times if there are none."""
     match = CLOCK_LAST.fullmatch(phrase) or CLOCK_FIRST.fullmatch(phrase)
     if match:
         return match["day"] or "", match["clock"]
     # "weekdays 9": an hour alone, if what stands before it are days.
     bare = re.fullmatch(r"(?P<day>.+?),? (?P<clock>\d{1,2})", phrase)
-    return (bare["day"], bare["clock"]) if bare and is_known(bare["day"]) else (phrase, "")
+    return (bare["day"], bare["clock"]) if bare and are_days(bare["day"]) else (phrase, "")
 
 
 def read_clocks(times: str) -> list[Clock]:
@@ -54,73 +60,75 @@ def _may_be_evening(clock: Clock, before: list[Clock], after: list[Clock]) -> bo
     return clock.kind == "bare" and (clock.hour < 6 or any(other.hour >= clock.hour for other in before))
 
 
+def weekday_numbers(names: str) -> set[int]:
+    """Return the numbers of the weekdays in a list of names."""
+    return {weekday_number(name) for name in re.split(_SEPARATOR, names)}
+
+
+def _on_weekdays(days: set[int]) -> str:
+    return f"* * {','.join(map(str, sorted(days)))}"
+
+
+def _on_weekday_range(match: re.Match[str]) -> str:
+    first, last = weekday_number(match["first"]), weekday_number(match["last"])
+    return f"* * {first}-{last}" if first < last else _on_weekdays({*range(first, 7), *range(last + 1)})
+
+
+def _on_counted_weekday(match: re.Match[str]) -> str:
+    weekday = weekday_number(match["name"])
+    return f"* * {weekday}L" if match["nth"] == "last" else f"* * {weekday}#{_ORDINALS[match['nth']]}"
+
+
+def _on_dates(match: re.Match[str]) -> str:
+    dates = {read_ordinal(date) for date in re.split(r",? and |, ", match["dates"])}
+    return f"{','.join(map(str, sorted(dates)))} * *"
+
+
+def _on_day_and_month(match: re.Match[str]) -> str:
+    day, month = read_day_and_month(match)
+    return f"{day} {month} *"
+
+
+# The days that a text means, as the last three fields of a cron expression. The first pattern that matches counts.
+_RULES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
+    (r"every day|daily", "* * *"),
+    (r"every quarter", "1 1,4,7,10 *"),
+    (r"(?!weekday$)(?:every )?(?:week|work|business |working )days?", "* * 1-5"),
+    (r"every weekend|weekends?", "* * 0,6"),
+    (
+        rf"every day,? (?:except|but)(?: on)? (?P<names>{WEEKDAYS})",
+        lambda match: _on_weekdays(set(range(7)) - weekday_numbers(match["names"])),
+    ),
+    (
+        rf"{_EVERY_WEEK}?(?P<first>{WEEKDAY})s? ?(?:-|to|through) ?(?P<last>{WEEKDAY})s?",
+        _on_weekday_range,
+    ),
+    (rf"{_EVERY_WEEK}(?P<names>{WEEKDAYS})", lambda match: _on_weekdays(weekday_numbers(match["names"]))),
+    # One weekday without "every" and without an s is a single day.
+    (rf"(?P<names>{_SEVERAL_WEEKDAYS})", lambda match: _on_weekdays(weekday_numbers(match["names"]))),
+    (r"(?:every )?last day of month|(?:month|monthly) on last day", "L * *"),
+    (rf"{_EVERY_MONTH}(?:first|1st) {_WORKING_DAY}(?: of month)?", "1W * *"),
+    (rf"{_EVERY_MONTH}last {_WORKING_DAY}(?: of month)?", "LW * *"),
+    (
+        rf"{_EVERY_MONTH}{_WORKING_DAY} (?:nearest|closest)(?: to)? (?P<day>{NTH})(?: of month)?",
+        lambda match: f"{read_ordinal(match['day'])}W * *",
+    ),
+    (
+        rf"(?:every )?(?P<nth>{'|'.join(_ORDINALS)}|last) (?P<name>{WEEKDAY}) of month",
+        _on_counted_weekday,
+    ),
+    (rf"(?:every )?{_DATES}(?:(?<=first) day)? of month", _on_dates),
+    (rf"(?:month|monthly) on {_DATES}(?: day)?", _on_dates),
+    (rf"(?:every year on |yearly on |annually on |every ){DAY_AND_MONTH}", _on_day_and_month),
+)
+_COMPILED_RULES = [(re.compile(pattern), days) for pattern, days in _RULES]
+
+
 def days_of(text: str) -> str | None:
     """Return the day-of-month, month and weekday fields of phrases like "mondays and thursdays"."""
     text = re.sub(r"\beach\b", "every", re.sub(r"\bthe ", "", text.removeprefix("on ")))
     text = text.replace("every month", "month")
-    if text in {"every day", "daily"}:
-        return "* * *"
-    if re.fullmatch(r"every quarter", text):
-        return "1 1,4,7,10 *"
-    if re.fullmatch(r"(?:every )?(?:week|work|business |working )days?", text):
-        return "* * 1-5" if text != "weekday" else None
-    if re.fullmatch(r"every weekend|weekends?", text):
-        return "* * 0,6"
-    return _weekday_fields(text) or _month_fields(text) or _year_fields(text)
-
-
-def _weekday_fields(text: str) -> str | None:
-    every = r"(?:every |weekly on |every week on )"
-    if match := re.fullmatch(rf"every day,? (?:except|but)(?: on)? (?P<names>{_WEEKDAYS})", text):
-        left_out = _weekday_numbers(match["names"])
-        return "* * " + ",".join(str(number) for number in range(7) if number not in left_out)
-    if match := re.fullmatch(
-        rf"{every}?(?P<first>{WEEKDAY})s? ?(?:-|to|through) ?(?P<last>{WEEKDAY})s?", text
-    ):
-        return f"* * {_weekday_range(weekday_number(match['first']), weekday_number(match['last']))}"
-    # One weekday without "every" and without an s is a single day.
-    several = rf"{WEEKDAY}s?(?:{_SEPARATOR}{WEEKDAY}s?)+|{WEEKDAY}s"
-    match = re.fullmatch(rf"{every}(?P<names>{_WEEKDAYS})", text) or re.fullmatch(
-        rf"(?P<names>{several})", text
-    )
-    if not match:
-        return None
-    return "* * " + ",".join(str(number) for number in sorted(_weekday_numbers(match["names"])))
-
-
-def _weekday_numbers(names: str) -> set[int]:
-    return {weekday_number(name) for name in re.split(_SEPARATOR, names)}
-
-
-def _weekday_range(first: int, last: int) -> str:
-    if first < last:
-        return f"{first}-{last}"
-    days = [*range(first, 7), *range(last + 1)]
-    return ",".join(str(day) for day in sorted(set(days)))
-
-
-def _month_fields(text: str) -> str | None:
-    if re.fullmatch(r"(?:every )?last day of month|(?:month|monthly) on last day", text):
-        return "L * *"
-    text = text.replace("first day of", "first of").removesuffix(" day")
-    nth = rf"(?P<nth>{'|'.join(_ORDINALS)}|last)"
-    if match := re.fullmatch(rf"(?:every )?{nth} (?P<name>{WEEKDAY}) of month", text):
-        weekday = weekday_number(match["name"])
-        return f"* * {weekday}L" if match["nth"] == "last" else f"* * {weekday}#{_ORDINALS[match['nth']]}"
-    day = rf"(?:{NTH}|first)"
-    days = rf"(?P<days>{day}(?:(?:,? and |, ){day})*)"
-    match = re.fullmatch(rf"(?:every )?{days} of month", text) or re.fullmatch(
-        rf"(?:month|monthly) on {days}", text
-    )
-    if not match:
-        return None
-    numbers = {1 if each == "first" else read_number(each) for each in re.split(r",? and |, ", match["days"])}
-    return f"{','.join(str(number) for number in sorted(numbers))} * *"
-
-
-def _year_fields(text: str) -> str | None:
-    match = re.fullmatch(r"(?:every year on |yearly on |annually on |every )(?P<date>.+)", text)
-    named = NAMED_DATE.fullmatch(match["date"]) if match else None
-    if not named or named["year"]:
-        return None
-    return f"{read_number(named['day'] or named['day2'])} {month_number(named['month'] or named['month2'])} *"
+    for pattern, days in _COMPILED_RULES:
+        if match := pattern.fullmatch(text):
+            return days if isinstance(days, str) else days(match)
+    return None

@@ -1,32 +1,50 @@
-"""Phrases that repeat: "every weekday at 8:30" becomes a trigger."""
+"""Phrases that repeat: "every weekday at 8:30" becomes a trigger.
+
+`clean` and `_SYNONYMS` give a phrase one spelling, and `_VAGUE` asks about what has several meanings. Then the first of
+`_RULES` that knows the phrase reads it. What no rule knows is a moment.
+"""
 
 import re
-from datetime import datetime
+from datetime import UTC, date, datetime, time, timedelta
 
-from schedules.when.calendar_repeats import read_calendar_repeat
-from schedules.when.phrases import read_moment
-from schedules.when.repeated_days import days_of, read_clocks, split_clocks
-from schedules.when.suggestions import MOMENTS, REPEATS, unread
-from schedules.when.triggers import Cron, Interval, Once, Trigger, TriggerError, load_zone
-from schedules.when.vocabulary import (
+from cronsim import CronSim
+
+from schedules.when.cron import REFERENCE
+from schedules.when.durations import TICK
+from schedules.when.grammar import (
+    NTH,
     NUMBER,
+    WEEKDAY,
     Clock,
     NotUnderstoodError,
     PhraseError,
     clean,
     read_amounts,
     read_clock,
+    read_count,
+    read_ordinal,
     seconds_of,
+    weekday_number,
     within_limit,
 )
+from schedules.when.phrases import read_moment
+from schedules.when.repeated_days import WEEKDAYS, days_of, read_clocks, split_clocks, weekday_numbers
+from schedules.when.suggestions import MOMENTS, REPEATS, not_understood
+from schedules.when.triggers import (
+    AtStart,
+    CalendarInterval,
+    Cron,
+    Interval,
+    Once,
+    Trigger,
+    TriggerError,
+    cron_trigger,
+    load_zone,
+)
+from schedules.when.zones import wall_time
 
 _EXAMPLES = 'Try "every weekday at 8:30", "every 15 minutes", "tomorrow at 9am" or "30 8 * * 1-5"'
-_VAGUE = {
-    r"twice .*": 'at which times? Try "every day at 9:00 and 17:00"',
-    r"bi-?weekly.*": '"biweekly" has two meanings. Try "every 2 weeks on monday at 9:00" or "mondays and thursdays at 9:00"',
-    rf"every {NUMBER} months?\b(?! on|,? starting).*": 'on which day? Try "every 3 months on the 1st at 9:00"',
-    r"(?:yearly|annually|every year)(?! on).*": 'on which day? Try "every year on 24 december at 18:00"',
-}
+_CRON = re.compile(r"@|[\d*][\d*/,-]* [\d*][\d*/,-]* \S+ \S")
 # Other words for what the grammar knows, at the start of a phrase.
 _SYNONYMS = {
     r"hourly|once an hour|every hour on the hour": "every hour",
@@ -38,12 +56,42 @@ _SYNONYMS = {
     r"fortnightly|every fortnight": "every 2 weeks",
     r"quarterly": "every quarter",
 }
-_CLOCK = r"(?:noon|midnight|\d{1,2}(?::\d\d)? ?(?:[ap]m)?)"
+_VAGUE = {
+    r"twice .*": 'at which times? Try "every day at 9:00 and 17:00"',
+    r"bi-?weekly.*": '"biweekly" has two meanings. Try "every 2 weeks on monday at 9:00" or "mondays and thursdays at 9:00"',
+    rf"every {NUMBER} months?\b(?! on|,? starting).*": 'on which day? Try "every 3 months on the 1st at 9:00"',
+    r"(?:yearly|annually|every year)(?! on).*": 'on which day? Try "every year on 24 december at 18:00"',
+}
+_AT_START = re.compile(
+    r"(?:every time |whenever |each time |when )(?:the |this |my )?(?:machine|computer|server|system|host|cronty)"
+    r" (?:starts|boots|reboots|restarts)(?: up)?|(?:at|on|after) (?:every |each )?(?:start-?up|start|boot|reboot)"
+)
+_HOUR = r"(?:noon|midnight|\d{1,2}(?::\d\d)? ?(?:[ap]m)?)"
 _WINDOW = re.compile(
-    rf"(?:from |between )?(?P<start>{_CLOCK}) ?(?:-|to|until|till|and) ?(?P<end>{_CLOCK})(?![\d:])"
+    rf"(?:from |between )?(?P<start>{_HOUR}) ?(?:-|to|until|till|and) ?(?P<end>{_HOUR})(?![\d:])"
 )
 _FREQUENT = re.compile(
     r"(?:every|each) (?P<amounts>(?:\S+ ?)?(?:minutes?|mins?|m|hours?|hrs?|h))(?P<rest>(?:,| ).+)"
+)
+_WEEKS_APART = re.compile(
+    rf"every (?:(?P<weeks>\S+) weeks? on (?P<name>{WEEKDAY})s?|(?P<count>\d+) (?P<name2>{WEEKDAY})s?)"
+)
+_DAYS_APART = re.compile(r"every (?P<amounts>\S+ (?:days?|weeks?))")
+_MONTHS_APART = re.compile(rf"every (?P<count>{NUMBER}) months? on (?:the )?(?P<day>{NTH}|first)(?: day)?")
+# What `phrase_of` writes: this start does not depend on the moment at which the phrase is read.
+_EXACT_START = re.compile(
+    r"every (?P<count>\d{1,4}) (?P<unit>day|week|month)s?,? starting (?P<start>\d{4}-\d\d-\d\d[t ]\d\d:\d\d(?::\d\d)?)"
+)
+_START = re.compile(r"(?P<repeat>.+?),? (?:starting|beginning)(?: on| at| from)? (?P<start>.+)")
+_EXCEPT_WEEKDAYS = re.compile(
+    rf"(?P<repeat>.+?),? (?:except|but not)(?: on| every)? (?P<names>(?:weekends|{WEEKDAYS}))(?P<times>,? at .+)?"
+)
+# The cron fields of days that are also a step on the calendar: every week, every day, every month or every year.
+_STEPS = (
+    (re.compile(r"\* \* [0-6]"), 7, "days"),
+    (re.compile(r"\* \* \*"), 1, "days"),
+    (re.compile(r"\d+ \* \*"), 1, "months"),
+    (re.compile(r"\d+ \d+ \*"), 12, "months"),
 )
 
 
@@ -56,40 +104,38 @@ def parse_trigger(text: str, *, now: datetime, timezone: str) -> Trigger:
 
     try:
         load_zone(timezone)
-        if re.match(r"@|[\d*][\d*/,-]* [\d*][\d*/,-]* \S+ \S", phrase):
-            return Cron(text, timezone)
-        return read(phrase)
+        return cron_trigger(text, timezone) if _CRON.match(phrase) else read(phrase)
     except TriggerError as error:
         raise PhraseError(str(error)) from error
     except NotUnderstoodError as error:
         if str(error):
             raise
-        known = (*REPEATS, *MOMENTS)
-        raise NotUnderstoodError(unread("schedule", phrase, known, read, fallback=_EXAMPLES)) from error
+        reason = not_understood("schedule", phrase, (*REPEATS, *MOMENTS), read, fallback=_EXAMPLES)
+        raise NotUnderstoodError(reason) from error
 
 
 def _read(phrase: str, now: datetime, timezone: str) -> Trigger:
-    for words, meaning in _SYNONYMS.items():
-        phrase = re.sub(rf"^(?:{words})", meaning, phrase)
+    for pattern, spelling in _SYNONYMS.items():
+        phrase = re.sub(rf"^(?:{pattern})", spelling, phrase)
     for pattern, question in _VAGUE.items():
         if re.fullmatch(pattern, phrase):
             raise PhraseError(question)
-    trigger = _interval(phrase, now, timezone) or _frequent(phrase, timezone)
-    trigger = trigger or read_calendar_repeat(phrase, now, timezone) or _recurring(phrase, timezone)
-    if trigger is None and re.match(r"every |each ", phrase):
+    for rule in _RULES:
+        if trigger := rule(phrase, now, timezone):
+            return trigger
+    if re.match(r"every |each ", phrase):
         raise NotUnderstoodError
-    return trigger or Once(read_moment(phrase, now=now, timezone=timezone), timezone)
+    return Once(read_moment(phrase, now=now, timezone=timezone), timezone)
+
+
+def _at_start(phrase: str, now: datetime, timezone: str) -> Trigger | None:
+    return AtStart() if _AT_START.fullmatch(phrase) else None
 
 
 def _interval(phrase: str, now: datetime, timezone: str) -> Trigger | None:
     """Read "every 15 minutes": as cron if it divides the hour or the day evenly, else as elapsed time."""
-    match = re.fullmatch(r"(?:every|each) (?P<amounts>.+)", phrase)
-    if not match:
-        return None
-    text = match["amounts"]
-    amounts = read_amounts(text) or read_amounts(f"1 {text}")
-    # "Every day" and "every week" have a time of day; "every 2 days" counts from now.
-    if not amounts or text.startswith(("a ", "an ")) or amounts in ({"d": 1}, {"w": 1}):
+    amounts = _interval_amounts(phrase)
+    if not amounts:
         return None
     seconds = seconds_of(amounts)
     minutes = seconds // 60
@@ -97,17 +143,48 @@ def _interval(phrase: str, now: datetime, timezone: str) -> Trigger | None:
         return Cron(f"{_minute_field(minutes)} * * * *", timezone)
     if minutes and seconds % 3600 == 0 and minutes < 1440 and 1440 % minutes == 0:
         return Cron(f"0 */{minutes // 60} * * *", timezone)
-    return Interval(seconds, now + within_limit(seconds))
+    return Interval(seconds, first_of_interval(within_limit(seconds), now, timezone))
+
+
+def first_of_interval(step: timedelta, now: datetime, timezone: str) -> datetime:
+    """Return the first run of an interval without a start: a round time, at most one step from now.
+
+    It is on the quarter hour for 15 minutes, and on the full minute or second for what divides no hour or day.
+    """
+    midnight = datetime.combine(wall_time(now, load_zone(timezone)).date(), time())
+    elapsed = wall_time(now, load_zone(timezone)) - midnight
+    if is_even_step(int(step.total_seconds())):
+        return now + step - elapsed % step
+    return now + step - elapsed % timedelta(seconds=60 if step >= timedelta(minutes=1) else 1)
+
+
+def is_even_step(seconds: int) -> bool:
+    """Return whether an interval divides an hour, or a day into hours, so that its runs are at round times."""
+    return 3600 % seconds == 0 or (seconds % 3600 == 0 and seconds < 86_400 and 86_400 % seconds == 0)
+
+
+def _interval_amounts(phrase: str) -> dict[str, int] | None:
+    text = re.sub(r"^(?:every|each) ", "", phrase)
+    amounts = _amounts_of(text) if text != phrase else None
+    # "Every day" and "every week" have a time of day; "every 2 days" counts from now.
+    if not amounts or text.startswith(("a ", "an ")) or amounts in ({"d": 1}, {"w": 1}):
+        return None
+    return amounts
+
+
+def _amounts_of(text: str) -> dict[str, int] | None:
+    """Return the amounts of "15 minutes", or of "minute"."""
+    return read_amounts(text) or read_amounts(f"1 {text}")
 
 
 def _minute_field(minutes: int) -> str:
     return {1: "*", 60: "0"}.get(minutes, f"*/{minutes}")
 
 
-def _frequent(phrase: str, timezone: str) -> Cron | None:
+def _frequent(phrase: str, now: datetime, timezone: str) -> Trigger | None:
     """Read "every 20 minutes from 8 to 18 on weekdays": some hours, some days, or both."""
     match = _FREQUENT.fullmatch(phrase)
-    amounts = match and (read_amounts(match["amounts"]) or read_amounts(f"1 {match['amounts']}"))
+    amounts = match and _amounts_of(match["amounts"])
     if not match or not amounts:
         return None
     minutes, rest = seconds_of(amounts) // 60, match["rest"].strip(" ,")
@@ -128,10 +205,11 @@ def _frequent(phrase: str, timezone: str) -> Cron | None:
         raise PhraseError(f"{minutes} minutes don't divide an hour. Try every 10, 12, 15, 20 or 30 minutes")
     if minutes > 60 and (minutes % 60 or 24 % (minutes // 60)):
         raise PhraseError("this interval doesn't divide a day. Try every 2, 3, 4, 6, 8 or 12 hours")
-    if not window:
-        hours = "*" if minutes <= 60 else f"*/{minutes // 60}"
-        return Cron(f"{_minute_field(min(minutes, 60))} {hours} {days}", timezone)
-    return Cron(f"{_window_fields(minutes, *_window(window), is_daily=days == '* * *')} {days}", timezone)
+    if window:
+        start, end = _window(window)
+        return Cron(f"{_window_fields(minutes, start, end, is_daily=days == '* * *')} {days}", timezone)
+    hours = "*" if minutes <= 60 else f"*/{minutes // 60}"
+    return Cron(f"{_minute_field(min(minutes, 60))} {hours} {days}", timezone)
 
 
 def _window(match: re.Match[str]) -> tuple[Clock, Clock]:
@@ -140,24 +218,15 @@ def _window(match: re.Match[str]) -> tuple[Clock, Clock]:
         raise PhraseError(f"morning or evening? Write {start.hour:02}:00 to {end.hour + 12:02}:00")
     if start.kind == end.kind == "bare" and start.hour < 6:
         raise start.question()
-    if _is_end_open(start, end):
+    # "From 1pm to 5", but not "from 10pm to 6".
+    is_end_mixed = end.kind == "bare" or (end.kind == "plain" and start.kind == "half")
+    if is_end_mixed and 12 <= start.hour < end.hour + 12 < 24:
         raise end.question()
-    if _is_start_open(start, end):
+    # "From 1 to 5pm" and "from 10 to 6am", but not "from 9 to 5pm".
+    is_start_mixed = start.is_open and end.kind == "half"
+    if is_start_mixed and (start.hour + 12 < end.hour or end.hour <= start.hour < 12):
         raise start.question()
     return start, end
-
-
-def _is_end_open(start: Clock, end: Clock) -> bool:
-    """Return whether the end may be in the afternoon: "from 1pm to 5", but not "from 10pm to 6"."""
-    is_mixed = end.kind == "bare" or (end.kind == "plain" and start.kind == "half")
-    return is_mixed and 12 <= start.hour < end.hour + 12 < 24
-
-
-def _is_start_open(start: Clock, end: Clock) -> bool:
-    """Return whether the start may be in the afternoon: "from 1 to 5pm" and "from 10 to 6am", but not "from 9 to 5pm"."""
-    if not start.is_open or end.kind != "half":
-        return False
-    return start.hour + 12 < end.hour or end.hour <= start.hour < 12
 
 
 def _window_fields(minutes: int, start: Clock, end: Clock, *, is_daily: bool) -> str:
@@ -185,16 +254,133 @@ def _window_fields(minutes: int, start: Clock, end: Clock, *, is_daily: bool) ->
     return f"{start.minute} {hours}{f'/{step}' if step > 1 else ''}"
 
 
-def _recurring(phrase: str, timezone: str) -> Cron | None:
-    """Read phrases like "every weekday at 8:30"; None if the phrase does not repeat."""
-    text, times = split_clocks(phrase, lambda days: days_of(days) is not None)
-    days = days_of(text)
-    if days is None:
+def _with_exact_start(phrase: str, now: datetime, timezone: str) -> Trigger | None:
+    """Read "every 2 weeks, starting 2026-11-23 09:00", which may lie in the past."""
+    match = _EXACT_START.fullmatch(phrase)
+    if not match:
+        return None
+    count, unit = int(match["count"]), "months" if match["unit"] == "month" else "days"
+    start = read_moment(match["start"], now=now, timezone=timezone)
+    return CalendarInterval(count * 7 if match["unit"] == "week" else count, unit, start, timezone)
+
+
+def _with_start(phrase: str, now: datetime, timezone: str) -> Trigger | None:
+    """Read "every second tuesday at 18:00 starting 1 december": the first run that fits, from that day or moment on."""
+    match = _START.fullmatch(phrase)
+    if not match:
+        return None
+    start = read_moment(match["start"], now=now, timezone=timezone, may_be_day=True)
+    if amounts := _interval_amounts(match["repeat"]):
+        seconds = int(within_limit(seconds_of(amounts)).total_seconds())
+        if amounts.keys() <= {"d", "w"}:
+            if not re.search(r":|\d ?[ap]m|noon|\bat \d|midnight|^in ", match["start"]):
+                start = read_moment(f"{match['start']} at 9:00", now=now, timezone=timezone)
+            return CalendarInterval(seconds // 86_400, "days", start, timezone)
+        return Interval(seconds, start)
+    trigger = _read(match["repeat"], start - TICK, timezone)
+    if not isinstance(trigger, Cron):
+        return trigger
+    first = trigger.next_after(start.astimezone(UTC) - TICK)
+    if first is None or first == trigger.next_after(now):
+        return trigger
+    minute, hour, days = trigger.expression.split(" ", 2)
+    if minute.isdecimal() and hour.isdecimal():
+        for pattern, count, unit in _STEPS:
+            if pattern.fullmatch(days):
+                return CalendarInterval(count, unit, first, timezone)
+    raise PhraseError("this schedule can't start later. Create the job without its start, paused until then")
+
+
+def _except_weekdays(phrase: str, now: datetime, timezone: str) -> Trigger | None:
+    """Read "every day at 9 except sundays": the weekdays of a schedule without some of them."""
+    match = _EXCEPT_WEEKDAYS.fullmatch(phrase)
+    if not match:
+        return None
+    trigger = _read(f"{match['repeat']}{match['times'] or ''}", now, timezone)
+    if not isinstance(trigger, Cron) or not re.search(r" \* \* (?:\*|[0-6,-]+)$", trigger.expression):
+        raise PhraseError(
+            'only days of the week can be left out this way. Try "every day except sunday at 9:00"'
+        )
+    *times, days = trigger.expression.split(" ")
+    named = match["names"]
+    left_out = {0, 6} if named == "weekends" else weekday_numbers(named)
+    left = {
+        day % 7 for day in CronSim(f"0 0 * * {days}", REFERENCE).weekdays if isinstance(day, int)
+    } - left_out
+    if not left:
+        raise PhraseError("no day is left")
+    return Cron(" ".join([*times, ",".join(map(str, sorted(left)))]), timezone)
+
+
+def _on_days(phrase: str, now: datetime, timezone: str) -> Trigger | None:
+    """Read "every weekday at 8:30", or "every 2 weeks on monday at 9:00", which starts on the first day that fits."""
+    text, times = split_clocks(phrase, _are_days)
+    wall = wall_time(now, load_zone(timezone))
+    if apart := _days_apart(text.replace("each ", "every ", 1), wall.date()):
+        count, unit, days = apart
+        clocks = read_clocks(times)
+        if len(clocks) > 1:
+            raise PhraseError("enter one time only for this schedule")
+        at = time(clocks[0].hour, clocks[0].minute)
+        return CalendarInterval.first_after(
+            now, [datetime.combine(day, at) for day in days], count, unit, timezone
+        )
+    fields = days_of(text)
+    if fields is None:
         return None
     clocks = read_clocks(times)
-    if any(clock.kind == "midnight" for clock in clocks) and days != "* * *":
+    if any(clock.kind == "midnight" for clock in clocks) and fields != "* * *":
         raise PhraseError("midnight at the start or the end of that day? Write 00:00 or 23:59")
-    if len({clock.minute for clock in clocks}) > 1:
-        raise PhraseError("times with different minutes need a job each")
-    hours = ",".join(str(hour) for hour in sorted({clock.hour for clock in clocks}))
-    return Cron(f"{clocks[0].minute} {hours} {days}", timezone)
+    times_of_day = {(clock.hour, clock.minute) for clock in clocks}
+    hours, minutes = (
+        sorted({hour for hour, _ in times_of_day}),
+        sorted({minute for _, minute in times_of_day}),
+    )
+    if len(hours) * len(minutes) != len(times_of_day):
+        raise PhraseError("create one job for each of these times")
+    return Cron(f"{','.join(map(str, minutes))} {','.join(map(str, hours))} {fields}", timezone)
+
+
+def _are_days(text: str) -> bool:
+    return bool(_WEEKS_APART.fullmatch(text) or _DAYS_APART.fullmatch(text) or days_of(text))
+
+
+def _days_apart(text: str, today: date) -> tuple[int, str, list[date]] | None:
+    """Return how many days or months lie between two runs, and the days of which one has the first run."""
+    if match := _WEEKS_APART.fullmatch(text):
+        count, unit = (
+            int(match["count"]) * 7 if match["count"] else _days_in(f"{match['weeks']} weeks"),
+            "days",
+        )
+        weekday = weekday_number(match["name"] or match["name2"])
+        first = today + timedelta(days=(weekday - today.isoweekday()) % 7)
+        days = [first, first + timedelta(days=7)]
+    elif match := _MONTHS_APART.fullmatch(text):
+        count, unit, days = (
+            read_count(match["count"]),
+            "months",
+            _next_dates(read_ordinal(match["day"]), today),
+        )
+    elif match := _DAYS_APART.fullmatch(text):
+        count, unit, days = _days_in(match["amounts"]), "days", [today, today + timedelta(days=1)]
+    else:
+        return None
+    return (count, unit, days) if count > 1 else None
+
+
+def _days_in(text: str) -> int:
+    """Return the days that "2 weeks" or "three days" means; 0 if it is something else."""
+    amounts = read_amounts(text) or {}
+    return amounts.get("w", 0) * 7 + amounts.get("d", 0)
+
+
+def _next_dates(number: int, today: date) -> list[date]:
+    """Return the days of this and the next month that have this number."""
+    if not 1 <= number <= 28:
+        raise PhraseError('choose a day from 1 to 28, or try "on the last day of every month at 17:00"')
+    first = today.replace(day=1)
+    later = (first + timedelta(days=32)).replace(day=1)
+    return [first.replace(day=number), later.replace(day=number)]
+
+
+_RULES = (_at_start, _interval, _with_exact_start, _frequent, _with_start, _on_days, _except_weekdays)

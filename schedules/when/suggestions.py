@@ -4,7 +4,8 @@ import difflib
 import re
 from collections.abc import Callable
 
-from schedules.when.vocabulary import PhraseError
+from schedules.when.foreign_words import in_english
+from schedules.when.grammar import PhraseError, clean
 
 # Every one of them is understood; the closest one is suggested.
 REPEATS = (
@@ -28,6 +29,7 @@ REPEATS = (
     "every 3 months on the 1st at 9:00",
     "every quarter at 9:00",
     "every year on 24 december at 18:00",
+    "when the machine starts",
     "every 20 minutes from 8:00 to 18:00 on weekdays",
 )
 MOMENTS = (
@@ -64,34 +66,45 @@ _KEYWORDS = {
     r"\bend of (?:the |every |each )?month\b": "on the last day of every month at 17:00",
     r"\bend of (?:the )?day\b": "today at 18:00",
     r"\b(?:christmas|xmas)\b": "25 december at 9:00",
-    r"\b(?:asap|immediately|now|soon|later)\b": "in 5 minutes",
+    r"\b(?:soon|later)\b": "in 5 minutes",
+    r"\b(?:asap|immediately|now)\b": "now",
 }
+# Cronty does not know where the person is, and the sun is up at another time every day.
+_OF_THE_SUN = re.compile(r"\b(?:sunset|sunrise|sundown|dawn|dusk|twilight)\b")
+_COUNTED_UNIT = re.compile(r"\b(\d+) (second|minute|hour|day|week|month|year)s?\b")
 _CLOSE_WORD, _CLOSE_PHRASE = 0.7, 0.6
 
 
-def unread(
+def not_understood(
     what: str, phrase: str, examples: tuple[str, ...], read: Callable[[str], object], *, fallback: str
 ) -> str:
     """Return the error for a phrase that is not understood, with what was probably meant, or with an example."""
-    known = [suggestion for keyword, suggestion in _KEYWORDS.items() if re.search(keyword, phrase)]
+
+    def is_understood(phrase: str) -> bool:
+        try:
+            read(phrase)
+        except PhraseError:
+            return False
+        return True
+
+    if sun := _OF_THE_SUN.search(phrase):
+        return f'clock times only: look up the time of {sun[0]} and send it, like "tomorrow at 18:30"'
+    english = in_english(phrase)
+    if english != phrase and is_understood(clean(english, fallback)):
+        return f'write it in English: "{english}"'
+    similar = [suggestion for keyword, suggestion in _KEYWORDS.items() if re.search(keyword, phrase)]
     corrected = re.sub(r"[a-z]{3,}", lambda match: _corrected(match[0]), phrase)
-    if not known and corrected != phrase and _is_read(corrected, read):
+    corrected = _COUNTED_UNIT.sub(
+        lambda match: f"{match[1]} {match[2]}{'s' if match[1] != '1' else ''}", corrected
+    )
+    if not similar and corrected != phrase and is_understood(corrected):
         return f'couldn\'t read that {what}. Did you mean "{corrected}"?'
-    known += difflib.get_close_matches(phrase, examples, n=1, cutoff=_CLOSE_PHRASE)
-    similar = next((example for example in known if _is_read(example, read)), None)
-    return f"couldn't read that {what}. " + (f'Try "{similar}"' if similar else fallback)
-
-
-def _is_read(phrase: str, read: Callable[[str], object]) -> bool:
-    try:
-        read(phrase)
-    except PhraseError:
-        return False
-    return True
+    similar += difflib.get_close_matches(phrase, examples, n=1, cutoff=_CLOSE_PHRASE)
+    example = next(filter(is_understood, similar), None)
+    return f"couldn't read that {what}. " + (f'Try "{example}"' if example else fallback)
 
 
 def _corrected(word: str) -> str:
     if word in _WORDS:
         return word
-    close = difflib.get_close_matches(word, _WORDS, n=1, cutoff=_CLOSE_WORD)
-    return close[0] if close else word
+    return next(iter(difflib.get_close_matches(word, _WORDS, n=1, cutoff=_CLOSE_WORD)), word)

@@ -1,6 +1,7 @@
 """Triggers: the slots of a job that runs once, at an interval, or by a cron expression."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import InitVar, dataclass
 from datetime import UTC, datetime, timedelta
@@ -16,6 +17,9 @@ from schedules.when.zones import first_pass, is_repeated, wall_time
 
 TOO_LONG = f"the longest interval is {durations.HORIZON_IN_WORDS}"
 _FIRST_WINDOW = timedelta(hours=1)
+AT_START = "@reboot"
+# When a machine starts is not known before: until it does, this moment, which no clock reaches, stands for it.
+UNKNOWN_START = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 class TriggerError(ValueError):
@@ -169,6 +173,22 @@ class CalendarInterval(Slots):
         if self.count < 1 or days > durations.HORIZON.days:
             raise TriggerError("every", TOO_LONG if self.count > 0 else "the smallest interval is 1 day")
 
+    @classmethod
+    def first_after(
+        cls, now: datetime, walls: Sequence[datetime], count: int, unit: str, timezone: str
+    ) -> "CalendarInterval":
+        """Start with the first of these wall times that is ahead.
+
+        If clocks skip it, the runs after it are not to be later for ever, so count from the one before.
+        """
+        zone = load_zone(timezone)
+        first = next(wall for wall in walls if first_pass(wall, zone) > now)
+        start = first_pass(first, zone)
+        if wall_time(start, zone) != first:
+            before = first - timedelta(days=count) if unit == "days" else add_months(first, -count)
+            start = first_pass(before, zone)
+        return cls(count, unit, start, timezone)
+
     def _slot(self, number: int) -> datetime:
         """Return a slot by its number; raise OverflowError at the calendar's end."""
         return self.start if number == 0 else first_pass(self._wall(number), load_zone(self.timezone))
@@ -305,7 +325,40 @@ class Cron(Slots):
         return cron_warnings(self.expression, self.timezone, after and after.astimezone(UTC))
 
 
-Trigger: TypeAlias = Once | Interval | CalendarInterval | Cron
+@dataclass(frozen=True, slots=True)
+class AtStart(Slots):
+    """Runs when a machine starts: the engine moves its slot from UNKNOWN_START to the moment of the start."""
+
+    def next_after(self, moment: datetime) -> datetime | None:
+        """Return UNKNOWN_START for every moment before it."""
+        return UNKNOWN_START if moment < UNKNOWN_START else None
+
+    def upcoming(self, after: datetime, count: int) -> list[datetime]:
+        """Return no slots, because none is known."""
+        return []
+
+    def latest_at_or_before(self, moment: datetime, not_before: datetime) -> datetime | None:
+        """Return None: the ledger knows the past starts."""
+        return None
+
+    def words(self) -> str:
+        """Describe it."""
+        return words.AT_START
+
+    def warnings(self, after: datetime | None = None) -> list[str]:
+        """List warnings to show before it is saved."""
+        return ["It runs once after every start of the machine; a restart of Cronty alone does not run it."]
+
+
+Trigger: TypeAlias = Once | Interval | CalendarInterval | Cron | AtStart
+
+
+def cron_trigger(expression: str, timezone: str, is_stored: bool = False) -> Cron | AtStart:
+    """Return the trigger of a cron expression, or of @reboot; raise TriggerError if it is invalid."""
+    if str(expression).strip().lower() == AT_START:
+        load_zone(timezone)
+        return AtStart()
+    return Cron(expression, timezone, is_stored)
 
 
 def load_zone(name: object) -> ZoneInfo:

@@ -23,6 +23,7 @@ _INTERVALS = (
     ("second", 1, 119),
 )
 _READ_ANOTHER_WAY = {86_400: "Every 24 hours", 604_800: "Every 7 days"}
+AT_START = "When the machine starts"
 _FEW_TIMES = 3
 _LONGEST_LIST = 8
 
@@ -71,8 +72,10 @@ def describe_calendar_interval(count: int, unit: str, first: datetime) -> str:
 @lru_cache(maxsize=4096)
 def describe_cron(expression: str) -> str:
     """Describe a valid cron expression, without its zone: "Every 15 minutes", "Wednesdays at 05:00"."""
-    parsed = CronSim(" ".join(cron.split(expression)), cron.REFERENCE)
-    days = _days(parsed)
+    minute, hour, day, *rest = cron.split(expression)
+    others, working = cron.split_working_days(day)
+    parsed = CronSim(" ".join([minute, hour, others or "L", *rest]), cron.REFERENCE)
+    days = _days(parsed, working) if others else _on_dates([], working, sorted(parsed.months), has_last=False)
     minutes, hours = sorted(parsed.minutes), sorted(parsed.hours)
     if repetition := _repetition(minutes, hours):
         return f"{repetition}{days.after}"
@@ -138,8 +141,8 @@ def _times(minutes: list[int], hours: list[int]) -> str:
     return _listed([f"{hour:02}:{minute:02}" for hour in hours for minute in minutes])
 
 
-def _days(parsed: CronSim) -> _Days:
-    """Describe the days that the last three fields match."""
+def _days(parsed: CronSim, working: Sequence[str]) -> _Days:
+    """Describe the days that the last three fields match, and working days like 15W."""
     dates = {day for day in parsed.days if day != CronSim.LAST}
     has_last = CronSim.LAST in parsed.days
     all_dates = len(dates) == 31
@@ -151,7 +154,7 @@ def _days(parsed: CronSim) -> _Days:
         return _every_day(months)
     if all_dates:
         return _on_weekdays(plain, nths, months)
-    on_dates = _on_dates(sorted(dates), months, has_last=has_last)
+    on_dates = _on_dates(sorted(dates), working, months, has_last=has_last)
     if all_weekdays:
         return on_dates
     if parsed.day_and:
@@ -181,10 +184,11 @@ def _on_weekdays(days: list[int], nths: list[tuple[int, int]], months: list[int]
     return _Days(text[0].upper() + text[1:], f", {_lower(text)}")
 
 
-def _on_dates(dates: list[int], months: list[int], *, has_last: bool) -> _Days:
+def _on_dates(dates: list[int], working: Sequence[str], months: list[int], *, has_last: bool) -> _Days:
     """Describe days of the month: "On the 1st and 15th of every month", "Every year on 24 December"."""
     step = _step(dates)
-    if len(months) == 1 and dates and not has_last and len(dates) <= _FEW_TIMES:
+    is_plain = not (has_last or working)
+    if len(months) == 1 and dates and is_plain and len(dates) <= _FEW_TIMES:
         month = _MONTHS[months[0] - 1]
         if (dates, months) == ([29], [2]):
             return _Days("On 29 February of leap years", ", on 29 February of leap years")
@@ -192,15 +196,23 @@ def _on_dates(dates: list[int], months: list[int], *, has_last: bool) -> _Days:
         return _Days(f"Every year {text}", f", {text}")
     within = f"of {_month_names(months)}" if len(months) < 12 else "of every month"
     is_long = len(dates) > _FEW_TIMES
-    if is_long and step and step > 1 and not has_last and dates[-1] + step > 31:
+    if is_long and step and step > 1 and is_plain and dates[-1] + step > 31:
         return _capitalised(f"every {step} days from the {ordinal(dates[0])} {within}")
-    if is_long and step == 1 and not has_last:
+    if is_long and step == 1 and is_plain:
         return _capitalised(f"from the {ordinal(dates[0])} to the {ordinal(dates[-1])} {within}")
     names = [
         f"{ordinal(low)}–{ordinal(high)}" if high > low else ordinal(low)
         for low, high in _runs(dates, shortest=3)
     ]
-    return _capitalised(f"on the {_listed([*names, *(['last day'] if has_last else [])], limit=12)} {within}")
+    names += ["last day"] if has_last else []
+    names += [_working_day(term) for term in working]
+    return _capitalised(f"on the {_listed(names, limit=12)} {within}")
+
+
+def _working_day(term: str) -> str:
+    """Return "last working day", or "working day nearest the 15th"."""
+    named = {"1W": "first working day", "LW": "last working day"}
+    return named.get(term) or f"working day nearest the {ordinal(int(term[:-1]))}"
 
 
 def _capitalised(text: str) -> _Days:

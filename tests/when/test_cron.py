@@ -1,10 +1,14 @@
 """Wall times that a cron expression matches."""
 
+import random
+import re
 from datetime import date, datetime
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from croniter import croniter
+from cronsim import CronSim
 
 from schedules.when import cron
 
@@ -44,6 +48,45 @@ def test_next_wall_equals_croniter(expression, moment):
     assert all(earlier < later for earlier, later in pairwise(found))
 
 
+def random_expression(dice: random.Random) -> str:
+    """Return five fields, with the terms that cron programs often read in different ways."""
+
+    def terms(low: int, high: int, *others: str) -> str:
+        first = dice.randint(low, high - 2)
+        last = dice.randint(first + 1, high - 1)
+        choices = ("*", f"*/{last}", f"{first}", f"{first}-{last}", f"{first}-{last}/2", f"{first}/{last}")
+        return ",".join(dice.choices([*choices, *others], k=dice.choice([1, 1, 1, 2, 3])))
+
+    time = dice.choice(["0 0", f"{terms(0, 59)} {terms(0, 23)}"])
+    months = dice.choice(["*", terms(1, 12)])
+    return f"{time} {terms(1, 31, 'L')} {months} {terms(0, 7, '1#2', '5L', 'TUE/2')}"
+
+
+def test_random_expression_is_read_as_croniter_does_or_refused():
+    dice = random.Random(7)
+    start, accepted = datetime.fromisoformat("2026-01-01T00:00"), 0
+    for expression in (random_expression(dice) for _ in range(3_000)):
+        try:
+            cron.normalise(expression)
+        except cron.CronError:
+            continue
+        # croniter takes all weekdays in a list for *, which Debian's cron does not.
+        if {0, 1, 2, 3, 4, 5, 6} <= {day % 7 for day in weekdays_of(expression)}:
+            continue
+        accepted += 1
+        spelled = re.sub(r"\b5L\b", "L5", expression)
+        theirs = croniter(spelled, start, implement_cron_bug=True)
+        found = [start]
+        for _ in range(5):
+            found.append(cron.next_wall(expression.upper(), found[-1]))
+        assert found[1:] == [theirs.get_next(datetime) for _ in range(5)], expression
+    assert accepted > 500
+
+
+def weekdays_of(expression: str) -> list[int]:
+    return [day for day in CronSim(expression, datetime(2026, 1, 1)).weekdays if isinstance(day, int)]  # noqa: DTZ001
+
+
 def test_no_match_after_the_end_of_the_calendar():
     assert cron.next_wall("0 0 * * *", datetime.fromisoformat("9999-12-31T12:00")) is None
 
@@ -79,3 +122,37 @@ def test_run_later_on_the_same_day_is_found_in_the_far_future():
     noon = datetime.fromisoformat("2400-06-01T12:00")
 
     assert cron.next_wall("0 15 * * *", noon) == noon.replace(hour=15)
+
+
+QUARTZ = Path(__file__).parent / "data" / "quartz_working_days.txt"
+WORKING_DAYS = [line.split() for line in QUARTZ.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.parametrize(("term", "dates"), [(term, dates) for term, *dates in WORKING_DAYS])
+def test_working_days_are_those_of_quartz(term: str, dates: list[str]):
+    days = cron.days_between(f"{term} * *", date(2026, 1, 1), date.fromisoformat(dates[-1]))
+
+    assert [day.isoformat() for day in days] == dates
+
+
+@pytest.mark.parametrize(
+    ("expression", "reason"),
+    [
+        ("0 9 15W * 1", "write * as weekday"),
+        ("0 9 0W * *", "takes 1-31"),
+        ("0 9 32W * *", "takes 1-31"),
+        ("0 9 W * *", "write 15W"),
+        ("0 9 * * LW", "LW for the last one"),
+        ("0 9 1-15W * *", "write 15W"),
+        ("0 9 31W 2 *", "doesn't run"),
+    ],
+)
+def test_working_day_that_cannot_be_read_is_explained(expression: str, reason: str):
+    with pytest.raises(cron.CronError, match=re.escape(reason)):
+        cron.normalise(expression)
+
+
+def test_working_days_and_dates_can_be_mixed():
+    days = cron.days_between("1,15W,LW 8 *", date(2026, 1, 1), date(2026, 12, 31))
+
+    assert [day.day for day in days] == [1, 14, 31]

@@ -26,6 +26,11 @@ def utc(text):
         (Cron("*/70 * * * *"), ["it runs at minute :00."]),
         (Cron("0 0 31 * *"), ["without a 31st are skipped"]),
         (Cron("0 0 31 1 *"), []),
+        (
+            Cron("0 0 31W * *"),
+            ["without a 31st are skipped. For the last working day of every month, use LW."],
+        ),
+        (Cron("0 0 15W * *"), []),
         (Cron("0 0 29 2 *"), ["leap years"]),
         (Cron("0 0 L * *"), []),
         (

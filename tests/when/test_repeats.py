@@ -11,10 +11,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from schedules.when import suggestions
-from schedules.when.calendar_repeats import phrase_of
+from schedules.when.phrase_writer import phrase_of
 from schedules.when.phrases import PhraseError, parse_delay, parse_moment
 from schedules.when.repeats import parse_trigger
-from schedules.when.triggers import CalendarInterval, Cron, Interval, Once
+from schedules.when.triggers import AtStart, CalendarInterval, Cron, Interval, Once
 
 ZONE = "Europe/Berlin"
 NOW = datetime(2026, 11, 15, 10, tzinfo=ZoneInfo(ZONE))
@@ -28,6 +28,12 @@ def trigger(text):
     ("phrase", "expression"),
     [
         ("every weekday at 8:30", "30 8 * * 1-5"),
+        ("last working day of the month at 16:00", "0 16 LW * *"),
+        ("on the first working day of every month at 9:00", "0 9 1W * *"),
+        ("every month on the last business day at 17:00", "0 17 LW * *"),
+        ("the workday nearest the 15th at 10:00", "0 10 15W * *"),
+        ("weekday closest to the 3rd of the month at 8:00", "0 8 3W * *"),
+        ("every last weekday of the month at 9:00", "0 9 LW * *"),
         ("every day at 9am", "0 9 * * *"),
         ("every 15 minutes", "*/15 * * * *"),
         ("every hour", "0 * * * *"),
@@ -117,6 +123,12 @@ def trigger(text):
         ("once a week on monday at 9", "0 9 * * 1"),
         ("every day except sunday at 9", "0 9 * * 1,2,3,4,5,6"),
         ("every day at nine", "0 9 * * *"),
+        ("every weekday except friday at 9", "0 9 * * 1,2,3,4"),
+        ("every day at 9 except weekends", "0 9 * * 1,2,3,4,5"),
+        ("every 15 minutes on weekdays except monday and tuesday", "*/15 * * * 3,4,5"),
+        ("every day at 9:00, 9:30, 17:00 and 17:30", "0,30 9,17 * * *"),
+        ("weekdays at 9:30 and 17:30", "30 9,17 * * 1-5"),
+        ("every weekday at 9:00 starting tomorrow", "0 9 * * 1-5"),
         ("@daily", "@daily"),
         ("30 8 * * MON-FRI", "30 8 * * MON-FRI"),
     ],
@@ -145,15 +157,46 @@ def test_uneven_repeat_becomes_an_interval_from_now(phrase, seconds):
     assert trigger(phrase) == Interval(seconds, NOW + timedelta(seconds=seconds))
 
 
+def test_interval_without_a_start_begins_at_a_round_time():
+    odd = NOW + timedelta(minutes=3, seconds=21, microseconds=5)
+
+    starts = [
+        parse_trigger(phrase, now=odd, timezone=ZONE).start.astimezone(ZoneInfo(ZONE))
+        for phrase in ("every 90 minutes", "every 24 hours", "every 7 seconds")
+    ]
+
+    assert [f"{start:%d %H:%M:%S.%f}" for start in starts] == [
+        "15 11:33:00.000000",
+        "16 10:03:00.000000",
+        "15 10:03:28.000000",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("phrase", "start"),
+    [
+        ("every 15 minutes starting at 12:10", "2026-11-15 12:10"),
+        ("every 2 hours, starting tomorrow at 9:00", "2026-11-16 09:00"),
+    ],
+)
+def test_interval_starts_when_the_phrase_says(phrase, start):
+    first = datetime.fromisoformat(start).replace(tzinfo=ZoneInfo(ZONE))
+
+    assert trigger(phrase).next_after(NOW) == first
+
+
 @pytest.mark.parametrize(
     ("phrase", "reason"),
     [
+        ("every weekday at 9:00 starting 1 december", "can't start later"),
+        ("monday except monday at 9:00", "only days of the week"),
+        ("mondays at 9:00 except mondays", "no day is left"),
         ("twice a day", "at which times"),
         ("biweekly", "two meanings"),
         ("every 3 months", "on which day"),
         ("yearly", "on which day"),
         ("every friday at midnight", "start or the end"),
-        ("every day at 9:00 and 17:30", "a job each"),
+        ("every day at 9:00 and 17:30", "one job for each"),
         ("every 2 days at 9:00 and 17:00", "one time only"),
         ("every 3 months on the 31st at 9:00", "1 to 28"),
         ("every december 24 2026 at noon", "couldn't read that schedule"),
@@ -184,7 +227,6 @@ def test_uneven_repeat_becomes_an_interval_from_now(phrase, seconds):
         ("every 99999999999999 seconds", "five years"),
         ("0 0 9 * * *", "five fields"),
         ("0 0 30 2 *", "February has no 30th"),
-        ("@reboot", "no time of its own"),
         ("every month on the 32nd at 9am", "takes 1-31"),
     ],
 )
@@ -208,6 +250,14 @@ def test_unclear_repeat_is_refused_with_its_reason(phrase, reason):
         ("every 2 months on the 15th at 17:00", 2, "months", "2026-11-15 17:00"),
         ("every three months on the 1st at 9:00", 3, "months", "2026-12-01 09:00"),
         ("every other month on the first day at 9:00", 2, "months", "2026-12-01 09:00"),
+        ("every second tuesday at 18:00 starting 1 december", 14, "days", "2026-12-01 18:00"),
+        ("every second tuesday at 18:00, starting on 2 december", 14, "days", "2026-12-08 18:00"),
+        ("mondays at 9 starting 1 december", 7, "days", "2026-12-07 09:00"),
+        ("every day at 9 starting 1 december", 1, "days", "2026-12-01 09:00"),
+        ("on the 1st of every month at 6:00 starting 2 march", 1, "months", "2027-04-01 06:00"),
+        ("every year on 24 december at 18:00 starting 2028-01-01", 12, "months", "2028-12-24 18:00"),
+        ("every 2 weeks starting 1 december", 14, "days", "2026-12-01 09:00"),
+        ("every 3 days starting tomorrow at 14:00", 3, "days", "2026-11-16 14:00"),
     ],
 )
 def test_repeat_with_days_between_starts_with_the_first_that_fits(phrase, count, unit, start):
@@ -237,10 +287,10 @@ def test_repeat_with_a_start_is_read_and_written(phrase, count, unit, start):
 @pytest.mark.parametrize(
     "phrase",
     [
-        "every 2 weeks, starting tomorrow at 9:00",
-        "every 2 weeks, starting 2026-11-23",
-        "every 3 months starting soon",
-        "every 2 hours, starting 2026-11-23 09:00",
+        "every 2 weeks, starting soon",
+        "every 3 months starting 2026-11-23 09:00 or so",
+        "every weekday at 9:00 starting 1 december",
+        "tomorrow at 9:00 starting soon",
         "every 0 days, starting 2026-11-23 09:00",
         "every 2 weeks, starting 2026-02-30 09:00",
     ],
@@ -379,3 +429,25 @@ def seconds_to_read(text):
     with suppress(PhraseError):
         parse_delay(text)
     return time.thread_time() - started
+
+
+@pytest.mark.parametrize(
+    "phrase",
+    [
+        "@reboot",
+        " @Reboot ",
+        "When the machine starts",
+        "when my server boots",
+        "whenever the computer restarts",
+        "when Cronty starts",
+        "at startup",
+        "on every boot",
+        "after reboot",
+    ],
+)
+def test_start_of_the_machine_is_understood(phrase):
+    assert trigger(phrase) == AtStart()
+
+
+def test_words_of_a_start_are_read_back():
+    assert trigger(AtStart().words()) == AtStart()

@@ -259,8 +259,6 @@ def test_cron_needs_an_aware_moment():
         ("0 9 ? * 1", r"write \* instead"),
         ("H * * * *", "hashed"),
         ("0 R * * *", "random"),
-        ("0 0 15W * *", "nearest weekday"),
-        ("0 0 LW * *", "nearest weekday"),
         ("@reboot", "no time of its own"),
         ("@noon", "@hourly @daily"),
         ("5-1 * * * *", "backwards"),

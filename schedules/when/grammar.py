@@ -1,4 +1,4 @@
-"""The parts of a phrase: weekdays, months, times of day, dates and amounts of time."""
+"""What all phrases share: one spelling, weekdays, months, times of day, numbers and amounts of time."""
 
 import re
 from collections.abc import Callable
@@ -6,37 +6,29 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from schedules.when.durations import HORIZON, HORIZON_IN_WORDS
+from schedules.when.foreign_words import in_english
 
 MAX_LENGTH = 200
 MOMENT_EXAMPLES = 'Try "tomorrow at 9am", "in 20 minutes", "friday at noon" or "2026-12-24 18:00"'
 TOO_FAR = f"that is too far ahead: the limit is {HORIZON_IN_WORDS}"
 
 _WEEKDAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
-_MONTHS: tuple[str, ...] = ("january", "february", "march", "april", "may", "june")
-_MONTHS += ("july", "august", "september", "october", "november", "december")
-_SMALL = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
-_SMALL_NUMBERS = {name: number for number, name in enumerate(_SMALL.split(), start=1)}
-_TENS = {
-    "twenty": 20,
-    "thirty": 30,
-    "forty": 40,
-    "fifty": 50,
-    "sixty": 60,
-    "seventy": 70,
-    "eighty": 80,
-    "ninety": 90,
-}
-_NUMBERS = {"a": 1, "an": 1, **_SMALL_NUMBERS, **_TENS}
+_FIRST_MONTHS = ("january", "february", "march", "april", "may", "june")
+_MONTHS = (*_FIRST_MONTHS, "july", "august", "september", "october", "november", "december")
+_SMALL_NAMES = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
+_SMALL = {name: number for number, name in enumerate(_SMALL_NAMES.split(), start=1)}
+_TENS_NAMES = "twenty thirty forty fifty sixty seventy eighty ninety"
+_TENS = {name: 10 * number for number, name in enumerate(_TENS_NAMES.split(), start=2)}
+_NUMBERS = {"a": 1, "an": 1, **_SMALL, **_TENS}
 _NUMBERS |= {
     f"{tens}{hyphen}{small}": _TENS[tens] + number
     for tens in _TENS
-    for small, number in list(_SMALL_NUMBERS.items())[:9]
+    for small, number in list(_SMALL.items())[:9]
     for hyphen in "- "
 }
 # The longest first, so that "forty-five" is not read as "forty".
 NUMBER = rf"(?:\d+|{'|'.join(sorted(_NUMBERS, key=len, reverse=True))})"
 UNITS = {"w": 604800, "d": 86400, "h": 3600, "m": 60, "s": 1}
-
 
 # When a part of the day is named without a time.
 _PARTS_OF_DAY = {"morning": "9am", "afternoon": "3pm", "evening": "6pm", "night": "9pm"}
@@ -48,7 +40,7 @@ _SPELLINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"(?<![\d.:/-])([01]?\d|2[0-3])\.([0-5]\d)(?![\d.])", r"\1:\2"),
     (r"(\d{1,2}:\d\d) ?h(?:rs)?\b", r"\1"),
     (r" o'?clock\b", ""),
-    (rf"\bat ({'|'.join(list(_SMALL_NUMBERS)[:12])})\b", lambda match: f"at {_SMALL_NUMBERS[match[1]]}"),
+    (rf"\bat ({'|'.join(list(_SMALL)[:12])})\b", lambda match: f"at {_SMALL[match[1]]}"),
     (r"\b(?:tmrw|tmr|tomo)\b", "tomorrow"),
     (r"\b(tue)s\b|\b(wed)s\b|\b(thu)rs?\b|\b(sep)t\b", lambda match: match[match.lastindex or 0]),
     (r"\b(\d{1,4})[.,]5 ?(?:hours?|hrs?|h)\b", lambda match: f"{int(match[1]) * 60 + 30} minutes"),
@@ -90,9 +82,8 @@ _AMOUNT = re.compile(
     r"(?P<unit>w(?:eeks?)?|d(?:ays?)?|h(?:ours?|rs?)?|m(?:inutes?|ins?)?|s(?:econds?|ecs?)?)(?![a-z])"
     r"(?P<more>(?:,? and|,)? ?)"
 )
-NAMED_DATE = re.compile(
+DAY_AND_MONTH = (
     rf"(?:(?P<month>{_MONTH}) (?P<day>{NTH})|(?:the )?(?P<day2>{NTH})(?: of)? (?P<month2>{_MONTH}))"
-    r"(?:,? (?P<year>\d{4}))?"
 )
 
 
@@ -137,6 +128,9 @@ def clean(text: object, examples: str) -> str:
         raise NotUnderstoodError(f"enter at most {MAX_LENGTH} characters")
     text = text.translate(_TYPOGRAPHY)
     if not re.fullmatch(r"[ -~]*", text):
+        english = in_english(text)
+        if english.isascii() and english.isprintable():
+            raise NotUnderstoodError(f'write it in English: "{english}"')
         raise NotUnderstoodError("use English letters, digits and punctuation only")
     phrase = " ".join(text.lower().split()).rstrip(" !")
     if not _ENDS_WITH_DATE.search(phrase):
@@ -207,6 +201,18 @@ def read_count(text: str) -> int:
     return _NUMBERS.get(text) or int(text)
 
 
+def read_ordinal(text: str) -> int:
+    """Return the number in "24th" or "first"."""
+    return 1 if text == "first" else int(re.sub(r"\D", "", text))
+
+
+def read_day_and_month(match: re.Match[str]) -> tuple[int, int]:
+    """Return the numbers of the day and the month that `DAY_AND_MONTH` matched."""
+    name = match["month"] or match["month2"]
+    month = next(number for number, month in enumerate(_MONTHS, start=1) if month.startswith(name[:3]))
+    return read_ordinal(match["day"] or match["day2"]), month
+
+
 def read_amounts(phrase: str) -> dict[str, int] | None:
     """Return how many of each unit a phrase like "2 hours and 30 minutes" names."""
     phrase = re.sub(r"\bhalf (?:an )?hour$", "30 minutes", phrase)
@@ -228,7 +234,7 @@ def seconds_of(amounts: dict[str, int]) -> int:
 
 
 def within_limit(seconds: int) -> timedelta:
-    """Return the delay, or refuse one that is zero or too long."""
+    """Return a duration, or refuse one that is zero or too long."""
     if seconds <= 0:
         raise PhraseError("the shortest time is 1 second")
     if seconds > HORIZON.total_seconds():
@@ -239,13 +245,3 @@ def within_limit(seconds: int) -> timedelta:
 def weekday_number(name: str) -> int:
     """Return the number of a weekday as cron has it: Sunday is 0."""
     return next(number for number, weekday in enumerate(_WEEKDAYS) if weekday.startswith(name[:3]))
-
-
-def month_number(name: str) -> int:
-    """Return the number of a month; January is 1."""
-    return next(number for number, month in enumerate(_MONTHS, start=1) if month.startswith(name[:3]))
-
-
-def read_number(text: str) -> int:
-    """Return the number in "24th"."""
-    return int(re.sub(r"\D", "", text))

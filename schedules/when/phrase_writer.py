@@ -1,0 +1,79 @@
+"""The phrase of a trigger, which is read back as the same trigger."""
+
+import re
+from datetime import UTC, datetime
+
+from cronsim import CronSim
+
+from schedules.when import cron
+from schedules.when.grammar import MAX_LENGTH, PhraseError
+from schedules.when.repeats import parse_trigger
+from schedules.when.triggers import AtStart, CalendarInterval, Cron, Interval, Once, Trigger, load_zone
+from schedules.when.zones import is_repeated, wall_time
+
+# Any moment: the phrase of a cron expression does not depend on it.
+_NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def phrase_of(trigger: Trigger) -> str:
+    """Return the phrase that is read as this trigger, without fractions of a second in its times."""
+    match trigger:
+        case Once(run_at=moment, timezone=zone):
+            local = moment.astimezone(load_zone(zone))
+            return _shown(local if is_repeated(local) else local.replace(tzinfo=None))
+        case Interval(start=start):
+            return f"{trigger.words().lower()}, starting {_shown(start.astimezone(UTC))}"
+        case CalendarInterval(count=count, unit=unit, start=start, timezone=zone):
+            if unit == "days" and count % 7 == 0:
+                count, unit = count // 7, "weeks"
+            start = wall_time(start, load_zone(zone))
+            return f"every {count} {unit if count > 1 else unit[:-1]}, starting {_shown(start)}"
+        case Cron(expression=expression):
+            return _phrase_of_cron(trigger, expression)
+        case AtStart():
+            return trigger.words().lower()
+
+
+def _shown(moment: datetime) -> str:
+    return moment.isoformat(" ", "seconds" if moment.second else "minutes")
+
+
+def _phrase_of_cron(trigger: Cron, expression: str) -> str:
+    """Return the words of an expression, or itself if they would be read in another way."""
+    words = trigger.words()
+    words = (
+        words[0].lower() + words[1:] if words.startswith(("Every", "On", "From", "Weekends", "At")) else words
+    )
+    words = words.replace("–", "-")
+    for phrase in (re.sub(r"\b0(\d:\d\d)", r"\1", words), words):
+        try:
+            read = parse_trigger(phrase, now=_NOW, timezone=trigger.timezone)
+        except PhraseError:
+            continue
+        if len(phrase) <= MAX_LENGTH and isinstance(read, Cron) and _matches(read.expression, expression):
+            return phrase
+    return expression
+
+
+def _matches(one: str, other: str) -> bool:
+    """Return whether two expressions match the same moments, however they are written."""
+    return one == other or _fields(one) == _fields(other)
+
+
+def _fields(expression: str) -> tuple[object, ...]:
+    minute, hour, day, *rest = cron.split(expression)
+    others, working = cron.split_working_days(day)
+    parsed = CronSim(" ".join([minute, hour, others or "L", *rest]), cron.REFERENCE)
+    weekdays = {day % 7 if isinstance(day, int) else (day[0] % 7, day[1]) for day in parsed.weekdays}
+    days = (frozenset(parsed.days), not others, working)
+    # With a step or a list, an expression may differ after a change of clocks.
+    is_any = (minute.startswith("*"), hour.startswith("*"))
+    return (
+        is_any,
+        tuple(parsed.minutes),
+        tuple(parsed.hours),
+        days,
+        tuple(parsed.months),
+        frozenset(weekdays),
+        parsed.day_and,
+    )

@@ -1,0 +1,70 @@
+"""A whole schedule in words: what repeats, until when, and without which days."""
+
+from datetime import date, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from schedules.when.clauses import Plan, parse_plan
+from schedules.when.phrases import PhraseError
+from schedules.when.repeats import parse_trigger
+
+ZONE = "Europe/Berlin"
+NOW = datetime(2026, 11, 15, 10, tzinfo=ZoneInfo(ZONE))
+
+
+def plan(text):
+    return parse_plan(text, now=NOW, timezone=ZONE)
+
+
+@pytest.mark.parametrize(
+    ("text", "repeat", "last_day", "skipped"),
+    [
+        ("every weekday at 8 until 24 december", "every weekday at 8", date(2026, 12, 24), []),
+        ("every day at 9, until 2027-01-31", "every day at 9", date(2027, 1, 31), []),
+        ("every day at 9 except 24 december", "every day at 9", None, [date(2026, 12, 24)]),
+        (
+            "every day at 9 except on 25 december and 1 january until 31 january",
+            "every day at 9",
+            date(2027, 1, 31),
+            [date(2026, 12, 25), date(2027, 1, 1)],
+        ),
+        (
+            "every second tuesday at 18:00 until 1 march starting 1 december",
+            "every second tuesday at 18:00 starting 1 december",
+            date(2027, 3, 1),
+            [],
+        ),
+        ("every day at 9 except sunday until friday", "every day except sunday at 9", date(2026, 11, 20), []),
+        # Here, "until" belongs to the hours.
+        ("every 20 minutes from 8:00 until 18:00", "every 20 minutes from 8:00 to 18:00", None, []),
+        ("tomorrow at 9", "tomorrow at 9", None, []),
+    ],
+)
+def test_end_and_exceptions_are_read_apart_from_what_repeats(text, repeat, last_day, skipped):
+    found = plan(text)
+
+    assert found.trigger == parse_trigger(repeat, now=NOW, timezone=ZONE)
+    assert (found.ends_at and found.ends_at.date()) == last_day
+    assert list(found.skipped_days) == skipped
+
+
+def test_end_with_a_time_is_that_moment():
+    assert plan("every 30 minutes until 18:00") == Plan(
+        parse_trigger("every 30 minutes", now=NOW, timezone=ZONE), NOW.replace(hour=18)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("tomorrow at 9 until friday", "runs once"),
+        ("every day at 9 until monday until friday", "one end"),
+        ("every day at 9 until the cows come home", "couldn't read"),
+        ("every day at 9 except 31 february", "doesn't exist"),
+        ("xyzzy", "couldn't read that schedule"),
+    ],
+)
+def test_unclear_clause_is_refused_with_its_reason(text, reason):
+    with pytest.raises(PhraseError, match=reason):
+        plan(text)
