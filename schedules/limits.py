@@ -100,10 +100,18 @@ def _is_symbol(character: str) -> bool:
     return unicodedata.category(character) in {"So", "Sm", "Sk", "Po", "Pd", "Nd"} or character == "\u2139"
 
 
+_CHARACTER_NAMES = {" ": "spaces", "\n": "line breaks", "\r": "line breaks", "\t": "tabs"}
+
+
 def topic_problem(text: str) -> str | None:
     """Return why a text cannot be an ntfy topic, or None."""
+    if not text:
+        return "Enter a topic."
+    if wrong := sorted(set(re.sub(r"[-_A-Za-z0-9]", "", text))):
+        names = [_CHARACTER_NAMES.get(character, f'"{character}"') for character in wrong[:3]]
+        return f"Topics can't contain {' or '.join(names)}."
     if not re.fullmatch(TOPIC_PATTERN, text):
-        return "Use 1 to 64 letters, digits, - and _."
+        return "Topics can't be longer than 64 characters."
     return "ntfy reserves this name. Choose another." if text in _RESERVED_TOPICS else None
 
 

@@ -1,6 +1,7 @@
 """Factories of rows for tests. They skip validation, so that a test can also create invalid rows."""
 
 from datetime import timedelta
+from typing import Any
 
 import factory
 from django.contrib.auth.models import Permission, User
@@ -8,8 +9,8 @@ from factory.django import DjangoModelFactory
 
 from schedules import clock
 from schedules.models import Cluster, Execution, Job, Profile, Token
+from schedules.models.job_texts import searchable_text, skeleton
 from schedules.models.jobs import new_public_id
-from schedules.models.name_skeletons import skeleton
 from tests.sample_app import tasks  # noqa: F401  (registers them)
 
 
@@ -73,6 +74,21 @@ class JobFactory(DjangoModelFactory[Job]):
     next_run_at = factory.LazyFunction(lambda: clock.now() + timedelta(minutes=3))
     created_at = factory.LazyFunction(clock.now)
     updated_at = factory.SelfAttribute("created_at")
+
+    @classmethod
+    def _build(cls, model_class: type[Job], *args: Any, **kwargs: Any) -> Job:
+        return _searchable(super()._build(model_class, *args, **kwargs))
+
+    @classmethod
+    def _create(cls, model_class: type[Job], *args: Any, **kwargs: Any) -> Job:
+        job = _searchable(model_class(*args, **kwargs))
+        job.save(force_insert=True)
+        return job
+
+
+def _searchable(job: Job) -> Job:
+    job.search_text = searchable_text(job)
+    return job
 
 
 class ExecutionFactory(DjangoModelFactory[Execution]):

@@ -165,9 +165,19 @@ def test_topic_is_accepted_as_a_setting_and_as_an_argument(topic):
     assert not _notify_problems(topic)
 
 
-@pytest.mark.parametrize("topic", ["", "two words", "a/b", "ünder", "t" * 65, "alerts\n"])
-def test_invalid_topic_is_refused_as_a_setting_and_as_an_argument(topic):
-    assert limits.topic_problem(topic) == "Use 1 to 64 letters, digits, - and _."
+@pytest.mark.parametrize(
+    ("topic", "problem"),
+    [
+        ("", "Enter a topic."),
+        ("two words!", 'Topics can\'t contain spaces or "!".'),
+        ("a/b", 'Topics can\'t contain "/".'),
+        ("ünder", 'Topics can\'t contain "ü".'),
+        ("t" * 65, "Topics can't be longer than 64 characters."),
+        ("alerts\n", "Topics can't contain line breaks."),
+    ],
+)
+def test_invalid_topic_is_refused_as_a_setting_and_as_an_argument(topic, problem):
+    assert limits.topic_problem(topic) == problem
     assert _notify_problems(topic)
 
 

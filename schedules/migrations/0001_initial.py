@@ -30,7 +30,7 @@ class Migration(migrations.Migration):
                 (
                     "probe_returned_at",
                     models.DateTimeField(
-                        help_text="When the last probe that returned was sent through pusher, worker and monitor."
+                        help_text="When the last probe that returned was sent through the pusher and a worker."
                     ),
                 ),
                 (
@@ -75,7 +75,7 @@ class Migration(migrations.Migration):
                 (
                     "interruptions",
                     models.JSONField(
-                        help_text="When it could not claim lately: first and last moment, reason, plain functions only.",
+                        help_text="When it could not claim lately: first and last moment, and the reason.",
                         null=True,
                     ),
                 ),
@@ -102,6 +102,28 @@ class Migration(migrations.Migration):
                 ("user_key", models.CharField(blank=True, db_index=True, max_length=64)),
             ],
             options={"verbose_name": "session", "verbose_name_plural": "sessions", "abstract": False},
+        ),
+        migrations.CreateModel(
+            name="MachineStart",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "boot_id",
+                    models.CharField(
+                        help_text="The kernel's random id of this start of the machine.",
+                        max_length=64,
+                        unique=True,
+                    ),
+                ),
+                ("host", models.CharField(max_length=255)),
+                ("noticed_at", models.DateTimeField(help_text="When its first cluster noticed it.")),
+            ],
+            options={"ordering": ["-pk"]},
         ),
         migrations.CreateModel(
             name="Installation",
@@ -315,6 +337,14 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("backoff", models.DurationField(default=datetime.timedelta(seconds=10))),
+                (
+                    "fixed_backoff",
+                    models.BooleanField(
+                        db_default=False,
+                        default=False,
+                        help_text="Wait equally long before each retry, instead of twice as long.",
+                    ),
+                ),
                 ("timeout", models.DurationField(default=datetime.timedelta(seconds=60))),
                 (
                     "overlap",
@@ -352,6 +382,16 @@ class Migration(migrations.Migration):
                         db_default=False,
                         default=False,
                         help_text="Do not start a run again after its worker died: it ends as lost.",
+                    ),
+                ),
+                (
+                    "alerts",
+                    models.CharField(
+                        blank=True,
+                        db_default="",
+                        default="",
+                        help_text="The ntfy topic of its failure alerts, or never; empty for the one of its owner.",
+                        max_length=64,
                     ),
                 ),
                 ("paused_until", models.DateTimeField(editable=False, null=True)),
@@ -411,6 +451,16 @@ class Migration(migrations.Migration):
                 ("created_at", models.DateTimeField(editable=False)),
                 ("updated_at", models.DateTimeField(editable=False)),
                 ("deleted_at", models.DateTimeField(editable=False, null=True)),
+                (
+                    "search_text",
+                    models.TextField(
+                        blank=True,
+                        db_default="",
+                        default="",
+                        editable=False,
+                        help_text="All that people see of it, in small letters, to find it by its words and tags.",
+                    ),
+                ),
                 (
                     "owner",
                     models.ForeignKey(
@@ -862,6 +912,12 @@ class Migration(migrations.Migration):
                     "subject",
                     models.CharField(help_text="The name of the changed job or token.", max_length=200),
                 ),
+                (
+                    "undoes",
+                    models.PositiveBigIntegerField(
+                        editable=False, help_text="The id of the event that this one has reversed.", null=True
+                    ),
+                ),
                 ("before", models.JSONField(default=dict)),
                 ("after", models.JSONField(default=dict)),
                 (
@@ -889,6 +945,9 @@ class Migration(migrations.Migration):
                 "indexes": [
                     models.Index(fields=["owner", "-id"], name="event_owner"),
                     models.Index(fields=["job", "-id"], name="event_job"),
+                    models.Index(
+                        condition=models.Q(("undoes__isnull", False)), fields=["undoes"], name="event_undoes"
+                    ),
                 ],
             },
         ),

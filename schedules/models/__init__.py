@@ -1,6 +1,6 @@
-"""The tables: jobs, runs and their output, clusters, profiles, tokens, secrets, sessions, events, the installation."""
+"""The tables: jobs, runs and their output, clusters, starts of machines, profiles, tokens, secrets, sessions, events, the installation."""
 
-from schedules.models.clusters import FRESH_FOR, Cluster
+from schedules.models.clusters import FRESH_FOR, Cluster, MachineStart
 from schedules.models.events import Event
 from schedules.models.executions import Execution
 from schedules.models.installation import Installation
@@ -20,6 +20,7 @@ __all__ = [
     "Execution",
     "Installation",
     "Job",
+    "MachineStart",
     "Profile",
     "RunOutput",
     "Secret",

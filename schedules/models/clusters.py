@@ -1,4 +1,4 @@
-"""Clusters: one row per running cluster, with its heartbeat."""
+"""Clusters: one row per running cluster, with its heartbeat, and one per start of a machine."""
 
 from datetime import datetime, timedelta
 from typing import Self
@@ -28,7 +28,7 @@ class Cluster(models.Model):
     started_at = models.DateTimeField()
     last_seen_at = models.DateTimeField(help_text="The last heartbeat of the claim loop.")
     probe_returned_at = models.DateTimeField(
-        help_text="When the last probe that returned was sent through pusher, worker and monitor."
+        help_text="When the last probe that returned was sent through the pusher and a worker."
     )
     watched_at = models.DateTimeField(
         null=True, help_text="When the leader last checked whether the database takes writes."
@@ -49,7 +49,7 @@ class Cluster(models.Model):
     )
     interruptions = models.JSONField(
         null=True,
-        help_text="When it could not claim lately: first and last moment, reason, plain functions only.",
+        help_text="When it could not claim lately: first and last moment, and the reason.",
     )
     note = models.CharField(max_length=200, blank=True, help_text="Why it was stopped or restarted.")
 
@@ -60,3 +60,19 @@ class Cluster(models.Model):
 
     def __str__(self) -> str:
         return f"{self.host}:{self.pid}"
+
+
+class MachineStart(models.Model):
+    """A start of a machine that runs a cluster; the jobs that run when a machine starts have run for it."""
+
+    boot_id = models.CharField(
+        max_length=64, unique=True, help_text="The kernel's random id of this start of the machine."
+    )
+    host = models.CharField(max_length=255)
+    noticed_at = models.DateTimeField(help_text="When its first cluster noticed it.")
+
+    class Meta:
+        ordering = ["-pk"]
+
+    def __str__(self) -> str:
+        return f"{self.host} {self.boot_id}"

@@ -32,6 +32,9 @@ class Event(models.Model):
     subject = models.CharField(
         max_length=limits.NAME_LENGTH, help_text="The name of the changed job or token."
     )
+    undoes = models.PositiveBigIntegerField(
+        null=True, editable=False, help_text="The id of the event that this one has reversed."
+    )
     before = models.JSONField(default=dict)
     after = models.JSONField(default=dict)
 
@@ -40,6 +43,8 @@ class Event(models.Model):
         indexes = [
             models.Index(name="event_owner", fields=["owner", "-id"]),
             models.Index(name="event_job", fields=["job", "-id"]),
+            # Only few events reverse another one.
+            models.Index(name="event_undoes", fields=["undoes"], condition=models.Q(undoes__isnull=False)),
         ]
 
     def __str__(self) -> str:

@@ -52,8 +52,15 @@ def job_was_stopped(cause: str, job_status: str | None, job_deleted_at: datetime
     return job_status == Job.Status.PAUSED and cause != Execution.Cause.MANUAL
 
 
-# A prompt that should not be answered any more: its job was stopped or was given another task.
-_IS_OUTDATED = JOB_WAS_STOPPED | ~Q(job__task=F("task"))
+# A prompt that should not be answered any more: its job was stopped for good or was given another task.
+_IS_OUTDATED = (
+    Q(job=None)
+    | Q(job__deleted_at__isnull=False)
+    | Q(job__status=Job.Status.CANCELLED)
+    | ~Q(job__task=F("task"))
+)
+# A prompt of a paused job stays in the inbox, but no agent gets it.
+_IS_PAUSED = Q(job__status=Job.Status.PAUSED) & ~Q(cause="manual")
 # A prompt that an agent may have acted on; `leased_to` is empty if a person took it away from the agent.
 _MUST_NOT_BE_REPEATED = Q(job__at_most_once=True) & ~Q(leased_to="")
 # One condition for the queries and their partial indexes: SQLite uses these only if a query repeats it.
@@ -118,14 +125,14 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
 
     def claimable(self, now: datetime) -> Self:
         """Prompts that any agent may claim."""
-        return self.unheld(now).exclude(_IS_OUTDATED).exclude(_MUST_NOT_BE_REPEATED)
+        return self.unheld(now).exclude(_IS_OUTDATED).exclude(_IS_PAUSED).exclude(_MUST_NOT_BE_REPEATED)
 
     def lost_prompts(self, now: datetime) -> Self:
         """Prompts that an agent held for too long, of jobs that do not start a run again."""
         return self.unheld(now).exclude(_IS_OUTDATED).filter(_MUST_NOT_BE_REPEATED)
 
     def left_over(self, now: datetime) -> Self:
-        """Prompts that no agent holds and whose job was stopped or was given another task."""
+        """Prompts that no agent holds and whose job was stopped for good or was given another task."""
         return self.unheld(now).filter(_IS_OUTDATED)
 
 
@@ -183,6 +190,7 @@ class Execution(models.Model):
     status = models.CharField(max_length=9, choices=Status, default=Status.QUEUED)
     reason = models.CharField(max_length=300, blank=True)
     attempt = models.PositiveSmallIntegerField(default=0, help_text="How many times it was started.")
+    # Of a prompt: since when agents can claim it again after a pause of its job.
     available_at = models.DateTimeField(null=True)
     # No index: the lease finds what a cluster holds now, and an index over the history would only grow.
     cluster = models.ForeignKey(

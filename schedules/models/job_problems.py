@@ -1,5 +1,6 @@
 """What is wrong with the columns of a job, by column, in the words that forms and tools show."""
 
+import re
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -27,6 +28,7 @@ class Columns(Protocol):
     trigger_type: str
     timezone: str
     spread: timedelta
+    alerts: str
 
     @property
     def undelayed_trigger(self) -> Trigger: ...
@@ -44,6 +46,8 @@ def problems_of(job: Columns) -> dict[str, str]:
         problems["timeout"] = "Choose between one second and one day."
     if not timedelta(0) <= (job.backoff or timedelta()) <= timedelta(days=1):
         problems["backoff"] = "Choose between zero and one day."
+    if job.alerts and not re.fullmatch(limits.TOPIC_PATTERN, job.alerts):
+        problems["alerts"] = "Write never, or an ntfy topic: 1 to 64 letters, digits, - and _."
     return problems
 
 
@@ -86,5 +90,5 @@ def _schedule_problems(job: Columns) -> dict[str, str]:
         trigger = job.undelayed_trigger
     except TriggerError as error:
         return {error.field: sentence(error.reason)}
-    problem = spread_problem(trigger, job.spread or timedelta())
+    problem = spread_problem(trigger, job.spread) if job.spread else ""
     return {"spread": problem} if problem else {}

@@ -30,14 +30,6 @@ def begins_with(column: str, text: str) -> Q:
     return Q(**{f"{column}__startswith": text})
 
 
-class _Holds(models.Func):
-    """Whether a JSON list contains a text, on SQLite."""
-
-    template = "EXISTS (SELECT 1 FROM JSON_EACH(%(expressions)s)"
-    arg_joiner = ") WHERE value = "
-    output_field = models.BooleanField()
-
-
 class JobQueries(models.QuerySet[Row]):
     """Queries of jobs; `JobQuerySet` is the same for the model Job."""
 
@@ -70,11 +62,6 @@ class JobQueries(models.QuerySet[Row]):
     def named_like(self, beginning: str) -> Self:
         """Jobs whose name looks as if it begins with this text, which must be a skeleton."""
         return self.filter(begins_with("name_skeleton", beginning))
-
-    def tagged(self, tag: str) -> Self:
-        if connection.features.supports_json_field_contains:
-            return self.filter(tags__contains=[tag])
-        return self.filter(_Holds("tags", models.Value(tag)))
 
     def active(self) -> Self:
         """Jobs that may still run: pending, running or paused."""

@@ -95,14 +95,18 @@ class Job(models.Model):
         "ends_at",
         "max_runs",
     )
+    # What the column `alerts` says instead of a topic.
+    NEVER = "never"
     POLICY_FIELDS = (
         "attempts",
         "backoff",
+        "fixed_backoff",
         "timeout",
         "overlap",
         "catch_up",
         "pause_after_failures",
         "at_most_once",
+        "alerts",
     )
 
     owner = models.ForeignKey(
@@ -186,6 +190,11 @@ class Job(models.Model):
         default=1, validators=[MinValueValidator(1), MaxValueValidator(10)]
     )
     backoff = models.DurationField(default=timedelta(seconds=10))
+    fixed_backoff = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Wait equally long before each retry, instead of twice as long.",
+    )
     timeout = models.DurationField(default=timedelta(minutes=1))
     overlap = models.CharField(max_length=5, choices=Overlap, default=Overlap.SKIP)
     catch_up = models.CharField(max_length=4, choices=CatchUp, default=CatchUp.ONCE)
@@ -196,6 +205,13 @@ class Job(models.Model):
         default=False,
         db_default=False,
         help_text="Do not start a run again after its worker died: it ends as lost.",
+    )
+    alerts = models.CharField(
+        max_length=64,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="The ntfy topic of its failure alerts, or never; empty for the one of its owner.",
     )
 
     paused_until = models.DateTimeField(null=True, editable=False)
@@ -242,9 +258,19 @@ class Job(models.Model):
     created_at = models.DateTimeField(editable=False)
     updated_at = models.DateTimeField(editable=False)
     deleted_at = models.DateTimeField(null=True, editable=False)
+    # The last column, because it may be long: SQLite reads a row from its beginning.
+    search_text = models.TextField(
+        blank=True,
+        default="",
+        db_default="",
+        editable=False,
+        help_text="All that people see of it, in small letters, to find it by its words and tags.",
+    )
 
     is_running: bool
     """Whether a run is under way, if that was read: with `with_activity`, or by `Actor`."""
+    event: Any = None
+    """The event of the change that this object was just part of, if any."""
 
     objects = JobQuerySet.as_manager()
 
@@ -259,7 +285,8 @@ class Job(models.Model):
     @property
     def trigger(self) -> JobTrigger:
         """The trigger that fires the job, its random delay included; raises TriggerError if the columns are invalid."""
-        return spread_out(self.undelayed_trigger, self.spread, self.public_id)
+        trigger = self.undelayed_trigger
+        return spread_out(trigger, self.spread, self.public_id) if self.spread else trigger
 
     @property
     def undelayed_trigger(self) -> Trigger:
@@ -280,6 +307,15 @@ class Job(models.Model):
     def argument(self, name: str) -> Any:
         """Return the argument with this name, whether it was given by name or by position, or None."""
         return argument_of(self, name)
+
+    def waits_for_agent(self, now: datetime) -> bool:
+        """Return whether the last run is a prompt that is due and that no agent holds."""
+        if self.status != self.Status.RUNNING:
+            return False
+        live = list(self.executions.live().only("status", "lease_until"))
+        return bool(live) and all(
+            run.status == run.Status.WAITING and not run.is_held_at(now) for run in live
+        )
 
     def next_slot(self, after: datetime) -> datetime | None:
         """Return the next slot after a moment, or None if no run is left."""

@@ -2,7 +2,7 @@
 
 import functools
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from schedules.models.jobs import Job, JobQuerySet
 
 # Worst first, which is the order of lists. A job has the first of these standings that matches.
 STANDINGS = {
-    "stopped_failing": "Stopped: failing",
+    "stopped_failing": "Auto-paused",
     "failed": "Failed",
     "failing": "Failing",
     "retrying": "Retrying",
@@ -29,53 +29,84 @@ STANDINGS = {
 }
 ORDER = tuple(STANDINGS)
 BROKEN = ("stopped_failing", "failed", "failing")
+# The filter for all of them.
+ATTENTION = "attention"
 _ARMED = (Job.Status.PENDING, Job.Status.RUNNING)
+
+
+class _Facts(NamedTuple):
+    """What decides how a job stands: conditions of a query, or whether they are true of one job."""
+
+    has_status: Callable[..., Any]
+    gave_up: Any
+    """It kept failing, or its schedule cannot be read."""
+    has_failed: Any
+    is_overdue: Any
+    has_run: Any
+    has_retry: Any
+    """A run failed and waits for its next attempt."""
+    has_run_under_way: Any
+    has_unclaimed: Any
+    """A prompt waits that no agent has claimed."""
+    has_none_unclaimed: Any
+
+
+def _conditions(job: _Facts) -> dict[str, Any]:
+    """Return the condition of each standing; the first that is true counts."""
+    armed = job.has_status(*_ARMED)
+    pending, in_last_run = job.has_status(Job.Status.PENDING), job.has_status(Job.Status.RUNNING)
+    return {
+        "stopped_failing": job.has_status(Job.Status.PAUSED) & job.gave_up,
+        "failed": job.has_status(Job.Status.FAILED),
+        "failing": pending & job.has_failed,
+        "retrying": armed & job.has_retry,
+        "late": pending & job.is_overdue,
+        # Not a stopped job, even while its last run goes on; nor a last run that waits for an agent.
+        "running": armed & job.has_run_under_way | in_last_run & job.has_none_unclaimed,
+        "waiting": armed & job.has_unclaimed,
+        "healthy": armed & job.has_run,
+        "new": armed,
+        "paused": job.has_status(Job.Status.PAUSED),
+        "completed": job.has_status(Job.Status.COMPLETED),
+        "cancelled": job.has_status(Job.Status.CANCELLED),
+    }
 
 
 def is_stopped_failing() -> Q:
     """Match the jobs that were paused automatically: they kept failing, or their schedule cannot be read."""
-    return Q(
-        Q(pause_after_failures__gt=0, failure_streak__gte=F("pause_after_failures"))
-        | Q(has_unreadable_schedule=True),
-        status=Job.Status.PAUSED,
+    return Q(_gave_up(), status=Job.Status.PAUSED)
+
+
+def is_failing() -> Q:
+    return Q(status=Job.Status.PENDING, failure_streak__gt=0)
+
+
+def is_late(now: datetime) -> Q:
+    """Match the pending jobs that are overdue, also those that are failing."""
+    return Q(status=Job.Status.PENDING, next_run_at__lt=now - LATE_AFTER)
+
+
+def _gave_up() -> Q:
+    return Q(pause_after_failures__gt=0, failure_streak__gte=F("pause_after_failures")) | Q(
+        has_unreadable_schedule=True
     )
-
-
-def is_retrying() -> Q:
-    """Match the jobs with a run that failed and waits for its next attempt."""
-    return Q(status__in=_ARMED) & has_unfinished("retrying")
-
-
-def is_running() -> Q:
-    """Match the jobs with a run under way, or whose last run has not ended, unless it waits for an agent."""
-    last_run = Q(status=Job.Status.RUNNING) & ~has_unfinished("unclaimed")
-    return Q(status__in=_ARMED) & has_unfinished("under_way") | last_run
-
-
-def is_waiting() -> Q:
-    """Match the jobs with a prompt that no agent has claimed."""
-    return Q(status__in=_ARMED) & has_unfinished("unclaimed")
 
 
 def with_rank(jobs: JobQuerySet, now: datetime) -> JobQuerySet:
     """Annotate `rank`: the place of a job's standing in ORDER."""
-    armed = Q(status__in=_ARMED)
-    conditions = {
-        "stopped_failing": is_stopped_failing(),
-        "failed": Q(status=Job.Status.FAILED),
-        "failing": Q(status=Job.Status.PENDING, failure_streak__gt=0),
-        "retrying": is_retrying(),
-        "late": Q(status=Job.Status.PENDING, next_run_at__lt=now - LATE_AFTER),
-        # Not for a stopped job, even while its last run goes on.
-        "running": is_running(),
-        "waiting": is_waiting(),
-        "healthy": armed & Q(last_run_at__isnull=False),
-        "new": armed,
-        "paused": Q(status=Job.Status.PAUSED),
-        "completed": Q(status=Job.Status.COMPLETED),
-        "cancelled": Q(status=Job.Status.CANCELLED),
-    }
-    cases = [When(conditions[name], then=Value(place)) for place, name in enumerate(ORDER)]
+    unclaimed = has_unfinished("unclaimed")
+    facts = _Facts(
+        has_status=lambda *statuses: Q(status__in=statuses),
+        gave_up=_gave_up(),
+        has_failed=Q(failure_streak__gt=0),
+        is_overdue=Q(next_run_at__lt=now - LATE_AFTER),
+        has_run=Q(last_run_at__isnull=False),
+        has_retry=has_unfinished("retrying"),
+        has_run_under_way=has_unfinished("under_way"),
+        has_unclaimed=unclaimed,
+        has_none_unclaimed=~unclaimed,
+    )
+    cases = [When(condition, then=Value(ORDER.index(name))) for name, condition in _conditions(facts).items()]
     return jobs.annotate(rank=Case(*cases, output_field=IntegerField()))
 
 
@@ -91,10 +122,7 @@ class Standing(NamedTuple):
 
 
 def standings_of(jobs: Sequence[Any], now: datetime) -> dict[int, Standing]:
-    """Return how jobs, or rows of their columns, stand, by their keys; for a few, this is faster than `with_rank`.
-
-    The same rule for values already read; a test compares the two.
-    """
+    """Return how jobs, or rows of their columns, stand, by their keys; for a few, this is faster than `with_rank`."""
     unfinished: dict[int, list[Any]] = defaultdict(list)
     # By `job__pk`: for `job`, every key would be converted one by one, as if it might be a model.
     for run in _unfinished_runs().filter(job__pk__in=[job.pk for job in jobs]):
@@ -120,31 +148,16 @@ def _standing_of(job: Any, unfinished: Sequence[Any], now: datetime) -> Standing
         else:
             has_run_under_way = True
     has_run_under_way = has_run_under_way or has_retry
-    if job.status == Job.Status.PAUSED and (
-        0 < job.pause_after_failures <= job.failure_streak or job.has_unreadable_schedule
-    ):
-        name = "stopped_failing"
-    elif job.status not in _ARMED:
-        # Failed, paused, completed and cancelled jobs stand as their status says.
-        name = job.status
-    elif job.status == Job.Status.PENDING and job.failure_streak > 0:
-        name = "failing"
-    elif has_retry:
-        name = "retrying"
-    elif job.status == Job.Status.PENDING and job.next_run_at < now - LATE_AFTER:
-        name = "late"
-    elif has_run_under_way or (job.status == Job.Status.RUNNING and not has_unclaimed):
-        name = "running"
-    elif has_unclaimed:
-        name = "waiting"
-    else:
-        name = "new" if job.last_run_at is None else "healthy"
+    facts = _Facts(
+        has_status=lambda *statuses: job.status in statuses,
+        gave_up=0 < job.pause_after_failures <= job.failure_streak or job.has_unreadable_schedule,
+        has_failed=job.failure_streak > 0,
+        is_overdue=job.next_run_at is not None and job.next_run_at < now - LATE_AFTER,
+        has_run=job.last_run_at is not None,
+        has_retry=has_retry,
+        has_run_under_way=has_run_under_way,
+        has_unclaimed=has_unclaimed,
+        has_none_unclaimed=not has_unclaimed,
+    )
+    name = next(name for name, is_true in _conditions(facts).items() if is_true)
     return Standing(name, has_run_under_way)
-
-
-def named(jobs: Iterable[Any]) -> list[Any]:
-    """Set the `standing` of each job that is annotated with `rank`."""
-    rows = list(jobs)
-    for job in rows:
-        job.standing = ORDER[job.rank]
-    return rows

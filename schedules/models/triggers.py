@@ -7,7 +7,17 @@ from typing import Any
 
 from django.db import models
 
-from schedules.when.triggers import CalendarInterval, Cron, Interval, Once, Trigger, TriggerError
+from schedules.when.triggers import (
+    AT_START,
+    AtStart,
+    CalendarInterval,
+    Cron,
+    Interval,
+    Once,
+    Trigger,
+    TriggerError,
+    cron_trigger,
+)
 
 # For an interval without an anchor, which is validated before it gets one.
 _PLACEHOLDER_ANCHOR = datetime(2000, 1, 1, tzinfo=UTC)
@@ -59,9 +69,9 @@ def trigger_of(columns: Mapping[str, Any], *, is_stored: bool = False) -> Trigge
 
 
 @lru_cache(maxsize=4096)
-def shared_cron(expression: str, timezone: str, is_stored: bool) -> Cron:
+def shared_cron(expression: str, timezone: str, is_stored: bool) -> Cron | AtStart:
     """Return a trigger that never changes, and that many rows of a list may share."""
-    return Cron(expression, timezone, is_stored)
+    return cron_trigger(expression, timezone, is_stored)
 
 
 def columns_of(trigger: Trigger) -> dict[str, Any]:
@@ -82,3 +92,5 @@ def columns_of(trigger: Trigger) -> dict[str, Any]:
             return columns | {"trigger_type": TriggerType.INTERVAL} | own
         case Cron(expression=expression):
             return columns | {"trigger_type": TriggerType.CRON, "cron": expression}
+        case AtStart():
+            return columns | {"trigger_type": TriggerType.CRON, "cron": AT_START}

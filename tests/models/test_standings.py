@@ -68,9 +68,9 @@ def test_job_has_one_standing(
     for place, run in enumerate(runs):
         ExecutionFactory(job=job, scheduled_for=now - place * HOUR, **run)
 
-    [shown] = standings.named(standings.with_rank(Job.objects.all(), now))
+    [shown] = standings.with_rank(Job.objects.all(), now)
 
-    assert shown.standing == standing
+    assert standings.ORDER[shown.rank] == standing
     [activity] = Job.objects.with_activity().values_list("is_running", flat=True)
     assert standings.standings_of([job], now) == {job.pk: standings.Standing(standing, activity)}
 
