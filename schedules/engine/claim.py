@@ -13,15 +13,15 @@ from django.db import DatabaseError, Error, transaction
 from django.db.models import F, Q, Value
 
 from schedules import limits
-from schedules.engine.due import DueJob, PlannedJob
 from schedules.engine.failures import notify_of_unreadable
-from schedules.engine.gaps import Slot, remaining
-from schedules.engine.interruptions import Interruption, reason_missed
+from schedules.engine.gaps import PlannedJob, Slot, remaining
+from schedules.engine.interruptions import Interruption, ReasonMissed
 from schedules.engine.pauses import pause_unreadable
 from schedules.engine.plan import Plan, WhyMissed, plan
 from schedules.engine.settle import AT_MOST_ONCE, call_off, lose
-from schedules.engine.sql import queries
-from schedules.engine.sql.row_updates import update_rows
+from schedules.engine.sql import claims as sql
+from schedules.engine.sql.claims import DueJob
+from schedules.engine.sql.statements import is_lock_timeout, update_rows
 from schedules.engine.too_late import end_late_runs, is_too_late
 from schedules.models import Execution, Job
 from schedules.models.executions import job_was_stopped
@@ -57,7 +57,7 @@ def claim_runs(
     unwritten_since: datetime | None = None,
     before_commit: Callable[[], object] | None = None,
 ) -> list[Claim]:
-    """Claim up to `limit` due executions for this cluster, except `exclude_tasks`, or of `only_tasks` if given.
+    """Claim up to `limit` due executions for this cluster, except `exclude_tasks`, or only of `only_tasks`.
 
     `interruptions` are the recent ones of this cluster: the reasons for slots that it could not claim in time. If its
     workers have outcomes to write, `unwritten_since` is when the oldest of these runs ended. `now` may be a moment ahead
@@ -68,17 +68,17 @@ def claim_runs(
     def claim(exclude_owners: Sequence[int] = ()) -> list[Claim]:
         with transaction.atomic():
             claims = []
-            if queries.has_ready_runs(now):
+            if sql.has_ready_runs(now):
                 claims = _claim_ready(cluster_id, now, lease_until, limit, exclude_tasks, only_tasks)
             if room := limit - len(claims):
-                jobs = queries.due_jobs(
+                jobs = sql.due_jobs(
                     now,
                     room,
                     exclude_tasks=exclude_tasks,
                     only_tasks=only_tasks,
                     exclude_owners=exclude_owners,
                 )
-                why_missed = reason_missed(cluster_id, now, interruptions)
+                why_missed = ReasonMissed(cluster_id, now, interruptions)
                 claims += _claim_due(jobs, cluster_id, now, lease_until, room, why_missed, unwritten_since)
             if before_commit:
                 before_commit()
@@ -87,7 +87,7 @@ def claim_runs(
     try:
         return claim()
     except DatabaseError as error:
-        if not queries.is_lock_timeout(error):
+        if not is_lock_timeout(error):
             raise
         # A new row refers to its owner, whose row another session may have locked: only that owner's jobs must wait.
         return claim(_locked_owners(now))
@@ -105,7 +105,7 @@ def _locked_owners(now: datetime) -> list[int]:
 def wake_up_at(now: datetime, *, exclude_tasks: Sequence[str] = ()) -> datetime | None:
     """Return the earliest moment at which anything is due, except tasks in `exclude_tasks`."""
     if not exclude_tasks:
-        return queries.earliest_moment()
+        return sql.earliest_moment()
     due = Job.objects.armed().exclude(task__in=exclude_tasks)
     ready = Execution.objects.filter(status=Status.QUEUED, available_at__isnull=False)
     moments = (
@@ -151,33 +151,33 @@ def _claim_ready(
         .only("pk", "task", "status", "deleted_at", "timeout", "catch_up", "at_most_once")
         .in_bulk()
     )
-    taken: list[tuple[Execution, Job]] = []
+    claimed: list[tuple[Execution, Job]] = []
     late: list[tuple[Execution, Job]] = []
     lost: list[tuple[int, int, int | None]] = []
     called_off: dict[str, list[tuple[int, int, int | None]]] = defaultdict(list)
     for row in rows:
         job = jobs.get(row.job_id or 0)
-        if words := _reason_not_to_start(row, job):
-            called_off[words].append((row.pk, row.attempt, row.job_id))
+        if reason := _reason_not_to_start(row, job):
+            called_off[reason].append((row.pk, row.attempt, row.job_id))
         elif job and job.at_most_once and row.attempt and not row.has_failed:  # type: ignore[attr-defined]
-            # Rescued before its job was given this policy.
+            # Rescued before its job got this policy.
             lost.append((row.pk, row.attempt, row.job_id))
         elif job:
             is_late = is_too_late(row, job, row.available_at or now, now)
-            (late if is_late else taken).append((row, job))
-    Execution.objects.filter(pk__in=[row.pk for row, _ in taken]).update(
+            (late if is_late else claimed).append((row, job))
+    Execution.objects.filter(pk__in=[row.pk for row, _ in claimed]).update(
         status=Status.CLAIMED,
         cluster_id=cluster_id,
         claimed_at=now,
         lease_until=lease_until,
         available_at=None,
     )
-    _count_manual_runs([row for row, _ in taken])
-    for words, ended in called_off.items():
-        call_off(ended, now, words)
+    _count_manual_runs([row for row, _ in claimed])
+    for reason, ended in called_off.items():
+        call_off(ended, now, reason)
     lose(lost, now, f"The worker crashed during this run. {AT_MOST_ONCE}")
     end_late_runs(late, now)
-    return [Claim(row.pk, row.attempt, row.task, job.timeout, job.at_most_once) for row, job in taken]
+    return [Claim(row.pk, row.attempt, row.task, job.timeout, job.at_most_once) for row, job in claimed]
 
 
 def _reason_not_to_start(row: Execution, job: Job | None) -> str:
@@ -219,7 +219,7 @@ def _claim_due(
     if not jobs:
         return []
     by_id = {job.pk: job for job in jobs}
-    live = queries.live_runs(by_id)
+    live = sql.live_runs(by_id)
     planned = _plan_all(jobs, now, live, limit, why_missed)
     if unwritten_since:
         planned = [item for item in planned if not _is_undecided(item, live, unwritten_since)]
@@ -230,10 +230,10 @@ def _claim_due(
         plans[pk] = _plan_safely(by_id[pk], now, live[pk], why_missed, spans)
     others = [item for pk, item in plans.items() if pk not in claims]
     _advance([item for item in plans.values() if not item.broken], live)
-    broken = [item for item in plans.values() if item.broken]
-    for item in broken:
-        pause_unreadable(Job.objects.get(pk=item.job.pk), now, item.broken)
-    notify_of_unreadable([item.job.pk for item in broken], now)
+    if broken := [item for item in plans.values() if item.broken]:
+        for item in broken:
+            pause_unreadable(Job.objects.get(pk=item.job.pk), now, item.broken)
+        notify_of_unreadable([item.job.pk for item in broken], now)
     return [*claims.values(), *_insert_others(others, cluster_id, lease_until, now)]
 
 
@@ -284,9 +284,9 @@ def _plan_safely(
         raise
     except Exception as error:
         logger.exception("Job %s cannot be planned", job.pk)
-        words = unreadable(error)[: limits.NAME_LENGTH]
-        slot = Slot(job.next_run_at, Status.FAILED, reason=words, error=words)
-        return Plan(job, remaining(job, slot, known), broken=words)
+        reason = unreadable(error)[: limits.NAME_LENGTH]
+        slot = Slot(job.next_run_at, Status.FAILED, reason=reason, error=reason)
+        return Plan(job, remaining(job, slot, known), broken=reason)
 
 
 def _known_slots(job_ids: Sequence[int]) -> dict[int, list[tuple[datetime, datetime | None]]]:
@@ -312,7 +312,7 @@ def _insert_plain(
         return {}
     return {
         job_id: _claim_of(execution_id, jobs[job_id])
-        for execution_id, job_id in queries.insert_claimed(cluster_id, now, lease_until, jobs)
+        for execution_id, job_id in sql.insert_claimed(cluster_id, now, lease_until, jobs)
     }
 
 

@@ -8,15 +8,14 @@ from functools import cache
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.db.models import F
+from django.db.models import F, Q
 from django.urls import NoReverseMatch, reverse
 
-from schedules.engine.history import Outcome, failures_of
 from schedules.engine.pauses import note, pause
-from schedules.models import Job
+from schedules.models import Job, Profile
 from schedules.models.job_queries import NOTICE_PREFIX
+from schedules.models.job_texts import searchable_text, skeleton
 from schedules.models.jobs import JobQuerySet, new_public_id
-from schedules.models.name_skeletons import skeleton
 from schedules.tasks.outbound.destinations import is_loopback
 
 logger = logging.getLogger(__name__)
@@ -26,11 +25,11 @@ LONGEST_NOTICE = 2000
 MOST_NAMED = 20
 
 
-def handle_failures(ended: Mapping[int, Sequence[Outcome]], now: datetime) -> None:
-    """Pause the jobs that reached their limit of failures in a row, and notify the owners."""
-    failures = {job_id: count for job_id, outcomes in ended.items() if (count := failures_of(outcomes))}
-    if not failures:
-        return
+def handle_failures(failures: Mapping[int, int], now: datetime) -> None:
+    """Pause the jobs that reached their limit of failures in a row, and notify the owners.
+
+    `failures` are the new failures of each job since its last success.
+    """
     paused = _pause_failing(failures, now)
     _notify(
         [job for job in _watched(failures) if job.pk in paused or _starts_failing(job, failures[job.pk])], now
@@ -39,24 +38,33 @@ def handle_failures(ended: Mapping[int, Sequence[Outcome]], now: datetime) -> No
 
 def notify_of_unreadable(job_ids: Collection[int], now: datetime) -> None:
     """Notify the owners of jobs that were paused because their schedule cannot be read."""
-    if job_ids:
-        _notify(_watched(job_ids), now)
+    _notify(_watched(job_ids), now)
 
 
 def _watched(job_ids: Collection[int]) -> JobQuerySet:
-    """Return those of the jobs whose owner wants to be told of failures."""
-    watched = Job.objects.kept().filter(pk__in=job_ids, owner__cronty_profile__failure_topic__gt="")
+    """Return those of the jobs whose failures somebody wants to be told of."""
+    has_topic = Q(alerts__gt="") | Q(owner__cronty_profile__failure_topic__gt="")
+    watched = Job.objects.kept().filter(has_topic, pk__in=job_ids).exclude(alerts=Job.NEVER)
     return watched.select_related("owner__cronty_profile").order_by("pk")
 
 
+def _profile_of(job: Job) -> Profile:
+    """Return the profile of a job's owner, or the defaults if there is none."""
+    return getattr(job.owner, "cronty_profile", None) or Profile()
+
+
+def _topic_of(job: Job) -> str:
+    return job.alerts or _profile_of(job).failure_topic
+
+
 def _notify(jobs: Iterable[Job], now: datetime) -> None:
-    """Send one notice to each owner of these jobs."""
-    news: dict[int, list[Job]] = defaultdict(list)
+    """Send one notice to each topic of the owners of these jobs."""
+    news: dict[tuple[int, str], list[Job]] = defaultdict(list)
     for job in jobs:
-        news[job.owner_id].append(job)
-    for owner_id, owned in news.items():
+        news[job.owner_id, _topic_of(job)].append(job)
+    for (owner_id, topic), owned in news.items():
         if _may_notify(owner_id, now):
-            _notify_owner(owned, now)
+            _notify_owner(owned, topic, now)
 
 
 def _pause_failing(job_ids: Collection[int], now: datetime) -> set[int]:
@@ -78,10 +86,8 @@ def _pause_failing(job_ids: Collection[int], now: datetime) -> set[int]:
 def _starts_failing(job: Job, failures: int) -> bool:
     """Return whether these are the first failures since a success, of a job that was not stopped meanwhile."""
     is_stopped = job.status in (Job.Status.PAUSED, Job.Status.CANCELLED)
-    # If a notification to the owner's topic failed, a notice to the same topic would fail as well.
-    is_about_notices = (
-        job.task == "notify" and job.argument("topic") == job.owner.cronty_profile.failure_topic
-    )
+    # If a notification to the topic of the alerts failed, a notice to the same topic would fail as well.
+    is_about_notices = job.task == "notify" and job.argument("topic") == _topic_of(job)
     return job.failure_streak <= failures and not is_stopped and not is_about_notices
 
 
@@ -94,26 +100,26 @@ def _may_notify(owner_id: int, now: datetime) -> bool:
     return False
 
 
-def _notify_owner(jobs: Sequence[Job], now: datetime) -> None:
+def _notify_owner(jobs: Sequence[Job], topic: str, now: datetime) -> None:
     """Create a notification job, so that the notice is retried and the ledger shows whether it was sent."""
     first = jobs[0]
     # Each is cut, so that a long error does not hide the other jobs: they are not reported again.
     named = jobs[:MOST_NAMED]
     room = LONGEST_NOTICE // (len(named) + 1) - 1
-    words = [f"{job.name}: {_news_of(job)}"[: room if len(jobs) > 1 else LONGEST_NOTICE] for job in named]
+    lines = [f"{job.name}: {_news_of(job)}"[: room if len(jobs) > 1 else LONGEST_NOTICE] for job in named]
     if len(jobs) > len(named):
-        words.append(f"… and {len(jobs) - len(named)} more")
+        lines.append(f"… and {len(jobs) - len(named)} more")
     name = f"Failure alert: {first.name}"[:200]
     title = "A job was paused" if first.status == Job.Status.PAUSED else "A job failed"
-    Job.objects.create(
+    notice = Job(
         owner_id=first.owner_id,
         public_id=new_public_id(NOTICE_PREFIX, now),
         name=name,
         name_skeleton=skeleton(name),
         task="notify",
         kwargs={
-            "message": "\n".join(words)[:LONGEST_NOTICE],
-            "topic": first.owner.cronty_profile.failure_topic,
+            "message": "\n".join(lines)[:LONGEST_NOTICE],
+            "topic": topic,
             "title": title if len(jobs) == 1 else f"{len(jobs)} jobs failed",
             "priority": 4,
             "tags": ["warning"],
@@ -122,12 +128,14 @@ def _notify_owner(jobs: Sequence[Job], now: datetime) -> None:
         trigger_type=Job.TriggerType.ONCE,
         run_at=now,
         next_run_at=now,
-        timezone=first.owner.cronty_profile.zone,
+        timezone=_profile_of(first).zone,
         attempts=5,
         made_by="cronty",
         created_at=now,
         updated_at=now,
     )
+    notice.search_text = searchable_text(notice)
+    notice.save(force_insert=True)
 
 
 def prepare_links() -> None:

@@ -4,10 +4,11 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeAlias
 
 from django.db.models import F, Q
 
-from schedules.engine.due import PlannedJob
+from schedules.engine.sql.claims import DueJob
 from schedules.models import Execution, Job
 from schedules.when.durations import TICK
 from schedules.when.triggers import TriggerError
@@ -17,6 +18,9 @@ COUNTED_SLOTS = 10_000
 MOST_SLOTS = 2**31 - 2
 # How the reason of a slot within a pause begins; what follows was written by whoever paused the job.
 PAUSED = "Paused: "
+
+# What planning takes: the row of a claim, or a job that a person or an agent changes.
+PlannedJob: TypeAlias = Job | DueJob
 
 Status = Execution.Status
 Cause = Execution.Cause
@@ -63,7 +67,9 @@ def gap_between(
     """Build one row for the slots in [since, until], or return None if there are none."""
     newest = job.trigger.latest_at_or_before(until, since)
     if newest is None:
-        return None
+        # A slot that was stored as `next_run_at` counts even if the trigger does not include it.
+        is_stored = since == job.next_run_at and since <= until
+        return Slot(since, status, reason=reason) if is_stored else None
     oldest = job.trigger.next_after(since - TICK)
     return gap_from(job, oldest or newest, newest, status, reason)
 
@@ -94,15 +100,16 @@ def account_for(job: Job, since: datetime | None, now: datetime, reason: str) ->
 def account_for_pause(job: Job, now: datetime) -> None:
     """Do the same for the slots since a job was paused; those until then are already accounted for."""
     if job.paused_at:
-        account_for(job, job.paused_at + TICK, now, _paused(job))
+        account_for(job, job.paused_at + TICK, now, reason_of_pause(job))
 
 
 def account_for_pauses(jobs: Iterable[Job], now: datetime) -> None:
     """Do the same for several paused jobs at once, before their rows are written."""
-    account_for_each(jobs, "paused_at", now, _paused)
+    account_for_each(jobs, "paused_at", now, reason_of_pause)
 
 
-def _paused(job: Job) -> str:
+def reason_of_pause(job: Job) -> str:
+    """Return the reason of a slot within a pause."""
     return f"{PAUSED}{job.pause_reason or 'no reason given'}"
 
 

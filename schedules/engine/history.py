@@ -1,16 +1,19 @@
-"""Outcomes of runs, and the columns of a job that summarise them: recent outcomes, failure streak, last error, success and duration."""
+"""Outcomes of runs, and what they change: their job's history and counts of runs, and the next run in line."""
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.db import connection
+from django.db.models import F
+from django.db.models.functions import Greatest
 
-from schedules.engine.sql.queries import status_after_runs
-from schedules.engine.sql.row_updates import update_rows
+from schedules.engine.sql.runs import next_in_line, status_after_runs
+from schedules.engine.sql.statements import update_rows
 from schedules.models import Execution, Job
 from schedules.models.executions import OUTCOME_LETTERS
+from schedules.when.triggers import TriggerError
 
 Status = Execution.Status
 
@@ -76,6 +79,12 @@ def add_to_history(outcomes: Sequence[Outcome], *, ends_jobs: bool = False) -> d
     return by_job
 
 
+def release_next(job_ids: Collection[int], now: datetime) -> None:
+    """Make the oldest waiting run of each job ready, unless another run is still in progress."""
+    if released := next_in_line(job_ids):
+        Execution.objects.filter(pk__in=released).update(available_at=now, reason="")
+
+
 def failures_of(ended: Sequence[Outcome]) -> int:
     """Count the failures after the last success in a list of outcomes."""
     count = 0
@@ -104,3 +113,30 @@ def _summary(
         error,
         -1 - failures if "S" in letters else failures,
     )
+
+
+# Counts of planned runs: a run is counted when its slot is claimed, and no longer if it was missed after all.
+
+
+def uncount(job_ids: Iterable[int]) -> None:
+    """Take one planned run, which will not start, from the counts of each job; a job may come several times."""
+    runs = Counter(job_ids)
+    for times in set(runs.values()):
+        counts = {name: Greatest(F(name) - times, 0) for name in ("slot_count", "run_count")}
+        Job.objects.filter(pk__in=[pk for pk, count in runs.items() if count == times]).update(**counts)
+
+
+def uncount_missed(job_ids: Iterable[int]) -> None:
+    """Uncount planned runs that were missed, and arm jobs again that had none left; the caller has locked the jobs."""
+    missed = list(job_ids)
+    uncount(missed)
+    for job in Job.objects.filter(pk__in=set(missed), status=Job.Status.RUNNING).exclude(max_runs=None):
+        decided = Execution.objects.filter(job=job).exclude(cause=Execution.Cause.MANUAL)
+        first, last = decided.order_by("-scheduled_for").values_list("scheduled_for", "last_slot")[0]
+        try:
+            # A slot in the past is due: the claim decides whether it is missed or caught up on.
+            following = job.next_slot(last or first)
+        except TriggerError:
+            continue
+        if following:
+            Job.objects.filter(pk=job.pk).update(status=Job.Status.PENDING, next_run_at=following)

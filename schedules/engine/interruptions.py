@@ -1,101 +1,75 @@
-"""Interruptions: when clusters could not claim, and why, so that a missed slot's row names what happened."""
+"""Interruptions: periods in which a cluster could not claim, so that the row of a missed slot says why."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
-from typing import Any, Self
+from functools import cached_property
+from typing import Any, NamedTuple, Self
 
-from django.db import connection
-
-from schedules.engine.due import PlannedJob
 from schedules.models import Cluster
-from schedules.tasks import registry
 
 NO_CLUSTER = "No worker was running."
-RESTARTED = "The worker was stuck and had to be restarted."
-BUSY = "Every worker was busy."
-STALLED = "The worker was frozen, or its host was overloaded."
-SLOW = "The database was locked or slow, or too much was due at once."
-ASLEEP = "The host was asleep, or its clock was set forward."
-JOB_LOCKED = "Another session held a lock on the job."
+DATABASE = "The database did not answer, or was locked."
+BUSY = "The workers or the database were too busy."
 
-# The newest clusters, which are asked: one that is restarted again and again leaves thousands of rows.
+# Only the newest clusters are read: one that restarts again and again leaves thousands of rows.
 MOST_CLUSTERS = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Interruption:
-    """A period in which a cluster could not claim runs, or those of one lane only."""
+class Interruption(NamedTuple):
+    """A period in which a cluster could not claim runs."""
 
     since: datetime
     until: datetime
     reason: str
-    lane: str = ""
 
-    def affects(self, moment: datetime, lane: str) -> bool:
-        return self.since <= moment <= self.until and self.lane in ("", lane)
-
-    def to_json(self) -> list[Any]:
-        return [self.since.isoformat(), self.until.isoformat(), self.reason, self.lane]
+    def to_json(self) -> list[str]:
+        return [self.since.isoformat(), self.until.isoformat(), self.reason]
 
     @classmethod
     def from_json(cls, values: Sequence[Any]) -> Self:
-        since, until, reason, lane = values
-        return cls(datetime.fromisoformat(since), datetime.fromisoformat(until), reason, lane)
+        since, until, reason, *_ = values
+        return cls(datetime.fromisoformat(since), datetime.fromisoformat(until), reason)
 
 
-@dataclass(frozen=True, slots=True)
-class _Span:
+class _Lifetime(NamedTuple):
     """The time in which a cluster is known to have been alive, and its interruptions."""
 
     start: datetime
     end: datetime
     interruptions: Sequence[Interruption]
-    restarted_at: datetime | None = None
 
-    def reason(self, moment: datetime, lane: str) -> str:
-        """Return why this cluster could not claim at a moment, or an empty text."""
-        found = (item.reason for item in self.interruptions if item.affects(moment, lane))
-        return next(found, "")
+    def reason_at(self, moment: datetime) -> str:
+        """Return why this cluster could not claim at a moment, or an empty text if it could."""
+        reasons = (item.reason for item in self.interruptions if item.since <= moment <= item.until)
+        return next(reasons, "")
 
 
-def reason_missed(
-    cluster_id: int, now: datetime, own: Iterable[Interruption] = ()
-) -> Callable[[PlannedJob, datetime], str]:
-    """Return a function that says why a job's slot was not claimed on time, with at most one query.
+@dataclass
+class ReasonMissed:
+    """Says why a slot was not claimed on time, with at most one query.
 
-    `own` are the interruptions of this cluster; those of others are known up to their last heartbeat.
+    The interruptions of this cluster are passed in; those of other clusters are known up to their last heartbeats.
     """
 
-    @cache
-    def spans() -> list[_Span]:
-        rows = Cluster.objects.order_by("-pk").only(
-            "started_at", "stopped_at", "last_seen_at", "interruptions", "note"
-        )[:MOST_CLUSTERS]
+    cluster_id: int
+    now: datetime
+    interruptions: Sequence[Interruption] = ()
+
+    def __call__(self, moment: datetime) -> str:
+        reasons = [item.reason_at(moment) for item in self._lifetimes if item.start <= moment <= item.end]
+        if not reasons:
+            return NO_CLUSTER
+        return reasons[-1] if all(reasons) else BUSY
+
+    @cached_property
+    def _lifetimes(self) -> list[_Lifetime]:
+        rows = Cluster.objects.order_by("-pk").only("started_at", "last_seen_at", "interruptions")
         return [
-            _Span(row.started_at, now, tuple(own))
-            if row.pk == cluster_id
-            else _Span(
-                row.started_at,
-                row.last_seen_at,
-                [Interruption.from_json(values) for values in row.interruptions or []],
-                row.stopped_at if row.note else None,
+            _Lifetime(row.started_at, self.now, self.interruptions)
+            if row.pk == self.cluster_id
+            else _Lifetime(
+                row.started_at, row.last_seen_at, [*map(Interruption.from_json, row.interruptions or ())]
             )
-            for row in rows
+            for row in rows[:MOST_CLUSTERS]
         ]
-
-    def reason(job: PlannedJob, moment: datetime) -> str:
-        task = registry.get(job.task)
-        lane = task.lane if task else ""
-        alive = [span for span in spans() if span.start <= moment <= span.end]
-        reasons = [span.reason(moment, lane) for span in alive]
-        if reasons and all(reasons):
-            return reasons[-1]
-        if reasons:
-            # A cluster could claim, and did not; SQLite has no locks on rows.
-            return JOB_LOCKED if connection.features.has_select_for_update else SLOW
-        was_stuck = any(span.restarted_at and span.end < moment <= span.restarted_at for span in spans())
-        return RESTARTED if was_stuck else NO_CLUSTER
-
-    return reason

@@ -11,8 +11,7 @@ from django.db.models import Case, F, Value, When
 
 from schedules import limits
 from schedules.engine.gaps import account_for, account_for_each, account_for_pause, account_for_pauses
-from schedules.engine.history import Outcome, add_to_history
-from schedules.engine.overlap import release_next
+from schedules.engine.history import Outcome, add_to_history, release_next
 from schedules.engine.upkeep.clock_rollback import delete_future_rows, jobs_with_future_rows
 from schedules.models import Event, Execution, Job
 from schedules.when.triggers import TriggerError, unreadable
@@ -39,10 +38,13 @@ _UNSTARTED = (Status.QUEUED, Status.CLAIMED, Status.WAITING)
 
 
 def pause(job: Job, now: datetime, reason: str, *, until: datetime | None = None) -> None:
-    """Pause a job that the caller has locked: account for its due slots, and withdraw runs that have not started."""
+    """Pause a job that the caller has locked: account for its due slots, and withdraw runs that have not started.
+
+    Prompts that wait for an agent stay, and agents can claim them again after the pause.
+    """
     changes = _write_pause(job, now, reason, paused_until=until)
     account_for(job, job.next_run_at, now, _PAUSED_BEFORE)
-    if withdraw(job, now, "paused"):
+    if withdraw(job, now, "paused", keep_prompts=True):
         job.refresh_from_db()
     else:
         job.take_over(changes, now)
@@ -54,15 +56,15 @@ def pause_each(jobs: Sequence[Job], now: datetime, reason: str, *, until: dateti
     ids = [job.pk for job in jobs]
     columns = _columns_of_pause(now, reason, until)
     Job.objects.filter(pk__in=ids).update(**columns, revision=F("revision") + 1, updated_at=now)
-    withdraw_each(ids, now, "paused")
+    withdraw_each(ids, now, "paused", keep_prompts=True)
 
 
-def pause_unreadable(job: Job, now: datetime, words: str) -> None:
-    """Pause a locked job whose schedule cannot be read, so that its slots cannot be counted; `words` say why."""
+def pause_unreadable(job: Job, now: datetime, reason: str) -> None:
+    """Pause a locked job whose schedule cannot be read, so that its slots cannot be counted."""
     # First, because it may set `last_error` to the error of a withdrawn run.
-    withdraw(job, now, "paused")
-    _write_pause(job, now, words, paused_until=None, last_error=words, has_unreadable_schedule=True)
-    note(job, "pause", now, {"reason": words})
+    withdraw(job, now, "paused", keep_prompts=True)
+    _write_pause(job, now, reason, paused_until=None, last_error=reason, has_unreadable_schedule=True)
+    note(job, "pause", now, {"reason": reason})
 
 
 def _write_pause(job: Job, now: datetime, reason: str, **values: Any) -> dict[str, Any]:
@@ -86,23 +88,32 @@ def _columns_of_pause(
     }
 
 
-def withdraw(job: Job, now: datetime, done: str, *, also_manual: bool = False) -> bool:
+def withdraw(
+    job: Job, now: datetime, done: str, *, also_manual: bool = False, keep_prompts: bool = False
+) -> bool:
     """Withdraw the runs of a stopped job that have not started; `done` says how it was stopped.
 
     A run that waits for a retry ends as failed. Running executions and prompts that an agent holds may finish.
     Return whether one has, because that changes the job's own row.
     """
-    return bool(withdraw_each([job.pk], now, done, also_manual=also_manual))
+    return bool(withdraw_each([job.pk], now, done, also_manual=also_manual, keep_prompts=keep_prompts))
 
 
 def withdraw_each(
-    job_ids: Collection[int], now: datetime, done: str, *, also_manual: bool = False
+    job_ids: Collection[int],
+    now: datetime,
+    done: str,
+    *,
+    also_manual: bool = False,
+    keep_prompts: bool = False,
 ) -> set[int]:
     """Do the same for several jobs; return those whose own row has changed."""
     # Do not lock a running execution: its worker locks the execution before the job.
     rows = Execution.objects.filter(job__in=job_ids, finished_at=None, status__in=_UNSTARTED)
     if not also_manual:
         rows = rows.exclude(cause=Execution.Cause.MANUAL)
+    if keep_prompts:
+        rows = rows.exclude(status=Status.WAITING)
     unstarted, unheld, failed, touched = [], [], [], set()
     columns = ("pk", "job_id", "status", "attempt", "error", "lease_until")
     # In the order in which workers start them: otherwise, each could wait for the other.
@@ -116,11 +127,11 @@ def withdraw_each(
         else:
             failed.append(Outcome(row.pk, row.attempt, row.job_id, Status.FAILED, now, error=row.error))
         touched.add(row.job_id)
-    words = f"The job was {done} before "
-    _end(unstarted, Status.CANCELLED, now, f"{words}this run.")
-    _end(unheld, Status.CANCELLED, now, f"{words}an agent finished this prompt.")
+    reason = f"The job was {done} before "
+    _end(unstarted, Status.CANCELLED, now, f"{reason}this run.")
+    _end(unheld, Status.CANCELLED, now, f"{reason}an agent finished this prompt.")
     if failed:
-        _end([outcome.execution_id for outcome in failed], Status.FAILED, now, f"{words}the next attempt.")
+        _end([outcome.execution_id for outcome in failed], Status.FAILED, now, f"{reason}the next attempt.")
         add_to_history(failed)
     if touched:
         release_next(touched, now)
@@ -139,6 +150,7 @@ def rearm(job: Job, now: datetime) -> bool:
     following = job.next_slot(now)
     account_for_pause(job, now)
     has_deleted = delete_future_rows(job, now)
+    _offer_prompts_again([job.pk], now)
     if following is None:
         return False
     changes = {**_COLUMNS_OF_NO_PAUSE, "next_run_at": following}
@@ -150,6 +162,13 @@ def rearm(job: Job, now: datetime) -> bool:
     else:
         job.take_over(changes, now)
     return True
+
+
+def _offer_prompts_again(job_ids: Collection[int], now: datetime) -> None:
+    """Let the prompts that waited during a pause wait for as long as new ones."""
+    Execution.objects.filter(job__in=job_ids, finished_at=None, status=Status.WAITING).update(
+        available_at=now
+    )
 
 
 def rearm_each(jobs: Sequence[Job], now: datetime) -> list[Job]:
@@ -170,6 +189,7 @@ def rearm_each(jobs: Sequence[Job], now: datetime) -> list[Job]:
         Job.objects.filter(pk__in=chunk).update(
             **_COLUMNS_OF_NO_PAUSE, next_run_at=slots, revision=F("revision") + 1, updated_at=now
         )
+        _offer_prompts_again(chunk, now)
     return armed
 
 

@@ -6,9 +6,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 
-from schedules.engine.due import PlannedJob
-from schedules.engine.gaps import Slot, gap_from, remaining
-from schedules.engine.overlap import apply_overlap
+from schedules.engine.gaps import PlannedJob, Slot, gap_from, remaining
 from schedules.models import Execution, Job
 from schedules.models.jobs import why_skipped
 from schedules.when.durations import TICK
@@ -16,12 +14,17 @@ from schedules.when.durations import TICK
 ON_TIME = timedelta(seconds=60)
 # How many slots in a row a plan looks at that are left out; those before count as missed.
 MOST_LEFT_OUT = 200
+# If a slot is planned later than this, the clusters could not write for a while, and the previous run may have ended
+# without being settled.
+PLANNED_SOON = timedelta(seconds=5)
+# How many runs of a job may wait in line.
+HELD_RUNS = 100
 
 Status = Execution.Status
 Cause = Execution.Cause
 
-# Says why a slot of a job was not claimed on time.
-WhyMissed = Callable[[PlannedJob, datetime], str]
+# Says why a slot was not claimed on time.
+WhyMissed = Callable[[datetime], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,22 +89,43 @@ def plan(
     chosen = [slot for slot in chosen if remaining(job, slot, known)]
     if job.skips:
         due = [(slot, why_skipped(job, slot.at)) for slot in chosen]
-        rows += [replace(slot, status=Status.SKIPPED, reason=words) for slot, words in due if words]
-        chosen = [slot for slot, words in due if not words]
+        rows += [replace(slot, status=Status.SKIPPED, reason=reason) for slot, reason in due if reason]
+        chosen = [slot for slot, reason in due if not reason]
     return _planned(job, rows + apply_overlap(job, chosen, live, now), following)
+
+
+def apply_overlap(job: PlannedJob, slots: list[Slot], live: int, now: datetime) -> list[Slot]:
+    """Skip or queue the slots that would overlap with another run; `live` is the number of unfinished runs."""
+    if job.overlap == Job.Overlap.ALLOW or job.trigger_type == Job.TriggerType.ONCE:
+        return slots
+    rows = []
+    for slot in slots:
+        if live == 0:
+            rows.append(slot)
+        elif job.overlap == Job.Overlap.SKIP and slot.cause == Execution.Cause.SCHEDULE:
+            why = "was still running" if now - slot.at <= PLANNED_SOON else "had not been stored yet"
+            rows.append(Slot(slot.at, Status.SKIPPED, reason=f"The previous run {why}."))
+            continue
+        elif live > HELD_RUNS:
+            rows.append(Slot(slot.at, Status.SKIPPED, slot.cause, f"{HELD_RUNS} runs were already waiting."))
+            continue
+        else:
+            rows.append(Slot(slot.at, Status.QUEUED, slot.cause, "Waiting for the previous run."))
+        live += 1
+    return rows
 
 
 def _left_out_at_the_end(job: PlannedJob, first: datetime, newest: datetime) -> Slot | None:
     """Build one row for the newest due slots if the job leaves them out, so that an earlier one can be made up for."""
-    words, oldest = why_skipped(job, newest), newest
-    if not words:
+    reason, oldest = why_skipped(job, newest), newest
+    if not reason:
         return None
     for _ in range(MOST_LEFT_OUT):
         earlier = _slot_before(job, oldest, first)
         if earlier is None or not why_skipped(job, earlier):
             break
         oldest = earlier
-    return gap_from(job, oldest, newest, Status.SKIPPED, words)
+    return gap_from(job, oldest, newest, Status.SKIPPED, reason)
 
 
 def _choose(
@@ -127,7 +151,7 @@ def _choose(
         return runs, None
     # The first slot was stored as `next_run_at`, so it counts even if the trigger no longer includes it.
     missed_until = (_slot_before(job, chosen[0], first) or first) if chosen else newest
-    return runs, gap_from(job, first, missed_until, Status.MISSED, why_missed(job, first))
+    return runs, gap_from(job, first, missed_until, Status.MISSED, why_missed(first))
 
 
 def _newest_slots(job: PlannedJob, first: datetime, newest: datetime, limit: int) -> list[datetime]:
@@ -146,12 +170,12 @@ def _slot_before(job: PlannedJob, slot: datetime, first: datetime) -> datetime |
 def _planned(job: PlannedJob, rows: list[Slot], following: datetime | None) -> Plan:
     """Apply `max_runs` and `ends_at`, and set the next slot."""
     left = None if job.max_runs is None else max(0, job.max_runs - job.slot_count)
-    kept, running = [], 0
+    planned, running = [], 0
     for row in rows:
         if row.status in Execution.LIVE:
             if running == left:
                 break
             running += 1
-        kept.append(row)
+        planned.append(row)
     is_over = running == left or (following and job.ends_at and following > job.ends_at)
-    return Plan(job, kept, None if is_over else following)
+    return Plan(job, planned, None if is_over else following)

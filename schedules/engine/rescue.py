@@ -7,14 +7,14 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import OperationalError, transaction
-from django.db.models import Q, Value
+from django.db.models import Q, QuerySet, Value
 from django.db.models.functions import Coalesce, Least
 
 from schedules.engine.failures import notify_of_unreadable
 from schedules.engine.history import Outcome
 from schedules.engine.pauses import end_pauses
 from schedules.engine.settle import AT_MOST_ONCE, conclude, lose
-from schedules.engine.sql.queries import is_lock_timeout, may_need_sweep
+from schedules.engine.sql.statements import is_lock_timeout
 from schedules.engine.too_late import end_late_runs, is_too_late
 from schedules.models import FRESH_FOR, Cluster, Execution, Job
 from schedules.models.executions import ExecutionQuerySet, job_was_stopped
@@ -30,8 +30,8 @@ NOT_AGAIN = "The worker crashed during this run; it wasn't started again."
 
 
 def sweep(now: datetime) -> None:
-    """Run every recovery step once; each is bounded. Usually one statement finds that there is nothing to do."""
-    if not may_need_sweep(now, now - FRESH_FOR):
+    """Run every recovery step once; each is bounded. Usually short queries find that there is nothing to do."""
+    if not _may_need_sweep(now):
         return
     for step in (_retire_dead_clusters, _recover_expired_leases, _expire_prompts, _end_pauses):
         try:
@@ -42,9 +42,23 @@ def sweep(now: datetime) -> None:
             logger.warning("A row or table is locked; the next sweep tries again: %s", error)
 
 
+def _may_need_sweep(now: datetime) -> bool:
+    """Return whether a cluster is silent, a lease or a pause is over, or any prompt waits for an agent."""
+    return (
+        _silent_clusters(now).exists()
+        or Execution.objects.filter(lease_until__lt=now).exists()
+        or Execution.objects.filter(status=Status.WAITING).exists()
+        or Job.objects.filter(paused_until__lte=now).exists()
+    )
+
+
+def _silent_clusters(now: datetime) -> QuerySet[Cluster]:
+    return Cluster.objects.filter(stopped_at=None, last_seen_at__lt=now - FRESH_FOR)
+
+
 def _retire_dead_clusters(now: datetime) -> None:
     """Mark clusters without a heartbeat as stopped, and release their claims."""
-    silent = Cluster.objects.filter(stopped_at=None, last_seen_at__lt=now - FRESH_FOR)
+    silent = _silent_clusters(now)
     for cluster_id in list(silent.values_list("pk", flat=True)[:10]):
         hand_back(cluster_id, now)
         with transaction.atomic():
@@ -75,8 +89,8 @@ def _recover_expired_leases(now: datetime) -> None:
 def _expire_prompts(now: datetime) -> None:
     """Fail prompts that no agent finished in time; end those that must not be repeated or whose job was stopped."""
     hours = settings.CRONTY_INBOX_HOURS
-    # Count from the start of the wait, because the slot of a catch-up run is already old.
-    since = Coalesce("started_at", "scheduled_for")
+    # Count from the start of the wait, because the slot of a catch-up run is already old, or from the end of a pause.
+    since = Coalesce("available_at", "started_at", "scheduled_for")
     old = Execution.objects.claimable(now).alias(since=since).filter(since__lt=now - timedelta(hours=hours))
     _end_prompts(old, Status.FAILED, now, error=f"No agent completed this prompt within {hours} hours.")
     lost = f"The agent didn't complete it in time. {AT_MOST_ONCE}"
@@ -86,15 +100,15 @@ def _expire_prompts(now: datetime) -> None:
 
 
 def _end_prompts(
-    found: ExecutionQuerySet, status: Execution.Status, now: datetime, *, error: str = "", reason: str = ""
+    prompts: ExecutionQuerySet, status: Execution.Status, now: datetime, *, error: str = "", reason: str = ""
 ) -> None:
     with transaction.atomic():
-        if not found.exists():
+        if not prompts.exists():
             return
         # Lock the job before its execution, as the inbox does, to avoid a deadlock.
-        held = Job.objects.filter(pk__in=found.values("job")).select_for_update(skip_locked=True)
+        held = Job.objects.filter(pk__in=prompts.values("job")).select_for_update(skip_locked=True)
         rows = list(
-            found.filter(Q(job__in=[job.pk for job in held.only("pk")]) | Q(job=None))
+            prompts.filter(Q(job__in=[job.pk for job in held.only("pk")]) | Q(job=None))
             .select_for_update(skip_locked=True, of=("self",))
             .only("pk", "attempt", "job_id")[:BATCH]
         )
@@ -200,8 +214,8 @@ def rescue(abandoned: ExecutionQuerySet, now: datetime, reason: str) -> int:
         error="",
         traceback="",
     )
-    for words, ended in lost.items():
-        lose(ended, now, words)
+    for why_lost, ended in lost.items():
+        lose(ended, now, why_lost)
     end_late_runs(late, now)
     return len(rows)
 

@@ -1,11 +1,11 @@
-"""Leases and outcomes of runs; every write requires that the run is still ours, so a late worker changes nothing.
+"""Leases, outputs and outcomes of runs; every write requires that the run is still ours, so a late worker changes nothing.
 
 No write waits for a row that another transaction holds, so a held row delays only its own job.
 """
 
 import random
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -13,14 +13,14 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q, Subquery
 
+from schedules import clock
 from schedules.engine.failures import handle_failures
-from schedules.engine.history import Outcome, add_to_history
-from schedules.engine.overlap import release_next
-from schedules.engine.sql.queries import lock_running
-from schedules.engine.sql.row_updates import update_rows
-from schedules.engine.start import Started
-from schedules.models import Cluster, Execution
+from schedules.engine.history import Outcome, add_to_history, failures_of, release_next
+from schedules.engine.sql.runs import Started, lock_running
+from schedules.engine.sql.statements import update_rows
+from schedules.models import Cluster, Execution, Job, RunOutput
 from schedules.models.executions import job_was_stopped
+from schedules.tasks.interface import OutputText
 
 Status = Execution.Status
 
@@ -30,7 +30,7 @@ AT_MOST_ONCE = "This job never repeats a run."
 
 
 class Settled(NamedTuple):
-    """What came of a batch: how many outcomes were written, and which ones were not because a row is locked."""
+    """The result of a batch: how many outcomes were written, and which ones were not because a row is locked."""
 
     written: int
     blocked: list[Outcome]
@@ -68,19 +68,21 @@ def renew(cluster_id: int, execution_ids: Iterable[int], now: datetime) -> None:
 
 
 def retry_at(run: Started, now: datetime, after: timedelta | None = None) -> datetime | None:
-    """Return when to retry, by exponential backoff with jitter, or None if no attempt is left."""
+    """Return when to retry, or None if no attempt is left: after a fixed wait, or by exponential backoff with jitter."""
     if run.attempt >= run.attempts:
         return None
+    requested = min(after or timedelta(), LONGEST_WAIT)
+    if run.fixed_backoff:
+        return now + max(run.backoff, requested)
     growth: timedelta = min(run.backoff * 2 ** (run.attempt - 1), max(LONGEST_BACKOFF, run.backoff))
-    asked = min(after or timedelta(), LONGEST_WAIT)
-    return now + max(growth * random.uniform(0.75, 1.25), asked)  # noqa: S311  # nosec B311  # jitter, nothing secret
+    return now + max(growth * random.uniform(0.75, 1.25), requested)  # noqa: S311  # nosec B311  # jitter, nothing secret
 
 
 def settle_runs(cluster_id: int, outcomes: Sequence[Outcome]) -> Settled:
     """Write the outcomes of the attempts that are still ours, except those whose run or job is locked."""
     with transaction.atomic():
         mine = _lock_mine(cluster_id, outcomes)
-        kept = [
+        ours = [
             _honour_stop(outcome, *mine[outcome.execution_id])
             for outcome in outcomes
             if outcome.execution_id in mine
@@ -116,14 +118,14 @@ def settle_runs(cluster_id: int, outcomes: Sequence[Outcome]) -> Settled:
                     outcome.started_at,
                     outcome.lateness,
                 )
-                for outcome in kept
+                for outcome in ours
             ],
         )
-        if retried := {outcome.execution_id: outcome for outcome in kept if outcome.retry_at}:
+        if retried := {outcome.execution_id: outcome for outcome in ours if outcome.retry_at}:
             _remember_attempts(retried)
-        conclude([outcome for outcome in kept if not outcome.retry_at and outcome.status != Status.WAITING])
+        conclude([outcome for outcome in ours if not outcome.retry_at and outcome.status != Status.WAITING])
     others = [outcome for outcome in outcomes if outcome.execution_id not in mine]
-    return Settled(len(kept), _still_mine(cluster_id, others) if others else [])
+    return Settled(len(ours), _still_mine(cluster_id, others) if others else [])
 
 
 def _remember_attempts(retried: dict[int, Outcome]) -> None:
@@ -176,14 +178,17 @@ def _still_mine(cluster_id: int, outcomes: Sequence[Outcome]) -> list[Outcome]:
 def _honour_stop(
     outcome: Outcome, cause: str, job_status: str | None, job_deleted_at: datetime | None
 ) -> Outcome:
-    """Keep the outcome of a run whose job was stopped meanwhile, but without a retry or a waiting prompt."""
+    """Keep the outcome of a run whose job was stopped meanwhile, but without a retry.
+
+    A prompt waits for an agent only if the job was paused, not if it was stopped for good.
+    """
     if not job_was_stopped(cause, job_status, job_deleted_at):
         return outcome
     if outcome.retry_at:
         return outcome._replace(retry_at=None, reason="The job was stopped before the next attempt.")
-    if outcome.status == Status.WAITING:
-        words = "The job was stopped before an agent finished this prompt."
-        return outcome._replace(status=Status.CANCELLED, reason=words)
+    if outcome.status == Status.WAITING and (job_status != Job.Status.PAUSED or job_deleted_at):
+        reason = "The job was stopped before an agent finished this prompt."
+        return outcome._replace(status=Status.CANCELLED, reason=reason)
     return outcome
 
 
@@ -228,6 +233,36 @@ def conclude(outcomes: Sequence[Outcome]) -> None:
     """
     if not outcomes:
         return
+    now = outcomes[0].finished_at
     by_job = add_to_history(outcomes, ends_jobs=True)
-    release_next(by_job, outcomes[0].finished_at)
-    handle_failures(by_job, outcomes[0].finished_at)
+    release_next(by_job, now)
+    if failures := {job_id: count for job_id, ended in by_job.items() if (count := failures_of(ended))}:
+        handle_failures(failures, now)
+
+
+# Runs in progress
+
+
+def save_output(execution_id: int, attempt: int, output: OutputText) -> None:
+    """Store what is kept of an attempt's output so far, in one statement; its worker does so about every second."""
+    row = RunOutput(
+        execution_id=execution_id,
+        attempt=attempt,
+        head=output.head,
+        tail=output.tail,
+        position=output.position,
+        updated_at=clock.now(),
+    )
+    RunOutput.objects.bulk_create(
+        [row],
+        update_conflicts=True,
+        unique_fields=["execution", "attempt"],
+        update_fields=["head", "tail", "position", "updated_at"],
+    )
+
+
+def find_lost(cluster_id: int, attempts: Mapping[int, int]) -> list[int]:
+    """Return the executions that this cluster no longer runs in these attempts."""
+    running = Execution.objects.filter(pk__in=list(attempts), status=Status.RUNNING, cluster_id=cluster_id)
+    mine = dict(running.order_by().values_list("pk", "attempt"))
+    return [execution_id for execution_id, attempt in attempts.items() if mine.get(execution_id) != attempt]

@@ -36,16 +36,16 @@ class _Watch:
 
     def __init__(self, path: Path) -> None:
         self._path, self._log = path, path.with_name(f"{path.name}-wal")
-        self._seen = _identity(path)
-        self._log_seen = _identity(self._log)
+        self._identity = _identity(path)
+        self._log_identity = _identity(self._log)
         self._is_replaced = False
 
     def is_replaced(self) -> bool:
         if self._is_replaced:
             return True
-        if _identity(self._path) == self._seen:
+        if _identity(self._path) == self._identity:
             # SQLite creates a new log now and then.
-            self._log_seen = _identity(self._log)
+            self._log_identity = _identity(self._log)
             return False
         self._is_replaced = True
         logger.critical("%s: %s", REPLACED, self._path)
@@ -56,12 +56,12 @@ class _Watch:
 
     def _keep_log(self) -> None:
         """Move the log of the file that is gone out of the way, or SQLite would apply it to the other one."""
-        if self._log_seen and _identity(self._log) == self._log_seen and self._path.exists():
-            kept = self._log.with_name(f"{self._log.name}{MARK}-{datetime.now(UTC):%Y%m%dT%H%M%S}")
-            os.rename(self._log, kept)
+        if self._log_identity and _identity(self._log) == self._log_identity and self._path.exists():
+            copy = self._log.with_name(f"{self._log.name}{MARK}-{datetime.now(UTC):%Y%m%dT%H%M%S}")
+            os.rename(self._log, copy)
             # It is only an index of the log.
             self._log.with_name(f"{self._path.name}-shm").unlink(missing_ok=True)
-            logger.critical("The last changes of the file that was replaced are kept in %s", kept)
+            logger.critical("The last changes of the file that was replaced are kept in %s", copy)
 
 
 _watches: dict[Path, _Watch] = {}
@@ -131,7 +131,7 @@ def _mark_of(path: Path) -> Path:
 
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino

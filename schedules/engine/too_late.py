@@ -6,8 +6,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 
-from schedules.engine.counts import uncount_missed
-from schedules.engine.history import Outcome
+from schedules.engine.history import Outcome, uncount_missed
 from schedules.engine.plan import ON_TIME
 from schedules.engine.settle import conclude
 from schedules.models import Execution, Job
@@ -18,7 +17,7 @@ Cause = Execution.Cause
 
 
 def start_limit(job: Job, cause: str) -> timedelta:
-    """Return how long a run may wait for a worker: a manual run was asked for, whatever the job does with missed slots."""
+    """Return how long a run may wait for a worker: a person or an agent started a manual run, whatever the job does with missed slots."""
     if job.catch_up == Job.CatchUp.NONE and cause != Cause.MANUAL:
         return ON_TIME
     return _catch_up_window()
@@ -70,8 +69,8 @@ def _ending(row: Execution, job: Job, *, was_to_be_retried: bool) -> tuple[Execu
         return Status.MISSED, f"No worker could start it within its catch-up limit of {limit}."
     if was_to_be_retried:
         return Status.FAILED, f"No worker could retry it within its catch-up limit of {limit}."
-    words = f"The worker crashed during this run, and the catch-up limit of {limit} passed before it could start again."
-    return Status.LOST, words
+    reason = f"The worker crashed during this run, and the catch-up limit of {limit} passed before it could start again."
+    return Status.LOST, reason
 
 
 def _end_waiting_runs(jobs: Iterable[Job], now: datetime) -> list[int]:

@@ -7,7 +7,7 @@ import pytest
 from schedules import engine, services
 from schedules.engine import failures
 from schedules.models import Event, Execution, Job, Profile
-from schedules.result import Code, Err, Ok
+from schedules.result import Err, Kind, Ok
 from schedules.services.jobs.references import public_id_of
 from tests.engine.conftest import NOW, begin, ledger, outcome_of
 from tests.factories import ExecutionFactory, JobFactory
@@ -314,7 +314,7 @@ def test_notices_do_not_count_towards_the_rate_limit_of_the_owner(
     assert len(sent_notices()) == 1
     assert isinstance(made, Ok)
     assert isinstance(refused, Err)
-    assert refused.code == Code.TOO_FAST
+    assert refused.kind == Kind.TOO_FAST
 
 
 def test_notices_per_hour_are_limited_for_each_owner(
@@ -335,7 +335,9 @@ def test_long_error_does_not_hide_the_other_jobs(owner):
     Profile.objects.filter(user=owner).update(failure_topic="alerts")
     jobs = [JobFactory(owner=owner, name=name, last_error="x" * 3000) for name in ("Chatty", "Backup")]
 
-    failures._notify_owner(list(Job.objects.filter(pk__in=[job.pk for job in jobs]).order_by("pk")), NOW)
+    failures._notify_owner(
+        list(Job.objects.filter(pk__in=[job.pk for job in jobs]).order_by("pk")), "ops", NOW
+    )
 
     message = Job.objects.get(task="notify").kwargs["message"]
     assert "Chatty: xxx" in message
@@ -347,6 +349,36 @@ def test_notice_counts_the_jobs_that_it_does_not_name(owner, monkeypatch):
     monkeypatch.setattr(failures, "MOST_NAMED", 2)
     jobs = [JobFactory(owner=owner, name=f"Job {number}", last_error="boom") for number in range(5)]
 
-    failures._notify_owner(list(Job.objects.filter(pk__in=[job.pk for job in jobs]).order_by("pk")), NOW)
+    failures._notify_owner(
+        list(Job.objects.filter(pk__in=[job.pk for job in jobs]).order_by("pk")), "ops", NOW
+    )
 
     assert Job.objects.get(task="notify").kwargs["message"].endswith("\n… and 3 more")
+
+
+@pytest.mark.parametrize(
+    ("alerts", "failure_topic", "topics"),
+    [
+        ("", "ops", ["ops"]),
+        ("backups", "ops", ["backups"]),
+        ("backups", "", ["backups"]),
+        ("never", "ops", []),
+        ("never", "", []),
+    ],
+)
+def test_job_can_have_alerts_of_its_own_or_none(cluster, alerts, failure_topic, topics):
+    job = failing(failure_streak=0, alerts=alerts)
+    Profile.objects.update_or_create(user=job.owner, defaults={"failure_topic": failure_topic})
+
+    fail(cluster, job)
+
+    assert [notice.kwargs["topic"] for notice in Job.objects.notices()] == topics
+
+
+def test_owner_without_a_profile_gets_the_alerts_of_a_job(cluster):
+    job = failing(failure_streak=0, alerts="backups")
+    Profile.objects.filter(user=job.owner).delete()
+
+    fail(cluster, job)
+
+    assert Job.objects.notices().get().kwargs["topic"] == "backups"

@@ -1,16 +1,20 @@
-"""Run outcomes recorded on jobs: failure streak, recent results and last error."""
+"""What outcomes change: failure streak, recent results and last error of their job, and the next run in line."""
 
 from datetime import timedelta
 
 import pytest
 
+from schedules import engine
 from schedules.engine import Outcome
 from schedules.engine.history import add_to_history, failures_of
 from schedules.models import Execution
-from tests.engine.conftest import NOW
-from tests.factories import JobFactory
+from tests.engine.conftest import NOW, begin, outcome_of
+from tests.factories import ExecutionFactory, JobFactory
 
 pytestmark = pytest.mark.django_db
+
+HOUR = timedelta(hours=1)
+MINUTE = timedelta(minutes=1)
 
 
 def outcomes(job_id: int, statuses: str, **fields: str) -> list[Outcome]:
@@ -92,3 +96,45 @@ def test_last_success_and_duration_are_kept_until_there_is_a_new_one():
 
     job.refresh_from_db()
     assert (job.last_success_at, job.last_duration) == (NOW, timedelta(seconds=5))
+
+
+# The next run in line
+
+
+def test_only_the_oldest_waiting_run_is_released(cluster):
+    job = JobFactory(overlap="queue", next_run_at=NOW + HOUR)
+    started = begin(cluster, job, scheduled_for=NOW - HOUR)
+    held = [
+        ExecutionFactory(job=job, status="queued", scheduled_for=NOW - minutes * MINUTE, reason="Waits")
+        for minutes in (30, 20)
+    ]
+
+    engine.settle_runs(cluster.pk, [outcome_of(started)])
+
+    for row in held:
+        row.refresh_from_db()
+    assert [row.available_at for row in held] == [NOW, None]
+    assert [row.reason for row in held] == ["", "Waits"]
+
+
+@pytest.mark.parametrize("busy", ["running", "claimed", "waiting"])
+def test_waiting_run_waits_for_all_live_runs(cluster, busy):
+    job = JobFactory(overlap="queue")
+    ExecutionFactory(job=job, status=busy, cause="manual", attempt=1)
+    held = ExecutionFactory(job=job, status="queued")
+
+    engine.settle_runs(cluster.pk, [outcome_of(begin(cluster, job, scheduled_for=NOW - HOUR))])
+
+    held.refresh_from_db()
+    assert held.available_at is None
+
+
+def test_waiting_run_waits_for_the_next_attempt_of_its_predecessor(cluster):
+    job = JobFactory(overlap="queue", attempts=2)
+    started = begin(cluster, job, scheduled_for=NOW - HOUR)
+    held = ExecutionFactory(job=job, status="queued")
+
+    engine.settle_runs(cluster.pk, [outcome_of(started, "failed", retry_at=NOW + MINUTE)])
+
+    held.refresh_from_db()
+    assert held.available_at is None

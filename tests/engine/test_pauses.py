@@ -132,6 +132,25 @@ def test_manual_run_is_released_when_the_run_before_it_is_withdrawn():
     assert manual.available_at == NOW
 
 
+@pytest.mark.parametrize(
+    "pause",
+    [
+        lambda job: engine.pause(job, NOW, "holiday"),
+        lambda job: engine.pause_each([job], NOW, "holiday"),
+        lambda job: pauses.pause_unreadable(job, NOW, "It cannot be read."),
+    ],
+)
+def test_pause_keeps_prompts_that_wait_for_an_agent(pause):
+    job = hourly(next_run_at=NOW + HOUR)
+    prompt = ExecutionFactory(job=job, status="waiting", attempt=1)
+    expired = ExecutionFactory(job=job, status="waiting", lease_until=NOW - HOUR, **TOOK)
+    queued = ExecutionFactory(job=job, status="queued")
+
+    pause(job)
+
+    assert statuses_of(prompt, expired, queued) == ["waiting", "waiting", "cancelled"]
+
+
 def test_withdraw_does_not_affect_other_jobs():
     row = ExecutionFactory(status="queued")
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from schedules.engine.gaps import COUNTED_SLOTS
+from schedules.engine.gaps import COUNTED_SLOTS, Slot
 from schedules.engine.interruptions import BUSY, NO_CLUSTER
-from schedules.engine.plan import Plan, plan
+from schedules.engine.plan import HELD_RUNS, Plan, apply_overlap, plan
 from schedules.models import Execution, Job
 from tests.engine.conftest import NOW
 
@@ -41,7 +41,7 @@ def planned(
     known: Sequence[tuple[datetime, datetime | None]] = (),
 ) -> tuple[Plan, list[tuple[str, datetime]]]:
     result = plan(
-        job, now, live=live, owner_is_active=active, why_missed=lambda job, moment: why_missed, known=known
+        job, now, live=live, owner_is_active=active, why_missed=lambda moment: why_missed, known=known
     )
     return result, [(slot.status.value, slot.at) for slot in result.slots]
 
@@ -117,7 +117,7 @@ def _before(job: Job, moment: datetime) -> datetime | None:
 def test_gap_says_when_clusters_were_alive_but_busy():
     result, _ = planned(new_job(), NOW + 3 * HOUR, why_missed=BUSY)
 
-    assert result.slots[0].reason == "Every worker was busy."
+    assert result.slots[0].reason == BUSY
 
 
 @pytest.mark.parametrize("catch_up", ["once", "all"])
@@ -344,3 +344,75 @@ def test_catching_up_on_all_runs_leaves_out_the_skipped_ones():
         ("skipped", NOW + HOUR),
         ("claimed", NOW + 2 * HOUR),
     ]
+
+
+# Overlap
+
+
+def decide(live: int, *, late: timedelta = timedelta(), **fields: str) -> Slot:
+    """Apply the overlap policy of a job with these fields to one slot."""
+    job = Job(**{"trigger_type": "cron"} | fields)
+    [slot] = apply_overlap(job, [Slot(NOW, Status.CLAIMED)], live, NOW + late)
+    return slot
+
+
+@pytest.mark.parametrize(
+    ("overlap", "live", "expected"),
+    [
+        ("skip", 0, "claimed"),
+        ("skip", 1, "skipped"),
+        ("queue", 0, "claimed"),
+        ("queue", 1, "queued"),
+        ("queue", HELD_RUNS, "queued"),
+        ("queue", HELD_RUNS + 1, "skipped"),
+        ("allow", 0, "claimed"),
+        ("allow", 500, "claimed"),
+    ],
+)
+def test_overlap_policy_decides_a_slot_while_runs_are_live(overlap, live, expected):
+    slot = decide(live, overlap=overlap)
+
+    assert (slot.status, slot.at) == (expected, NOW)
+    assert bool(slot.reason) == (expected != "claimed")
+
+
+def test_slots_of_one_plan_wait_in_line_up_to_the_limit():
+    slots = [Slot(NOW + number * MINUTE, Status.CLAIMED) for number in range(HELD_RUNS + 3)]
+
+    decided = apply_overlap(Job(trigger_type="cron", overlap="queue"), slots, 0, NOW)
+
+    statuses = [slot.status for slot in decided]
+    assert statuses == [Status.CLAIMED, *[Status.QUEUED] * HELD_RUNS, *[Status.SKIPPED] * 2]
+
+
+def test_one_time_job_runs_while_a_manual_run_is_live():
+    assert decide(1, trigger_type="once", overlap="skip").status == Status.CLAIMED
+
+
+@pytest.mark.parametrize(
+    ("late", "reason"),
+    [
+        (timedelta(seconds=5), "The previous run was still running."),
+        (timedelta(seconds=6), "The previous run had not been stored yet."),
+    ],
+)
+def test_reason_of_a_skipped_slot_depends_on_how_late_it_is(late, reason):
+    assert decide(1, overlap="skip", late=late).reason == reason
+
+
+@pytest.mark.parametrize(
+    ("overlap", "expected"),
+    [
+        ("allow", ["claimed", "claimed", "claimed"]),
+        ("queue", ["claimed", "queued", "queued"]),
+        # Catch-up runs wait for the previous run; a slot on time is skipped.
+        ("skip", ["claimed", "queued", "skipped"]),
+    ],
+)
+def test_catch_up_runs_wait_for_the_previous_run_and_slots_on_time_are_skipped(overlap, expected):
+    job = Job(trigger_type="cron", overlap=overlap)
+    causes = [Execution.Cause.CATCH_UP, Execution.Cause.CATCH_UP, Execution.Cause.SCHEDULE]
+
+    slots = apply_overlap(job, [Slot(NOW, Status.CLAIMED, cause) for cause in causes], 0, NOW)
+
+    assert [slot.status.value for slot in slots] == expected

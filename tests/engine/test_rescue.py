@@ -330,7 +330,6 @@ def test_prompt_of_a_deleted_job_is_cancelled():
     "stopped",
     [
         pytest.param({"status": "cancelled", "next_run_at": None}, id="cancelled"),
-        pytest.param({"status": "paused", "next_run_at": None}, id="paused"),
         pytest.param({"deleted_at": NOW}, id="deleted"),
     ],
 )
@@ -349,14 +348,43 @@ def test_prompt_of_a_stopped_job_is_cancelled_when_its_lease_ends(stopped, lease
         assert row.reason == "The job was stopped before an agent finished this prompt."
 
 
-def test_prompt_of_a_manual_run_survives_a_pause():
+@pytest.mark.parametrize("cause", ["schedule", "manual"])
+@pytest.mark.parametrize("lease", [{}, {"leased_to": "laptop", "lease_until": NOW - HOUR}])
+def test_prompt_of_a_paused_job_stays(cause, lease):
     job = JobFactory(task="prompt", cron="0 * * * *", status="paused", next_run_at=None)
-    row = ExecutionFactory(job=job, status="waiting", attempt=1, cause="manual")
+    row = ExecutionFactory(job=job, status="waiting", attempt=1, cause=cause, **lease)
 
     engine.sweep(NOW)
 
     row.refresh_from_db()
     assert row.status == "waiting"
+
+
+@pytest.mark.parametrize("resume", [engine.rearm, lambda job, now: engine.rearm_each([job], now)])
+def test_prompt_that_waited_during_a_long_pause_gets_a_whole_day_after_it(resume):
+    job = JobFactory(task="prompt", cron="0 * * * *", status="paused", next_run_at=None, paused_at=NOW - HOUR)
+    row = ExecutionFactory(job=job, status="waiting", attempt=1, started_at=NOW - 3 * DAY)
+    resume(job, NOW)
+
+    engine.sweep(NOW + DAY)
+    row.refresh_from_db()
+    assert row.status == "waiting"
+
+    engine.sweep(NOW + DAY + SECOND)
+    row.refresh_from_db()
+    assert row.status == "failed"
+
+
+def test_prompt_of_a_paused_job_that_is_never_repeated_is_lost_when_its_agent_does_not_complete_it():
+    paused = {"status": "paused", "next_run_at": None}
+    job = JobFactory(task="prompt", cron="0 * * * *", at_most_once=True, **paused)
+    held = {"attempt": 1, "leased_to": "laptop", "lease_until": NOW - SECOND}
+    row = ExecutionFactory(job=job, status="waiting", **held)
+
+    engine.sweep(NOW)
+
+    row.refresh_from_db()
+    assert row.status == "lost"
 
 
 # Handing back

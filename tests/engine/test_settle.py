@@ -124,7 +124,22 @@ def test_waiting_prompt_is_neither_finished_nor_in_the_history(cluster):
     assert job.recent == ""
 
 
-@pytest.mark.parametrize("stop", [{"status": "cancelled", "next_run_at": None}, {"deleted_at": NOW}])
+PAUSED = {"status": "paused", "next_run_at": None}
+
+
+def test_prompt_of_a_paused_job_waits_in_the_inbox(cluster):
+    started = begin(cluster, JobFactory())
+    Job.objects.update(**PAUSED)
+
+    engine.settle_runs(cluster.pk, [outcome_of(started, "waiting")])
+
+    assert Execution.objects.get().status == "waiting"
+
+
+@pytest.mark.parametrize(
+    "stop",
+    [{"status": "cancelled", "next_run_at": None}, {"deleted_at": NOW}, PAUSED | {"deleted_at": NOW}],
+)
 def test_prompt_of_a_stopped_job_does_not_wait_for_an_agent(cluster, stop):
     job = JobFactory()
     started = begin(cluster, job)
@@ -197,6 +212,17 @@ def test_backoff_doubles_with_jitter_up_to_a_limit(cluster, attempt, backoff, ex
 
     assert all(expected * 0.75 <= wait <= expected * 1.25 for wait in waits)
     assert len(set(waits)) > 10 or not expected
+
+
+@pytest.mark.parametrize("attempt", [1, 2, 9])
+def test_fixed_backoff_is_the_same_before_each_retry(cluster, attempt):
+    run = begin(
+        cluster, JobFactory(attempts=10, backoff=10 * MINUTE, fixed_backoff=True), attempt=attempt - 1
+    )
+
+    assert engine.retry_at(run, NOW) - NOW == 10 * MINUTE
+    # The receiver asked for a longer wait.
+    assert engine.retry_at(run, NOW, 3 * HOUR) - NOW == 3 * HOUR
 
 
 @pytest.mark.parametrize(

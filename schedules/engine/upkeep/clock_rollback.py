@@ -10,9 +10,8 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
-from schedules.engine.counts import uncount
 from schedules.engine.gaps import gap_between
-from schedules.engine.overlap import release_next
+from schedules.engine.history import release_next, uncount
 from schedules.models import Cluster, Execution, Job
 from schedules.when.triggers import TriggerError
 
@@ -139,10 +138,10 @@ def _delete_future_queued(job: Job, now: datetime) -> None:
         .filter(job=job, status=Status.QUEUED, attempt=0, scheduled_for__gt=now)
         .exclude(cause=Execution.Cause.MANUAL)
     )
-    taken = list(queued.select_for_update().values_list("pk", flat=True))
-    if taken:
-        Execution.objects.filter(pk__in=taken).delete()
-        uncount([job.pk] * len(taken))
+    queued_ids = list(queued.select_for_update().values_list("pk", flat=True))
+    if queued_ids:
+        Execution.objects.filter(pk__in=queued_ids).delete()
+        uncount([job.pk] * len(queued_ids))
         release_next([job.pk], now)
 
 
@@ -152,8 +151,8 @@ def _cut(job: Job, gap: Any, now: datetime) -> tuple[datetime | None, int]:
     try:
         whole = gap_between(job, first, last, Status.MISSED, "")
         if whole and (whole.at, whole.last, whole.count) == (first, last, gap.slots):
-            kept = gap_between(job, first, now, Status.MISSED, "")
-            return (kept.last, kept.count) if kept else (None, 1)
+            remaining = gap_between(job, first, now, Status.MISSED, "")
+            return (remaining.last, remaining.count) if remaining else (None, 1)
     except TriggerError:
         pass
     # The schedule has changed since then, so its slots are known no more: they were at equal distances, or nearly.

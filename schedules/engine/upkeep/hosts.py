@@ -26,7 +26,7 @@ def host_warnings(now: datetime) -> list[str]:
     wrong = [
         f"The clock of {host} is {words}. Jobs run by the database's clock; correct the host's."
         for host, ahead, _ in hosts
-        if (words := clock_words(ahead))
+        if (words := describe_deviation(ahead))
     ]
     releases = dict.fromkeys(f"{host} has {release}" for host, _, release in hosts if release)
     if len({release for _, _, release in hosts if release}) > 1:
@@ -37,7 +37,7 @@ def host_warnings(now: datetime) -> list[str]:
     return list(dict.fromkeys(wrong))
 
 
-def surplus_cluster_words(now: datetime) -> str:
+def describe_surplus_clusters(now: datetime) -> str:
     """Say so if several clusters share a SQLite database, or nothing."""
     if (
         connection.vendor != "sqlite"
@@ -47,7 +47,7 @@ def surplus_cluster_words(now: datetime) -> str:
     return f"{len(alive)} clusters share one SQLite database, which has one writer at a time: {', '.join(map(str, alive))}."
 
 
-def clock_words(ahead: float) -> str:
+def describe_deviation(ahead: float) -> str:
     """Say how far a host's clock is from the database's, or nothing if they agree."""
     if abs(ahead) <= CLOCK_TOLERANCE:
         return ""
@@ -60,7 +60,7 @@ _warned_at = float("-inf")
 def warn_of_wrong_clock(ahead: float) -> None:
     """Log that this host's clock is wrong, at most once a minute."""
     global _warned_at
-    words = clock_words(ahead)
+    words = describe_deviation(ahead)
     if words and time.monotonic() - _warned_at >= WARN_EVERY:
         _warned_at = time.monotonic()
         logger.warning(

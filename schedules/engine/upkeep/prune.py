@@ -91,7 +91,7 @@ def _owners(rows: QuerySet[Any]) -> list[Any]:
 
 
 def _pruned_so_far() -> tuple[int, int]:
-    """Return the newest run and event that were taken into account; with other limits, everything is looked at again."""
+    """Return the newest run and event that were taken into account; with other limits, everything is checked again."""
     installation = Installation.objects.filter(pk=Installation.ONLY, pruned_to=_limits()).first()
     return (installation.pruned_runs, installation.pruned_events) if installation else (0, 0)
 
@@ -113,13 +113,13 @@ def _limits() -> str:
 def _prune_old_events(oldest: datetime) -> int:
     """Delete events in batches, oldest first, until a batch has no old ones."""
     # Primary keys grow with time, so no index on `at` is needed.
-    pruned, seen = 0, 0
-    while batch := Event.objects.filter(pk__gt=seen).order_by("pk").values_list("pk", "at")[:BATCH]:
+    pruned, last = 0, 0
+    while batch := Event.objects.filter(pk__gt=last).order_by("pk").values_list("pk", "at")[:BATCH]:
         old = [pk for pk, at in batch if at < oldest]
         if not old:
             break
         pruned += Event.objects.filter(pk__in=old).delete()[0]
-        seen = max(pk for pk, _ in batch)
+        last = max(pk for pk, _ in batch)
     return pruned
 
 

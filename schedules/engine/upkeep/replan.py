@@ -10,7 +10,7 @@ from django.db.models import Q
 from schedules.engine.pauses import note
 from schedules.models import Cluster, Installation, Job
 from schedules.when import zones
-from schedules.when.triggers import TriggerError
+from schedules.when.triggers import UNKNOWN_START, TriggerError
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ def follow_zone_data(now: datetime) -> int:
 def _replan_all(now: datetime, release: str) -> int:
     """Go through all pending jobs on the clock of a zone, batch by batch; a due slot is left to the claim."""
     on_wall_clock = Q(trigger_type=Job.TriggerType.CRON) | ~Q(calendar_unit="")
-    pending = Job.objects.armed().filter(on_wall_clock, next_run_at__gt=now)
+    pending = Job.objects.armed().filter(on_wall_clock, next_run_at__gt=now, next_run_at__lt=UNKNOWN_START)
     jobs = pending.exclude(timezone="UTC").only(*_JOB_COLUMNS).order_by("pk")
     moved, last, begin = 0, 0, time.monotonic()
     while batch := list(jobs.filter(pk__gt=last)[:BATCH]):

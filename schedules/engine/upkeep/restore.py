@@ -9,6 +9,7 @@ from django.db.models import F, Max, Q
 
 from schedules.engine.gaps import account_for
 from schedules.engine.history import Outcome, add_to_history
+from schedules.engine.machine_starts import remember_machine_start
 from schedules.engine.rescue import rescue, unclaim
 from schedules.models import Cluster, Event, Execution, Job
 from schedules.models.executions import ExecutionQuerySet
@@ -45,6 +46,8 @@ def skip_since_backup(backed_up_at: datetime, now: datetime) -> Accounted:
     reason = reason_of(backed_up_at)
     with transaction.atomic():
         retire_clusters(reason)
+        # The replaced database has the runs for this start.
+        remember_machine_start(now)
         ended = _end_runs(now, reason)
         jobs = [job for job in Job.objects.due(now).select_for_update() if _skip_slots(job, now, reason)]
         _record({job.pk: job for job in (*ended, *jobs)}.values(), now, reason, "skip")

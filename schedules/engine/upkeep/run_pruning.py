@@ -16,8 +16,8 @@ from schedules.models.executions import ExecutionQuerySet
 
 # The rows of one DELETE: on SQLite, claims wait for it.
 BATCH = 200
-# The most rows that are counted, and found to be pruned, at a time.
-COUNTED_ROWS = FOUND_ROWS = 5000
+# How many rows are counted, and selected for deletion, at a time.
+COUNTED_ROWS = SELECTED_ROWS = 5000
 # A new pruner also counts this many rows that are already there, to find the jobs that run often.
 COUNTED_BACK = 100_000
 # How many new rows a job or an owner must have to be visited: fewer would make pruning slow. Their history may be that
@@ -77,7 +77,7 @@ class RunPruner:
         self._new_of_job: Counter[int] = Counter()
         self._new_of_owner: Counter[int] = Counter()
         self._look_for_old_at: datetime | None = None
-        self._found: list[int] = []
+        self._selected: list[int] = []
 
     def prune(self, now: datetime) -> Iterator[int]:
         """Prune what there is now; yield after each short transaction, so that the caller can pause or stop."""
@@ -86,25 +86,25 @@ class RunPruner:
         while self._count_new_rows():
             yield 0
         while True:
-            while self._found:
+            while self._selected:
                 # What is left when the caller stops, or when the database fails, is deleted the next time.
-                deleted = _delete(self._found[:BATCH])
-                self._found = self._found[BATCH:]
+                deleted = _delete(self._selected[:BATCH])
+                self._selected = self._selected[BATCH:]
                 yield deleted
             for _ in self._find(now):
                 yield 0
-            if not self._found:
+            if not self._selected:
                 return
 
     def _find(self, now: datetime) -> Iterator[None]:
         """Collect what to delete, of many jobs together; pause after each query that finds nothing."""
         for query in self._queries(now):
-            if rows := list(query().values_list("pk", flat=True)[: FOUND_ROWS - len(self._found)]):
+            if rows := list(query().values_list("pk", flat=True)[: SELECTED_ROWS - len(self._selected)]):
                 # Rows that were written together lie together in the table and its indexes.
-                self._found = sorted({*self._found, *rows})
+                self._selected = sorted({*self._selected, *rows})
             else:
                 yield
-            if len(self._found) >= FOUND_ROWS:
+            if len(self._selected) >= SELECTED_ROWS:
                 return
 
     def _is_my_turn(self, now: datetime) -> bool:
@@ -130,7 +130,7 @@ class RunPruner:
         return len(rows) == COUNTED_ROWS
 
     def _queries(self, now: datetime) -> Iterator[Callable[[], ExecutionQuerySet]]:
-        """Yield queries of what may have to be pruned; one is done when the next is asked for."""
+        """Yield queries of what may have to be pruned; each has been executed when the next is requested."""
         per_job, per_owner = settings.CRONTY_HISTORY_PER_JOB, settings.CRONTY_HISTORY_PER_PERSON
         for job_id in _frequent(self._new_of_job, max(SLACK, per_job // 20)):
             yield partial(beyond_limit_of_job, job_id, per_job)

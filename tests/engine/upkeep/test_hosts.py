@@ -28,7 +28,7 @@ def no_warning_before(monkeypatch):
     ],
 )
 def test_difference_of_more_than_a_second_is_said_in_words(ahead, words):
-    assert hosts.clock_words(ahead) == words
+    assert hosts.describe_deviation(ahead) == words
 
 
 def test_living_clusters_with_a_wrong_clock_are_named_once_per_host():

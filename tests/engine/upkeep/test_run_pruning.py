@@ -25,7 +25,7 @@ def limits(settings, monkeypatch):
     settings.CRONTY_HISTORY_PER_PERSON = 12
     monkeypatch.setattr(run_pruning, "BATCH", 2)
     monkeypatch.setattr(run_pruning, "COUNTED_ROWS", 3)
-    monkeypatch.setattr(run_pruning, "FOUND_ROWS", 3)
+    monkeypatch.setattr(run_pruning, "SELECTED_ROWS", 3)
     monkeypatch.setattr(run_pruning, "SLACK", 1)
 
 

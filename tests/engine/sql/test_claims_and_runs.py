@@ -9,11 +9,11 @@ import pytest
 from django.db import connection
 from django.db.models import Exists, F, Min, OuterRef, Q
 
-from schedules.engine.due import DueJob
-from schedules.engine.sql import queries
-from schedules.engine.sql.row_updates import update_rows
-from schedules.engine.sql.statements import execute
-from schedules.engine.start import Started, start_runs
+from schedules.engine import rescue
+from schedules.engine.sql import claims, runs
+from schedules.engine.sql.claims import DueJob
+from schedules.engine.sql.runs import Started, start_runs
+from schedules.engine.sql.statements import execute, update_rows
 from schedules.models import FRESH_FOR, Cluster, Execution, Job, Profile
 from tests.engine.conftest import LEASE, NOW, new_cluster
 from tests.factories import ExecutionFactory, JobFactory, UserFactory
@@ -29,7 +29,7 @@ LATER = NOW + timedelta(seconds=2, microseconds=5)
 
 
 def due_jobs_by_orm(exclude_tasks: Sequence[str], exclude_owners: Sequence[int], limit: int) -> list[DueJob]:
-    """Do with the ORM what `queries.due_jobs` does."""
+    """Do with the ORM what `claims.due_jobs` does."""
     due = Job.objects.due(NOW).exclude(task__in=exclude_tasks).exclude(owner__in=exclude_owners)
     rows = due.select_for_update(of=("self",), skip_locked=True).select_related("owner")
     return [
@@ -67,7 +67,7 @@ def test_due_jobs_equal_the_orm_version(limit, is_excluding):
     ]
     tasks, owners = (["tests.other", "tests.gone"], [jobs[0].owner_id]) if is_excluding else ([], [])
 
-    found = queries.due_jobs(NOW, limit, exclude_tasks=tasks, exclude_owners=owners)
+    found = claims.due_jobs(NOW, limit, exclude_tasks=tasks, exclude_owners=owners)
 
     assert found == due_jobs_by_orm(tasks, owners, limit)
     assert len(found) == min(limit, 3 if is_excluding else 5)
@@ -77,7 +77,7 @@ def test_trigger_of_a_due_job_equals_that_of_its_job():
     for fields in ({"once": True, "run_at": NOW}, {"interval": True}, {"cron": "5 4 * * *"}):
         JobFactory(**{"next_run_at": NOW} | fields)
 
-    triggers = {due.pk: due.trigger for due in queries.due_jobs(NOW, 10)}
+    triggers = {due.pk: due.trigger for due in claims.due_jobs(NOW, 10)}
 
     assert triggers == {job.pk: job.trigger for job in Job.objects.all()}
     assert len(triggers) == 3
@@ -89,7 +89,7 @@ def test_number_of_live_runs_equals_the_orm_version(jobs):
         Execution.objects.live().filter(job__in=considered).order_by().values_list("job_id", flat=True)
     )
 
-    assert queries.live_runs(considered) == wanted
+    assert claims.live_runs(considered) == wanted
     assert set(wanted.values()) == {1, 2}
 
 
@@ -105,7 +105,7 @@ def test_number_of_live_runs_equals_the_orm_version(jobs):
 def test_whether_runs_are_ready_equals_the_orm_version(fields):
     ExecutionFactory(**fields)
 
-    assert queries.has_ready_runs(NOW) is Execution.objects.ready(NOW).exists()
+    assert claims.has_ready_runs(NOW) is Execution.objects.ready(NOW).exists()
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_whether_a_sweep_may_be_needed_equals_the_orm_version(make):
         or Execution.objects.waiting().exists()
         or Job.objects.filter(paused_until__lte=NOW).exists()
     )
-    assert queries.may_need_sweep(NOW, NOW - FRESH_FOR) is expected
+    assert rescue._may_need_sweep(NOW) is expected
 
 
 # Claimed rows
@@ -148,7 +148,7 @@ def test_row_inserted_for_a_job_equals_the_one_built_by_the_orm():
         "lease_until": NOW + LEASE,
     }
 
-    inserted = queries.insert_claimed(cluster.pk, NOW, NOW + LEASE, [job.pk for job in jobs])
+    inserted = claims.insert_claimed(cluster.pk, NOW, NOW + LEASE, [job.pk for job in jobs])
 
     rows = Execution.objects.in_bulk([pk for pk, _ in inserted])
     assert {rows[pk].job_id: job_id for pk, job_id in inserted} == {job.pk: job.pk for job in jobs}
@@ -178,7 +178,7 @@ def test_job_with_a_row_at_or_after_its_next_slot_gets_no_claimed_row(known, is_
     job = JobFactory(next_run_at=NOW)
     ExecutionFactory(job=job, **known)
 
-    assert bool(queries.insert_claimed(new_cluster().pk, NOW, NOW + LEASE, [job.pk])) is is_inserted
+    assert bool(claims.insert_claimed(new_cluster().pk, NOW, NOW + LEASE, [job.pk])) is is_inserted
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite plans without statistics")
@@ -187,12 +187,12 @@ def test_claimed_rows_are_inserted_without_a_join_after_the_statistics_of_an_emp
     jobs = JobFactory.create_batch(3, next_run_at=NOW)
     execute("ANALYZE schedules_execution")
     monkeypatch.setattr(
-        queries,
+        claims,
         "execute",
         lambda statement, *values, **rows: execute(f"EXPLAIN {statement}", *values, **rows),
     )
 
-    plan = queries.insert_claimed(new_cluster().pk, NOW, NOW + LEASE, [job.pk for job in jobs])
+    plan = claims.insert_claimed(new_cluster().pk, NOW, NOW + LEASE, [job.pk for job in jobs])
 
     text = "\n".join(line for (line,) in plan)
     assert "SubPlan" in text
@@ -203,7 +203,7 @@ def test_claimed_rows_are_inserted_without_a_join_after_the_statistics_of_an_emp
 
 
 def start_by_orm(cluster: Cluster, attempt: int, execution_ids: list[int]) -> list[Started]:
-    """Do with the ORM what `queries.start` does."""
+    """Do with the ORM what `runs.start` does."""
     mine = Execution.objects.filter(pk__in=execution_ids, status="claimed", cluster=cluster, attempt=attempt)
     started = [row.pk for row in mine]
     mine.filter(attempt=0).update(lateness=LATER - F("scheduled_for"))
@@ -231,6 +231,7 @@ def start_by_orm(cluster: Cluster, attempt: int, execution_ids: list[int]) -> li
             timeout=row.job.timeout,
             attempts=row.job.attempts,
             backoff=row.job.backoff,
+            fixed_backoff=row.job.fixed_backoff,
             owner_key=keys.get(row.owner_id),
             signing_version=row.job.signing_version,
             signing_changed_at=row.job.signing_changed_at,
@@ -248,7 +249,11 @@ def test_start_equals_the_orm_version(attempt, together):
         ExecutionFactory(
             **{
                 "job": JobFactory(
-                    args=[1], kwargs={"text": "ü"}, backoff=timedelta(minutes=2), signing_changed_at=NOW
+                    args=[1],
+                    kwargs={"text": "ü"},
+                    backoff=timedelta(minutes=2),
+                    fixed_backoff=True,
+                    signing_changed_at=NOW,
                 ),
                 "status": "claimed",
                 "cluster": cluster,
@@ -310,7 +315,7 @@ def test_locked_runs_equal_the_orm_version():
     ids = [row.pk for row in rows]
     wanted = Execution.objects.filter(pk__in=ids, status="running", cluster=cluster, job__isnull=False)
 
-    found = queries.lock_running(cluster.pk, ids)
+    found = runs.lock_running(cluster.pk, ids)
 
     columns = ("pk", "attempt", "cause", "job__status", "job__deleted_at")
     assert sorted(found) == sorted(wanted.values_list(*columns))
@@ -345,7 +350,7 @@ def jobs() -> list[Job]:
 
 
 def end_finished_jobs(job_ids: Sequence[int], failed: Sequence[int]) -> None:
-    update_rows(Job, f"status = {queries.status_after_runs(failed)}", ("id",), [(pk,) for pk in job_ids])
+    update_rows(Job, f"status = {runs.status_after_runs(failed)}", ("id",), [(pk,) for pk in job_ids])
 
 
 def test_ended_jobs_equal_the_orm_version(jobs):
@@ -380,7 +385,7 @@ def test_next_waiting_run_equals_the_orm_version(jobs):
     )
     wanted = held.order_by().values("job").annotate(first=Min("pk")).values_list("first", flat=True)
 
-    found = queries.next_in_line(considered)
+    found = runs.next_in_line(considered)
 
     assert sorted(found) == sorted(wanted)
     assert found
@@ -402,4 +407,4 @@ def test_earliest_wake_up_time_equals_the_orm_version(moments, ready):
     due = Job.objects.armed().aggregate(at=Min("next_run_at"))["at"]
     queued = Execution.objects.filter(status="queued").aggregate(at=Min("available_at"))["at"]
 
-    assert queries.earliest_moment() == min(filter(None, (due, queued)), default=None)
+    assert claims.earliest_moment() == min(filter(None, (due, queued)), default=None)
