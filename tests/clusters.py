@@ -125,7 +125,7 @@ def is_alive(process: psutil.Process) -> bool:
 
 
 def member(leader: int, role: str) -> psutil.Process:
-    """Find a process of a cluster by its role: leader, sentinel, pusher, monitor, idle or busy (worker)."""
+    """Find a process of a cluster by its role: leader, sentinel, pusher, idle or busy (worker)."""
     if role == "leader":
         return psutil.Process(leader)
     if role == "sentinel":

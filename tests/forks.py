@@ -44,7 +44,7 @@ import django.db.migrations.executor, django.db.models, django.forms, django.mid
 import django.shortcuts, django.template.defaulttags, django.template.engine, django.template.loader_tags
 import django.templatetags.i18n, django.test, django.urls, django.views.debug, django.views.generic, django.views.i18n
 import croniter, cronsim, csp.constants, dj_database_url, django_htmx.http, django_stubs_ext, httpx2, idna, psycopg
-import httpcore, packaging.version, psutil, pydantic, rich.logging, tzdata, uvicorn.main, whitenoise.base
+import certifi, h11, packaging.version, psutil, pydantic, rich.logging, tzdata, uvicorn.main, whitenoise.base
 import uvicorn.protocols.http.h11_impl
 import mcp.client.stdio, mcp.server.mcpserver, mcp.server.stdio, mcp.server.streamable_http_manager
 import setproctitle

@@ -6,7 +6,7 @@ import json
 import threading
 import traceback
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -21,9 +21,9 @@ from schedules.secrets.access import SecretAccess
 from schedules.tasks import registry
 from schedules.tasks.interface import WAITING, Final, OutputText, RetryLater, Run
 from schedules.tasks.outbound.signing import current_keys
-from schedules.tasks.time_limit import TimeLimit
+from schedules.tasks.time_limit import PlainTimeLimit, TimeLimit
 from schedules.worker import q2
-from schedules.worker.log_context import InRun
+from schedules.worker.log_context import current_run
 
 SaveOutput = Callable[[OutputText], Awaitable[None]]
 Mask = Callable[[Any], Any]
@@ -32,19 +32,20 @@ Status = Execution.Status
 
 KEPT_BYTES = 16_384
 
-# Looks for broken sessions, kept until they are done: the event loop itself would not keep them from being collected.
-_looks: set[asyncio.Future[None]] = set()
-# Whether one of them has not begun yet, which is enough for all runs that have ended: in a burst, one look for each would
+# Checks for broken sessions in progress, because the event loop itself holds only weak references.
+_checks: set[asyncio.Future[None]] = set()
+# Whether one of them has not begun yet, which is enough for all runs that have ended: in a burst, one check for each would
 # take longer than the runs.
-_is_look_waiting = threading.Event()
+_is_check_waiting = threading.Event()
 
 
 def run_plain(started: Started, task: registry.Task | None) -> Outcome:
     """Call a plain function within its time limit; any exception becomes a failed outcome."""
     called_at = clock.now()
+    token = current_run.set(_log_fields(started))
     try:
-        # Each execution has its own time limit; django-q2's limit covers the whole package.
-        with _named_in_logs(started), q2.time_limit(started.timeout.total_seconds()):
+        # Each execution has its own time limit, which replaces that of django-q2 for the whole package.
+        with PlainTimeLimit(started.timeout.total_seconds(), q2.TimedOut):
             value = _known(started, task).call(_context(started), started.args, started.kwargs)
             if inspect.isawaitable(value):
                 # Of a coroutine function inside a plain wrapper.
@@ -54,6 +55,8 @@ def run_plain(started: Started, task: registry.Task | None) -> Outcome:
         return _failed(started, called_at, TimeoutError(_timeout_message(started)))
     except BaseException as error:
         return _failed(started, called_at, error)
+    finally:
+        current_run.reset(token)
 
 
 async def run_coroutine(
@@ -61,21 +64,22 @@ async def run_coroutine(
 ) -> Outcome:
     """Await a coroutine task within its time limit, without the secrets that it used in its outcome."""
     called_at = clock.now()
+    # Not reset, because the asyncio task of each run has a context of its own.
+    current_run.set(_log_fields(started))
     secrets = secrets_of(started.owner_id)
     # A command ends within its time limit by itself, and says how.
     timer = TimeLimit(None if task and task.is_command else started.timeout.total_seconds())
     try:
-        with _named_in_logs(started):
-            async with timer:
-                run = _context(
-                    started,
-                    secrets=secrets.find,
-                    mask_cut=secrets.mask_cut,
-                    **({"save_output": save_output} if save_output else {}),
-                )
-                value = _known(started, task).call(run, started.args, started.kwargs)
-                value = await value if inspect.isawaitable(value) else value
-                outcome = _returned(started, called_at, value, secrets.mask)
+        async with timer:
+            run = _context(
+                started,
+                secrets=secrets.find,
+                mask_cut=secrets.mask_cut,
+                **({"save_output": save_output} if save_output else {}),
+            )
+            value = _known(started, task).call(run, started.args, started.kwargs)
+            value = await value if inspect.isawaitable(value) else value
+            outcome = _returned(started, called_at, value, secrets.mask)
     except asyncio.CancelledError as error:
         # Either the task itself raised it, or the process ends and writes nothing anyway.
         return _failed(started, called_at, error, secrets.mask)
@@ -83,7 +87,7 @@ async def run_coroutine(
         if isinstance(error, TimeoutError) and timer.expired():
             error = TimeoutError(_timeout_message(started))
         outcome = _failed(started, called_at, error, secrets.mask)
-    if task and not task.is_built_in and not _is_look_waiting.is_set():
+    if task and not task.is_built_in and not _is_check_waiting.is_set():
         _close_broken_sessions()
     return outcome
 
@@ -108,34 +112,34 @@ async def _awaited(value: Awaitable[Any]) -> Any:
 def _close_broken_sessions() -> None:
     """Close a session of the ORM that broke, as after a request, so that the next run does not fail, too."""
     # Not awaited, because the thread of the ORM may be busy with another run.
-    _is_look_waiting.set()
-    look = asyncio.ensure_future(sync_to_async(_close_if_broken)())
-    _looks.add(look)
-    look.add_done_callback(_end_look)
+    _is_check_waiting.set()
+    check = asyncio.ensure_future(sync_to_async(_close_if_broken)())
+    _checks.add(check)
+    check.add_done_callback(_end_check)
 
 
-def _end_look(look: asyncio.Future[None]) -> None:
-    _looks.discard(look)
+def _end_check(check: asyncio.Future[None]) -> None:
+    _checks.discard(check)
     # It may have been cancelled before it began.
-    _is_look_waiting.clear()
+    _is_check_waiting.clear()
 
 
 def _close_if_broken() -> None:
-    # First, because a session that breaks from now on needs another look.
-    _is_look_waiting.clear()
+    # First, because a session that breaks from now on needs another check.
+    _is_check_waiting.clear()
     for session in connections.all(initialized_only=True):
         # Others may be in use by another run, even if they are old.
         if session.errors_occurred:
             session.close_if_unusable_or_obsolete()
 
 
-def _named_in_logs(started: Started) -> AbstractContextManager[None]:
-    return InRun(
-        execution=started.execution_id,
-        job=started.job_public_id,
-        task=started.task,
-        attempt=started.attempt,
-    )
+def _log_fields(started: Started) -> dict[str, Any]:
+    return {
+        "execution": started.execution_id,
+        "job": started.job_public_id,
+        "task": started.task,
+        "attempt": started.attempt,
+    }
 
 
 def _known(started: Started, task: registry.Task | None) -> registry.Task:

@@ -1,30 +1,29 @@
-"""The claim loop: looks for work in the ledger, and claims it for the workers of its cluster.
+"""The claim loop: it claims work from the ledger for the workers of its cluster.
 
-It runs in django-q2's pusher. One look after the other:
+It runs in the pusher (q2.py), which calls `next_packages` again and again:
 
     next_packages
-    ├── Upkeep     every few seconds: heartbeat, leases of claims, dead clusters, a probe
-    ├── NextSlot   is something due? If not, sleep until shortly before it is
-    ├── Capacity   how much may be claimed?
-    ├── engine     claim_runs: one transaction
-    └── packages   divide the claims among the workers
+    ├── Upkeep             every few seconds: heartbeat, leases of claims, dead clusters, a probe
+    ├── DatabaseChanges    has anybody changed the database?
+    ├── NextSlot           is something due? If not, sleep until shortly before it is
+    ├── Capacity           how much may be claimed?
+    ├── engine.claim_runs  claim in one transaction
+    └── packages.pack      divide the claims among the workers
 """
 
 import logging
+import math
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from django.db import Error, connection, connections
 
 from schedules import engine
 from schedules.engine import Claim
 from schedules.worker import packages
-from schedules.worker.capacity import Capacity
-from schedules.worker.claim_watch import ClaimWatches
-from schedules.worker.context import ClusterContext
-from schedules.worker.database_changes import DatabaseChanges
-from schedules.worker.database_errors import description_of, reason_of
-from schedules.worker.next_slot import NextSlot
+from schedules.worker.capacity import BATCH_AHEAD, Capacity
+from schedules.worker.context import Clock, ClusterContext
+from schedules.worker.database_errors import reason_of
 from schedules.worker.q2 import Package
 from schedules.worker.upkeep import Upkeep
 
@@ -35,6 +34,14 @@ PAUSE_AFTER_ERROR = 0.5
 OVERDUE = timedelta(seconds=5)
 # How long other clusters take to write the outcome of a run that has ended; until then, the next slot is not an overlap.
 OTHERS_WRITE_WITHIN = timedelta(seconds=0.25)
+# A claim begins this many seconds before its slot, plus so many for each job that is due then.
+HEAD_START = 0.005
+HEAD_START_PER_JOB = 0.0001
+# How many seconds before a slot its jobs are counted: two polls before the earliest claim.
+COUNT_BEFORE = HEAD_START + BATCH_AHEAD * HEAD_START_PER_JOB + 2 * POLL
+# For how many seconds after a claim no other claim begins early, and neither counting nor upkeep begins: workers are
+# starting the claimed runs and need the database and the processor.
+QUIET_AFTER = 0.02
 
 
 class ClaimLoop:
@@ -44,61 +51,51 @@ class ClaimLoop:
         self._context = context
         self._clock = context.clock
         self._next_slot = NextSlot(context.clock)
-        self._watches = ClaimWatches(context.clock)
         self._capacity = Capacity(context)
         self._changes = DatabaseChanges()
-        self.upkeep = Upkeep(context, self._next_slot, self._watches)
+        self.upkeep = Upkeep(context)
         # A probe that was packed and not returned yet.
         self._probes: list[Package] = []
         self._must_look_ahead = True
-        self._has_found = False
         self._is_claim_blocked = False
 
-    def next_packages(self) -> list[Package] | None:
-        """Return packages of claimed executions, or None after a short wait."""
-        if self._has_found:
-            # Another thread of this process sends what was found: do not look for more before it has begun.
-            self._clock.let_others_run()
-        self._watches.all.begin()
-        self._has_found = False
+    def next_packages(self) -> list[Package]:
+        """Return packages of claimed executions, or none after a short wait."""
         try:
-            found = self._look()
-            self._has_found = bool(found)
-            return found
+            return self._look()
         except Error as error:
             # The pusher must survive a database that is away.
             if engine.is_lock_timeout(error):
                 self._context.report_blocked()
-            self._watches.all.could_not_claim(description_of(error))
+            self.upkeep.heartbeat.has_failed = True
             logger.warning("The database cannot be used (%s); trying again", reason_of(error))
         except Exception:
             logger.exception("Could not look for work; trying again")
         connections.close_all()
         self._clock.sleep(PAUSE_AFTER_ERROR)
         # If only claims fail, workers must show that they are alive, or the leader would restart them.
-        return self._take_probes() or None
+        return self._take_probes()
 
-    def _look(self) -> list[Package] | None:
+    def _look(self) -> list[Package]:
         self._context.pulse()
         if self._context.is_stopping:
             self._clock.sleep(POLL)
-            return None
+            return []
         connection.close_if_unusable_or_obsolete()
-        self._capacity.plain.release_if_stalled(self._context)
-        if self.upkeep.is_due(is_slot_known=not self._must_look_ahead):
+        self._capacity.plain.release_if_stalled()
+        if self._is_upkeep_due():
             self._probes = [self.upkeep.run(is_claim_blocked=self._is_claim_blocked)]
         elif not self._may_have_work():
-            self._watches.all.could_claim()
             self._wait()
-            return None
+            return []
         claimed = self._claim_packages()
         if not self._must_look_ahead:
             self._is_claim_blocked = False
-        found = [*self._take_probes(), *claimed]
-        if not found:
+        ready = [*self._take_probes(), *claimed]
+        if not ready:
             # There is work, but no room for it.
             self._clock.sleep(POLL / 4)
-        return found or None
+        return ready
 
     def _take_probes(self) -> list[Package]:
         probes, self._probes = self._probes, []
@@ -106,8 +103,13 @@ class ClaimLoop:
 
     # When to claim
 
+    def _is_upkeep_due(self) -> bool:
+        """Return whether upkeep is due; it lets runs go first that start now or are due before it would end."""
+        is_slot_close = not self._must_look_ahead and self._next_slot.until_claim() < self.upkeep.last_took
+        return self.upkeep.is_due(is_inconvenient=is_slot_close or self._next_slot.until_quiet() > 0)
+
     def _may_have_work(self) -> bool:
-        """Return whether a claim could find anything, without a query if the database allows that."""
+        """Return whether a claim could take anything, without a query if the database allows that."""
         may_have_changed = self._changes.may_have_happened()
         if self._must_look_ahead or (may_have_changed and self._next_slot.until_claim() > 0):
             self._look_ahead()
@@ -135,26 +137,21 @@ class ClaimLoop:
     # What to claim
 
     def _claim_packages(self) -> list[Package]:
-        """Claim as much as there is room for, and pack it; note which lanes were full."""
+        """Claim as much as there is room for, and pack it."""
         room = self._capacity.room(self.upkeep.heartbeat.clusters, is_ahead=self._next_slot.is_ahead())
-        waiting = self._capacity.plain.names_to_exclude(self._context) if room else []
-        found: list[Package] = []
-        claims: list[Claim] = []
-        if room:
-            claims = self._claim_all_lanes(room, waiting)
-            self._note_claims(claims, room)
-            found += packages.pack(claims, self._clock.now())
-            # Look ahead at the next call, so that these packages are not delayed.
-            self._must_look_ahead = len(claims) < room
-        self._watches.all.note(is_busy=not room or len(claims) == room)
-        self._watches.plain.note(is_busy=bool(waiting))
-        self._watches.commands.note(is_busy=self._capacity.commands.is_crowded)
-        return found
+        if not room:
+            return []
+        claims = self._claim_all_lanes(room)
+        self._note_claims(claims, room)
+        # Look ahead at the next call, so that these packages are not delayed.
+        self._must_look_ahead = len(claims) < room
+        return [*packages.pack(claims)]
 
-    def _claim_all_lanes(self, room: int, waiting: list[str]) -> list[Claim]:
-        claims = self._claim(room, exclude_tasks=[*waiting, *self._capacity.commands.names()])
+    def _claim_all_lanes(self, room: int) -> list[Claim]:
+        lanes = self._capacity
+        claims = self._claim(room, exclude_tasks=[*lanes.plain.names_to_exclude(), *lanes.commands.names()])
         try:
-            claims = self._within_lane(claims + self._claim_commands())
+            claims = self._release_surplus(claims + self._claim_commands())
         except Error as error:
             # What is claimed already must not wait until its leases expire.
             logger.warning("Commands cannot be claimed (%s); trying again", reason_of(error))
@@ -177,7 +174,7 @@ class ClaimLoop:
                 self._next_slot.at if is_ahead else now,
                 limit,
                 **tasks,
-                interruptions=self._watches.interruptions(),
+                interruptions=self.upkeep.heartbeat.interruptions(now),
                 unwritten_since=self._unwritten_since(now, is_ahead=is_ahead),
                 before_commit=self._next_slot.sleep_until_due if is_ahead else None,
             )
@@ -196,18 +193,96 @@ class ClaimLoop:
     def _claim_commands(self) -> list[Claim]:
         """Claim the commands that there is room for, if they are claimed separately."""
         commands = self._capacity.commands
-        if not commands.is_crowded or not (room := commands.room(self._context.cluster_id)):
+        if not commands.is_crowded or not (room := commands.room()):
             return []
         names = commands.names()
         claims = self._claim(room, only_tasks=names) if names else []
         commands.is_crowded = len(claims) == room
         return claims
 
-    def _within_lane(self, claims: list[Claim]) -> list[Claim]:
-        """Return the claims without the commands for which there is no room, and release those."""
-        admitted, surplus = self._capacity.commands.admit(self._context.cluster_id, claims)
+    def _release_surplus(self, claims: list[Claim]) -> list[Claim]:
+        """Release the commands for which there is no room, and return the other claims."""
+        admitted, surplus = self._capacity.commands.admit(claims)
         if surplus:
             ids = [claim.execution_id for claim in surplus]
             with self._context.turns.take_for_claim_loop():
                 engine.release_claims(self._context.cluster_id, ids, self._clock.now())
         return admitted
+
+
+class NextSlot:
+    """When something is due next, and how long before that its claim begins.
+
+    A claim begins before its slot and is committed at the slot, so that it delays nothing. Until then its jobs are
+    locked: a change to them is committed either before the claim reads them or after the slot.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        # Before the first look, something is due.
+        self._at = 0.0
+        self._jobs = 0
+        self._claimed_at = 0.0
+
+    @property
+    def at(self) -> datetime:
+        return datetime.fromtimestamp(self._at, UTC)
+
+    def expect(self, at: datetime | None) -> None:
+        """Set when something is due next; None means never."""
+        timestamp = at.timestamp() if at else math.inf
+        if timestamp != self._at:
+            self._at, self._jobs = timestamp, 0
+
+    def count_jobs(self) -> None:
+        """Count its jobs shortly before it, unless workers start runs or there is no time for a longer head start."""
+        if self.until_quiet() <= 0 and QUIET_AFTER < self.until_due() < COUNT_BEFORE:
+            self._jobs = engine.count_due(self.at, BATCH_AHEAD)
+
+    def note_claim(self) -> None:
+        """Note that runs were claimed, which workers start now."""
+        self._claimed_at = self._clock.monotonic()
+
+    def until_due(self) -> float:
+        """Return in how many seconds something is due."""
+        return self._at - self._clock.now().timestamp()
+
+    def until_claim(self) -> float:
+        """Return in how many seconds to claim what is due next."""
+        until_due = self.until_due()
+        return min(until_due, max(until_due - self._head_start, self.until_quiet()))
+
+    def until_quiet(self) -> float:
+        """Return in how many seconds workers will have had time to start the runs of the last claim."""
+        return self._claimed_at + QUIET_AFTER - self._clock.monotonic()
+
+    def is_ahead(self) -> bool:
+        """Return whether a claim that begins now can be committed at the slot."""
+        return 0 < self.until_due() <= self._head_start
+
+    def sleep_until_due(self) -> None:
+        # No longer than the head start: somebody may set the clock back.
+        self._clock.sleep(min(max(self.until_due(), 0), self._head_start))
+
+    @property
+    def _head_start(self) -> float:
+        return HEAD_START + self._jobs * HEAD_START_PER_JOB
+
+
+class DatabaseChanges:
+    """Tells whether other connections have changed the database since the last look; on SQLite without a query."""
+
+    def __init__(self) -> None:
+        self._version = -1
+        self._connection: object = None
+
+    def may_have_happened(self) -> bool:
+        """Return whether others may have changed the database since the last call."""
+        if connection.vendor != "sqlite":
+            return True
+        connection.ensure_connection()
+        version = connection.connection.execute("PRAGMA data_version").fetchone()[0]
+        # The number belongs to the connection, so it does not show changes before a reconnect.
+        is_changed = version != self._version or connection.connection is not self._connection
+        self._version, self._connection = version, connection.connection
+        return bool(is_changed)

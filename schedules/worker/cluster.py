@@ -20,19 +20,19 @@ from schedules import clock, engine
 from schedules.engine import sqlite_file
 from schedules.models import Cluster
 from schedules.tasks import outbound
-from schedules.worker import parent_death, q2, runner
+from schedules.worker import packages, parent_death, q2
 from schedules.worker.claim_loop import ClaimLoop
-from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
 from schedules.worker.database_errors import reason_of
 from schedules.worker.heartbeat_watch import HeartbeatWatch, Trouble
+from schedules.worker.locks import Permits
 from schedules.worker.package_queue import QueueOrder
 from schedules.worker.sessions import project_session, short_waits, use_engine_session
 from schedules.worker.supervisor import fork, growing_pauses
 
 logger = logging.getLogger(__name__)
 
-LOOK_EVERY = 0.5
+CHECK_PROCESSES_EVERY = 0.5
 # How often old runs are pruned, for how long at a time, and the pauses while there are more of them.
 PRUNE_EVERY = 1.0
 PRUNE_SECONDS = 0.4
@@ -40,7 +40,7 @@ SHORT_PAUSE = 0.05
 LONGEST_REST = 0.02
 # Short, so that a cluster is soon back after the database.
 LONGEST_PAUSE = 4.0
-CHECK_EVERY = 5.0
+CHECK_CLUSTER_EVERY = 5.0
 
 
 class NotReadyError(Exception):
@@ -50,9 +50,11 @@ class NotReadyError(Exception):
 def run_sentinel(context: ClusterContext, stop_event: Any, start_event: Any) -> None:
     """Run django-q2 in this process until the cluster has stopped."""
     setproctitle("qcluster sentinel")
-    broker = q2.LedgerBroker(claim_loop=ClaimLoop(context))
+    next_packages = ClaimLoop(context).next_packages
     order = QueueOrder(context.plain_line, context.permits)
-    q2.LedgerSentinel(context, broker, order, partial(executing_durably, context), stop_event, start_event)
+    q2.LedgerSentinel(
+        context, next_packages, order, partial(executing_durably, context), stop_event, start_event
+    )
 
 
 @contextmanager
@@ -60,8 +62,8 @@ def executing_durably(context: ClusterContext, number: int) -> Iterator[None]:
     """Let this process, the worker of this number, run executions inside the block, and finish those in progress."""
     # For the starts: a power cut must not undo the record of a run that was already delivered. On SQLite this one wait
     # also brings the claim to the disk; on PostgreSQL the statement itself waits.
-    use_engine_session(is_urgent=True, is_durable=True)
-    with runner.executing(context, number):
+    use_engine_session(is_durable=True)
+    with packages.executing(context, number):
         yield
 
 
@@ -83,7 +85,7 @@ class Leader:
         self._pruner: engine.RunPruner | None = None
         self._prune_at = 1.0
         parent_death.end_forks_with_parent()
-        use_engine_session(is_urgent=True)
+        use_engine_session()
         setproctitle("qcluster leader")
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._note_stop)
@@ -92,7 +94,7 @@ class Leader:
         """Run until the first signal, then stop cleanly; a second signal ends everything at once."""
         self._start_when_possible()
         while not self.stops:
-            self._sleep(LOOK_EVERY if self._prune_at else SHORT_PAUSE)
+            self._sleep(CHECK_PROCESSES_EVERY if self._prune_at else SHORT_PAUSE)
             if sqlite_file.is_replaced():
                 # Without a clean stop, which would write.
                 self._sentinel.kill()
@@ -111,7 +113,7 @@ class Leader:
         """Check every few seconds whether this cluster may go on; if not, stop it cleanly."""
         if time.monotonic() < self._check_at:
             return
-        self._check_at = time.monotonic() + CHECK_EVERY
+        self._check_at = time.monotonic() + CHECK_CLUSTER_EVERY
         try:
             with project_session():
                 self._meanwhile()
@@ -123,7 +125,7 @@ class Leader:
             self.stops += 1
 
     def _prune(self) -> None:
-        """Prune old runs for a moment: this process has time for that between its looks at the others."""
+        """Prune old runs for a moment: this process has time for that between its checks of the others."""
         begin = time.monotonic()
         if self._pruner is None or begin < self._prune_at:
             return
@@ -146,7 +148,7 @@ class Leader:
     def _start_when_possible(self) -> None:
         """Start a cluster as soon as the database is ready; log why it must wait, whenever the reason changes."""
         logged = ""
-        pauses = growing_pauses(LOOK_EVERY, LONGEST_PAUSE)
+        pauses = growing_pauses(CHECK_PROCESSES_EVERY, LONGEST_PAUSE)
         while not self.stops and (reason := self._start(has_waited=bool(logged))):
             if reason != logged:
                 logged = reason
@@ -255,7 +257,7 @@ class Leader:
         while not self.stops and time.monotonic() < until:
             self._sleep()
 
-    def _sleep(self, seconds: float = LOOK_EVERY) -> None:
+    def _sleep(self, seconds: float = CHECK_PROCESSES_EVERY) -> None:
         time.sleep(seconds)  # noqa: TID251  (the loop's own pause)
 
 

@@ -2,9 +2,6 @@
 
 from django.db import Error, InterfaceError, InternalError, OperationalError
 
-FULL = "The disk of the database was full."
-LOCKED = "The database was locked."
-AWAY = "The database did not answer."
 TRY_AGAIN = "The database does not answer just now: try again in a moment"
 TRY_AGAIN_SECONDS = 5
 # PostgreSQL closed the connection because its transaction took too long; Django reports that as an InternalError.
@@ -25,11 +22,11 @@ def is_outage(error: BaseException | None) -> bool:
 
 def outage_in(error: BaseException | None) -> Error | None:
     """Return the outage that led to this error, or None."""
-    seen: list[BaseException] = []
-    while error and error not in seen and len(seen) < 10:
+    visited: list[BaseException] = []
+    while error and error not in visited and len(visited) < 10:
         if isinstance(error, Error) and is_outage(error):
             return error
-        seen.append(error)
+        visited.append(error)
         inner = error.exceptions[0] if isinstance(error, BaseExceptionGroup) else None
         error = inner or error.__cause__ or error.__context__
     return None
@@ -38,15 +35,3 @@ def outage_in(error: BaseException | None) -> Error | None:
 def reason_of(error: Error) -> str:
     """Return the driver's message in one line; it may name hosts, so it is for the log."""
     return " ".join(str(error).split()) or type(error).__name__
-
-
-def description_of(error: Error) -> str:
-    """Return what happened in a sentence for the ledger, which names no host."""
-    name = (
-        getattr(error.__cause__, "sqlite_errorname", "") or getattr(error.__cause__, "sqlstate", None) or ""
-    )
-    if name.startswith("SQLITE_FULL") or name == "53100":
-        return FULL
-    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")) or name == "55P03":
-        return LOCKED
-    return AWAY

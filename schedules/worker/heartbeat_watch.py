@@ -1,7 +1,7 @@
 """The leader's watch over its cluster: notices when the claim loop or the probes stop.
 
-The claim loop counts its steps in shared memory, and the monitor counts the probes that have come back through the queue
-and a worker. As long as both numbers grow, the cluster works.
+The claim loop counts its steps in shared memory, and workers count the probes that have come
+through the queue. As long as both numbers grow, the cluster works.
 """
 
 import os
@@ -14,8 +14,7 @@ from django.db import Error, connections
 from schedules import clock
 from schedules.models import Cluster
 from schedules.worker.context import ClusterContext
-from schedules.worker.lock_holder import stopped_holder
-from schedules.worker.run_delay import RunDelay, children_of
+from schedules.worker.proc import RunDelay, children_of, stopped_holder
 
 WATCH_EVERY = 1.0
 SILENT_AFTER = 9.0
@@ -34,7 +33,7 @@ class HeartbeatWatch:
     def __init__(self, context: ClusterContext, sentinel_pid: int = 0) -> None:
         self._context = context
         self._sentinel_pid = sentinel_pid
-        self._looked_at = time.monotonic()
+        self._checked_at = time.monotonic()
         self._pulses = context.pulses
         self._silent_for = dict.fromkeys(self._pulses, 0.0)
         self._run_delay = RunDelay()
@@ -43,48 +42,49 @@ class HeartbeatWatch:
         self._reported_pulse = 0
 
     def trouble(self) -> Trouble | None:
-        """Look at the pulses about once a second; return what must be restarted, or None.
-
-        If a claim loop does not come back after it was reported, the whole cluster must be restarted.
-        """
-        passed = time.monotonic() - self._looked_at
+        """Check the pulses about once a second; return what must be restarted, or None."""
+        passed = time.monotonic() - self._checked_at
         if passed < WATCH_EVERY:
             return None
-        self._looked_at = time.monotonic()
-        before, self._pulses = self._pulses, self._context.pulses
-        # If more time has passed, this process was suspended, too. A process that waits for a processor cannot show its
-        # pulse: a restart would only add to the load, and repeat its runs.
-        counted = max(0.0, min(passed, 2 * WATCH_EVERY) - self._held_up_for())
-        for name, pulse in self._pulses.items():
-            self._silent_for[name] += counted
-            if pulse != before[name]:
-                self._silent_for[name] = 0.0
-        silent = [name for name, seconds in self._silent_for.items() if seconds > SILENT_AFTER]
+        self._checked_at = time.monotonic()
+        self._measure_silence(passed)
+        claim_loop_is_silent = self._silent_for["claim loop"] > SILENT_AFTER
+        probe_is_silent = self._silent_for["probe"] > SILENT_AFTER
         is_sqlite = connections["default"].vendor == "sqlite"
-        if "probe" in silent and is_sqlite and (pid := self._stopped_holder()):
+        if probe_is_silent and is_sqlite and (pid := self._stopped_holder()):
             self._silent_for["probe"] = 0.0
             return Trouble("it was stopped while it held the lock of the database", pid)
         # The claim loop sends the probes: while its own pulse is missing, wait to see whether it is the one that is stuck.
-        if not silent or (silent == ["probe"] and self._silent_for["claim loop"]):
+        if not claim_loop_is_silent and (not probe_is_silent or self._silent_for["claim loop"]):
             return None
         # With SQLite, every step of the claim loop is bounded, also while the database is locked. Do not ask the
         # database, because the claim loop may have stopped while it held the lock.
-        is_stuck = "claim loop" in silent and is_sqlite
+        is_stuck = claim_loop_is_silent and is_sqlite
         if not is_stuck and (self._context.is_blocked or not self._can_write()):
             # Not the cluster's fault: its processes wait for the database, too. A probe takes a while to come back after
             # that, but a working claim loop shows its pulse at once.
             self._silent_for["probe"] = 0.0
             return None
         self._silent_for = dict.fromkeys(self._silent_for, 0.0)
-        before_report, self._reported_pulse = self._reported_pulse, self._pulses["claim loop"]
-        is_claim_loop_alone = silent[0] == "claim loop" and self._reported_pulse != before_report
-        return Trouble(
-            f"the {silent[0]} was silent for {SILENT_AFTER:g} s",
-            self._context.claim_loop_pid if is_claim_loop_alone else None,
-        )
+        return self._claim_loop_trouble() if claim_loop_is_silent else _trouble_with("probe")
+
+    def _measure_silence(self, passed: float) -> None:
+        """Count the seconds since each pulse last grew, except those in which nothing could run."""
+        before, self._pulses = self._pulses, self._context.pulses
+        # If more time has passed, this process was suspended, too. A process that waits for a processor cannot show its
+        # pulse: a restart would only add to the load, and repeat its runs.
+        counted = max(0.0, min(passed, 2 * WATCH_EVERY) - self._held_up_for())
+        for name, pulse in self._pulses.items():
+            self._silent_for[name] = self._silent_for[name] + counted if pulse == before[name] else 0.0
+
+    def _claim_loop_trouble(self) -> Trouble:
+        """Report the process of the claim loop; if it has not come back since the last report, the whole cluster."""
+        before, self._reported_pulse = self._reported_pulse, self._pulses["claim loop"]
+        has_come_back = self._reported_pulse != before
+        return _trouble_with("claim loop", self._context.claim_loop_pid if has_come_back else None)
 
     def _held_up_for(self) -> float:
-        """Return how many seconds a process of the cluster has waited for a processor since the last look."""
+        """Return how many seconds a process of the cluster has waited for a processor since the last check."""
         return self._run_delay.growth([os.getpid(), self._sentinel_pid, *children_of(self._sentinel_pid)])
 
     def _stopped_holder(self) -> int | None:
@@ -99,4 +99,8 @@ class HeartbeatWatch:
             # A broken connection would stay broken.
             connections.close_all()
             return False
-        return time.monotonic() - self._looked_at < 1
+        return time.monotonic() - self._checked_at < 1
+
+
+def _trouble_with(name: str, pid: int | None = None) -> Trouble:
+    return Trouble(f"the {name} was silent for {SILENT_AFTER:g} s", pid)

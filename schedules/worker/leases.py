@@ -1,9 +1,8 @@
 """The leases of the runs that a worker has in progress."""
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any
 
 from django.db import connections
@@ -33,15 +32,6 @@ class Leases:
     def hold(self, runs: Iterable[Started]) -> None:
         begin = time.monotonic() + OVERTIME
         self._until |= {run.execution_id: (run.attempt, begin + run.timeout.total_seconds()) for run in runs}
-
-    @contextmanager
-    def keep(self, started: Started) -> Iterator[None]:
-        """Renew the lease of an execution for as long as the block runs."""
-        self.hold([started])
-        try:
-            yield
-        finally:
-            self.drop(started)
 
     def drop(self, run: Started) -> None:
         """Renew a lease no longer, unless it is that of a later attempt, which may have come to the same worker."""

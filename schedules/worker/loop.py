@@ -9,12 +9,12 @@
       ▼
     database
 
-    main         django-q2's worker (runner.py): starts runs in the database, and calls plain functions itself
+    main         django-q2's worker (packages.py): starts runs in the database, and calls plain functions itself
     coroutines   the event loop, in which coroutines and commands run
-    outcomes     writes outcomes in batches (outcome_writer.py)
+    outcomes     writes outcomes in batches (outcomes.py)
     leases       renews and releases leases, one change after the other (leases.py)
     lease timer  orders renewals, and asks the event loop for a heartbeat: if none comes, a coroutine blocks it
-    output       saves what commands print, which may wait for the database; it starts with the first output
+    output       saves what commands print (commands.py), which may wait for the database; it starts with the first output
 
 Every thread that writes has a database session of its own, so that none waits for the transaction of another one.
 """
@@ -26,46 +26,42 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
-from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
 from django.conf import settings
-from django.db import Error, connections
+from django.db import (
+    InterfaceError,
+    InternalError,
+    NotSupportedError,
+    OperationalError,
+    connections,
+)
 
-from schedules import engine
+from schedules import clock, engine
 from schedules.engine import Started
 from schedules.tasks import registry
-from schedules.tasks.interface import OutputText
 from schedules.worker.calls import run_coroutine
+from schedules.worker.commands import Commands
 from schedules.worker.context import ClusterContext
-from schedules.worker.database_errors import reason_of
 from schedules.worker.leases import OVERTIME, Leases
-from schedules.worker.outcome_writer import WAIT_FOR_WRITER, OutcomeWriter
-from schedules.worker.sessions import use_engine_session
-from schedules.worker.starts import start_executions
+from schedules.worker.outcomes import WAIT_FOR_WRITER, OutcomeWriter
 
 logger = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
 
-# For how many seconds the main thread waits at most until the first coroutine runs: only one thread of a process runs at a
-# time, and the event loop would get its turn later.
-HAND_OVER = 0.002
 # How many coroutines begin before the loop goes on with those that have begun; four times as many each time that they took
 # less than so many seconds.
 BEGIN_TOGETHER = 4
-QUICK = 0.005
+QUICK = 0.001
 RETRY_LEASES_AFTER = 0.5
 RELEASE_AFTER = 0.2
 # Plain functions are started together if all of them should end within this many seconds.
 TOGETHER_WITHIN = 0.1
-# The fraction of the time for a stop in which commands can clean up: they are told to end that long before they are killed.
-TIME_TO_CLEAN_UP = 0.4
-LOOK_FOR_STOP_EVERY = 0.1
-LOOK_FOR_DRAIN_EVERY = 0.02
+CHECK_FOR_DRAIN_EVERY = 0.02
 
 
 class WorkerLoop:
@@ -81,39 +77,48 @@ class WorkerLoop:
         self.outcomes = OutcomeWriter(context, worker)
         self.leases = Leases(context)
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        # The attempts of the commands in progress, which are stopped when another cluster has taken them over.
-        self._commands: dict[int, int] = {}
-        self._stopped: set[int] = set()
-        self._drain_ends_at = math.inf
+        self._commands = Commands(context, self.leases, self._tasks)
         # How many seconds the last plain function took; unknown before the first one.
         self._last_took = math.inf
         # When the next probe opens a new database session for the starts of this worker, on the monotonic clock.
         self.renew_session_at = 0.0
-        # How often the event loop was asked for a heartbeat since its last one. Not a time: the process may be suspended.
+        # How many heartbeats of the event loop are missing since its last one. Not a time: the process may be suspended.
         self._missed_heartbeats = 0
         self._over = threading.Event()
-        self._begun = threading.Event()
         self._loop = asyncio.new_event_loop()
-        self._output_writer = ThreadPoolExecutor(1, "output", initializer=use_engine_session)
         self._thread = threading.Thread(target=self._run_loop, name="coroutines", daemon=True)
         self._thread.start()
         threading.Thread(target=self._keep_renewing, name="lease timer", daemon=True).start()
 
+    def start(self, attempt: int, execution_ids: list[int]) -> list[Started]:
+        """Start the executions that are still ours; reconnect once if the connection broke since the last run.
+
+        Leave out those that are locked: their leases expire, and then they are queued again.
+        """
+        start = partial(engine.start_runs, self.cluster_id, attempt, execution_ids)
+        try:
+            with self.context.turns.take():
+                return start(clock.now())
+        except (OperationalError, InterfaceError, InternalError, NotSupportedError) as error:
+            if engine.is_lock_timeout(error):
+                self.context.report_blocked()
+                return start(clock.now(), skip_locked=True)
+            # PostgreSQL reports "not supported" when a migration changed a table that a prepared plan uses, and an internal
+            # error when it ended a transaction that took too long.
+            connections["default"].close()
+            return start(clock.now())
+
     def start_coroutines(self, chunk: list[Started]) -> None:
-        """Run coroutine tasks in the background, all at once."""
+        """Run coroutine tasks in the background, together."""
         self.leases.hold(chunk)
-        is_idle = not self._tasks
-        self._begun.clear()
         self._loop.call_soon_threadsafe(self._begin, chunk)
-        if chunk and is_idle:
-            self._begun.wait(HAND_OVER)
 
     def start_command(self, started: Started, permit: int) -> None:
         """Run a command in the background; give its permit back when it has ended."""
         self.leases.hold([started])
-        self._commands[started.execution_id] = started.attempt
+        self._commands.add(started)
         self._loop.call_soon_threadsafe(self._create_tasks, [started], permit)
-        self._spawn(self._stop_in_time(started.execution_id))
+        self._spawn(self._commands.interrupt_in_time(started.execution_id))
 
     def start_in_sequence(self, attempt: int, execution_ids: list[int]) -> Iterator[Started]:
         """Start plain functions and yield them one by one; release those that wait behind a long one.
@@ -130,12 +135,17 @@ class WorkerLoop:
                 if attempt == 0 and self._last_took * (1 + len(claimed)) < TOGETHER_WITHIN:
                     group += _drained(claimed)
                 self.outcomes.write_if_due()
-                runs = start_executions(self.context, attempt, group)
+                runs = self.start(attempt, group)
                 self.leases.hold(runs)
                 started.extend(runs)
                 for run in _drained(started):
+                    # Again: its time limit counts from here.
+                    self.leases.hold([run])
                     begin = time.monotonic()
-                    yield run
+                    try:
+                        yield run
+                    finally:
+                        self.leases.drop(run)
                     self._last_took = time.monotonic() - begin
         finally:
             is_over.set()
@@ -151,7 +161,7 @@ class WorkerLoop:
         """Finish and write what is in progress, then end the loop; return whether that worked in time."""
         if self._over.is_set():
             return True
-        self._drain_ends_at = time.monotonic() + max_wait
+        self._commands.drain_ends_at = time.monotonic() + max_wait
         try:
             self._spawn(self._until_drained()).result(max_wait)
         except TimeoutError:
@@ -164,8 +174,7 @@ class WorkerLoop:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(1)
             self.leases.close()
-            self._output_writer.submit(connections.close_all)
-            self._output_writer.shutdown(wait=False)
+            self._commands.close()
         return True
 
     def _run_loop(self) -> None:
@@ -202,9 +211,8 @@ class WorkerLoop:
             self._loop.call_soon(go_on)
 
     async def _complete(self, started: Started, permit: int | None) -> None:
-        self._begun.set()
         try:
-            save_output = partial(self._save_output, started)
+            save_output = partial(self._commands.save_output, started)
             outcome = await run_coroutine(started, registry.get(started.task), save_output)
         finally:
             self.leases.drop(started)
@@ -212,27 +220,11 @@ class WorkerLoop:
             if self._tasks.get(started.execution_id) is asyncio.current_task():
                 del self._tasks[started.execution_id]
             if permit is not None:
-                if self._commands.get(started.execution_id) == started.attempt:
-                    del self._commands[started.execution_id]
-                self.context.permits.give_back(permit)
-        if started.execution_id in self._stopped:
+                self._commands.remove(started, permit)
+        if permit is not None and self._commands.is_interrupted(started):
             # Without an outcome: the leader hands the run back, so that another cluster starts it again.
             return
         self.outcomes.add(outcome)
-
-    async def _stop_in_time(self, execution_id: int) -> None:
-        """Tell a command to end while there is time to clean up, even if a plain function keeps this worker busy."""
-        time_to_clean_up = settings.CRONTY_STOP_SECONDS * TIME_TO_CLEAN_UP
-        while execution_id in self._commands:
-            await asyncio.sleep(LOOK_FOR_STOP_EVERY)
-            task = self._tasks.get(execution_id)
-            if (
-                task
-                and min(self.context.seconds_left, self._drain_ends_at - time.monotonic()) < time_to_clean_up
-            ):
-                self._stopped.add(execution_id)
-                task.cancel()
-                return
 
     async def _release(self, claimed: deque[int], started: deque[Started], is_over: threading.Event) -> None:
         """Release what waits behind a long function, and what is left when a start has failed."""
@@ -255,7 +247,7 @@ class WorkerLoop:
                 self._loop.call_soon_threadsafe(self._beat)
                 self._renew()
                 if self._commands:
-                    self._spawn(self._stop_lost_commands())
+                    self._spawn(self._commands.stop_lost())
 
     def _renew(self) -> None:
         """Renew the leases of the runs in progress, and of those whose outcomes are not written yet."""
@@ -267,48 +259,13 @@ class WorkerLoop:
     def _beat(self) -> None:
         self._missed_heartbeats = 0
 
-    async def _stop_lost_commands(self) -> None:
-        """Stop the commands that this cluster no longer holds: they may be running elsewhere."""
-        lost: list[int] = []
-
-        def find(cluster_id: int, attempts: dict[int, int], now: datetime) -> None:
-            lost.extend(engine.find_lost(cluster_id, attempts))
-
-        await self._change_leases(find, dict(self._commands))
-        for execution_id in lost:
-            if task := self._tasks.get(execution_id):
-                logger.warning(
-                    "Execution %s was taken over or ended: its command is stopped",
-                    execution_id,
-                    extra={"execution": execution_id},
-                )
-                task.cancel()
-
-    async def _save_output(self, started: Started, output: OutputText) -> None:
-        def save() -> None:
-            try:
-                connections["default"].close_if_unusable_or_obsolete()
-                with self.context.turns.take():
-                    engine.save_output(started.execution_id, started.attempt, output)
-            except Error as error:
-                # The next save brings the same text and more.
-                logger.warning("Could not store output (%s)", reason_of(error))
-                connections["default"].close()
-
-        # The event loop may have just ended.
-        with suppress(RuntimeError):
-            await self._loop.run_in_executor(self._output_writer, save)
-
     async def _until_drained(self) -> None:
         while not (self.leases.is_empty and self.outcomes.is_empty):
-            await asyncio.sleep(LOOK_FOR_DRAIN_EVERY)
+            await asyncio.sleep(CHECK_FOR_DRAIN_EVERY)
 
     async def _until_done(self, step: Callable[..., Any], ids: Collection[int]) -> None:
-        while not await self._change_leases(step, ids):
+        while not await asyncio.wrap_future(self.leases.change(step, ids)):
             await asyncio.sleep(RETRY_LEASES_AFTER)
-
-    async def _change_leases(self, step: Callable[..., Any], ids: Collection[int]) -> bool:
-        return await asyncio.wrap_future(self.leases.change(step, ids))
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> Future[None]:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)

@@ -1,16 +1,185 @@
-"""Outcomes written in batches: one that cannot be written does not affect the others."""
+"""The outcomes that a worker has not written yet, and the thread that writes them in batches.
+
+    main, coroutines ── add ──▶ finished ──▶ in hand ──▶ database
+                                               │  ▲
+                         cannot be written now │  │ again, after growing pauses
+                                               ▼  │
+                                             deferred
+
+Until an outcome is written, the lease of its run is renewed (loop.py), and the claim loop learns from shared memory that
+the run has ended: it must not call the next slot an overlap.
+"""
 
 import logging
+import math
+import threading
+import time
+from datetime import timedelta
 from itertools import chain
 
 from django.db import DatabaseError, Error, NotSupportedError, OperationalError, connections
 
-from schedules import engine
+from schedules import clock, engine
 from schedules.engine import Outcome
 from schedules.models import Execution
+from schedules.worker.context import ClusterContext
 from schedules.worker.database_errors import is_outage, reason_of
+from schedules.worker.sessions import use_engine_session
 
 logger = logging.getLogger(__name__)
+
+# Outcomes are written in batches, but soon: a killed worker repeats only what it had not written yet.
+FLUSH_AFTER = 0.02
+FLUSH_BURST_AFTER = 0.1
+# How many seconds pass before outcomes are tried again: doubled every time, because a locked row may be free at once.
+FIRST_RETRY_AFTER = 0.05
+LAST_RETRY_AFTER = 1.0
+# For how many seconds a plain function waits at most until earlier outcomes are written, and a worker that ends until the
+# last ones are.
+WAIT_FOR_WRITER = 1.0
+# After how many seconds an outcome that cannot be written is reported.
+REPORT_AFTER = timedelta(seconds=5)
+
+
+class OutcomeWriter:
+    """The outcomes of one worker process; a thread writes them, so that nothing that blocks the loop delays them."""
+
+    def __init__(self, context: ClusterContext, worker: int) -> None:
+        self._context = context
+        self._worker = worker
+        self._finished: list[Outcome] = []
+        # When the next plain function begins to wait for them to be written; the thread writes them a moment later.
+        self._due_at = 0.0
+        # Outcomes to be tried again, in groups that are written one by one: a locked row must not delay the others.
+        self._deferred: list[list[Outcome]] = []
+        self._retry_after = FIRST_RETRY_AFTER
+        self._retry_at = 0.0
+        self._in_hand: list[list[Outcome]] = []
+        # Whether the claim loop knows that there are outcomes to write.
+        self._is_reported = False
+        # How often a thread asked to write at once, and how many of these requests were met.
+        self._requests = 0
+        self._met = 0
+        self._is_over = False
+        self._changed = threading.Condition()
+        self.thread = threading.Thread(target=self._keep_writing, name="outcomes", daemon=True)
+        self.thread.start()
+
+    def add(self, outcome: Outcome, *, in_sequence: bool = False) -> None:
+        """Queue an outcome; it is written in a batch a moment later, and later within a sequence of plain functions."""
+        with self._changed:
+            if not self._finished:
+                self._due_at = time.monotonic() + (FLUSH_BURST_AFTER if in_sequence else 0.0)
+                self._changed.notify_all()
+            if not self._is_reported:
+                self._is_reported = True
+                self._context.report_unwritten(self._worker, outcome.finished_at)
+            self._finished.append(outcome)
+
+    def write_if_due(self) -> None:
+        """Wait until outcomes that are due are written: in a burst, waiting is faster than competing for the lock."""
+        if self._finished and time.monotonic() > self._due_at:
+            self.write(WAIT_FOR_WRITER)
+
+    def write(self, max_wait: float) -> None:
+        """Wait until every outcome that can be written now is written, but at most `max_wait` seconds."""
+        with self._changed:
+            self._requests += 1
+            request = self._requests
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._met >= request or self._is_over, max_wait)
+
+    @property
+    def is_empty(self) -> bool:
+        with self._changed:
+            return not (self._finished or self._in_hand or self._deferred)
+
+    def execution_ids(self) -> set[int]:
+        """Return the executions whose outcomes are not written yet."""
+        with self._changed:
+            unwritten = chain(self._finished, *self._in_hand, *self._deferred)
+            return {outcome.execution_id for outcome in unwritten}
+
+    def close(self) -> None:
+        """End the thread after the batch that it is writing; later outcomes are not written."""
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+        self.thread.join(WAIT_FOR_WRITER)
+
+    def _keep_writing(self) -> None:
+        use_engine_session()
+        while self._wait_until_due():
+            self._write()
+        connections.close_all()
+
+    def _wait_until_due(self) -> bool:
+        """Wait until there is something to write; return whether to go on."""
+        with self._changed:
+            while not self._is_over and (seconds := self._write_at() - time.monotonic()) > 0:
+                self._changed.wait(seconds if seconds < math.inf else None)
+            return not self._is_over
+
+    def _write_at(self) -> float:
+        """Return when to write, on the monotonic clock; the caller holds the lock.
+
+        In a burst, outcomes wait longer for others: each write would delay runs that are due.
+        """
+        if self._requests > self._met:
+            return 0.0
+        flush_after = FLUSH_BURST_AFTER if self._context.is_burst else FLUSH_AFTER
+        return min(
+            self._due_at + flush_after if self._finished else math.inf,
+            self._retry_at if self._deferred else math.inf,
+        )
+
+    def _write(self) -> None:
+        """Write every outcome that can be written; keep the others for the next time."""
+        is_retry = time.monotonic() >= self._retry_at
+        with self._changed:
+            requests = self._requests
+            self._in_hand = [self._finished] if self._finished else []
+            self._finished = []
+            if is_retry:
+                self._in_hand += self._deferred
+                self._deferred = []
+        try:
+            deferred = list(chain.from_iterable(map(self._write_group, self._in_hand)))
+        except Exception:
+            # The thread must survive. Outcomes that are written already are not written again.
+            logger.exception("Outcomes could not be written; trying again")
+            deferred = self._in_hand
+        with self._changed:
+            self._in_hand = []
+            self._deferred += deferred
+            # Deferred outcomes do not count: they wait for a lock that somebody else holds.
+            self._is_reported = bool(self._finished)
+            self._context.report_unwritten(
+                self._worker, self._finished[0].finished_at if self._finished else None
+            )
+            if not self._deferred:
+                self._retry_after = FIRST_RETRY_AFTER
+            elif is_retry:
+                self._retry_at = time.monotonic() + self._retry_after
+                self._retry_after = min(2 * self._retry_after, LAST_RETRY_AFTER)
+            self._met = requests
+            self._changed.notify_all()
+
+    def _write_group(self, group: list[Outcome]) -> list[list[Outcome]]:
+        """Write outcomes; return those to be tried again, in groups."""
+        try:
+            connections["default"].close_if_unusable_or_obsolete()
+            with self._context.turns.take():
+                deferred = write_outcomes(self._context.cluster_id, group)
+        except Exception as error:
+            # Keep the outcomes: if the database is away, no other cluster can take over the executions, either.
+            log_failure(error)
+            connections["default"].close()
+            deferred = [group]
+        unwritten = list(chain.from_iterable(deferred))
+        if unwritten and clock.now() - min(outcome.finished_at for outcome in unwritten) > REPORT_AFTER:
+            self._context.report_blocked()
+        return deferred
 
 
 def write_outcomes(cluster_id: int, batch: list[Outcome]) -> list[list[Outcome]]:

@@ -1,20 +1,33 @@
-"""Packages for django-q2: what a cluster has claimed, divided among its workers."""
+"""Packages: how a cluster divides what it has claimed among its workers, and what a worker does with a package.
 
+django-q2 passes a package from the claim loop to a worker: one of the functions below, and integers.
+"""
+
+import logging
 import math
+import sys
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from datetime import datetime
-from itertools import chain, islice
-from typing import Any
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from itertools import chain
 
 from django.conf import settings
+from django.db import Error, connections
 
-from schedules.engine import Claim
+from schedules import clock, engine
+from schedules.engine import Claim, Started
 from schedules.tasks import registry
 from schedules.tasks.registry import Lane
-from schedules.worker import q2, runner
-from schedules.worker.plain_line import PLAIN_CHUNK, PlainPackage
-from schedules.worker.q2 import Package, Task
+from schedules.worker import q2
+from schedules.worker.calls import run_plain
+from schedules.worker.context import PLAIN_CHUNK, ClusterContext, PlainPackage
+from schedules.worker.loop import WorkerLoop
+from schedules.worker.q2 import Package
+from schedules.worker.sessions import project_session
+
+logger = logging.getLogger(__name__)
 
 CHUNK = 250
 # The plain functions of a package run one after the other, so a package has several only in a burst.
@@ -24,35 +37,42 @@ PLAIN_BURST_PER_WORKER = 20
 PLAIN_SLACK = 30
 # The limit of a package that only starts runs: long, because it may have to wait for the database.
 START_LIMIT = 3600
+# An id that no execution has.
+NO_EXECUTION = 0
+# How many seconds after its last session a worker opens a new one; several probes before `KEEP_CONNECTION` ends it.
+RENEW_SESSION_AFTER = 30
+# For how many seconds at most a worker that is being replaced waits until its outcomes are written.
+WRITE_BEFORE_END = 10
+# How many seconds one thread of a worker may keep the others waiting. With Python's default, 0.005, a start or an outcome
+# would wait that long after every answer of the database while coroutines run.
+SWITCH_INTERVAL = 0.0005
 
-_PROBE = "probe "
+# The loop of this process, which is global because django-q2 calls the functions below without context.
+_loop: WorkerLoop | None = None
 
 
-def pack(claims: list[Claim], now: datetime) -> Iterator[Package]:
+def pack(claims: list[Claim]) -> Iterator[Package]:
     """Pack coroutines in chunks that run concurrently, and plain functions alone or in short sequences.
 
     Plain functions come last, because the others take hardly any time to start.
     """
-    coroutines: dict[int, list[Claim]] = defaultdict(list)
-    plain: dict[int, list[Claim]] = defaultdict(list)
-    commands: dict[int, list[Claim]] = defaultdict(list)
-    lanes = {Lane.COROUTINE: coroutines, Lane.PLAIN: plain, Lane.COMMAND: commands}
+    lanes: dict[Lane, dict[int, list[Claim]]] = {lane: defaultdict(list) for lane in Lane}
     for claim in claims:
         lanes[lane_of(claim)][claim.attempt].append(claim)
-    for attempt, group in coroutines.items():
+    for attempt, group in lanes[Lane.COROUTINE].items():
         for chunk in _chunks(group, CHUNK):
-            yield _runs(runner.run_coroutines, attempt, chunk, now)
-    for attempt, group in commands.items():
-        yield _runs(runner.run_commands, attempt, group, now)
+            yield _package(run_coroutines, attempt, chunk)
+    for attempt, group in lanes[Lane.COMMAND].items():
+        yield _package(run_commands, attempt, group)
     burst = PLAIN_BURST_PER_WORKER * settings.CRONTY_WORKERS
-    for attempt, group in plain.items():
+    for attempt, group in lanes[Lane.PLAIN].items():
         # A run that must not start twice is not started together with others: they may kill the worker before its turn.
         alone = [claim for claim in group if claim.at_most_once]
         others = [claim for claim in group if not claim.at_most_once]
         size = min(PLAIN_CHUNK, 1 + len(group) // burst)
         for chunk in chain(_chunks(others, size), _chunks(alone, 1)):
             longest = max(claim.timeout for claim in chunk).total_seconds()
-            yield _runs(runner.run_plain_functions, attempt, chunk, now, math.ceil(longest) + PLAIN_SLACK)
+            yield _package(run_plain_functions, attempt, chunk, math.ceil(longest) + PLAIN_SLACK)
 
 
 def lane_of(claim: Claim) -> Lane:
@@ -61,46 +81,125 @@ def lane_of(claim: Claim) -> Lane:
     return task.lane if task else Lane.PLAIN
 
 
-def plain_task(package: PlainPackage, now: datetime) -> Task:
-    """Return the task for a worker that takes plain functions from their line."""
-    arguments = (package.attempt, package.execution_ids)
-    return q2.new_task("run", runner.run_plain_functions, arguments, now, package.timeout)
+def from_line(package: PlainPackage) -> Package:
+    """Return the package of plain functions that a worker takes from their line."""
+    return q2.new_package(run_plain_functions, (package.attempt, package.execution_ids), package.timeout)
 
 
-def probe(now: datetime) -> Package:
-    """Pack a probe: its acknowledgement shows that the pusher, a worker and the monitor work."""
-    return _package(f"{_PROBE}{now.isoformat()}", runner.probe, (), now)
-
-
-def probe_sent_at(ack_id: str) -> datetime | None:
-    """Return when the acknowledged probe was packed, or None for a package of runs."""
-    if not ack_id.startswith(_PROBE):
-        return None
-    return datetime.fromisoformat(ack_id.removeprefix(_PROBE))
-
-
-def _runs(
-    function: Callable[..., None],
-    attempt: int,
-    claims: list[Claim],
-    now: datetime,
-    timeout: int = START_LIMIT,
-) -> Package:
-    return _package("", function, (attempt, [claim.execution_id for claim in claims]), now, timeout)
+def new_probe(now: datetime) -> Package:
+    """Return a probe: when it is called, the pusher, the queue and a worker work."""
+    return q2.new_package(probe, (now.timestamp(),), START_LIMIT)
 
 
 def _package(
-    ack_id: str,
-    function: Callable[..., None],
-    arguments: tuple[Any, ...],
-    now: datetime,
-    timeout: int = START_LIMIT,
+    function: Callable[..., None], attempt: int, claims: list[Claim], timeout: int = START_LIMIT
 ) -> Package:
-    """Pack one of our functions and integers for django-q2, and nothing that comes from outside."""
-    return q2.sign(ack_id, q2.new_task(ack_id or "run", function, arguments, now, timeout))
+    return q2.new_package(function, (attempt, [claim.execution_id for claim in claims]), timeout)
 
 
 def _chunks(claims: list[Claim], size: int) -> Iterator[list[Claim]]:
-    waiting = iter(claims)
-    while chunk := list(islice(waiting, size)):
-        yield chunk
+    return (claims[start : start + size] for start in range(0, len(claims), size))
+
+
+# What a worker does
+
+
+@contextmanager
+def executing(context: ClusterContext, worker: int = 0) -> Iterator[WorkerLoop]:
+    """Let this process, the worker of this number, run executions inside the block, and finish those in progress.
+
+    The loop must be drained here and not in a finalizer of multiprocessing: since Python 3.13, thread pools no longer
+    accept work by then.
+    """
+    global _loop
+    loop = _loop = WorkerLoop(context, worker)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    try:
+        _prepare(loop)
+        yield loop
+    finally:
+        loop.drain(settings.CRONTY_STOP_SECONDS)
+        sys.setswitchinterval(interval)
+        _loop = None
+
+
+def run_coroutines(attempt: int, execution_ids: list[int]) -> None:
+    """Start the executions that are still ours; their coroutines go on in the background."""
+    loop = _this_loop()
+    if loop.is_stuck:
+        _release(loop, execution_ids)
+        return
+    loop.start_coroutines(loop.start(attempt, execution_ids))
+
+
+def run_plain_functions(attempt: int, execution_ids: list[int]) -> None:
+    """Run plain functions one after the other; the queue gives them out with a permit."""
+    loop = _this_loop()
+    for started in loop.start_in_sequence(attempt, execution_ids):
+        with project_session():
+            outcome = run_plain(started, registry.get(started.task))
+        loop.outcomes.add(outcome, in_sequence=True)
+
+
+def run_commands(attempt: int, execution_ids: list[int]) -> None:
+    """Start the commands that there are permits for, which go on in the background, and release the others."""
+    loop = _this_loop()
+    for number, execution_id in enumerate(execution_ids):
+        permit = None if loop.is_stuck else loop.context.permits.take_command()
+        if permit is None:
+            _release(loop, execution_ids[number:])
+            return
+        started: list[Started] = []
+        try:
+            started = loop.start(attempt, [execution_id])
+        finally:
+            if not started:
+                loop.context.permits.give_back(permit)
+        if started:
+            loop.start_command(started[0], permit)
+
+
+def probe(sent_at: float) -> None:
+    """Report that the claim loop, the queue and a worker are alive.
+
+    It also opens a new database session before the old one expires. If a coroutine blocks this worker forever, the worker
+    is replaced.
+    """
+    loop = _this_loop()
+    acknowledge_probe(loop.context, sent_at)
+    if loop.is_stuck:
+        logger.error("A coroutine goes on after its time limit and blocks its worker, which is replaced")
+        loop.outcomes.write(WRITE_BEFORE_END)
+        q2.replace_worker()
+    if connections["default"].connection is None or time.monotonic() >= loop.renew_session_at:
+        _prepare(loop)
+
+
+def acknowledge_probe(context: ClusterContext, sent_at: float) -> None:
+    """Record that the probe sent at this timestamp has arrived; if the database is away, the next one will."""
+    context.probe_returned()
+    try:
+        with context.turns.take():
+            engine.probe_returned(context.cluster_id, datetime.fromtimestamp(sent_at, UTC))
+    except Error:
+        connections["default"].close()
+
+
+def _prepare(loop: WorkerLoop) -> None:
+    """Open a new session and have the database plan a start: the next run would wait for both."""
+    # What is wrong with the database is reported by the next start.
+    with suppress(Error):
+        connections["default"].close()
+        engine.start_runs(loop.cluster_id, 0, [NO_EXECUTION], clock.now())
+        loop.renew_session_at = time.monotonic() + RENEW_SESSION_AFTER
+
+
+def _release(loop: WorkerLoop, execution_ids: list[int]) -> None:
+    with loop.context.turns.take():
+        engine.release_claims(loop.cluster_id, execution_ids, clock.now())
+
+
+def _this_loop() -> WorkerLoop:
+    assert _loop is not None, "only a worker of a cluster runs executions"
+    return _loop

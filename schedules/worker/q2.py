@@ -1,23 +1,20 @@
 """Everything that touches django-q2; no other file imports it, except the admin, which hides its models.
 
-Cronty uses the processes of django-q2, but neither its tables nor its scheduler:
+Cronty uses the processes of django-q2, but neither its tables, its scheduler nor its broker:
 
     leader          cluster.py
     └── sentinel    LedgerSentinel: starts the processes below, and replaces those that die
-        ├── pusher  asks LedgerBroker for packages (claim_loop.py), and puts their tasks into TaskQueue
-        ├── workers take tasks from TaskQueue (package_queue.py), and call the function that each names (runner.py)
-        └── monitor tells LedgerBroker which tasks have ended (upkeep.py)
+        ├── pusher  puts the packages of the claim loop (claim_loop.py) into PackageQueue
+        └── workers take packages (package_queue.py), and call the function that each names (packages.py)
 
-The classes here only adapt our own to what django-q2 expects. They get them as arguments and import none of them, because
-most of our classes import this file.
+What workers return is dropped: outcomes are in the ledger. The classes here only adapt our own to what django-q2 expects.
+They get them as arguments and import none of them, because most of our classes import this file.
 """
 
 import logging
-import math
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import uuid4
 
@@ -26,54 +23,36 @@ from django_q.cluster import Sentinel
 from django_q.conf import Conf
 from django_q.exceptions import TimeoutException
 from django_q.queues import Queue
-from django_q.signing import SignedPackage
-from django_q.timeout import TimeoutHandler
 from django_q.worker import worker
+from setproctitle import setproctitle
 
 from schedules import clock
 from schedules.models import Execution
 from schedules.worker.supervisor import fork
 
 if TYPE_CHECKING:
-    from schedules.worker.claim_loop import ClaimLoop
     from schedules.worker.context import ClusterContext
     from schedules.worker.package_queue import QueueOrder
 
 logger = logging.getLogger(__name__)
 
-Task = dict[str, Any]
+Package = dict[str, Any]
 """What a worker gets: one of our functions, its arguments, and a time limit."""
 
-Package = tuple[str, str]
-"""What the pusher gets: an id that the monitor acknowledges, and a signed task."""
+TimedOut = TimeoutException
 
 PAUSE_WITHOUT_CLUSTER = 0.5
 
 
-# Packages
-
-
-def new_task(
-    name: str, function: Callable[..., None], arguments: tuple[Any, ...], now: datetime, timeout: int
-) -> Task:
-    """Return a task for a worker; after `timeout` seconds, django-q2 replaces the worker that runs it."""
+def new_package(function: Callable[..., None], arguments: tuple[Any, ...], timeout: int) -> Package:
+    """Return a package for a worker; after `timeout` seconds, django-q2 replaces the worker that runs it."""
     return {
-        "id": name,
         "name": function.__name__,
         "func": function,
         "args": arguments,
         "kwargs": {},
         "timeout": timeout,
-        "started": now,
-        "ack_failure": True,
     }
-
-
-def sign(ack_id: str, task: Task) -> Package:
-    return ack_id, SignedPackage.dumps(task)
-
-
-# Processes
 
 
 def worker_count() -> int:
@@ -82,17 +61,16 @@ def worker_count() -> int:
     return count
 
 
+def replace_worker() -> NoReturn:
+    """Make django-q2 end this worker and start another one, as after a timeout."""
+    raise TimeoutException
+
+
 class LedgerBroker(Broker):
-    """Gives the pusher what the claim loop finds, and tells it which probes have come back.
+    """The broker of django-q2's own functions and processes, none of which Cronty uses: it takes and gives no tasks.
 
-    `Q_CLUSTER["broker_class"]` names this class. django-q2 itself creates brokers without a claim loop, which find nothing.
+    `Q_CLUSTER["broker_class"]` names this class.
     """
-
-    claim_loop: "ClaimLoop | None" = None
-
-    def __init__(self, list_key: str | None = None, *, claim_loop: "ClaimLoop | None" = None) -> None:
-        super().__init__(list_key)  # type: ignore[arg-type]
-        self.claim_loop = claim_loop
 
     def ping(self) -> bool:
         return True
@@ -107,17 +85,9 @@ class LedgerBroker(Broker):
             " schedules.tasks.task, and create a job for it with schedules.services.schedule."
         )
 
-    def dequeue(self) -> list[Package] | None:
-        """Return packages of claimed executions, or None after a short wait."""
-        if self.claim_loop is None:
-            logger.error("No work can be claimed: start clusters with manage.py qcluster or manage.py up")
-            time.sleep(PAUSE_WITHOUT_CLUSTER)  # noqa: TID251  (the pusher would ask again at once)
-            return None
-        return self.claim_loop.next_packages()
-
-    def acknowledge(self, task_id: str) -> None:
-        if self.claim_loop is not None:
-            self.claim_loop.upkeep.acknowledge(task_id)
+    def dequeue(self) -> None:
+        logger.error("No work can be claimed: start clusters with manage.py qcluster or manage.py up")
+        time.sleep(PAUSE_WITHOUT_CLUSTER)  # noqa: TID251  (django-q2's own pusher would ask again at once)
 
     def queue_size(self) -> int:
         return Execution.objects.ready(clock.now()).count()
@@ -126,7 +96,7 @@ class LedgerBroker(Broker):
         return Execution.objects.held().count()
 
 
-class TaskQueue(Queue):
+class PackageQueue(Queue):
     """The queue between the pusher and the workers, in which plain functions wait in a line of their own."""
 
     def __init__(self, order: "QueueOrder") -> None:
@@ -139,33 +109,71 @@ class TaskQueue(Queue):
             super().put(queued, block, timeout)  # type: ignore[no-untyped-call]
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
-        """Return the next task; the one before it has ended."""
+        """Return the next package; the one before it has ended."""
         take: Callable[..., Any] = super().get
         return self._order.next(lambda: take(block, timeout), lambda: take(block=False))
 
 
+class NoResults:
+    """Stands in for django-q2's result queue and its monitor, a process that would only store and acknowledge results."""
+
+    pid = 0
+
+    def __init__(self, stopping: Any) -> None:
+        self._stopping = stopping
+
+    def put(self, package: Any) -> None:
+        """Log a package that failed; its runs are queued again when their leases expire."""
+        if isinstance(package, dict) and not package["success"]:
+            logger.error("%s failed in a worker: %s", package["name"], package["result"])
+
+    def is_alive(self) -> bool:
+        return not self._stopping.is_set()
+
+    def qsize(self) -> int:
+        return 0
+
+    def empty(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        """Do nothing: nothing is open."""
+
+    def join_thread(self) -> None:
+        """Return at once: nothing waits to be sent."""
+
+
 class LedgerSentinel(Sentinel):
-    """The sentinel with our broker and our queue, and with workers that finish their executions before they end."""
+    """The sentinel with our claim loop and our queue, and with workers that finish their executions before they end."""
 
     def __init__(
         self,
         context: "ClusterContext",
-        broker: LedgerBroker,
+        next_packages: Callable[[], list[Package]],
         order: "QueueOrder",
         executing: Callable[[int], AbstractContextManager[object]],
         stop_event: Any,
         start_event: Any,
     ) -> None:
-        """Run a cluster until it is told to stop; each worker takes tasks inside `executing(number)`."""
+        """Run a cluster until it is told to stop; each worker takes packages inside `executing(number)`."""
         self._context = context
+        self._next_packages = next_packages
         self._order = order
         self._executing = executing
         # Returns when the cluster has stopped.
-        super().__init__(stop_event, start_event, uuid4(), broker)  # type: ignore[no-untyped-call]
+        super().__init__(stop_event, start_event, uuid4(), LedgerBroker())  # type: ignore[no-untyped-call]
 
     def start(self) -> None:
-        self.task_queue = TaskQueue(self._order)
+        self.task_queue = PackageQueue(self._order)
+        self.result_queue: Any = NoResults(self.event_out)
         super().start()  # type: ignore[no-untyped-call]
+
+    def spawn_pusher(self) -> Any:
+        arguments = (self._next_packages, self.task_queue, self.event_out)
+        return self.spawn_process(push, *arguments)
+
+    def spawn_monitor(self) -> Any:
+        return self.result_queue
 
     def spawn_worker(self) -> None:
         timer = fork.Value("f", -1)
@@ -183,27 +191,17 @@ class LedgerSentinel(Sentinel):
         process.start()
 
 
+def push(next_packages: Callable[[], list[Package]], queue: PackageQueue, stopping: Any) -> None:
+    """Put packages into the queue until the cluster stops."""
+    setproctitle("qcluster pusher")
+    while not stopping.is_set():
+        for package in next_packages():
+            queue.put(package)
+
+
 def run_worker(
     executing: Callable[[int], AbstractContextManager[object]], number: int, *arguments: Any
 ) -> None:
     """Run django-q2's worker function in this process, then finish the executions in progress."""
     with executing(number):
         worker(*arguments)
-
-
-# Time limits
-
-TimedOut = TimeoutException
-
-
-def time_limit(seconds: float) -> AbstractContextManager[None]:
-    """Raise `TimedOut` in a block that takes longer; it replaces django-q2's own limit for the whole package."""
-    return TimeoutHandler(max(1, math.ceil(seconds)))
-
-
-def replace_worker() -> NoReturn:
-    """Make django-q2 end this worker and start another one, as after a timeout."""
-    raise TimeoutException
-
-
-# The admin site

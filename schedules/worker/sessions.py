@@ -14,27 +14,21 @@ KEEP_CONNECTION = 60
 BUSY_TIMEOUT = 5.0
 LOCK_TIMEOUT = 2.0
 SHORT_TIMEOUT = 1.0
-# After how many pages of SQLite's log a session copies them into the database, which takes milliseconds: SQLite's own
-# number, and that of a session that claims or starts runs. Others then do it first, and seldom while a run waits.
-LOG_PAGES = 1000
-URGENT_LOG_PAGES = 4000
 # After how many seconds PostgreSQL ends the transaction of a host that froze or was lost in the middle of it.
 LOST_AFTER = 8.0
 
 _of_thread = threading.local()
 
 
-def use_engine_session(*, is_urgent: bool = False, is_durable: bool = False) -> None:
+def use_engine_session(*, is_durable: bool = False) -> None:
     """Give this thread a session for the engine's own steps; the processes that it forks inherit it.
 
-    Runs wait for what an urgent session does. A durable one waits for the disk at every commit, if the project's does.
+    A durable one waits for the disk at every commit, if the project's does.
     """
     connections["default"].close()
     project = getattr(_of_thread, "project", None) or connections["default"]
     session = connections.create_connection("default")
-    session.settings_dict = engine_settings(
-        project.settings_dict, project.vendor, is_urgent=is_urgent, is_durable=is_durable
-    )
+    session.settings_dict = engine_settings(project.settings_dict, project.vendor, is_durable=is_durable)
     _of_thread.project = project
     connections["default"] = session
 
@@ -58,27 +52,21 @@ def project_session() -> Iterator[None]:
 
 @contextmanager
 def short_waits() -> Iterator[None]:
-    """Let steps that can be put off wait for SQLite's write lock only briefly, and copy what they write to its log."""
+    """Let steps that can be put off wait for SQLite's write lock only briefly."""
     session = connections["default"]
     if session.vendor != "sqlite":
         yield
         return
     session.ensure_connection()
-    (log_pages,) = session.connection.execute("PRAGMA wal_autocheckpoint").fetchone()
     session.connection.execute(f"PRAGMA busy_timeout = {SHORT_TIMEOUT * 1000:.0f}")
-    if log_pages == URGENT_LOG_PAGES:
-        session.connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
     try:
         yield
     finally:
         if session.connection is not None:
             session.connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT * 1000:.0f}")
-            session.connection.execute(f"PRAGMA wal_autocheckpoint = {log_pages}")
 
 
-def engine_settings(
-    database: dict[str, Any], vendor: str, *, is_urgent: bool = False, is_durable: bool = False
-) -> dict[str, Any]:
+def engine_settings(database: dict[str, Any], vendor: str, *, is_durable: bool = False) -> dict[str, Any]:
     """Return the settings of an engine session; options that the project sets itself stay."""
     # Not pooled: all sessions of a pool have the same options.
     options = {name: value for name, value in database["OPTIONS"].items() if name != "pool"}
@@ -87,9 +75,6 @@ def engine_settings(
         command = options.get("init_command", "")
         if not is_durable:
             command = command.replace("synchronous=FULL", "synchronous=NORMAL")
-        if is_urgent:
-            # First, so that the project's own number counts.
-            command = f"PRAGMA wal_autocheckpoint={URGENT_LOG_PAGES}; {command}"
         if command:
             options["init_command"] = command
     elif vendor == "postgresql":

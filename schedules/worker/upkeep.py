@@ -4,45 +4,43 @@ It reads the clock of the database, writes a heartbeat, renews the leases of cla
 and sends a probe through the queue and a worker.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db import Error, connection, connections
 
 from schedules import engine
-from schedules.engine.interruptions import Interruption
+from schedules.engine.interruptions import DATABASE, NO_CLUSTER, Interruption
 from schedules.models import Cluster
 from schedules.worker import packages
-from schedules.worker.claim_watch import ClaimWatches
 from schedules.worker.context import Clock, ClusterContext
-from schedules.worker.next_slot import NextSlot
 from schedules.worker.q2 import Package
 
 # How often claims are renewed, in seconds; more often if the lease is short.
 UPKEEP_EVERY = 3.0
+# How many interruptions a cluster remembers.
+MOST_INTERRUPTIONS = 20
 
 
 class Upkeep:
     """The upkeep of one cluster: when it is due, and its steps."""
 
-    def __init__(self, context: ClusterContext, next_slot: NextSlot, watches: ClaimWatches) -> None:
+    def __init__(self, context: ClusterContext) -> None:
         self._context = context
         self._clock = context.clock
-        self._next_slot = next_slot
-        self.heartbeat = Heartbeat(context, watches)
+        self.heartbeat = Heartbeat(context)
         self._sweeps = SweepGate(context.clock, context.sweep_at)
-        # On the monotonic clock, and in seconds.
+        # On the monotonic clock.
         self._due_at = 0.0
-        self._last_took = 0.0
+        self._has_noted_start = False
+        self.last_took = 0.0
+        """How many seconds it took the last time."""
 
-    def is_due(self, *, is_slot_known: bool) -> bool:
-        """Return whether it is time: runs that start now, or are due before its end, go first, but not again and again."""
+    def is_due(self, *, is_inconvenient: bool) -> bool:
+        """Return whether it is time; at an inconvenient moment it can wait a little, but not again and again."""
         if self._clock.is_host_set():
             return True
         overdue = self._clock.monotonic() - self._due_at
-        is_slot_close = is_slot_known and self._next_slot.until_claim() < self._last_took
-        is_in_the_way = is_slot_close or self._next_slot.until_quiet() > 0
-        return overdue > (upkeep_every() / 2 if is_in_the_way else 0)
+        return overdue > (upkeep_every() / 2 if is_inconvenient else 0)
 
     def run(self, *, is_claim_blocked: bool) -> Package:
         """Do everything that is due, and return a probe to be sent."""
@@ -53,6 +51,10 @@ class Upkeep:
         now = self._clock.now()
         self.heartbeat.write(now, is_claim_blocked=is_claim_blocked)
         self._context.pulse()
+        if not self._has_noted_start:
+            with self._context.turns.take_for_claim_loop():
+                engine.note_machine_start(self._context.cluster_id, now)
+            self._has_noted_start = True
         with self._context.turns.take_for_claim_loop():
             engine.renew_claims(self._context.cluster_id, now, self._context.plain_line.execution_ids())
         self._context.pulse()
@@ -63,40 +65,29 @@ class Upkeep:
             with self._context.turns.take_for_claim_loop():
                 engine.sweep(now)
             self._context.pulse()
-        self._last_took = self._clock.monotonic() - begin
-        return packages.probe(now)
-
-    def acknowledge(self, ack_id: str) -> None:
-        """Record that a probe has passed through the pusher, a worker and the monitor, which calls this."""
-        sent_at = packages.probe_sent_at(ack_id)
-        if sent_at is None:
-            return
-        try:
-            connection.close_if_unusable_or_obsolete()
-            self._context.probe_returned()
-            with self._context.turns.take_for_claim_loop():
-                engine.probe_returned(self._context.cluster_id, sent_at)
-        except Error:
-            connections.close_all()
+        self.last_took = self._clock.monotonic() - begin
+        return packages.new_probe(now)
 
 
 class Heartbeat:
     """The heartbeat of one cluster: what the database knows about it, and what it learns about the others."""
 
-    def __init__(self, context: ClusterContext, watches: ClaimWatches) -> None:
+    def __init__(self, context: ClusterContext) -> None:
         self.claimed = 0
         """How many executions were claimed since the last heartbeat."""
+        self.has_failed = False
+        """Whether the database has refused a step of the claim loop since the last heartbeat."""
         self.clusters = 1
         """How many clusters shared the work at the last heartbeat."""
         self._context = context
-        self._watches = watches
-        self._recorded: list[Interruption] = []
+        self._written_at = context.clock.now()
+        self._interruptions: list[Interruption] = []
         self._blocked_since: datetime | None = None
 
     def write(self, now: datetime, *, is_claim_blocked: bool) -> None:
         """Write it, with what has changed since the last one, and count the clusters that are alive."""
-        interruptions = self._watches.interruptions()
-        is_new = interruptions != self._recorded
+        interruptions = self.interruptions(now)
+        is_new = interruptions != self._interruptions
         with self._context.turns.take_for_claim_loop():
             engine.beat(
                 self._context.cluster_id,
@@ -105,8 +96,24 @@ class Heartbeat:
                 blocked_since=self._find_blocked_since(now, is_claim_blocked=is_claim_blocked),
                 interruptions=interruptions if is_new else None,
             )
-        self.claimed, self._recorded = 0, interruptions
+        self.claimed, self.has_failed = 0, False
+        self._written_at, self._interruptions = now, interruptions
         self.clusters = max(1, Cluster.objects.fresh(now).count())
+
+    def interruptions(self, now: datetime) -> list[Interruption]:
+        """Return the recent periods in which this cluster could not claim, including the current one."""
+        if self.has_failed:
+            reason = DATABASE
+        elif now - self._written_at > timedelta(seconds=2 * upkeep_every()):
+            # The host was asleep, the process was stopped, or the clock was set forward.
+            reason = NO_CLUSTER
+        else:
+            return self._interruptions
+        if self._interruptions:
+            *earlier, last = self._interruptions
+            if last.reason == reason and last.until == self._written_at:
+                return [*earlier, last._replace(until=now)]
+        return [*self._interruptions, Interruption(self._written_at, now, reason)][-MOST_INTERRUPTIONS:]
 
     def _find_blocked_since(self, now: datetime, *, is_claim_blocked: bool) -> datetime | None:
         """Return since when locks have kept runs from being claimed, started or settled, or None."""

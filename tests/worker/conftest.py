@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from schedules.models import Cluster
-from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
+from schedules.worker.locks import Permits
 from tests.factories import ClusterFactory
 
 

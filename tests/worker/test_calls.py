@@ -175,6 +175,7 @@ def started(name: str = "tests.calls.give", *, attempt: int = 1, **fields: Any) 
         "timeout": timedelta(seconds=60),
         "attempts": 3,
         "backoff": timedelta(seconds=10),
+        "fixed_backoff": False,
         "owner_key": None,
         "signing_version": 1,
         "signing_changed_at": None,
@@ -386,7 +387,7 @@ def test_session_that_breaks_while_another_run_looks_for_broken_ones_is_found_to
         await asyncio.to_thread(has_begun.wait, PATIENCE)
         await calls.run_coroutine(started(args=["text"]), found)
         may_end.set()
-        await asyncio.gather(*calls._looks)
+        await asyncio.gather(*calls._checks)
 
     monkeypatch.setattr(calls, "connections", SimpleNamespace(all=look))
     asyncio.run(end_one_after_the_other())
@@ -403,7 +404,7 @@ def test_runs_that_end_together_share_the_look_for_broken_sessions(monkeypatch):
         found = registry.get("tests.calls.agive")
         await asyncio.gather(*(calls.run_coroutine(started(args=["text"]), found) for _ in range(3)))
         may_begin.set()
-        await asyncio.gather(busy, *calls._looks)
+        await asyncio.gather(busy, *calls._checks)
 
     monkeypatch.setattr(
         calls, "connections", SimpleNamespace(all=lambda **options: looks.append(options) or [])

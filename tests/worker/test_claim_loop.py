@@ -1,7 +1,6 @@
-"""The claim loop behind django-q2's broker: what it claims, when, and what it does in between."""
+"""The claim loop: what it claims, when, and what it does in between."""
 
 import math
-import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -11,23 +10,30 @@ from typing import Any
 
 import pytest
 from django.db import Error, OperationalError, connection, connections
-from django_q.signing import SignedPackage
 
 from schedules import clock, engine, services
+from schedules.engine.interruptions import BUSY, DATABASE, NO_CLUSTER
 from schedules.engine.upkeep import clock_rollback
 from schedules.models import Cluster, Event, Execution, Job
 from schedules.result import Ok
 from schedules.services import Actor
-from schedules.worker import capacity, plain_lane, runner, turns
+from schedules.when.triggers import UNKNOWN_START
+from schedules.worker import capacity, locks
 from schedules.worker import context as context_module
 from schedules.worker import packages as packages_module
-from schedules.worker.claim_loop import PAUSE_AFTER_ERROR, POLL, ClaimLoop
-from schedules.worker.concurrency import Permits
-from schedules.worker.context import ClusterContext
-from schedules.worker.next_slot import COUNT_BEFORE, HEAD_START, HEAD_START_PER_JOB, QUIET_AFTER
-from schedules.worker.plain_line import PlainPackage
-from schedules.worker.q2 import LedgerBroker
-from schedules.worker.upkeep import UPKEEP_EVERY
+from schedules.worker.claim_loop import (
+    COUNT_BEFORE,
+    HEAD_START,
+    HEAD_START_PER_JOB,
+    PAUSE_AFTER_ERROR,
+    POLL,
+    QUIET_AFTER,
+    ClaimLoop,
+)
+from schedules.worker.context import ClusterContext, PlainPackage
+from schedules.worker.locks import Permits
+from schedules.worker.q2 import Package
+from schedules.worker.upkeep import MOST_INTERRUPTIONS, UPKEEP_EVERY, Heartbeat
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, UserFactory
 from tests.waiting import PATIENCE
 
@@ -45,7 +51,6 @@ class FakeClock:
         self._wall = wall
         self._monotonic = 1000.0
         self.slept: list[float] = []
-        self.let_others = 0
         self.measured = 0
         self.is_set = False
         self.on_sleep: Callable[[], object] = lambda: None
@@ -67,9 +72,6 @@ class FakeClock:
         self.slept.append(seconds)
         self.on_sleep()
 
-    def let_others_run(self) -> None:
-        self.let_others += 1
-
     def advance(self, seconds: float, *, wall_seconds: float | None = None) -> None:
         """Let time pass; the wall clock may jump by a different amount."""
         self._monotonic += seconds
@@ -79,7 +81,7 @@ class FakeClock:
 @pytest.fixture
 def fake_clock(time_machine, monkeypatch) -> FakeClock:
     time_machine.move_to(NOW, tick=False)
-    # The connection belongs to the test: the broker must not close it after a database error.
+    # The connection belongs to the test: the loop must not close it after a database error.
     monkeypatch.setattr(connections, "close_all", lambda: None)
     monkeypatch.setattr(connection, "close_if_unusable_or_obsolete", lambda: None)
     return FakeClock(time_machine)
@@ -98,17 +100,13 @@ def context(cluster: Cluster, fake_clock: FakeClock) -> Iterator[ClusterContext]
 
 
 @pytest.fixture
-def broker(context: ClusterContext) -> LedgerBroker:
-    return LedgerBroker(claim_loop=ClaimLoop(context))
+def claim_loop(context: ClusterContext) -> ClaimLoop:
+    return ClaimLoop(context)
 
 
-def contents(packages: list[tuple[str, str]] | None) -> list[dict[str, Any]]:
-    return [SignedPackage.loads(package) for _, package in packages or []]
-
-
-def runs_of(packages: list[tuple[str, str]] | None) -> list[tuple[Any, tuple[Any, ...]]]:
+def runs_of(packages: list[Package]) -> list[tuple[Any, tuple[Any, ...]]]:
     """Return the function and arguments of each package except the probe."""
-    return [(item["func"], item["args"]) for item in contents(packages) if item["func"] is not runner.probe]
+    return [(item["func"], item["args"]) for item in packages if item["func"] is not packages_module.probe]
 
 
 def due(count: int = 1, **fields: Any) -> list[Job]:
@@ -120,28 +118,29 @@ def due(count: int = 1, **fields: Any) -> list[Job]:
 # Packages
 
 
-def test_first_dequeue_returns_a_probe_and_the_due_runs(broker, cluster):
+def test_first_call_returns_a_probe_and_the_due_runs(claim_loop, cluster):
     due(task="tests.aping")
 
-    packages = broker.dequeue()
+    packages = claim_loop.next_packages()
 
     (row,) = Execution.objects.all()
-    assert [ack_id for ack_id, _ in packages] == [f"probe {NOW.isoformat()}", ""]
-    assert runs_of(packages) == [(runner.run_coroutines, (0, [row.pk]))]
+    probe, _ = packages
+    assert (probe["func"], probe["args"]) == (packages_module.probe, (NOW.timestamp(),))
+    assert runs_of(packages) == [(packages_module.run_coroutines, (0, [row.pk]))]
 
 
-def test_packages_contain_only_our_functions_and_integers(broker):
+def test_packages_contain_only_our_functions_and_numbers(claim_loop):
     due(3, task="tests.aping", name="'; DROP TABLE", kwargs={"fail": True})
     due(1, task="tests.ping", args=[1, 2, 3])
 
-    packages = contents(broker.dequeue())
+    packages = claim_loop.next_packages()
 
-    functions = [runner.run_coroutines, runner.run_plain_functions, runner.probe]
+    functions = [packages_module.run_coroutines, packages_module.run_plain_functions, packages_module.probe]
     assert Counter(item["func"] for item in packages) == Counter(functions)
     for item in packages:
         assert item["kwargs"] == {}
         parts = [part for value in item["args"] for part in (value if isinstance(value, list) else [value])]
-        assert {type(part) for part in parts} == (set() if item["func"] is runner.probe else {int})
+        assert {type(part) for part in parts} == ({float} if item["func"] is packages_module.probe else {int})
         assert "DROP" not in str(item)
 
 
@@ -152,42 +151,42 @@ def test_chunk_fits_within_the_claim_limits():
 # Waiting
 
 
-def test_idle_broker_sleeps_without_claiming(broker, fake_clock, django_assert_max_num_queries):
+def test_idle_claim_loop_sleeps_without_claiming(claim_loop, fake_clock, django_assert_max_num_queries):
     JobFactory(next_run_at=NOW + HOUR)
-    assert runs_of(broker.dequeue()) == []
-    broker.dequeue()
+    assert runs_of(claim_loop.next_packages()) == []
+    claim_loop.next_packages()
     fake_clock.slept.clear()
 
     with django_assert_max_num_queries(0 if connection.vendor == "sqlite" else 2):
-        assert broker.dequeue() is None
+        assert claim_loop.next_packages() == []
 
     assert fake_clock.slept == [POLL]
 
 
-def test_broker_wakes_up_for_the_next_job(broker, fake_clock):
+def test_claim_loop_wakes_up_for_the_next_job(claim_loop, fake_clock):
     JobFactory(next_run_at=NOW + timedelta(seconds=0.03))
-    broker.dequeue()
+    claim_loop.next_packages()
     fake_clock.slept.clear()
 
-    assert broker.dequeue() is None
+    assert claim_loop.next_packages() == []
     assert fake_clock.slept == [pytest.approx(0.03 - HEAD_START - HEAD_START_PER_JOB, abs=1e-6)]
     fake_clock.advance(0.03)
-    assert len(runs_of(broker.dequeue())) == 1
+    assert len(runs_of(claim_loop.next_packages())) == 1
 
 
 # The head start of claims
 
 
-def test_claim_begins_before_its_slot_and_is_committed_at_the_slot(broker, fake_clock):
+def test_claim_begins_before_its_slot_and_is_committed_at_the_slot(claim_loop, fake_clock):
     at = NOW + timedelta(seconds=0.1)
     job = due(task="tests.aping", next_run_at=at)[0]
-    broker.dequeue()
+    claim_loop.next_packages()
     fake_clock.advance(0.098)
     in_the_claim: list[int] = []
     fake_clock.on_sleep = lambda: in_the_claim.append(Execution.objects.count())
     fake_clock.slept.clear()
 
-    assert len(runs_of(broker.dequeue())) == 1
+    assert len(runs_of(claim_loop.next_packages())) == 1
 
     assert fake_clock.slept == [pytest.approx(0.002, abs=1e-6)]
     assert in_the_claim == [1]
@@ -197,101 +196,101 @@ def test_claim_begins_before_its_slot_and_is_committed_at_the_slot(broker, fake_
     assert job.next_run_at == NOW + HOUR
 
 
-def test_claim_of_many_jobs_begins_earlier(broker, fake_clock):
+def test_claim_of_many_jobs_begins_earlier(claim_loop, fake_clock):
     due(20, task="tests.aping", next_run_at=NOW + timedelta(seconds=0.05))
-    broker.dequeue()
+    claim_loop.next_packages()
     fake_clock.slept.clear()
     head_start = HEAD_START + 20 * HEAD_START_PER_JOB
 
-    assert broker.dequeue() is None
+    assert claim_loop.next_packages() == []
     assert fake_clock.slept == [pytest.approx(0.05 - head_start, abs=1e-6)]
 
     fake_clock.advance(0.05 - head_start + 1e-6)
     fake_clock.slept.clear()
-    assert len(runs_of(broker.dequeue())) == 1
+    assert len(runs_of(claim_loop.next_packages())) == 1
     assert fake_clock.slept == [pytest.approx(head_start, abs=1e-5)]
     assert Execution.objects.count() == 20
 
 
-def test_claim_before_its_slot_takes_more_than_a_later_one(broker, fake_clock, monkeypatch):
+def test_claim_before_its_slot_takes_more_than_a_later_one(claim_loop, fake_clock, monkeypatch):
     """No worker waits for it, so there is no need for a small first batch."""
     monkeypatch.setattr(capacity, "BATCH", 2)
     due(5, task="tests.aping", next_run_at=NOW + timedelta(seconds=0.05))
-    broker.dequeue()
-    broker.dequeue()
+    claim_loop.next_packages()
+    claim_loop.next_packages()
     fake_clock.advance(0.049)
-    broker.dequeue()
+    claim_loop.next_packages()
     assert Execution.objects.count() == 5
 
     due(5, task="tests.aping", next_run_at=NOW + timedelta(seconds=0.05))
     fake_clock.advance(UPKEEP_EVERY + 1)
-    broker.dequeue()
+    claim_loop.next_packages()
     assert Execution.objects.count() == 7
 
 
-def test_jobs_are_counted_only_shortly_before_their_slot(broker, fake_clock, monkeypatch):
+def test_jobs_are_counted_only_shortly_before_their_slot(claim_loop, fake_clock, monkeypatch):
     counted: list[datetime] = []
     monkeypatch.setattr(engine, "count_due", lambda at, most: counted.append(at) or 1)
     at = NOW + timedelta(seconds=COUNT_BEFORE + 0.1)
     due(task="tests.aping", next_run_at=at)
-    broker.dequeue()
-    broker.dequeue()
+    claim_loop.next_packages()
+    claim_loop.next_packages()
     assert not counted
 
     fake_clock.advance(0.2)
-    broker.dequeue()
+    claim_loop.next_packages()
     assert counted == [at]
 
     # Too late for a longer head start.
     fake_clock.advance(COUNT_BEFORE - 0.11)
-    broker.dequeue()
+    claim_loop.next_packages()
     assert counted == [at]
 
 
-def test_jobs_are_not_counted_while_workers_start_what_was_claimed(broker, fake_clock, monkeypatch):
+def test_jobs_are_not_counted_while_workers_start_what_was_claimed(claim_loop, fake_clock, monkeypatch):
     """The count took a processor for a millisecond, and a run began so much later."""
     counted: list[datetime] = []
     monkeypatch.setattr(engine, "count_due", lambda at, most: counted.append(at) or 1)
     at = NOW + timedelta(seconds=COUNT_BEFORE - 0.1)
     due(task="tests.aping", next_run_at=NOW)
     due(task="tests.aping", next_run_at=at)
-    assert len(runs_of(broker.dequeue())) == 1
+    assert len(runs_of(claim_loop.next_packages())) == 1
 
-    assert broker.dequeue() is None
+    assert claim_loop.next_packages() == []
     assert not counted
     assert fake_clock.slept[-1] == pytest.approx(QUIET_AFTER)
 
     fake_clock.advance(QUIET_AFTER)
-    broker.dequeue()
+    claim_loop.next_packages()
     assert counted == [at]
 
 
-def test_claim_does_not_begin_early_while_workers_start_what_was_claimed(broker, fake_clock):
+def test_claim_does_not_begin_early_while_workers_start_what_was_claimed(claim_loop, fake_clock):
     due(task="tests.aping", next_run_at=NOW)
     due(task="tests.aping", next_run_at=NOW + timedelta(seconds=0.01))
-    assert len(runs_of(broker.dequeue())) == 1
+    assert len(runs_of(claim_loop.next_packages())) == 1
     fake_clock.advance(0.006)
     fake_clock.slept.clear()
 
-    assert broker.dequeue() is None
+    assert claim_loop.next_packages() == []
     assert fake_clock.slept == [pytest.approx(0.004, abs=1e-6)]
     fake_clock.advance(0.004)
-    assert len(runs_of(broker.dequeue())) == 1
+    assert len(runs_of(claim_loop.next_packages())) == 1
 
 
-def test_claim_that_begins_early_calls_no_slot_an_overlap_before_the_slot(broker, cluster, fake_clock):
+def test_claim_that_begins_early_calls_no_slot_an_overlap_before_the_slot(claim_loop, cluster, fake_clock):
     at = NOW + timedelta(seconds=0.1)
     job = due(task="tests.aping", next_run_at=at, overlap="skip")[0]
-    broker.dequeue()
+    claim_loop.next_packages()
     running = ExecutionFactory(job=job, status="running", cluster=cluster, lease_until=NOW + HOUR)
     fake_clock.advance(0.098)
 
-    assert broker.dequeue() is None
+    assert claim_loop.next_packages() == []
     assert Execution.objects.get() == running
 
     Execution.objects.update(status="succeeded", finished_at=clock.now(), lease_until=None)
     fake_clock.advance(0.002)
-    assert len(runs_of(broker.dequeue())) == 1
+    assert len(runs_of(claim_loop.next_packages())) == 1
 
 
 CHANGES = {
@@ -302,26 +301,26 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_change_just_before_an_early_claim_wins(broker, fake_clock, change):
-    """The broker has seen the slot, but the claim reads the job again."""
+def test_change_just_before_an_early_claim_wins(claim_loop, fake_clock, change):
+    """The loop has seen the slot, but the claim reads the job again."""
     job = due(task="tests.aping", next_run_at=NOW + timedelta(seconds=0.1))[0]
-    broker.dequeue()
+    claim_loop.next_packages()
     fake_clock.advance(0.098)
 
     assert isinstance(CHANGES[change](Actor(job.owner, Event.Door.WEB), job), Ok)
 
-    assert not runs_of(broker.dequeue())
+    assert not runs_of(claim_loop.next_packages())
     assert not Execution.objects.live().exists()
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("change", CHANGES)
-def test_change_during_an_early_claim_is_committed_after_the_slot(broker, fake_clock, change):
+def test_change_during_an_early_claim_is_committed_after_the_slot(claim_loop, fake_clock, change):
     """Whoever changes a job that is being claimed waits for the slot, and the run is one that was due before."""
     at = NOW + timedelta(seconds=0.1)
     job = due(task="tests.aping", next_run_at=at)[0]
     actor = Actor(job.owner, Event.Door.WEB)
-    broker.dequeue()
+    claim_loop.next_packages()
     fake_clock.advance(0.098)
     order: list[str] = []
 
@@ -340,25 +339,25 @@ def test_change_during_an_early_claim_is_committed_after_the_slot(broker, fake_c
             order.append("claimed")
 
         fake_clock.on_sleep = change_in_the_claim
-        assert len(runs_of(broker.dequeue())) == 1
+        assert len(runs_of(claim_loop.next_packages())) == 1
         changes[0].result(PATIENCE)
 
     assert order == ["claimed", "changed"]
     assert Execution.objects.get().scheduled_for == at
 
 
-def test_broker_sleeps_while_the_ledger_is_empty(broker, fake_clock):
-    broker.dequeue()
+def test_claim_loop_sleeps_while_the_ledger_is_empty(claim_loop, fake_clock):
+    claim_loop.next_packages()
     fake_clock.slept.clear()
 
-    assert broker.dequeue() is None
+    assert claim_loop.next_packages() == []
     assert fake_clock.slept == [POLL]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_job_created_by_another_connection_is_claimed_by_the_next_dequeue(broker, fake_clock):
-    broker.dequeue()
-    assert broker.dequeue() is None
+def test_job_created_by_another_connection_is_claimed_by_the_next_call(claim_loop, fake_clock):
+    claim_loop.next_packages()
+    assert claim_loop.next_packages() == []
 
     def make() -> None:
         due()
@@ -367,114 +366,114 @@ def test_job_created_by_another_connection_is_claimed_by_the_next_dequeue(broker
     with ThreadPoolExecutor(1) as pool:
         pool.submit(make).result()
 
-    assert len(runs_of(broker.dequeue())) == 1
+    assert len(runs_of(claim_loop.next_packages())) == 1
 
 
-def test_broker_looks_for_work_again_on_a_new_connection(broker, fake_clock):
+def test_claim_loop_looks_for_work_again_on_a_new_connection(claim_loop, fake_clock):
     if connection.vendor != "sqlite":
         pytest.skip("only SQLite has a data version number")
-    broker.dequeue()
-    broker.dequeue()
+    claim_loop.next_packages()
+    claim_loop.next_packages()
     due()
     # Our own writes do not change the data version; a new connection starts without one.
-    assert broker.dequeue() is None
+    assert claim_loop.next_packages() == []
 
-    broker.claim_loop._changes._connection = object()
+    claim_loop._changes._connection = object()
 
-    assert len(runs_of(broker.dequeue())) == 1
+    assert len(runs_of(claim_loop.next_packages())) == 1
 
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL locks rows, not the database")
-def test_claim_waits_for_workers_that_write_but_not_for_ever(broker, context, monkeypatch):
-    monkeypatch.setattr(turns, "WAIT_FOR_TURN", 0.05)
+def test_claim_waits_for_workers_that_write_but_not_for_ever(claim_loop, context, monkeypatch):
+    monkeypatch.setattr(locks, "WAIT_FOR_TURN", 0.05)
     due(task="tests.aping")
 
     begin = time.perf_counter()
     with context.turns.take():
-        packages = broker.dequeue()
+        packages = claim_loop.next_packages()
 
     assert time.perf_counter() - begin >= 0.05
     assert len(runs_of(packages)) == 1
 
 
 def test_slot_is_not_skipped_while_a_worker_has_the_end_of_the_run_before_to_write(
-    broker, cluster, context, fake_clock
+    claim_loop, cluster, context, fake_clock
 ):
     (job,) = due(task="tests.aping")
     ExecutionFactory(job=job, status="running", cluster=cluster, scheduled_for=NOW - HOUR)
     context.report_unwritten(0, NOW - SECOND)
 
-    assert runs_of(broker.dequeue()) == []
+    assert runs_of(claim_loop.next_packages()) == []
     assert Execution.objects.count() == 1
 
     Execution.objects.update(status="succeeded", finished_at=NOW - SECOND)
     context.report_unwritten(0, None)
-    assert len(runs_of(broker.dequeue())) == 1
+    assert len(runs_of(claim_loop.next_packages())) == 1
 
 
 @pytest.mark.parametrize("has_ended", [True, False])
-def test_slot_waits_a_moment_for_the_outcome_of_another_cluster(broker, fake_clock, has_ended):
+def test_slot_waits_a_moment_for_the_outcome_of_another_cluster(claim_loop, fake_clock, has_ended):
     other, at = ClusterFactory(last_seen_at=NOW), NOW + SECOND
     job = due(task="tests.aping", next_run_at=at, overlap="skip")[0]
     running = ExecutionFactory(job=job, status="running", cluster=other, lease_until=NOW + HOUR)
-    broker.dequeue()
+    claim_loop.next_packages()
     fake_clock.advance(1)
 
-    assert runs_of(broker.dequeue()) == []
+    assert runs_of(claim_loop.next_packages()) == []
     assert Execution.objects.get() == running
     if has_ended:
         Execution.objects.update(status="succeeded", finished_at=NOW, lease_until=None)
     fake_clock.advance(0.3)
-    started = runs_of(broker.dequeue())
+    started = runs_of(claim_loop.next_packages())
 
     assert len(started) == has_ended
     expected = "claimed" if has_ended else "skipped"
     assert Execution.objects.exclude(pk=running.pk).get().status == expected
 
 
-def test_work_beyond_one_batch_is_claimed_by_the_next_calls(broker, monkeypatch):
+def test_work_beyond_one_batch_is_claimed_by_the_next_calls(claim_loop, monkeypatch):
     monkeypatch.setattr(capacity, "BATCH", 3)
     due(7, task="tests.aping")
 
-    counts = [sum(len(args[1]) for _, args in runs_of(broker.dequeue())) for _ in range(3)]
+    counts = [sum(len(args[1]) for _, args in runs_of(claim_loop.next_packages())) for _ in range(3)]
 
     assert counts == [3, 3, 1]
 
 
-def test_claim_that_leaves_work_behind_reports_a_burst(broker, context, monkeypatch):
+def test_claim_that_leaves_work_behind_reports_a_burst(claim_loop, context, monkeypatch):
     monkeypatch.setattr(capacity, "BATCH", 3)
     monkeypatch.setattr(context_module, "BURST_LASTS", 1000)
 
     due(2, task="tests.aping")
-    broker.dequeue()
+    claim_loop.next_packages()
     assert not context.is_burst
 
     due(4, task="tests.aping")
-    broker.dequeue()
+    claim_loop.next_packages()
     assert context.is_burst
     monkeypatch.setattr(context_module, "BURST_LASTS", 0)
     assert not context.is_burst
 
 
-def test_clusters_that_are_alive_share_a_burst(broker, monkeypatch):
+def test_clusters_that_are_alive_share_a_burst(claim_loop, monkeypatch):
     monkeypatch.setattr(capacity, "BATCH", 8)
     monkeypatch.setattr(packages_module, "CHUNK", 2)
     ClusterFactory()
     ClusterFactory(stopped_at=NOW)
     due(9, task="tests.aping")
 
-    counts = [sum(len(args[1]) for _, args in runs_of(broker.dequeue())) for _ in range(3)]
+    counts = [sum(len(args[1]) for _, args in runs_of(claim_loop.next_packages())) for _ in range(3)]
 
     assert counts == [4, 4, 1]
 
 
-def test_share_of_many_clusters_is_at_least_one_package(broker, monkeypatch):
+def test_share_of_many_clusters_is_at_least_one_package(claim_loop, monkeypatch):
     monkeypatch.setattr(capacity, "BATCH", 8)
     monkeypatch.setattr(packages_module, "CHUNK", 2)
     ClusterFactory.create_batch(9)
     due(5, task="tests.aping")
 
-    counts = [sum(len(args[1]) for _, args in runs_of(broker.dequeue())) for _ in range(3)]
+    counts = [sum(len(args[1]) for _, args in runs_of(claim_loop.next_packages())) for _ in range(3)]
 
     assert counts == [2, 2, 1]
 
@@ -482,34 +481,34 @@ def test_share_of_many_clusters_is_at_least_one_package(broker, monkeypatch):
 # Capacity
 
 
-def test_full_cluster_claims_nothing_and_sleeps(broker, cluster, fake_clock, monkeypatch):
+def test_full_cluster_claims_nothing_and_sleeps(claim_loop, cluster, fake_clock, monkeypatch):
     monkeypatch.setattr(capacity, "HELD", 5)
     monkeypatch.setattr(capacity, "SMALLEST_CLAIM", 2)
     job = JobFactory(next_run_at=NOW + HOUR)
     for _ in range(4):
         ExecutionFactory(job=job, status="running", cluster=cluster, cause="manual", lease_until=NOW + HOUR)
     due()
-    assert runs_of(broker.dequeue()) == []
+    assert runs_of(claim_loop.next_packages()) == []
     fake_clock.slept.clear()
 
-    assert broker.dequeue() is None
+    assert claim_loop.next_packages() == []
 
     assert fake_clock.slept == [POLL / 4]
     Execution.objects.filter(pk=Execution.objects.first().pk).update(status="succeeded")
-    assert len(runs_of(broker.dequeue())) == 1
+    assert len(runs_of(claim_loop.next_packages())) == 1
 
 
-def test_claims_of_another_cluster_do_not_use_capacity(broker, monkeypatch):
+def test_claims_of_another_cluster_do_not_use_capacity(claim_loop, monkeypatch):
     monkeypatch.setattr(capacity, "HELD", 2)
     monkeypatch.setattr(capacity, "SMALLEST_CLAIM", 2)
     ExecutionFactory(status="running", cluster=ClusterFactory(), lease_until=NOW + HOUR)
     due()
 
-    assert len(runs_of(broker.dequeue())) == 1
+    assert len(runs_of(claim_loop.next_packages())) == 1
 
 
 def test_only_coroutines_are_claimed_while_long_plain_functions_use_all_workers(
-    broker, cluster, fake_clock, settings
+    claim_loop, cluster, fake_clock, settings
 ):
     settings.CRONTY_WORKERS = 2
     for _ in range(2):
@@ -523,48 +522,56 @@ def test_only_coroutines_are_claimed_while_long_plain_functions_use_all_workers(
     due(task="tests.ping")
     due(task="tests.aping")
 
-    assert [function for function, _ in runs_of(broker.dequeue())] == [runner.run_coroutines]
+    assert [function for function, _ in runs_of(claim_loop.next_packages())] == [
+        packages_module.run_coroutines
+    ]
     fake_clock.slept.clear()
     fake_clock.advance(QUIET_AFTER)
-    # A run that must wait for a free worker does not keep the broker awake.
-    assert broker.dequeue() is None
+    # A run that must wait for a free worker does not keep the loop awake.
+    assert claim_loop.next_packages() == []
     assert fake_clock.slept == [POLL]
     Execution.objects.filter(status="running").update(status="succeeded")
     fake_clock.advance(UPKEEP_EVERY + 1)
-    assert [function for function, _ in runs_of(broker.dequeue())] == [runner.run_plain_functions]
+    assert [function for function, _ in runs_of(claim_loop.next_packages())] == [
+        packages_module.run_plain_functions
+    ]
 
 
 def test_plain_functions_that_wait_behind_long_ones_are_released_for_other_clusters(
-    broker, cluster, context, monkeypatch, settings
+    claim_loop, cluster, context, monkeypatch, settings
 ):
-    monkeypatch.setattr(plain_lane, "WAIT_FOR_PERMIT", 0)
+    monkeypatch.setattr(capacity, "WAIT_FOR_PERMIT", 0)
     settings.CRONTY_WORKERS = 1
     waiting = [ExecutionFactory(status="claimed", task="tests.ping", cluster=cluster) for _ in range(2)]
     other = ExecutionFactory(status="claimed", task="tests.aping", cluster=cluster)
     context.plain_line.put(PlainPackage(0, [row.pk for row in waiting], 5))
 
-    broker.dequeue()
+    claim_loop.next_packages()
     # Nothing is long yet, so they will soon have a permit.
     assert len(context.plain_line) == 1
     ExecutionFactory(status="running", task="tests.ping", cluster=cluster, started_at=NOW - SECOND)
-    broker.dequeue()
+    claim_loop.next_packages()
 
     assert len(context.plain_line) == 0
     statuses = [Execution.objects.get(pk=row.pk).status for row in (*waiting, other)]
     assert statuses == ["queued", "queued", "claimed"]
 
 
-def test_many_plain_functions_leave_room_for_coroutines(broker, monkeypatch):
-    monkeypatch.setattr(plain_lane, "MOST_HELD", 3)
+def test_many_plain_functions_leave_room_for_coroutines(claim_loop, monkeypatch):
+    monkeypatch.setattr(capacity, "MOST_PLAIN_HELD", 3)
     due(5, task="tests.ping", next_run_at=NOW - SECOND)
-    assert {function for function, _ in runs_of(broker.dequeue())} == {runner.run_plain_functions}
+    assert {function for function, _ in runs_of(claim_loop.next_packages())} == {
+        packages_module.run_plain_functions
+    }
     due(5, task="tests.ping", next_run_at=NOW - SECOND)
     due(task="tests.aping")
 
-    assert {function for function, _ in runs_of(broker.dequeue())} == {runner.run_coroutines}
+    assert {function for function, _ in runs_of(claim_loop.next_packages())} == {
+        packages_module.run_coroutines
+    }
 
 
-def test_short_plain_functions_do_not_count_as_long(broker, cluster, settings):
+def test_short_plain_functions_do_not_count_as_long(claim_loop, cluster, settings):
     settings.CRONTY_WORKERS = 1
     ExecutionFactory(
         job=JobFactory(next_run_at=NOW + HOUR),
@@ -575,38 +582,38 @@ def test_short_plain_functions_do_not_count_as_long(broker, cluster, settings):
     )
     due(task="tests.ping")
 
-    assert len(runs_of(broker.dequeue())) == 1
+    assert len(runs_of(claim_loop.next_packages())) == 1
 
 
 @pytest.mark.parametrize("task", ["tests.ping", "tests.aping"])
-def test_idle_cluster_claims_without_count_queries(broker, settings, django_assert_max_num_queries, task):
+def test_idle_cluster_claims_without_count_queries(claim_loop, settings, django_assert_max_num_queries, task):
     settings.CRONTY_WORKERS = 2
-    broker.dequeue()
-    broker.dequeue()
+    claim_loop.next_packages()
+    claim_loop.next_packages()
     due(task=task)
-    broker.claim_loop._next_slot.expect(NOW)
+    claim_loop._next_slot.expect(NOW)
 
     # Queued runs, due jobs, live runs, the insert, the next slot, and the savepoint inside the test's transaction.
     with django_assert_max_num_queries(7) as queries:
-        assert len(runs_of(broker.dequeue())) == 1
+        assert len(runs_of(claim_loop.next_packages())) == 1
     assert not [query for query in queries.captured_queries if "COUNT(" in query["sql"]]
 
 
-def test_claimed_count_is_written_with_the_next_heartbeat(broker, cluster, fake_clock):
+def test_claimed_count_is_written_with_the_next_heartbeat(claim_loop, cluster, fake_clock):
     due(3)
-    broker.dequeue()
+    claim_loop.next_packages()
     fake_clock.advance(UPKEEP_EVERY + 1)
-    broker.dequeue()
+    claim_loop.next_packages()
 
     cluster.refresh_from_db()
     assert cluster.claimed_count == 3
 
 
-def test_stopping_cluster_claims_nothing(broker, context, fake_clock):
+def test_stopping_cluster_claims_nothing(claim_loop, context, fake_clock):
     due(task="tests.aping")
     context.stop_within(20)
 
-    assert broker.dequeue() is None
+    assert claim_loop.next_packages() == []
     assert fake_clock.slept == [POLL]
     assert not Execution.objects.exists()
 
@@ -614,20 +621,20 @@ def test_stopping_cluster_claims_nothing(broker, context, fake_clock):
 # Heartbeats and sweeps
 
 
-def test_broker_sends_heartbeat_and_probe_every_few_seconds(broker, cluster, fake_clock):
-    assert len(broker.dequeue()) == 1
-    assert broker.dequeue() is None
+def test_claim_loop_sends_heartbeat_and_probe_every_few_seconds(claim_loop, cluster, fake_clock):
+    assert len(claim_loop.next_packages()) == 1
+    assert claim_loop.next_packages() == []
     fake_clock.advance(UPKEEP_EVERY + 0.1)
 
-    (probe,) = broker.dequeue()
+    (probe,) = claim_loop.next_packages()
 
     cluster.refresh_from_db()
     assert cluster.last_seen_at == NOW + timedelta(seconds=UPKEEP_EVERY + 0.1)
-    assert probe[0] == f"probe {cluster.last_seen_at.isoformat()}"
+    assert probe["args"] == (cluster.last_seen_at.timestamp(),)
 
 
 def test_job_that_is_due_during_the_tidying_comes_first_but_not_for_ever(
-    broker, cluster, fake_clock, monkeypatch
+    claim_loop, cluster, fake_clock, monkeypatch
 ):
     beat = engine.beat
 
@@ -636,29 +643,32 @@ def test_job_that_is_due_during_the_tidying_comes_first_but_not_for_ever(
         beat(*arguments, **more)
 
     monkeypatch.setattr(engine, "beat", beat_slowly)
-    broker.dequeue()
+    claim_loop.next_packages()
     due(
         task="tests.aping", next_run_at=clock.now() + timedelta(seconds=UPKEEP_EVERY + 0.01), cron="* * * * *"
     )
-    broker.dequeue()
+    claim_loop.next_packages()
     fake_clock.advance(UPKEEP_EVERY + 0.002)
 
-    assert broker.dequeue() is None, "it tidied just before the job was due"
+    assert claim_loop.next_packages() == [], "it tidied just before the job was due"
     fake_clock.advance(0.01)
-    (claimed,) = contents(broker.dequeue())
-    assert claimed["func"] is runner.run_coroutines
-    assert broker.dequeue() is None, "it tidied while a worker started the job"
+    (claimed,) = claim_loop.next_packages()
+    assert claimed["func"] is packages_module.run_coroutines
+    assert claim_loop.next_packages() == [], "it tidied while a worker started the job"
     fake_clock.advance(QUIET_AFTER)
-    (tidied,) = contents(broker.dequeue())
-    assert tidied["func"] is runner.probe
+    (tidied,) = claim_loop.next_packages()
+    assert tidied["func"] is packages_module.probe
 
     due(task="tests.aping", next_run_at=clock.now() + timedelta(seconds=1.6 * UPKEEP_EVERY), cron="* * * * *")
-    broker.dequeue()
+    claim_loop.next_packages()
     fake_clock.advance(1.6 * UPKEEP_EVERY)
-    assert [item["func"] for item in contents(broker.dequeue())] == [runner.probe, runner.run_coroutines]
+    assert [item["func"] for item in claim_loop.next_packages()] == [
+        packages_module.probe,
+        packages_module.run_coroutines,
+    ]
 
 
-def test_steady_load_is_tidied_between_two_claims(broker, cluster, fake_clock, monkeypatch):
+def test_steady_load_is_tidied_between_two_claims(claim_loop, cluster, fake_clock, monkeypatch):
     """Every look would fall right after a claim, or right before the next one."""
     beat = engine.beat
 
@@ -668,7 +678,7 @@ def test_steady_load_is_tidied_between_two_claims(broker, cluster, fake_clock, m
 
     monkeypatch.setattr(engine, "beat", beat_slowly)
     fake_clock.on_sleep = lambda: fake_clock.advance(fake_clock.slept[-1])
-    broker.dequeue()
+    claim_loop.next_packages()
     begin = clock.now()
     jobs = int(UPKEEP_EVERY / 0.05) + 8
     for number in range(jobs):
@@ -676,46 +686,31 @@ def test_steady_load_is_tidied_between_two_claims(broker, cluster, fake_clock, m
 
     claimed_at, tidied_at = 0.0, 0.0
     while not tidied_at:
-        functions = [item["func"] for item in contents(broker.dequeue())]
-        if runner.run_coroutines in functions:
+        functions = [item["func"] for item in claim_loop.next_packages()]
+        if packages_module.run_coroutines in functions:
             claimed_at = fake_clock.monotonic()
-        if runner.probe in functions:
+        if packages_module.probe in functions:
             tidied_at = fake_clock.monotonic()
 
     assert QUIET_AFTER <= tidied_at - claimed_at < 0.05
     assert tidied_at - 1000 < UPKEEP_EVERY + 0.1
 
 
-def test_packages_are_sent_before_the_broker_looks_for_more(broker, fake_clock):
-    due(next_run_at=NOW + SECOND)
-    broker.dequeue()
-    broker.dequeue()
-    fake_clock.let_others = 0
-    assert broker.dequeue() is None
-    fake_clock.advance(1)
-    assert broker.dequeue()
-    assert fake_clock.let_others == 0
-
-    assert broker.dequeue() is None
-
-    assert fake_clock.let_others == 1
-
-
-def test_database_clock_is_read_with_every_heartbeat_and_not_with_claims(broker, fake_clock):
-    broker.dequeue()
+def test_database_clock_is_read_with_every_heartbeat_and_not_with_claims(claim_loop, fake_clock):
+    claim_loop.next_packages()
     due()
-    assert broker.dequeue()
+    assert claim_loop.next_packages()
 
     assert fake_clock.measured == 1
     fake_clock.advance(UPKEEP_EVERY + 0.1)
-    broker.dequeue()
+    claim_loop.next_packages()
     assert fake_clock.measured == 2
 
 
 def test_database_clock_is_read_before_the_next_claim_when_the_hosts_clock_was_set(
-    broker, fake_clock, monkeypatch
+    claim_loop, fake_clock, monkeypatch
 ):
-    broker.dequeue()
+    claim_loop.next_packages()
     due()
     order: list[str] = []
     claim = engine.claim_runs
@@ -725,14 +720,14 @@ def test_database_clock_is_read_before_the_next_claim_when_the_hosts_clock_was_s
     monkeypatch.setattr(fake_clock, "measure", lambda: order.append("measure"))
 
     fake_clock.is_set = True
-    broker.dequeue()
+    claim_loop.next_packages()
 
     assert order == ["measure", "claim"]
 
 
-def test_short_lease_is_renewed_before_it_ends(broker, cluster, fake_clock, settings):
+def test_short_lease_is_renewed_before_it_ends(claim_loop, cluster, fake_clock, settings):
     settings.CRONTY_LEASE_SECONDS = 3
-    broker.dequeue()
+    claim_loop.next_packages()
     row = ExecutionFactory(
         job=JobFactory(next_run_at=NOW + HOUR), status="claimed", cluster=cluster, claimed_at=clock.now(),
         lease_until=NOW + 3 * SECOND,
@@ -740,38 +735,10 @@ def test_short_lease_is_renewed_before_it_ends(broker, cluster, fake_clock, sett
     Cluster.objects.update(probe_returned_at=NOW)
     fake_clock.advance(1.1)
 
-    broker.dequeue()
+    claim_loop.next_packages()
 
     row.refresh_from_db()
     assert row.lease_until > NOW + 3 * SECOND
-
-
-def test_returned_probe_records_when_it_was_sent(broker, cluster):
-    sent_at = NOW - SECOND
-
-    broker.acknowledge(f"probe {sent_at.isoformat()}")
-
-    cluster.refresh_from_db()
-    assert cluster.probe_returned_at == sent_at
-
-
-def test_other_packages_need_no_acknowledgement(broker, django_assert_num_queries):
-    with django_assert_num_queries(0):
-        broker.acknowledge("run")
-
-
-def test_probe_returned_during_a_database_outage_is_dropped(broker, cluster, monkeypatch):
-    before = cluster.probe_returned_at
-    with monkeypatch.context() as away:
-        away.setattr(engine, "probe_returned", refuse)
-        broker.acknowledge(f"probe {NOW.isoformat()}")
-    cluster.refresh_from_db()
-    assert cluster.probe_returned_at == before
-
-    broker.acknowledge(f"probe {(NOW + HOUR).isoformat()}")
-
-    cluster.refresh_from_db()
-    assert cluster.probe_returned_at == NOW + HOUR
 
 
 def abandoned(cluster: Cluster) -> Execution:
@@ -786,24 +753,24 @@ def test_cluster_that_waited_for_the_database_gives_others_time_to_renew_their_l
 ):
     lease = settings.CRONTY_LEASE_SECONDS
     context = ClusterContext(cluster.pk, Permits(2), fake_clock, sweep_at=fake_clock.monotonic() + lease)
-    broker, row = LedgerBroker(claim_loop=ClaimLoop(context)), abandoned(ClusterFactory())
+    claim_loop, row = ClaimLoop(context), abandoned(ClusterFactory())
 
-    broker.dequeue()
+    claim_loop.next_packages()
     row.refresh_from_db()
     assert row.status == "running"
     for _ in range(math.ceil(lease / 2) + 1):
         fake_clock.advance(2.1)
-        broker.dequeue()
+        claim_loop.next_packages()
 
     row.refresh_from_db()
     assert row.status in ("queued", "claimed")
     context.close()
 
 
-def test_first_dequeue_sweeps_expired_leases(broker):
+def test_first_call_sweeps_expired_leases(claim_loop):
     row = abandoned(ClusterFactory())
 
-    broker.dequeue()
+    claim_loop.next_packages()
 
     row.refresh_from_db()
     assert row.status in ("queued", "claimed")
@@ -817,45 +784,45 @@ def test_first_dequeue_sweeps_expired_leases(broker):
         pytest.param(30, 30, id="process frozen, or database unavailable"),
     ],
 )
-def test_expired_leases_get_a_grace_period_after_a_clock_jump(broker, fake_clock, wall, tick):
-    broker.dequeue()
+def test_expired_leases_get_a_grace_period_after_a_clock_jump(claim_loop, fake_clock, wall, tick):
+    claim_loop.next_packages()
     row = abandoned(ClusterFactory())
     Execution.objects.update(lease_until=NOW - 2 * HOUR)
     fake_clock.advance(tick, wall_seconds=wall)
 
-    broker.dequeue()
+    claim_loop.next_packages()
     row.refresh_from_db()
     assert row.status == "running"
 
     for _ in range(6):
         fake_clock.advance(UPKEEP_EVERY + 0.1)
-        broker.dequeue()
+        claim_loop.next_packages()
     row.refresh_from_db()
     assert row.status != "running"
 
 
-def test_job_created_while_the_clock_was_briefly_ahead_is_rearmed(broker, fake_clock, monkeypatch):
+def test_job_created_while_the_clock_was_briefly_ahead_is_rearmed(claim_loop, fake_clock, monkeypatch):
     """The clock is ahead for less than one sweep, but a job is created in that time."""
     monkeypatch.setattr(clock_rollback, "time", fake_clock)
     monkeypatch.setattr(clock_rollback, "_recovery", clock_rollback._Recovery())
-    broker.dequeue()
+    claim_loop.next_packages()
     fake_clock.advance(UPKEEP_EVERY + 0.1, wall_seconds=3600 + UPKEEP_EVERY + 0.1)
-    broker.dequeue()
+    claim_loop.next_packages()
     job = JobFactory(cron="* * * * *", next_run_at=NOW + HOUR + timedelta(minutes=1))
     fake_clock.advance(UPKEEP_EVERY + 0.1, wall_seconds=UPKEEP_EVERY + 0.1 - 3600)
 
-    broker.dequeue()
+    claim_loop.next_packages()
 
     job.refresh_from_db()
     assert job.next_run_at == NOW + timedelta(minutes=1)
 
 
-def test_every_tidy_sweeps_while_the_clock_is_steady(broker, fake_clock):
-    broker.dequeue()
+def test_every_tidy_sweeps_while_the_clock_is_steady(claim_loop, fake_clock):
+    claim_loop.next_packages()
     row = abandoned(ClusterFactory())
     fake_clock.advance(UPKEEP_EVERY + 0.1)
 
-    broker.dequeue()
+    claim_loop.next_packages()
 
     row.refresh_from_db()
     assert row.status != "running"
@@ -868,46 +835,55 @@ def refuse(*arguments: object, **options: object) -> None:
     raise OperationalError("the database is unavailable")
 
 
-@pytest.mark.parametrize(
-    ("cause", "reason"),
-    [
-        (None, "The database did not answer."),
-        ("SQLITE_BUSY", "The database was locked."),
-        ("SQLITE_FULL", "The disk of the database was full."),
-    ],
-)
+@pytest.mark.parametrize("steps", [("wake_up_at", "beat", "claim_runs"), ("wake_up_at", "claim_runs")])
 def test_slots_missed_in_an_outage_name_it_and_the_cluster_records_it(
-    broker, cluster, fake_clock, monkeypatch, cause, reason
+    claim_loop, cluster, fake_clock, monkeypatch, steps
 ):
-    broker.dequeue()
+    claim_loop.next_packages()
     JobFactory(interval=True, every=SECOND, anchor_at=NOW, next_run_at=NOW + SECOND)
 
-    def fail(*arguments: object, **options: object) -> None:
-        driver = sqlite3.OperationalError("why")
-        driver.sqlite_errorname = cause
-        raise OperationalError("why") from driver if cause else None
-
     with monkeypatch.context() as outage:
-        outage.setattr(engine, "wake_up_at", fail)
-        outage.setattr(engine, "beat", fail)
-        outage.setattr(engine, "claim_runs", fail)
+        for step in steps:
+            outage.setattr(engine, step, refuse)
         for _ in range(50):
             fake_clock.advance(1)
-            broker.dequeue()
+            claim_loop.next_packages()
     fake_clock.advance(1)
-    broker.dequeue()
+    claim_loop.next_packages()
 
     missed = Execution.objects.get(status="missed")
-    assert (missed.reason, missed.slots) == (reason, 50)
+    assert (missed.reason, missed.slots) == (DATABASE, 50)
     fake_clock.advance(UPKEEP_EVERY + 0.1)
-    broker.dequeue()
+    claim_loop.next_packages()
     cluster.refresh_from_db()
-    since, _, recorded, _ = cluster.interruptions[0]
-    assert (datetime.fromisoformat(since), recorded) == (NOW, reason)
+    since, until, reason = cluster.interruptions[0]
+    assert (datetime.fromisoformat(since), reason) == (NOW, DATABASE)
+    assert datetime.fromisoformat(until) >= NOW + 50 * SECOND
+
+
+def test_slots_missed_while_the_host_was_asleep_say_that_no_worker_was_running(claim_loop, fake_clock):
+    claim_loop.next_packages()
+    JobFactory(interval=True, every=SECOND, anchor_at=NOW, next_run_at=NOW + SECOND)
+
+    fake_clock.advance(0.1, wall_seconds=3600)
+    claim_loop.next_packages()
+
+    assert Execution.objects.get(status="missed").reason == NO_CLUSTER
+
+
+def test_cluster_remembers_its_last_interruptions(context, fake_clock):
+    heartbeat = Heartbeat(context)
+    for _ in range(2 * MOST_INTERRUPTIONS):
+        fake_clock.advance(60)
+        heartbeat.write(clock.now(), is_claim_blocked=False)
+        fake_clock.advance(1)
+        heartbeat.write(clock.now(), is_claim_blocked=False)
+
+    assert len(heartbeat.interruptions(clock.now())) == MOST_INTERRUPTIONS
 
 
 def test_slots_missed_while_long_functions_hold_all_permits_say_that_workers_were_busy(
-    broker, cluster, fake_clock, settings
+    claim_loop, cluster, fake_clock, settings
 ):
     settings.CRONTY_WORKERS = 1
     ExecutionFactory(
@@ -916,51 +892,61 @@ def test_slots_missed_while_long_functions_hold_all_permits_say_that_workers_wer
     JobFactory(interval=True, every=SECOND, anchor_at=NOW, next_run_at=NOW + SECOND, task="tests.ping")
     for _ in range(100):
         fake_clock.advance(0.4)
-        broker.dequeue()
+        claim_loop.next_packages()
     Execution.objects.filter(status="running").update(status="succeeded", lease_until=None)
     # In short steps: a long one would look like a frozen cluster.
     for _ in range(10):
         fake_clock.advance(0.4)
-        broker.dequeue()
+        claim_loop.next_packages()
 
-    assert Execution.objects.get(status="missed").reason == "Every worker was busy."
+    assert Execution.objects.get(status="missed").reason == BUSY
 
 
 @pytest.mark.parametrize("step", ["claim_runs", "beat", "sweep"])
 @pytest.mark.parametrize("error", [OperationalError("away"), Error("odd"), ValueError("a bug")])
-def test_broker_pauses_after_an_error_and_tries_again(broker, fake_clock, monkeypatch, caplog, step, error):
+def test_claim_loop_pauses_after_an_error_and_tries_again(
+    claim_loop, fake_clock, monkeypatch, caplog, step, error
+):
     def fail(*arguments: object, **options: object) -> None:
         raise error
 
     due(task="tests.aping")
     with monkeypatch.context() as patch:
         patch.setattr(engine, step, fail)
-        found = broker.dequeue()
+        packages = claim_loop.next_packages()
     # The probe that was packed before a claim failed shows the leader that workers are alive.
-    assert [ack_id[:6] for ack_id, _ in found or []] == (["probe "] if step == "claim_runs" else [])
+    assert [item["func"] for item in packages] == ([packages_module.probe] if step == "claim_runs" else [])
     assert fake_clock.slept == [PAUSE_AFTER_ERROR]
     assert "trying again" in caplog.text
 
     fake_clock.advance(UPKEEP_EVERY + 1)
-    broker.dequeue()
+    claim_loop.next_packages()
     assert Execution.objects.count() == 1
 
 
-def test_broker_survives_an_error_while_planning_its_sleep(broker, fake_clock, monkeypatch, caplog):
-    broker.dequeue()
+def test_claim_loop_survives_an_error_while_planning_its_sleep(claim_loop, fake_clock, monkeypatch, caplog):
+    claim_loop.next_packages()
     with monkeypatch.context() as patch:
         patch.setattr(engine, "wake_up_at", refuse)
-        assert broker.dequeue() is None
+        assert claim_loop.next_packages() == []
     assert fake_clock.slept == [PAUSE_AFTER_ERROR]
     assert "trying again" in caplog.text
 
     due(task="tests.aping")
-    assert len(runs_of(broker.dequeue())) == 1
+    assert len(runs_of(claim_loop.next_packages())) == 1
 
 
-def test_jobs_fire_even_if_every_sweep_fails(broker, monkeypatch):
+def test_jobs_fire_even_if_every_sweep_fails(claim_loop, monkeypatch):
     monkeypatch.setattr(engine, "sweep", refuse)
     due()
 
-    assert broker.dequeue() is None
-    assert len(runs_of(broker.dequeue())) == 1
+    assert claim_loop.next_packages() == []
+    assert len(runs_of(claim_loop.next_packages())) == 1
+
+
+def test_first_upkeep_arms_the_jobs_that_run_when_the_machine_starts(claim_loop, cluster):
+    job = JobFactory(cron="@reboot", next_run_at=UNKNOWN_START)
+
+    claim_loop.next_packages()
+
+    assert list(Execution.objects.values_list("job", "status")) == [(job.pk, "claimed")]

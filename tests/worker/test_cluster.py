@@ -17,7 +17,7 @@ from django.db import connection
 
 from schedules import clock
 from schedules.models import Cluster, Execution, Job
-from schedules.worker.lock_holder import LOCKS, holder
+from schedules.worker.proc import LOCKS, holder
 from tests.clusters import (
     PROJECT,
     SHIPPED_LEASE,
@@ -55,7 +55,7 @@ def test_two_clusters_run_every_slot_once_and_prune_old_runs(tmp_path):
 
 
 # Processes that one cluster loses one after the other; on PostgreSQL, those whose connection has something open.
-ROLES = ["busy", "pusher", "monitor", *(["idle", "sentinel"] if connection.vendor == "sqlite" else [])]
+ROLES = ["busy", "pusher", *(["idle", "sentinel"] if connection.vendor == "sqlite" else [])]
 
 
 def test_no_run_is_lost_when_a_process_is_killed(tmp_path):

@@ -8,7 +8,7 @@ from django.db import connection, connections
 
 from schedules.worker.context import ClusterContext
 from schedules.worker.heartbeat_watch import HeartbeatWatch, Trouble
-from schedules.worker.run_delay import RunDelay
+from schedules.worker.proc import RunDelay
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

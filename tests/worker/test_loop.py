@@ -27,10 +27,9 @@ from schedules.tasks.interface import WAITING, Final, RetryLater, Run
 from schedules.tasks.registry import task
 from schedules.worker import leases as leases_module
 from schedules.worker import loop as loop_module
-from schedules.worker import outcome_writer as writer_module
+from schedules.worker import outcomes as writer_module
 from schedules.worker.context import ClusterContext
 from schedules.worker.loop import WorkerLoop
-from schedules.worker.starts import start_executions
 from tests.factories import ExecutionFactory, JobFactory
 from tests.waiting import PATIENCE, wait_for
 
@@ -196,7 +195,7 @@ def test_worker_waits_for_its_turn_to_start_and_to_settle(cluster, context, loop
     started: list[Started] = []
 
     def start() -> None:
-        started.extend(start_executions(context, 0, [row.pk]))
+        started.extend(loop.start(0, [row.pk]))
         connections.close_all()
 
     thread = threading.Thread(target=start)
@@ -213,7 +212,7 @@ def test_worker_waits_for_its_turn_to_start_and_to_settle(cluster, context, loop
 
 
 @pytest.mark.parametrize("error", [OperationalError, InterfaceError, InternalError, NotSupportedError])
-def test_start_is_tried_again_on_a_new_connection(cluster, context, monkeypatch, error):
+def test_start_is_tried_again_on_a_new_connection(cluster, loop, monkeypatch, error):
     row = ExecutionFactory(job=JobFactory(task="tests.ping"), status="claimed", cluster=cluster)
     start, used = engine.start_runs, []
 
@@ -226,7 +225,7 @@ def test_start_is_tried_again_on_a_new_connection(cluster, context, monkeypatch,
 
     monkeypatch.setattr(engine, "start_runs", fail_once)
 
-    (started,) = start_executions(context, 0, [row.pk])
+    (started,) = loop.start(0, [row.pk])
 
     assert started.execution_id == row.pk
     assert used[0] is not used[1]
@@ -270,10 +269,9 @@ def test_leases_of_executions_in_progress_are_renewed(cluster, context, settings
         return dict(Execution.objects.values_list("pk", "lease_until"))
 
     before = leases()
-    with loop.leases.keep(plain):
-        wait_for(
-            lambda: all(leases()[run.execution_id] > before[run.execution_id] for run in (plain, coroutine))
-        )
+    loop.leases.hold([plain])
+    wait_for(lambda: all(leases()[run.execution_id] > before[run.execution_id] for run in (plain, coroutine)))
+    loop.leases.drop(plain)
 
     assert leases()[idle.execution_id] == before[idle.execution_id]
     loop.drain(0)
@@ -290,9 +288,10 @@ def test_leases_are_renewed_while_a_coroutine_blocks_the_loop(cluster, context, 
     wait_for(IS_BLOCKED.is_set)
     before = dict(Execution.objects.values_list("pk", "lease_until"))
 
-    with loop.leases.keep(plain):
-        for run in (plain, other, blocking):
-            wait_for(lambda pk=run.execution_id: Execution.objects.get(pk=pk).lease_until > before[pk])
+    loop.leases.hold([plain])
+    for run in (plain, other, blocking):
+        wait_for(lambda pk=run.execution_id: Execution.objects.get(pk=pk).lease_until > before[pk])
+    loop.leases.drop(plain)
     assert status_of(blocking) == "running"
 
     MAY_GO_ON.set()
@@ -327,12 +326,13 @@ def test_loop_is_stuck_while_a_coroutine_blocks_it_after_its_time_limit(
 
 def test_lease_of_a_run_that_never_ends_is_not_renewed_for_ever(cluster, loop, monkeypatch):
     run = make_running(cluster)
-    with loop.leases.keep(run):
-        assert loop.leases.held() == {run.execution_id}
+    loop.leases.hold([run])
+    assert loop.leases.held() == {run.execution_id}
 
     monkeypatch.setattr(leases_module, "OVERTIME", -run.timeout.total_seconds())
-    with loop.leases.keep(run):
-        assert loop.leases.held() == set()
+    loop.leases.hold([run])
+    assert loop.leases.held() == set()
+    loop.leases.drop(run)
 
 
 @pytest.mark.skipif(connection.vendor == "sqlite", reason="a session of SQLite does not break")

@@ -13,9 +13,9 @@ from django.db import OperationalError
 from schedules import engine
 from schedules.models import Execution
 from schedules.worker import context as context_module
-from schedules.worker import outcome_writer as writer_module
+from schedules.worker import outcomes as writer_module
 from schedules.worker.context import ClusterContext
-from schedules.worker.outcome_writer import OutcomeWriter
+from schedules.worker.outcomes import OutcomeWriter
 from tests.waiting import PATIENCE, wait_for
 from tests.worker.test_loop import NOW, make_running, outcome_of, status_of
 

@@ -1,22 +1,20 @@
 """The queue between the claim loop and the workers: who goes first."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from django_q.signing import SignedPackage
 
 from schedules.engine import Claim
-from schedules.worker import package_queue, packages, runner
-from schedules.worker.concurrency import Permits
+from schedules.worker import package_queue, packages
+from schedules.worker.context import PlainLine, PlainPackage
+from schedules.worker.locks import Permits
 from schedules.worker.package_queue import QueueOrder
-from schedules.worker.plain_line import PlainLine, PlainPackage
-from schedules.worker.q2 import TaskQueue
+from schedules.worker.q2 import PackageQueue
 from tests.waiting import wait_for
 
-NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)
-PLAIN, COROUTINES = runner.run_plain_functions, runner.run_coroutines
+PLAIN, COROUTINES = packages.run_plain_functions, packages.run_coroutines
 
 
 @pytest.fixture
@@ -35,24 +33,24 @@ def line() -> Iterator[PlainLine]:
 
 
 @pytest.fixture
-def queue(line: PlainLine, permits: Permits) -> Iterator[TaskQueue]:
-    made = TaskQueue(QueueOrder(line, permits))
+def queue(line: PlainLine, permits: Permits) -> Iterator[PackageQueue]:
+    made = PackageQueue(QueueOrder(line, permits))
     yield made
     made.close()
     made.join_thread()
 
 
-def put(queue: TaskQueue, *tasks: str) -> None:
+def put(queue: PackageQueue, *tasks: str) -> None:
     """Put packages into the queue as the pusher does, and wait until a worker can take one."""
     claims = [
         Claim(number, 0, task, timedelta(seconds=5), at_most_once=False) for number, task in enumerate(tasks)
     ]
-    for _, package in packages.pack(claims, NOW):
-        queue.put(SignedPackage.loads(package))
+    for package in packages.pack(claims):
+        queue.put(package)
     wait_for(queue._reader.poll)  # type: ignore[attr-defined]
 
 
-def functions(queue: TaskQueue, count: int) -> list[Any]:
+def functions(queue: PackageQueue, count: int) -> list[Any]:
     return [queue.get()["func"] for _ in range(count)]
 
 

@@ -1,15 +1,13 @@
 """Packages: how claims are divided among workers."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from django_q.signing import SignedPackage
 
 from schedules.engine import Claim
-from schedules.worker import packages, runner
+from schedules.worker import packages
 
-NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 
 
@@ -18,7 +16,7 @@ def claims_of(task: str, count: int = 1, *, attempt: int = 0, timeout: timedelta
 
 
 def contents(claims: list[Claim]) -> list[dict[str, Any]]:
-    return [SignedPackage.loads(package) for _, package in packages.pack(claims, NOW)]
+    return list(packages.pack(claims))
 
 
 def test_coroutines_are_packed_in_chunks_and_plain_functions_one_by_one(monkeypatch):
@@ -29,8 +27,8 @@ def test_coroutines_are_packed_in_chunks_and_plain_functions_one_by_one(monkeypa
 
     packed = contents([claim._replace(execution_id=number) for number, claim in enumerate(claims)])
 
-    chunks = [item["args"][1] for item in packed if item["func"] is runner.run_coroutines]
-    alone = [item for item in packed if item["func"] is runner.run_plain_functions]
+    chunks = [item["args"][1] for item in packed if item["func"] is packages.run_coroutines]
+    alone = [item for item in packed if item["func"] is packages.run_plain_functions]
     assert list(map(len, chunks)) == [4, 4, 2]
     assert sorted(item["timeout"] - packages.PLAIN_SLACK for item in alone) == [1, 7, 7]
     assert sorted(pk for item in packed for pk in item["args"][1]) == list(range(13))
@@ -62,11 +60,3 @@ def test_first_attempts_and_retries_are_packed_separately():
     packed = contents(claims_of("tests.aping") + claims_of("tests.aping", 2, attempt=1))
 
     assert [(item["args"][0], len(item["args"][1])) for item in packed] == [(0, 1), (1, 2)]
-
-
-def test_acknowledged_probe_says_when_it_was_packed():
-    ack_id, package = packages.probe(NOW)
-
-    assert SignedPackage.loads(package)["func"] is runner.probe
-    assert packages.probe_sent_at(ack_id) == NOW
-    assert packages.probe_sent_at("run") is None

@@ -1,6 +1,7 @@
-"""The adapters for django-q2: the broker that it creates itself, and what that refuses."""
+"""The adapters for django-q2: its broker, which refuses tasks, and results, which are dropped unless they are failures."""
 
 import pickle
+import threading
 from datetime import timedelta
 
 import pytest
@@ -19,7 +20,8 @@ HOUR = timedelta(hours=1)
 def test_broker_outside_a_cluster_logs_how_to_start_one(caplog, monkeypatch):
     monkeypatch.setattr(q2, "PAUSE_WITHOUT_CLUSTER", 0)
 
-    assert LedgerBroker().dequeue() is None
+    LedgerBroker().dequeue()
+
     assert "manage.py qcluster" in caplog.text
 
 
@@ -43,3 +45,14 @@ def test_broker_reports_queue_and_lock_sizes():
 def test_async_task_of_django_q2_is_refused():
     with pytest.raises(NotImplementedError, match=r"schedules\.tasks\.task"):
         async_task("math.sqrt", 4)
+
+
+def test_only_failures_of_packages_are_logged(caplog):
+    results = q2.NoResults(threading.Event())
+    results.put({"name": "run_coroutines", "success": True, "result": None})
+    results.put("STOP")
+    assert not caplog.messages
+
+    results.put({"name": "run_coroutines", "success": False, "result": "no such table"})
+
+    assert caplog.messages == ["run_coroutines failed in a worker: no such table"]

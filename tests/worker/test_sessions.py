@@ -14,9 +14,9 @@ from schedules import clock, engine
 from schedules.models import Execution, Job
 from schedules.worker import q2, sessions
 from schedules.worker.cluster import executing_durably
-from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
-from schedules.worker.sessions import engine_settings, project_session, short_waits, use_engine_session
+from schedules.worker.locks import Permits
+from schedules.worker.sessions import engine_settings, project_session, use_engine_session
 from tests.factories import ClusterFactory, JobFactory
 from tests.waiting import PATIENCE, wait_for
 
@@ -104,36 +104,6 @@ def test_options_of_the_project_stay(is_pooled):
     assert "pool" not in options
 
 
-@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL copies its log in a process of its own")
-@pytest.mark.parametrize(
-    ("own", "engine", "urgent"),
-    [
-        pytest.param("", 1000, 4000, id="none"),
-        pytest.param("PRAGMA cache_size=-3000", 1000, 4000, id="another setting"),
-        pytest.param("PRAGMA wal_autocheckpoint=7;", 7, 7, id="the project's own number"),
-    ],
-)
-def test_runs_do_not_wait_until_the_log_of_sqlite_is_copied(monkeypatch, own, engine, urgent):
-    monkeypatch.setitem(connection.settings_dict["OPTIONS"], "init_command", own)
-
-    def pages() -> int:
-        with connection.cursor() as cursor:
-            (number,) = cursor.execute("PRAGMA wal_autocheckpoint").fetchone()
-            return int(number)
-
-    def pages_of_pruning() -> list[int]:
-        seen = [pages()]
-        with short_waits():
-            seen.append(pages())
-        return [*seen, pages()]
-
-    assert in_engine_session(pages) == engine
-    with ThreadPoolExecutor(1, initializer=partial(use_engine_session, is_urgent=True)) as thread:
-        seen = thread.submit(pages_of_pruning).result()
-        thread.submit(connections.close_all).result()
-    assert seen == [urgent, engine, urgent]
-
-
 @pytest.mark.skipif(
     connection.vendor != "sqlite", reason="PostgreSQL waits in the statement that starts runs"
 )
@@ -148,7 +118,7 @@ def test_only_a_worker_that_starts_runs_waits_for_the_disk(monkeypatch, own, lev
             seen.append(cursor.execute("PRAGMA synchronous").fetchone()[0])
 
     def work_in_a_fork_of_the_leader() -> None:
-        use_engine_session(is_urgent=True)
+        use_engine_session()
         look()
         context = ClusterContext(ClusterFactory().pk, Permits(1))
         q2.run_worker(partial(executing_durably, context), 0)

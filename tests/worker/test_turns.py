@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
-from schedules.worker.lock_holder import LOCKS, stopped_holder
-from schedules.worker.turns import Turns
+from schedules.worker.locks import Turns
+from schedules.worker.proc import LOCKS, stopped_holder
 from tests.waiting import PATIENCE
 
 only_sqlite = pytest.mark.skipif(

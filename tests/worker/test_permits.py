@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from schedules.worker.concurrency import PREFIX, Permits
+from schedules.worker.locks import PREFIX, Permits
 from tests.waiting import PATIENCE
 
 HOLDER = """
 import sys
 from pathlib import Path
-from schedules.worker.concurrency import Permits
+from schedules.worker.locks import Permits
 permits = Permits(1)
 permits.folder = Path(sys.argv[1])
 print(permits.take() is not None, flush=True)
@@ -26,7 +26,7 @@ sys.stdin.read()
 
 LEADER = """
 import os, sys
-from schedules.worker.concurrency import Permits
+from schedules.worker.locks import Permits
 permits = Permits(1)
 print(permits.folder, flush=True)
 if os.fork() == 0:

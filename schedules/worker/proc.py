@@ -1,15 +1,54 @@
-"""The process that holds the write lock of a SQLite database, or the turn at it, as Linux reports it.
+"""What Linux reports about processes: how long they waited for a processor, and who holds a lock of SQLite.
 
-SQLite does not tell. Asking for the lock of its file from here would, on closing the file, release this process's own.
+Elsewhere, nothing is known.
 """
 
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
-LOCKS = Path("/proc/locks")
+PROC = Path("/proc")
+NANOSECONDS = 1e9
+LOCKS = PROC / "locks"
 # The byte of the shared-memory file that a writer locks in WAL mode.
 WRITE_LOCK = "120"
 # SIGSTOP, and not a debugger, which has the state "t".
 STOPPED = "T"
+
+
+class RunDelay:
+    """Remembers how long each thread of some processes has waited for a processor."""
+
+    def __init__(self) -> None:
+        self._waited: dict[str, int] = {}
+
+    def growth(self, pids: Iterable[int]) -> float:
+        """Return by how many seconds the longest wait of a thread has grown since the last call.
+
+        A thread that sleeps, or that was stopped by a signal, waits for no processor.
+        """
+        before, self._waited = self._waited, {}
+        for pid in pids:
+            self._waited |= _waits_of(pid)
+        grown = (waited - before[thread] for thread, waited in self._waited.items() if thread in before)
+        return max(grown, default=0) / NANOSECONDS
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the processes that the main thread of a process has started."""
+    with suppress(OSError):
+        return [int(word) for word in (PROC / f"{pid}/task/{pid}/children").read_text().split()]
+    return []
+
+
+def _waits_of(pid: int) -> dict[str, int]:
+    """Map the threads of a process to the nanoseconds they have waited for a processor."""
+    waits = {}
+    with suppress(OSError):
+        for thread in (PROC / f"{pid}/task").iterdir():
+            # The time on a processor, the time that it waited for one, and how often it ran.
+            waits[str(thread)] = int((thread / "schedstat").read_text().split()[1])
+    return waits
 
 
 def stopped_holder(database: Path, turn: Path, parent: int) -> int | None:

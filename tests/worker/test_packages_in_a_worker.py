@@ -1,4 +1,4 @@
-"""The functions that django-q2's workers call."""
+"""What a worker does with its packages."""
 
 import asyncio
 import time
@@ -14,9 +14,9 @@ from schedules.models import Cluster, Execution
 from schedules.tasks.interface import Final
 from schedules.tasks.registry import task
 from schedules.worker import loop as loop_module
-from schedules.worker import runner, sessions
-from schedules.worker.concurrency import Permits
+from schedules.worker import packages, sessions
 from schedules.worker.context import ClusterContext
+from schedules.worker.locks import Permits
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 from tests.waiting import PATIENCE, wait_for
 
@@ -72,7 +72,7 @@ def cluster(transactional_db: None) -> Cluster:
 def context(cluster: Cluster) -> Iterator[ClusterContext]:
     """Make this process a worker of the cluster, with one permit."""
     made = ClusterContext(cluster.pk, Permits(1))
-    with runner.executing(made) as loop:
+    with packages.executing(made) as loop:
         yield made
     loop._thread.join(PATIENCE)
     loop.outcomes.thread.join(PATIENCE)
@@ -86,7 +86,7 @@ def test_only_executions_claimed_by_this_cluster_are_started(cluster):
         for holder in (cluster, ClusterFactory())
     )
 
-    runner.run_coroutines(0, [mine.pk, other.pk])
+    packages.run_coroutines(0, [mine.pk, other.pk])
 
     wait_for(lambda: Execution.objects.get(pk=mine.pk).status == "succeeded")
     assert Execution.objects.get(pk=other.pk).status == "claimed"
@@ -105,7 +105,7 @@ def test_only_executions_claimed_by_this_cluster_are_started(cluster):
 def test_plain_function_runs_and_its_outcome_is_written(cluster, name, args, expected):
     row = ExecutionFactory(job=JobFactory(task=name, args=args), status="claimed", cluster=cluster)
 
-    runner.run_plain_functions(0, [row.pk])
+    packages.run_plain_functions(0, [row.pk])
 
     wait_for(lambda: Execution.objects.get(pk=row.pk).status == expected)
     assert Execution.objects.get(pk=row.pk).attempt == 1
@@ -114,7 +114,7 @@ def test_plain_function_runs_and_its_outcome_is_written(cluster, name, args, exp
 def test_execution_whose_claim_was_lost_is_not_run(cluster):
     row = ExecutionFactory(status="cancelled", cluster=cluster)
 
-    runner.run_plain_functions(0, [row.pk])
+    packages.run_plain_functions(0, [row.pk])
 
     row.refresh_from_db()
     assert row.status == "cancelled"
@@ -127,7 +127,7 @@ def test_plain_functions_of_a_package_run_sequentially(cluster, monkeypatch):
         for _ in range(3)
     ]
 
-    runner.run_plain_functions(0, [row.pk for row in rows])
+    packages.run_plain_functions(0, [row.pk for row in rows])
 
     wait_for(lambda: Execution.objects.filter(status="succeeded").count() == 3)
     starts = [Execution.objects.get(pk=row.pk).started_at for row in rows]
@@ -147,7 +147,7 @@ def test_functions_after_a_quick_one_are_started_together_at_their_first_attempt
         for _ in range(3)
     ]
 
-    runner.run_plain_functions(attempt, [row.pk for row in rows])
+    packages.run_plain_functions(attempt, [row.pk for row in rows])
 
     wait_for(lambda: Execution.objects.filter(status="succeeded").count() == 3)
     assert [Execution.objects.get(pk=row.pk).result for row in rows] == unstarted
@@ -161,10 +161,10 @@ def test_executions_started_together_with_a_long_function_are_queued_again(clust
         )
         for name in ("tests.ping", "tests.runner.until_others_are_queued", "tests.ping", "tests.ping")
     )
-    runner.run_plain_functions(0, [quick.pk])
+    packages.run_plain_functions(0, [quick.pk])
     monkeypatch.setattr(loop_module, "RELEASE_AFTER", 1)
 
-    runner.run_plain_functions(0, [row.pk for row in rows])
+    packages.run_plain_functions(0, [row.pk for row in rows])
 
     wait_for(lambda: Execution.objects.filter(status="succeeded").count() == 2)
     waiting = Execution.objects.filter(status="queued").values_list("pk", "attempt", "started_at", "lateness")
@@ -180,7 +180,7 @@ def test_executions_behind_a_long_function_are_released(cluster, monkeypatch):
         for name in ("tests.runner.until_others_are_released", "tests.ping", "tests.ping")
     ]
 
-    runner.run_plain_functions(0, [row.pk for row in rows])
+    packages.run_plain_functions(0, [row.pk for row in rows])
 
     wait_for(lambda: Execution.objects.get(pk=rows[0].pk).status == "succeeded")
     assert Execution.objects.get(pk=rows[0].pk).result == 2
@@ -198,7 +198,7 @@ def test_release_is_tried_again_after_the_database_was_away(cluster, monkeypatch
         )
         for name in ("tests.ping", "tests.runner.until_others_are_queued", "tests.ping", "tests.ping")
     )
-    runner.run_plain_functions(0, [quick.pk])
+    packages.run_plain_functions(0, [quick.pk])
     release, errors = getattr(engine, step), [OperationalError("the database is away")]
 
     def fail_once(*args):
@@ -208,7 +208,7 @@ def test_release_is_tried_again_after_the_database_was_away(cluster, monkeypatch
 
     monkeypatch.setattr(engine, step, fail_once)
 
-    runner.run_plain_functions(0, [row.pk for row in rows])
+    packages.run_plain_functions(0, [row.pk for row in rows])
 
     wait_for(lambda: Execution.objects.filter(status="succeeded").count() == 2)
     assert errors == []
@@ -224,13 +224,13 @@ def test_each_plain_function_has_its_own_time_limit(cluster):
     ]
 
     for row in rows:
-        runner.run_plain_functions(0, [row.pk])
+        packages.run_plain_functions(0, [row.pk])
 
     wait_for(lambda: Execution.objects.filter(status="failed").count() == 2)
     assert set(Execution.objects.values_list("error", flat=True)) == {"Timed out after 1 seconds."}
 
 
-@pytest.mark.parametrize("run", [runner.run_coroutines, runner.run_commands])
+@pytest.mark.parametrize("run", [packages.run_coroutines, packages.run_commands])
 def test_worker_whose_loop_is_stuck_starts_nothing_and_is_replaced(
     cluster, context, monkeypatch, caplog, run
 ):
@@ -244,7 +244,7 @@ def test_worker_whose_loop_is_stuck_starts_nothing_and_is_replaced(
     row.refresh_from_db()
     assert (row.status, row.attempt, row.cluster) == ("queued", 0, None)
     with pytest.raises(TimeoutException):
-        runner.probe()
+        packages.probe(clock.now().timestamp())
     assert "blocks its worker" in caplog.text
 
 
@@ -252,7 +252,7 @@ def test_probe_opens_the_session_of_a_worker_and_starts_nothing(cluster):
     row = ExecutionFactory(job=JobFactory(task="tests.ping"), status="claimed", cluster=cluster)
     connection.close()
 
-    runner.probe()
+    packages.probe(clock.now().timestamp())
 
     used = connection.connection
     assert used is not None
@@ -261,31 +261,44 @@ def test_probe_opens_the_session_of_a_worker_and_starts_nothing(cluster):
 
 
 def test_probe_opens_a_new_session_before_the_last_one_is_too_old():
-    loop, first = runner._this_loop(), connection.connection
+    loop, first = packages._this_loop(), connection.connection
     assert first is not None, "the worker did not open a session when it began"
-    assert loop.renew_session_at - runner.RENEW_SESSION_AFTER < time.monotonic() < loop.renew_session_at
-    assert runner.RENEW_SESSION_AFTER < sessions.KEEP_CONNECTION
-    runner.probe()
+    assert loop.renew_session_at - packages.RENEW_SESSION_AFTER < time.monotonic() < loop.renew_session_at
+    assert packages.RENEW_SESSION_AFTER < sessions.KEEP_CONNECTION
+    packages.probe(clock.now().timestamp())
     assert connection.connection is first
 
     loop.renew_session_at = time.monotonic()
-    runner.probe()
+    packages.probe(clock.now().timestamp())
     assert connection.connection is not first
 
     # As after an error, or with a project whose sessions end sooner.
     connection.close()
-    runner.probe()
+    packages.probe(clock.now().timestamp())
     assert connection.connection is not None
 
 
-def test_probe_returns_while_the_database_is_away(monkeypatch):
+def test_probe_records_when_it_was_sent(cluster):
+    sent_at = clock.now() - HOUR
+
+    packages.probe(sent_at.timestamp())
+
+    cluster.refresh_from_db()
+    assert cluster.probe_returned_at == sent_at
+
+
+def test_probe_returns_while_the_database_is_away(cluster, context, monkeypatch):
     def fail(*_: object) -> None:
         raise OperationalError("the server is away")
 
     connection.close()
     monkeypatch.setattr(engine, "start_runs", fail)
+    monkeypatch.setattr(engine, "probe_returned", fail)
+    before = context.pulses["probe"]
 
-    runner.probe()
+    packages.probe(clock.now().timestamp())
+
+    assert context.pulses["probe"] == before + 1
 
 
 def test_executions_in_progress_finish_before_the_worker_ends(cluster):
@@ -296,9 +309,9 @@ def test_executions_in_progress_finish_before_the_worker_ends(cluster):
     ]
     context = ClusterContext(cluster.pk, Permits(1))
 
-    with runner.executing(context) as loop:
-        runner.run_coroutines(0, [rows[0].pk])
-        runner.run_plain_functions(0, [rows[1].pk])
+    with packages.executing(context) as loop:
+        packages.run_coroutines(0, [rows[0].pk])
+        packages.run_plain_functions(0, [rows[1].pk])
     loop.outcomes.thread.join(PATIENCE)
     loop.leases.executor.shutdown(wait=True)
     context.close()
@@ -307,7 +320,7 @@ def test_executions_in_progress_finish_before_the_worker_ends(cluster):
 
 
 def test_only_a_worker_runs_executions(monkeypatch):
-    monkeypatch.setattr(runner, "_loop", None)
+    monkeypatch.setattr(packages, "_loop", None)
 
     with pytest.raises(AssertionError, match="only a worker of a cluster"):
-        runner.run_coroutines(0, [1])
+        packages.run_coroutines(0, [1])

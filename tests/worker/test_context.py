@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from schedules.worker import plain_line
-from schedules.worker.plain_line import PlainLine, PlainPackage
+from schedules.worker import context
+from schedules.worker.context import PlainLine, PlainPackage
 
 FIRST, SECOND = PlainPackage(0, [1, 2, 3], 90), PlainPackage(2, [4], 31)
 
@@ -56,7 +56,7 @@ def test_process_that_is_killed_while_it_changes_the_line_locks_nobody_out(line)
 
 
 def test_full_line_takes_no_more(line, monkeypatch):
-    monkeypatch.setattr(plain_line, "PLACES", 2)
+    monkeypatch.setattr(context, "PLACES", 2)
 
     assert [line.put(FIRST) for _ in range(3)] == [True, True, False]
     line.take()

@@ -11,11 +11,10 @@ from schedules.models import Event, Execution, RunOutput
 from schedules.result import Ok
 from schedules.services import Actor
 from schedules.tasks import registry
+from schedules.worker.capacity import CommandLane
 from schedules.worker.claim_loop import ClaimLoop
-from schedules.worker.command_lane import CommandLane
-from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
-from schedules.worker.q2 import LedgerBroker
+from schedules.worker.locks import Permits
 from tests.clusters import SHIPPED_LEASE, all_ended, family_of, is_alive, make_due, running_cluster
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 from tests.waiting import PATIENCE, wait_for
@@ -53,10 +52,10 @@ def claims_of(*tasks: str, **columns: object) -> list[Claim]:
 @pytest.mark.django_db
 def test_lane_admits_as_many_commands_as_may_run_and_releases_the_others(most):
     cluster = ClusterFactory()
-    lane = CommandLane()
+    lane = CommandLane(cluster.pk)
     claims = claims_of("try", "tests.ping", "try", "try", "tests.aping", cluster=cluster)
 
-    admitted, surplus = lane.admit(cluster.pk, claims)
+    admitted, surplus = lane.admit(claims)
 
     assert [claim.task for claim in admitted] == ["try", "tests.ping", "try", "tests.aping"]
     assert [claim.execution_id for claim in surplus] == [claims[3].execution_id]
@@ -65,20 +64,19 @@ def test_lane_admits_as_many_commands_as_may_run_and_releases_the_others(most):
 
 
 @pytest.mark.django_db
-def test_lane_has_room_again_when_commands_have_ended(most, django_assert_num_queries):
+def test_lane_has_room_again_when_commands_have_ended(most):
     cluster = ClusterFactory()
-    lane = CommandLane()
+    lane = CommandLane(cluster.pk)
     first = claims_of("try", "try", cluster=cluster)
-    with django_assert_num_queries(0):
-        assert lane.admit(cluster.pk, first) == (first, [])
-    assert lane.room(cluster.pk) == 0
+    assert lane.admit(first) == (first, [])
+    assert lane.room() == 0
 
     Execution.objects.update(status="succeeded", lease_until=None)
 
-    assert lane.room(cluster.pk) == most
+    assert lane.room() == most
     assert not lane.is_crowded
     second = claims_of("try", "try", cluster=cluster)
-    assert lane.admit(cluster.pk, second) == (second, [])
+    assert lane.admit(second) == (second, [])
 
 
 @pytest.mark.django_db
@@ -86,28 +84,28 @@ def test_claims_without_commands_cost_nothing(most, django_assert_num_queries):
     claims = claims_of("tests.ping", "tests.aping")
 
     with django_assert_num_queries(0):
-        assert CommandLane().admit(1, claims) == (claims, [])
+        assert CommandLane(1).admit(claims) == (claims, [])
 
 
 @pytest.mark.django_db(transaction=True)
 def test_crowded_lane_neither_delays_other_tasks_nor_loses_commands(most):
     cluster = ClusterFactory()
     context = ClusterContext(cluster.pk, Permits(1))
-    broker = LedgerBroker(claim_loop=ClaimLoop(context))
+    claim_loop = ClaimLoop(context)
     make_due(5, "try", after=-1)
     try:
-        broker.dequeue()
+        claim_loop.next_packages()
         assert Execution.objects.filter(status="claimed").count() == most
         assert Execution.objects.filter(status="queued").count() == 3
         make_due(1, "tests.aping", after=-1)
-        broker.dequeue()
+        claim_loop.next_packages()
         assert Execution.objects.filter(status="claimed", task="tests.aping").count() == 1
 
         Execution.objects.filter(status="claimed").update(status="succeeded", lease_until=None)
-        broker.dequeue()
+        claim_loop.next_packages()
         assert Execution.objects.filter(status="claimed", task="try").count() == most
         Execution.objects.filter(status="claimed").update(status="succeeded", lease_until=None)
-        broker.dequeue()
+        claim_loop.next_packages()
         assert not Execution.objects.filter(status="queued").exists()
     finally:
         context.close()
