@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shlex
 import sqlite3
 import stat
 from collections.abc import Iterator
@@ -27,7 +28,9 @@ def restrict_to_owner() -> None:
         if path.name in OBEYED and _mode_of(path) & OTHERS_WRITE:
             # Somebody else may have written it: without their rights, it would look like the operator's own.
             logger.warning(
-                "Other users of this machine can change %s: read it, then chmod go= %s", path, path
+                "Other users of this machine can change %s: read it, then chmod go= %s",
+                path,
+                shlex.quote(str(path)),
             )
         elif _restrict(path):
             logger.warning("Other users of this machine had rights on %s: they are taken away", path)

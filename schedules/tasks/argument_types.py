@@ -1,6 +1,8 @@
 """The types of the built-in tasks' arguments: what is wrong with a value is said in words for a person."""
 
+import itertools
 import re
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, NotRequired
 
 from django.conf import settings
@@ -10,61 +12,46 @@ from typing_extensions import TypedDict
 from schedules import limits
 from schedules.secrets.references import names_in, without_references
 from schedules.tasks import outbound
-from schedules.tasks.links import file_problem, link_problem
+from schedules.tasks.links import link_problem
 from schedules.tasks.outbound.headers import header_problem, shape_problem
 
 PROMPT_BYTES = 16_384
+_AFTER_HOST = re.compile(r"[/?#]")
 
 
 def _web_address(url: str) -> str:
-    if names_in(re.split(r"[/?#]", url.partition("://")[2], maxsplit=1)[0]):
+    if names_in(_AFTER_HOST.split(url.partition("://")[2], maxsplit=1)[0]):
         raise ValueError("a secret can be in the path and the query, but not in the host")
     if problem := outbound.problem_with_url(without_references(url)):
         raise ValueError(problem)
     return url
 
 
-def _headers(headers: dict[str, str]) -> dict[str, str]:
-    for name, value in headers.items():
-        if problem := header_problem(name, value, settings.CRONTY_WEBHOOK_HEADERS):
+def _without(problem_of: Callable[[str], str | None]) -> AfterValidator:
+    """Refuse a text for the reason that a function returns."""
+
+    def check(text: str) -> str:
+        if problem := problem_of(text):
             raise ValueError(problem)
-    return headers
+        return text
+
+    return AfterValidator(check)
 
 
-def _header_shapes(headers: dict[str, str]) -> dict[str, str]:
-    for name, value in headers.items():
-        if problem := shape_problem(name, value):
+def _headers_without(problem_of: Callable[[str, str], str | None]) -> AfterValidator:
+    """Refuse headers for the reason that a function returns for a name and a value."""
+
+    def check(headers: dict[str, str]) -> dict[str, str]:
+        if problem := next(filter(None, itertools.starmap(problem_of, headers.items())), None):
             raise ValueError(problem)
-    return headers
+        return headers
 
-
-def _link(url: str) -> str:
-    if problem := link_problem(url):
-        raise ValueError(problem)
-    return url
-
-
-def _file_link(url: str) -> str:
-    if problem := file_problem(url):
-        raise ValueError(problem)
-    return url
-
-
-def _topic(text: str) -> str:
-    if problem := limits.topic_problem(text):
-        raise ValueError(problem)
-    return text
+    return AfterValidator(check)
 
 
 def _visible(text: str) -> str:
     if not text.strip():
         raise ValueError("must not be blank")
-    return text
-
-
-def _without_hidden(text: str) -> str:
-    if problem := limits.hidden_problem(text):
-        raise ValueError(problem)
     return text
 
 
@@ -78,20 +65,25 @@ Text = Annotated[str, AfterValidator(_visible)]
 PromptText = Annotated[Text, AfterValidator(_prompt_size)]
 Topic = Annotated[
     str,
-    AfterValidator(_topic),
+    _without(limits.topic_problem),
     Field(
         description="Letters, digits, - and _; 1 to 64.", json_schema_extra={"pattern": limits.TOPIC_PATTERN}
     ),
 ]
 Priority = Annotated[int, Field(ge=1, le=5, description="1 (min) to 5 (urgent); 3 is the default.")]
-Line = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_without_hidden)]
+Line = Annotated[str, Field(min_length=1, max_length=256), _without(limits.hidden_problem)]
 WebAddress = Annotated[str, AfterValidator(_web_address)]
 Address = Annotated[str, Field(min_length=1, max_length=outbound.LONGEST_URL)]
-Link = Annotated[Address, AfterValidator(_link)]
-HttpLink = Annotated[Address, Field(pattern=r"^https?://[^\s]+$"), AfterValidator(_link)]
-FileLink = Annotated[HttpLink, AfterValidator(_file_link)]
+Link = Annotated[Address, _without(link_problem)]
+HttpLink = Annotated[Address, Field(pattern=r"^https?://[^\s]+$"), _without(link_problem)]
+# The ntfy server or the phone fetches the file, with its own view of the network: names are not resolved.
+FileLink = Annotated[HttpLink, _without(outbound.problem_with_url)]
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
-Headers = Annotated[dict[str, str], Field(max_length=20), AfterValidator(_headers)]
+Headers = Annotated[
+    dict[str, str],
+    Field(max_length=20),
+    _headers_without(lambda name, value: header_problem(name, value, settings.CRONTY_WEBHOOK_HEADERS)),
+]
 
 
 class ViewAction(TypedDict):
@@ -112,7 +104,7 @@ class HttpAction(TypedDict):
     label: Line
     url: HttpLink
     method: NotRequired[Method]
-    headers: NotRequired[Annotated[dict[str, str], AfterValidator(_header_shapes)]]
+    headers: NotRequired[Annotated[dict[str, str], _headers_without(shape_problem)]]
     body: NotRequired[str]
     clear: NotRequired[bool]
 

@@ -38,6 +38,7 @@ from schedules.tasks.outbound.headers import shape_problem
 from schedules.tasks.outbound.signing import signature_header
 from schedules.tasks.registry import task
 
+WEBHOOK_METHOD: Method = "POST"
 # ntfy turns a message of 4096 bytes or more into a file, and refuses 8192 bytes of JSON or more.
 NTFY_MESSAGE_BYTES = 4095
 NTFY_REQUEST_BYTES = 8191
@@ -112,7 +113,7 @@ async def notify(
 @task(title="Webhook", attempts=3, takes_secrets=True)
 async def webhook(
     url: WebAddress,
-    method: Method = "POST",
+    method: Method = WEBHOOK_METHOD,
     headers: Headers | None = None,
     body: Annotated[JsonValue, Field(description="Text is sent as it is, anything else as JSON.")] = None,
     *,

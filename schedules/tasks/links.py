@@ -1,10 +1,9 @@
-"""Links in notifications: which addresses a tap may open, and which files a server may fetch."""
+"""Links in notifications: which addresses a tap may open."""
 
 import re
 from urllib.parse import urlsplit
 
 from schedules import limits
-from schedules.tasks import outbound
 
 WEB_SCHEMES = frozenset(("http", "https"))
 # Of apps that show something. Not `intent`, `javascript`, `file`, `data` and the like, which run or read something.
@@ -30,14 +29,6 @@ def link_problem(url: str) -> str | None:
     if scheme in APP_SCHEMES:
         return None
     return "begin the address with https:// or with the scheme of a known app, like mailto:, tel: or geo:"
-
-
-def file_problem(url: str) -> str | None:
-    """Return why a file must not be fetched from this address, or None.
-
-    Names are not resolved: the ntfy server or the phone fetches the file, with its own view of the network.
-    """
-    return outbound.problem_with_url(url)
 
 
 def _has_host(url: str) -> bool:

@@ -8,40 +8,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
-from types import GenericAlias, UnionType
-from typing import (
-    Annotated,
-    Any,
-    NotRequired,
-    Protocol,
-    Required,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Any, Protocol, TypeVar
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PydanticUserError,
-    TypeAdapter,
-    ValidationError,
-    WithJsonSchema,
-)
-from pydantic_core import ErrorDetails, to_jsonable_python
-from typing_extensions import TypedDict
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 
 from schedules import limits
 from schedules.tasks.interface import Final, Run
+from schedules.tasks.parameters import arguments_adapter, task_signature
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}")
 MOST_ATTEMPTS = 10
-_JSON_TYPES: dict[type, str] = {bool: "boolean", int: "integer", float: "number", str: "string"}
 
 
 class Lane(enum.StrEnum):
@@ -105,49 +84,38 @@ class Task:
 
     def check(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[str]:
         """List the problems of the arguments; each begins with the argument's name."""
-        try:
-            self._validate(args, kwargs)
-        except _ArgumentsError as bad:
-            return bad.problems
-        return []
+        return self._validate(args, kwargs)[1]
 
     def call(self, run: Run, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Call the function with validated arguments; a coroutine function returns its coroutine."""
-        try:
-            values = self._validate(args, kwargs)
-        except _ArgumentsError as bad:
-            raise Final(f"Invalid arguments: {'; '.join(bad.problems)}") from bad
+        values, problems = self._validate(args, kwargs)
+        if problems:
+            raise Final(f"Invalid arguments: {'; '.join(problems)}")
         context = {self.run_parameter: run} if self.run_parameter else {}
         if self._is_by_name:
             return self.function(**values, **context)
         bound = inspect.BoundArguments(self.signature, values)
         return self.function(*bound.args, **bound.kwargs, **context)
 
-    def _validate(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        given = self._by_name(args, kwargs)
+    def _validate(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """Return the values by the names of their parameters, and the problems."""
+        if inspect.Parameter.VAR_KEYWORD not in self._kinds and (
+            unknown := [name for name in kwargs if name not in self.signature.parameters]
+        ):
+            return {}, [f"{name}: unknown argument; {self._accepted()}" for name in unknown]
+        by_name = dict(kwargs)
+        try:
+            if args or not self._is_by_name:
+                by_name = self.signature.bind_partial(*args, **kwargs).arguments
+        except TypeError as error:
+            return {}, [f"arguments: {error}; {self._accepted()}"]
         try:
             # Strict mode on JSON accepts an ISO string as a datetime, but not "7" as an integer.
-            values: dict[str, Any] = self.adapter.validate_json(json.dumps(given), strict=True)
+            return self.adapter.validate_json(json.dumps(by_name), strict=True), []
         except ValidationError as error:
-            raise _ArgumentsError([self._words(detail) for detail in error.errors()]) from error
+            return {}, [self._problem(detail) for detail in error.errors()]
         except (TypeError, ValueError, RecursionError) as error:
-            raise _ArgumentsError([f"arguments: not JSON ({error})"]) from error
-        return values
-
-    def _by_name(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        if unknown := self._unknown(kwargs):
-            raise _ArgumentsError([f"{name}: unknown argument; {self._accepted()}" for name in unknown])
-        if self._is_by_name and not args:
-            return dict(kwargs)
-        try:
-            return self.signature.bind_partial(*args, **kwargs).arguments
-        except TypeError as error:
-            raise _ArgumentsError([f"arguments: {error}; {self._accepted()}"]) from error
-
-    def _unknown(self, kwargs: Mapping[str, Any]) -> list[str]:
-        if inspect.Parameter.VAR_KEYWORD in self._kinds:
-            return []
-        return [name for name in kwargs if name not in self.signature.parameters]
+            return {}, [f"arguments: not JSON ({error})"]
 
     @cached_property
     def _kinds(self) -> set[Any]:
@@ -161,18 +129,12 @@ class Task:
     def _accepted(self) -> str:
         return f"{self.name} takes {', '.join(self.signature.parameters) or 'no arguments'}"
 
-    def _words(self, detail: ErrorDetails) -> str:
+    def _problem(self, detail: ErrorDetails) -> str:
         where = ".".join(str(part) for part in detail["loc"]) or "arguments"
         if detail["type"] == "missing":
             return f"{where}: required, but missing; {self._accepted()}"
         message = detail["msg"].removeprefix("Value error, ")
         return f"{where}: {message[:1].lower()}{message[1:]}"
-
-
-class _ArgumentsError(Exception):
-    def __init__(self, problems: list[str]) -> None:
-        super().__init__(*problems)
-        self.problems = problems
 
 
 class TaskSource(Protocol):
@@ -219,7 +181,7 @@ def task(
             raise TypeError(
                 f"{label}: a task must not be a generator, which would not run: return the result."
             )
-        signature, run_parameter = _signature(function)
+        signature, run_parameter = task_signature(function)
         _add(
             Task(
                 name=label,
@@ -231,7 +193,7 @@ def task(
                 timeout=timeout,
                 system=system,
                 signature=signature,
-                adapter=_adapter(label, signature),
+                adapter=arguments_adapter(label, signature),
                 run_parameter=run_parameter,
                 takes_secrets=takes_secrets,
             )
@@ -254,15 +216,15 @@ def is_function(name: str) -> bool:
 
 def get(name: str) -> Task | None:
     """Return the task with this name, or None."""
-    if (found := _tasks.get(name)) or not _sources:
-        return found
+    if (function := _tasks.get(name)) or not _sources:
+        return function
     return next(filter(None, (source.get(name) for source in _sources)), None)
 
 
 def all_tasks(include_system: bool = False) -> list[Task]:
     """Return all tasks, sorted by name; system tasks are internal and not offered to users."""
-    found = {task.name: task for source in _sources for task in source.all()} | _tasks
-    return [found[name] for name in sorted(found) if include_system or not found[name].system]
+    tasks = {task.name: task for source in _sources for task in source.all()} | _tasks
+    return [tasks[name] for name in sorted(tasks) if include_system or not tasks[name].system]
 
 
 def unknown(name: str) -> str:
@@ -286,42 +248,6 @@ def names() -> list[str]:
     return [task.name for task in all_tasks() if task.refusal is None]
 
 
-def build(
-    name: str, parameters: Sequence[inspect.Parameter], function: Callable[..., Any], **values: Any
-) -> Task:
-    """Build a task from parameters with types, for a source; `function` also gets the run, by the name `run`."""
-    signature = inspect.Signature(parameters)
-    return Task(
-        name=name,
-        function=function,
-        signature=signature,
-        adapter=_adapter(name, signature),
-        run_parameter="run",
-        **values,
-    )
-
-
-def indescribable_parameters(signature: inspect.Signature) -> list[str]:
-    """Return the names of the parameters with a type that JSON cannot describe."""
-    return [each.name for each in signature.parameters.values() if not _is_describable(each.annotation)]
-
-
-def _is_describable(hint: Any) -> bool:
-    try:
-        return has_schema(TypeAdapter(hint))
-    except PydanticUserError:
-        return False
-
-
-def has_schema(adapter: TypeAdapter[Any]) -> bool:
-    """Return whether JSON can describe a type."""
-    try:
-        adapter.json_schema()
-    except PydanticUserError:
-        return False
-    return True
-
-
 def _add(new: Task) -> None:
     if not NAME.fullmatch(new.name):
         raise ValueError(f"Not a task name: {new.name!r}")
@@ -334,65 +260,3 @@ def _add(new: Task) -> None:
 def _origin(task: Task) -> str:
     # Compare names, not functions: a reloaded module registers a new function for the same task.
     return f"{task.function.__module__}.{task.function.__qualname__}"
-
-
-def _signature(function: Callable[..., Any]) -> tuple[inspect.Signature, str | None]:
-    """Return the signature with resolved types and without the run parameter, and that parameter's name."""
-    hints = get_type_hints(function, include_extras=True)
-    signature = inspect.signature(function)
-    run_parameter = None
-    parameters = []
-    for parameter in signature.parameters.values():
-        hint = hints.get(parameter.name, _like(parameter.default))
-        if not _is_run(hint):
-            parameters.append(parameter.replace(annotation=hint))
-        elif parameter.kind is parameter.KEYWORD_ONLY and run_parameter is None:
-            run_parameter = parameter.name
-        else:
-            raise TypeError(f"{function.__qualname__}: only one, keyword-only parameter may be a Run")
-    return signature.replace(parameters=parameters), run_parameter
-
-
-def _like(default: Any) -> Any:
-    """Return the type of a parameter without annotation: it takes anything, but forms and agents are shown a type."""
-    kind = _JSON_TYPES.get(type(default))
-    return Annotated[Any, WithJsonSchema({"type": kind})] if kind else Any
-
-
-def _is_run(hint: Any) -> bool:
-    """Return whether a type is Run, perhaps annotated or optional."""
-    is_wrapped = get_origin(hint) in (Annotated, Union, UnionType)
-    return hint is Run or (is_wrapped and any(map(_is_run, get_args(hint))))
-
-
-def _adapter(name: str, signature: inspect.Signature) -> TypeAdapter[Any]:
-    # A TypedDict: a model would reserve names like "json" and fill in the defaults a second time.
-    fields = {parameter.name: _field(parameter) for parameter in signature.parameters.values()}
-    arguments = TypedDict(name, fields)  # type: ignore[misc]
-    # Where models are built at their first use, this is, too: most commands of a terminal check no arguments.
-    is_deferred = bool(BaseModel.model_config.get("defer_build"))
-    config = ConfigDict(extra="forbid", defer_build=is_deferred)
-    arguments.__pydantic_config__ = config  # type: ignore[attr-defined]
-    try:
-        return TypeAdapter(arguments)
-    except PydanticUserError as error:
-        wrong = indescribable_parameters(signature)
-        raise TypeError(
-            f"{name}: the type of {' and '.join(wrong) or 'an argument'} has no schema: use one like str, int or datetime."
-        ) from error
-
-
-def _field(parameter: inspect.Parameter) -> Any:
-    hint = parameter.annotation
-    if parameter.kind is parameter.VAR_POSITIONAL:
-        return NotRequired[GenericAlias(tuple, (hint, ...))]
-    if parameter.kind is parameter.VAR_KEYWORD:
-        return NotRequired[GenericAlias(dict, (str, hint))]
-    if parameter.default is parameter.empty:
-        return Required[hint]
-    try:
-        to_jsonable_python(parameter.default)
-    except ValueError:
-        # A marker for "not given", or a list in itself, is no default that a form or an agent could show.
-        return NotRequired[hint]
-    return NotRequired[Annotated[hint, Field(json_schema_extra={"default": parameter.default})]]

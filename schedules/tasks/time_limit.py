@@ -1,13 +1,48 @@
-"""A time limit for coroutines that counts only time in which their event loop ran."""
+"""Time limits for coroutines and plain functions that count only time in which their process ran."""
 
 import asyncio
-from types import TracebackType
+import signal
+import time
+from types import FrameType, TracebackType
 
-# Seconds: how often the loop is looked at, and from which delay on it counts as standing still.
+# Seconds: how often the time is looked at, and from which delay on the process counts as standing still.
 LOOK_EVERY = 1.0
 HELD_UP = 0.5
 # So many seconds before the deadline there is a last look.
 LAST_LOOK = 0.01
+
+
+class PlainTimeLimit:
+    """Raises an error in a block of the main thread that runs for longer than so many seconds.
+
+    An alarm that comes late counts half, or as much as the processor was busy: this process stood still, or a call into a
+    library could not be interrupted. Without the half, many such calls would never come to an end.
+    """
+
+    def __init__(self, seconds: float, error: type[BaseException]) -> None:
+        self._left, self._error = seconds, error
+
+    def __enter__(self) -> None:
+        signal.signal(signal.SIGALRM, self._look)
+        self._look_later()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+    def _look_later(self) -> None:
+        self._wait = min(LOOK_EVERY, self._left)
+        self._looked_at, self._worked = time.monotonic(), time.process_time()
+        signal.setitimer(signal.ITIMER_REAL, self._wait)
+
+    def _look(self, number: int, frame: FrameType | None) -> None:
+        is_late = time.monotonic() - self._looked_at > self._wait + HELD_UP
+        self._left -= max(self._wait / 2, time.process_time() - self._worked) if is_late else self._wait
+        if self._left < LAST_LOOK:
+            raise self._error
+        self._look_later()
 
 
 class TimeLimit:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schedules.tasks.links import APP_SCHEMES, file_problem, link_problem
+from schedules.tasks.links import APP_SCHEMES, link_problem
 from tests.tasks.builtin.conftest import problems
 
 NOTE = {"message": "Tea", "topic": "home"}
@@ -57,7 +57,7 @@ def test_file_in_a_private_network_is_refused_unless_the_operator_allows_it(name
 
 
 def test_file_on_a_public_host_is_accepted_without_a_resolver():
-    assert file_problem("https://files.example/a.png") is None
+    assert problems("notify", **NOTE, icon="https://files.example/a.png") == []
 
 
 def test_header_of_a_button_is_one_line():

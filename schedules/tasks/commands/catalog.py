@@ -1,5 +1,6 @@
 """The commands in force: those of the operator's file, which is read again when it changes."""
 
+import inspect
 import logging
 import time
 from pathlib import Path
@@ -17,8 +18,8 @@ from schedules.tasks.commands.file import (
     read_copy,
     signature_of,
 )
-from schedules.tasks.commands.parameter_types import parameters_of
 from schedules.tasks.commands.run import CommandRun, refusal_of
+from schedules.tasks.parameters import arguments_adapter
 from schedules.tasks.registry import Task
 
 logger = logging.getLogger(__name__)
@@ -181,17 +182,20 @@ def task_of(name: str, command: Command) -> Task:
     if registry.is_function(name):
         raise CommandsFileError(f"{name}: there is a task of this name already; choose another name")
     try:
-        parameters = parameters_of(command)
-        return registry.build(
-            name,
-            parameters,
-            CommandRun(name, command, {each.name: each.annotation for each in parameters}),
+        signature = inspect.Signature(command.task_parameters())
+        hints = {parameter.name: parameter.annotation for parameter in signature.parameters.values()}
+        return Task(
+            name=name,
             title=command.title or name.replace("_", " ").replace("-", " ").capitalize(),
             description=command.description,
+            function=CommandRun(name, command, hints),
             is_coroutine=True,
             attempts=command.attempts,
             timeout=command.timeout,
             system=False,
+            signature=signature,
+            adapter=arguments_adapter(name, signature),
+            run_parameter="run",
             is_command=True,
             takes_secrets=True,
             refusal=refusal_of(name, command),

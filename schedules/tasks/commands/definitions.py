@@ -1,5 +1,6 @@
 """Commands as the operator defines them in commands.toml: parsing and validation, without files or a database."""
 
+import inspect
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from pydantic_core import ErrorDetails
 
 from schedules import limits
 from schedules.secrets.references import problem_in
-from schedules.tasks.commands.parameters import Line, Parameter, Table
+from schedules.tasks.commands.parameters import Line, Parameter, Table, task_parameter
 from schedules.tasks.commands.templates import (
     END_OF_OPTIONS,
     PARAMETER_PATTERN,
@@ -139,15 +140,20 @@ class Command(Table):
         """The names of the parameters in the order of arguments by position: required ones first."""
         return sorted(self.parameters, key=lambda name: not self.parameters[name].is_required)
 
+    def task_parameters(self) -> list[inspect.Parameter]:
+        """Return the parameters of the task that runs it; raises ValueError for an impossible default."""
+        opening = self.opening_parameters()
+        return [task_parameter(name, self.parameters[name], name in opening) for name in self.order]
+
     def opening_parameters(self) -> set[str]:
         """Return the parameters that an argument before `--` begins with, so that they must not begin with a dash."""
-        found: set[str] = set()
+        names: set[str] = set()
         for item in self.arguments:
             if item == END_OF_OPTIONS:
                 break
             for template in [item] if isinstance(item, str) else item.arguments:
-                found |= {name for name in parameters_in(template) if template.startswith(f"{{{name}}}")}
-        return found
+                names |= {name for name in parameters_in(template) if template.startswith(f"{{{name}}}")}
+        return names
 
     def argument_list(self, values: Mapping[str, str], secrets: Mapping[str, str] = {}) -> list[str]:
         """Return the program and its arguments; raises ValueError if a value would become an option."""

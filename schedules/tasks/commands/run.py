@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Mapping
+from secrets import token_hex
 from typing import Any
 
 from django.contrib.auth import get_user_model
@@ -13,7 +14,7 @@ from schedules.secrets.references import names_in, resolved
 from schedules.tasks.commands.accounts import Account, AccountError, account_of
 from schedules.tasks.commands.definitions import Command
 from schedules.tasks.commands.output import KeptOutput
-from schedules.tasks.commands.parameter_types import value_problem
+from schedules.tasks.commands.parameters import value_problem
 from schedules.tasks.interface import Final, RetryLater, Run
 from schedules.tasks.processes import Ended, Limits, Program, StartError, run_program
 from schedules.when import durations
@@ -109,6 +110,7 @@ class CommandRun:
             tail=kept,
             identity=account.identity,
             limits=Limits(self._command.max_cpu, self._command.max_memory),
+            mark=token_hex(16),
         )
 
     def _result(self, ended: Ended, output: KeptOutput, timeout: float) -> dict[str, Any]:

@@ -10,15 +10,7 @@ from schedules import limits
 from schedules.result import Err
 from schedules.secrets import masking
 from schedules.tasks.forms.fields import Text, json_problem, looks_like_json
-from schedules.tasks.forms.schema_fields import (
-    ABSENT,
-    HINTS,
-    Argument,
-    argument_of,
-    is_public,
-    resolved,
-    rest_of,
-)
+from schedules.tasks.forms.schema_fields import ABSENT, HINTS, Argument, argument_of, rest_of
 from schedules.tasks.registry import Task
 
 # How many optional arguments are always visible; of a notification none, which keeps the first form short.
@@ -38,7 +30,7 @@ class Arguments:
         self.task = task
         schema = task.schema
         self.named = [
-            argument_of(task, name, resolved(spec, schema), is_required=name in schema.get("required", ()))
+            argument_of(task, name, spec, is_required=name in schema.get("required", ()))
             for name, spec in schema["properties"].items()
         ]
         self.rest = [
@@ -84,25 +76,23 @@ class Arguments:
             bound = {}
         values = {**bound, **kwargs}
         masked: dict[str, Any] = masking.masked(values)
-        found = {
-            argument.key: values[argument.name]
-            if is_public(argument.field, values[argument.name])
-            else masked[argument.name]
-            for argument in self.named
-            if argument.name in values
-        }
-        known = {argument.name for argument in self.named}
-        more = {name: masked[name] for name in kwargs if name not in known}
-        # The values of `*tokens` are masked one by one, as they are stored.
-        rest = {
-            name: [masking.masked({name: item})[name] for item in value]
-            for name, value in bound.items()
-            if isinstance(value, tuple)
-        }
+        stored = {}
+        for argument in self.named:
+            if argument.name in values:
+                is_public = argument.is_public(values[argument.name])
+                stored[argument.key] = (values if is_public else masked)[argument.name]
+        names = {argument.name for argument in self.named}
         for argument in self.rest:
-            if value := more if argument.key.endswith("**") else rest.get(argument.name):
-                found[argument.key] = value
-        return found
+            rest: Any
+            if argument.key.endswith("**"):
+                rest = {name: masked[name] for name in kwargs if name not in names}
+            else:
+                # The values of `*tokens` are masked one by one, as they are stored.
+                name = argument.name
+                rest = [masking.masked({name: item})[name] for item in bound.get(name, ())]
+            if rest:
+                stored[argument.key] = rest
+        return stored
 
     def initial(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the form values of stored arguments, with secrets masked; positional ones are shown by name."""
@@ -184,39 +174,39 @@ class Arguments:
 
     def problems(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str | None, str]:
         """Return the errors of the arguments by the key of their field."""
-        found: dict[str | None, str] = {}
+        problems: dict[str | None, str] = {}
         for name, value in kwargs.items():
-            if words := limits.json_problem(value, max_bytes=settings.CRONTY_MAX_JSON_BYTES):
-                found[self.key_of(name)] = words
+            if message := limits.json_problem(value, max_bytes=settings.CRONTY_MAX_JSON_BYTES):
+                problems[self.key_of(name)] = message
         for problem in self.task.check(args, kwargs):
-            path, _, words = problem.partition(": ")
+            path, _, message = problem.partition(": ")
             name, _, part = path.partition(".")
             key = self.key_of(name)
             if not key:
-                found.setdefault(key, problem)
+                problems.setdefault(key, problem)
                 continue
             label = str(next(each.field.label for each in self.all if each.key == key))
             hint = HINTS.get((self.task.name, name), "")
             if part:
-                found.setdefault(key, f"{part}: {words.partition(';')[0]}")
+                problems.setdefault(key, f"{part}: {message.partition(';')[0]}")
                 continue
-            if words.startswith("required, but missing") or "must not be blank" in words:
-                words = enter(label)
-            elif "match pattern" in words and hint:
-                words = f"Use {hint[:1].lower()}{hint[1:]}."
-            found.setdefault(key, f"{words[:1].upper()}{words[1:]}")
-        return found
+            if message.startswith("required, but missing") or "must not be blank" in message:
+                message = enter(label)
+            elif "match pattern" in message and hint:
+                message = f"Use {hint[:1].lower()}{hint[1:]}."
+            problems.setdefault(key, f"{message[:1].upper()}{message[1:]}")
+        return problems
 
     def secret_problems(self, problem: Err) -> dict[str | None, str]:
         """Return what a service says about masked values, by the key of their field."""
-        found: dict[str | None, str] = {}
-        for words in (reason for reasons in problem.errors.values() for reason in reasons):
-            place, _, reason = words.partition(": ")
+        problems: dict[str | None, str] = {}
+        for message in (reason for reasons in problem.errors.values() for reason in reasons):
+            place, _, reason = message.partition(": ")
             secret = next(part for part in reversed(place.split(".")) if not part.isdecimal())
             again = f"Enter {secret} again, because it would go to another address or task."
             is_moved = reason.startswith("write it again")
-            found[self.key_of(place)] = again if is_moved else f"Enter the real value of {secret}."
-        return found
+            problems[self.key_of(place)] = again if is_moved else f"Enter the real value of {secret}."
+        return problems
 
     def hints(self, cleaned: Mapping[str, Any]) -> list[str]:
         """Return a remark for each text that was probably meant as JSON, but is sent as plain text."""

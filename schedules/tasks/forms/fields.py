@@ -51,11 +51,11 @@ def plain_lines(text: str) -> str:
 class Json(forms.CharField):
     """A text that must be JSON; on an error the form shows it unchanged."""
 
-    def __init__(self, *, wanted: type | None = None, **kwargs: Any) -> None:
+    def __init__(self, *, expected_type: type | None = None, **kwargs: Any) -> None:
         super().__init__(
             widget=forms.Textarea(attrs={"rows": 3, "class": "mono", "spellcheck": "false"}), **kwargs
         )
-        self.wanted = wanted
+        self.expected_type = expected_type
 
     def clean(self, value: Any) -> Any:
         text = super().clean(value)
@@ -63,12 +63,12 @@ class Json(forms.CharField):
             return None
         if problem := json_problem(text):
             raise ValidationError(f"This isn't valid JSON: {problem}")
-        read = json.loads(text)
-        if self.wanted and not isinstance(read, self.wanted):
+        value = json.loads(text)
+        if self.expected_type and not isinstance(value, self.expected_type):
             raise ValidationError(
-                "Write a list in [ ]." if self.wanted is list else "Write an object in { }."
+                "Write a list in [ ]." if self.expected_type is list else "Write an object in { }."
             )
-        return read
+        return value
 
 
 def json_problem(text: str) -> str:

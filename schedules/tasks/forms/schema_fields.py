@@ -55,33 +55,185 @@ class Argument:
     cleared: Any = ABSENT
     """What an empty field means; the argument is left out if this is ABSENT."""
 
-
-def resolved(spec: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace references to definitions, like those of enums, in a type and in the members of a union."""
-
-    def looked_up(each: Mapping[str, Any]) -> dict[str, Any]:
-        name = each.get("$ref", "").removeprefix("#/$defs/")
-        return {**schema.get("$defs", {}).get(name, {}), **each}
-
-    found = looked_up(spec)
-    return found | {"anyOf": [looked_up(each) for each in found["anyOf"]]} if "anyOf" in found else found
+    def is_public(self, value: Any) -> bool:
+        """Return whether a value is no secret, whatever its name: a choice, a number or a ticked box."""
+        takes_numbers = isinstance(self.field, (forms.BooleanField, forms.IntegerField))
+        is_number = takes_numbers and isinstance(value, (int, float))
+        return is_number or isinstance(self.field, forms.ChoiceField)
 
 
-def is_public(field: forms.Field, value: Any) -> bool:
-    """Return whether a value is no secret, whatever its name: a choice, a number or a ticked box."""
-    takes_numbers = isinstance(field, (forms.BooleanField, forms.IntegerField))
-    return isinstance(field, forms.ChoiceField) or (takes_numbers and isinstance(value, (int, float)))
+@dataclass(frozen=True)
+class Schema:
+    """The JSON schema of one parameter of a task, without references."""
+
+    task: Task
+    name: str
+    spec: Mapping[str, Any]
+    is_required: bool
+
+    @property
+    def types(self) -> list[Mapping[str, Any]]:
+        """The types that a value may have, besides null."""
+        members = [each for each in self.spec.get("anyOf", [self.spec]) if each.get("type") != "null"]
+        return members or [self.spec]
+
+    @property
+    def default(self) -> Any:
+        return self.spec.get("default")
+
+    def options(self, hint: str = "") -> dict[str, Any]:
+        """Return what every form field takes; `hint` is the help text if the schema has no description."""
+        labels = NOTIFY_LABELS if self.task.name == "notify" else {}
+        description = self.spec.get("description") or self.types[0].get("description", "")
+        return {
+            "label": labels.get(self.name, label_of(self.name)),
+            "required": self.is_required,
+            "help_text": HINTS.get((self.task.name, self.name), description) or hint,
+        }
+
+    def argument(self, field: forms.Field, **conversions: Any) -> Argument:
+        return Argument(self.name, f"{self.task.name}-{self.name}", field, **conversions)
 
 
 def argument_of(task: Task, name: str, spec: Mapping[str, Any], *, is_required: bool) -> Argument:
-    argument = _typed_argument(task, name, spec, is_required=is_required)
-    default = spec.get("default")
+    """Return the argument for a parameter of a task."""
+    parameter = Schema(task, name, _without_references(spec, task.schema), is_required)
+    argument = _builder_for(parameter)(parameter)
+    default = parameter.default
     if default is None:
         return argument
     argument.field.initial = argument.write(default)
     if isinstance(argument.field, Text) and "\n" in argument.field.initial:
         argument.field.show_lines()
     return argument if default in ("", [], {}) else replace(argument, cleared=_cleared(task, name))
+
+
+def rest_of(task: Task, parameter: Parameter) -> Argument:
+    """Return the argument for `*args` or `**kwargs` of a task."""
+    is_list = parameter.kind is parameter.VAR_POSITIONAL
+    field = Json(
+        expected_type=list if is_list else dict,
+        label=label_of(parameter.name),
+        required=False,
+        help_text="A JSON list, like [1, 2]." if is_list else OBJECT_HINT,
+    )
+    return Argument(parameter.name, f"{task.name}-{'*' if is_list else '**'}", field, write=as_text)
+
+
+def _without_references(spec: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace references to definitions, like those of enums, in a type and in the members of a union."""
+
+    def resolve(part: Mapping[str, Any]) -> dict[str, Any]:
+        name = part.get("$ref", "").removeprefix("#/$defs/")
+        return {**schema.get("$defs", {}).get(name, {}), **part}
+
+    resolved = resolve(spec)
+    if "anyOf" in resolved:
+        resolved["anyOf"] = [resolve(member) for member in resolved["anyOf"]]
+    return resolved
+
+
+def _builder_for(parameter: Schema) -> Callable[[Schema], Argument]:
+    if (parameter.task.name, parameter.name) == ("notify", "priority"):
+        return _priority
+    first, *others = parameter.types
+    if others:
+        return _union
+    if "enum" in first or "const" in first:
+        return _choice
+    return BUILDERS.get(first.get("type"), _json)
+
+
+def _priority(parameter: Schema) -> Argument:
+    field = forms.TypedChoiceField(
+        choices=PRIORITIES,
+        coerce=int,
+        empty_value=None,
+        error_messages={"invalid_choice": "Choose one of these."},
+        **parameter.options(),
+    )
+    # The default is stored as 3, too.
+    return parameter.argument(field, write=lambda value: "" if value == 3 else value)
+
+
+def _union(parameter: Schema) -> Argument:
+    # A name in the schema that is an alias has no parameter.
+    declared = parameter.task.signature.parameters.get(parameter.name)
+    hint = declared.annotation if declared else Any
+    return parameter.argument(_text_field(parameter), read=lambda text: _read_as(hint, text), write=as_text)
+
+
+def _choice(parameter: Schema) -> Argument:
+    first = parameter.types[0]
+    choices = first.get("enum") or [first["const"]]
+    has_default = parameter.default in choices and "anyOf" not in parameter.spec
+    options = [*([] if has_default else [("", "—")]), *((choice, choice) for choice in choices)]
+    values = {str(choice): choice for choice in choices}
+    field = forms.ChoiceField(choices=options, **parameter.options())
+    return parameter.argument(field, read=lambda text: values.get(text, text), write=str)
+
+
+def _checkbox(parameter: Schema) -> Argument:
+    # An unticked box means False, which is left out only if it is the default anyway.
+    empty = () if parameter.is_required or parameter.default else (False,)
+    return parameter.argument(forms.BooleanField(**parameter.options()), empty=empty)
+
+
+def _whole(parameter: Schema) -> Argument:
+    first = parameter.types[0]
+    bounds: dict[str, Any] = {"min_value": first.get("minimum"), "max_value": first.get("maximum")}
+    return parameter.argument(Whole(**parameter.options(), **bounds))
+
+
+def _number(parameter: Schema) -> Argument:
+    return parameter.argument(forms.FloatField(**parameter.options()))
+
+
+def _text(parameter: Schema) -> Argument:
+    return parameter.argument(_text_field(parameter))
+
+
+def _any(parameter: Schema) -> Argument:
+    field = _text_field(parameter)
+    field.widget.attrs["data-json-hint"] = True
+    return parameter.argument(field, read=lambda text: _read_any(text, parameter.default), write=as_text)
+
+
+def _list(parameter: Schema) -> Argument:
+    if parameter.types[0].get("items", {}).get("type") != "string":
+        return _json(parameter)
+    field = forms.CharField(**parameter.options("Separate with commas."))
+    return parameter.argument(field, read=_split, write=_listed)
+
+
+def _object(parameter: Schema) -> Argument:
+    if parameter.types[0].get("additionalProperties") == {"type": "string"}:
+        return parameter.argument(Pairs(**parameter.options()), write=as_text)
+    field = Json(expected_type=dict, **parameter.options(OBJECT_HINT))
+    return parameter.argument(field, write=as_text)
+
+
+def _json(parameter: Schema) -> Argument:
+    return parameter.argument(Json(**parameter.options("JSON")), write=as_text)
+
+
+# By the type in the schema, which is missing if every type is accepted.
+BUILDERS: dict[str | None, Callable[[Schema], Argument]] = {
+    "boolean": _checkbox,
+    "integer": _whole,
+    "number": _number,
+    "string": _text,
+    "array": _list,
+    "object": _object,
+    None: _any,
+}
+
+
+def _text_field(parameter: Schema) -> Text:
+    field = Text(**parameter.options())
+    if parameter.name in LONG_TEXTS:
+        field.show_lines()
+    return field
 
 
 def _cleared(task: Task, name: str) -> Any:
@@ -98,91 +250,6 @@ def _accepts(task: Task, name: str, value: Any) -> bool:
     return True
 
 
-def _typed_argument(task: Task, name: str, spec: Mapping[str, Any], *, is_required: bool) -> Argument:
-    members = spec.get("anyOf", [spec])
-    shapes = [each for each in members if each.get("type") != "null"] or [spec]
-    shape = shapes[0]
-    described = spec.get("description") or shape.get("description", "")
-    common: dict[str, Any] = {
-        "label": NOTIFY_LABELS.get(name, label_of(name)) if task.name == "notify" else label_of(name),
-        "required": is_required,
-        "help_text": HINTS.get((task.name, name), described),
-    }
-    key = f"{task.name}-{name}"
-    if (task.name, name) == ("notify", "priority"):
-        field = forms.TypedChoiceField(
-            choices=PRIORITIES,
-            coerce=int,
-            empty_value=None,
-            error_messages={"invalid_choice": "Choose one of these."},
-            **common,
-        )
-        # The default is stored as 3, too.
-        return Argument(name, key, field, write=lambda value: "" if value == 3 else value)
-    if len(shapes) > 1:
-        # A name in the schema that is an alias has no parameter.
-        hint = task.signature.parameters[name].annotation if name in task.signature.parameters else Any
-        return Argument(
-            name, key, _text_field(name, common), read=lambda text: _read_as(hint, text), write=as_text
-        )
-    if choices := shape.get("enum") or ([shape["const"]] if "const" in shape else None):
-        empty = [] if spec.get("default") in choices and len(members) == 1 else [("", "—")]
-        options = [*empty, *((choice, choice) for choice in choices)]
-        values = {str(choice): choice for choice in choices}
-        choice_field = forms.ChoiceField(choices=options, **common)
-        return Argument(name, key, choice_field, read=lambda text: values.get(text, text), write=str)
-    match shape.get("type"):
-        case "boolean":
-            # An unticked box means False, which is left out only if it is the default anyway.
-            empty_box = () if is_required or spec.get("default") else (False,)
-            return Argument(name, key, forms.BooleanField(**common), empty=empty_box)
-        case "integer":
-            bounds: dict[str, Any] = {"min_value": shape.get("minimum"), "max_value": shape.get("maximum")}
-            return Argument(name, key, Whole(**common, **bounds))
-        case "number":
-            return Argument(name, key, forms.FloatField(**common))
-        case "string":
-            return Argument(name, key, _text_field(name, common))
-        case "array" if shape.get("items", {}).get("type") == "string":
-            common["help_text"] = common["help_text"] or "Separate with commas."
-            return Argument(name, key, forms.CharField(**common), read=_split, write=_listed)
-        case None:
-            text = _text_field(name, common)
-            text.widget.attrs["data-json-hint"] = True
-            default = spec.get("default")
-            return Argument(name, key, text, read=lambda text: _read_any(text, default), write=as_text)
-        case "object" if (shape.get("additionalProperties") or {}) == {"type": "string"}:
-            return Argument(name, key, Pairs(**common), write=as_text)
-    if shape.get("type") == "object":
-        common["help_text"] = common["help_text"] or OBJECT_HINT
-        return Argument(name, key, _json_field(common, dict), write=as_text)
-    return Argument(name, key, _json_field(common), write=as_text)
-
-
-def rest_of(task: Task, parameter: Parameter) -> Argument:
-    is_list = parameter.kind is parameter.VAR_POSITIONAL
-    common = {
-        "label": label_of(parameter.name),
-        "required": False,
-        "help_text": "A JSON list, like [1, 2]." if is_list else OBJECT_HINT,
-    }
-    wanted = list if is_list else dict
-    field = _json_field(common, wanted)
-    return Argument(parameter.name, f"{task.name}-{'*' if is_list else '**'}", field, write=as_text)
-
-
-def _text_field(name: str, common: dict[str, Any]) -> Text:
-    field = Text(**common)
-    if name in LONG_TEXTS:
-        field.show_lines()
-    return field
-
-
-def _json_field(common: dict[str, Any], wanted: type | None = None) -> Json:
-    common["help_text"] = common["help_text"] or "JSON"
-    return Json(wanted=wanted, **common)
-
-
 def _split(text: str) -> Any:
     """Return the texts between commas, or the list that is written as JSON."""
     if text.lstrip().startswith("[") and isinstance(parsed := _json_or_text(text), list):
@@ -192,7 +259,7 @@ def _split(text: str) -> Any:
 
 def _listed(value: Any) -> str:
     """Return a list with commas, or as JSON if it would be read back in another way."""
-    is_plain = isinstance(value, list) and all(isinstance(each, str) for each in value)
+    is_plain = isinstance(value, list) and all(isinstance(item, str) for item in value)
     text = ", ".join(value) if is_plain else ""
     return text if is_plain and "\n" not in text and _split(text) == value else as_text(value)
 

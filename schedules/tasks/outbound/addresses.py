@@ -1,6 +1,7 @@
 """Name resolution, and the check that an address is public or allowed by the operator."""
 
 import asyncio
+import functools
 import socket
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -27,13 +28,15 @@ GLOBAL_IPV6 = IPv6Network("2000::/3")
 # Addresses in these networks lead to the IPv4 address in their last four bytes.
 IPV4_IN_IPV6 = [IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96")]
 MOST_LOOKUPS = 32
+# For how many seconds the answer of a lookup is used again: for the requests of one burst.
+FRESH_SECONDS = 1.0
 
 LOCAL_NAMES = {"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"}
 
 
 @dataclass
 class _Lookup:
-    """One lookup in a thread, and how many requests wait for it."""
+    """One lookup in a thread, what it found, and how many requests wait for it."""
 
     call: Future[list[Address]]
     found: asyncio.Future[list[Address]]
@@ -45,14 +48,14 @@ class Resolver:
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(MOST_LOOKUPS, "lookup")
-        self._running: dict[str, _Lookup] = {}
+        self._lookups: dict[str, _Lookup] = {}
 
     async def resolve(self, host: str) -> list[Address]:
-        """Return the addresses of a host, or raise OutboundError; requests to the same host share a lookup."""
+        """Return the addresses of a host, or raise OutboundError; the requests of a burst share a lookup."""
         if literal := literal_address(host):
             return [literal]
-        lookup = self._running.get(host)
-        if lookup is None or lookup.found.done():
+        lookup = self._lookups.get(host)
+        if lookup is None or lookup.found.cancelled():
             lookup = self._start(host)
         lookup.waiters += 1
         try:
@@ -71,17 +74,23 @@ class Resolver:
 
     def _start(self, host: str) -> _Lookup:
         call = self._threads.submit(_look_up, host)
-        lookup = self._running[host] = _Lookup(call, asyncio.wrap_future(call))
+        lookup = self._lookups[host] = _Lookup(call, asyncio.wrap_future(call))
 
-        def forget(_: object) -> None:
-            if self._running.get(host) is lookup:
-                del self._running[host]
+        def forget() -> None:
+            if self._lookups.get(host) is lookup:
+                del self._lookups[host]
 
-        lookup.found.add_done_callback(forget)
+        def forget_soon(found: asyncio.Future[list[Address]]) -> None:
+            if found.cancelled():
+                forget()
+            else:
+                found.get_loop().call_later(FRESH_SECONDS, forget)
+
+        lookup.found.add_done_callback(forget_soon)
         return lookup
 
     def close(self) -> None:
-        for lookup in self._running.values():
+        for lookup in self._lookups.values():
             lookup.found.cancel()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
@@ -95,6 +104,7 @@ def _look_up(host: str) -> list[Address]:
     return list(dict.fromkeys(ip_address(entry[4][0]) for entry in found))
 
 
+@functools.lru_cache(1024)
 def literal_address(host: str) -> Address | None:
     """Parse an address as the resolver would, including 127.1 and 0x7f000001; None for a name."""
     try:
@@ -125,6 +135,7 @@ def guard(host: str, port: int, addresses: list[Address]) -> None:
             )
 
 
+@functools.lru_cache(1024)
 def _is_public(address: Address) -> bool:
     address = _embedded_ipv4(address)
     if isinstance(address, IPv6Address) and address not in GLOBAL_IPV6:

@@ -1,126 +1,181 @@
-"""Connections to checked addresses; each event loop keeps its own."""
+"""Connections to checked addresses, reused between requests to the same host; each event loop keeps its own."""
 
 import asyncio
 import functools
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections import deque
+from collections.abc import AsyncGenerator
 
-import anyio
-import httpcore
+import certifi
 from django.conf import settings
 
 from schedules.tasks.outbound.addresses import Resolver, guard
+from schedules.tasks.outbound.http1 import Connection
+from schedules.tasks.outbound.targets import Target
 from schedules.tasks.time_limit import TimeLimit
 
 MOST_CONNECTIONS = 256
 MOST_ADDRESSES = 8
 IDLE_SECONDS = 5.0
+# So many requests to a host open a connection at once; others wait for so many seconds for one that is given back. A quick
+# host answers a burst over few connections, and a slow one gets as many as there are requests.
+OPEN_AT_ONCE = 8
+WAIT_FOR_REUSE = 0.02
+# Of asyncio's own limit for a TLS handshake, which counts time in which the process stood still; ours is shorter.
+NO_LIMIT = 86_400.0
 
-_Owner = tuple[str, bool]
 
+class Host:
+    """The connections of one event loop to one host, trusted or not: an untrusted request must not reuse a trusted one."""
 
-class _Guard(httpcore.AnyIOBackend):
-    """Connects to checked addresses only; the check is here so that the checked address is the one used."""
+    def __init__(self, target: Target, resolver: Resolver, *, trusted: bool) -> None:
+        self._target, self._resolver, self._trusted = target, resolver, trusted
+        self._idle: list[Connection] = []
+        self._taken = 0
+        self._waiting: deque[asyncio.Future[Connection | None]] = deque()
 
-    def __init__(self, resolver: Resolver, trusted: bool) -> None:
-        self.resolver = resolver
-        self.trusted = trusted
-        self.stream: httpcore.AsyncNetworkStream | None = None
+    async def take(self) -> Connection:
+        """Return a connection for one request, to be given back."""
+        connection = self._reuse()
+        if connection is None and self._taken >= OPEN_AT_ONCE:
+            connection = await self._wait()
+        self._taken += 1
+        try:
+            return connection or await self._open()
+        except BaseException:
+            self._taken -= 1
+            raise
 
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        addresses = await self.resolver.resolve(host)
-        if not self.trusted:
+    def give_back(self, connection: Connection) -> None:
+        self._taken -= 1
+        self._offer(connection)
+
+    def close_expired(self) -> bool:
+        """Close the connections that were idle for too long; return whether this host is in use."""
+        self._idle = [connection for connection in self._idle if _is_usable(connection)]
+        return bool(self._idle or self._taken or self._waiting)
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+    def _reuse(self) -> Connection | None:
+        while self._idle:
+            connection = self._idle.pop()
+            if _is_usable(connection):
+                return connection
+        return None
+
+    def _offer(self, connection: Connection) -> None:
+        if not connection.is_reusable:
+            return
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(connection)
+                return
+        self._idle.append(connection)
+
+    async def _wait(self) -> Connection | None:
+        """Return the next connection that is given back, or None if that takes too long."""
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[Connection | None] = loop.create_future()
+        self._waiting.append(turn)
+        timer = loop.call_later(WAIT_FOR_REUSE, _give_up, turn)
+        try:
+            connection = await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled() and (connection := turn.result()):
+                self._offer(connection)
+            raise
+        finally:
+            timer.cancel()
+        return connection if connection and _is_usable(connection) else None
+
+    async def _open(self) -> Connection:
+        """Connect to a checked address; the check is here so that the checked address is the one used."""
+        host, port = self._target.host, self._target.port
+        addresses = await self._resolver.resolve(host)
+        if not self._trusted:
             guard(host, port, addresses)
+        is_tls = self._target.scheme == "https"
         # An address that does not answer must leave time for the next one.
         share = settings.CRONTY_OUTBOUND_TIMEOUT / min(len(addresses), MOST_ADDRESSES)
-        failure: httpcore.ConnectError | httpcore.ConnectTimeout
+        loop = asyncio.get_running_loop()
         for address in addresses[:MOST_ADDRESSES]:
             try:
                 async with TimeLimit(share):
-                    self.stream = await super().connect_tcp(
-                        str(address), port, None, local_address, socket_options
+                    _, connection = await loop.create_connection(
+                        Connection,
+                        str(address),
+                        port,
+                        ssl=_ssl_context() if is_tls else None,
+                        server_hostname=host if is_tls else None,
+                        ssl_handshake_timeout=NO_LIMIT if is_tls else None,
                     )
-                return self.stream
-            except TimeoutError as error:
-                failure = httpcore.ConnectTimeout(str(error))
-            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                return connection
+            except OSError as error:
                 failure = error
         raise failure
 
 
-class _Connection(httpcore.AsyncHTTPConnection):
-    def __init__(self, origin: httpcore.Origin, resolver: Resolver, trusted: bool) -> None:
-        self.guard = _Guard(resolver, trusted)
-        super().__init__(
-            origin, ssl_context=_ssl_context(), keepalive_expiry=IDLE_SECONDS, network_backend=self.guard
-        )
+def _is_usable(connection: Connection) -> bool:
+    is_fresh = asyncio.get_running_loop().time() < connection.idle_since + IDLE_SECONDS
+    if is_fresh and connection.is_reusable and connection.is_silent:
+        return True
+    connection.close()
+    return False
 
-    async def aclose(self) -> None:
-        await super().aclose()
-        # httpcore does not close its socket when a TLS handshake is cancelled.
-        if self.guard.stream is not None:
-            await self.guard.stream.aclose()
+
+def _give_up(turn: asyncio.Future[Connection | None]) -> None:
+    if not turn.done():
+        turn.set_result(None)
 
 
 class Channel:
-    """The connections of one event loop; the cost of httpcore's own pool grows with the square of its size."""
+    """The hosts that one event loop is connected to."""
 
     def __init__(self) -> None:
         self.capacity = asyncio.Semaphore(MOST_CONNECTIONS)
-        self.resolver = Resolver()
-        self.idle: list[tuple[_Owner, _Connection]] = []
+        self._loop = asyncio.get_running_loop()
+        self._resolver = Resolver()
+        self.hosts: dict[tuple[str, bool], Host] = {}
+        self._cleaning: asyncio.TimerHandle | None = None
 
-    @asynccontextmanager
-    async def connection(self, origin: httpcore.Origin, trusted: bool) -> AsyncIterator[_Connection]:
-        # Trust is part of the key: an untrusted request must not reuse a trusted connection.
-        owner = str(origin), trusted
-        connection = await self._reuse(owner) or _Connection(origin, self.resolver, trusted)
-        try:
-            yield connection
-        finally:
-            await self._give_back(owner, connection)
+    def host(self, target: Target, *, trusted: bool) -> Host:
+        """Return the connections to the host of a target."""
+        key = target.origin, trusted
+        if key not in self.hosts:
+            self.hosts[key] = Host(target, self._resolver, trusted=trusted)
+        if self._cleaning is None:
+            self._cleaning = self._loop.call_later(IDLE_SECONDS, self._clean)
+        return self.hosts[key]
 
-    async def close(self) -> None:
-        self.resolver.close()
-        while self.idle:
-            await self.idle.pop()[1].aclose()
+    def close(self) -> None:
+        if self._cleaning:
+            self._cleaning.cancel()
+        self._resolver.close()
+        for host in self.hosts.values():
+            host.close()
 
-    async def _reuse(self, owner: _Owner) -> _Connection | None:
-        for entry in reversed(self.idle):
-            if entry[0] == owner:
-                self.idle.remove(entry)
-                if not entry[1].has_expired():
-                    return entry[1]
-                await entry[1].aclose()
-        return None
-
-    async def _give_back(self, owner: _Owner, connection: _Connection) -> None:
-        if connection.is_idle():
-            self.idle.append((owner, connection))
-        else:
-            await connection.aclose()
-        # The oldest connections come first.
-        while self.idle and self.idle[0][1].has_expired():
-            await self.idle.pop(0)[1].aclose()
+    def _clean(self) -> None:
+        self._cleaning = None
+        self.hosts = {key: host for key, host in self.hosts.items() if host.close_expired()}
+        if self.hosts:
+            self._cleaning = self._loop.call_later(IDLE_SECONDS, self._clean)
 
 
 def prepare() -> None:
-    """Load what the first request of a process would wait for: certificates, and the library's code for this event loop."""
+    """Load the certificates, for which the first request of a process would wait."""
     _ssl_context()
-    asyncio.run(anyio.sleep(0))
 
 
 @functools.cache
 def _ssl_context() -> ssl.SSLContext:
-    return httpcore.default_ssl_context()
+    context = ssl.create_default_context()
+    context.load_verify_locations(certifi.where())
+    context.set_alpn_protocols(["http/1.1"])
+    return context
 
 
 _channels: dict[asyncio.AbstractEventLoop, tuple[Channel, AsyncGenerator[Channel, None]]] = {}
@@ -142,4 +197,6 @@ async def _channel_life(loop: asyncio.AbstractEventLoop) -> AsyncGenerator[Chann
         yield channel
     finally:
         del _channels[loop]
-        await channel.close()
+        channel.close()
+        # The sockets are closed in the next step of the loop.
+        await asyncio.sleep(0)

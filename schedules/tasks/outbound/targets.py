@@ -10,6 +10,7 @@ from schedules.tasks.outbound.errors import Refused
 
 LONGEST_URL = 2048
 PORTS = {"http": 80, "https": 443}
+_UNSENDABLE = re.compile(r"[\x00-\x20\x7f\\]")
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Target:
     def parse(cls, url: str) -> "Target":
         if len(url) > LONGEST_URL:
             raise Refused(f"The URL is longer than {LONGEST_URL} characters.")
-        if re.search(r"[\x00-\x20\x7f\\]", url):
+        if _UNSENDABLE.search(url):
             raise Refused("The URL contains a space, a backslash or a control character.")
         try:
             parts = urlsplit(url)

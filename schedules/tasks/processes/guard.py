@@ -1,7 +1,7 @@
 """The guard: a small process between a worker and a program, which the program and all its children cannot outlive.
 
 Workers start this file by its path, so it uses the standard library alone. A worker sends a frame of JSON that describes
-the program, then bytes: `+` as a sign of life, `T` to terminate the program. When the worker dies or falls silent, its
+the program, then bytes: `+` as a heartbeat, `T` to terminate the program. When the worker dies or falls silent, its
 end of the socket closes or the lease runs out, and the guard kills everything.
 
 On Linux the guard adopts orphans (it is a subreaper), so it also finds children that have left the program's group and
@@ -22,6 +22,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 
 FRAME = struct.Struct("!cI")
 PROGRAM, PID, OUTPUT, ERRORS, DROPPED, REPORT = b"A", b"P", b"1", b"2", b"D", b"R"
@@ -40,7 +41,7 @@ CPU_GRACE = 5
 HELD_UP = 0.5
 
 
-class Kept:
+class Unsent:
     """What a program has printed since the last flush: its first bytes, and of the rest only the last ones."""
 
     def __init__(self, head: int, tail: int) -> None:
@@ -59,13 +60,11 @@ class Kept:
             return
         self._last.append((kind, rest))
         self._size += len(rest)
-        while self._size > self._tail:
+        # Only whole parts, as they were read.
+        while self._size - len(self._last[0][1]) >= self._tail:
             oldest_kind, oldest = self._last.popleft()
-            extra = min(self._size - self._tail, len(oldest))
-            self._size -= extra
-            self._dropped[oldest_kind] = self._dropped.get(oldest_kind, 0) + extra
-            if extra < len(oldest):
-                self._last.appendleft((oldest_kind, oldest[extra:]))
+            self._size -= len(oldest)
+            self._dropped[oldest_kind] = self._dropped.get(oldest_kind, 0) + len(oldest)
 
     def take(self) -> bytes:
         """Return it as frames, and forget it."""
@@ -81,10 +80,10 @@ class Guard:
 
     def __init__(self, control: socket.socket, parent: int) -> None:
         self._control, self._parent = control, parent
-        # Not a byte more: signs of life may have arrived before this process was ready.
+        # Not a byte more: heartbeats may have arrived before this process was ready.
         _, size = FRAME.unpack(_receive(control, FRAME.size))
         self._spec = json.loads(_receive(control, size))
-        self._kept = Kept(self._spec["head"], self._spec["tail"])
+        self._printed = Unsent(self._spec["head"], self._spec["tail"])
         self._streams: dict[int, bytes] = {}
         self._input, self._input_end = b"", -1
         self._pid = 0
@@ -109,13 +108,7 @@ class Guard:
         self._watch(wake_up)
         left = kill_all(self._descendants, self._has_ended)
         self._read_rest()
-        report: dict[str, object] = {
-            "status": self._status,
-            "cpu": self._cpu,
-            "peak": self._peak,
-            "left": left,
-        }
-        self._finish(report)
+        self._finish({"status": self._status, "cpu": self._cpu, "peak": self._peak, "left": left})
 
     def _start(self) -> str:
         """Start the program; return why that failed, or an empty text."""
@@ -123,22 +116,22 @@ class Guard:
         errors, write_errors = os.pipe()
         failure, write_failure = os.pipe()
         text = self._spec.get("input")
-        given = os.open(os.devnull, os.O_RDONLY)
-        if text is not None:
-            os.close(given)
-            given, self._input_end = os.pipe()
+        if text is None:
+            read_input = os.open(os.devnull, os.O_RDONLY)
+        else:
+            read_input, self._input_end = os.pipe()
             os.set_blocking(self._input_end, False)
             self._input = text.encode()
         parent = os.getpid()
         self._pid = os.fork()
         if self._pid == 0:
             try:
-                _become(self._spec, parent, given, write_output, write_errors)
+                _become(self._spec, parent, read_input, write_output, write_errors)
             except OSError as error:
                 os.write(write_failure, f"{error.filename}: {error.strerror}".encode())
             finally:
                 os._exit(127)
-        for number in (given, write_output, write_errors, write_failure):
+        for number in (read_input, write_output, write_errors, write_failure):
             os.close(number)
         problem = os.read(failure, READ_BYTES)
         os.close(failure)
@@ -160,7 +153,7 @@ class Guard:
             if now >= self._kill_at or os.getppid() != self._parent:
                 return
             if now >= self._flush_at and not self._unsent:
-                self._unsent = self._kept.take()
+                self._unsent = self._printed.take()
                 self._flush_at = now + FLUSH_EVERY
             poll = select.poll()
             poll.register(self._control, select.POLLIN | (select.POLLOUT if self._unsent else 0))
@@ -180,7 +173,7 @@ class Guard:
                     self._write_input()
                 elif not self._exchange(event):
                     return
-            # After a look at the socket: if this process was held up, signs of life may be waiting there.
+            # After a look at the socket: if this process was held up, heartbeats may be waiting there.
             if now > self._heard_at + self._spec["lease"]:
                 return
 
@@ -191,19 +184,19 @@ class Guard:
                 self._unsent = self._unsent[self._control.send(self._unsent) :]
             if not event & ~select.POLLOUT:
                 return True
-            asked = self._control.recv(READ_BYTES)
+            received = self._control.recv(READ_BYTES)
         except BlockingIOError:
             return True
         except OSError:
             return False
         self._heard_at = time.monotonic()
-        if b"T" in asked and self._kill_at == float("inf"):
+        if b"T" in received and self._kill_at == float("inf"):
             self._kill_at = time.monotonic() + self._spec["grace"]
             for pid in self._descendants():
                 _kill(pid, signal.SIGTERM)
                 # A stopped process would not notice the signal.
                 _kill(pid, signal.SIGCONT)
-        return bool(asked)
+        return bool(received)
 
     def _write_input(self) -> None:
         """Write what the program's standard input has room for, and close it after the last byte."""
@@ -228,7 +221,7 @@ class Guard:
             os.close(number)
             del self._streams[number]
             return False
-        self._kept.add(self._streams[number], data)
+        self._printed.add(self._streams[number], data)
         return True
 
     def _read_rest(self) -> None:
@@ -259,35 +252,32 @@ class Guard:
         return _descendants() if IS_LINUX else _group(self._pid, self._status is None)
 
     def _send(self, data: bytes) -> None:
-        try:
+        # An error means that the worker is gone.
+        with suppress(OSError):
             self._control.settimeout(self._spec["lease"])
             self._control.sendall(data)
-        except OSError:
-            # The worker is gone: nobody wants to know any more.
-            pass
 
     def _finish(self, report: dict[str, object]) -> None:
-        """Send the report, and stay until the worker has read it: a sign of life to a closed socket would lose it."""
-        self._send(self._unsent + self._kept.take() + frame(REPORT, json.dumps(report).encode()))
+        """Send the report, and stay until the worker has read it: a heartbeat to a closed socket would lose it."""
+        self._send(self._unsent + self._printed.take() + frame(REPORT, json.dumps(report).encode()))
         until = time.monotonic() + self._spec["lease"]
-        try:
+        with suppress(OSError):
             while (left := until - time.monotonic()) > 0:
                 self._control.settimeout(left)
                 if not self._control.recv(READ_BYTES):
                     return
-        except OSError:
-            pass
 
 
 def stand_by(first: int) -> None:
-    """Stay until the first process of the guard has ended; kill what it left behind if it was killed itself."""
+    """Wait for the first process of the guard; kill what it left behind if it was killed itself."""
     while True:
         pid, status = os.waitpid(-1, os.WUNTRACED)
-        if pid == first and os.WIFSTOPPED(status):
-            # A frozen guard could not obey the worker, nor notice that it is gone.
-            _kill(first, signal.SIGCONT)
-        elif pid == first:
+        if pid != first:
+            continue
+        if not os.WIFSTOPPED(status):
             break
+        # A frozen guard could not obey the worker, nor notice that it is gone.
+        _kill(first, signal.SIGCONT)
     if status != 0:
         kill_all(_descendants)
 
@@ -305,34 +295,46 @@ def kill_all(descendants: Callable[[], list[int]], has_ended: Callable[[], bool]
             break
     until = time.monotonic() + KILL_SECONDS
     while True:
-        is_over, found = has_ended(), descendants()
-        if (is_over and not found) or time.monotonic() > until:
-            return len(found)
-        for pid in found:
+        is_over, survivors = has_ended(), descendants()
+        if (is_over and not survivors) or time.monotonic() > until:
+            return len(survivors)
+        for pid in survivors:
             _kill(pid, signal.SIGKILL)
         time.sleep(MOMENT)  # noqa: TID251  (waits for the kernel)
 
 
-def _descendants() -> list[int]:
-    """Return the living children of this process and theirs; orphans are children of the guard."""
+def _descendants(*ancestors: int) -> list[int]:
+    """Return the living children of these processes, or of this one, and theirs; orphans are children of the guard."""
     parents: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            state, parent = _stat(name)
-            if state not in ("", "Z"):
-                parents.setdefault(parent, []).append(int(name))
-    found, waiting = [], [os.getpid()]
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
+            # The name of the program, in parentheses, may contain anything.
+            state, parent, *_ = file.read().rpartition(b")")[2].split()
+            if state != b"Z":
+                parents.setdefault(int(parent), []).append(int(name))
+    pids, waiting = [], [*ancestors] or [os.getpid()]
     while waiting:
         children = parents.get(waiting.pop(), [])
-        found += children
+        pids += children
         waiting += children
-    return found
+    return pids
 
 
-def _become(spec: dict, parent: int, given: int, output: int, errors: int) -> None:  # type: ignore[type-arg]
+def find_marked(mark: str) -> list[int]:
+    """Return the living processes that were started with this environment variable, and their descendants."""
+    entry, pids = mark.encode(), []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        # A process of somebody else cannot be read; one that has ended has no environment any more.
+        with suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:
+            if entry in file.read().split(b"\0"):
+                pids.append(int(name))
+    return [*{*pids, *_descendants(*pids)}] if pids else []
+
+
+def _become(spec: dict, parent: int, *streams: int) -> None:  # type: ignore[type-arg]
     """Turn this child of the guard into the program; raises OSError if it cannot be started."""
     os.setsid()
-    for number, target in ((given, 0), (output, 1), (errors, 2)):
+    for target, number in enumerate(streams):
         os.dup2(number, target)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
@@ -428,17 +430,6 @@ def _kill(pid: int, number: int) -> bool:
 def _group(pid: int, is_running: bool) -> list[int]:
     """Return the program's process group, as a negative number for `kill`, if anybody is left in it."""
     return [-pid] if is_running or _kill(-pid, 0) else []
-
-
-def _stat(pid: str) -> tuple[str, int]:
-    """Return the state and the parent of a process; an empty state if it has just ended."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            # The name, in parentheses, may contain anything.
-            fields = file.read().rpartition(b")")[2].split()
-    except OSError:
-        return "", 0
-    return fields[0].decode(), int(fields[1])
 
 
 def main(control: socket.socket) -> None:

@@ -23,8 +23,10 @@ from schedules.tasks.time_limit import TimeLimit
 GUARD = str(Path(guard.__file__))
 # How many seconds a program has to end by itself after SIGTERM.
 GRACE_SECONDS = 5.0
-# The worker says that it is alive so often in the time of a lease.
-SIGNS_OF_LIFE = 3
+# So many heartbeats are sent in the time of a lease.
+HEARTBEATS = 3
+# The environment variable that marks what a program starts, with a value of its own for each program.
+MARK = "CRONTY_MARK"
 STANDARD_OUTPUT, STANDARD_ERROR = 1, 2
 
 
@@ -74,6 +76,8 @@ class Program:
     """How many bytes of its output are kept from the beginning, and from the end, between two looks."""
     identity: Identity | None = None
     limits: Limits | None = None
+    mark: str = ""
+    """A secret text that all its processes inherit: by it they are found if both processes of the guard are killed."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +153,7 @@ async def _start_guard(control: socket.socket) -> asyncio.subprocess.Process:
     )
 
 
-def _show_life(handle: int, every: float, ended: threading.Event) -> None:
+def _send_heartbeats(handle: int, every: float, ended: threading.Event) -> None:
     """Tell the guard that this process is alive, from a thread: a coroutine that blocks the loop must not end commands."""
     while not ended.wait(every):
         with suppress(OSError):
@@ -170,13 +174,16 @@ class _Guarded:
         self._process, self._reader, self._writer = process, reader, writer
         self._sink = sink
         self._pid = 0
+        self._mark = ""
         self._report: dict[str, Any] | None = None
 
     async def run(self, program: Program, timeout: float) -> Ended:
         lease = float(settings.CRONTY_LEASE_SECONDS)
+        self._mark = program.mark
+        mark = {MARK: program.mark} if program.mark else {}
         spec = {
             "arguments": list(program.arguments),
-            "environment": dict(program.environment),
+            "environment": {**program.environment, **mark},
             "directory": program.directory,
             "input": program.input,
             "umask": program.umask,
@@ -192,8 +199,8 @@ class _Guarded:
         ended = threading.Event()
         # A handle of its own, which nobody closes while it writes.
         handle = os.dup(self._writer.get_extra_info("socket").fileno())
-        arguments = handle, lease / SIGNS_OF_LIFE, ended
-        threading.Thread(target=_show_life, args=arguments, name="signs of life", daemon=True).start()
+        arguments = handle, lease / HEARTBEATS, ended
+        threading.Thread(target=_send_heartbeats, args=arguments, name="guard heartbeat", daemon=True).start()
         reading = asyncio.ensure_future(self._read())
         is_timeout = False
         try:
@@ -220,12 +227,16 @@ class _Guarded:
             # The guard itself was killed; the program died with it, but not what is left of its group.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._pid, signal.SIGKILL)
+            if guard.IS_LINUX and self._mark:
+                # Nor what has left its group, if both processes of the guard were killed at once.
+                marked = f"{MARK}={self._mark}"
+                await asyncio.to_thread(guard.kill_all, lambda: guard.find_marked(marked))
         with suppress(TimeoutError):
             async with asyncio.timeout(2 * guard.KILL_SECONDS):
                 await self._process.wait()
 
     async def _flush(self) -> None:
-        """Wait until everything is written, so that no sign of life gets in between."""
+        """Wait until everything is written, so that no heartbeat gets in between."""
         self._writer.transport.set_write_buffer_limits(high=0)
         with suppress(ConnectionError):
             await self._writer.drain()

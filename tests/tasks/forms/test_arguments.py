@@ -12,8 +12,9 @@ from schedules.result import Ok
 from schedules.secrets import masking
 from schedules.services.jobs.masked_arguments import fill_in
 from schedules.tasks import registry
+from schedules.tasks.forms.arguments import Arguments
 from schedules.tasks.registry import task
-from schedules.web.forms import Arguments, JobForm
+from schedules.web.forms.jobs import JobForm
 
 
 @task("tests.everything", description="One argument of every kind.")

@@ -3,7 +3,6 @@
 import asyncio
 import socket
 
-import httpcore
 import pytest
 
 from schedules.tasks.outbound import send
@@ -54,15 +53,15 @@ def names(monkeypatch):
 def wire(monkeypatch):
     """Record connections; allow those to 127.0.0.1 and refuse all others, so that no test leaves the machine."""
     connected: list[str] = []
-    connect = httpcore.AnyIOBackend.connect_tcp
+    connect = asyncio.BaseEventLoop.create_connection
 
-    async def connect_tcp(self, host, *args, **options):
+    async def create_connection(self, factory, host, *args, **options):
         connected.append(host)
         if host != "127.0.0.1":
-            raise httpcore.ConnectError("not in a test")
-        return await connect(self, host, *args, **options)
+            raise ConnectionError("not in a test")
+        return await connect(self, factory, host, *args, **options)
 
-    monkeypatch.setattr(httpcore.AnyIOBackend, "connect_tcp", connect_tcp)
+    monkeypatch.setattr(asyncio.BaseEventLoop, "create_connection", create_connection)
     return connected
 
 

@@ -1,8 +1,10 @@
 """Connections: which address is used, reuse, cancellation and TLS."""
 
 import asyncio
+import socket
 import ssl
 import threading
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import psutil
@@ -12,16 +14,17 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from schedules.tasks.outbound import OutboundError, Refused, connections, prepare, send
+from schedules.tasks.outbound import OutboundError, Refused, Target, connections, prepare, send
 from tests.sink import Answer, Sink
 from tests.tasks.outbound.conftest import PUBLIC, get
+from tests.waiting import PATIENCE
 
 
 def test_first_request_after_a_preparation_loads_no_certificates(allowed, monkeypatch):
     connections._ssl_context.cache_clear()
     loads = []
-    load = connections.httpcore.default_ssl_context
-    monkeypatch.setattr(connections.httpcore, "default_ssl_context", lambda: loads.append(1) or load())
+    load = ssl.create_default_context
+    monkeypatch.setattr(ssl, "create_default_context", lambda: loads.append(1) or load())
 
     prepare()
     assert loads == [1]
@@ -60,6 +63,91 @@ def test_connection_is_reused_within_a_loop_and_closed_with_it(allowed):
     assert open_to(allowed.port) == []
 
 
+def test_burst_to_a_quick_host_shares_few_connections_and_one_lookup(allowed, names, monkeypatch):
+    monkeypatch.setattr(connections, "WAIT_FOR_REUSE", PATIENCE)
+    names["service.test"] = [["127.0.0.1"]]
+
+    async def scenario():
+        return await asyncio.gather(*(send("GET", allowed.url(host="service.test")) for _ in range(100)))
+
+    replies = asyncio.run(scenario())
+
+    assert [reply.status for reply in replies] == [200] * 100
+    assert allowed.connections == connections.OPEN_AT_ONCE
+    assert names["asked"] == ["service.test"]
+
+
+def test_slow_host_gets_as_many_connections_as_requests(settings):
+    settings.CRONTY_OUTBOUND_ALLOW = ["127.0.0.1"]
+    with Sink(Answer(manner="hang")) as slow:
+
+        async def scenario():
+            requests = [asyncio.create_task(send("GET", slow.url())) for _ in range(40)]
+            async with asyncio.timeout(PATIENCE):
+                while len(slow.requests) < 40:
+                    await asyncio.sleep(0.005)
+            for request in requests:
+                request.cancel()
+            await asyncio.gather(*requests, return_exceptions=True)
+
+        asyncio.run(scenario())
+
+        assert slow.connections == 40
+
+
+def test_request_that_is_cancelled_passes_its_connection_on(allowed, monkeypatch):
+    monkeypatch.setattr(connections, "WAIT_FOR_REUSE", PATIENCE)
+    monkeypatch.setattr(connections, "OPEN_AT_ONCE", 1)
+
+    async def scenario():
+        channel = await connections.channel_of_this_loop()
+        host = channel.host(Target.parse(allowed.url()), trusted=True)
+        first = await host.take()
+        cancelled, next_one = (asyncio.create_task(host.take()) for _ in range(2))
+        await run_other_tasks()
+        host.give_back(first)
+        cancelled.cancel()
+        assert await next_one is first
+        assert cancelled.cancelled()
+        first.close()
+        host.give_back(first)
+
+    asyncio.run(scenario())
+
+    assert allowed.connections == 1
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_connection_on_which_more_than_an_answer_arrived_is_not_reused(
+    scheme, settings, certificate, monkeypatch, names
+):
+    """What follows an answer would be taken for that of the next request."""
+    settings.CRONTY_OUTBOUND_ALLOW = ["127.0.0.1"]
+    names["service.test"] = [["127.0.0.1"]]
+    monkeypatch.setattr(connections, "_ssl_context", lambda: ssl.create_default_context(cafile=certificate))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    answer = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n%s"
+
+    def talk(server: socket.socket) -> None:
+        for body in (b"good" + answer % b"evil", b"good"):
+            client = server.accept()[0]
+            with context.wrap_socket(client, server_side=True) if scheme == "https" else client as wrapped:
+                wrapped.recv(65_536)
+                wrapped.sendall(answer % body)
+                with suppress(OSError):
+                    wrapped.recv(1)
+
+    async def scenario(port: int):
+        return [(await send("GET", f"{scheme}://service.test:{port}/")).text for _ in range(2)]
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        talking = threading.Thread(target=talk, args=[server])
+        talking.start()
+        assert asyncio.run(scenario(server.getsockname()[1])) == ["good", "good"]
+        talking.join(PATIENCE)
+
+
 def test_expired_connection_is_not_reused(allowed, monkeypatch):
     monkeypatch.setattr(connections, "IDLE_SECONDS", -1.0)
 
@@ -70,6 +158,19 @@ def test_expired_connection_is_not_reused(allowed, monkeypatch):
     asyncio.run(scenario())
 
     assert allowed.connections == 3
+
+
+def test_idle_connection_is_closed_and_its_host_forgotten(allowed, monkeypatch):
+    monkeypatch.setattr(connections, "IDLE_SECONDS", 0.05)
+
+    async def scenario():
+        await send("GET", allowed.url())
+        channel = await connections.channel_of_this_loop()
+        async with asyncio.timeout(PATIENCE):
+            while channel.hosts or open_to(allowed.port):
+                await asyncio.sleep(0.01)
+
+    asyncio.run(scenario())
 
 
 def test_connection_closed_by_the_server_is_not_reused(settings):
@@ -201,9 +302,11 @@ def tls_sink(certificate, settings, names):
 def test_tls_uses_the_host_name_although_it_connects_to_the_address(tls_sink, certificate, monkeypatch):
     monkeypatch.setattr(connections, "_ssl_context", lambda: ssl.create_default_context(cafile=certificate))
 
+    tls_sink.default = Answer(body=b"hello")
+
     reply = get(tls_sink.url(host="service.test", scheme="https"))
 
-    assert reply.status == 200
+    assert (reply.status, reply.text) == (200, "hello")
     assert tls_sink.seen == ["service.test"]
     assert tls_sink.requests[0].headers["host"] == f"service.test:{tls_sink.port}"
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from schedules.tasks.outbound import OutboundError, Refused, problem_with_url, send
+from schedules.tasks.outbound import OutboundError, Refused, addresses, problem_with_url, send
 from schedules.tasks.outbound.addresses import MOST_LOOKUPS, Resolver
 from tests.sink import Answer, Sink
 from tests.tasks.outbound.conftest import get
@@ -221,6 +221,23 @@ def test_lookup_does_not_wait_for_those_that_nobody_needs_any_more(slow_resolver
     assert sorted(slow_resolver.asked) == sorted([*hosts[:MOST_LOOKUPS], hosts[-1]])
 
 
+def test_addresses_of_a_name_are_looked_up_again_after_the_burst(names, monkeypatch):
+    monkeypatch.setattr(addresses, "FRESH_SECONDS", 0.05)
+    names["moving.test"] = [["93.184.216.34"], ["93.184.216.35"]]
+
+    async def scenario():
+        resolver = Resolver()
+        first = await resolver.resolve("moving.test")
+        async with asyncio.timeout(PATIENCE):
+            while await resolver.resolve("moving.test") == first:
+                await asyncio.sleep(0.01)
+        resolver.close()
+
+    asyncio.run(scenario())
+
+    assert names["asked"] == ["moving.test"] * 2
+
+
 def test_endless_answer_is_truncated_at_the_limit(allowed, settings):
     settings.CRONTY_OUTBOUND_BYTES = 1000
     with Sink(Answer(manner="endless")) as endless:
@@ -330,6 +347,41 @@ def test_request_that_usually_has_a_body_says_that_it_is_empty(method, length, a
     asyncio.run(send(method, allowed.url()))
 
     assert allowed.requests[0].headers.get("content-length") == length
+
+
+def test_hints_before_an_answer_are_skipped(allowed):
+    hints = b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n" * 3
+
+    def talk(server: socket.socket) -> None:
+        with server.accept()[0] as client:
+            client.recv(65_536)
+            client.sendall(hints + b"HTTP/1.0 200 OK\r\n\r\nuntil the end")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        talking = threading.Thread(target=talk, args=[server])
+        talking.start()
+        reply = get(f"http://127.0.0.1:{server.getsockname()[1]}/")
+        talking.join(PATIENCE)
+
+    assert (reply.status, reply.text, reply.truncated) == (200, "until the end", False)
+
+
+def test_answer_before_the_whole_request_was_read_counts(allowed):
+    def talk(server: socket.socket) -> None:
+        with server.accept()[0] as client:
+            client.recv(1)
+            client.sendall(
+                b"HTTP/1.1 413 Content Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+            )
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        talking = threading.Thread(target=talk, args=[server])
+        talking.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        reply = asyncio.run(send("POST", url, content=b"x" * 20_000_000))
+        talking.join(PATIENCE)
+
+    assert reply.status == 413
 
 
 @pytest.mark.parametrize("manner", ["reset", "garbage"])

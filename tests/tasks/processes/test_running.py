@@ -251,7 +251,7 @@ runpy.run_path({guard!r}, run_name="__main__")
 def test_program_runs_although_a_sign_of_life_comes_before_its_guard_is_ready(tmp_path, monkeypatch):
     """On a busy machine the guard waited for ever for the end of a line that it had read."""
     # Signs of life within a second, and yet a long lease.
-    monkeypatch.setattr(running_module, "SIGNS_OF_LIFE", 1000)
+    monkeypatch.setattr(running_module, "HEARTBEATS", 1000)
     slow = tmp_path / "slow.py"
     slow.write_text(SLOW_GUARD.format(guard=running_module.GUARD))
     monkeypatch.setattr(running_module, "GUARD", str(slow))
@@ -286,7 +286,7 @@ def started_guard(script: str, lease: float) -> Iterator[tuple[subprocess.Popen[
 
 
 def report_in(worker: socket.socket) -> dict[str, object]:
-    """Wait for the report of the guard, with signs of life."""
+    """Wait for the report of the guard, with heartbeats."""
     answer = b""
     worker.settimeout(0.2)
     while guard.REPORT not in answer:
@@ -437,6 +437,40 @@ def test_program_dies_with_its_guard(which, tmp_path):
     assert (ended.code, ended.signal) == (None, signal.SIGKILL)
     assert is_dead(tmp_path / "pid")
     assert is_dead(tmp_path / "child")
+
+
+@pytest.mark.skipif(not guard.IS_LINUX, reason="nobody else can find the children of a dead guard")
+def test_program_and_its_children_die_if_both_processes_of_its_guard_are_killed_at_once(tmp_path):
+    """A child in another session, and a child of that one without any environment, lived on."""
+    bystander = psutil.Popen(["sleep", "600"], env={"CRONTY_MARK": "of another run"})
+    script = (
+        f"(setsid sh -c 'env -i setsid sleep 600 & echo $! > {tmp_path}/grandchild; exec sleep 600' &"
+        f" echo $! > {tmp_path}/child); echo $$ > {tmp_path}/pid; exec sleep 600"
+    )
+
+    async def scenario() -> Ended:
+        program = Program(["/bin/sh", "-c", script], dict(os.environ), "/", mark="of this run")
+        task = asyncio.create_task(run_program(program, 60, Sink()))
+        files = [tmp_path / name for name in ("pid", "child", "grandchild")]
+        while not all(file.exists() and file.read_text() for file in files):
+            await asyncio.sleep(0.01)
+        first = psutil.Process(int(files[0].read_text())).parent()
+        second = first.parent()
+        for process in (first, second):
+            process.suspend()
+        for process in (first, second):
+            process.kill()
+        return await task
+
+    try:
+        ended = asyncio.run(scenario())
+
+        assert ended.signal == signal.SIGKILL
+        assert [name for name in ("pid", "child", "grandchild") if not is_dead(tmp_path / name)] == []
+        assert bystander.is_running()
+    finally:
+        bystander.kill()
+        bystander.wait()
 
 
 @pytest.mark.skipif(not guard.IS_LINUX, reason="nobody else can find the children of a frozen guard")
