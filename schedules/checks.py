@@ -1,6 +1,7 @@
 """System checks: the setup that the app needs, each check with an id and a hint."""
 
 import os
+import shlex
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -14,14 +15,16 @@ from django.utils.module_loading import import_string
 
 from schedules import defaults
 from schedules.secrets import private_files
-from schedules.tasks import registry
+from schedules.tasks import parameters, registry
 from schedules.tasks.outbound.destinations import parse_destination
 from schedules.tasks.outbound.headers import setting_problem, shape_problem
 
-SESSION = "django.contrib.sessions.middleware.SessionMiddleware"
-AUTHENTICATION = "django.contrib.auth.middleware.AuthenticationMiddleware"
-MESSAGES = "django.contrib.messages.middleware.MessageMiddleware"
-CSRF = "django.middleware.csrf.CsrfViewMiddleware"
+MIDDLEWARE = (
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+)
 GUARD = "schedules.web.middleware.guard"
 PROCESSORS = (
     "django.template.context_processors.request",
@@ -117,9 +120,9 @@ def check_time(**options: Any) -> Iterator[CheckMessage]:
 
 def check_tasks(**options: Any) -> Iterator[CheckMessage]:
     for task in registry.all_tasks(include_system=True):
-        if registry.has_schema(task.adapter):
+        if parameters.has_schema(task.adapter):
             continue
-        for name in registry.indescribable_parameters(task.signature):
+        for name in parameters.indescribable_parameters(task.signature):
             yield Error(
                 f"The parameter {name} of the task {task.name} has a type that JSON cannot describe.",
                 hint="Give it a type like str, int, list[str] or a pydantic model, or leave it out.",
@@ -157,7 +160,7 @@ def check_files(**options: Any) -> Iterator[CheckMessage]:
     for path in private_files.open_to_others():
         yield CheckWarning(
             f"Other users of this machine have rights on {path}, which holds secrets.",
-            hint=f"Take them away: chmod go= {path}",
+            hint=f"Take them away: chmod go= {shlex.quote(str(path))}",
             id="schedules.W005",
         )
 
@@ -174,19 +177,17 @@ def check_pages(**options: Any) -> Iterator[CheckMessage]:
 
 
 def _check_templates() -> Iterator[CheckMessage]:
-    engines: list[dict[str, Any]] = [
-        engine
-        for engine in settings.TEMPLATES
-        if engine["BACKEND"] == "django.template.backends.django.DjangoTemplates"
-    ]
-    if not any(_finds_app_templates(engine) for engine in engines):
+    templates: Any = settings.TEMPLATES
+    backend = "django.template.backends.django.DjangoTemplates"
+    engines = [each | each.get("OPTIONS", {}) for each in templates if each["BACKEND"] == backend]
+    if not any(engine.get("APP_DIRS") or engine.get("loaders") for engine in engines):
         yield Error(
             "No template engine looks into the apps, so the pages have no templates.",
             hint='Set "APP_DIRS": True in TEMPLATES.',
             id="schedules.E006",
         )
     for name in PROCESSORS:
-        if not any(name in engine.get("OPTIONS", {}).get("context_processors", []) for engine in engines):
+        if not any(name in engine.get("context_processors", []) for engine in engines):
             yield Error(
                 f"The pages need the context processor {name}.",
                 hint='Add it to "context_processors" in the OPTIONS of TEMPLATES.',
@@ -194,12 +195,8 @@ def _check_templates() -> Iterator[CheckMessage]:
             )
 
 
-def _finds_app_templates(engine: dict[str, Any]) -> bool:
-    return bool(engine.get("APP_DIRS") or engine.get("OPTIONS", {}).get("loaders"))
-
-
 def _check_middleware() -> Iterator[CheckMessage]:
-    for name in (SESSION, AUTHENTICATION, MESSAGES, CSRF):
+    for name in MIDDLEWARE:
         if not _has_middleware(name, settings.MIDDLEWARE):
             yield Error(
                 f"The pages need {name}.",
@@ -216,9 +213,9 @@ def _check_middleware() -> Iterator[CheckMessage]:
 
 def _has_middleware(name: str, installed: Iterable[str]) -> bool:
     """Return whether a middleware or a subclass of it is installed."""
-    wanted = import_string(name)
-    found = (import_string(path) for path in installed)
-    return any(isinstance(middleware, type) and issubclass(middleware, wanted) for middleware in found)
+    base = import_string(name)
+    classes = (import_string(path) for path in installed)
+    return any(isinstance(each, type) and issubclass(each, base) for each in classes)
 
 
 def _check_login() -> Iterator[CheckMessage]:

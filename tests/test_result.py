@@ -1,20 +1,21 @@
-from schedules.result import Code, Err, Ok, invalid, invalid_fields
+from schedules.result import Code, Err, Kind, Ok, invalid, invalid_fields
 
 
 def test_results_are_distinguished_by_match():
-    def words(result):
+    def described(result):
         match result:
             case Ok(value):
                 return value
-            case Err(code, message):
-                return f"{code}: {message}"
+            case Err(kind=Kind.NOT_FOUND, subject=subject):
+                return f"no {subject}"
 
-    assert words(Ok("fine")) == "fine"
-    assert words(Err(Code.NOT_FOUND, "no such job")) == "not_found: no such job"
+    assert described(Ok("fine")) == "fine"
+    assert described(Err(Code.JOB_NOT_FOUND, "job_1_1")) == "no job_1_1"
 
 
-def test_refused_values_are_named_in_the_message_and_by_field():
-    assert invalid("run_at", "Too late.") == Err(
-        Code.INVALID, "run_at: Too late.", errors={"run_at": ["Too late."]}
-    )
-    assert invalid_fields({"a": ["One.", "Two."], "b": ["Three."]}).message == "a: One. Two.; b: Three."
+def test_reasons_of_invalid_values_are_listed_with_and_without_their_fields():
+    refusal = invalid_fields({"a": ["One.", "Two."], "b": ["Three."]})
+
+    assert refusal.named_reasons == "a: One. Two.; b: Three."
+    assert refusal.reasons == "One. Two. Three."
+    assert invalid("a", "One.") == Err(Code.INVALID, errors={"a": ["One."]})

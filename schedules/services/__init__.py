@@ -1,10 +1,8 @@
 """Services: everything that people and agents can do; only this package changes jobs on their behalf."""
 
-from schedules.services.jobs.creation import schedule, schedule_many
-from schedules.services.jobs.duplicates import Scheduled
+from schedules.services.jobs.creation import Scheduled, look_alike, schedule, schedule_many
 from schedules.services.jobs.edits import edit
 from schedules.services.jobs.forecasts import Preview, preview, upcoming
-from schedules.services.jobs.lookalikes import look_alike
 from schedules.services.jobs.signing_keys import rotate_signing_key, signing_keys_of
 from schedules.services.jobs.states import (
     cancel,
@@ -12,10 +10,8 @@ from schedules.services.jobs.states import (
     is_protected,
     pause,
     pause_active,
-    pause_again,
     restore,
     resume,
-    waits_for_agent,
 )
 from schedules.services.people.preferences import set_preferences
 from schedules.services.people.profiles import profile_of, update_profile
@@ -63,7 +59,6 @@ __all__ = [
     "output_since",
     "pause",
     "pause_active",
-    "pause_again",
     "preview",
     "profile_of",
     "release_prompt",
@@ -83,6 +78,5 @@ __all__ = [
     "upcoming",
     "update_profile",
     "verify_token",
-    "waits_for_agent",
     "why",
 ]

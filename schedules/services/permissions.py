@@ -30,6 +30,8 @@ class Actor:
     """The profile of the user, if it was read together with the token."""
     tasks: frozenset[str] | None = None
     """The tasks whose jobs this actor may see and change; None means all."""
+    undoes: int | None = None
+    """The event that the actor is reversing."""
 
     @property
     def label(self) -> str:
@@ -84,19 +86,24 @@ class Actor:
             read_activity(job)
         return job
 
+    def job_with_owner(self, public_id: str) -> Job | None:
+        """Return one job with its owner, whose rights decide who may change it, or None."""
+        return self.jobs().select_related("owner").find(public_id)
+
     def trash(self) -> JobQuerySet:
         if self.sees_all:
             return Job.objects.trashed()
         return Job.objects.trashed().filter(self.within_tasks(), owner=self.user.pk)
 
+    def known_jobs(self) -> JobQuerySet:
+        """Jobs that the actor sees, and those in the trash."""
+        if self.sees_all:
+            return Job.objects.all()
+        return Job.objects.filter(self.within_tasks(), owner=self.user.pk)
+
     def restorable(self) -> JobQuerySet:
         """Jobs that can be brought back: deleted or cancelled ones."""
-        jobs = (
-            Job.objects.all()
-            if self.sees_all
-            else Job.objects.filter(self.within_tasks(), owner=self.user.pk)
-        )
-        return jobs.filter(Q(deleted_at__isnull=False) | Q(status=Job.Status.CANCELLED))
+        return self.known_jobs().filter(Q(deleted_at__isnull=False) | Q(status=Job.Status.CANCELLED))
 
     def executions(self) -> ExecutionQuerySet:
         if self.sees_all:
@@ -118,18 +125,24 @@ def read_activity(job: Job) -> None:
 
 
 def not_found(job_id: str) -> Err:
-    return Err(Code.NOT_FOUND, f"Job not found: {job_id}")
+    return Err(Code.JOB_NOT_FOUND, job_id)
 
 
 def forbidden(job: Job) -> Err:
-    return Err(Code.FORBIDDEN, f"You may look at this job, but not change it: {job.public_id}")
+    return Err(Code.JOB_READ_ONLY, job.public_id)
+
+
+def wrong_state(job: Job) -> Err:
+    """Refuse a change that the status of a job does not allow."""
+    return Err(Code[f"JOB_ALREADY_{job.status.upper()}"], job.public_id, state=job.status)
 
 
 def record(
     actor: Actor, verb: str, now: datetime, *, job: Job, before: Any = None, after: Any = None
 ) -> None:
-    """Write an event; call it inside the transaction that makes the change."""
-    event_of(actor, verb, now, job=job, before=before, after=after).save(force_insert=True)
+    """Write an event; call it inside the transaction that makes the change. The job then knows it as its `event`."""
+    job.event = event_of(actor, verb, now, job=job, before=before, after=after)
+    job.event.save(force_insert=True)
 
 
 def event_of(
@@ -144,6 +157,7 @@ def event_of(
         verb=verb,
         job_id=job.pk,
         subject=job.name,
+        undoes=actor.undoes,
         before=masking.masked(before or {}),
         after=masking.masked(after or {}),
     )

@@ -5,7 +5,6 @@ was counted before, plus everything created since. Only if those are too high, o
 to the numbers in another way than by a new job has the jobs counted again, too.
 """
 
-import math
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -160,7 +159,7 @@ def _created_jobs(owner_id: Any, now: datetime) -> JobQuerySet:
 def _quota_refusal(active: int, planned: float, added: float, jobs: int = 1) -> Err | None:
     most = settings.CRONTY_MAX_ACTIVE_JOBS
     if active + jobs > most:
-        return Err(Code.QUOTA, f"at most {most:,} active jobs; stop or delete some first")
+        return Err(Code.TOO_MANY_JOBS, limit=most)
     return _too_many_runs(planned, added)
 
 
@@ -181,56 +180,44 @@ def _too_many_runs(planned: float, added: float) -> Err | None:
     # A little more, because the sum of fractions is not exact.
     if not most or added <= 0 or planned + added <= most * (1 + 1e-9):
         return None
-    return Err(
-        Code.QUOTA,
-        f"at most {most:,} planned runs a minute: this schedule would add {added:,.4g} to the {planned:,.4g} of your"
-        " active jobs; choose a longer interval, or stop or delete some jobs first",
-    )
+    return Err(Code.TOO_MANY_PLANNED_RUNS, limit=most, planned=planned, added=added)
 
 
 def _rate_refusal(owner_id: Any, now: datetime, jobs: int) -> Err:
     most = settings.CRONTY_MAX_CREATES_PER_MINUTE
     if jobs > most:
-        return Err(Code.QUOTA, f"at most {most} new jobs a minute; create fewer at once")
+        return Err(Code.TOO_MANY_NEW_JOBS, limit=most)
     # There is room again once all but the newest `most - jobs` are a minute old.
     newest = Job.objects.owned_by(owner_id).without_notices().order_by("-created_at")
     full_since: datetime = newest.values_list("created_at", flat=True)[most - jobs]
     wait = (full_since + RATE_WINDOW - now).total_seconds()
-    return Err(
-        Code.TOO_FAST,
-        f"at most {most} new jobs a minute; try again in {math.ceil(wait)} seconds",
-        retry_after=wait,
-    )
+    return Err(Code.JOBS_CREATED_TOO_FAST, limit=most, retry_after=wait)
 
 
 def run_problem(owner_id: int, now: datetime) -> Err | None:
     """Return an error if too many runs of the owner's jobs were started by hand within the last minute."""
-    return _by_hand_problem(owner_id, now, "runs by hand", is_push=False)
+    return _by_hand_problem(owner_id, now, Code.RUNS_STARTED_TOO_FAST)
 
 
 def push_problem(owner_id: int, now: datetime) -> Err | None:
     """Return an error if the owner has sent too many notifications at once within the last minute."""
-    return _by_hand_problem(owner_id, now, "notifications sent at once", is_push=True)
+    return _by_hand_problem(owner_id, now, Code.NOTIFICATIONS_SENT_TOO_FAST)
 
 
-def _by_hand_problem(owner_id: int, now: datetime, what: str, *, is_push: bool) -> Err | None:
+def _by_hand_problem(owner_id: int, now: datetime, code: Code) -> Err | None:
     most = settings.CRONTY_MAX_RUNS_BY_HAND_PER_MINUTE
     by_hand = Execution.objects.filter(
         owner=owner_id,
         cause=Execution.Cause.MANUAL,
         scheduled_for__gt=now - RATE_WINDOW,
-        job__isnull=is_push,
+        job__isnull=code == Code.NOTIFICATIONS_SENT_TOO_FAST,
     )
     newest = by_hand.order_by("-scheduled_for").values_list("scheduled_for", flat=True)
     full_since: datetime | None = newest[most - 1 : most].first()
     if full_since is None:
         return None
     wait = (full_since + RATE_WINDOW - now).total_seconds()
-    return Err(
-        Code.TOO_FAST,
-        f"at most {most} {what} a minute; try again in {math.ceil(wait)} seconds",
-        retry_after=wait,
-    )
+    return Err(code, limit=most, retry_after=wait)
 
 
 def token_problem(user: Any) -> Err | None:
@@ -238,4 +225,4 @@ def token_problem(user: Any) -> Err | None:
     most = settings.CRONTY_MAX_TOKENS
     if Token.objects.filter(owner=user, revoked_at=None).count() < most:
         return None
-    return Err(Code.QUOTA, f"at most {most} tokens; revoke one first")
+    return Err(Code.TOO_MANY_TOKENS, limit=most)

@@ -4,6 +4,7 @@ import pytest
 from django.contrib.auth.models import Permission
 
 from schedules.models import Event
+from schedules.result import Code, Err
 from schedules.services import Actor
 from schedules.services.permissions import not_found, record
 from tests.factories import ExecutionFactory, JobFactory, staff_with
@@ -87,4 +88,4 @@ def test_event_records_actor_verb_and_door_without_secrets(agent, now):
 
 
 def test_not_found_error_names_the_requested_id():
-    assert not_found("job_1").message == "Job not found: job_1"
+    assert not_found("job_1") == Err(Code.JOB_NOT_FOUND, "job_1")

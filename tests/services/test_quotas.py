@@ -7,8 +7,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from schedules import services
+from schedules.mcp.messages import message_of
 from schedules.models import Execution, Job, Token
-from schedules.result import Code, Err, Ok
+from schedules.result import Err, Kind, Ok
 from schedules.services import Actor, issue_token, profile_of
 from schedules.services.quotas import creation_problem, planned_runs
 from tests.factories import ExecutionFactory, JobFactory
@@ -32,8 +33,8 @@ def test_active_jobs_count_against_the_quota(owner):
     refusal = creation_problem(profile_of(owner), 0.0, NOW)
 
     assert isinstance(refusal, Err)
-    assert refusal.code == Code.QUOTA
-    assert "at most 3 active jobs" in refusal.message
+    assert refusal.kind == Kind.QUOTA
+    assert "at most 3 active jobs" in message_of(refusal)
 
 
 @pytest.mark.parametrize(
@@ -59,8 +60,8 @@ def test_refused_create_says_when_to_try_again(owner):
     refusal = creation_problem(profile_of(owner), 0.0, NOW)
 
     assert isinstance(refusal, Err)
-    assert (refusal.code, refusal.retry_after) == (Code.TOO_FAST, 10)
-    assert "in 10 seconds" in refusal.message
+    assert (refusal.kind, refusal.retry_after) == (Kind.TOO_FAST, 10)
+    assert "in 10 seconds" in message_of(refusal)
 
 
 def test_jobs_created_at_once_count_one_by_one(actor, settings):
@@ -70,7 +71,7 @@ def test_jobs_created_at_once_count_one_by_one(actor, settings):
     refusal = services.schedule_many(actor, [PLAIN | CRON] * 2)
 
     assert isinstance(refusal, Err)
-    assert "at most 3 active jobs" in refusal.message
+    assert "at most 3 active jobs" in message_of(refusal)
     value_of(services.schedule_many(actor, [PLAIN | CRON]))
 
 
@@ -80,7 +81,7 @@ def test_jobs_created_at_once_wait_until_there_is_room_for_all(actor, owner):
     refusal = services.schedule_many(actor, [PLAIN | CRON] * 2)
 
     assert isinstance(refusal, Err)
-    assert (refusal.code, refusal.retry_after) == (Code.TOO_FAST, 10)
+    assert (refusal.kind, refusal.retry_after) == (Kind.TOO_FAST, 10)
     value_of(services.schedule_many(actor, [PLAIN | CRON]))
 
 
@@ -88,8 +89,8 @@ def test_more_jobs_at_once_than_a_minute_allows_are_refused_for_good(actor):
     refusal = services.schedule_many(actor, [PLAIN | CRON] * 3)
 
     assert isinstance(refusal, Err)
-    assert (refusal.code, refusal.retry_after) == (Code.QUOTA, None)
-    assert "at most 2 new jobs a minute; create fewer at once" in refusal.message
+    assert (refusal.kind, refusal.retry_after) == (Kind.QUOTA, None)
+    assert "at most 2 new jobs a minute; create fewer at once" in message_of(refusal)
 
 
 def test_stated_wait_is_rounded_up(owner):
@@ -99,7 +100,7 @@ def test_stated_wait_is_rounded_up(owner):
 
     assert isinstance(refusal, Err)
     assert refusal.retry_after == pytest.approx(10.4)
-    assert "in 11 seconds" in refusal.message
+    assert "in 11 seconds" in message_of(refusal)
 
 
 def test_creates_older_than_a_minute_do_not_count(owner, stranger):
@@ -122,8 +123,8 @@ def every(seconds: int) -> dict:
 
 def refusal_of(result) -> str:
     assert isinstance(result, Err), result
-    assert result.code == Code.QUOTA
-    return result.message
+    assert result.kind == Kind.QUOTA
+    return message_of(result)
 
 
 @pytest.mark.usefixtures("small_budget")
@@ -221,7 +222,7 @@ def test_creates_of_the_minute_before_count_in_the_next_one(actor, settings, tim
     refusal = services.schedule(actor, **PLAIN, **CRON)
 
     assert isinstance(refusal, Err)
-    assert (refusal.code, refusal.retry_after) == (Code.TOO_FAST, 45)
+    assert (refusal.kind, refusal.retry_after) == (Kind.TOO_FAST, 45)
 
 
 def test_room_that_became_free_is_found_by_counting_again(actor, counts):
@@ -251,7 +252,7 @@ def test_restored_job_takes_no_room_from_those_created_within_a_minute(actor):
 
     refusal = services.schedule(actor, **PLAIN, **CRON)
     assert isinstance(refusal, Err)
-    assert refusal.code == Code.TOO_FAST
+    assert refusal.kind == Kind.TOO_FAST
 
 
 @pytest.mark.usefixtures("small_budget")
@@ -294,8 +295,8 @@ def test_runs_by_hand_are_limited_over_all_jobs_of_an_owner(actor, owner, strang
 
     assert isinstance(first, Ok)
     assert isinstance(second, Ok)
-    assert (third.code, third.retry_after) == (Code.TOO_FAST, 60)
-    assert "at most 2 runs by hand a minute; try again in 60 seconds" in third.message
+    assert (third.kind, third.retry_after) == (Kind.TOO_FAST, 60)
+    assert "at most 2 runs by hand a minute; try again in 60 seconds" in message_of(third)
     assert Execution.objects.filter(owner=owner, scheduled_for=NOW).count() == 2
     assert isinstance(services.run_now(Actor(stranger), JobFactory(owner=stranger).public_id), Ok)
 
@@ -304,7 +305,7 @@ def test_tokens_that_are_not_revoked_are_limited(owner, stranger):
     first, second, third = (issue_token(owner, name=name) for name in ("a", "b", "c"))
 
     assert isinstance(second, Ok)
-    assert (third.code, third.message) == (Code.QUOTA, "at most 2 tokens; revoke one first")
+    assert (third.kind, message_of(third)) == (Kind.QUOTA, "at most 2 tokens; revoke one first")
     assert Token.objects.filter(owner=owner).count() == 2
     assert isinstance(issue_token(stranger, name="a"), Ok)
     services.revoke_token(owner, first.value.token.pk)

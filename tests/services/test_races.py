@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from schedules import clock, engine, services
 from schedules.engine import Outcome
 from schedules.models import Event, Execution, Job
-from schedules.result import Code, Err, Ok
+from schedules.result import Err, Kind, Ok
 from schedules.services import Actor
 from schedules.services.jobs.bulk import change_each
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
@@ -38,7 +38,7 @@ def call_concurrently(calls: list[Callable[[], Any]]) -> list[Any]:
 
 
 def outcomes(results: Iterable[Any]) -> Counter[str]:
-    return Counter("ok" if isinstance(result, Ok) else result.code.value for result in results)
+    return Counter("ok" if isinstance(result, Ok) else result.kind.value for result in results)
 
 
 def test_only_one_of_many_concurrent_cancels_succeeds(actor):
@@ -133,9 +133,9 @@ def test_concurrent_restores_and_deletes_leave_a_valid_job(actor):
 
     results = call_concurrently(calls * 20)
 
-    codes = {result.code for result in results if isinstance(result, Err)}
+    codes = {result.kind for result in results if isinstance(result, Err)}
     # A deleted job is not found, and one that was restored is neither deleted nor cancelled.
-    assert codes <= {Code.NOT_FOUND, Code.WRONG_STATE}
+    assert codes <= {Kind.NOT_FOUND, Kind.WRONG_STATE}
     assert Event.objects.filter(job=job).count() == outcomes(results)["ok"]
     Job.objects.get(pk=job.pk).full_clean()
 

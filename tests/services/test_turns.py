@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from schedules import clock, engine, services
 from schedules.models import Event, Job, Secret, Token
-from schedules.result import Code, Err, Ok
+from schedules.result import Err, Kind, Ok
 from schedules.services.files import applying as files
 from schedules.services.jobs import bulk
 from schedules.services.people.profiles import profile_of
@@ -125,7 +125,7 @@ def test_file_and_restoration_of_its_job_do_not_wait_for_each_other(actor):
         applying = waits(lambda: files.apply_plan(actor, again))
 
     assert isinstance(restoring.result(), Ok)
-    assert applying.result().code == Code.CONFLICT
+    assert applying.result().kind == Kind.CONFLICT
 
 
 def test_file_locks_jobs_in_the_order_of_others(actor, monkeypatch):
@@ -177,7 +177,7 @@ def test_undo_leaves_alone_a_pause_that_began_while_it_waited(actor, time_machin
         time_machine.shift(1)
         services.pause(actor, second.public_id, reason="Migration")
 
-    assert undoing.result().code == Code.CONFLICT
+    assert undoing.result().kind == Kind.CONFLICT
     second.refresh_from_db()
     assert (second.status, second.pause_reason) == ("paused", "Migration")
 
@@ -211,7 +211,7 @@ def test_limit_of_runs_and_notifications_holds_for_simultaneous_calls(actor, set
     with held(lambda: services.begin_push(actor, {"message": "One"})):
         sending = waits(lambda: services.begin_push(actor, {"message": "Two"}))
 
-    assert [begun.result().code for begun in (running, sending)] == [Code.TOO_FAST] * 2
+    assert [begun.result().kind for begun in (running, sending)] == [Kind.TOO_FAST] * 2
 
 
 def test_demo_jobs_are_added_once(actor):

@@ -13,13 +13,14 @@ from schedules.models import Event, Job
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.files.jobs import JobSpec
 from schedules.services.files.plans import CHUNK, Action, Plan, Progress, Step, described_changes
-from schedules.services.files.sources import COLUMNS, default_of, digest_of_job
+from schedules.services.files.sources import COLUMNS, digest_of_job
 from schedules.services.files.writing import duration_text, end_text, schedule_value, write_jobs
 from schedules.services.jobs.bulk import change_jobs
 from schedules.services.jobs.creation import insert_jobs, policy_defaults
 from schedules.services.jobs.edits import edit, store_edits
 from schedules.services.jobs.masked_arguments import named_arguments, shown_arguments
 from schedules.services.jobs.states import CAME_DUE, pause, restore, resume
+from schedules.services.jobs.validation import default_of
 from schedules.services.permissions import Actor, event_of
 from schedules.services.quotas import bulk_problem, wait_for_turn
 from schedules.tasks import registry
@@ -37,7 +38,7 @@ class _RefusedError(Exception):
     """Rolls everything back."""
 
     def __init__(self, error: Err) -> None:
-        super().__init__(error.message)
+        super().__init__(error.code)
         self.error = error
 
 
@@ -91,9 +92,7 @@ def _check(actor: Actor, plan: Plan, new: Sequence[Step]) -> set[int]:
         found = {job.pk: job for job in locked.only(*_PLANNED, *_STATE)}
         for key in keys:
             if key not in found or _PLANNED_OF(found[key]) != _PLANNED_OF(seen[key]):
-                raise _RefusedError(
-                    Err(Code.CONFLICT, "A job was changed meanwhile: look at the plan again.")
-                )
+                raise _RefusedError(Err(Code.PLAN_OUTDATED))
             if _STATE_OF(found[key]) == _STATE_OF(seen[key]):
                 unchanged.add(key)
     known = dict(
@@ -102,9 +101,7 @@ def _check(actor: Actor, plan: Plan, new: Sequence[Step]) -> set[int]:
     for step in plan.steps:
         planned = (step.replaced or step.job).pk
         if step.key in known and known[step.key] != planned:
-            raise _RefusedError(
-                Err(Code.CONFLICT, "Somebody else applied this file meanwhile: look at the plan again.")
-            )
+            raise _RefusedError(Err(Code.FILE_ALREADY_APPLIED))
     return unchanged
 
 

@@ -11,7 +11,7 @@ from schedules.when import durations
 from schedules.when.cron import CronError
 from schedules.when.random_ranges import choose_values
 from schedules.when.spread import longest_spread
-from schedules.when.triggers import Cron, TriggerError, load_zone
+from schedules.when.triggers import TriggerError, cron_trigger, load_zone
 
 MOST_LINES = 10_000
 USUAL_SHELLS = ("/bin/sh", "/bin/bash", "/usr/bin/bash")
@@ -31,10 +31,6 @@ _PICTURE = re.compile(r"[.|*]\s*(?:[-|.*]|$)")
 _NAMES_OF_FIELDS = re.compile(r"m(in(utes?)?)?\s+h(ours?)?\s+(dom|day)", flags=re.IGNORECASE)
 # What Cronty reads in a schedule and cron does not: the last day, and the nth weekday.
 _NOT_IN_CRON = re.compile(r"(?<![A-Z])\d?L\b|#", flags=re.IGNORECASE)
-_REBOOT = (
-    "@reboot has no time, so Cronty cannot schedule it: start it with your service manager,"
-    " for example with a systemd unit"
-)
 _MINUTES = re.compile(r"\d{0,6}", flags=re.ASCII)
 _SIXTH_FIELD = re.compile(r"[\d*?/,-]+\s")
 _USER = re.compile(r"(?P<user>\S+)\s+(?P<rest>.*)")
@@ -237,9 +233,9 @@ def _entry(state: _State, number: int, line: str, user: str | None) -> Entry | L
         return left_out(state.zone_problem)
     try:
         schedule = choose_values(" ".join(matched["schedule"].split()), seed=f"{state.host} {rest}")
-        trigger = Cron(schedule, state.timezone)
+        trigger = cron_trigger(schedule, state.timezone)
     except TriggerError as error:
-        return left_out(_REBOOT if matched["schedule"].lower() == "@reboot" else error.reason)
+        return left_out(error.reason)
     except CronError as error:
         return left_out(str(error))
     if _NOT_IN_CRON.search(schedule):
@@ -272,7 +268,11 @@ def _entry(state: _State, number: int, line: str, user: str | None) -> Entry | L
 
 def _shortened_delay(state: _State, entry: Entry) -> LeftOut:
     minutes = state.spread // timedelta(minutes=1)
-    reason = f"line {entry.line} runs again after {durations.in_words(entry.spread)}, so its delay stays below that"
+    if entry.spread:
+        again = durations.in_words(entry.spread)
+        reason = f"line {entry.line} runs again after {again}, so its delay stays below that"
+    else:
+        reason = f"line {entry.line} runs when the machine starts, without a delay"
     return LeftOut(entry.line, f"RANDOM_DELAY={minutes}", reason)
 
 

@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 
 import yaml
 
+from schedules.result import Err
+
 MOST_BYTES = 20_000_000
 MOST_LEVELS = 20
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -39,10 +41,13 @@ class Problem:
     """What is wrong at a place of a file."""
 
     place: Place
-    words: str
+    text: str
+    """What a parser says, or the name of the job that the error is about."""
+    error: Err | None = None
+    """Why the services refuse that job."""
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.words}"
+        return f"{self.place}: {self.text}"
 
 
 class DocumentError(Exception):

@@ -222,6 +222,9 @@ def _texts(node: Node) -> list[str]:
     return [item.value for item in node.value]
 
 
+_STARTING = re.compile(r" (?:starting|beginning) (?P<date>\d{4}-\d\d-\d\d[t ]\d\d:\d\d)?", re.IGNORECASE)
+
+
 def _named(node: Node) -> dict[str, Any]:
     if not isinstance(node.value, dict):
         raise _FieldError("give the arguments by name, like `message: Stand up`")
@@ -258,7 +261,10 @@ def _schedule(node: Node, zone: str, now: datetime) -> tuple[Trigger, bool]:
         raise _FieldError(
             'a file means the same whenever it is applied: write a date and time, "2026-12-24T18:00"'
         )
-    return trigger, " starting " in text.lower()
+    start = _STARTING.search(text)
+    if start and not start["date"]:
+        raise _FieldError('a file means the same whenever it is applied: write "starting 2026-12-24 18:00"')
+    return trigger, bool(start)
 
 
 def _steps(node: Node, zone: str, now: datetime) -> tuple[Trigger, bool]:
@@ -325,11 +331,13 @@ FIELDS: dict[str, Callable[[Node], Any]] = {
     "max_runs": _whole_or_none,
     "attempts": _whole,
     "backoff": _span,
+    "fixed_backoff": _yes_or_no,
     "timeout": _span,
     "overlap": _one_of(*OVERLAPS),
     "catch_up": _one_of(*CATCH_UPS),
     "pause_after_failures": _whole,
     "at_most_once": _yes_or_no,
+    "alerts": _text,
     "label": _text,
     "tags": _texts,
     "paused": _yes_or_no,

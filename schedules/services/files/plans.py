@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -11,18 +11,19 @@ from functools import cache
 from typing import Any
 
 from schedules.models import Job
-from schedules.models.name_skeletons import skeleton
+from schedules.models.job_texts import skeleton
 from schedules.models.triggers import columns_of
 from schedules.result import Err
 from schedules.secrets import masking
 from schedules.services.files.documents import Problem
 from schedules.services.files.jobs import JobSpec
-from schedules.services.files.sources import COLUMNS, default_of, is_gone
+from schedules.services.files.sources import COLUMNS, is_gone
 from schedules.services.files.writing import end_text
 from schedules.services.jobs.creation import build_job, policy_defaults
 from schedules.services.jobs.edits import PreparedEdit, prepare_edit
 from schedules.services.jobs.forecasts import words_of
 from schedules.services.jobs.masked_arguments import fill_in, named_arguments
+from schedules.services.jobs.validation import default_of
 from schedules.services.permissions import Actor
 from schedules.when import durations
 from schedules.when.moments import local_words
@@ -306,7 +307,9 @@ def _adopt(others: Mapping[str, list[Job]], spec: JobSpec) -> Job | None:
 
 
 def _complain(plan: Plan, spec: JobSpec, error: Err) -> None:
-    errors: Iterable[tuple[str, list[str]]] = error.errors.items() or [("", [error.message])]
+    if not error.errors:
+        plan.problems.append(Problem(spec.place_of(""), spec.key, error))
     plan.problems += [
-        Problem(spec.place_of(column), f"{spec.key}: {' '.join(reasons)}") for column, reasons in errors
+        Problem(spec.place_of(column), f"{spec.key}: {' '.join(reasons)}")
+        for column, reasons in error.errors.items()
     ]

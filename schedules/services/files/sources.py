@@ -49,12 +49,6 @@ def digest_of_job(job: Job) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def default_of(column: str) -> Any:
-    """Return the value of a column for which no other was chosen."""
-    found: Any = Job._meta.get_field(column)
-    return found.get_default()
-
-
 def is_gone(job: Job) -> bool:
     """Return whether somebody deleted or cancelled a job."""
     return job.deleted_at is not None or job.status == Job.Status.CANCELLED

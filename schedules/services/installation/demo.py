@@ -25,20 +25,20 @@ def add_demo_jobs(actor: Actor) -> Result[int]:
     with transaction.atomic():
         wait_for_turn(actor.read_profile())
         if _existing(actor).exists():
-            return Err(Code.CONFLICT, f"You already have demo jobs, tagged {DEMO_TAG}.")
-        wanted = _demo_jobs(actor)
-        for fields in wanted:
+            return Err(Code.DEMO_JOBS_EXIST, DEMO_TAG)
+        jobs = _demo_jobs(actor)
+        for fields in jobs:
             made = schedule(actor, prefix=_PREFIX, tags=[DEMO_TAG], **fields)
             if isinstance(made, Err):
                 transaction.set_rollback(True)
                 return made
-    return Ok(len(wanted))
+    return Ok(len(jobs))
 
 
 def remove_demo_jobs(actor: Actor) -> int:
     """Move the demo jobs to the trash; return how many."""
-    found = _existing(actor).values_list("public_id", flat=True)
-    return sum(isinstance(delete(actor, job_id), Ok) for job_id in found)
+    job_ids = _existing(actor).values_list("public_id", flat=True)
+    return sum(isinstance(delete(actor, job_id), Ok) for job_id in job_ids)
 
 
 def _existing(actor: Actor) -> JobQuerySet:

@@ -59,14 +59,14 @@ def omitted_variable_note() -> str:
 
 
 def _variables() -> dict[str, str]:
-    found = dict(settings.CRONTY_APPS_VARIABLES)
+    variables = dict(settings.CRONTY_APPS_VARIABLES)
     data: Path = settings.CRONTY_DATA
     if data != (settings.BASE_DIR / "data").resolve():
-        found["CRONTY_DATA"] = str(data)
+        variables["CRONTY_DATA"] = str(data)
     file = Path(settings.DATABASES["default"]["NAME"]).resolve()
     if _is_one_file() and file != (data / "cronty.sqlite3").resolve():
-        found["DATABASE_URL"] = f"sqlite:///{file}"
-    return found
+        variables["DATABASE_URL"] = f"sqlite:///{file}"
+    return variables
 
 
 def is_product() -> bool:

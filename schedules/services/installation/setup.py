@@ -12,8 +12,8 @@ from django.db import transaction
 
 from schedules import clock
 from schedules.models import Event, Job
+from schedules.models.job_texts import searchable_text, skeleton
 from schedules.models.jobs import new_public_id
-from schedules.models.name_skeletons import skeleton
 from schedules.services.installation.local_server import is_product
 from schedules.services.jobs.states import restore, resume
 from schedules.services.people.profiles import SYSTEM_USER, profile_of
@@ -81,7 +81,7 @@ def create_check() -> Job:
         profile_of(owner)
         job = _system_job(owner, name="Check the cluster", task=CHECK)
         job.trigger_type, job.run_at, job.next_run_at = Job.TriggerType.ONCE, job.created_at, job.created_at
-        job.save(force_insert=True)
+        _insert(job)
         return job
 
 
@@ -114,7 +114,7 @@ def _create_pruning(owner: AbstractBaseUser) -> Job:
     # Never pause it: pages show the failure, and tomorrow's run may succeed.
     job.pause_after_failures = 0
     job.next_run_at = job.next_slot(job.created_at)
-    job.save(force_insert=True)
+    _insert(job)
     return job
 
 
@@ -131,3 +131,8 @@ def _system_job(owner: AbstractBaseUser, *, name: str, task: str) -> Job:
         created_at=now,
         updated_at=now,
     )
+
+
+def _insert(job: Job) -> None:
+    job.search_text = searchable_text(job)
+    job.save(force_insert=True)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -16,6 +17,8 @@ from schedules.models import Event, Job
 from schedules.models.job_queries import is_public_id
 from schedules.models.jobs import JobQuerySet
 from schedules.result import Code, Err, Ok, Result, invalid
+from schedules.services.job_list import JobQuery
+from schedules.services.jobs.edits import edit
 from schedules.services.jobs.states import (
     account_until_each,
     before_cancel,
@@ -25,7 +28,6 @@ from schedules.services.jobs.states import (
     pause_active,
     pause_of,
     pause_problem,
-    restore,
     resume,
 )
 from schedules.services.jobs.validation import use_problem
@@ -37,7 +39,6 @@ MOST_JOBS = 500
 # How many jobs one transaction changes, if not all or none: claims wait for it.
 BATCH = 200
 CONFIRMED_WITHIN = timedelta(minutes=10)
-UNDONE_WITHIN = timedelta(days=1)
 STATUSES = {
     "pause": (Job.Status.PENDING,),
     "resume": (Job.Status.PAUSED,),
@@ -51,24 +52,41 @@ _ONE_BY_ONE: dict[str, Callable[[Actor, str], Result[Job]]] = {
     "delete": delete,
 }
 _CONFIRMATION = TimestampSigner(salt="schedules.bulk")
-_UNDO = TimestampSigner(salt="schedules.bulk.undo")
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """The jobs that were changed, those that were left as they were, and what undoes the change."""
+    """The jobs that were changed, and those that were left as they were."""
 
     jobs: Sequence[Job]
     left: Sequence[Job] = ()
-    undo: str = ""
+    undo: int | None = None
+    """The id of the first event of this change, which stands for all of them."""
+
+
+def without_own_jobs(jobs: JobQuerySet) -> JobQuerySet:
+    """Leave out Cronty's own jobs and its alerts, which nobody means by "all"."""
+    system = [task.name for task in registry.all_tasks(include_system=True) if task.system]
+    return jobs.without_notices().exclude(task__in=system)
 
 
 def changeable(actor: Actor, action: str) -> JobQuerySet:
-    """Jobs that an action would change, without Cronty's own, which nobody means by "all"."""
-    system = [task.name for task in registry.all_tasks(include_system=True) if task.system]
-    jobs = actor.jobs().filter(status__in=STATUSES[action]).exclude(task__in=system)
+    """Jobs that an action would change."""
+    jobs = without_own_jobs(actor.jobs().filter(status__in=STATUSES[action]))
     # Only pending jobs have a next run: with this condition, an index finds them without the others.
     return jobs.filter(next_run_at__isnull=False) if action == "pause" else jobs
+
+
+def matching_jobs(actor: Actor, action: str, query: JobQuery) -> tuple[list[Any], bool]:
+    """Return the jobs that an action would change, up to one too many, and whether older runs were not looked through."""
+    jobs = changeable(actor, action)
+    if query.status:
+        jobs = jobs.in_state(query.status)
+    matching, are_runs_cut = query.matching_runs(actor.executions())
+    if query.is_filtered:
+        jobs = query.applied_to(jobs, matching)
+    rows = jobs.values_list("pk", "revision", "public_id", "name", named=True)
+    return list(rows[: MOST_JOBS + 1]), are_runs_cut
 
 
 def confirmation_of(actor: Actor, request: dict[str, Any], jobs: Sequence[tuple[int, int]]) -> str:
@@ -86,11 +104,11 @@ def confirmation_problem(
     try:
         confirmed = _CONFIRMATION.unsign(token.strip(), max_age=CONFIRMED_WITHIN)
     except SignatureExpired:
-        return Err(Code.CONFLICT, "This confirmation is too old: it is good for ten minutes.")
+        return Err(Code.CONFIRMATION_TOO_OLD)
     except BadSignature:
-        return Err(Code.CONFLICT, "This is not a confirmation that Cronty has given.")
+        return Err(Code.CONFIRMATION_UNKNOWN)
     if confirmed != _digest(actor, request, jobs):
-        return Err(Code.CONFLICT, "The jobs or the request have changed since this was confirmed.")
+        return Err(Code.CONFIRMATION_OUTDATED)
     return None
 
 
@@ -123,13 +141,17 @@ def change_jobs(
     if refusal := pause_problem(reason, until, now):
         return refusal
     with transaction.atomic():
-        found = changeable(actor, action).filter(pk__in=keys).order_by("pk")
+        changeable_jobs = changeable(actor, action).filter(pk__in=keys).order_by("pk")
         if paused_at:
-            found = found.filter(paused_at=paused_at)
-        jobs = list(found.select_for_update(of=("self",)))
+            changeable_jobs = changeable_jobs.filter(paused_at=paused_at)
+        jobs = list(changeable_jobs.select_for_update(of=("self",)))
         if len(jobs) != len(keys):
-            return Err(Code.CONFLICT, "Some of these jobs have changed meanwhile.")
-        refused = {job.pk: words for job in jobs if action == "resume" and (words := use_problem(actor, job))}
+            return Err(Code.JOBS_CHANGED)
+        refused = {
+            job.pk: refusal_reason
+            for job in jobs
+            if action == "resume" and (refusal_reason := use_problem(actor, job))
+        }
         if refused and len(refused) == len(jobs):
             return invalid("task", refused[jobs[0].pk])
         for job in (job for job in jobs if job.pk not in refused):
@@ -137,17 +159,21 @@ def change_jobs(
                 return forbidden(job)
         possible = [job for job in jobs if job.pk not in refused]
         changed, events = _change(actor, action, possible, now, reason, until)
-    kept = {job.pk for job in changed}
-    undo = _UNDO.sign(f"{action}.{events[0].pk}.{events[-1].pk}") if events and action != "resume" else ""
-    return Ok(Changed(changed, [job for job in jobs if job.pk not in kept], undo))
+    changed_keys = {job.pk for job in changed}
+    undo = events[0].pk if events else None
+    return Ok(Changed(changed, [job for job in jobs if job.pk not in changed_keys], undo))
 
 
-def change_each(actor: Actor, action: str, job_ids: Sequence[str]) -> dict[str, Result[Job]]:
+def change_each(
+    actor: Actor, action: str, job_ids: Sequence[str], *, until: datetime | None = None
+) -> dict[str, Result[Job]]:
     """Do the same to each of these jobs for which it is possible; return the job, or why not.
 
     Of a job that was changed together with others, the columns are those from before.
     """
     changed: dict[str, Result[Job]] = {}
+    if refusal := pause_problem("", until, clock.now()):
+        return dict.fromkeys(job_ids, refusal)
     ids = [job_id for job_id in job_ids if is_public_id(job_id)]
     for start in range(0, len(ids), BATCH):
         chosen = actor.jobs().filter(public_id__in=ids[start : start + BATCH], status__in=STATUSES[action])
@@ -155,12 +181,30 @@ def change_each(actor: Actor, action: str, job_ids: Sequence[str]) -> dict[str, 
             # Without those that somebody else holds: to wait for one would keep the others from firing.
             free = chosen.select_related("owner").select_for_update(of=("self",), skip_locked=True)
             jobs = [job for job in free.order_by("pk") if _is_possible(actor, action, job)]
-            changed |= {job.public_id: Ok(job) for job in _change(actor, action, jobs, clock.now())[0]}
+            changed |= {
+                job.public_id: Ok(job) for job in _change(actor, action, jobs, clock.now(), until=until)[0]
+            }
+    one = partial(pause_active, until=until) if action == "pause" else _ONE_BY_ONE[action]
     # The others one by one, which waits for those that are held, and says why it is not possible.
-    return {
-        job_id: changed[job_id] if job_id in changed else _ONE_BY_ONE[action](actor, job_id)
-        for job_id in job_ids
-    }
+    return {job_id: changed[job_id] if job_id in changed else one(actor, job_id) for job_id in job_ids}
+
+
+def tag_each(
+    actor: Actor, job_ids: Sequence[str], tag: str, *, remove: bool = False
+) -> dict[str, Result[Job]]:
+    """Add a tag to each of these jobs, or remove it; return the job, or why not.
+
+    A job that has it already, or does not have it, is left out of the answer.
+    """
+    tags_of = dict(actor.jobs().filter(public_id__in=job_ids).values_list("public_id", "tags"))
+    results: dict[str, Result[Job]] = {}
+    for job_id in job_ids:
+        tags = list(tags_of.get(job_id, []))
+        if (tag in tags) is not remove and job_id in tags_of:
+            continue
+        wanted = [other for other in tags if other != tag] if remove else [*tags, tag]
+        results[job_id] = edit(actor, job_id, tags=wanted)
+    return results
 
 
 def _is_possible(actor: Actor, action: str, job: Job) -> bool:
@@ -197,43 +241,6 @@ def _change(
     return changed, Event.objects.bulk_create(events)
 
 
-def undo(actor: Actor, token: str) -> Result[Changed]:
-    """Undo a change of many jobs, for those that are still as it left them."""
-    try:
-        action, first, last = _UNDO.unsign(token.strip(), max_age=UNDONE_WITHIN).split(".")
-    except SignatureExpired:
-        return Err(Code.CONFLICT, "This can be undone for a day: now, restore or resume the jobs one by one.")
-    except BadSignature:
-        return Err(Code.CONFLICT, "This is not what Cronty has given to undo a change.")
-    events = Event.objects.filter(owner=actor.user.pk, verb=action, pk__gte=first, pk__lte=last)
-    moments = list(events.order_by("pk").values_list("at", "job"))
-    # Events of another change may lie between those of this one.
-    moment = moments[0][0] if moments else None
-    keys = [job for at, job in moments if at == moment and job is not None]
-    if action == "pause":
-        paused = changeable(actor, "resume").filter(pk__in=keys, paused_at=moment).order_by("pk")
-        return change_jobs(actor, "resume", list(paused.values_list("pk", flat=True)), paused_at=moment)
-    # One by one, each in its own transaction: a job may be refused, and claims need not wait for all of them.
-    is_deleted = action == "delete"
-    if not is_deleted:
-        keys = _not_cancelled_since(keys, int(last))
-    stopped = actor.restorable().filter(pk__in=keys, deleted_at=moment if is_deleted else None)
-    results = [
-        (job, restore(actor, job.public_id, is_deleted=is_deleted, stopped_at=moment))
-        for job in stopped.order_by("pk")
-    ]
-    refused = next((result for _, result in results if isinstance(result, Err)), None)
-    restored = [result.value for _, result in results if isinstance(result, Ok)]
-    left = [job for job, result in results if isinstance(result, Err)]
-    return refused if refused and not restored else Ok(Changed(restored, left))
-
-
-def _not_cancelled_since(keys: Sequence[int], event: int) -> list[int]:
-    """Return the jobs that nobody has cancelled again since this event."""
-    again = set(Event.objects.filter(job__in=keys, verb="cancel", pk__gt=event).values_list("job", flat=True))
-    return [key for key in keys if key not in again]
-
-
 def _stop(jobs: Sequence[Job], now: datetime, done: str, **columns: Any) -> None:
     """End the schedule of several jobs; their slots until now are recorded as skipped."""
     account_until_each(jobs, now, f"The job was {done} before this run.")
@@ -250,5 +257,5 @@ def _before(job: Job, action: str) -> dict[str, Any]:
 
 def _digest(actor: Actor, request: dict[str, Any], jobs: Sequence[tuple[int, int]]) -> str:
     tasks = sorted(actor.tasks) if actor.tasks is not None else None
-    said = json.dumps([actor.user.pk, tasks, request, sorted(jobs)], sort_keys=True, default=str)
-    return sha256(said.encode()).hexdigest()[:16]
+    text = json.dumps([actor.user.pk, tasks, request, sorted(jobs)], sort_keys=True, default=str)
+    return sha256(text.encode()).hexdigest()[:16]

@@ -1,25 +1,29 @@
-"""Jobs created, one by one or many at once: checked, counted against quotas, and inserted with their events."""
+"""Jobs created, one by one or many at once: checked, counted against quotas, and inserted with their events.
 
+A repeated request returns its job again, and a new job knows the active jobs that it could be confused with.
+"""
+
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime
-from typing import Any, TypeAlias
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias
 
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import transaction
+from django.db.models import Q
 
 from schedules import clock, limits
 from schedules.models import Event, Job, Profile
+from schedules.models.job_texts import searchable_text, skeleton
 from schedules.models.jobs import new_public_id
-from schedules.models.name_skeletons import skeleton
-from schedules.result import Err, Ok, Result, invalid, invalid_fields
-from schedules.services.files.sources import default_of
-from schedules.services.jobs.duplicates import Scheduled, answer_of_key, digest_of
-from schedules.services.jobs.lookalikes import likeness_of
+from schedules.result import Code, Err, Ok, Result, invalid, invalid_fields
 from schedules.services.jobs.masked_arguments import fill_in, shown_arguments
 from schedules.services.jobs.validation import (
     EDITABLE,
+    default_of,
     editable_only,
     job_problem,
     no_runs_left,
@@ -35,6 +39,37 @@ INSERTED_AT_ONCE = 500
 
 # A job that is complete and valid, and the columns that its caller gave.
 NewJob: TypeAlias = tuple[Job, Mapping[str, Any]]
+
+SAME_TIME = timedelta(minutes=1)
+# Unordered, so that an index alone finds the jobs.
+_ACTIVE = Job.objects.active().order_by().values_list("public_id", "name")
+
+
+class SimilarJob(NamedTuple):
+    """An active job that does the same on the same schedule, or whose name looks the same."""
+
+    public_id: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """A new job, or the one that an earlier, identical request created."""
+
+    actor: Actor
+    job: Job
+    existing: bool = False
+
+    # Looked up when somebody asks: whoever creates many jobs does not, and others need not wait for it.
+    @cached_property
+    def similar(self) -> SimilarJob | None:
+        """An active job that does the same as a new one."""
+        return None if self.existing else similar_to(self.job)
+
+    @cached_property
+    def look_alike(self) -> SimilarJob | None:
+        """An active job whose name looks like that of a new one."""
+        return None if self.existing else look_alike(self.actor, self.job)
 
 
 def schedule(
@@ -95,7 +130,7 @@ def schedule_many(actor: Actor, many: Sequence[Mapping[str, Any]]) -> Result[lis
     for number, fields in enumerate(many, 1):
         built = build_job(actor, now, {"timezone": profile.zone, **fields})
         if isinstance(built, Err):
-            return replace(built, message=f"Job {number}: {built.message}")
+            return replace(built, subject=number)
         new.append((built.value, fields))
     with transaction.atomic():
         planned = sum(job.runs_per_minute for job, _ in new)
@@ -170,6 +205,7 @@ def _build(
         return no_runs_left(job, now)
     job.runs_per_minute = runs_per_minute(job.trigger)
     job.name_skeleton, job.likeness = skeleton(job.name), likeness_of(job)
+    job.search_text = searchable_text(job)
     if paused:
         job.status, job.next_run_at, job.paused_at = Job.Status.PAUSED, None, now
     return Ok(job)
@@ -201,3 +237,51 @@ def changes_of(job: Job, names: Iterable[str]) -> dict[str, Any]:
         shown = dict(zip(("args", "kwargs"), shown_arguments(job), strict=True))
         values |= {name: shown[name] for name in shown if name in values}
     return dict(json.loads(json.dumps(values, cls=DjangoJSONEncoder)))
+
+
+def digest_of(fields: Mapping[str, Any]) -> str:
+    """Return the digest of a request; equal requests have equal digests."""
+    text = json.dumps(fields, sort_keys=True, cls=DjangoJSONEncoder, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def answer_of_key(actor: Actor, key: str, digest: str) -> Result[Scheduled] | None:
+    """Return the result of an earlier request with this key, or None for a new key."""
+    job = Job.objects.owned_by(actor.user).filter(idempotency_key=key).first()
+    if job is None:
+        return None
+    if job.request_digest != digest:
+        return Err(Code.IDEMPOTENCY_KEY_REUSED, key)
+    if job.deleted_at:
+        return Err(Code.IDEMPOTENCY_KEY_OF_DELETED_JOB, key)
+    return Ok(Scheduled(actor, job, existing=True))
+
+
+def similar_to(job: Job) -> SimilarJob | None:
+    """Return another active job of the owner with the same task, arguments and schedule, or None."""
+    same = _ACTIVE.filter(owner=job.owner_id, likeness=job.likeness)
+    if job.run_at:
+        # A repeated "in an hour" gives another second. Compare in UTC, because wall times are ambiguous when clocks
+        # are set back.
+        moment = job.run_at.astimezone(UTC)
+        same = same.filter(run_at__gt=moment - SAME_TIME, run_at__lt=moment + SAME_TIME)
+    return _first(same, job)
+
+
+def look_alike(actor: Actor, job: Job) -> SimilarJob | None:
+    """Return an active job of the owner with another name that looks like this job's, or None."""
+    is_other = ~Q(name=job.name) & actor.within_tasks()
+    return _first(_ACTIVE.filter(is_other, owner=job.owner_id, name_skeleton=job.name_skeleton), job)
+
+
+def _first(rows: Any, job: Job) -> SimilarJob | None:
+    """Return the first of these rows that is not the job itself."""
+    others = (SimilarJob(*row) for row in rows[:2] if row[0] != job.public_id)
+    return next(others, None)
+
+
+def likeness_of(job: Job) -> str:
+    """Return a digest of what a job does and on which schedule; the moment of a one-time job is left out."""
+    schedule = None if job.run_at else [job.timezone, job.cron, str(job.every), job.calendar_unit]
+    text = json.dumps([job.task, job.args, job.kwargs, job.trigger_type, schedule], sort_keys=True)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -12,14 +12,13 @@ from django.db import transaction
 
 from schedules import clock, engine
 from schedules.models import Job
-from schedules.models.name_skeletons import skeleton
+from schedules.models.job_texts import searchable_text, skeleton
 from schedules.result import Code, Err, Ok, Result, invalid_fields
-from schedules.services.jobs.creation import changes_of, set_anchor
-from schedules.services.jobs.lookalikes import likeness_of
+from schedules.services.jobs.creation import changes_of, likeness_of, set_anchor
 from schedules.services.jobs.masked_arguments import fill_in
 from schedules.services.jobs.states import account_until, account_until_each, is_protected, protected
 from schedules.services.jobs.validation import editable_only, job_problem, no_runs_left, type_problems
-from schedules.services.permissions import Actor, forbidden, not_found, record
+from schedules.services.permissions import Actor, forbidden, not_found, record, wrong_state
 from schedules.services.quotas import reschedule_problem
 from schedules.when.forecast import runs_per_minute
 
@@ -45,7 +44,7 @@ def edit(
         if answer := _try_to_edit(actor, job, revision, changes):
             return answer
         job = None
-    return Err(Code.CONFLICT, f"This job fires all the time: {job_id}. Try again, or pause it first.")
+    return Err(Code.JOB_FIRES_TOO_OFTEN, job_id)
 
 
 def _try_to_edit(
@@ -54,7 +53,7 @@ def _try_to_edit(
     """Try to edit once; return None if the job fired meanwhile, so that the caller can try again."""
     now = clock.now()
     if revision is not None and revision != job.revision:
-        return _changed_meanwhile(job)
+        return Err(Code.JOB_CHANGED, job.public_id)
     prepared = prepare_edit(actor, job, changes, now)
     if isinstance(prepared, Err):
         return prepared
@@ -89,29 +88,33 @@ class PreparedEdit:
 
 
 def prepare_edit(
-    actor: Actor, old: Job, given: Mapping[str, Any], now: datetime
+    actor: Actor, old: Job, requested: Mapping[str, Any], now: datetime
 ) -> Result[PreparedEdit | None]:
     """Check a change of a job; return None if it changes nothing."""
-    if problems := type_problems(given):
+    if problems := type_problems(requested):
         return invalid_fields(problems)
-    if isinstance(filled := fill_in(old, given), Err):
+    if isinstance(filled := fill_in(old, requested), Err):
         return filled
-    asked = filled.value.keys()
+    requested_columns = filled.value.keys()
     changes = {name: value for name, value in filled.value.items() if getattr(old, name) != value}
     if not changes:
         return Ok(None)
     if refusal := edit_refusal(old):
         return refusal
-    job, before = copy(old), changes_of(old, changes)
+    job = copy(old)
     for name, value in changes.items():
         setattr(job, name, value)
     is_rescheduled = not changes.keys().isdisjoint(Job.TRIGGER_FIELDS)
-    if {"every", "trigger_type"} & changes.keys() and "anchor_at" not in asked:
+    if {"every", "trigger_type"} & changes.keys() and "anchor_at" not in requested_columns:
         job.anchor_at = None
-    if job.calendar_unit and {"every", "trigger_type"} & changes.keys() and "calendar_unit" not in asked:
+    if (
+        job.calendar_unit
+        and {"every", "trigger_type"} & changes.keys()
+        and "calendar_unit" not in requested_columns
+    ):
         # A form that knows only elapsed time has set another interval.
         job.calendar_unit = changes["calendar_unit"] = ""
-    if job.spread and job.trigger_type == Job.TriggerType.ONCE and "spread" not in asked:
+    if job.spread and job.trigger_type == Job.TriggerType.ONCE and "spread" not in requested_columns:
         # There are no more runs to spread.
         job.spread = changes["spread"] = timedelta(0)
     set_anchor(job, now)
@@ -119,7 +122,7 @@ def prepare_edit(
         changes["anchor_at"] = job.anchor_at
     if problem := job_problem(actor, job, now, changed=set(changes)):
         return problem
-    after = changes_of(job, changes)
+    before, after = changes_of(old, changes), changes_of(job, changes)
     if job.skips and job.trigger_type == Job.TriggerType.ONCE:
         # Runs were to be left out of a repetition that there is no more.
         changes["skips"] = job.skips = ""
@@ -131,7 +134,7 @@ def prepare_edit(
         changes["runs_per_minute"] = job.runs_per_minute = runs_per_minute(job.trigger)
     if "name" in changes:
         changes["name_skeleton"] = skeleton(job.name)
-    changes["likeness"] = likeness_of(job)
+    changes |= {"likeness": likeness_of(job), "search_text": searchable_text(job)}
     return Ok(PreparedEdit(old, job, now, changes, before, after, is_rescheduled))
 
 
@@ -140,7 +143,7 @@ def edit_refusal(job: Job) -> Err | None:
     if is_protected(job):
         return protected(job)
     if job.status not in (Job.Status.PENDING, Job.Status.PAUSED):
-        return Err(Code.WRONG_STATE, f"Job already {job.status}: {job.public_id}")
+        return wrong_state(job)
     return None
 
 
@@ -198,11 +201,5 @@ def _lost_the_race(actor: Actor, seen: Job) -> Err | None:
     if job is None:
         return not_found(seen.public_id)
     if job.status not in (Job.Status.PENDING, Job.Status.PAUSED):
-        return Err(Code.WRONG_STATE, f"Job already {job.status}: {job.public_id}")
-    return _changed_meanwhile(job) if job.revision != seen.revision else None
-
-
-def _changed_meanwhile(job: Job) -> Err:
-    return Err(
-        Code.CONFLICT, f"Somebody else changed this job meanwhile: {job.public_id}. Read it again, then edit."
-    )
+        return wrong_state(job)
+    return Err(Code.JOB_CHANGED, job.public_id) if job.revision != seen.revision else None

@@ -1,6 +1,6 @@
 """Queries: what a schedule will do, and which runs come next."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from typing import Any, TypeAlias
 
 from schedules import clock
 from schedules.models import Execution, Job
-from schedules.models.jobs import skips_of, trigger_of_job, why_skipped
+from schedules.models.jobs import JobQuerySet, skips_of, trigger_of_job, why_skipped
 from schedules.services.permissions import Actor
 from schedules.when import durations
 from schedules.when.spread import JobTrigger
-from schedules.when.triggers import TriggerError
+from schedules.when.triggers import UNKNOWN_START, AtStart, TriggerError
 
 Status = Execution.Status
 
@@ -33,7 +33,7 @@ WORDS_COLUMNS = (
     "timezone",
     "spread",
 )
-_UPCOMING_COLUMNS = (
+UPCOMING_COLUMNS = (
     "pk",
     "public_id",
     "name",
@@ -45,6 +45,7 @@ _UPCOMING_COLUMNS = (
     "slot_count",
     "skips",
     "trigger_type",
+    "run_at",
     "every",
     "calendar_unit",
     "cron",
@@ -64,11 +65,16 @@ class Preview:
     timezone: str
     next_runs: list[datetime]
     warnings: list[str]
+    waits_for_start: bool = False
+    """Whether it runs when a machine starts, so that its next run is not known."""
 
 
 def preview(trigger: JobTrigger, timezone: str, now: datetime, count: int = 5) -> Preview:
     """Describe a schedule in words and list its next runs; nothing is stored."""
-    return Preview(trigger.words(), timezone, trigger.upcoming(now, count), trigger.warnings(now))
+    is_at_start = isinstance(trigger, AtStart)
+    return Preview(
+        trigger.words(), timezone, trigger.upcoming(now, count), trigger.warnings(now), is_at_start
+    )
 
 
 def words_of(job: Any) -> str:
@@ -77,6 +83,14 @@ def words_of(job: Any) -> str:
         return trigger_of_job(job).words()
     except TriggerError:
         return job.cron or str(job.trigger_type)
+
+
+def words_by_key(keys: Collection[int]) -> dict[int, str]:
+    """Describe the schedules of the jobs with these keys."""
+    if not keys:
+        return {}
+    rows = Job.objects.filter(pk__in=keys).values_list("pk", *WORDS_COLUMNS, named=True)
+    return {row.pk: words_of(row) for row in rows}
 
 
 def policies_of(job: Job) -> dict[str, Any]:
@@ -94,7 +108,8 @@ def preview_of(job: Job, now: datetime, count: int = 5) -> Preview:
         warnings = job.trigger.warnings(now)
     except TriggerError as error:
         return Preview(words_of(job), job.timezone, [], [error.reason])
-    return Preview(words_of(job), job.timezone, next_runs_of(job, now, count), warnings)
+    waits_for_start = as_resumed(job, now).next_run_at == UNKNOWN_START
+    return Preview(words_of(job), job.timezone, next_runs_of(job, now, count), warnings, waits_for_start)
 
 
 def next_runs_of(job: Job, now: datetime, count: int = 5) -> list[datetime]:
@@ -115,23 +130,33 @@ def as_resumed(job: Job, now: datetime) -> Job:
     return later
 
 
+def soonest_jobs(jobs: JobQuerySet, columns: Sequence[str], until: datetime, most: int) -> list[Any]:
+    """Return these columns of those jobs that fire before a moment, the next first."""
+    rows = jobs.armed().filter(next_run_at__lte=until).order_by("next_run_at")
+    return list(rows.values_list(*columns, named=True)[:most])
+
+
+def has_more_than(jobs: JobQuerySet, most: int) -> bool:
+    """Return whether more of these jobs than this number have a next run."""
+    return jobs.armed().order_by("next_run_at")[most : most + 1].exists()
+
+
 def upcoming(
     actor: Actor, now: datetime, *, hours: float = 24, limit: int = MOST_UPCOMING
 ) -> list[tuple[datetime, Any]]:
     """List the runs of the next hours, soonest first, each with the row of its job."""
     until = now + timedelta(hours=hours)
-    soonest = actor.jobs().armed().filter(next_run_at__lte=until).order_by("next_run_at")
-    rows = list(soonest.values_list(*_UPCOMING_COLUMNS, named=True)[:limit])
+    rows = soonest_jobs(actor.jobs(), UPCOMING_COLUMNS, until, limit)
     if len(rows) == limit:
         # These jobs fill the list with their next runs alone, so no later run can be in it.
         until = rows[-1].next_run_at
-    rows += _resumed_rows(actor, now, until, limit)
-    known: _KnownSlots = {}
+    rows += resumed_rows(actor.jobs(), now, until, limit)
+    known_slots: _KnownSlots = {}
     # Most jobs have one run in the list: only the others are merged, which takes far longer than sorting.
     first_runs: list[_Run] = []
     later_runs: list[Iterator[_Run]] = []
     for row in rows:
-        runs = _runs(row, now, until, known)
+        runs = _runs(row, now, until, known_slots)
         first_runs += islice(runs, 1)
         if second := next(runs, None):
             later_runs.append(chain([second], runs))
@@ -139,24 +164,24 @@ def upcoming(
     return [(slot, row) for slot, _, row in soonest_runs[:limit]]
 
 
-def _resumed_rows(actor: Actor, now: datetime, until: datetime, limit: int) -> list[Any]:
-    """Read the jobs whose pause ends before a moment, as they will be then."""
-    paused = actor.jobs().filter(status=Job.Status.PAUSED, paused_until__lte=until).order_by("paused_until")
+def resumed_rows(jobs: JobQuerySet, now: datetime, until: datetime, limit: int) -> list[Any]:
+    """Read those of the jobs whose pause ends before a moment, as they will be then."""
+    paused = jobs.filter(status=Job.Status.PAUSED, paused_until__lte=until).order_by("paused_until")
     # Their keys first: nearly always there are none, and a query of many columns takes twice as long to build.
     keys = list(paused.values_list("pk", flat=True)[:limit])
     if not keys:
         return []
     rows = []
     resumed = paused.filter(pk__in=keys)
-    for row in resumed.values_list(*_UPCOMING_COLUMNS, "run_at", "paused_until", named=True):
+    for row in resumed.values_list(*UPCOMING_COLUMNS, "paused_until", named=True):
         with suppress(TriggerError):
             slot = trigger_of_job(row).next_after(max(row.paused_until, now))
             rows.append(row._replace(next_run_at=slot))
     return rows
 
 
-def _runs(row: Any, now: datetime, until: datetime, known: _KnownSlots) -> Iterator[_Run]:
-    return ((slot, row.pk, row) for slot in slots_ahead(row, now, until, known=known))
+def _runs(row: Any, now: datetime, until: datetime, known_slots: _KnownSlots) -> Iterator[_Run]:
+    return ((slot, row.pk, row) for slot in slots_ahead(row, now, until, known_slots=known_slots))
 
 
 def slots_ahead(
@@ -165,15 +190,15 @@ def slots_ahead(
     until: datetime | None = None,
     *,
     start: datetime | None = None,
-    known: _KnownSlots | None = None,
+    known_slots: _KnownSlots | None = None,
 ) -> Iterator[datetime]:
     """Yield the remaining slots of a pending job, from its next run or from a later start on.
 
-    Several jobs may share `known`, so that the next slot of the same cron expression is computed once.
+    Several jobs may share `known_slots`, so that the next slot of the same cron expression is computed once.
     """
     slot, left = start or job.next_run_at, None if job.max_runs is None else job.max_runs - job.slot_count
     skips = skips_of(job)
-    while slot and (until is None or slot <= until) and left != 0:
+    while slot and slot != UNKNOWN_START and (until is None or slot <= until) and left != 0:
         if job.ends_at and slot > job.ends_at:
             return
         since = slot
@@ -185,28 +210,30 @@ def slots_ahead(
         if job.trigger_type == Job.TriggerType.ONCE:
             return
         try:
-            slot = _slot_after(job, max(since, now), {} if known is None else known)
+            slot = _slot_after(job, max(since, now), {} if known_slots is None else known_slots)
         except TriggerError:
             # The engine reports this error when the job is due.
             return
 
 
-def _slot_after(job: Any, moment: datetime, known: _KnownSlots) -> datetime | None:
+def _slot_after(job: Any, moment: datetime, known_slots: _KnownSlots) -> datetime | None:
     schedule = job.cron, job.timezone
     is_shared = bool(job.cron and not job.spread)
-    if is_shared and schedule in known:
-        since, following = known[schedule]
+    if is_shared and schedule in known_slots:
+        since, following = known_slots[schedule]
         if following and since <= moment < following:
             return following
     following = trigger_of_job(job).next_after(moment)
     if is_shared:
-        known[schedule] = moment, following
+        known_slots[schedule] = moment, following
     return following
 
 
 def shown_next_run(row: Any) -> datetime | None:
-    """Return the next run of a job, or of a row with its id, that is not left out."""
+    """Return the next run of a job, or of a row with its id, that is not left out; None while it is not known."""
     slot: datetime | None = row.next_run_at
+    if slot == UNKNOWN_START:
+        return None
     try:
         if slot is None or not why_skipped(row, slot):
             return slot

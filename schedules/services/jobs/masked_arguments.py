@@ -2,14 +2,15 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from copy import deepcopy
-from inspect import Parameter
+from dataclasses import dataclass
 from typing import Any
 
 from schedules.models import Job
-from schedules.result import Err, Ok, Result, invalid
-from schedules.secrets import masking
-from schedules.tasks import registry
+from schedules.models.job_texts import named_arguments, names_of, shown_arguments
+from schedules.result import Ok, Result, invalid
+from schedules.secrets.masking import MASK, masked
+
+__all__ = ["fill_in", "merged_arguments", "named_arguments", "shown_arguments"]
 
 Place = tuple[str | int, ...]
 Columns = dict[str, Any]
@@ -18,6 +19,20 @@ Columns = dict[str, Any]
 _TARGET = re.compile(
     r"url|uri|host|server|address|endpoint|domain|topic|target|recipient|(^|[-_])(port|to)($|[-_.])", re.I
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """A stored value that people see as a mask."""
+
+    value: Any
+
+
+class _UnknownMaskError(Exception):
+    """A mask stands where the job has no hidden value."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
 
 
 def fill_in(job: Job | None, changes: Mapping[str, Any]) -> Result[Columns]:
@@ -32,35 +47,32 @@ def fill_in(job: Job | None, changes: Mapping[str, Any]) -> Result[Columns]:
     if not isinstance(args, list) or not isinstance(kwargs, dict):
         # The validation that follows refuses them.
         return Ok(filled)
-    names = _names_of(task, args)
-    new = named_arguments(task, args, kwargs)
-    if job is None and masking.MASK not in (leaf for _, leaf in _leaves(new)):
-        return Ok(filled)
+    names = names_of(task, args)
     stored = named_arguments(job.task, job.args, job.kwargs) if job else {}
-    new = deepcopy(new)
-    # Columns that are not part of the change hold the values themselves; show them as forms do.
+    hidden = _hide(stored, masked(stored))
+    kept: list[Place] = []
+
+    def refused(place: Place, reason: str) -> Result[Columns]:
+        return invalid("args" if place[0] in names else "kwargs", f"{'.'.join(map(str, place))}: {reason}")
+
+    try:
+        new = _reveal(named_arguments(task, args, kwargs), hidden, (), kept)
+    except _UnknownMaskError as unknown:
+        return refused(unknown.place, f"write the real value instead of {MASK}")
+    # Columns that are not part of the change keep their hidden values, too.
     untouched = {*(() if "args" in changes else names), *(() if "kwargs" in changes else kwargs)}
-    kept = [place for place, leaf in _leaves(new) if leaf == masking.MASK]
-    values = _masked_in(stored)
-    for place in kept:
-        if place not in values:
-            return _refused(place, names, f"write the real value instead of {masking.MASK}")
-        _set_at(new, place, values[place])
-    kept += [place for place in values if place[0] in untouched and place[0] in new]
+    kept += [
+        place
+        for place, leaf in _leaves(hidden)
+        if isinstance(leaf, Hidden) and place[0] in untouched & new.keys()
+    ]
     if job and kept and (task != job.task or _targets_in(new) != _targets_in(stored)):
-        return _refused(kept[0], names, "write it again, because it would go to another address or task")
+        return refused(kept[0], "write it again, because it would go to another address or task")
     if "args" in changes:
         filled["args"] = [new[name] for name in names]
     if "kwargs" in changes:
         filled["kwargs"] = {name: new[name] for name in kwargs}
     return Ok(filled)
-
-
-def shown_arguments(job: Job) -> tuple[list[Any], dict[str, Any]]:
-    """Return the arguments of a job with passwords and the like masked, also those that were given by position."""
-    names = _names_of(job.task, job.args)
-    shown = masking.masked(named_arguments(job.task, job.args, job.kwargs))
-    return [shown[name] for name in names], {name: shown[name] for name in job.kwargs}
 
 
 def merged_arguments(
@@ -72,7 +84,7 @@ def merged_arguments(
     """
     old_args, kwargs = shown_arguments(job)
     args = old_args if args is None else list(args)
-    names = _names_of(job.task, args)
+    names = names_of(job.task, args)
     kwargs = {name: value for name, value in kwargs.items() if name not in names}
     for name, value in changes.items():
         if name in names:
@@ -92,31 +104,33 @@ def _columns(job: Job | None, changes: Mapping[str, Any]) -> tuple[str, Any, Any
     return task, args, kwargs
 
 
-def _names_of(task: str, args: list[Any]) -> list[str]:
-    if not args:
-        return []
-    known = registry.get(task)
-    parameters = known.signature.parameters.values() if known else ()
-    kinds = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
-    named = [each.name for each in parameters if each.kind in kinds]
-    # The others have the name of a parameter like `*tokens`, which tells whether they are secret.
-    rest = next((each.name for each in parameters if each.kind is Parameter.VAR_POSITIONAL), "args")
-    return [*named, *(f"{rest}.{number}" for number in range(len(args)))][: len(args)]
+def _hide(value: Any, shown: Any) -> Any:
+    """Copy a value, with what its shown form masks as Hidden."""
+    match shown:
+        case dict():
+            return {key: _hide(value[key], item) for key, item in shown.items()}
+        case list():
+            return [_hide(item, other) for item, other in zip(value, shown, strict=True)]
+        case _:
+            return Hidden(value) if shown == MASK != value else value
 
 
-def named_arguments(task: str, args: list[Any], kwargs: Mapping[str, Any]) -> Columns:
-    """Return the arguments of a task by name, also those that were given by position."""
-    return dict(zip(_names_of(task, args), args, strict=True)) | dict(kwargs)
-
-
-def _masked_in(arguments: Columns) -> dict[Place, Any]:
-    """Return what is masked of the arguments, by its place."""
-    found = {
-        place: _get_at(arguments, place)
-        for place, leaf in _leaves(masking.masked(arguments))
-        if leaf == masking.MASK
-    }
-    return {place: value for place, value in found.items() if value != masking.MASK}
+def _reveal(value: Any, hidden: Any, place: Place, kept: list[Place]) -> Any:
+    """Copy a value with the hidden ones instead of its masks, and add their places to `kept`."""
+    match value:
+        case dict():
+            known = hidden if isinstance(hidden, dict) else {}
+            return {key: _reveal(item, known.get(key), (*place, key), kept) for key, item in value.items()}
+        case list():
+            known = dict(enumerate(hidden)) if isinstance(hidden, list) else {}
+            return [_reveal(item, known.get(key), (*place, key), kept) for key, item in enumerate(value)]
+        case str() if value == MASK:
+            if not isinstance(hidden, Hidden):
+                raise _UnknownMaskError(place)
+            kept.append(place)
+            return hidden.value
+        case _:
+            return value
 
 
 def _targets_in(arguments: Columns) -> dict[Place, Any]:
@@ -137,17 +151,3 @@ def _leaves(value: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
                 yield from _leaves(item, (*place, number))
         case _:
             yield place, value
-
-
-def _get_at(value: Any, place: Place) -> Any:
-    for key in place:
-        value = value[key]
-    return value
-
-
-def _set_at(value: Any, place: Place, item: Any) -> None:
-    _get_at(value, place[:-1])[place[-1]] = item
-
-
-def _refused(place: Place, names: list[str], words: str) -> Err:
-    return invalid("args" if place[0] in names else "kwargs", f"{'.'.join(map(str, place))}: {words}")

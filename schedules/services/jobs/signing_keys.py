@@ -23,7 +23,7 @@ def rotate_signing_key(actor: Actor, job_id: str, *, shown: str) -> Result[Job]:
         if isinstance(job, Err):
             return job
         if shown != str(job.signing_version):
-            return Err(Code.CONFLICT, f"The signing key of {job.name} was already rotated.")
+            return Err(Code.SIGNING_KEY_ALREADY_ROTATED, job.name)
         change_row(job, now, signing_version=job.signing_version + 1, signing_changed_at=now)
         record(actor, "rotate key", now, job=job)
     return Ok(job)

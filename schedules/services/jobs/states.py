@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import transaction
 
@@ -12,7 +12,7 @@ from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.services.jobs.rows import change_row, locked_job
 from schedules.services.jobs.validation import no_runs_left, use_problem
 from schedules.services.people.profiles import profile_of
-from schedules.services.permissions import Actor, forbidden, not_found, record
+from schedules.services.permissions import Actor, forbidden, not_found, record, wrong_state
 from schedules.services.quotas import restore_problem, wait_for_owner
 from schedules.tasks import registry
 from schedules.when.durations import TICK
@@ -52,7 +52,7 @@ def _pause(actor: Actor, job_id: str, reason: str, until: datetime | None, *, is
             case Job.Status.PENDING:
                 engine.pause(job, now, reason, until=until)
             case Job.Status.PAUSED if is_active:
-                return Err(Code.WRONG_STATE, f"Job already paused: {job_id}")
+                return wrong_state(job)
             case Job.Status.PAUSED if (until, reason or job.pause_reason) == (
                 job.paused_until,
                 job.pause_reason,
@@ -60,8 +60,8 @@ def _pause(actor: Actor, job_id: str, reason: str, until: datetime | None, *, is
                 return Ok(job)
             case Job.Status.PAUSED:
                 change_row(job, now, paused_until=until, pause_reason=reason or job.pause_reason)
-            case status:
-                return Err(Code.WRONG_STATE, f"Job already {status}: {job_id}")
+            case _:
+                return wrong_state(job)
         record(actor, "pause", now, job=job, before=before, after=pause_of(job))
     return Ok(job)
 
@@ -85,13 +85,6 @@ def pause_of(job: Job) -> dict[str, Any]:
     return {"reason": job.pause_reason, "until": job.paused_until and job.paused_until.isoformat()}
 
 
-def pause_again(actor: Actor, job_id: str) -> Result[Job]:
-    """Undo the last resumption of a job: pause it for the same reason and, if that is still ahead, until the same time."""
-    ended = Event.objects.filter(job__public_id=job_id, verb="resume").order_by("-pk").first()
-    before = ended.before if ended else {}
-    return pause(actor, job_id, reason=before.get("reason") or "", until=_still_ahead(before, clock.now()))
-
-
 def resume(actor: Actor, job_id: str) -> Result[Job]:
     """Resume a paused job; the slots within the pause are recorded as skipped."""
     now = clock.now()
@@ -100,9 +93,9 @@ def resume(actor: Actor, job_id: str) -> Result[Job]:
         if isinstance(job, Err):
             return job
         if job.status != Job.Status.PAUSED:
-            return Err(Code.WRONG_STATE, f"Job is not paused: {job_id}")
-        if words := use_problem(actor, job):
-            return invalid("task", words)
+            return Err(Code.JOB_NOT_PAUSED, job_id, state=job.status)
+        if reason := use_problem(actor, job):
+            return invalid("task", reason)
         before = pause_of(job)
         try:
             following = job.next_slot(now)
@@ -127,8 +120,8 @@ def cancel(actor: Actor, job_id: str, *, only: Collection[str] = Job.ACTIVE) -> 
             return job
         if is_protected(job):
             return protected(job)
-        if job.status not in only and not (Job.Status.PENDING in only and waits_for_agent(job, now)):
-            return Err(Code.WRONG_STATE, f"Job already {job.status}: {job_id}")
+        if job.status not in only and not (Job.Status.PENDING in only and job.waits_for_agent(now)):
+            return wrong_state(job)
         before = before_cancel(job)
         account_until(job, now, "The job was stopped before this run.")
         change_row(job, now, status=Job.Status.CANCELLED, next_run_at=None, paused_until=None)
@@ -172,76 +165,94 @@ def restore(
     """
     now = clock.now()
     with transaction.atomic():
-        jobs = actor.restorable()
-        if is_deleted is not None:
-            jobs = jobs.filter(deleted_at__isnull=not is_deleted)
-        wait_for_owner(job_id)
-        job = jobs.select_for_update(of=("self",)).find(job_id)
-        if job is None:
-            kept = actor.jobs().find(job_id)
-            return (
-                Err(Code.WRONG_STATE, f"Job already {kept.status}: {job_id}") if kept else not_found(job_id)
-            )
-        if not actor.may_change(job):
-            return forbidden(job)
-        if words := use_problem(actor, job):
-            return invalid("task", words)
-        is_cancelled = job.deleted_at is None
-        last_stop, before = _last_stop(job) if is_cancelled else (job.deleted_at, {})
-        if stopped_at and last_stop != stopped_at:
-            return Err(Code.WRONG_STATE, f"Job was stopped again since then: {job_id}")
-        if job.status in Job.ACTIVE or is_cancelled:
-            is_own = job.owner_id == actor.user.pk
-            profile = actor.read_profile() if is_own else profile_of(job.owner)
-            if refusal := restore_problem(profile, job.runs_per_minute, now):
-                return refusal
-        # The slots up to and including the moment of the stop are already accounted for.
-        since = (last_stop or job.updated_at) + TICK
-        until = _still_ahead(before, now)
-        is_paused_again = before.get("status") == Job.Status.PAUSED and (until or "until" not in before)
-        was = "was stopped" if is_cancelled else "was in the trash"
-        changes: dict[str, Any] = {"deleted_at": None, "failure_streak": 0}
-        has_deleted = False
-        match job.status:
-            case Job.Status.CANCELLED if is_paused_again:
-                engine.account_for(job, since, now, f"The job {was}.")
-                changes |= {"status": Job.Status.PAUSED, "paused_at": now, "paused_until": until}
-            case status if status == Job.Status.PENDING or is_cancelled:
-                engine.account_for(job, since, now, f"The job {was}.")
-                has_deleted = engine.delete_future_rows(job, now)
-                following, problem = _slot_after(job, now)
-                if following:
-                    changes |= {"status": Job.Status.PENDING, "next_run_at": following}
-                else:
-                    # Let the owner decide what to do with it.
-                    engine.pause(job, now, problem or f"{CAME_DUE[0]}{was}.")
-                changes["has_unreadable_schedule"] = bool(problem)
-            case Job.Status.PAUSED:
-                engine.account_for(job, since, now, f"The job {was}.")
-                changes["paused_at"] = now
-            case Job.Status.RUNNING if not Execution.objects.live().filter(job=job).exists():
-                last = Execution.objects.filter(job=job).order_by("-scheduled_for", "-pk").first()
-                if last and last.status == Execution.Status.CANCELLED and last.reason.startswith(_DELETED):
-                    engine.pause(job, now, f"{CAME_DUE[1]}when the job was deleted.")
-                else:
-                    has_failed = last and last.status in (Execution.Status.FAILED, Execution.Status.LOST)
-                    is_once = job.trigger_type == Job.TriggerType.ONCE
-                    changes["status"] = Job.Status.FAILED if has_failed and is_once else Job.Status.COMPLETED
-        change_row(job, now, **changes)
+        job = _restorable_job(actor, job_id, is_deleted)
+        if isinstance(job, Err):
+            return job
+        stop = _stop_of(job)
+        if stopped_at and stop.at != stopped_at:
+            return Err(Code.JOB_STOPPED_AGAIN, job_id)
+        if (job.status in Job.ACTIVE or stop.is_cancellation) and (refusal := _room_problem(actor, job, now)):
+            return refusal
+        change_row(job, now, deleted_at=None, failure_streak=0, **_columns_after(job, stop, now))
         record(actor, "restore", now, job=job)
-    if has_deleted:
-        job.refresh_from_db()
+    job.refresh_from_db()
     return Ok(job)
 
 
-def waits_for_agent(job: Job, now: datetime) -> bool:
-    """Return whether the last run of a job is a prompt that is due and that no agent holds."""
-    if job.status != Job.Status.RUNNING:
-        return False
-    live = list(Execution.objects.live().filter(job=job).only("status", "lease_until"))
-    return bool(live) and all(
-        run.status == Execution.Status.WAITING and not run.is_held_at(now) for run in live
-    )
+def _restorable_job(actor: Actor, job_id: str, is_deleted: bool | None) -> Job | Err:
+    """Lock a job that the actor may restore and use."""
+    jobs = actor.restorable()
+    if is_deleted is not None:
+        jobs = jobs.filter(deleted_at__isnull=not is_deleted)
+    wait_for_owner(job_id)
+    job = jobs.select_for_update(of=("self",)).find(job_id)
+    if job is None:
+        active = actor.jobs().find(job_id)
+        return wrong_state(active) if active else not_found(job_id)
+    if not actor.may_change(job):
+        return forbidden(job)
+    reason = use_problem(actor, job)
+    return invalid("task", reason) if reason else job
+
+
+def _room_problem(actor: Actor, job: Job, now: datetime) -> Err | None:
+    profile = actor.read_profile() if job.owner_id == actor.user.pk else profile_of(job.owner)
+    return restore_problem(profile, job.runs_per_minute, now)
+
+
+class _Stop(NamedTuple):
+    """When a job was deleted or cancelled, and what a cancelled one was before."""
+
+    at: datetime | None
+    before: Mapping[str, Any]
+    is_cancellation: bool
+
+    @property
+    def description(self) -> str:
+        return "was stopped" if self.is_cancellation else "was in the trash"
+
+
+def _stop_of(job: Job) -> _Stop:
+    if job.deleted_at:
+        return _Stop(job.deleted_at, {}, is_cancellation=False)
+    events = Event.objects.filter(job=job, verb="cancel").order_by("-pk").values_list("at", "before")
+    at, before = events.first() or (None, {})
+    return _Stop(at, before, is_cancellation=True)
+
+
+def _columns_after(job: Job, stop: _Stop, now: datetime) -> dict[str, Any]:
+    """Record the slots since a job was stopped, and return the columns with which it goes on."""
+    if job.status == Job.Status.RUNNING:
+        return _columns_after_last_run(job, now)
+    if job.status not in Job.ACTIVE and not stop.is_cancellation:
+        return {}
+    # The slots up to and including the moment of the stop are already accounted for.
+    engine.account_for(job, (stop.at or job.updated_at) + TICK, now, f"The job {stop.description}.")
+    if job.status == Job.Status.PAUSED:
+        return {"paused_at": now}
+    until = _still_ahead(stop.before, now)
+    if stop.before.get("status") == Job.Status.PAUSED and (until or "until" not in stop.before):
+        return {"status": Job.Status.PAUSED, "paused_at": now, "paused_until": until}
+    engine.delete_future_rows(job, now)
+    following, problem = _slot_after(job, now)
+    if following:
+        return {"status": Job.Status.PENDING, "next_run_at": following, "has_unreadable_schedule": False}
+    # Let the owner decide what to do with it.
+    engine.pause(job, now, problem or f"{CAME_DUE[0]}{stop.description}.")
+    return {"has_unreadable_schedule": bool(problem)}
+
+
+def _columns_after_last_run(job: Job, now: datetime) -> dict[str, Any]:
+    """Return how a job ended whose last run was under way when it was deleted; pause it if that was withdrawn."""
+    if Execution.objects.live().filter(job=job).exists():
+        return {}
+    last = Execution.objects.filter(job=job).order_by("-scheduled_for", "-pk").first()
+    if last and last.status == Execution.Status.CANCELLED and last.reason.startswith(_DELETED):
+        engine.pause(job, now, f"{CAME_DUE[1]}when the job was deleted.")
+        return {}
+    has_failed = last and last.status in (Execution.Status.FAILED, Execution.Status.LOST)
+    is_once = job.trigger_type == Job.TriggerType.ONCE
+    return {"status": Job.Status.FAILED if has_failed and is_once else Job.Status.COMPLETED}
 
 
 def is_protected(job: Job) -> bool:
@@ -251,9 +262,7 @@ def is_protected(job: Job) -> bool:
 
 
 def protected(job: Job) -> Err:
-    return Err(
-        Code.FORBIDDEN, f"Cronty needs this job: it cannot be edited, stopped or deleted ({job.public_id})."
-    )
+    return Err(Code.JOB_PROTECTED, job.public_id)
 
 
 def account_until(job: Job, now: datetime, reason: str) -> None:
@@ -270,12 +279,6 @@ def account_until_each(jobs: Collection[Job], now: datetime, reason: str) -> Non
     others = [job for job in jobs if job.status != Job.Status.PAUSED]
     engine.account_for_each(others, "next_run_at", now, lambda job: reason)
     engine.account_for_pauses(paused, now)
-
-
-def _last_stop(job: Job) -> tuple[datetime | None, dict[str, Any]]:
-    """Return when a cancelled job was stopped, and what it was before."""
-    events = Event.objects.filter(job=job, verb="cancel").order_by("-pk").values_list("at", "before")
-    return events.first() or (None, {})
 
 
 def _still_ahead(before: Mapping[str, Any], now: datetime) -> datetime | None:

@@ -29,7 +29,7 @@ EDITABLE = (
     "label",
     "tags",
 )
-_MAY_BE_EMPTY = ("cron", "label", "calendar_unit")
+_MAY_BE_EMPTY = ("cron", "label", "calendar_unit", "alerts")
 _KINDS: "dict[type[models.Field[Any, Any]], tuple[type, str]]" = {
     models.CharField: (str, "Give a text."),
     models.DateTimeField: (datetime, "Give a date and time with its zone: 2026-12-24T18:00+01:00."),
@@ -63,6 +63,12 @@ def editable_only(fields: Mapping[str, Any]) -> dict[str, Any]:
     return copied
 
 
+def default_of(column: str) -> Any:
+    """Return the value of a column for which no other was chosen."""
+    found: Any = Job._meta.get_field(column)
+    return found.get_default()
+
+
 def type_problems(fields: Mapping[str, Any]) -> dict[str, list[str]]:
     """Find values of a wrong type, which a column's own validation would round, or raise an error for."""
     return {name: [problem] for name, value in fields.items() if (problem := _type_problem(name, value))}
@@ -71,10 +77,12 @@ def type_problems(fields: Mapping[str, Any]) -> dict[str, list[str]]:
 def _type_problem(name: str, value: Any) -> str | None:
     if (kind := _KIND_OF[name]) is None:
         return limits.json_problem(value, max_bytes=settings.CRONTY_MAX_JSON_BYTES)
-    wanted, words = kind
+    expected_type, message = kind
     # In Python, a bool is also an int.
-    if value is not None and (not isinstance(value, wanted) or isinstance(value, bool) != (wanted is bool)):
-        return words
+    if value is not None and (
+        not isinstance(value, expected_type) or isinstance(value, bool) != (expected_type is bool)
+    ):
+        return message
     return limits.moment_problem(value) if isinstance(value, datetime) else None
 
 
@@ -83,8 +91,8 @@ def job_problem(actor: Actor, job: Job, now: datetime, *, changed: set[str]) -> 
     task = registry.get(job.task)
     if (task and task.system) or not actor.may_use(job.task):
         return invalid("task", f"Unknown task: {job.task}. Choose one of: {', '.join(registry.names())}.")
-    if task and (words := use_problem(actor, job)):
-        return invalid("task", words)
+    if task and (reason := use_problem(actor, job)):
+        return invalid("task", reason)
     is_other_call = not changed.isdisjoint(CALL)
     if task and is_other_call and (problem := _secret_problem(actor, job, task)):
         return invalid("kwargs", problem)
@@ -94,11 +102,11 @@ def job_problem(actor: Actor, job: Job, now: datetime, *, changed: set[str]) -> 
         job.full_clean(validate_unique=False, validate_constraints=False, exclude=untouched)
     except ValidationError as error:
         # A job whose task was removed or takes other arguments now can still be renamed, or get another schedule.
-        found = {
-            name: words for name, words in error.message_dict.items() if is_other_call or name not in CALL
+        problems = {
+            name: reason for name, reason in error.message_dict.items() if is_other_call or name not in CALL
         }
-        if found:
-            return invalid_fields(found)
+        if problems:
+            return invalid_fields(problems)
     if job.trigger_type == Job.TriggerType.ONCE and job.run_at and "run_at" in changed:
         if job.run_at <= now:
             return invalid("run_at", in_the_past(now, job.timezone))
@@ -125,9 +133,9 @@ def use_problem(actor: Actor, job: Job) -> str | None:
     task = registry.get(job.task)
     if task is None or task.refusal is None:
         return None
-    words = task.refuses(actor.user, actor.is_agent)
+    reason = task.refuses(actor.user, actor.is_agent)
     # It runs for its owner, whoever changes it.
-    return words or (task.refuses(job.owner, False) if job.owner_id != actor.user.pk else None)
+    return reason or (task.refuses(job.owner, False) if job.owner_id != actor.user.pk else None)
 
 
 def _secret_problem(actor: Actor, job: Job, task: registry.Task) -> str | None:

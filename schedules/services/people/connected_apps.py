@@ -49,7 +49,7 @@ def connect_app(
     if set(families) - set(FAMILIES):
         return invalid("families", f"Choose from: {', '.join(FAMILIES)}.")
     now = clock.now()
-    wanted = {
+    consent = {
         "scopes": [scope for scope in SCOPES if scope in scopes],
         "families": [family for family in FAMILIES if family in families],
         "expires_at": now + expires_in if expires_in else None,
@@ -58,7 +58,7 @@ def connect_app(
         wait_for_turn(profile_of(user))
         token = connection_of(user.pk, client.pk, now)
         # A revocation does not wait for this lock.
-        if token and Token.objects.filter(pk=token.pk, revoked_at=None).update(**wanted):
+        if token and Token.objects.filter(pk=token.pk, revoked_at=None).update(**consent):
             token.refresh_from_db()
         else:
             if refusal := token_problem(user):
@@ -71,7 +71,7 @@ def connect_app(
                 prefix=secrets.token_hex(4),
                 oauth_client=client.pk,
                 created_at=now,
-                **wanted,
+                **consent,
             )
         record_token_event(token, "connect app", user, Event.Door.WEB, now)
     return Ok(token)

@@ -18,12 +18,12 @@ def set_preferences(
     failure_topic: str | None = None,
 ) -> Result[Profile]:
     """Change the time zone or a topic of the actor's user; an empty text removes it."""
-    asked = {"timezone": timezone, "topic": topic, "failure_topic": failure_topic}
-    given = {name: value for name, value in asked.items() if value is not None}
+    fields = {"timezone": timezone, "topic": topic, "failure_topic": failure_topic}
+    changes = {name: value for name, value in fields.items() if value is not None}
     with transaction.atomic():
         wait_for_turn(profile_of(actor.user))
         profile = Profile.objects.get(user=actor.user.pk)
-        before = {name: getattr(profile, name) for name in given}
+        before = {name: getattr(profile, name) for name in changes}
         result = update_profile(actor.user, timezone=timezone, topic=topic, failure_topic=failure_topic)
         if isinstance(result, Ok):
             Event.objects.create(
@@ -32,8 +32,8 @@ def set_preferences(
                 actor=actor.label,
                 door=actor.door,
                 verb="set preferences",
-                subject=", ".join(given),
+                subject=", ".join(changes),
                 before=before,
-                after=given,
+                after=changes,
             )
     return result

@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from schedules import limits
 from schedules.models import Profile
 from schedules.models.people import is_active
-from schedules.result import Code, Err, Ok, Result, invalid
+from schedules.result import Ok, Result, invalid
 from schedules.when.triggers import TriggerError, load_zone
 from schedules.when.zone_names import zone_named
 
@@ -24,6 +24,20 @@ def find_user(username: str) -> AbstractBaseUser | None:
     """Return the active user with this login name, or None."""
     users = get_user_model()
     return users._default_manager.filter(is_active(), **{users.USERNAME_FIELD: username}).first()
+
+
+def user_called(name: str) -> int:
+    """Return the key of the user with this login name, also of an inactive one, or 0."""
+    users = get_user_model()
+    keys = users._default_manager.filter(**{users.USERNAME_FIELD: name}).values_list("pk", flat=True)
+    return keys.first() or 0
+
+
+def owner_names() -> list[str]:
+    """Return login names that a filter offers; any other can be typed."""
+    users = get_user_model()
+    names = users._default_manager.order_by("pk").values_list(users.USERNAME_FIELD, flat=True)
+    return sorted(names[:MOST_OWNERS])
 
 
 def is_person(name: str) -> bool:
@@ -40,8 +54,8 @@ def is_active_user(user: Any) -> bool:
 def profile_of_active(user: Any) -> Profile | None:
     """Return the profile of a user, or None if the user was deactivated or deleted."""
     # One query for both, because every call of a local agent waits for it.
-    found = Profile.objects.filter(is_active("user__"), user=user.pk)[:1]
-    profile = next(iter(found), None)
+    profiles = Profile.objects.filter(is_active("user__"), user=user.pk)[:1]
+    profile = next(iter(profiles), None)
     return profile or (profile_of(user) if is_active_user(user) else None)
 
 
@@ -72,8 +86,8 @@ def _rank(user: Any) -> tuple[bool, bool]:
 def profile_of(user: Any) -> Profile:
     """Return a user's profile; create it the first time."""
     # Nearly always it exists, and `get_or_create` takes half as long again to find it.
-    found = next(iter(Profile.objects.filter(user=user.pk)[:1]), None)
-    return found or Profile.objects.get_or_create(user=user)[0]
+    profile = next(iter(Profile.objects.filter(user=user.pk)[:1]), None)
+    return profile or Profile.objects.get_or_create(user=user)[0]
 
 
 def known_profile(user: Any) -> Profile:
@@ -106,7 +120,7 @@ def update_profile(
         try:
             load_zone(timezone)
         except TriggerError as error:
-            return Err(Code.INVALID, str(error), errors={"timezone": [error.reason]})
+            return invalid("timezone", error.reason)
     changes = {"timezone": timezone, "topic": topic, "failure_topic": failure_topic}
     for name in ("topic", "failure_topic"):
         if changes[name] and (problem := limits.topic_problem(changes[name] or "")):
@@ -116,8 +130,8 @@ def update_profile(
         return invalid("clock_hours", "Choose 12 or 24 hours.")
     if week_start not in (None, *Profile.WeekStart.values):
         return invalid("week_start", "Choose Monday, Saturday or Sunday.")
-    given = {name: value for name, value in {**changes, **shown}.items() if value is not None}
-    for name, value in given.items():
+    values = {name: value for name, value in {**changes, **shown}.items() if value is not None}
+    for name, value in values.items():
         setattr(profile, name, value)
-    profile.save(update_fields=list(given))
+    profile.save(update_fields=list(values))
     return Ok(profile)

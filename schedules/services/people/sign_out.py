@@ -22,7 +22,7 @@ def ends_sessions() -> bool:
 def end_access(user: Any, *, by: Any, door: Event.Door = Event.Door.WEB) -> Result[int]:
     """End all sessions of a user, including the one that asks, and revoke all tokens; return the number of tokens."""
     if is_above(user, by):
-        return Err(Code.FORBIDDEN, "You can't do this for a user with more rights than you.")
+        return Err(Code.USER_IS_SUPERIOR)
     now = clock.now()
     with transaction.atomic():
         # A token that is being created now is among those that are revoked.

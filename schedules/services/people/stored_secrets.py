@@ -85,14 +85,11 @@ def set_secret(
         # Also for the secret of a person, so that the key is not changed meanwhile.
         key = _key_of(wait_for_installation())
         if key is None:
-            return Err(
-                Code.WRONG_STATE,
-                "The secret key was changed on another host: the operator must give it to this one first.",
-            )
+            return Err(Code.SECRET_KEY_CHANGED)
         mine = Secret.objects.filter(owner=owner_id)
         row = mine.filter(name=name).first()
         if row is None and mine.count() >= MOST_SECRETS:
-            return Err(Code.QUOTA, f"There are {MOST_SECRETS} secrets already: delete one first.")
+            return Err(Code.TOO_MANY_SECRETS, limit=MOST_SECRETS)
         before = {"hosts": row.hosts, "commands": row.commands} if row else {}
         row = row or Secret(owner_id=owner_id, name=name, created_at=now)
         row.hosts, row.commands, row.updated_at = places["hosts"], places["commands"], now
@@ -109,7 +106,7 @@ def delete_secret(actor: Actor, name: str, *, of_installation: bool = False) -> 
     with transaction.atomic():
         owner_id = None if of_installation else actor.user.pk
         if not Secret.objects.filter(owner=owner_id, name=name).delete()[0]:
-            return Err(Code.NOT_FOUND, f"Secret not found: {name}")
+            return Err(Code.SECRET_NOT_FOUND, name)
         _record(actor, "delete secret", name, clock.now())
     return Ok(name)
 
@@ -153,9 +150,9 @@ def _key_of(installation: Installation) -> str | bytes | None:
 
 def _refusal(actor: Actor, of_installation: bool) -> Err | None:
     if actor.is_agent:
-        return Err(Code.FORBIDDEN, "Agents cannot see or change secrets.")
+        return Err(Code.SECRETS_HIDDEN_FROM_AGENTS)
     if of_installation and not _is_superuser(actor):
-        return Err(Code.FORBIDDEN, "Only superusers manage the secrets of the installation.")
+        return Err(Code.SECRETS_OF_INSTALLATION)
     return None
 
 
@@ -194,8 +191,11 @@ def _place_of(host: str) -> str:
     if not host.isascii():
         name, colon, port = host.partition(":")
         host = f"{ascii_host(name)}{colon}{port}"
-    found = parse_destination(host)
-    return place(str(found.network.network_address) if found.network else found.name, found.port)
+    destination = parse_destination(host)
+    return place(
+        str(destination.network.network_address) if destination.network else destination.name,
+        destination.port,
+    )
 
 
 def _record(actor: Actor, verb: str, name: str, now: datetime, **values: Any) -> None:

@@ -90,13 +90,11 @@ def revoke_token(user: Any, token_id: int, *, door: Event.Door = Event.Door.WEB)
     with transaction.atomic():
         token = mine.filter(pk=token_id).first()
         if token is None:
-            return Err(Code.NOT_FOUND, f"Token not found: {token_id}")
+            return Err(Code.TOKEN_NOT_FOUND, token_id)
         if is_above(token.owner, user):
-            return Err(
-                Code.FORBIDDEN, "Only its owner can revoke it, because they have more rights than you."
-            )
+            return Err(Code.TOKEN_OF_SUPERIOR)
         if not Token.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=now):
-            return Err(Code.WRONG_STATE, "This token is already revoked.")
+            return Err(Code.TOKEN_ALREADY_REVOKED)
         record_token_event(token, "revoke token", user, door, now)
     token.refresh_from_db()
     return Ok(token)
@@ -123,7 +121,7 @@ def _replace(user: Any, token_id: int) -> Result[IssuedToken]:
         return revoked
     old, now = revoked.value, clock.now()
     if old.oauth_client:
-        return Err(Code.WRONG_STATE, "A connected app renews its tokens itself: disconnect it instead.")
+        return Err(Code.TOKEN_OF_APP)
     lifetime = None
     if old.expires_at:
         lifetime = old.expires_at - (now if old.expires_at > now else old.created_at)
@@ -135,17 +133,33 @@ def _replace(user: Any, token_id: int) -> Result[IssuedToken]:
 def verify_token(text: str) -> Token | None:
     """Return the usable token with this text, with its owner and profile, or None; takes the same time in both cases."""
     now = clock.now()
+    token = _token_of(text)
+    if token is None or not token.is_usable_at(now):
+        return None
+    # A token from before a change of the secret key goes over to the new one.
+    mark_used(token, now, digest=_digest(text, settings.SECRET_KEY))
+    return token
+
+
+def why_unusable(text: str) -> str:
+    """Return whether a refused token has expired or was revoked; without its whole text, every token is unknown."""
+    token = _token_of(text)
+    if token is None:
+        return "unknown"
+    if token.revoked_at is not None:
+        return "revoked"
+    return "expired" if token.expires_at and token.expires_at <= clock.now() else "inactive"
+
+
+def _token_of(text: str) -> Token | None:
+    """Return the token with exactly this text, usable or not, or None."""
     shape = SHAPE.fullmatch(text)
     # Every call over HTTP waits for this query, so it has no conditions that Python can check faster.
     token = next(iter(_TOKENS.filter(prefix=shape["prefix"] if shape else "")[:1]), None)
     digest = token.digest if token else _DIGEST_OF_NO_TOKEN
     keys = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
     is_right = any(hmac.compare_digest(_digest(text, key), digest) for key in keys)
-    if token is None or not is_right or not token.is_usable_at(now):
-        return None
-    # A token from before a change of the secret key goes over to the new one.
-    mark_used(token, now, digest=_digest(text, keys[0]))
-    return token
+    return token if is_right else None
 
 
 def mark_used(token: Token, now: datetime, **fields: Any) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from contextlib import suppress
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 from django.db import transaction
 
@@ -13,12 +13,12 @@ from schedules.services.jobs.forecasts import next_runs_of
 from schedules.services.jobs.rows import change_row, locked_job
 from schedules.services.jobs.validation import TOO_FAR_AHEAD, use_problem
 from schedules.services.people.profiles import is_active_user
-from schedules.services.permissions import Actor, record
+from schedules.services.permissions import Actor, record, wrong_state
 from schedules.services.quotas import run_problem, wait_for_owner
 from schedules.tasks import registry
 from schedules.when.durations import HORIZON
 from schedules.when.skips import MOST_SKIPS, day_of, slot_entry, still_ahead
-from schedules.when.triggers import TriggerError
+from schedules.when.triggers import TriggerError, load_zone
 
 WAITING_MANUAL_RUNS = 10
 
@@ -32,19 +32,19 @@ def run_now(actor: Actor, job_id: str) -> Result[Execution]:
         if isinstance(job, Err):
             return job
         if job.owner_id != actor.user.pk and not is_active_user(job.owner):
-            return Err(Code.WRONG_STATE, "The owner's account is not active, so this job cannot run.")
+            return Err(Code.JOB_OWNER_INACTIVE, job_id)
         if job.status == Job.Status.CANCELLED:
             # No run of a cancelled job starts.
-            return Err(Code.WRONG_STATE, f"Job already {job.status}: {job_id}")
+            return wrong_state(job)
         waiting = Execution.objects.filter(
             job=job,
             cause=Execution.Cause.MANUAL,
             status__in=[Execution.Status.QUEUED, Execution.Status.CLAIMED],
         )
         if waiting.count() >= WAITING_MANUAL_RUNS:
-            return Err(Code.QUOTA, f"{WAITING_MANUAL_RUNS} runs of this job are waiting already.")
-        if words := use_problem(actor, job):
-            return Err(Code.FORBIDDEN, words)
+            return Err(Code.TOO_MANY_WAITING_RUNS, limit=WAITING_MANUAL_RUNS)
+        if reason := use_problem(actor, job):
+            return Err(Code.TASK_REFUSED, reason=reason)
         if refusal := run_problem(job.owner_id, now):
             return refusal
         execution = Execution.of(job, now, available_at=now, cause=Execution.Cause.MANUAL)
@@ -58,16 +58,16 @@ def stop_run(actor: Actor, execution_id: int) -> Result[Execution]:
     now = clock.now()
     run = actor.executions().select_related("job").filter(pk=execution_id).first()
     if run is None or run.job is None:
-        return Err(Code.NOT_FOUND, f"Run not found: {execution_id}")
+        return Err(Code.RUN_NOT_FOUND, execution_id)
     with transaction.atomic():
         job = locked_job(actor, run.job.public_id)
         if isinstance(job, Err):
             return job
         task = registry.get(run.task)
         if task is None or not task.is_command:
-            return Err(Code.WRONG_STATE, "Only a command can be stopped while it runs.")
+            return Err(Code.RUN_NOT_A_COMMAND, execution_id)
         if not engine.stop_run(run.pk, run.attempt, job.pk, now, f"Stopped by {actor.label}."):
-            return Err(Code.WRONG_STATE, f"Run {execution_id} is not running.")
+            return Err(Code.RUN_NOT_RUNNING, execution_id)
         record(actor, "stop", now, job=job, after={"execution": run.pk})
     run.refresh_from_db()
     return Ok(run)
@@ -91,37 +91,63 @@ def skip(
         if isinstance(job, Err):
             return job
         if job.status not in (Job.Status.PENDING, Job.Status.PAUSED):
-            return Err(Code.WRONG_STATE, f"Job already {job.status}: {job_id}")
+            return wrong_state(job)
         if job.trigger_type == Job.TriggerType.ONCE:
-            return Err(Code.WRONG_STATE, f"Job runs only once: {job_id}. Cancel it, or change its time.")
+            return Err(Code.JOB_RUNS_ONCE, job_id)
         if any(day > (now + HORIZON).date() for day in days) or any(abs(at - now) > HORIZON for at in slots):
             return invalid("dates", TOO_FAR_AHEAD)
         before = still_ahead(job.skips.split(), now)
-        given = [day.isoformat() for day in days]
-        if not undo and any(day < day_of(slot_entry(now), job.timezone) for day in given):
+        entries = [day.isoformat() for day in days]
+        if not undo and any(day < day_of(slot_entry(now), job.timezone) for day in entries):
             return invalid("dates", "Choose today or a later day.")
         for moment in slots:
             slot = _slot_in_second(job, moment)
             if slot is None:
                 return invalid("dates", f"The job does not run at {moment.isoformat(timespec='seconds')}.")
             if not undo and slot < (job.next_run_at or now):
-                return Err(Code.WRONG_STATE, "It is too late to skip this run: its time has come.")
-            given.append(slot_entry(slot))
+                return Err(Code.SLOT_PASSED)
+            entries.append(slot_entry(slot))
         if undo:
-            kept = [e for e in before if e not in given and day_of(e, job.timezone) not in given]
-            after = kept if given else []
+            remaining = [e for e in before if e not in entries and day_of(e, job.timezone) not in entries]
+            after = remaining if entries else []
         else:
-            if not given:
+            if not entries:
                 upcoming = next_runs_of(job, now, 1)
                 if not upcoming:
-                    return Err(Code.WRONG_STATE, f"Job has no next run: {job_id}")
-                given = [slot_entry(upcoming[0])]
-            after = still_ahead([*before, *given], now)
+                    return Err(Code.JOB_HAS_NO_NEXT_RUN, job_id)
+                entries = [slot_entry(upcoming[0])]
+            after = still_ahead([*before, *entries], now)
         if len(after) > MOST_SKIPS:
             return invalid("dates", f"At most {MOST_SKIPS} dates can be skipped.")
         change_row(job, now, skips=" ".join(after))
         record(actor, "edit", now, job=job, before={"skips": before}, after={"skips": after})
     return Ok(job)
+
+
+def runs_around(job: Job, day: date, now: datetime) -> tuple[date | None, date | None] | None:
+    """Return the days of the last run before a day and of the first one after it, or None if a run falls on it."""
+    zone = load_zone(job.timezone)
+    start, end = (
+        datetime.combine(each, time(), zone).astimezone(UTC) for each in (day, day + timedelta(days=1))
+    )
+    following = job.next_slot(start - timedelta.resolution)
+    if following and following < end:
+        return None
+    earlier = _last_slot_before(job, start, now)
+    return earlier and earlier.astimezone(zone).date(), following and following.astimezone(zone).date()
+
+
+def _last_slot_before(job: Job, end: datetime, now: datetime) -> datetime | None:
+    """Return the last slot between now and a moment, or None."""
+    span, last = timedelta(days=1), None
+    while last is None:
+        slot = job.next_slot(max(end - span, now))
+        while slot and slot < end:
+            last, slot = slot, job.next_slot(slot)
+        if end - span <= now:
+            break
+        span *= 2
+    return last
 
 
 def _slot_in_second(job: Job, moment: datetime) -> datetime | None:

@@ -114,7 +114,7 @@ class RunCounters:
             self.lateness += seconds
 
 
-def _rows(**wanted: Any) -> Iterator[Row]:
+def _rows(**filters: Any) -> Iterator[Row]:
     columns = ("pk", "task", "status", "cause", "lateness", "finished_at")
-    found: Iterable[Row] = Execution.objects.filter(**wanted).order_by("pk").values_list(*columns)[:BATCH]
-    return iter(found)
+    rows: Iterable[Row] = Execution.objects.filter(**filters).order_by("pk").values_list(*columns)[:BATCH]
+    return iter(rows)

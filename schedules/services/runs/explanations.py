@@ -14,7 +14,7 @@ from schedules.services.permissions import Actor, not_found
 from schedules.when import durations
 from schedules.when.moments import local_words, short_words
 from schedules.when.phrases import end_of_day
-from schedules.when.triggers import TriggerError
+from schedules.when.triggers import UNKNOWN_START, TriggerError
 
 Status = Execution.Status
 
@@ -42,14 +42,14 @@ class Why:
 
 def why(actor: Actor, job_id: str, at: datetime | date | None, now: datetime) -> Result[Why]:
     """Explain the slot nearest to a moment, or one of a day in the job's zone, from the ledger and the events."""
-    job = actor.jobs().find(job_id)
+    job = actor.known_jobs().find(job_id)
     if job is None:
         return not_found(job_id)
     if isinstance(at, date) and not isinstance(at, datetime):
-        found = _of_day(job, at, now)
-        if isinstance(found, Why):
-            return Ok(found)
-        at = found
+        answer = _of_day(job, at, now)
+        if isinstance(answer, Why):
+            return Ok(answer)
+        at = answer
     moment = at or now
     if moment < job.created_at:
         return Ok(Why(job, moment, "nothing", "The job did not exist yet."))
@@ -93,9 +93,14 @@ def _of_day(job: Job, day: date, now: datetime) -> Why | datetime:
 def _why_of_row(job: Job, row: Execution) -> Why:
     if not row.reason.startswith(engine.PAUSED):
         return Why(job, row.scheduled_for, row.status, explain(row, job.timezone), row, row.error)
-    words = f"{explain(row, job.timezone, with_reason=False)} The job was paused."
+    explanation = f"{explain(row, job.timezone, with_reason=False)} The job was paused."
     return Why(
-        job, row.scheduled_for, row.status, words, row, row.error or row.reason.removeprefix(engine.PAUSED)
+        job,
+        row.scheduled_for,
+        row.status,
+        explanation,
+        row,
+        row.error or row.reason.removeprefix(engine.PAUSED),
     )
 
 
@@ -112,10 +117,10 @@ def explain(row: Execution, timezone: str = "UTC", *, with_reason: bool = True) 
     if row.attempt and row.available_at:
         again += f", which starts at {local_words(row.available_at, timezone)}"
     failed = f"Attempt {row.attempt} failed. " if row.attempt and row.error else ""
-    words = {
+    explanation = {
         Status.QUEUED: f"{failed}Queued{again}.",
         Status.CLAIMED: "A worker is about to start it.",
-        Status.RUNNING: f"Running, attempt {row.attempt}.",
+        Status.RUNNING: _running_words(row),
         Status.WAITING: f"Claimed by {row.leased_to} until {local_words(row.lease_until, timezone)}."
         if row.lease_until and row.is_held_at(clock.now())
         else "Waiting for an agent.",
@@ -129,7 +134,12 @@ def explain(row: Execution, timezone: str = "UTC", *, with_reason: bool = True) 
         # Its reason says more.
         Status.LOST: "" if with_reason and row.reason else "The worker crashed during this run.",
     }[Status(row.status)]
-    return f"{words} {row.reason if with_reason else ''}".strip()
+    return f"{explanation} {row.reason if with_reason else ''}".strip()
+
+
+def _running_words(row: Execution) -> str:
+    since = f" for {durations.short(clock.now() - row.started_at)}" if row.started_at else ""
+    return f"Running{since}{f', attempt {row.attempt}' if row.attempt > 1 else ''}."
 
 
 def _nearest_execution(job: Job, moment: datetime) -> Execution | None:
@@ -142,8 +152,8 @@ def _nearest_execution(job: Job, moment: datetime) -> Execution | None:
     if slot and slot.last_slot and slot.last_slot >= moment:
         return slot
     after = rows.filter(scheduled_for__gt=moment).order_by("scheduled_for").first()
-    found = [row for row in (before, after) if row]
-    return min(found, key=lambda row: abs(row.scheduled_for - moment), default=None)
+    neighbors = [row for row in (before, after) if row]
+    return min(neighbors, key=lambda row: abs(row.scheduled_for - moment), default=None)
 
 
 def _is_near(job: Job, row: Execution, moment: datetime) -> bool:
@@ -161,8 +171,8 @@ def _is_near(job: Job, row: Execution, moment: datetime) -> bool:
 
 def _why_ahead(job: Job, moment: datetime, now: datetime) -> Why:
     """Explain the run nearest to a moment in the future."""
-    if words := _why_left_out(job, moment):
-        return words
+    if reason := _why_left_out(job, moment):
+        return reason
     slot = _nearest_slot(as_resumed(job, now), moment, now)
     if slot and job.paused_until is None:
         return Why(job, slot, "pending", "It isn't due yet.") if slot > now else _why_not_yet(job, now)
@@ -178,8 +188,8 @@ def _why_left_out(job: Job, moment: datetime) -> Why | None:
         return None
     with suppress(TriggerError):
         slot = job.trigger.next_after(moment - durations.TICK)
-        if slot and slot - moment < timedelta(days=1) and (words := why_skipped(job, slot)):
-            return Why(job, slot, "excluded", f"It won't run then: {words[:1].lower()}{words[1:]}")
+        if slot and slot - moment < timedelta(days=1) and (reason := why_skipped(job, slot)):
+            return Why(job, slot, "excluded", f"It won't run then: {reason[:1].lower()}{reason[1:]}")
     return None
 
 
@@ -214,6 +224,8 @@ def _start_near(job: Job, moment: datetime) -> datetime | None:
 def _why_not_yet(job: Job, now: datetime) -> Why:
     assert job.next_run_at is not None
     if job.next_run_at > now:
+        if job.next_run_at == UNKNOWN_START:
+            return Why(job, now, "pending", "It runs when the machine starts next.")
         return Why(job, job.next_run_at, "pending", "It isn't due yet.")
     if engine.is_any_cluster_running(now):
         return Why(job, job.next_run_at, "late", "It is due and about to start.")
@@ -247,12 +259,14 @@ def _why_without_row(job: Job, moment: datetime, now: datetime, *, is_ahead: boo
     )
     if last and last.verb in _STOPPED:
         stopped = _STOPPED[last.verb]
-        words = f"It was {_SHOWN_STOPS[last.verb]} by {last.actor} ({short_words(last.at, job.timezone)})."
+        explanation = (
+            f"It was {_SHOWN_STOPS[last.verb]} by {last.actor} ({short_words(last.at, job.timezone)})."
+        )
         if is_ahead and job.paused_until:
-            words += f" The pause ends on {short_words(job.paused_until, job.timezone)}."
+            explanation += f" The pause ends on {short_words(job.paused_until, job.timezone)}."
         # Only a run whose time has come can have been skipped.
         verdict = stopped if is_ahead else Status.SKIPPED
-        return Why(job, moment, verdict, words, detail=str(last.after.get("reason") or ""))
+        return Why(job, moment, verdict, explanation, detail=str(last.after.get("reason") or ""))
     if moment > now:
         return Why(job, moment, "pending", "That time is in the future.")
     return Why(job, moment, "nothing", "Nothing was scheduled around that time.")

@@ -1,5 +1,6 @@
 """Prompts that wait for an agent: claimed with a lease, completed once."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -8,7 +9,10 @@ from django.db import connection, transaction
 
 from schedules import clock, engine, limits
 from schedules.models import Execution, Job
+from schedules.models.counting import count_up_to
+from schedules.models.keysets import WALKED, Segment
 from schedules.result import Code, Err, Ok, Result, invalid
+from schedules.services.paging import Listed, read_page
 from schedules.services.permissions import Actor, forbidden, record
 from schedules.when.moments import local_words
 
@@ -18,6 +22,7 @@ MOST_PROMPTS = 20
 MOST_UNCLAIMED = 1_000
 LONGEST_LEASE = timedelta(hours=24)
 _RELEASED = "taken away"
+_ENDED: dict[str, Code] = {Status.SUCCEEDED: Code.PROMPT_ANSWERED, Status.CANCELLED: Code.PROMPT_DISMISSED}
 # Of the job of a prompt, only a few of its many columns are read.
 _JOB_COLUMNS = ("id", "owner", "public_id", "name", "task", "args", "kwargs", "timezone", "deleted_at")
 _OTHER_COLUMNS = [
@@ -30,14 +35,9 @@ def claim_prompts(
 ) -> Result[list[Execution]]:
     """Lease the oldest waiting prompts to this agent; an expired lease makes them claimable again."""
     if not 1 <= limit <= MOST_PROMPTS:
-        return Err(
-            Code.INVALID,
-            f"limit: choose 1 to {MOST_PROMPTS}.",
-            errors={"limit": [f"Choose 1 to {MOST_PROMPTS}."]},
-        )
+        return Err(Code.PROMPT_COUNT_OUT_OF_RANGE, limit=MOST_PROMPTS)
     if not timedelta(minutes=1) <= lease <= LONGEST_LEASE:
-        words = "Choose between 1 minute and 24 hours."
-        return invalid("lease_minutes", words)
+        return invalid("lease_minutes", "Choose between 1 minute and 24 hours.")
     now = clock.now()
     with transaction.atomic():
         rows = list(
@@ -73,6 +73,25 @@ def unclaimed_jobs(actor: Actor, now: datetime) -> list[int]:
     return list(last_runs.order_by("scheduled_for").values_list("job", flat=True)[:MOST_UNCLAIMED])
 
 
+def read_waiting(actor: Actor, position: Mapping[str, str], size: int) -> Listed:
+    """Read the page of the prompts that wait for an answer at a position, oldest first."""
+    waiting = actor.executions().waiting().filter(job__deleted_at=None).select_related("job__owner")
+    return read_page([Segment(waiting, ("scheduled_for", "pk"))], position, size)
+
+
+def count_waiting(actor: Actor, most: int) -> int:
+    """Count the prompts that wait for an answer, and stop one after the limit."""
+    return count_up_to(actor.executions().waiting().order_by("scheduled_for"), most)
+
+
+def recently_ended(actor: Actor, most: int) -> list[Execution]:
+    """Return the last prompts that ended, among the newest runs: a long history may have none."""
+    newest = actor.executions().order_by("-scheduled_for", "-pk")
+    rows = newest.values_list("pk", "task", "status")[:WALKED]
+    ended = [pk for pk, task, status in rows if task == "prompt" and status in Execution.FINAL]
+    return list(newest.select_related("job").filter(pk__in=ended[:most]))
+
+
 def complete_prompt(
     actor: Actor, execution_id: int, *, result: Any = None, error: str | None = None
 ) -> Result[Execution]:
@@ -81,13 +100,13 @@ def complete_prompt(
     if problem := limits.json_problem(result, max_bytes=settings.CRONTY_MAX_JSON_BYTES):
         return invalid("result", problem)
     if error is not None and len(error) > settings.CRONTY_MAX_JSON_BYTES:
-        return Err(Code.INVALID, "error: too long", errors={"error": ["Too long."]})
+        return Err(Code.PROMPT_ERROR_TOO_LONG)
     with transaction.atomic():
         row = _locked(actor, execution_id, now)
         if isinstance(row, Err):
             return row
         if actor.is_agent and not _holds(actor, row, now):
-            return Err(Code.CONFLICT, _why_not_held(actor, row, now))
+            return _not_held(actor, row, now)
         status = Status.FAILED if error else Status.SUCCEEDED
         _finish(
             row,
@@ -121,7 +140,7 @@ def release_prompt(actor: Actor, execution_id: int) -> Result[Execution]:
         if isinstance(row, Err):
             return row
         if not row.leased_to:
-            return Err(Code.WRONG_STATE, f"No agent holds prompt {execution_id}.")
+            return Err(Code.PROMPT_NOT_LEASED, execution_id)
         held_by = row.leased_to
         Execution.objects.filter(pk=row.pk).update(lease_until=None, leased_to="", lease_key=_RELEASED)
         record(actor, "release", now, job=_job_of(row), before={"execution": row.pk, "held_by": held_by})
@@ -138,32 +157,30 @@ def _holds(actor: Actor, row: Execution, now: datetime) -> bool:
     return row.is_held_at(now) and row.leased_to == actor.label and row.lease_key in ("", actor.key)
 
 
-def _why_not_held(actor: Actor, row: Execution, now: datetime) -> str:
+def _not_held(actor: Actor, row: Execution, now: datetime) -> Err:
     if row.lease_until and row.is_held_at(now):
         until = local_words(row.lease_until, _job_of(row).timezone)
-        return f"Another agent holds prompt {row.pk} until {until}."
-    if row.leased_to != actor.label:
-        return f"You do not hold prompt {row.pk}: claim it first."
-    return f"Your lease on prompt {row.pk} is over: claim it again."
+        return Err(Code.PROMPT_HELD_BY_ANOTHER, row.pk, until=until)
+    return Err(Code.PROMPT_NOT_HELD if row.leased_to != actor.label else Code.PROMPT_LEASE_OVER, row.pk)
 
 
 def _locked(actor: Actor, execution_id: int, now: datetime) -> Execution | Err:
     """Lock a waiting prompt and its job for the rest of the transaction."""
-    wanted = actor.executions().filter(pk=execution_id, job__isnull=False)
-    with_job = wanted.select_related("job").defer(*_OTHER_COLUMNS)
+    matches = actor.executions().filter(pk=execution_id, job__isnull=False)
+    with_job = matches.select_related("job").defer(*_OTHER_COLUMNS)
     if connection.features.has_select_for_update:
         # Lock the job before its execution, as every other service does, to avoid a deadlock.
-        Job.objects.filter(pk__in=wanted.values("job")).select_for_update().exists()
+        Job.objects.filter(pk__in=matches.values("job")).select_for_update().exists()
     # Do not lock a running execution: its worker locks the execution before the job.
     row = with_job.waiting().select_for_update(of=("self",)).first() or with_job.first()
     is_held = row is not None and row.status == Status.WAITING and row.is_held_at(now)
     # Only the agent that is working on a prompt still has access to it after its job was deleted.
     if row is None or (_job_of(row).deleted_at and not is_held):
-        return Err(Code.NOT_FOUND, f"Prompt not found: {execution_id}")
+        return Err(Code.PROMPT_NOT_FOUND, execution_id)
     if not actor.may_change(_job_of(row)):
         return forbidden(_job_of(row))
     if row.status != Status.WAITING:
-        return Err(Code.WRONG_STATE, f"Prompt already {row.status}: {execution_id}")
+        return Err(_ENDED.get(row.status, Code.PROMPT_NOT_WAITING), execution_id, state=row.status)
     return row
 
 

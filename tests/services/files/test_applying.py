@@ -8,7 +8,7 @@ import time_machine
 
 from schedules import clock, services
 from schedules.models import Event, Execution, Job
-from schedules.result import Code, Err, Ok
+from schedules.result import Err, Kind, Ok
 from schedules.secrets import masking
 from schedules.services.files.applying import apply_plan, export_jobs, exportable
 from schedules.services.files.jobs import read_jobs
@@ -321,7 +321,7 @@ def test_unknown_tasks_and_arguments_are_refused_with_their_places(actor):
 
     plan = planned(actor, wrong)
 
-    places = {str(problem.place): problem.words for problem in plan.problems}
+    places = {str(problem.place): problem.text for problem in plan.problems}
     assert set(places) == {"jobs.yaml:7:16", "jobs.yaml:19:11"}
     assert "volume: unknown argument" in places["jobs.yaml:7:16"]
     assert "Unknown task: nothing" in places["jobs.yaml:19:11"]
@@ -333,7 +333,7 @@ def test_quota_refuses_the_whole_file(actor, settings):
     refused = apply_plan(actor, planned(actor))
 
     assert isinstance(refused, Err)
-    assert refused.code == Code.QUOTA
+    assert refused.kind == Kind.QUOTA
     assert not Job.objects.exists()
 
 
@@ -351,7 +351,7 @@ def test_failure_undoes_everything(actor, monkeypatch):
     refused = apply_plan(actor, plan)
 
     assert isinstance(refused, Err)
-    assert refused.code == Code.CONFLICT
+    assert refused.kind == Kind.CONFLICT
     assert job("Stand-up").cron == "30 8 * * 1-5"
 
 
@@ -370,7 +370,7 @@ def test_file_applied_twice_at_once_is_a_conflict(actor):
     assert apply_plan(actor, plans[0]) == Ok(plans[0])
     second = apply_plan(actor, plans[1])
     assert isinstance(second, Err)
-    assert second.code == Code.CONFLICT
+    assert second.kind == Kind.CONFLICT
     assert Job.objects.count() == 4
 
 
@@ -383,7 +383,7 @@ def test_new_job_in_the_place_of_an_ended_one_is_made_once(actor):
     refused = apply_plan(actor, plans[1])
 
     assert isinstance(refused, Err)
-    assert refused.code == Code.CONFLICT
+    assert refused.kind == Kind.CONFLICT
     assert Job.objects.filter(name="Party").count() == 2
 
 
@@ -395,7 +395,7 @@ def test_job_that_another_file_has_taken_over_meanwhile_is_a_conflict(actor):
     refused = apply_plan(actor, two)
 
     assert isinstance(refused, Err)
-    assert refused.code == Code.CONFLICT
+    assert refused.kind == Kind.CONFLICT
     assert job("Party").source == "one.yaml"
 
 
@@ -407,7 +407,7 @@ def test_job_that_was_taken_over_meanwhile_is_not_made_again(actor):
     refused = apply_plan(actor, first)
 
     assert isinstance(refused, Err)
-    assert refused.code == Code.CONFLICT
+    assert refused.kind == Kind.CONFLICT
     assert Job.objects.filter(name="Party").count() == 1
 
 

@@ -2,13 +2,14 @@
 
 import re
 import tomllib
+from datetime import timedelta
 
 import pytest
 
 from schedules.services.files.crontab import Crontab, parse_crontab
 from schedules.services.files.crontab_jobs import make_jobs, toml_of
 from schedules.tasks.commands.definitions import parse
-from schedules.when.triggers import Cron
+from schedules.when.triggers import cron_trigger
 from tests.services.files.crontabs import REAL_LIFE
 
 PATH = "/usr/local/sbin:/usr/local/bin:/sbin:/bin:/usr/sbin:/usr/bin"
@@ -149,10 +150,6 @@ def test_zone_environment_and_comment_belong_to_the_lines_below(real):
     ("part", "reason"),
     [
         ("MAILTO", "mail is not sent"),
-        (
-            "start-tunnel",
-            "@reboot has no time, so Cronty cannot schedule it: start it with your service manager",
-        ),
         ("never.sh", "never runs"),
         ("bad-hour", "out of range"),
         ("go-style", "this macro is unknown"),
@@ -175,7 +172,7 @@ def test_line_without_a_command_is_left_out(line):
 
 def test_schedules_are_cronty_s_own(real):
     for entry in real.entries:
-        assert Cron(entry.schedule, entry.timezone).words()
+        assert cron_trigger(entry.schedule, entry.timezone).words()
     assert entry_at(real, "ten.sh").schedule == "10-50/10 * * * *"
     assert entry_at(real, "without-log").schedule == "*/30 * * * *"
 
@@ -358,3 +355,11 @@ def test_random_delay_that_is_no_number_is_listed(value):
 
     assert "not a number of minutes" in reason_for(crontab, "RANDOM_DELAY")
     assert not crontab.entries[0].spread
+
+
+def test_line_of_a_start_is_taken_over_without_a_delay():
+    crontab = read("RANDOM_DELAY=10\n@reboot /opt/start.sh\n0 3 * * * /opt/nightly.sh\n")
+
+    start = entry_at(crontab, "start.sh")
+    assert (start.schedule, start.spread) == ("@reboot", timedelta(0))
+    assert reason_for(crontab, "RANDOM_DELAY") == "line 2 runs when the machine starts, without a delay"

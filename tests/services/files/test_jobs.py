@@ -41,6 +41,8 @@ jobs:
     catch_up: none
     pause_after_failures: 0
     at_most_once: true
+    fixed_backoff: true
+    alerts: never
     label: x
     tags: [home]
     paused: false
@@ -72,6 +74,8 @@ jobs:
         "catch_up": "none",
         "pause_after_failures": 0,
         "at_most_once": True,
+        "fixed_backoff": True,
+        "alerts": "never",
         "label": "x",
         "tags": ["home"],
     }

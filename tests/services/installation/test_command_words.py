@@ -1,5 +1,9 @@
 """Commands as a person types them: in an installed package, in a checkout, and in a project that embeds the app."""
 
+import subprocess
+import sys
+
+import django
 import pytest
 from django.template import Context, Template
 
@@ -11,11 +15,22 @@ from tests.clusters import PROJECT
     ("manage", "words"),
     [
         (["-m", "cronty_site"], ["cronty up", "cronty manage restore --already-in-place"]),
-        (["/srv/cronty/manage.py"], ["python manage.py up", "python manage.py restore --already-in-place"]),
+        (
+            ["/srv/cronty/manage.py"],
+            [".venv/bin/python manage.py up", ".venv/bin/python manage.py restore --already-in-place"],
+        ),
+        (
+            ["/srv/other/manage.py"],
+            [
+                f"/srv/cronty/.venv/bin/python manage.py {command}"
+                for command in ("up", "restore --already-in-place")
+            ],
+        ),
         (None, ["python manage.py up", "python manage.py restore --already-in-place"]),
     ],
 )
-def test_command_is_the_one_that_exists(settings, manage, words):
+def test_command_is_the_one_that_exists(settings, monkeypatch, manage, words):
+    monkeypatch.setattr("sys.executable", "/srv/cronty/.venv/bin/python")
     if manage:
         settings.CRONTY_MANAGE = manage
     else:
@@ -23,6 +38,27 @@ def test_command_is_the_one_that_exists(settings, manage, words):
 
     assert [how_to_run("up"), how_to_run("restore --already-in-place")] == words
     assert Template('{% load cronty_text %}{% how_to_run "up" %}').render(Context()) == words[0]
+
+
+def test_python_of_the_search_path_is_called_by_its_name(settings, monkeypatch):
+    settings.CRONTY_MANAGE = ["/srv/cronty/manage.py"]
+    monkeypatch.setattr("shutil.which", lambda name: sys.executable)
+
+    assert how_to_run("up") == "python manage.py up"
+
+
+def test_command_works_as_it_is_printed_on_a_host_that_has_no_python_of_that_name(tmp_path):
+    done = subprocess.run(
+        ["/bin/sh", "-c", how_to_run("version")],
+        cwd=PROJECT,
+        env={"PATH": str(tmp_path), "CRONTY_DATA": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout.strip()) == (0, django.__version__)
 
 
 def test_no_text_names_manage_py_itself():

@@ -3,6 +3,7 @@
 import pytest
 
 from schedules import clock, engine
+from schedules.mcp.messages import message_of
 from schedules.models import Cluster, Installation, Secret
 from schedules.result import Err
 from schedules.secrets.encryption import unseal
@@ -180,7 +181,7 @@ def test_host_without_the_new_key_refuses_to_write_a_secret(settings, old_host, 
     refused = set_secret(actor, "KEY", "lost-at-once", hosts=["a.example"])
 
     assert isinstance(refused, Err)
-    assert "must give it to this one first" in refused.message
+    assert "must give it to this one first" in message_of(refused)
     assert readable_with(settings, "new")
 
 

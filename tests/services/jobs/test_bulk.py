@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from schedules import clock, services
 from schedules.models import Event, Execution, Job
-from schedules.result import Code, Err, Ok
+from schedules.result import Err, Ok
 from schedules.services.jobs import bulk
 from tests.factories import ExecutionFactory, JobFactory, UserFactory, staff_with
 from tests.services.conftest import NOW
@@ -102,54 +102,6 @@ def test_number_of_statements_does_not_grow_with_the_jobs(people, action):
     assert counted[1] == counted[0]
 
 
-@pytest.mark.parametrize("action", ["pause", "cancel", "delete"])
-def test_change_is_undone_for_the_jobs_that_are_still_as_it_left_them(people, action):
-    owner, actor = people[0], actor_of(people[0])
-    jobs = JobFactory.create_batch(3, owner=owner)
-    done = value_of(bulk.change_jobs(actor, action, [job.pk for job in jobs]))
-    again = {"pause": services.resume, "cancel": services.restore, "delete": services.restore}[action]
-    again(actor, jobs[0].public_id)
-
-    undone = value_of(bulk.undo(actor, done.undo))
-
-    assert {job.pk for job in undone.jobs} == {jobs[1].pk, jobs[2].pk}
-    assert set(Job.objects.values_list("status", "deleted_at")) == {("pending", None)}
-
-
-def test_undo_of_a_deletion_does_not_arm_a_cancelled_job(people):
-    actor, job = actor_of(people[0]), JobFactory(owner=people[0], status="cancelled", next_run_at=None)
-    done = value_of(bulk.change_jobs(actor, "delete", [job.pk]))
-
-    assert [job.status for job in value_of(bulk.undo(actor, done.undo)).jobs] == ["cancelled"]
-    assert value_of(bulk.undo(actor, done.undo)).jobs == []
-    assert (Job.objects.get().status, Job.objects.get().deleted_at) == ("cancelled", None)
-
-
-def test_undo_of_a_stop_does_not_arm_a_paused_job(people):
-    actor, job = actor_of(people[0]), JobFactory(owner=people[0], paused=True)
-    done = value_of(bulk.change_jobs(actor, "cancel", [job.pk]))
-
-    assert [job.status for job in value_of(bulk.undo(actor, done.undo)).jobs] == ["paused"]
-
-
-def test_undo_of_somebody_else_changes_nothing(people):
-    owner, stranger = people
-    job = JobFactory(owner=owner)
-    done = value_of(bulk.change_jobs(actor_of(owner), "delete", [job.pk]))
-
-    assert value_of(bulk.undo(actor_of(stranger), done.undo)).jobs == []
-    assert Job.objects.get().deleted_at
-
-
-def test_old_or_forged_undo_is_refused(people):
-    job = JobFactory(owner=people[0])
-    done = value_of(bulk.change_jobs(actor_of(people[0]), "delete", [job.pk]))
-
-    assert bulk.undo(actor_of(people[0]), f"{done.undo}x").code == Code.CONFLICT
-    with time_machine.travel(NOW + timedelta(days=2)):
-        assert "for a day" in bulk.undo(actor_of(people[0]), done.undo).message
-
-
 def test_nothing_happens_if_one_of_the_jobs_has_changed(people):
     actor, jobs = actor_of(people[0]), JobFactory.create_batch(3, owner=people[0])
     services.cancel(actor, jobs[1].public_id)
@@ -186,7 +138,7 @@ def test_each_job_that_can_be_changed_is_and_the_others_say_why(people, monkeypa
         else:
             answers = bulk.change_each(actor, action, ids)
         assert list(answers) == ids
-        results.append([answer.code if isinstance(answer, Err) else "" for answer in answers.values()])
+        results.append([answer.kind if isinstance(answer, Err) else "" for answer in answers.values()])
         # The same name in the events of both.
         Event.objects.filter(owner=user).update(actor="")
 

@@ -6,8 +6,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from schedules import services
+from schedules.mcp.messages import message_of
 from schedules.models import Event
-from schedules.result import Code, Err
+from schedules.result import Err, Kind
 from schedules.services import Actor
 from tests.services.made_jobs import CRON, NO_TRIGGER, ONCE, PLAIN, create_job, value_of, verbs_on
 
@@ -79,7 +80,7 @@ def test_same_key_for_another_request_is_refused(actor):
     refusal = services.schedule(actor, idempotency_key="k", **(PLAIN | CRON | {"name": "Other"}))
 
     assert isinstance(refusal, Err)
-    assert refusal.code == Code.CONFLICT
+    assert refusal.kind == Kind.CONFLICT
 
 
 def test_key_of_a_deleted_job_cannot_be_used_again(actor):
@@ -89,8 +90,8 @@ def test_key_of_a_deleted_job_cannot_be_used_again(actor):
     refusal = services.schedule(actor, idempotency_key="k", **PLAIN, **CRON)
 
     assert isinstance(refusal, Err)
-    assert refusal.code == Code.CONFLICT
-    assert refusal.message == "The job that the idempotency_key 'k' made was deleted: choose a new one."
+    assert refusal.kind == Kind.CONFLICT
+    assert message_of(refusal) == "The job that the idempotency_key 'k' made was deleted: choose a new one."
 
 
 def test_two_owners_can_use_the_same_key(actor, stranger):

@@ -7,8 +7,9 @@ import pytest
 from django.db import connection
 
 from schedules import clock, engine, services
+from schedules.mcp.messages import message_of
 from schedules.models import Event, Job
-from schedules.result import Code, Err
+from schedules.result import Err, Kind
 from tests.factories import ClusterFactory, JobFactory
 from tests.services.conftest import NOW
 from tests.services.made_jobs import (
@@ -55,16 +56,16 @@ def test_edit_of_an_old_revision_is_refused_as_a_conflict(actor):
     refusal = services.edit(actor, job.public_id, revision=1, name="Second")
 
     assert isinstance(refusal, Err)
-    assert refusal.code == Code.CONFLICT
-    assert "Somebody else changed this job" in refusal.message
+    assert refusal.kind == Kind.CONFLICT
+    assert "Somebody else changed this job" in message_of(refusal)
 
 
 @pytest.mark.parametrize(
     ("change", "code"),
     [
-        pytest.param({"revision": 9}, Code.CONFLICT, id="edited"),
-        pytest.param({"status": Status.CANCELLED, "next_run_at": None}, Code.WRONG_STATE, id="cancelled"),
-        pytest.param({"deleted_at": NOW}, Code.NOT_FOUND, id="deleted"),
+        pytest.param({"revision": 9}, Kind.CONFLICT, id="edited"),
+        pytest.param({"status": Status.CANCELLED, "next_run_at": None}, Kind.WRONG_STATE, id="cancelled"),
+        pytest.param({"deleted_at": NOW}, Kind.NOT_FOUND, id="deleted"),
     ],
 )
 def test_edit_is_refused_if_the_job_changes_after_it_was_read(actor, change, code):
@@ -74,7 +75,7 @@ def test_edit_is_refused_if_the_job_changes_after_it_was_read(actor, change, cod
         refusal = services.edit(actor, job.public_id, name="Too late")
 
     assert isinstance(refusal, Err)
-    assert refusal.code == code
+    assert refusal.kind == code
     assert verbs_on(job) == ["create"]
 
 
@@ -106,7 +107,7 @@ def test_edit_gives_up_if_the_job_fires_at_every_attempt(actor):
         refusal = services.edit(actor, job.public_id, name="Never")
 
     assert isinstance(refusal, Err)
-    assert refusal.code == Code.CONFLICT
+    assert refusal.kind == Kind.CONFLICT
     assert verbs_on(job) == ["create"]
 
 

@@ -5,8 +5,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from schedules import services
-from schedules.models.name_skeletons import skeleton
-from schedules.services.jobs.lookalikes import look_alike, similar_to
+from schedules.models.job_texts import skeleton
+from schedules.services.jobs.creation import look_alike, similar_to
 from tests.factories import JobFactory
 from tests.services.made_jobs import CRON, NO_TRIGGER, ONCE, PLAIN, create_job, value_of
 

@@ -4,6 +4,7 @@ import pytest
 
 from schedules import services
 from schedules.models import Job
+from schedules.models.job_texts import skeleton
 from schedules.result import Err, Ok
 from schedules.services.jobs.references import public_id_of
 from tests.factories import JobFactory
@@ -76,3 +77,19 @@ def test_strange_text_finds_nothing(agent, text):
 
     assert public_id_of(agent.jobs(), text) == Ok(text.strip())
     assert Job.objects.count() == 1
+
+
+def test_name_that_followed_its_message_still_finds_the_job(agent, owner):
+    job = job_called("Drink tea", owner, task="notify", kwargs={"message": "Drink tea", "topic": "home"})
+    kwargs = {"message": "Drink coffee", "topic": "home"}
+    services.edit(agent, job.public_id, name="Drink coffee", kwargs=kwargs)
+
+    assert public_id_of(agent.jobs(), "drink tea") == Ok(job.public_id)
+    new = JobFactory(owner=owner, name="Drink tea", name_skeleton=skeleton("Drink tea"))
+    assert public_id_of(agent.jobs(), "drink tea") == Ok(new.public_id)
+
+
+def test_name_that_somebody_has_replaced_finds_nothing(agent, owner):
+    services.edit(agent, job_called("Backup", owner).public_id, name="NAS")
+
+    assert public_id_of(agent.jobs(), "Backup") == Ok("Backup")

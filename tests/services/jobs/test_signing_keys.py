@@ -4,7 +4,7 @@ import pytest
 
 from schedules import clock, services
 from schedules.models import Event
-from schedules.result import Code, Err, Ok
+from schedules.result import Err, Kind, Ok
 from schedules.services import Actor
 from tests.factories import JobFactory, UserFactory
 
@@ -46,7 +46,7 @@ def test_nobody_but_the_owner_sees_or_changes_a_key(hook):
         refused = services.rotate_signing_key(actor, hook.public_id, shown=str(hook.signing_version))
 
         assert isinstance(refused, Err)
-        assert refused.code in (Code.NOT_FOUND, Code.FORBIDDEN)
+        assert refused.kind in (Kind.NOT_FOUND, Kind.FORBIDDEN)
         assert services.signing_keys_of(actor, hook, clock.now()) == ()
     hook.refresh_from_db()
     assert hook.signing_version == 1

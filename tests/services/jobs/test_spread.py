@@ -13,7 +13,8 @@ from schedules.services.files.jobs import read_jobs
 from schedules.services.files.plans import make_plan
 from schedules.services.jobs import creation
 from schedules.services.jobs.creation import build_job, insert_jobs
-from schedules.web.forms import JobForm, WhenForm
+from schedules.web.forms.jobs import JobForm
+from schedules.web.forms.when import WhenForm
 from schedules.when.spread import delay_of
 from tests.factories import JobFactory
 from tests.services.made_jobs import CRON, ONCE, PLAIN, create_job, once, value_of

@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from schedules import services
+from schedules.mcp.messages import message_of
 from schedules.models import Event, Job
-from schedules.result import Code, Err, Ok
+from schedules.result import Err, Kind, Ok
 from schedules.services import Actor
 from schedules.services.jobs.validation import (
     EDITABLE,
@@ -39,6 +40,8 @@ GOOD = {
     "max_runs": 3,
     "ends_at": None,
     "at_most_once": True,
+    "fixed_backoff": True,
+    "alerts": "ops",
     "tags": [],
 }
 
@@ -139,7 +142,13 @@ BAD_INPUT = {
     "reversed range": (cron("0 17-9 * * *"), "cron", ""),
     "101 characters": (cron("0 9 * * " + ",".join("1" * 47)), "cron", "100"),
     "six fields": (cron("0 0 9 * * *"), "cron", ""),
-    "@reboot": (cron("@reboot"), "cron", ""),
+    "@reboot with a delay": (cron("@reboot", spread=timedelta(minutes=1)), "spread", "no random delay"),
+    "@reboot with an end": (
+        cron("@reboot", ends_at=NOW + timedelta(days=9)),
+        "ends_at",
+        "no run before this end",
+    ),
+    "@reboots": (cron("@reboots"), "cron", "macro is unknown"),
     "question mark": (cron("0 9 ? * *"), "cron", ""),
     "NUL in cron": (cron("0 9 * * \x00"), "cron", ""),
     "no cron": (cron(""), "cron", "Required for jobs"),
@@ -199,10 +208,10 @@ def test_invalid_input_creates_no_job_and_names_the_field(actor, fields, field, 
     refusal = services.schedule(actor, **(PLAIN | CRON | fields))
 
     assert isinstance(refusal, Err)
-    assert refusal.code == Code.INVALID
+    assert refusal.kind == Kind.INVALID
     assert field in refusal.errors
     assert words in " ".join(refusal.errors[field])
-    assert f"{field}: " in refusal.message
+    assert f"{field}: " in message_of(refusal)
     assert not Job.objects.exists()
     assert not Event.objects.exists()
 
@@ -215,7 +224,7 @@ def test_invalid_input_changes_nothing_and_names_the_field(actor, fields, field,
     refusal = services.edit(actor, job.public_id, **fields)
 
     assert isinstance(refusal, Err)
-    assert refusal.code == Code.INVALID
+    assert refusal.kind == Kind.INVALID
     assert field in refusal.errors
     assert words in " ".join(refusal.errors[field])
     assert Job.objects.values().get(pk=job.pk) == before
@@ -248,7 +257,7 @@ def test_schedule_without_runs_before_the_end_of_the_calendar_is_refused(actor, 
     )
 
     assert isinstance(refusal, Err)
-    assert refusal.code == Code.INVALID
+    assert refusal.kind == Kind.INVALID
 
 
 @pytest.mark.parametrize(
@@ -334,7 +343,7 @@ def test_agent_cannot_change_a_job_into_a_command_that_is_not_for_agents(use_com
     refused = services.edit(agent, job.public_id, task="everybody", kwargs={})
 
     assert isinstance(refused, Err)
-    assert "Agents may not use the command everybody" in refused.message
+    assert "Agents may not use the command everybody" in message_of(refused)
 
 
 def test_staff_cannot_give_a_command_to_somebody_who_may_not_use_it(use_commands, operator, owner):
@@ -344,7 +353,7 @@ def test_staff_cannot_give_a_command_to_somebody_who_may_not_use_it(use_commands
     refused = services.edit(Actor(operator, Event.Door.WEB), job.public_id, task="staff")
 
     assert isinstance(refused, Err)
-    assert "Only staff may use the command staff" in refused.message
+    assert "Only staff may use the command staff" in message_of(refused)
 
 
 @pytest.mark.parametrize(
@@ -383,7 +392,7 @@ def test_secrets_are_used_only_where_they_are_filled_in(use_commands, owner, doo
     )
 
     assert isinstance(made, Err) == bool(words), made
-    assert not words or words in made.message
+    assert not words or words in message_of(made)
 
 
 @pytest.mark.parametrize("task", ["tests.gone", "tests.aping"])

@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from schedules.models import Profile
-from schedules.result import Code, Err, Ok
+from schedules.result import Err, Kind, Ok
 from schedules.services import profile_of, update_profile
 from schedules.services.people.profiles import profile_of_active
 from tests.forks import python
@@ -75,7 +75,7 @@ def test_invalid_setting_is_refused_and_changes_nothing(owner, changes, field):
     refusal = update_profile(owner, **changes)
 
     assert isinstance(refusal, Err)
-    assert (refusal.code, list(refusal.errors)) == (Code.INVALID, [field])
+    assert (refusal.kind, list(refusal.errors)) == (Kind.INVALID, [field])
     assert Profile.objects.values().get(user=owner) == before
 
 

@@ -5,7 +5,7 @@ from django.test import Client
 
 from schedules import services
 from schedules.models import Event, Token, UserSession
-from schedules.result import Code
+from schedules.result import Kind
 from tests.factories import UserFactory
 from tests.services.made_jobs import value_of
 
@@ -41,7 +41,7 @@ def test_access_of_somebody_with_more_rights_is_not_ended():
 
     refusal = services.end_access(boss, by=staff, door=Event.Door.ADMIN)
 
-    assert refusal.code == Code.FORBIDDEN
+    assert refusal.kind == Kind.FORBIDDEN
     assert Token.objects.filter(revoked_at=None).count() == 1
 
 

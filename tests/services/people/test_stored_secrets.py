@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from schedules.models import Event, Secret
-from schedules.result import Code, Err, Ok
+from schedules.result import Code, Err, Kind, Ok
 from schedules.secrets.encryption import unseal
 from schedules.services import Actor
 from schedules.services.people import stored_secrets as secrets_module
@@ -127,7 +127,7 @@ def test_each_person_has_their_own(actor, stranger):
     set_secret(actor, "KEY", VALUE, hosts=["a.example"])
 
     assert list_secrets(other) == []
-    assert delete_secret(other, "KEY") == Err(Code.NOT_FOUND, "Secret not found: KEY")
+    assert delete_secret(other, "KEY") == Err(Code.SECRET_NOT_FOUND, "KEY")
     assert isinstance(set_secret(other, "KEY", VALUE, hosts=["b.example"]), Ok)
     assert Secret.objects.count() == 2
 
@@ -138,13 +138,13 @@ def test_agents_neither_see_nor_change_secrets(actor, agent):
     assert list_secrets(agent) == []
     for refused in (set_secret(agent, "KEY", "other", hosts=["b.example"]), delete_secret(agent, "KEY")):
         assert isinstance(refused, Err)
-        assert refused.code == Code.FORBIDDEN
+        assert refused.kind == Kind.FORBIDDEN
 
 
 def test_secrets_of_the_installation_are_for_superusers(actor, operator):
     refused = set_secret(actor, "KEY", VALUE, commands=["backup"], of_installation=True)
     assert isinstance(refused, Err)
-    assert refused.code == Code.FORBIDDEN
+    assert refused.kind == Kind.FORBIDDEN
 
     boss = Actor(operator, Event.Door.WEB)
     assert isinstance(set_secret(boss, "KEY", VALUE, commands=["backup"], of_installation=True), Ok)
@@ -193,5 +193,5 @@ def test_number_of_secrets_is_limited(actor, monkeypatch):
     refused = set_secret(actor, "TWO", VALUE, hosts=["a.example"])
 
     assert isinstance(refused, Err)
-    assert refused.code == Code.QUOTA
+    assert refused.kind == Kind.QUOTA
     assert isinstance(set_secret(actor, "ONE", "changed", hosts=["a.example"]), Ok)

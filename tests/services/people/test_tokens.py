@@ -7,7 +7,7 @@ from django.db import OperationalError
 from django.db.models import QuerySet
 
 from schedules.models import Event, Token
-from schedules.result import Code, Err, Ok
+from schedules.result import Err, Kind, Ok
 from schedules.services import issue_token, revoke_token, verify_token
 from tests.services.conftest import NOW
 
@@ -65,7 +65,7 @@ def test_invalid_token_is_not_issued(owner, arguments, field):
     refusal = issue_token(owner, **({"name": "laptop"} | arguments))
 
     assert isinstance(refusal, Err)
-    assert (refusal.code, list(refusal.errors)) == (Code.INVALID, [field])
+    assert (refusal.kind, list(refusal.errors)) == (Kind.INVALID, [field])
     assert Token.objects.count() == Event.objects.count() == 1
 
 
@@ -85,7 +85,7 @@ def test_revoked_token_is_refused_and_cannot_be_revoked_again(owner):
 
     assert isinstance(first, Ok)
     assert isinstance(second, Err)
-    assert second.code == Code.WRONG_STATE
+    assert second.kind == Kind.WRONG_STATE
     assert verify_token(new.text) is None
 
 
@@ -142,7 +142,7 @@ def test_token_of_another_user_can_be_revoked_only_by_staff_in_the_admin(owner, 
     for user, door in ((stranger, Event.Door.ADMIN), (operator, Event.Door.WEB)):
         refusal = revoke_token(user, token.pk, door=door)
         assert isinstance(refusal, Err)
-        assert refusal.code == Code.NOT_FOUND
+        assert refusal.kind == Kind.NOT_FOUND
     assert isinstance(revoke_token(operator, token.pk, door=Event.Door.ADMIN), Ok)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from schedules import services
 from schedules.models import Event, Execution, Job
-from schedules.result import Code, Err, Ok
+from schedules.result import Err, Kind, Ok
 from schedules.services.runs.explanations import explain, why
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 from tests.services.conftest import NOW
@@ -26,7 +26,7 @@ def test_why_of_a_foreign_or_unknown_job_is_not_found(actor, stranger):
     for job_id in (JobFactory(owner=stranger).public_id, "job_1_1", "\x00"):
         answer = why(actor, job_id, None, NOW)
         assert isinstance(answer, Err)
-        assert answer.code == Code.NOT_FOUND
+        assert answer.kind == Kind.NOT_FOUND
 
 
 @pytest.mark.parametrize(

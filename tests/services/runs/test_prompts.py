@@ -6,8 +6,9 @@ from datetime import timedelta
 import pytest
 
 from schedules import services
+from schedules.mcp.messages import message_of
 from schedules.models import Event, Execution
-from schedules.result import Code, Err, Ok
+from schedules.result import Code, Err, Kind, Ok
 from schedules.services import Actor
 from tests.factories import ExecutionFactory, JobFactory
 from tests.services.conftest import NOW
@@ -24,9 +25,9 @@ def claimed(actor, **arguments) -> list[Execution]:
     return answer.value
 
 
-def code_of(answer) -> Code:
+def kind_of(answer) -> Code:
     assert isinstance(answer, Err)
-    return answer.code
+    return answer.kind
 
 
 def test_oldest_prompts_are_claimed_first_and_only_once(agent):
@@ -73,8 +74,8 @@ def test_prompts_of_others_and_other_runs_are_not_claimed(agent, stranger):
 def test_invalid_claim_is_refused(agent, arguments, field):
     refusal = services.claim_prompts(agent, **arguments)
 
-    assert code_of(refusal) == Code.INVALID
-    assert list(refusal.errors) == [field]
+    assert kind_of(refusal) == Kind.INVALID
+    assert message_of(refusal).startswith(f"{field}: ")
 
 
 @pytest.mark.parametrize(
@@ -95,7 +96,7 @@ def test_prompt_is_completed_once(agent, answer, status, error):
     assert isinstance(done, Ok)
     assert (done.value.status, done.value.error, done.value.result) == (status, error, answer.get("result"))
     assert (done.value.finished_at, done.value.reason) == (NOW, "Completed by laptop.")
-    assert code_of(again) == Code.WRONG_STATE
+    assert kind_of(again) == Kind.WRONG_STATE
     assert list(Event.objects.values_list("verb", flat=True)) == ["complete"]
     assert prompt.job is not None
     prompt.job.refresh_from_db()
@@ -111,7 +112,7 @@ def test_agent_needs_a_lease_and_a_person_does_not(agent, actor, time_machine):
     time_machine.shift(timedelta(minutes=2))
     late = services.complete_prompt(agent, prompt.pk)
 
-    assert {code_of(unclaimed), code_of(foreign), code_of(late)} == {Code.CONFLICT}
+    assert {kind_of(unclaimed), kind_of(foreign), kind_of(late)} == {Kind.CONFLICT}
     assert isinstance(services.complete_prompt(actor, prompt.pk), Ok)
 
 
@@ -129,8 +130,8 @@ def test_invalid_answer_is_refused_and_the_prompt_keeps_waiting(agent, answer, f
 
     refusal = services.complete_prompt(agent, prompt.pk, **answer)
 
-    assert code_of(refusal) == Code.INVALID
-    assert list(refusal.errors) == [field]
+    assert kind_of(refusal) == Kind.INVALID
+    assert message_of(refusal).startswith(f"{field}: ")
     prompt.refresh_from_db()
     assert prompt.status == "waiting"
 
@@ -143,7 +144,7 @@ def test_prompt_can_be_dismissed_only_once(actor):
 
     assert isinstance(done, Ok)
     assert (done.value.status, done.value.reason) == ("cancelled", "Dismissed by olga.")
-    assert code_of(again) == Code.WRONG_STATE
+    assert kind_of(again) == Kind.WRONG_STATE
     assert list(Event.objects.values_list("verb", flat=True)) == ["dismiss"]
 
 
@@ -163,7 +164,7 @@ def test_released_prompt_can_be_claimed_by_another_agent(actor, agent):
 def test_prompt_that_nobody_holds_cannot_be_released(actor):
     prompt = prompt_of(actor.user)
 
-    assert code_of(services.release_prompt(actor, prompt.pk)) == Code.WRONG_STATE
+    assert kind_of(services.release_prompt(actor, prompt.pk)) == Kind.WRONG_STATE
     assert not Event.objects.exists()
 
 
@@ -182,7 +183,20 @@ def test_agent_can_complete_a_claimed_prompt_after_its_job_was_stopped(agent, ac
     assert held.job.recent == "S"
 
 
-@pytest.mark.parametrize("stop", [services.cancel, services.delete, services.pause])
+@pytest.mark.parametrize("end", [services.complete_prompt, services.dismiss_prompt])
+def test_prompt_of_a_paused_job_stays_for_people_and_is_claimable_after_the_pause(agent, actor, end):
+    prompt, other = prompt_of(agent.user), prompt_of(agent.user)
+    for each in (prompt, other):
+        services.pause(actor, each.job.public_id)
+    assert claimed(agent) == []
+
+    assert isinstance(end(actor, other.pk), Ok)
+    services.resume(actor, prompt.job.public_id)
+
+    assert claimed(agent) == [prompt]
+
+
+@pytest.mark.parametrize("stop", [services.cancel, services.delete])
 def test_prompt_of_a_stopped_job_cannot_be_claimed(agent, actor, stop, time_machine):
     unclaimed = prompt_of(agent.user)
     stop(actor, unclaimed.job.public_id)
@@ -231,13 +245,13 @@ def test_refused_completion_names_the_holder_of_the_prompt(agent, time_machine, 
     refusal = services.complete_prompt(Actor(agent.user, Event.Door.MCP, name), prompt.pk)
 
     assert isinstance(refusal, Err)
-    assert refusal.message.startswith(words.format(prompt.pk))
+    assert message_of(refusal).startswith(words.format(prompt.pk))
 
 
 def test_ended_prompt_cannot_be_released(actor):
     prompt = prompt_of(actor.user, status="failed")
 
-    assert code_of(services.release_prompt(actor, prompt.pk)) == Code.WRONG_STATE
+    assert kind_of(services.release_prompt(actor, prompt.pk)) == Kind.WRONG_STATE
 
 
 @pytest.mark.parametrize("verb", [services.complete_prompt, services.dismiss_prompt, services.release_prompt])
@@ -248,7 +262,7 @@ def test_foreign_unknown_and_deleted_prompts_are_not_found(actor, stranger, verb
 
     for execution_id in (foreign.pk, mine.pk, 0, 10**30):
         answer = verb(actor, execution_id)
-        assert answer == Err(Code.NOT_FOUND, f"Prompt not found: {execution_id}")
+        assert answer == Err(Code.PROMPT_NOT_FOUND, execution_id)
 
 
 def test_agent_whose_lease_passed_to_a_namesake_is_refused(owner, time_machine):
@@ -258,7 +272,7 @@ def test_agent_whose_lease_passed_to_a_namesake_is_refused(owner, time_machine):
     time_machine.shift(timedelta(minutes=2))
     claimed(second)
 
-    assert code_of(services.complete_prompt(first, prompt.pk, result="late")) == Code.CONFLICT
+    assert kind_of(services.complete_prompt(first, prompt.pk, result="late")) == Kind.CONFLICT
     assert isinstance(services.complete_prompt(second, prompt.pk, result="in time"), Ok)
     prompt.refresh_from_db()
     assert prompt.result == "in time"
@@ -271,7 +285,7 @@ def test_agent_whose_prompt_was_released_and_claimed_by_a_namesake_is_refused(ac
     services.release_prompt(actor, prompt.pk)
     claimed(second)
 
-    assert code_of(services.complete_prompt(first, prompt.pk)) == Code.CONFLICT
+    assert kind_of(services.complete_prompt(first, prompt.pk)) == Kind.CONFLICT
     assert isinstance(services.complete_prompt(second, prompt.pk), Ok)
 
 
@@ -286,4 +300,4 @@ def test_restarted_agent_can_complete_the_prompt_it_claimed(owner):
 def test_agent_without_a_name_needs_a_lease(owner):
     prompt = prompt_of(owner)
 
-    assert code_of(services.complete_prompt(Actor(owner, Event.Door.MCP), prompt.pk)) == Code.CONFLICT
+    assert kind_of(services.complete_prompt(Actor(owner, Event.Door.MCP), prompt.pk)) == Kind.CONFLICT

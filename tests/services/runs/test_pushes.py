@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from schedules import clock, engine, services
+from schedules.mcp.messages import message_of
 from schedules.models import Execution
 from schedules.result import Err
 from tests.factories import ClusterFactory, JobFactory
@@ -49,7 +50,7 @@ def test_pushes_and_runs_by_hand_have_quotas_of_their_own(actor, settings, time_
     refusal = services.begin_push(actor, content)
 
     assert isinstance(refusal, Err)
-    assert "at most 2 notifications sent at once a minute" in refusal.message
+    assert "at most 2 notifications sent at once a minute" in message_of(refusal)
     assert Execution.objects.count() == 2
     value_of(services.run_now(actor, job.public_id))
     time_machine.shift(timedelta(seconds=61))

@@ -1,0 +1,237 @@
+"""Events in words: what a change was, as a person says it."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from django.db.models import DateTimeField, DurationField
+from django.utils.dateparse import parse_datetime, parse_duration
+
+from schedules.models import Event, Job
+from schedules.models.job_texts import named_arguments
+from schedules.models.triggers import TriggerType, trigger_of
+from schedules.tasks import registry
+from schedules.tasks.forms.schema_fields import label_of
+from schedules.when import durations, moments
+from schedules.when.triggers import TriggerError
+
+NOTHING = "none"
+_LONGEST_VALUE = 200
+# The start of a schedule, of at least two words, is not repeated before a rest of at most two.
+_LONGEST_REST = 2
+_SHORTEST_START = 2
+_LABELS = {
+    "backoff": "Wait before the first retry",
+    "fixed_backoff": "Same wait before each retry",
+    "alerts": "Failure alerts",
+    "overlap": "If the previous run is still running",
+    "catch_up": "After downtime",
+    "pause_after_failures": "Automatic pause after failures",
+    "at_most_once": "Don't retry after a crash",
+    "spread": "Random delay",
+    "max_runs": "Stops after runs",
+    "ends_at": "Ends",
+    "timezone": "Time zone",
+    "skips": "Skipped runs",
+    "until": "Until",
+    "held_by": "Claimed by",
+}
+_TYPE_OF_COLUMN = {kind.column: kind for kind in TriggerType}
+# The columns that make up one schedule; its words tell of them.
+_SCHEDULE = ("trigger_type", "calendar_unit", "anchor_at", *_TYPE_OF_COLUMN)
+_CHOICES: dict[str, Mapping[str, Any]] = {
+    "overlap": dict(Job.Overlap.choices),
+    "catch_up": dict(Job.CatchUp.choices),
+}
+_MOMENTS = {field.name for field in Job._meta.concrete_fields if isinstance(field, DateTimeField)} | {"until"}
+_DURATIONS = {field.name for field in Job._meta.concrete_fields if isinstance(field, DurationField)}
+# The verb tells it all: their values are for undo.
+_WITHOUT_DETAILS = ("cancel", "delete", "restore", "resume")
+_NOT_SHOWN = ("execution",)
+
+
+class Change(NamedTuple):
+    """One value that an event changed; a value that was set for the first time has no `before`."""
+
+    label: str
+    before: str | None
+    after: str
+
+    @property
+    def rest(self) -> str:
+        """The new value, without the words with which both schedules begin: "Sundays at 04:00 → 03:00"."""
+        if self.label != "Schedule" or self.before is None:
+            return self.after
+        old, new = self.before.split(), self.after.split()
+        shared = 0
+        while shared < min(len(old), len(new)) and old[shared] == new[shared]:
+            shared += 1
+        is_short = (
+            shared >= _SHORTEST_START
+            and 0 < len(new) - shared <= _LONGEST_REST
+            and 0 < len(old) - shared <= _LONGEST_REST
+        )
+        return " ".join(new[shared:]) if is_short else self.after
+
+    @property
+    def text(self) -> str:
+        """The change in one line: "Timeout 1 min → 10 min"."""
+        label = "" if self.label == "Schedule" else f"{self.label} "
+        return f"{label}{self.after}" if self.before is None else f"{label}{self.before} → {self.rest}"
+
+
+def changes_of_event(event: Event, zone: str = "") -> list[Change]:
+    """List what an event changed, in words; moments are those of the job's time zone unless another is given."""
+    if event.verb in _WITHOUT_DETAILS:
+        return []
+    return changes_between(event.before, event.after, event.job, zone)
+
+
+def changes_between(
+    before: Mapping[str, Any], after: Mapping[str, Any], job: Job | None, zone: str = ""
+) -> list[Change]:
+    """List the differences of two sets of columns as events keep them."""
+    zone = zone or after.get("timezone") or (job.timezone if job else "UTC")
+    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    changes: list[Change] = []
+    if any(name in _SCHEDULE for name in names):
+        changes += _schedule_change(before, after, job)
+    for name in names:
+        if name in _SCHEDULE or name in _NOT_SHOWN:
+            continue
+        if name in ("args", "kwargs"):
+            if name == "args" or "args" not in names:
+                changes += _argument_changes(before, after, job)
+        else:
+            changes += _change(label_in_words(name), name, before, after, zone)
+    return changes
+
+
+def summary_of(event: Event, zone: str = "") -> str:
+    """Return what an event changed in one line: "Sundays at 04:00 → 03:00; Timeout 1 min → 10 min"."""
+    return "; ".join(change.text for change in changes_of_event(event, zone))
+
+
+def label_in_words(name: str) -> str:
+    """Return what a person calls a column."""
+    return _LABELS.get(name, name.replace("_", " ").capitalize())
+
+
+def _change(
+    label: str, name: str, before: Mapping[str, Any], after: Mapping[str, Any], zone: str
+) -> Iterator[Change]:
+    old, new = before.get(name), after.get(name)
+    if _is_empty(old) and _is_empty(new):
+        return
+    in_words = durations.short
+    if name in _DURATIONS and old and new and _duration(old, in_words) == _duration(new, in_words):
+        in_words = durations.in_words
+    words = [
+        _duration(each, in_words) if name in _DURATIONS else _words(name, each, zone) for each in (old, new)
+    ]
+    yield Change(label, words[0] if name in before else None, words[1])
+
+
+def _words(name: str, value: Any, zone: str) -> str:
+    if _is_empty(value):
+        return NOTHING
+    if name in _CHOICES:
+        return str(_CHOICES[name].get(value, value))
+    if name == "task":
+        known = registry.get(value)
+        return known.title if known else str(value)
+    if name in _MOMENTS:
+        return _moment(value, zone)
+    if name == "skips":
+        return ", ".join(_moment(each, zone) for each in value)
+    return plain_words(value)
+
+
+def _is_empty(value: Any) -> bool:
+    return value in (None, "", [], {})
+
+
+def plain_words(value: Any) -> str:
+    """Write a stored value without the signs of JSON."""
+    match value:
+        case None | "" | [] | {}:
+            return NOTHING
+        case bool():
+            return "yes" if value else "no"
+        case dict():
+            text = ", ".join(f"{name}: {plain_words(each)}" for name, each in value.items())
+        case list():
+            text = ", ".join(map(plain_words, value))
+        case _:
+            text = str(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
+
+
+def _moment(value: Any, zone: str) -> str:
+    with suppress(ValueError, TypeError):
+        # A day that is skipped as a whole has no time.
+        if len(value) > len("2026-12-24") and (moment := parse_datetime(value)):
+            return moments.short_words(moment, zone)
+    return plain_words(value)
+
+
+def _duration(value: Any, in_words: Callable[[timedelta], str]) -> str:
+    with suppress(ValueError, TypeError):
+        if (span := parse_duration(value)) is not None:
+            return in_words(span) if span else NOTHING
+    return plain_words(value)
+
+
+def _schedule_change(
+    before: Mapping[str, Any], after: Mapping[str, Any], job: Job | None
+) -> Iterator[Change]:
+    has_old = any(name in before for name in _SCHEDULE)
+    old = _schedule_words(before, job) if has_old else None
+    new = _schedule_words(after, job)
+    if old != new and new:
+        yield Change("Schedule", old, new)
+    elif before.get("anchor_at") != after.get("anchor_at"):
+        # The first run may move without a change of the words.
+        zone = after.get("timezone") or (job.timezone if job else "UTC")
+        yield from _change("Starts", "anchor_at", before, after, zone)
+
+
+def _schedule_words(columns: Mapping[str, Any], job: Job | None) -> str:
+    """Describe the schedule in these columns; the others are those of the job, if it still has this kind of schedule."""
+    own = {name: value for name, value in columns.items() if value not in (None, "")}
+    kind = own.get("trigger_type") or next(
+        (kind for column, kind in _TYPE_OF_COLUMN.items() if column in own), job.trigger_type if job else ""
+    )
+    values: dict[str, Any] = dict.fromkeys((*_SCHEDULE, "timezone"))
+    if job and job.trigger_type == kind:
+        values = {name: getattr(job, name) for name in values}
+    values["timezone"] = job.timezone if job else "UTC"
+    for name in values.keys() & columns.keys():
+        values[name] = _column(name, columns[name])
+    try:
+        return trigger_of(values | {"trigger_type": kind}, is_stored=True).words()
+    except TriggerError:
+        return str(columns.get("cron") or kind)
+
+
+def _column(name: str, value: Any) -> Any:
+    if name in _MOMENTS:
+        return value and parse_datetime(value)
+    return value and parse_duration(value) if name in _DURATIONS else value
+
+
+def _argument_changes(
+    before: Mapping[str, Any], after: Mapping[str, Any], job: Job | None
+) -> Iterator[Change]:
+    old, new = _arguments(before, job), _arguments(after, job)
+    has_old = "args" in before or "kwargs" in before
+    for name in {**old, **new}:
+        if old.get(name) != new.get(name) and not (_is_empty(old.get(name)) and _is_empty(new.get(name))):
+            was = plain_words(old.get(name)) if has_old else None
+            yield Change(label_of(name), was, plain_words(new.get(name)))
+
+
+def _arguments(columns: Mapping[str, Any], job: Job | None) -> dict[str, Any]:
+    task = columns.get("task") or (job.task if job else "")
+    return named_arguments(task, columns.get("args") or [], columns.get("kwargs") or {})

@@ -1,0 +1,69 @@
+"""The audit log: the events that somebody may see, and those of one job."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import QuerySet
+
+from schedules.models import Event, Job
+from schedules.models.keysets import Segment
+from schedules.services.job_list import key_of
+from schedules.services.paging import Listed, read_page
+from schedules.services.permissions import Actor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventQuery:
+    """A question to the audit log; an empty value is no condition."""
+
+    actor: str = ""
+    """The name of a person or an agent."""
+    door: str = ""
+    verb: str = ""
+    job: str = ""
+    """The id of a job."""
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def segment(self, actor: Actor) -> Segment:
+        """Return the matching events, newest first, and those to look through for them if no index finds them."""
+        events = Event.objects.select_related("job__owner")
+        if not actor.sees_all:
+            events = events.filter(owner=actor.user.pk)
+        if self.job:
+            # By its key, because an index has the events of one job in order.
+            events = events.filter(job=key_of(self.job) or 0)
+        conditions = {
+            "actor__iexact": self.actor,
+            "door": self.door,
+            "verb": self.verb,
+            "at__gte": self.since,
+            "at__lt": self.until,
+        }
+        narrowed = {lookup: value for lookup, value in conditions.items() if value}
+        return Segment(events.filter(**narrowed), walked=events if narrowed else None)
+
+
+def read_events(actor: Actor, query: EventQuery, position: Mapping[str, str]) -> Listed:
+    """Read the page of the audit log at a position, newest first."""
+    return read_page([query.segment(actor)], position)
+
+
+def newest_of_owner(owner_id: Any) -> QuerySet[Event]:
+    """Return the events of an owner, or without one of everybody, newest first."""
+    events = Event.objects.filter(owner=owner_id) if owner_id else Event.objects.all()
+    return events.order_by("-pk")
+
+
+def events_of(job: Job, most: int, *, since: datetime | None = None) -> list[Event]:
+    """Return the last events of a job, newest first."""
+    events = Event.objects.filter(job=job)
+    return list((events.filter(at__gt=since) if since else events)[:most])
+
+
+def undone_among(events: Sequence[Event]) -> set[int]:
+    """Return the keys of those of the events that were undone."""
+    reversals = Event.objects.filter(undoes__in=[event.pk for event in events])
+    return {key for key in reversals.values_list("undoes", flat=True) if key is not None}

@@ -1,0 +1,264 @@
+"""The list of jobs for pages, tools, terminal and admin: which jobs a question finds, by one rule."""
+
+import functools
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from django.db.models import Q
+
+from schedules import clock
+from schedules.models import Job
+from schedules.models.counting import COUNTED, CountUpTo, among_first, count_beside, count_up_to, has_key
+from schedules.models.executions import OUTCOME_LETTERS, ExecutionQuerySet
+from schedules.models.job_texts import skeleton, tag_in_text
+from schedules.models.jobs import JobQuerySet
+from schedules.models.keysets import WALKED
+from schedules.models.standings import Standing, standings_of
+from schedules.services.permissions import Actor
+from schedules.services.runs.prompts import unclaimed_jobs
+from schedules.services.words import has_every_word
+
+# A run whose workers died has failed, too, for those who ask.
+STATUSES_OF_OUTCOME = {
+    "succeeded": ("succeeded",),
+    "failed": ("failed", "lost"),
+    "cancelled": ("cancelled",),
+    "skipped": ("skipped",),
+    "missed": ("missed",),
+}
+
+
+def mentioning(jobs: JobQuerySet, text: str, *more: str) -> JobQuerySet:
+    """Jobs that contain every word of a text somewhere in what people see of them, or in one of these columns."""
+    return jobs.filter(
+        has_every_word(text, "public_id", "last_error", *more, normalized_column="search_text")
+    )
+
+
+def tagged(jobs: JobQuerySet, tag: str) -> JobQuerySet:
+    """Jobs with exactly this tag, in capital or small letters; a notification has tags of its own."""
+    return jobs.filter(search_text__contains=tag_in_text(tag))
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """The runs of a job that had the wanted outcome: how many, and when the last of them was due."""
+
+    count: int
+    last: datetime
+
+
+class Matching(NamedTuple):
+    """The runs that had the wanted outcome, by job."""
+
+    by_job: Mapping[int, Runs]
+    is_cut: bool
+    """Whether older runs were not looked through."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobQuery:
+    """A question to the list of jobs; an empty value is no condition."""
+
+    text: str = ""
+    tag: str = ""
+    task: str = ""
+    made_by: str = ""
+    outcome: str = ""
+    """The outcome of the last run, or of any run since a moment."""
+    since: datetime | None = None
+    """Without an outcome: jobs that have run since then."""
+    status: str = ""
+    source: str = ""
+    """The file or folder that describes the jobs."""
+    in_trash: bool = False
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether jobs must be looked through; an index finds those of a status, a source and the trash."""
+        return bool(self.text or self.tag or self.task or self.made_by or self.outcome or self.since)
+
+    def narrow(self, jobs: JobQuerySet) -> JobQuerySet:
+        """Return those of the jobs whose own texts and columns match."""
+        if self.text:
+            jobs = mentioning(jobs, self.text)
+        if self.tag:
+            jobs = tagged(jobs, self.tag)
+        if self.task:
+            jobs = jobs.filter(task=self.task)
+        if self.made_by:
+            jobs = jobs.filter(made_by=self.made_by)
+        return jobs
+
+    def matching_runs(self, runs: ExecutionQuerySet) -> Matching:
+        """Count the runs with the wanted outcome since the moment; `runs` are all that the actor sees."""
+        if not (self.outcome and self.since):
+            return Matching({}, is_cut=False)
+        # No index has the successful ones alone, but they are easily found among all.
+        most = COUNTED if self.outcome == "succeeded" else WALKED
+        since = runs.filter(scheduled_for__gte=self.since).order_by("-scheduled_for", "-pk")
+        due: defaultdict[int, list[datetime]] = defaultdict(list)
+        is_cut = False
+        for status in STATUSES_OF_OUTCOME[self.outcome]:
+            newest = since.indexed_for(status).values_list("status", "job", "scheduled_for")[: most + 1]
+            is_cut = is_cut or len(newest) > most
+            for found, job_id, moment in newest[:most]:
+                if found == status and job_id is not None:
+                    due[job_id].append(moment)
+        by_job = {job_id: Runs(len(moments), max(moments)) for job_id, moments in due.items()}
+        return Matching(by_job, is_cut)
+
+    def applied_to(self, jobs: JobQuerySet, matching: Mapping[int, Runs]) -> JobQuerySet:
+        """Return those of the first jobs that match, the next to run first; `matching` are their matching runs."""
+        # By key alone: to find few matches in its own order, the database would look through all jobs.
+        found = self.narrow(Job.objects.filter(among_first(jobs)))
+        if self.since and not self.outcome:
+            return found.filter(last_run_at__gte=self.since)
+        if not self.outcome:
+            return found
+        ended_so = Q(pk__in=[])
+        for letter in (OUTCOME_LETTERS.get(status) for status in STATUSES_OF_OUTCOME[self.outcome]):
+            if letter:
+                ended_so |= Q(recent__endswith=letter)
+        if self.since:
+            return found.filter(Q(has_key(matching)) | (ended_so & Q(last_run_at__gte=self.since)))
+        return found.filter(ended_so)
+
+
+@dataclass(frozen=True)
+class JobPage:
+    """A part of the list of jobs, the next to run first."""
+
+    rows: list[Any]
+    start: int
+    total: int
+    """How many match, up to one more than COUNTED."""
+    unclaimed: Collection[int]
+    """For an agent: the jobs that are pending, because no agent has claimed their last prompt."""
+    matching: Mapping[int, Runs]
+    """The runs that had the wanted outcome since the wanted moment, by job."""
+    are_jobs_cut: bool
+    """Whether more jobs than the first COUNTED would have to be looked through."""
+    are_runs_cut: bool
+    """Whether older runs were not looked through."""
+
+    @property
+    def next_start(self) -> int | None:
+        """Where the next page begins; None after the last one."""
+        end = self.start + len(self.rows)
+        return end if self.rows and end < self.total else None
+
+    @functools.cached_property
+    def standings(self) -> dict[int, Standing]:
+        """How the jobs of this page stand, by their keys."""
+        return standings_of(self.rows, clock.now())
+
+
+def read_jobs(
+    actor: Actor, asked: JobQuery, columns: Callable[..., Any], *, size: int, start: int = 0
+) -> JobPage:
+    """Read a page of the list; `columns` turns a query and more values into one that reads what the caller shows."""
+    jobs = actor.trash() if asked.in_trash else actor.jobs()
+    if asked.source:
+        jobs = jobs.filter(source=asked.source)
+    parts, unclaimed = _parts(actor, asked, jobs)
+    matching, are_runs_cut = asked.matching_runs(actor.executions())
+    if asked.is_filtered:
+        keys = [pk for part in parts for pk in asked.applied_to(part, matching).values_list("pk", flat=True)]
+        # All keys at once, because to find them again for the total takes as long.
+        rows, total = _rows_with(keys[start : start + size], asked, columns), len(keys)
+    else:
+        rows, total = _listed_rows(parts, jobs, asked, columns, size, start)
+    if (
+        not asked.status
+        and actor.is_agent
+        and any(row.task == "prompt" and row.status == Job.Status.RUNNING for row in rows)
+    ):
+        unclaimed = unclaimed_jobs(actor, clock.now())
+    are_jobs_cut = asked.is_filtered and count_up_to(parts[-1].order_by()) > COUNTED
+    return JobPage(rows, start, total, unclaimed, matching, are_jobs_cut, are_runs_cut)
+
+
+def key_of(public_id: str) -> int | None:
+    """Return the key of the job with this id, whoever owns it."""
+    return Job.objects.called(public_id).values_list("pk", flat=True).first()
+
+
+def newest_of_owner(owner_id: Any, *, in_trash: bool) -> JobQuerySet:
+    """Return the jobs of an owner, or without one of everybody, the newest or the last deleted first."""
+    jobs = Job.objects.owned_by(owner_id) if owner_id else Job.objects.all()
+    if in_trash:
+        return jobs.trashed().order_by("-deleted_at", "-pk")
+    return jobs.order_by("-created_at", "-pk") if owner_id else jobs.order_by("-pk")
+
+
+def newest_jobs(actor: Actor, *columns: str, most: int) -> list[Any]:
+    """Return these columns of the newest jobs."""
+    return list(actor.jobs().order_by("-pk").values_list(*columns)[:most])
+
+
+def jobs_named_like(actor: Actor, beginning: str, *columns: str, most: int) -> list[Any]:
+    """Return these columns of the jobs whose names look as if they begin with a text, by name."""
+    jobs = actor.jobs().named_like(skeleton(beginning)).order_by("name")
+    return list(jobs.values_list(*columns)[:most])
+
+
+def count_due(actor: Actor, moment: datetime) -> int:
+    """Count the jobs that were due at a moment, up to one more than COUNTED."""
+    return count_up_to(actor.jobs().due(moment))
+
+
+def _parts(actor: Actor, asked: JobQuery, jobs: JobQuerySet) -> tuple[list[JobQuerySet], list[int]]:
+    """Return the jobs of the wanted status in parts that are listed one after the other, and the unclaimed ones."""
+    if not asked.status:
+        return [jobs], []
+    if asked.in_trash:
+        # A deleted job has no next run, by which the others are listed.
+        return [jobs.in_state(asked.status)], []
+    listed = jobs.listed(asked.status)
+    if not actor.is_agent or asked.status not in (Job.Status.PENDING, Job.Status.RUNNING):
+        return [listed], []
+    # For an agent, a prompt that is due and that no agent has claimed is pending.
+    unclaimed = unclaimed_jobs(actor, clock.now())
+    if unclaimed and asked.status == Job.Status.RUNNING:
+        return [listed.exclude(pk__in=unclaimed)], unclaimed
+    return [jobs.filter(pk__in=unclaimed), listed] if unclaimed else [listed], unclaimed
+
+
+def _rows_with(keys: Sequence[int], asked: JobQuery, columns: Callable[..., Any]) -> list[Any]:
+    """Read the jobs with these keys in their order, except those that were deleted or restored meanwhile."""
+    jobs = Job.objects.trashed() if asked.in_trash else Job.objects.kept()
+    rows = {row.pk: row for row in columns(jobs.filter(pk__in=keys))}
+    return [rows[pk] for pk in keys if pk in rows]
+
+
+def _listed_rows(
+    parts: list[JobQuerySet],
+    jobs: JobQuerySet,
+    asked: JobQuery,
+    columns: Callable[..., Any],
+    size: int,
+    start: int,
+) -> tuple[list[Any], int]:
+    """Read a page of all jobs, or of those in a state, in the order of an index."""
+    counted = parts
+    if asked.status and asked.status != Job.Status.RUNNING:
+        # By the state alone and in no order, SQLite counts inside its index of states.
+        counted = [*parts[:-1], jobs.in_state(asked.status)]
+    rows: list[Any] = []
+    total, before = 0, start
+    # The list of all jobs is asked for most often: its count needs no query of its own.
+    more = {} if asked.status else {"total": CountUpTo(jobs.order_by())}
+    for part, same in zip(parts, counted, strict=True):
+        room = size - len(rows)
+        page = list(columns(part, **more)[before : before + room]) if room else []
+        if more and page:
+            count = page[0].total
+        else:
+            count = count_beside(page, same.order_by(), size=room, start=before)
+        rows += page
+        total, before = total + count, max(0, before - count)
+    return rows, total

@@ -1,0 +1,90 @@
+"""The agenda: which jobs run in a period, each on one line, however often it runs."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from schedules.models import Job
+from schedules.models.jobs import JobQuerySet, skips_of, trigger_of_job
+from schedules.services.job_list import JobQuery
+from schedules.services.jobs.forecasts import UPCOMING_COLUMNS, resumed_rows
+from schedules.services.permissions import Actor
+from schedules.when.durations import TICK
+from schedules.when.forecast import Armed, Batch, runs_ahead
+from schedules.when.triggers import TriggerError
+
+MOST_LINES = 100
+# Of a period that begins later, the jobs that are looked through, the next to run first.
+MOST_JOBS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The runs of one job in a period."""
+
+    job: Any
+    first: datetime
+    last: datetime
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Agenda:
+    """The jobs that run in a period, by their first run in it."""
+
+    lines: Sequence[Line]
+    is_cut: bool
+    """Whether more jobs may run in the period."""
+
+    @property
+    def count(self) -> int:
+        return sum(line.count for line in self.lines)
+
+
+def read_agenda(
+    actor: Actor, query: JobQuery, now: datetime, *, since: datetime | None = None, until: datetime
+) -> Agenda:
+    """Return the matching jobs that run from now, or from a later moment, up to the end of a period."""
+    start = max(since or now, now)
+    # Of a period that begins now, the next runs of the first jobs are the first lines.
+    most = MOST_LINES if start == now else MOST_JOBS
+    soonest = actor.jobs().armed().filter(next_run_at__lte=until).order_by("next_run_at")
+    rows = list(_matching(soonest, query).values_list(*UPCOMING_COLUMNS, named=True)[: most + 1])
+    resumed = resumed_rows(query.narrow(actor.jobs()), now, until, most)
+    lines = [line for row in (*rows[:most], *resumed) if (line := _line(row, now, start, until))]
+    lines.sort(key=lambda line: line.first)
+    return Agenda(lines[:MOST_LINES], is_cut=len(rows) > most or len(lines) > MOST_LINES)
+
+
+def _matching(jobs: JobQuerySet, query: JobQuery) -> JobQuerySet:
+    return query.applied_to(jobs, {}).order_by("next_run_at") if query.is_filtered else jobs
+
+
+def _line(row: Any, now: datetime, start: datetime, until: datetime) -> Line | None:
+    runs = list(_runs(row, now, start, until))
+    if not runs:
+        return None
+    return Line(row, runs[0].first, runs[-1].last, sum(map(len, runs)))
+
+
+def _runs(row: Any, now: datetime, start: datetime, until: datetime) -> Iterator[Batch]:
+    if row.trigger_type == Job.TriggerType.ONCE:
+        if start <= row.next_run_at or start == now:
+            yield Batch(row.next_run_at)
+        return
+    try:
+        trigger, skips = trigger_of_job(row), skips_of(row)
+    except TriggerError:
+        # The engine reports this error when the job is due.
+        if start <= row.next_run_at:
+            yield Batch(row.next_run_at)
+        return
+    if row.next_run_at < now == start:
+        if not (skips and skips.reason(row.next_run_at)):
+            # An overdue run, which a forecast counts but does not show; it stands for a slot of this moment.
+            yield Batch(row.next_run_at)
+        start += TICK
+    left = None if row.max_runs is None else row.max_runs - row.slot_count
+    armed = Armed(trigger, row.next_run_at, row.ends_at, left, skips)
+    yield from runs_ahead(armed, now, until + TICK, start=start)

@@ -1,0 +1,160 @@
+"""The same edit of many jobs: another time of day, zone, tags or topic; previewed, then stored in one transaction."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta
+from typing import Any
+
+from django.db import transaction
+
+from schedules import clock
+from schedules.models import Event, Job
+from schedules.result import Code, Err, Ok, Result
+from schedules.services.jobs.bulk import Changed
+from schedules.services.jobs.edits import PreparedEdit, prepare_edit, store_edits
+from schedules.services.jobs.masked_arguments import merged_arguments
+from schedules.services.permissions import Actor, event_of
+from schedules.when.triggers import load_zone
+from schedules.when.zones import first_pass, wall_time
+
+STATUSES = (Job.Status.PENDING, Job.Status.PAUSED)
+_DAY = 24 * 60
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What to change in each job."""
+
+    shift: timedelta | None = None
+    """Later by so much, or earlier if it is negative."""
+    at: time | None = None
+    timezone: str | None = None
+    add_tags: Sequence[str] = ()
+    remove_tags: Sequence[str] = ()
+    topic: str | None = None
+
+    def columns_for(self, job: Job) -> dict[str, Any] | str:
+        """Return the new columns of a job, or why it cannot be moved."""
+        columns: dict[str, Any] = {}
+        if self.shift is not None or self.at is not None or self.timezone is not None:
+            moved = self._schedule_for(job)
+            if isinstance(moved, str):
+                return moved
+            columns |= moved
+        if self.add_tags or self.remove_tags:
+            kept = [tag for tag in job.tags if tag not in self.remove_tags]
+            columns["tags"] = list(dict.fromkeys([*kept, *self.add_tags]))
+        if self.topic is not None:
+            if job.task != "notify":
+                return "it sends no notification"
+            columns["args"], columns["kwargs"] = merged_arguments(job, None, {"topic": self.topic})
+        return columns
+
+    def _schedule_for(self, job: Job) -> dict[str, Any] | str:
+        zone = {"timezone": self.timezone} if self.timezone else {}
+        match job.trigger_type:
+            case Job.TriggerType.CRON:
+                if self.shift is None and self.at is None:
+                    return zone
+                cron = self._moved_cron(job.cron)
+                return (
+                    {"cron": cron, **zone} if cron else "it has no single time of day, or would pass midnight"
+                )
+            case Job.TriggerType.ONCE if job.run_at:
+                return {"run_at": self._moved(job, job.run_at), **zone}
+            case Job.TriggerType.INTERVAL if job.anchor_at and (job.calendar_unit or self.at is None):
+                # An elapsed interval has no time of day that a zone could change.
+                is_moved = job.calendar_unit or self.shift is not None
+                return ({"anchor_at": self._moved(job, job.anchor_at)} if is_moved else {}) | zone
+        return "it has no time of day"
+
+    def _moved(self, job: Job, moment: datetime) -> datetime:
+        """Move a moment on the wall clock; another zone shows the same time."""
+        wall = wall_time(moment, load_zone(job.timezone))
+        if self.at is not None:
+            wall = wall.replace(hour=self.at.hour, minute=self.at.minute, second=0, microsecond=0)
+        wall += self.shift or timedelta()
+        return first_pass(wall, load_zone(self.timezone or job.timezone))
+
+    def _moved_cron(self, expression: str) -> str | None:
+        clock_times = _clock_of(expression)
+        if clock_times is None:
+            return None
+        minute, hours = clock_times
+        rest = " ".join(expression.split()[2:])
+        if self.at is not None:
+            return f"{self.at.minute} {self.at.hour} {rest}" if len(hours) == 1 else None
+        minutes = [
+            hour * 60 + minute + int((self.shift or timedelta()).total_seconds() // 60) for hour in hours
+        ]
+        if any(not 0 <= each < _DAY for each in minutes):
+            return None
+        return f"{minutes[0] % 60} {','.join(str(each // 60) for each in minutes)} {rest}"
+
+
+def runs_at(job: Job, at: time) -> bool:
+    """Return whether a job runs at this time of day alone."""
+    match job.trigger_type:
+        case Job.TriggerType.CRON:
+            return _clock_of(job.cron) == (at.minute, [at.hour])
+        case Job.TriggerType.ONCE:
+            moment = job.run_at
+        case _:
+            moment = job.anchor_at if job.calendar_unit else None
+    there = wall_time(moment, load_zone(job.timezone)) if moment else None
+    return there is not None and (there.hour, there.minute) == (at.hour, at.minute)
+
+
+def _clock_of(expression: str) -> tuple[int, list[int]] | None:
+    """Return the minute and the hours of an expression that names them as numbers."""
+    fields = expression.split()
+    if len(fields) != 5 or not fields[0].isdecimal() or not fields[1].replace(",", "").isdecimal():
+        return None
+    return int(fields[0]), [int(hour) for hour in fields[1].split(",") if hour]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The edits of some jobs, and the jobs that stay as they are, with the reason."""
+
+    edits: Sequence[PreparedEdit]
+    left: Sequence[tuple[Job, str]]
+
+
+def plan_moves(actor: Actor, jobs: Sequence[Job], move: Move, reason_of: Callable[[Err], str]) -> Plan:
+    """Check what would become of each job; those that are like this already are in neither list."""
+    now = clock.now()
+    edits: list[PreparedEdit] = []
+    left: list[tuple[Job, str]] = []
+    for job in jobs:
+        columns = move.columns_for(job)
+        if isinstance(columns, str):
+            left.append((job, columns))
+            continue
+        match prepare_edit(actor, job, columns, now):
+            case Ok(None):
+                pass
+            case Ok(PreparedEdit() as edited):
+                edits.append(edited)
+            case Err() as error:
+                left.append((job, reason_of(error)))
+    return Plan(edits, left)
+
+
+def move_jobs(
+    actor: Actor, keys: Sequence[int], revisions: dict[int, int], move: Move, reason_of: Callable[[Err], str]
+) -> Result[Changed]:
+    """Store the edits of these jobs, or nothing if one of them has changed since it was shown."""
+    with transaction.atomic():
+        locked = actor.jobs().filter(pk__in=keys, status__in=STATUSES).order_by("pk")
+        jobs = list(locked.select_for_update(of=("self",)))
+        if {job.pk: job.revision for job in jobs} != {key: revisions[key] for key in keys}:
+            return Err(Code.JOBS_CHANGED)
+        plan = plan_moves(actor, jobs, move, reason_of)
+        now = clock.now()
+        store_edits(plan.edits, now)
+        events = Event.objects.bulk_create(
+            event_of(actor, "edit", now, job=each.job, before=each.before, after=each.after)
+            for each in plan.edits
+        )
+    return Ok(Changed([each.job for each in plan.edits], [], events[0].pk if events else None))

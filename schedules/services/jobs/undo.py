@@ -1,0 +1,220 @@
+"""Undo: reverse what an event recorded, as long as nothing has changed it since."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Exists, Max, OuterRef, Q, QuerySet
+
+from schedules import clock
+from schedules.models import Event, Job
+from schedules.result import Code, Err, Ok, Result
+from schedules.secrets.masking import MASK, masked
+from schedules.services.jobs.creation import changes_of
+from schedules.services.jobs.edits import edit
+from schedules.services.jobs.rows import change_row, locked_job
+from schedules.services.jobs.states import cancel, delete, pause, pause_of, restore, resume
+from schedules.services.permissions import Actor, not_found, record
+from schedules.when.skips import still_ahead
+
+UNDOABLE = ("create", "edit", "pause", "resume", "cancel", "delete", "restore")
+# How many changes one request reverses, and how many of the newest it looks through for them.
+MOST_EVENTS = 500
+LOOKED_THROUGH = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Reversal:
+    """What would reverse one event: an action and the values that it brings back, or why it is not possible."""
+
+    event: Event
+    action: str = ""
+    before: dict[str, Any] | None = None
+    """The values of the edited fields now, as events keep them."""
+    after: dict[str, Any] | None = None
+    refusal: Err | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """The jobs as they are now, and the events that could not be reversed, with the reason."""
+
+    jobs: Sequence[Job]
+    refused: Sequence[tuple[Event, Err]] = ()
+
+
+def undoable_events(actor: Actor) -> QuerySet[Event]:
+    """Events about jobs that the actor sees, which reverse nothing and were not reversed yet, newest first."""
+    reversals = Event.objects.filter(undoes=OuterRef("pk"))
+    events = Event.objects.filter(verb__in=UNDOABLE, undoes=None, job__isnull=False).exclude(
+        Exists(reversals)
+    )
+    if not actor.sees_all:
+        events = events.filter(actor.within_tasks("job__task"), owner=actor.user.pk)
+    return events.select_related("job").order_by("-pk")
+
+
+def undoable_among(actor: Actor, event_ids: Collection[int]) -> list[Event]:
+    """Return those of these events that can be undone, newest first."""
+    return list(undoable_events(actor).filter(pk__in=event_ids))
+
+
+def events_of_call(actor: Actor, event_id: int) -> list[Event]:
+    """Return the events that one call or click has recorded together with this one, newest first."""
+    events = undoable_events(actor)
+    if (event := events.filter(pk=event_id).first()) is None:
+        return []
+    same = events.filter(
+        # One call changes each job once.
+        Q(pk=event.pk) | ~Q(job=event.job_id),
+        owner=event.owner_id,
+        actor=event.actor,
+        door=event.door,
+        verb=event.verb,
+        at=event.at,
+    )
+    return list(same[:MOST_EVENTS])
+
+
+def latest_events(actor: Actor, verb: str, job_ids: Sequence[str]) -> list[Event]:
+    """Return the last event with this verb that the actor has recorded about each of these jobs."""
+    own = Event.objects.filter(
+        job__public_id__in=job_ids, verb=verb, actor=actor.label, door=actor.door
+    ).order_by()
+    latest = own.values("job").annotate(latest=Max("pk")).values("latest")
+    return list(undoable_events(actor).filter(pk__in=latest))
+
+
+def last_call(actor: Actor) -> list[Event]:
+    """Return the events of the last call of this person or agent that can be undone."""
+    own = undoable_events(actor).filter(owner=actor.user.pk, actor=actor.label, door=actor.door)
+    event = own.filter(pk__in=_newest(actor)).first()
+    return events_of_call(actor, event.pk) if event else []
+
+
+def events_since(actor: Actor, made_by: str, since: datetime) -> list[Event]:
+    """Return what one person or agent has changed since a moment, newest first."""
+    events = undoable_events(actor).filter(actor=made_by, at__gte=since, pk__in=_newest(actor))
+    return list(events[:MOST_EVENTS])
+
+
+def _newest(actor: Actor) -> QuerySet[Event, Any]:
+    events = Event.objects.all() if actor.sees_all else Event.objects.filter(owner=actor.user.pk)
+    return events.order_by("-pk").values("pk")[:LOOKED_THROUGH]
+
+
+def plan_undo(events: Sequence[Event]) -> list[Reversal]:
+    """Return what would reverse these events, each as its job is now, without changing anything."""
+    return [_reversal_of(event) for event in events]
+
+
+def undo(actor: Actor, events: Sequence[Event]) -> Result[Undone]:
+    """Reverse these events, newest first, each in a transaction of its own; fail only if none could be reversed."""
+    jobs, refused = [], []
+    for event in sorted(events, key=lambda event: -event.pk):
+        match _undo_one(replace(actor, undoes=event.pk), event):
+            case Ok(job):
+                jobs.append(job)
+            case Err() as error:
+                refused.append((event, error))
+    if refused and not jobs:
+        return refused[0][1]
+    return Ok(Undone(jobs, refused))
+
+
+def _undo_one(actor: Actor, event: Event) -> Result[Job]:
+    if event.job is None:
+        return not_found(event.subject)
+    with transaction.atomic():
+        if not Event.objects.select_for_update().filter(pk=event.pk, undoes=None).exists():
+            return not_found(event.job.public_id)
+        if Event.objects.filter(undoes=event.pk).exists():
+            return Err(Code.CHANGE_ALREADY_UNDONE)
+        # The owner's lock comes first where a job is restored; elsewhere the job's own lock is enough.
+        if event.verb not in ("cancel", "delete"):
+            event.job = Job.objects.select_for_update(of=("self",)).get(pk=event.job.pk)
+        reversal = _reversal_of(event)
+        return reversal.refusal or _apply(actor, reversal)
+
+
+def _reversal_of(event: Event) -> Reversal:
+    job = event.job
+    if job is None:
+        return Reversal(event, refusal=not_found(event.subject))
+    is_stopped = job.deleted_at is not None or job.status == Job.Status.CANCELLED
+    changed_since = Reversal(event, refusal=Err(Code.JOB_CHANGED_AGAIN, job.public_id))
+    match event.verb:
+        case "create":
+            return changed_since if job.deleted_at else Reversal(event, "delete")
+        case "edit" if "skips" in event.after:
+            skips = {"skips": job.skips.split()}
+            if is_stopped or skips["skips"] != event.after["skips"]:
+                return changed_since
+            return Reversal(event, "skip", skips, event.before)
+        case "edit":
+            now = masked(changes_of(job, event.after))
+            if is_stopped or now != event.after:
+                return changed_since
+            if _mentions_mask(event):
+                return Reversal(event, refusal=Err(Code.CHANGED_SECRET_NOT_KEPT, job.public_id))
+            return Reversal(event, "edit", now, event.before)
+        case "pause" if event.before:
+            is_same = job.status == Job.Status.PAUSED and pause_of(job) == event.after
+            return Reversal(event, "pause", event.after, event.before) if is_same else changed_since
+        case "pause":
+            is_same = job.status == Job.Status.PAUSED and job.paused_at == event.at and not job.deleted_at
+            return Reversal(event, "resume") if is_same else changed_since
+        case "resume":
+            is_same = job.status == Job.Status.PENDING and not job.deleted_at
+            return Reversal(event, "pause", {}, event.before) if is_same else changed_since
+        case "cancel" | "delete" if is_stopped:
+            return Reversal(event, "restore")
+        case "restore" if not is_stopped:
+            stopped_by = Event.objects.filter(job=job, verb__in=("cancel", "delete"), pk__lt=event.pk)
+            last = stopped_by.order_by("-pk").values_list("verb", flat=True).first()
+            return Reversal(event, last) if last else changed_since
+        case _:
+            return changed_since
+
+
+def _apply(actor: Actor, reversal: Reversal) -> Result[Job]:
+    event, values = reversal.event, reversal.after or {}
+    assert event.job is not None
+    job, job_id, now = event.job, event.job.public_id, clock.now()
+    until = datetime.fromisoformat(values["until"]) if values.get("until") else None
+    match reversal.action:
+        case "delete":
+            return delete(actor, job_id)
+        case "cancel":
+            return cancel(actor, job_id)
+        case "restore":
+            return restore(actor, job_id, is_deleted=event.verb == "delete", stopped_at=event.at)
+        case "resume":
+            return resume(actor, job_id)
+        case "pause":
+            ahead = until if until and until > now else None
+            return pause(actor, job_id, reason=values.get("reason") or "", until=ahead)
+        case "skip":
+            return _set_skips(actor, job_id, values["skips"], now)
+        case _:
+            columns = {column.name: column for column in Job._meta.concrete_fields}
+            fields = {name: columns[name].to_python(value) for name, value in values.items()}
+            return edit(actor, job_id, seen=job, **fields)
+
+
+def _set_skips(actor: Actor, job_id: str, entries: Sequence[str], now: datetime) -> Result[Job]:
+    job = locked_job(actor, job_id)
+    if isinstance(job, Err):
+        return job
+    before, after = job.skips.split(), still_ahead(entries, now)
+    change_row(job, now, skips=" ".join(after))
+    record(actor, "edit", now, job=job, before={"skips": before}, after={"skips": after})
+    return Ok(job)
+
+
+def _mentions_mask(event: Event) -> bool:
+    """Return whether the edit changed an argument whose value is not shown, so that it can't be brought back."""
+    columns = [(event.before.get(name), event.after.get(name)) for name in ("args", "kwargs")]
+    return any(MASK in str(before) and before == after for before, after in columns)

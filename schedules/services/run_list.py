@@ -1,0 +1,252 @@
+"""The runs in the ledger, for all who show them: the list of those that a question finds, the last of a job, and one by its key."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Q
+
+from schedules.models import Execution, Job
+from schedules.models.counting import COUNTED, among_first, count_up_to
+from schedules.models.executions import ExecutionQuerySet
+from schedules.models.job_queries import NOTICE_PREFIX
+from schedules.models.keysets import WALKED, Segment
+from schedules.services.job_list import STATUSES_OF_OUTCOME, key_of
+from schedules.services.paging import PAGE_SIZE, Listed, read_page
+from schedules.services.people.profiles import user_called
+from schedules.services.permissions import Actor
+from schedules.services.words import has_every_word
+
+NEWEST_FIRST = ("-scheduled_for", "-pk")
+# The newest runs, whose statuses are counted.
+COUNTED_RUNS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunQuery:
+    """A question to the list of runs; an empty value is no condition."""
+
+    owner: str = ""
+    job: Job | str = ""
+    """A job or an id."""
+    status: str = ""
+    outcome: str = ""
+    """How it ended, where other outcomes than statuses have names of their own."""
+    cause: str = ""
+    task: str = ""
+    text: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def scope(self, actor: Actor) -> ExecutionQuerySet:
+        """Return the runs of the owner, job and time, which indexes find."""
+        runs = actor.executions()
+        if self.owner:
+            runs = runs.filter(owner=user_called(self.owner))
+        if self.job:
+            # By its key, because an index has the runs of one job in order.
+            runs = runs.filter(job=(self.job.pk if isinstance(self.job, Job) else key_of(self.job)) or 0)
+        if self.since:
+            runs = runs.filter(scheduled_for__gte=self.since)
+        return runs.filter(scheduled_for__lt=self.until) if self.until else runs
+
+    def segment(self, scope: ExecutionQuerySet) -> Segment:
+        """Return the matching runs, newest first, and those to look through for them if no index finds them."""
+        scope, runs = self._with_status(scope)
+        narrowed = self._narrow(runs)
+        return Segment(narrowed, NEWEST_FIRST, walked=None if narrowed is scope else scope)
+
+    def first(self, actor: Actor) -> tuple[ExecutionQuerySet, bool]:
+        """Return the matching runs among the newest in the scope, and whether older ones were left out."""
+        scope = self.scope(actor).order_by(*NEWEST_FIRST)
+        _, runs = self._with_status(Execution.objects.filter(among_first(scope)))
+        return self._narrow(runs).order_by(*NEWEST_FIRST), count_up_to(scope) > COUNTED
+
+    def _narrow(self, runs: ExecutionQuerySet) -> ExecutionQuerySet:
+        """Return those of the runs that match what no index has."""
+        if self.outcome:
+            runs = runs.filter(status__in=STATUSES_OF_OUTCOME[self.outcome])
+        if self.cause in Execution.Cause.values:
+            runs = runs.filter(cause=self.cause)
+        if self.task:
+            runs = runs.filter(task=self.task)
+        return mentioning(runs, self.text) if self.text else runs
+
+    def _with_status(self, scope: ExecutionQuerySet) -> tuple[ExecutionQuerySet, ExecutionQuerySet]:
+        """Return the runs to look through, and those with the status; the same if an index finds these."""
+        if self.status in Execution.LIVE:
+            # They may be as old as the history, but there are never many. By keys: in the order of the list, the
+            # database would look through all runs for them.
+            live = scope.live().filter(status=self.status).order_by().values_list("pk", flat=True)
+            runs = scope.filter(pk__in=list(live[:WALKED]))
+            return runs, runs
+        if self.status not in Execution.FINAL:
+            return scope, scope
+        # The runs of one job have an index of their own.
+        indexed = scope if self.job else scope.indexed_for(self.status)
+        return indexed, indexed if indexed is not scope else scope.filter(status=self.status)
+
+
+def read_runs(actor: Actor, query: RunQuery, position: Mapping[str, str], size: int = PAGE_SIZE) -> Listed:
+    """Read the page of the list at a position."""
+    segment = query.segment(query.scope(actor))
+    rows = segment.rows.select_related("job").defer("traceback", "result")
+    return read_page([replace(segment, rows=rows)], position, size)
+
+
+def count_by_status(actor: Actor, query: RunQuery) -> dict[str, int]:
+    """Count the newest runs by status: those that occur, and the one of the query."""
+    newest = query.scope(actor).order_by(*NEWEST_FIRST).values_list("status", flat=True)[:COUNTED_RUNS]
+    counts = Counter(newest)
+    return {name: counts[name] for name in Execution.Status.values if counts[name] or name == query.status}
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """A run, or the runs of one job that ended alike."""
+
+    run: Execution
+    """The newest of them."""
+    first: datetime
+    last: datetime
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """The runs that a question finds, the newest first, and how many there are of each status."""
+
+    lines: Sequence[RunLine]
+    counts: Mapping[str, int]
+    alerts: Mapping[str, int]
+    """The runs of Cronty's own alerts, which are in neither of the two."""
+    is_cut: bool
+    """Whether older runs were not looked through."""
+    are_lines_cut: bool
+
+
+def summarize_runs(actor: Actor, query: RunQuery, most: int) -> RunSummary:
+    """List and count the runs that match; without a job, those of one job that ended alike are one line."""
+    runs, is_cut = query.first(actor)
+    columns = ("pk", "job", "job_name", "status", "scheduled_for", "last_slot", "slots", "job__public_id")
+    counts: Counter[str] = Counter()
+    alerts: Counter[str] = Counter()
+    groups: dict[Any, list[Any]] = {}
+    for row in runs.values_list(*columns, named=True):
+        is_alert = (row.job__public_id or "").startswith(f"{NOTICE_PREFIX}_")
+        if is_alert and not query.job:
+            alerts[row.status] += row.slots
+            continue
+        counts[row.status] += row.slots
+        key = row.pk if query.job else (row.job or row.job_name, row.status)
+        groups.setdefault(key, []).append(row)
+    shown = list(groups.values())[:most]
+    newest = Execution.objects.filter(pk__in=[rows[0].pk for rows in shown]).select_related("job")
+    by_key = {run.pk: run for run in newest.defer("traceback", "result")}
+    lines = [
+        RunLine(
+            by_key[rows[0].pk],
+            rows[-1].scheduled_for,
+            max(row.last_slot or row.scheduled_for for row in rows),
+            sum(row.slots for row in rows),
+        )
+        for rows in shown
+        if rows[0].pk in by_key
+    ]
+    return RunSummary(lines, counts, alerts, is_cut, len(groups) > most)
+
+
+def newest_of_owner(owner_id: Any, status: str | None) -> ExecutionQuerySet:
+    """Return the runs of an owner, or without one of everybody, newest first; those with a status if an index has them."""
+    runs = Execution.objects.filter(owner=owner_id) if owner_id else Execution.objects.all()
+    return runs.indexed_for(status).order_by(*NEWEST_FIRST)
+
+
+def newest_runs(job: Job, most: int, *, with_results: bool = False) -> list[Execution]:
+    """Return the last runs of a job, newest first."""
+    unread = ["traceback"] if with_results else ["traceback", "result"]
+    return list(_runs_of(job).defer(*unread)[:most])
+
+
+def newest_rows(job: Job, columns: Sequence[str], most: int) -> list[Any]:
+    """Return these columns of the last runs of a job, newest first."""
+    return list(_runs_of(job).values_list(*columns, named=True)[:most])
+
+
+def last_run(job: Job) -> Execution | None:
+    """Return the newest run of a job, whether it has ended or not."""
+    return _runs_of(job).first()
+
+
+def _runs_of(job: Job) -> ExecutionQuerySet:
+    return Execution.objects.filter(job=job).order_by(*NEWEST_FIRST)
+
+
+def runs_around(run: Execution, columns: Sequence[str], most: int) -> tuple[list[Any], int | None]:
+    """Return these columns of the runs of the same job before one, newest first, and the key of the next run."""
+    runs = Execution.objects.filter(job=run.job_id, owner=run.owner_id)
+    earlier = runs.filter(scheduled_for__lt=run.scheduled_for).order_by(*NEWEST_FIRST)
+    later = runs.filter(scheduled_for__gt=run.scheduled_for).order_by("scheduled_for", "pk")
+    following = next(iter(later.values_list("pk", flat=True)[:1]), None)
+    return list(earlier.values_list(*columns, named=True)[:most]), following
+
+
+def find_run(actor: Actor, run_id: int) -> Execution | None:
+    """Return a run that the actor may see, with its job and cluster."""
+    # Larger numbers do not fit into the column and would cause an error.
+    if run_id >= 2**63:
+        return None
+    return actor.executions().select_related("job", "cluster").filter(pk=run_id).first()
+
+
+def read_again(run_id: int) -> Execution:
+    """Return the current row of a run that the caller follows; raise Execution.DoesNotExist if it was deleted."""
+    return Execution.objects.defer("traceback").get(pk=run_id)
+
+
+def status_of(run_id: int) -> str:
+    """Return the current status of a run that the caller follows; raise Execution.DoesNotExist if it was deleted."""
+    return Execution.objects.values_list("status", flat=True).get(pk=run_id)
+
+
+class RunLog:
+    """The runs of an actor, or of one job, with any status or one, in the order in which a log prints them."""
+
+    def __init__(self, actor: Actor, job: Job | None = None, status: str | None = None) -> None:
+        runs = RunQuery(job=job or "").scope(actor).defer("traceback")
+        self._runs = runs.filter(status=status) if status else runs
+
+    def last(self, most: int) -> list[Execution]:
+        """Return the last runs, oldest first."""
+        return list(self._runs.order_by(*NEWEST_FIRST)[:most])[::-1]
+
+    def last_written(self, most: int) -> list[Execution]:
+        """Return the runs that were written to the ledger last, whenever they were due, oldest first."""
+        return list(self._runs.order_by("-pk")[:most])[::-1]
+
+
+def read_chunks(
+    runs: ExecutionQuerySet, columns: Sequence[Any], size: int, most: int
+) -> Iterator[list[tuple[Any, ...]]]:
+    """Read the key, the moment and these columns of the newest runs; each query continues after the last row before.
+
+    A cursor would keep a transaction open for as long as the client takes to download.
+    """
+    ordered = runs.order_by(*NEWEST_FIRST).values_list("pk", "scheduled_for", *columns)
+    rest = ordered
+    for _ in range(most // size):
+        rows = list(rest[:size])
+        if rows:
+            yield rows
+        if len(rows) < size:
+            return
+        last, moment = rows[-1][:2]
+        rest = ordered.filter(Q(scheduled_for__lt=moment) | Q(pk__lt=last), scheduled_for__lte=moment)
+
+
+def mentioning(runs: ExecutionQuerySet, text: str, *more: str) -> ExecutionQuerySet:
+    """Runs that contain every word of a text in what people see of their job, in their error or reason, or in more columns."""
+    columns = ("job_name", "error", "reason", *more)
+    return runs.filter(has_every_word(text, *columns, normalized_column="job__search_text"))

@@ -1,0 +1,92 @@
+"""Outcomes of runs by periods of time: how many succeeded, and all that failed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.db.models import Case, Count, Max, Q, Value, When
+
+from schedules.models import Execution
+from schedules.models.counting import count_up_to
+from schedules.models.executions import ExecutionQuerySet
+from schedules.services.permissions import Actor
+from schedules.services.run_list import NEWEST_FIRST
+
+# The most runs whose successes one call counts, shared by its periods.
+COUNTED_RUNS = 60_000
+# The most failures of each kind that one call reads. They are read apart, so that no number of other runs hides one.
+READ_FAILURES = 50_000
+FAILURES = (Execution.Status.FAILED, Execution.Status.LOST, Execution.Status.MISSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """The failures of one job in one period, with the newest run."""
+
+    name: str
+    count: int
+    newest_run: int
+
+
+@dataclass
+class Outcomes:
+    """What came of the runs that were due in a period."""
+
+    good: int = 0
+    is_good_cut: bool = False
+    """Whether there are more successes than were counted."""
+    failures: list[Failures] = field(default_factory=list)
+    """By job and kind of failure."""
+    is_bad_cut: bool = False
+    """Whether there are more failures than were read."""
+
+
+def read_outcomes(actor: Actor, periods: Sequence[tuple[datetime, datetime]]) -> list[Outcomes]:
+    """Return the outcomes of each period; periods follow each other."""
+    outcomes = [Outcomes() for _ in periods]
+    runs = actor.executions().order_by(*NEWEST_FIRST)
+    runs = runs.filter(scheduled_for__gte=periods[0][0], scheduled_for__lt=periods[-1][1])
+    # The newest first, so that one comparison a period is enough.
+    newest_first = [*enumerate(periods)][::-1]
+    place = Case(*(When(scheduled_for__gte=start, then=Value(number)) for number, (start, _) in newest_first))
+    _count_successes(runs, periods, outcomes, place)
+    for status in FAILURES:
+        _add_failures(runs.indexed_for(status), periods, outcomes, place)
+    return outcomes
+
+
+def _count_successes(
+    runs: ExecutionQuerySet,
+    periods: Sequence[tuple[datetime, datetime]],
+    outcomes: Sequence[Outcomes],
+    place: Case,
+) -> None:
+    is_good = Q(status=Execution.Status.SUCCEEDED)
+    if count_up_to(runs, COUNTED_RUNS) <= COUNTED_RUNS:
+        for number, count in runs.filter(is_good).order_by().values_list(place).annotate(Count("pk")):
+            outcomes[number].good = count
+        return
+    most = COUNTED_RUNS // len(periods)
+    for (start, end), outcome in zip(periods, outcomes, strict=True):
+        newest = runs.filter(scheduled_for__gte=start, scheduled_for__lt=end)[: most + 1]
+        counts = newest.aggregate(all=Count("pk"), good=Count("pk", filter=is_good))
+        outcome.good = min(counts["good"], most)
+        outcome.is_good_cut = counts["all"] > most
+
+
+def _add_failures(
+    failures: ExecutionQuerySet,
+    periods: Sequence[tuple[datetime, datetime]],
+    outcomes: Sequence[Outcomes],
+    place: Case,
+) -> None:
+    """Add the failures of one kind, a row for each job and period."""
+    rows = failures
+    [*cut] = failures.values_list("scheduled_for", flat=True)[READ_FAILURES : READ_FAILURES + 1]
+    if cut:
+        rows = failures.filter(scheduled_for__gt=cut[0])
+        for (start, _), outcome in zip(periods, outcomes, strict=True):
+            outcome.is_bad_cut |= start <= cut[0]
+    groups = rows.order_by().values_list(place, "job_name").annotate(Count("pk"), Max("pk"))
+    for number, *of_job in groups:
+        outcomes[number].failures.append(Failures(*of_job))

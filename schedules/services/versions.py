@@ -1,0 +1,85 @@
+"""Versions of what somebody sees, for pages that poll and for subscriptions: they change with jobs and runs.
+
+Every query ends after a few rows of an index.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from hashlib import blake2s
+from typing import Any, NamedTuple
+
+from django.db.models import Count, Max, Min, Sum
+
+from schedules.models import Event, Execution
+from schedules.models.job_queries import is_public_id
+from schedules.services.permissions import Actor
+from schedules.services.run_list import NEWEST_FIRST
+
+# Runs whose status changes within seconds; a run that waits for an agent may wait for hours.
+MOVING = (Execution.Status.QUEUED, *Execution.HELD)
+# Runs that may have changed since the last poll: the newest, and those that have not ended.
+NEWEST = 10
+MOST_LIVE = 500
+# A page polls more often while something is due within this time.
+SOON = timedelta(minutes=1)
+
+
+class Version(NamedTuple):
+    """A short digest that changes with the jobs and runs of a user, and whether to ask again soon."""
+
+    digest: str
+    is_soon: bool
+
+
+def version_of_all(actor: Actor, now: datetime, *, has_cluster: bool) -> Version:
+    """Return the version of the jobs and runs that an actor sees, and of whether a cluster is alive."""
+    columns = ("pk", "status", "attempt", "lease_until")
+    newest = list(actor.executions().order_by(*NEWEST_FIRST).values_list(*columns)[:NEWEST])
+    # Of everybody, because no index has the live runs of one owner.
+    live = list(Execution.objects.live().order_by().values_list("owner", *columns)[:MOST_LIVE])
+    mine = sorted(run for owner, *run in live if actor.sees_all or owner == actor.user.pk)
+    # For one owner without the status, which would lead SQLite to another index; only pending jobs have a next run.
+    jobs = actor.jobs().armed() if actor.sees_all else actor.jobs()
+    armed = jobs.filter(next_run_at__isnull=False).order_by("next_run_at", "-pk")
+    due = armed.values_list("next_run_at", flat=True).first()
+    events = Event.objects.all() if actor.sees_all else Event.objects.filter(owner=actor.user.pk)
+    seen = (
+        newest,
+        mine,
+        due,
+        # A job that nobody claims becomes late, which no row says.
+        now.minute if due and due < now else None,
+        list(events.order_by("-pk").values_list("pk", flat=True)[:1]),
+        has_cluster,
+    )
+    is_moving = any(status in MOVING for _, status, *_ in [*newest, *mine])
+    return Version(
+        blake2s(repr(seen).encode(), digest_size=8).hexdigest(),
+        is_moving or (due is not None and due <= now + SOON),
+    )
+
+
+def versions_of_jobs(actor: Actor, job_ids: Collection[str]) -> dict[str, Any]:
+    """Return by id a value that changes with the job, and with the progress of its unfinished runs."""
+    jobs = actor.jobs().filter(public_id__in=filter(is_public_id, job_ids)).order_by().in_bulk()
+    runs: dict[int | None, list[Any]] = defaultdict(list)
+    live = Execution.objects.live().filter(job__in=jobs).order_by("pk")
+    for job_pk, *run in live.values_list("job", "pk", "status", "attempt"):
+        runs[job_pk].append(run)
+    return {
+        job.public_id: (
+            (job.revision, job.status, job.run_count, job.recent, job.next_run_at, job.last_error),
+            runs[pk],
+        )
+        for pk, job in jobs.items()
+    }
+
+
+def version_of_active_jobs(actor: Actor) -> Any:
+    """Return a value that changes with any active job; a claim changes `slot_count`, the end of a run `last_run_at`."""
+    events = Event.objects.filter(actor.within_tasks("job__task"), owner=actor.user.pk)
+    # The newest alone: an aggregate would read every event of the owner if only some tasks may be seen.
+    changed = events.order_by("-pk").values_list("pk", flat=True).first()
+    jobs = actor.jobs().active().order_by()
+    return changed, jobs.aggregate(Count("pk"), Sum("slot_count"), Min("next_run_at"), Max("last_run_at"))
