@@ -1,7 +1,6 @@
 """The caller of a tool: identity, scopes, tool families and call rate."""
 
 import logging
-import math
 import secrets
 import threading
 import time
@@ -14,19 +13,21 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.db import InterfaceError, OperationalError
+from django.urls import reverse
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import ConfigDict
 
-from schedules.mcp.answers import DATABASE_AWAY
+from schedules.mcp.messages import message_of
 from schedules.mcp.orm import orm
 from schedules.models import Event, Token
 from schedules.result import Code, Err
 from schedules.services import Actor, verify_token
 from schedules.services.people.connected_apps import verify_app_token
 from schedules.services.people.profiles import is_active_user, profile_of_active
-from schedules.services.people.tokens import FAMILIES, SCOPES, report_calls, tasks_of
+from schedules.services.people.tokens import FAMILIES, SCOPES, report_calls, tasks_of, why_unusable
+from schedules.worker.database_errors import TRY_AGAIN
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +65,23 @@ class CallerToken(AccessToken):
     caller: Caller
 
 
+# Why the token of the current request was refused; empty without a token.
+refused_token: ContextVar[str] = ContextVar("refused_token", default="")
+
+_WHAT_IS_WRONG = {
+    "": "This server needs an access token, and the request has none.",
+    "unknown": "This access token is unknown.",
+    "expired": "This access token has expired.",
+    "revoked": "This access token was revoked.",
+    "inactive": "The account of this access token is not active: ask the operator.",
+}
+
+
+def why_unauthorized() -> str:
+    """Say what is wrong with the token of the current request, and where to make a new one."""
+    return f"{_WHAT_IS_WRONG[refused_token.get()]} Make a new one at {settings.CRONTY_URL}{reverse('schedules:connect')}"
+
+
 class CrontyTokens:
     """The token verifier of a server with these tool families, which the SDK calls for every request."""
 
@@ -73,6 +91,7 @@ class CrontyTokens:
     async def verify_token(self, token: str) -> AccessToken | None:
         found = await _found(token)
         if found is None:
+            refused_token.set(await orm(why_unusable)(token))
             return None
         caller = caller_of(found, self._families)
         return CallerToken(
@@ -159,27 +178,20 @@ def require(scope: str) -> Caller:
     return caller
 
 
-def is_local_user_gone(caller: Caller) -> bool:
-    """Return whether the user of a local server was deactivated or deleted since it started; reads the database.
-
-    A token is checked by `verify_token` at every request.
-    """
-    return caller.token_id is None and not is_active_user(caller.actor.user)
-
-
 @contextmanager
 def reading() -> Iterator[Caller]:
     """Check scope, call rate and user before something else than a tool reads; raises ToolError with the reason."""
     caller = require("read")
     if refusal := too_many_calls(caller):
-        raise ToolError(refusal.message)
+        raise ToolError(message_of(refusal))
     try:
-        if is_local_user_gone(caller):
+        # A token is checked by `verify_token` at every request.
+        if caller.token_id is None and not is_active_user(caller.actor.user):
             raise ToolError("The user of this server was deactivated.")
         yield caller
     except (OperationalError, InterfaceError) as error:
         logger.exception("The database did not answer")
-        raise ToolError(DATABASE_AWAY.message) from error
+        raise ToolError(TRY_AGAIN) from error
 
 
 def with_profile(caller: Caller) -> Caller:
@@ -283,5 +295,4 @@ def too_many_calls(caller: Caller) -> Err | None:
     wait = call_rate.wait(caller)
     if not wait:
         return None
-    words = f"at most {settings.CRONTY_MCP_CALLS_PER_MINUTE} calls a minute"
-    return Err(Code.TOO_FAST, f"{words}; try again in {math.ceil(wait)} seconds", retry_after=wait)
+    return Err(Code.CALLS_TOO_FAST, limit=settings.CRONTY_MCP_CALLS_PER_MINUTE, retry_after=wait)

@@ -13,6 +13,7 @@ from schedules.mcp.auth import reading
 from schedules.mcp.orm import orm
 from schedules.mcp.resources import is_zone
 from schedules.services import Actor
+from schedules.services.job_list import newest_jobs
 from schedules.services.jobs.validation import usable_tasks
 
 # The protocol's limit on the values of one answer.
@@ -33,7 +34,7 @@ def add_completions(server: MCPServer[Any]) -> None:
 
 def ids(actor: Actor, text: str) -> list[str]:
     """Return the ids of jobs whose id starts with the text or whose name contains it."""
-    rows = actor.jobs().order_by("-pk").values_list("public_id", "name")[:SEARCHED_JOBS]
+    rows = newest_jobs(actor, "public_id", "name", most=SEARCHED_JOBS)
     wanted = text.casefold()
     return [key for key, name in rows if key.startswith(text) or wanted in name.casefold()]
 
@@ -44,7 +45,7 @@ def topics(actor: Actor, text: str) -> list[str]:
         # Whoever knows a topic can read and write it.
         return []
     profile = actor.read_profile()
-    rows = actor.jobs().order_by("-pk").values_list("task", "kwargs__topic")[:SEARCHED_JOBS]
+    rows = newest_jobs(actor, "task", "kwargs__topic", most=SEARCHED_JOBS)
     used = [topic for task, topic in rows if task == "notify" and isinstance(topic, str)]
     own = [topic for topic in (profile.topic, profile.failure_topic) if topic]
     return [topic for topic in dict.fromkeys([*own, *used]) if topic.startswith(text)]

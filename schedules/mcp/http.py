@@ -1,19 +1,22 @@
 """MCP over HTTP: the ASGI app that serves /mcp."""
 
+import json
 from collections.abc import Collection
+from typing import Any
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError
 from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types import INVALID_REQUEST
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from schedules.mcp.answers import DATABASE_AWAY
+from schedules.mcp.auth import refused_token, why_unauthorized
 from schedules.mcp.server import CrontyServer, build_server
 from schedules.services.people.tokens import FAMILIES
-from schedules.worker.database_errors import TRY_AGAIN_SECONDS
+from schedules.worker.database_errors import TRY_AGAIN, TRY_AGAIN_SECONDS
 
 MCP_PATH = "/mcp"
 NOT_FOUND = Response("Not found\n", status_code=404, media_type="text/plain")
@@ -40,12 +43,53 @@ def build_http_app(
             headers = [
                 (name, value.lower() if name == b"host" else value) for name, value in scope["headers"]
             ]
-            await agents({**scope, "headers": headers}, receive, send)
+            refused_token.set("")
+            await agents({**scope, "headers": headers}, receive, _Explaining(send))
         else:
             # A GET would open a stream that never carries anything; no client needs it.
             await ONLY_POST(scope, receive, send)
 
     return app
+
+
+class _Explaining:
+    """Sends an answer on, but a refusal of the SDK with words that say what to do: clients show them to the person."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._is_replaced = False
+
+    async def __call__(self, message: Message) -> None:
+        if self._is_replaced:
+            return
+        match message:
+            case {"type": "http.response.start", "status": 401}:
+                await self._refuse(
+                    message, {"error": "invalid_token", "error_description": why_unauthorized()}
+                )
+            case {"type": "http.response.start", "status": 413}:
+                words = f"The request is too large: at most {settings.CRONTY_MCP_BODY_BYTES} bytes."
+                error = {"code": INVALID_REQUEST, "message": words}
+                await self._refuse(message, {"jsonrpc": "2.0", "id": None, "error": error})
+            case _:
+                await self._send(message)
+
+    async def _refuse(self, start: Message, answer: dict[str, Any]) -> None:
+        self._is_replaced = True
+        body = json.dumps(answer).encode()
+        headers = [
+            (name, _with_words(value, answer.get("error_description")))
+            for name, value in start["headers"]
+            if name not in (b"content-type", b"content-length")
+        ]
+        headers += [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        await self._send({**start, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body})
+
+
+def _with_words(header: bytes, words: str | None) -> bytes:
+    said = b'error_description="Authentication required"'
+    return header.replace(said, f'error_description="{words}"'.encode()) if words else header
 
 
 def serve_over_http(server: CrontyServer, hosts: Collection[str] = ()) -> Starlette:
@@ -62,9 +106,7 @@ def serve_over_http(server: CrontyServer, hosts: Collection[str] = ()) -> Starle
 def _server_error(request: Request, error: Exception) -> Response:
     """Answer a request that failed before it reached a tool, such as when the token could not be looked up."""
     if isinstance(error, (OperationalError, InterfaceError)):
-        return PlainTextResponse(
-            f"{DATABASE_AWAY.message}.\n", 503, headers={"Retry-After": str(TRY_AGAIN_SECONDS)}
-        )
+        return PlainTextResponse(f"{TRY_AGAIN}.\n", 503, headers={"Retry-After": str(TRY_AGAIN_SECONDS)})
     return PlainTextResponse("Internal server error\n", 500)
 
 

@@ -1,7 +1,6 @@
 """The list of tools: each with its title, its hints for clients, and the shape of its refusals."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from mcp_types import ToolAnnotations
@@ -13,6 +12,7 @@ from schedules.mcp.answers.prompts import refused as refused_prompt
 from schedules.mcp.answers.prompts import refused_claim, refused_completion
 from schedules.mcp.tools import (
     bulk,
+    history,
     jobs,
     manage,
     notification_changes,
@@ -20,6 +20,7 @@ from schedules.mcp.tools import (
     preferences,
     prompts,
     reading,
+    undoing,
 )
 from schedules.mcp.wording import Wording
 from schedules.models.jobs import JobQuerySet
@@ -47,88 +48,6 @@ ENDS = _hints(destroys=True, repeatable=True)
 ACTS = _hints(reaches_out=True)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Offer:
-    """One tool: its function, its title, its hints, and the function that shapes its refusals."""
-
-    function: Callable[..., Any]
-    title: str
-    hints: ToolAnnotations
-    refuse: Refuse
-    among: Callable[[Actor], JobQuerySet] = Actor.jobs
-    """The jobs that it finds by number and name."""
-
-    @property
-    def name(self) -> str:
-        return self.function.__name__
-
-    @property
-    def description(self) -> str:
-        return " ".join((self.function.__doc__ or "").split())
-
-    @property
-    def family(self) -> str:
-        return FAMILY_OF_MODULE[self.function.__module__]
-
-    @property
-    def families(self) -> frozenset[str]:
-        """Every family of which it is a tool."""
-        return frozenset({self.family, "core"} if self.name in CORE else {self.family})
-
-    @property
-    def scope(self) -> str:
-        return "read" if self.hints.read_only_hint else "write"
-
-
-# The names of the families in `--tools` and in tokens.
-FAMILY_OF_MODULE = {
-    jobs.__name__: "jobs",
-    prompts.__name__: "prompts",
-    notifications.__name__: "notifications",
-    notification_changes.__name__: "notifications",
-    manage.__name__: "more",
-    reading.__name__: "more",
-    bulk.__name__: "more",
-    preferences.__name__: "more",
-}
-
-OFFERS = (
-    Offer(jobs.schedule_job, "Schedule a job", CREATES, refused_job),
-    Offer(jobs.list_jobs, "List jobs", READS, refused_job),
-    Offer(jobs.cancel_job, "Cancel a job", ENDS, refused_cancel),
-    Offer(jobs.job_status, "Show a job", READS, refused_job),
-    Offer(prompts.schedule, "Schedule a prompt", CREATES, refused_prompt),
-    Offer(prompts.schedule_list, "List prompts", READS, refused_prompt),
-    Offer(prompts.schedule_edit, "Edit a prompt", CHANGES, refused_prompt),
-    Offer(prompts.schedule_cancel, "Cancel a prompt", ENDS, refused_prompt),
-    Offer(prompts.claim_prompts, "Claim waiting prompts", CREATES, refused_claim),
-    Offer(prompts.complete_prompt, "Complete a prompt", CREATES, refused_completion),
-    Offer(notifications.send_push_notification, "Send a notification now", ACTS, refused_notification),
-    Offer(notifications.schedule_notification, "Schedule a notification", CREATES, refused_notification),
-    Offer(
-        notifications.schedule_cron_notification,
-        "Schedule a repeating notification",
-        CREATES,
-        refused_notification,
-    ),
-    Offer(notifications.list_scheduled_notifications, "List notifications", READS, refused_notification),
-    Offer(notification_changes.pause_schedule, "Pause a schedule", CHANGES, refused_notification),
-    Offer(notification_changes.resume_schedule, "Resume a schedule", CHANGES, refused_notification),
-    Offer(notification_changes.delete_schedule, "Delete a schedule", ENDS, refused_notification),
-    Offer(notifications.get_current_time, "Current time", READS, refused_notification),
-    Offer(reading.preview_schedule, "Preview a schedule", READS, refused_job),
-    Offer(manage.update_job, "Change a job", CHANGES, refused_job),
-    Offer(manage.pause_job, "Pause a job", CHANGES, refused_job),
-    Offer(manage.resume_job, "Resume a job", CHANGES, refused_job),
-    Offer(manage.skip_runs, "Skip runs", CREATES, refused_job),
-    Offer(manage.restore_job, "Restore a job", CREATES, refused_job, among=Actor.restorable),
-    Offer(manage.run_job, "Run a job now", ACTS, refused_job),
-    Offer(reading.upcoming, "List upcoming runs", READS, refused_job),
-    Offer(reading.why, "Explain a run", READS, refused_job),
-    Offer(bulk.bulk_jobs, "Change many jobs", ENDS, refused_job),
-    Offer(preferences.get_preferences, "Show preferences", READS, refused_job),
-    Offer(preferences.set_preferences, "Set preferences", CHANGES, refused_job),
-)
 # What most conversations need, for models that choose better among few tools.
 CORE = {
     "schedule_job",
@@ -146,6 +65,108 @@ CORE = {
     "why",
     "preview_schedule",
     "get_current_time",
+    "set_preferences",
+    "skip_runs",
 }
+
+
+class Offer:
+    """One tool: its family, its function, its title, its hints, and the function that shapes its refusals."""
+
+    def __init__(
+        self,
+        family: str,
+        function: Callable[..., Any],
+        title: str,
+        hints: ToolAnnotations,
+        refuse: Refuse,
+        *,
+        among: Callable[[Actor], JobQuerySet] = Actor.jobs,
+        beyond: Callable[[Actor], JobQuerySet] = Actor.jobs,
+    ) -> None:
+        """`among` are the jobs that it finds by number and name, and `beyond` those if there is none."""
+        self.function, self.title, self.hints, self.refuse = function, title, hints, refuse
+        self.among, self.beyond = among, beyond
+        self.name = function.__name__
+        self.description = " ".join((function.__doc__ or "").split())
+        self.family = family
+        self.families = frozenset({family, "core"} if self.name in CORE else {family})
+        """Every family of which it is a tool."""
+        self.scope = "read" if hints.read_only_hint else "write"
+
+
+OFFERS = (
+    Offer("jobs", jobs.schedule_job, "Schedule a job", CREATES, refused_job),
+    Offer("jobs", jobs.list_jobs, "List jobs", READS, refused_job),
+    Offer("jobs", jobs.cancel_job, "Cancel a job", ENDS, refused_cancel),
+    Offer("jobs", jobs.job_status, "Show a job", READS, refused_job, beyond=Actor.trash),
+    Offer("prompts", prompts.schedule, "Schedule a prompt", CREATES, refused_prompt),
+    Offer("prompts", prompts.schedule_list, "List prompts", READS, refused_prompt),
+    Offer("prompts", prompts.schedule_edit, "Edit a prompt", CHANGES, refused_prompt),
+    Offer("prompts", prompts.schedule_cancel, "Cancel a prompt", ENDS, refused_prompt),
+    Offer("prompts", prompts.claim_prompts, "Claim waiting prompts", CREATES, refused_claim),
+    Offer("prompts", prompts.complete_prompt, "Complete a prompt", CREATES, refused_completion),
+    Offer(
+        "notifications",
+        notifications.send_push_notification,
+        "Send a notification now",
+        ACTS,
+        refused_notification,
+    ),
+    Offer(
+        "notifications",
+        notifications.schedule_notification,
+        "Schedule a notification",
+        CREATES,
+        refused_notification,
+    ),
+    Offer(
+        "notifications",
+        notifications.schedule_cron_notification,
+        "Schedule a repeating notification",
+        CREATES,
+        refused_notification,
+    ),
+    Offer(
+        "notifications",
+        notifications.list_scheduled_notifications,
+        "List notifications",
+        READS,
+        refused_notification,
+    ),
+    Offer(
+        "notifications",
+        notification_changes.pause_schedule,
+        "Pause a schedule",
+        CHANGES,
+        refused_notification,
+    ),
+    Offer(
+        "notifications",
+        notification_changes.resume_schedule,
+        "Resume a schedule",
+        CHANGES,
+        refused_notification,
+    ),
+    Offer(
+        "notifications", notification_changes.delete_schedule, "Delete a schedule", ENDS, refused_notification
+    ),
+    Offer("notifications", notifications.get_current_time, "Current time", READS, refused_notification),
+    Offer("more", reading.preview_schedule, "Preview a schedule", READS, refused_job),
+    Offer("more", manage.update_job, "Change a job", CHANGES, refused_job),
+    Offer("more", manage.pause_job, "Pause a job", CHANGES, refused_job),
+    Offer("more", manage.resume_job, "Resume a job", CHANGES, refused_job),
+    Offer("more", manage.skip_runs, "Skip runs", CREATES, refused_job),
+    Offer("more", manage.restore_job, "Restore a job", CREATES, refused_job, among=Actor.restorable),
+    Offer("more", manage.run_job, "Run a job now", ACTS, refused_job),
+    Offer("more", reading.upcoming, "List upcoming runs", READS, refused_job),
+    Offer("more", history.list_runs, "List past runs", READS, refused_job, beyond=Actor.trash),
+    Offer("more", history.list_changes, "List changes", READS, refused_job, beyond=Actor.trash),
+    Offer("more", reading.why, "Explain a run", READS, refused_job, beyond=Actor.trash),
+    Offer("more", bulk.bulk_jobs, "Change many jobs", ENDS, refused_job),
+    Offer("more", undoing.undo_change, "Undo a change", CREATES, refused_job),
+    Offer("more", preferences.get_preferences, "Show preferences", READS, refused_job),
+    Offer("more", preferences.set_preferences, "Set preferences", CHANGES, refused_job),
+)
 OFFER_BY_NAME = {offer.name: offer for offer in OFFERS}
 WORDING = Wording(OFFER_BY_NAME)

@@ -1,25 +1,44 @@
 """Questions to the person during a call: a time zone or a topic that nobody has named, and the consent to change many
-jobs."""
+jobs.
+
+Not every client can show a question, so no tool depends on an answer.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from django.db import InterfaceError, OperationalError
-from mcp_types import CallToolResult, InputRequiredResult
+from mcp import MCPError
+from mcp.server.elicitation import AcceptedElicitation, DeclinedElicitation, render_elicitation_schema
+from mcp.server.mcpserver import Context
+from mcp_types import (
+    CallToolResult,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult,
+    InputRequiredResult,
+)
+from mcp_types.version import is_version_at_least
 from pydantic import BaseModel, Field, ValidationError, create_model
 
-from schedules.mcp.answers.bulk import not_agreed_out
 from schedules.mcp.auth import Caller, too_many_calls, with_profile
-from schedules.mcp.conversation import AnyContext, ask, filled
 from schedules.mcp.offers import OFFER_BY_NAME
 from schedules.mcp.orm import orm
 from schedules.mcp.registration import build_tool, result_of
 from schedules.mcp.tools.arguments import zone_notes
+from schedules.mcp.tools.bulk import bulk_jobs
 from schedules.mcp.tools.triggers import local_text
 from schedules.result import Err
 from schedules.services.people.preferences import set_preferences
 from schedules.when.zone_names import zone_named
 
+AnyContext: TypeAlias = Context[dict[str, Any], Any]
+Answer: TypeAlias = CallToolResult | InputRequiredResult
+Call: TypeAlias = Callable[[dict[str, Any]], Awaitable[Answer]]
+Form = TypeVar("Form", bound=BaseModel)
+
+# Since then, a question is the answer to a call, which the client repeats with the person's reply.
+QUESTIONS_IN_ANSWERS = "2026-07-28"
 # The arguments in which each tool takes a zone and a topic.
 ASKS_FOR_ZONE = ("schedule", "schedule_job", "schedule_notification", "schedule_cron_notification")
 ASKS_FOR_TOPIC = ("send_push_notification", "schedule_notification", "schedule_cron_notification")
@@ -36,35 +55,8 @@ FIELDS: dict[str, tuple[str, Any]] = {
 # The keys of the questions; that of a consent goes on with its token.
 PREFERENCES = "preferences"
 CONSENT = "consent:"
+NOT_AGREED = "The user was asked and did not agree: nothing has been changed."
 ARGUMENTS = {"timezone": "timezone", "topic": "notification_topic"}
-
-
-async def complete(
-    caller: Caller,
-    context: AnyContext,
-    name: str,
-    arguments: dict[str, Any],
-) -> dict[str, Any] | InputRequiredResult:
-    """Keep what the person adds to a call for the tool to find; return the arguments, or the question for them.
-
-    The arguments stay those of the agent: the same call again, with the same idempotency key, is the same request.
-    """
-    missing = await orm(_missing)(caller, name, arguments)
-    if not missing:
-        return arguments
-    # A question counts as a call, unlike the request with its answer; after too many calls, the tool says so.
-    if PREFERENCES not in (context.input_responses or {}) and too_many_calls(caller):
-        return arguments
-    wanted = " and ".join(FIELDS[field][0] for field in missing)
-    message = (
-        f"Cronty does not know {wanted}. The answer is kept for later; you can change it in the settings."
-    )
-    reply = await ask(context, PREFERENCES, message, _form(missing))
-    if reply is None or isinstance(reply, InputRequiredResult):
-        return reply or arguments
-    given = {field: value.strip() for field, value in reply.model_dump().items() if value.strip()}
-    refused = await orm(_remember)(caller, given)
-    return arguments | {ARGUMENTS[field]: value for field, value in refused.items()}
 
 
 class Agreement(BaseModel):
@@ -76,26 +68,71 @@ class Agreement(BaseModel):
 NO = Agreement(agree=False)
 
 
-async def with_consent(
-    context: AnyContext,
-    arguments: dict[str, Any],
-    call: Callable[[dict[str, Any]], Awaitable[CallToolResult | InputRequiredResult]],
-) -> CallToolResult | InputRequiredResult:
+def can_ask(context: AnyContext) -> bool:
+    """Return whether the client can show a form to the person."""
+    if context.protocol_version is None:
+        return False
+    capabilities = context.client_capabilities
+    elicitation = capabilities.elicitation if capabilities else None
+    # Before there were two kinds of questions, the capability had no fields and meant forms.
+    has_forms = elicitation is not None and (elicitation.form is not None or elicitation.url is None)
+    return has_forms and (_asks_in_answers(context) or context.session.can_send_request)
+
+
+async def call_with_questions(
+    caller: Caller, context: AnyContext, name: str, arguments: dict[str, Any], call: Call
+) -> Answer:
+    """Call a tool with what the person adds to the arguments of the agent, or return the question for them."""
+    completed = await _complete(caller, context, name, arguments)
+    if isinstance(completed, InputRequiredResult):
+        return completed
+    if name == bulk_jobs.__name__:
+        return await _call_with_consent(context, completed, call)
+    return await call(completed)
+
+
+async def _complete(
+    caller: Caller, context: AnyContext, name: str, arguments: dict[str, Any]
+) -> dict[str, Any] | InputRequiredResult:
+    """Store what the person adds to a call for the tool to find; return the arguments, or the question for them.
+
+    The arguments stay those of the agent: the same call again, with the same idempotency key, is the same request.
+    """
+    missing = await orm(_missing)(caller, name, arguments)
+    if not missing:
+        return arguments
+    # A question counts as a call, unlike the request with its answer; after too many calls, the tool says so.
+    if PREFERENCES not in (context.input_responses or {}) and too_many_calls(caller):
+        return arguments
+    unknown = " and ".join(FIELDS[field][0] for field in missing)
+    message = (
+        f"Cronty does not know {unknown}. The answer is kept for later; you can change it in the settings."
+    )
+    fields: dict[str, Any] = {field: (str, FIELDS[field][1]) for field in missing}
+    reply = await _ask(context, PREFERENCES, message, create_model("Preferences", **fields))
+    if reply is None or isinstance(reply, InputRequiredResult):
+        return reply or arguments
+    preferences = {field: value.strip() for field, value in reply.model_dump().items() if value.strip()}
+    refused = await orm(_store)(caller, preferences)
+    return arguments | {ARGUMENTS[field]: value for field, value in refused.items()}
+
+
+async def _call_with_consent(context: AnyContext, arguments: dict[str, Any], call: Call) -> Answer:
     """Call the tool that changes many jobs; if it needs a confirmation, ask the person for it at once."""
     for key, reply in (context.input_responses or {}).items():
         if key.startswith(CONSENT):
-            agreement = filled(reply, Agreement, declined=NO)
-            agreed = {"confirm": key.removeprefix(CONSENT)} if agreement and agreement.agree else {}
-            return _after(agreement, await call(arguments | agreed))
+            agreement = _filled(reply, Agreement, declined=NO)
+            confirm = {"confirm": key.removeprefix(CONSENT)} if agreement and agreement.agree else {}
+            return _after(agreement, await call(arguments | confirm))
     result = await call(arguments)
     preview = _preview(result)
     if arguments.get("confirm") is not None or "confirm" not in preview:
         return result
-    shown = ", ".join(job["name"] for job in preview["jobs"])
+    names = ", ".join(job["name"] for job in preview["jobs"])
     more = " and others" if preview["would_change"] > len(preview["jobs"]) else ""
-    message = f"{str(arguments.get('action')).capitalize()} {preview['would_change']} jobs? {shown}{more}"
+    message = f"{str(arguments.get('action')).capitalize()} {preview['would_change']} jobs? {names}{more}"
     # The token travels in the key: it proves what was shown, and the tool checks it.
-    answer = await ask(context, f"{CONSENT}{preview['confirm']}", message, Agreement, declined=NO)
+    answer = await _ask(context, f"{CONSENT}{preview['confirm']}", message, Agreement, declined=NO)
     if isinstance(answer, InputRequiredResult):
         return answer
     if answer and answer.agree:
@@ -103,21 +140,59 @@ async def with_consent(
     return _after(answer, result)
 
 
-def _preview(result: CallToolResult | InputRequiredResult) -> dict[str, Any]:
+def _preview(result: Answer) -> dict[str, Any]:
     return (result.structured_content if isinstance(result, CallToolResult) else None) or {}
 
 
-def _after(
-    agreement: Agreement | None, result: CallToolResult | InputRequiredResult
-) -> CallToolResult | InputRequiredResult:
+def _after(agreement: Agreement | None, result: Answer) -> Answer:
     """Leave out of a preview how to confirm it, if the person has refused."""
     preview = _preview(result)
     if agreement is None or agreement.agree or "confirm" not in preview:
         return result
-    return result_of(not_agreed_out(preview))
+    rest = {name: value for name, value in preview.items() if name != "confirm"}
+    return result_of(rest | {"next_step": NOT_AGREED})
+
+
+async def _ask(
+    context: AnyContext, key: str, message: str, form: type[Form], *, declined: Form | None = None
+) -> Form | InputRequiredResult | None:
+    """Ask the person; return the filled form, or the question that the call must answer with.
+
+    Return `declined` if they decline, and None if there is no answer.
+    """
+    if not _asks_in_answers(context):
+        try:
+            reply = await context.elicit(message, form)
+        except (ValueError, MCPError):
+            return None
+        if isinstance(reply, DeclinedElicitation):
+            return declined
+        return reply.data if isinstance(reply, AcceptedElicitation) else None
+    response = (context.input_responses or {}).get(key)
+    if response is None:
+        question = ElicitRequestFormParams(message=message, requested_schema=render_elicitation_schema(form))
+        return InputRequiredResult(input_requests={key: ElicitRequest(params=question)})
+    return _filled(response, form, declined=declined)
+
+
+def _filled(reply: object, form: type[Form], *, declined: Form | None = None) -> Form | None:
+    """Return the form that the person filled in, `declined` if they declined, or None if there is no answer."""
+    if isinstance(reply, ElicitResult) and reply.action == "decline":
+        return declined
+    if not isinstance(reply, ElicitResult) or reply.action != "accept":
+        return None
+    try:
+        return form.model_validate(reply.content)
+    except ValidationError:
+        return None
+
+
+def _asks_in_answers(context: AnyContext) -> bool:
+    return is_version_at_least(str(context.protocol_version), QUESTIONS_IN_ANSWERS)
 
 
 def _missing(caller: Caller, name: str, arguments: Mapping[str, Any]) -> list[str]:
+    """Return which preferences a valid call needs and nobody has set."""
     try:
         profile = with_profile(caller).actor.read_profile()
     except (OperationalError, InterfaceError):
@@ -129,25 +204,21 @@ def _missing(caller: Caller, name: str, arguments: Mapping[str, Any]) -> list[st
     has_topic = profile.default_topic or arguments.get("notification_topic") is not None
     if name in ASKS_FOR_TOPIC and not has_topic:
         missing.append("topic")
-    return missing if missing and _are_valid(name, arguments) else []
+    if missing:
+        try:
+            build_tool(OFFER_BY_NAME[name]).fn_metadata.validate_arguments(dict(arguments))
+        except ValidationError:
+            return []
+    return missing
 
 
-def _are_valid(name: str, arguments: Mapping[str, Any]) -> bool:
-    """Return whether the tool accepts the arguments; those that a person is asked for are optional."""
-    try:
-        build_tool(OFFER_BY_NAME[name]).fn_metadata.validate_arguments(dict(arguments))
-    except ValidationError:
-        return False
-    return True
-
-
-def _remember(caller: Caller, given: Mapping[str, str]) -> dict[str, str]:
-    """Keep what the person has added; return what is refused, which the tool will refuse in words."""
+def _store(caller: Caller, preferences: Mapping[str, str]) -> dict[str, str]:
+    """Store what the person has added; return what is refused, which the tool will refuse in words."""
     refused = {}
     # One by one: a value that is refused does not stop the other.
-    for field, value in given.items():
-        kept = set_preferences(caller.actor, **{field: zone_named(value) if field == "timezone" else value})
-        if isinstance(kept, Err):
+    for field, value in preferences.items():
+        stored = set_preferences(caller.actor, **{field: zone_named(value) if field == "timezone" else value})
+        if isinstance(stored, Err):
             refused[field] = value
     if caller.actor.profile:
         # It was read together with the token, before the answer.
@@ -157,19 +228,14 @@ def _remember(caller: Caller, given: Mapping[str, str]) -> dict[str, str]:
 
 def _time_of(name: str, arguments: Mapping[str, Any]) -> str | None:
     """Return what the call says of the time; None if it says nothing, or something that the tool will refuse."""
-    found: Any = None
+    time: Any = None
     match name, arguments:
         case "schedule_job", {"trigger_type": str(kind), "trigger_config": dict(config)}:
-            found = local_text(kind, config)
+            time = local_text(kind, config)
         case "schedule_cron_notification", {"cron": str(cron)} if "TZ=" not in cron:
-            found = "9:00"
+            time = "9:00"
         case "schedule", {"at": at}:
-            found = at
+            time = at
         case "schedule_notification", _:
-            found = arguments.get("datetime") or arguments.get("time")
-    return found if isinstance(found, str) else None
-
-
-def _form(missing: list[str]) -> type[BaseModel]:
-    fields: dict[str, Any] = {field: (str, FIELDS[field][1]) for field in missing}
-    return create_model("Preferences", **fields)
+            time = arguments.get("datetime") or arguments.get("time")
+    return time if isinstance(time, str) else None

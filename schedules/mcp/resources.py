@@ -3,7 +3,6 @@
 import functools
 import json
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 from zoneinfo import available_timezones
 
@@ -16,13 +15,17 @@ from schedules.mcp import answers
 from schedules.mcp.answers.jobs import status_out
 from schedules.mcp.apps import PAGES
 from schedules.mcp.auth import current_actor, reading
+from schedules.mcp.messages import message_of
 from schedules.mcp.orm import orm
 from schedules.mcp.tools.notifications import list_scheduled_notifications
+from schedules.mcp.tools.reading import coming_out
 from schedules.result import Err
-from schedules.services.jobs.forecasts import MOST_UPCOMING
+from schedules.services.job_list import JobQuery
+from schedules.services.jobs.agenda import read_agenda
 from schedules.services.jobs.references import public_id_of
 from schedules.services.jobs.validation import usable_tasks
 from schedules.tasks.registry import Task
+from schedules.when.periods import parse_period
 from schedules.when.triggers import TriggerError, load_zone
 
 CRON_EXAMPLES = {
@@ -108,18 +111,16 @@ def time_in_zone(zone: str) -> str:
 def agenda_today() -> str:
     actor, now = current_actor(), clock.now()
     zone = actor.read_profile().zone
-    midnight = (now.astimezone(load_zone(zone)) + timedelta(days=1)).replace(
-        hour=0, minute=0, second=0, microsecond=0
-    )
-    runs = services.upcoming(actor, now, hours=(midnight - now).total_seconds() / 3600)
-    agenda = [
-        {"at": answers.iso(at, zone), "job_id": job.public_id, "name": answers.line(job.name, 200)}
-        for at, job in runs
-        if at < midnight
-    ]
-    is_complete = len(runs) < MOST_UPCOMING
+    end = parse_period("today", now=now, timezone=zone).end
+    agenda = read_agenda(actor, JobQuery(), now, until=end)
+    lines = [coming_out(line, zone) for line in agenda.lines]
     return _json(
-        {"date": answers.iso(now, zone)[:10], "timezone": zone, "agenda": agenda, "is_complete": is_complete}
+        {
+            "date": answers.iso(now, zone)[:10],
+            "timezone": zone,
+            "agenda": lines,
+            "is_complete": not agenda.is_cut,
+        }
     )
 
 
@@ -138,7 +139,7 @@ def job_resource(job_id: str) -> str:
 def _job_id(actor: services.Actor, reference: str) -> str:
     meant = public_id_of(actor.jobs(), reference)
     if isinstance(meant, Err):
-        raise ResourceNotFoundError(meant.message)
+        raise ResourceNotFoundError(message_of(meant))
     return meant.value
 
 

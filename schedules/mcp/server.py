@@ -28,14 +28,13 @@ from schedules import __version__
 from schedules.mcp.apps import pages
 from schedules.mcp.auth import CrontyTokens, current_caller, too_many_calls
 from schedules.mcp.completions import add_completions
-from schedules.mcp.conversation import can_ask, conversing
+from schedules.mcp.messages import message_of
 from schedules.mcp.offers import OFFER_BY_NAME, OFFERS, WORDING, Offer
-from schedules.mcp.questions import complete, with_consent
-from schedules.mcp.registration import make_tool, refused_arguments, words_for
+from schedules.mcp.questions import call_with_questions, can_ask
+from schedules.mcp.registration import argument_problems, build_tool, refused_arguments, words_for
 from schedules.mcp.resources import PROMPTS, add_prompts, add_resources
 from schedules.mcp.stdio import standard_streams
 from schedules.mcp.subscriptions import Watch
-from schedules.mcp.tools.bulk import bulk_jobs
 from schedules.mcp.wording import INSTRUCTIONS
 from schedules.services.people.connected_apps import mcp_address
 from schedules.services.people.tokens import FAMILIES
@@ -46,6 +45,7 @@ class CrontyServer(MCPServer[dict[str, Any]]):
 
     offers: Sequence[Offer] = OFFERS
     """The tools of this server, of which a caller may be permitted fewer."""
+    watch: Watch
 
     async def list_tools(self) -> list[ToolEntry]:
         offered = self._offered()
@@ -64,10 +64,11 @@ class CrontyServer(MCPServer[dict[str, Any]]):
 
     async def introduce(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """Tell a caller about those tools that it is offered, as a middleware of the server."""
+        if ctx.method == "subscriptions/listen":
+            return await self.watch.listen(ctx, call_next)
         result = await call_next(ctx)
         if ctx.method in ("initialize", "server/discover") and isinstance(result, dict):
-            words = WORDING.text_for(self._offered(), INSTRUCTIONS)
-            return result | {"instructions": words}
+            return result | {"instructions": WORDING.text_for(self._offered(), INSTRUCTIONS)}
         return result
 
     async def list_prompts(self) -> list[PromptEntry]:
@@ -84,31 +85,21 @@ class CrontyServer(MCPServer[dict[str, Any]]):
         caller, offer = current_caller(), OFFER_BY_NAME.get(name)
         if offer and caller and not caller.is_offered(offer.families):
             raise ToolError(f"Unknown tool: {name}")
+        may_call = offer and caller and caller.may(offer.scope, offer.families)
+        call = functools.partial(super().call_tool, name, context=context)
         try:
-            if caller and offer and caller.may(offer.scope, offer.families) and context and can_ask(context):
-                completed = await complete(caller, context, name, arguments)
-                if isinstance(completed, InputRequiredResult):
-                    return completed
-                arguments = completed
-                if name == bulk_jobs.__name__:
-                    call = functools.partial(self._called, name, context=context)
-                    return await with_consent(context, arguments, call)
-            return await self._called(name, arguments, context=context)
+            if caller and may_call and context and can_ask(context):
+                return await call_with_questions(caller, context, name, arguments, call)
+            return await call(arguments)
         except ToolError as error:
-            bad = error.__cause__
-            if isinstance(error, UnexpectedToolError) or not isinstance(bad, ValidationError):
+            problem = error.__cause__
+            if isinstance(error, UnexpectedToolError) or not isinstance(problem, ValidationError):
                 raise
             refusal = too_many_calls(caller) if caller else None
             if refusal is None:
-                return refused_arguments(name, _problems(bad))
-            text = TextContent(type="text", text=refusal.message)
+                return refused_arguments(name, argument_problems(name, problem))
+            text = TextContent(type="text", text=message_of(refusal))
             return CallToolResult(content=[text], is_error=True)
-
-    async def _called(
-        self, name: str, arguments: dict[str, Any], *, context: Context[dict[str, Any], Any] | None
-    ) -> CallToolResult | InputRequiredResult:
-        with conversing(context):
-            return await super().call_tool(name, arguments, context)
 
     async def run_stdio_async(self) -> None:
         # A private attribute, as in the overridden method: the SDK has no public way to run on given streams.
@@ -130,8 +121,8 @@ class CrontyServer(MCPServer[dict[str, Any]]):
             if str(error).startswith("Unknown prompt"):
                 raise MCPError(code=INVALID_PARAMS, message=str(error)) from error
             if arguments:
-                words = f"The prompt {name} takes no arguments: leave out {next(iter(arguments))[:100]}"
-                raise MCPError(code=INVALID_PARAMS, message=words) from error
+                message = f"The prompt {name} takes no arguments: leave out {next(iter(arguments))[:100]}"
+                raise MCPError(code=INVALID_PARAMS, message=message) from error
             raise MCPError(code=INTERNAL_ERROR, message="The prompt could not be made") from error
 
 
@@ -159,23 +150,15 @@ def build_server(*, families: Collection[str] = FAMILIES, with_tokens: bool = Fa
         # An address and not the image: every answer carries it.
         icons=[Icon(src=f"{settings.CRONTY_URL}/favicon.ico", mime_type="image/x-icon", sizes=["32x32"])],
         extensions=[pages()],
-        tools=[make_tool(offer) for offer in offers],
-        subscriptions=watch.bus,
-        middleware=[watch],
+        tools=[build_tool(offer) for offer in offers],
+        subscriptions=watch,
         lifespan=watch.lifespan,
         log_level="WARNING",
         **access,
     )
-    server.offers = offers
+    server.offers, server.watch = offers, watch
     server.middleware.append(server.introduce)
     add_resources(server)
     add_prompts(server)
     add_completions(server)
     return server
-
-
-def _problems(error: ValidationError) -> str:
-    return "; ".join(
-        f"{'.'.join(map(str, detail['loc'])) or 'arguments'}: {detail['msg']}"
-        for detail in error.errors()[:10]
-    )

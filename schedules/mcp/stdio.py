@@ -25,6 +25,7 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
+from schedules.mcp.early import ANSWERED_ID
 from schedules.mcp.subscriptions import end_streams
 
 LONGEST_LINE = 64 * 2**20
@@ -75,7 +76,8 @@ async def answering_streams(read_stream: Any, write_stream: Any) -> AsyncIterato
     async def pass_outgoing() -> None:
         async with from_server, write_stream:
             async for item in from_server:
-                await write_stream.send(item)
+                if getattr(item.message, "id", None) != ANSWERED_ID:
+                    await write_stream.send(item)
                 open_calls.note_outgoing(item)
 
     async with anyio.create_task_group() as tasks:

@@ -3,35 +3,30 @@
 import asyncio
 import functools
 import logging
-from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
-from django.db.models import Count, Max, Min, Sum
 from mcp import MCPError
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
-from mcp.server.subscriptions import (
-    SUBSCRIPTION_ID_META_KEY,
-    InMemorySubscriptionBus,
-    ResourceUpdated,
-    ServerEvent,
-)
+from mcp.server.subscriptions import SUBSCRIPTION_ID_META_KEY, ResourceUpdated, ServerEvent
 from mcp_types import INVALID_PARAMS, SubscriptionsListenRequestParams, SubscriptionsListenResult
 from pydantic import ValidationError
 
 from schedules import clock
 from schedules.mcp.answers import line
-from schedules.mcp.auth import Caller, current_caller, families_of, is_local_user_gone, reading
+from schedules.mcp.auth import Caller, families_of, reading
 from schedules.mcp.orm import orm
 from schedules.mcp.resources import watched_address
-from schedules.models import Event, Execution, Token
-from schedules.models.job_queries import is_public_id
+from schedules.models import Token
 from schedules.services import Actor
 from schedules.services.people.connected_apps import read_app_token
+from schedules.services.people.profiles import is_active_user
+from schedules.services.versions import version_of_active_jobs, versions_of_jobs
 
 POLL_SECONDS = 1.0
 MOST_ADDRESSES = 100
@@ -42,52 +37,41 @@ MOST_STREAMS_OF_PERSON = 20
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class JobChanged(ResourceUpdated):
-    """A changed resource; only streams of its owner that may see the same jobs are notified."""
-
-    owner_id: int | None = None
-    tasks: frozenset[str] | None = None
-
-
-class OwnerBus(InMemorySubscriptionBus):
-    """An event bus that delivers only to the owner's streams; the stock bus would notify anyone who guesses an id."""
-
-    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
-        caller = current_caller()
-
-        def deliver(event: ServerEvent) -> None:
-            if not isinstance(event, JobChanged) or caller is None:
-                return
-            if (event.owner_id, event.tasks) == (caller.actor.user.pk, caller.actor.tasks):
-                listener(event)
-
-        return super().subscribe(deliver)
-
-
 @dataclass(eq=False, slots=True)
 class Watcher:
-    """One open stream: its caller, its resources, and their last known state."""
+    """One open stream: its caller, its resources, and their last known states."""
 
     caller: Caller
     addresses: Mapping[str, str]
     """The addresses that the client has named, each with the one that is watched."""
     stream: anyio.CancelScope
-    seen: dict[str, Any]
+    states: dict[str, Any]
+    deliver: Callable[[ServerEvent], None] = lambda event: None
+
+
+_opening: ContextVar[Watcher] = ContextVar("opening")
 
 
 @dataclass(eq=False, slots=True)
 class Watch:
-    """Polls the subscribed resources for changes; does nothing while there is no subscription."""
+    """The open streams of a server, each of which polls its own resources for changes.
 
-    bus: OwnerBus = field(default_factory=OwnerBus)
+    For the SDK it is the event bus: a stream hears only of its own resources, because a bus that publishes to all
+    streams would notify anyone who guesses an id.
+    """
+
     _watchers: set[Watcher] = field(default_factory=set)
     _is_over: bool = False
 
-    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        """Register a stream while it is open, as a middleware of the server; pass on every other request."""
-        if ctx.method != "subscriptions/listen":
-            return await call_next(ctx)
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        _opening.get().deliver = listener
+        return lambda: None
+
+    async def publish(self, event: ServerEvent) -> None:
+        """Ignore what the SDK tells everybody: the list of tools does not change."""
+
+    async def listen(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Poll for a stream while it is open."""
         try:
             params = SubscriptionsListenRequestParams.model_validate(ctx.params or {})
         except ValidationError:
@@ -96,18 +80,21 @@ class Watch:
         addresses = list(params.notifications.resource_subscriptions or ())
         if len(addresses) > MOST_ADDRESSES:
             raise MCPError(code=INVALID_PARAMS, message=f"subscribe to at most {MOST_ADDRESSES} resources")
-        caller, watched, seen = await orm(_watched)(addresses)
+        caller, watched, states = await orm(_watched)(addresses)
         if self._is_full(caller):
-            words = f"at most {MOST_STREAMS} subscriptions at a time: end one, or name all resources in one"
-            raise MCPError(code=INVALID_PARAMS, message=words)
+            problem = f"at most {MOST_STREAMS} subscriptions at a time: end one, or name all resources in one"
+            raise MCPError(code=INVALID_PARAMS, message=problem)
         with anyio.CancelScope() as stream:
-            watcher = Watcher(caller, watched, stream, seen)
+            watcher = Watcher(caller, watched, stream, states)
+            _opening.set(watcher)
             self._watchers.add(watcher)
             if self._is_over:
                 stream.cancel()
+            polling = asyncio.create_task(_poll(watcher))
             try:
                 return await call_next(ctx)
             finally:
+                polling.cancel()
                 self._watchers.discard(watcher)
         return SubscriptionsListenResult(_meta={SUBSCRIPTION_ID_META_KEY: ctx.request_id})
 
@@ -118,15 +105,13 @@ class Watch:
 
     @asynccontextmanager
     async def lifespan(self, server: object) -> AsyncIterator[dict[str, Any]]:
-        """Poll every second while the server runs, then end the streams."""
+        """End the streams when the server stops."""
         self._is_over = False
-        task = asyncio.create_task(self._poll())
         _running.add(self)
         try:
             yield {}
         finally:
             _running.discard(self)
-            task.cancel()
             self.end()
 
     def end(self) -> None:
@@ -135,32 +120,27 @@ class Watch:
         for watcher in list(self._watchers):
             watcher.stream.cancel()
 
-    async def step(self) -> None:
-        """Notify subscribers about changes since the last step, and end the streams of tokens that are no longer valid."""
-        changes: set[JobChanged] = set()
-        for watcher in list(self._watchers):
-            if not await orm(_is_valid)(watcher.caller):
-                watcher.stream.cancel()
-                continue
-            actor = watcher.caller.actor
-            now = await orm(_states)(actor, [*watcher.addresses.values()])
-            changes |= {
-                JobChanged(named, owner_id=actor.user.pk, tasks=actor.tasks)
-                for named, watched in watcher.addresses.items()
-                if now[watched] != watcher.seen.get(watched)
-            }
-            watcher.seen = now
-        for change in changes:
-            await self.bus.publish(change)
 
-    async def _poll(self) -> None:
-        while True:
-            await asyncio.sleep(POLL_SECONDS)
-            try:
-                await self.step()
-            except Exception:
-                # Keep the streams open: the database will come back.
-                logger.exception("Polling for changes failed; trying again")
+async def _poll(watcher: Watcher) -> None:
+    while True:
+        await asyncio.sleep(POLL_SECONDS)
+        try:
+            await step(watcher)
+        except Exception:
+            # Keep the stream open: the database will come back.
+            logger.exception("Polling for changes failed; trying again")
+
+
+async def step(watcher: Watcher) -> None:
+    """Notify a subscriber about changes since the last step, or end the stream if its token is no longer valid."""
+    if not await orm(_is_valid)(watcher.caller):
+        watcher.stream.cancel()
+        return
+    states = await orm(_states)(watcher.caller.actor, [*watcher.addresses.values()])
+    for name, address in watcher.addresses.items():
+        if states[address] != watcher.states.get(address):
+            watcher.deliver(ResourceUpdated(name))
+    watcher.states = states
 
 
 _running: set[Watch] = set()
@@ -191,51 +171,23 @@ def _watched(addresses: Sequence[str]) -> tuple[Caller, dict[str, str], dict[str
 
 def _states(actor: Actor, addresses: Sequence[str]) -> dict[str, Any]:
     """Return for each address a value that changes whenever the resource changes."""
-    every_job = functools.cache(lambda: _every_job(actor))
-    named = [address.removeprefix("jobs://") for address in addresses if address.startswith("jobs://")]
-    jobs = _these_jobs(actor, named) if named else {}
-    seen: dict[str, Any] = {}
-    for address in addresses:
-        scheme, _, name = address.partition("://")
-        match scheme:
-            case "jobs":
-                seen[address] = jobs.get(name)
-            case "agenda" | "schedules":
-                seen[address] = every_job()
-            case _:
-                seen[address] = None
-    return seen
-
-
-def _these_jobs(actor: Actor, job_ids: Collection[str]) -> dict[str, Any]:
-    """Return the state of jobs by id, with the progress of their unfinished runs."""
-    jobs = actor.jobs().filter(public_id__in=filter(is_public_id, job_ids)).order_by().in_bulk()
-    runs: dict[int | None, list[Any]] = defaultdict(list)
-    live = Execution.objects.live().filter(job__in=jobs).order_by("pk")
-    for job_pk, *run in live.values_list("job", "pk", "status", "attempt"):
-        runs[job_pk].append(run)
-    return {
-        job.public_id: (
-            (job.revision, job.status, job.run_count, job.recent, job.next_run_at, job.last_error),
-            runs[pk],
-        )
-        for pk, job in jobs.items()
-    }
-
-
-def _every_job(actor: Actor) -> Any:
-    """Return a summary of all active jobs; a claim changes `slot_count`, and the end of a run `last_run_at`."""
-    events = Event.objects.filter(actor.within_tasks("job__task"), owner=actor.user.pk)
-    # The newest alone: an aggregate would read every event of the owner if only some tasks may be seen.
-    changed = events.order_by("-pk").values_list("pk", flat=True).first()
-    jobs = actor.jobs().active().order_by()
-    return changed, jobs.aggregate(Count("pk"), Sum("slot_count"), Min("next_run_at"), Max("last_run_at"))
+    every_job = functools.cache(lambda: version_of_active_jobs(actor))
+    schemes = {address: address.partition("://")[0] for address in addresses}
+    job_ids = [address.removeprefix("jobs://") for address in addresses if schemes[address] == "jobs"]
+    jobs = versions_of_jobs(actor, job_ids) if job_ids else {}
+    states: dict[str, Any] = dict.fromkeys(addresses)
+    for address, scheme in schemes.items():
+        if scheme == "jobs":
+            states[address] = jobs.get(address.removeprefix("jobs://"))
+        elif scheme in ("agenda", "schedules"):
+            states[address] = every_job()
+    return states
 
 
 def _is_valid(caller: Caller) -> bool:
     """Return whether the token is still valid, with the permissions that it had when the stream was opened."""
     if caller.token_id is None:
-        return not is_local_user_gone(caller)
+        return is_active_user(caller.actor.user)
     if caller.access_id is not None:
         token = read_app_token(caller.access_id)
     else:

@@ -7,9 +7,11 @@ from typing import Any
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 INSTRUCTIONS = """\
-Cronty keeps one list of scheduled jobs. schedule_notification reminds the user on their phone once, and \
-schedule_cron_notification repeatedly. `schedule` gives an agent a prompt at a later time. claim_prompts takes the \
-prompts that are due. schedule_job runs any registered task. list_jobs finds jobs, however they were made. Times \
+Cronty reaches the user's phone, outlives this session and keeps a history: use it, rather than timers that end with \
+the session, for anything later or repeated. Load schedule_notification to remind the user once, \
+schedule_cron_notification for every morning or week, and list_jobs for what is scheduled or failed. \
+`schedule` gives an agent a prompt at a later time. claim_prompts takes the \
+prompts that are due. schedule_job runs any registered task, also at an interval. Times \
 without an offset are read in the user's zone. get_current_time says which one that is. set_preferences keeps it. If \
 it is not set, ask. Check unusual schedules with preview_schedule. After you create or change a schedule, tell the user \
 its `description` and the first of `next_runs`, and pass on any `warning`. If the answer to a call was lost, repeat the \

@@ -23,11 +23,11 @@ def mode_of(era: str) -> dict[str, Any]:
 
 
 def answer_of(result: CallToolResult) -> Any:
-    """Return the object or text that a tool answered; raise a tool error as an exception."""
-    if result.is_error:
-        raise ToolRefusalError(text_of(result))
+    """Return the object or text that a tool answered, refusals included; raise a tool error without either."""
     structured = result.structured_content
-    assert structured is not None
+    if structured is None:
+        assert result.is_error
+        raise ToolRefusalError(text_of(result))
     return structured["result"] if set(structured) == {"result"} else structured
 
 

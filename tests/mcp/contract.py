@@ -1,9 +1,10 @@
-"""The recorded contract with agents: `python -m tests.mcp.contract` rewrites contract.json."""
+"""The recorded contract with agents: `python -m tests.mcp.contract` rewrites contract.json and the early answers."""
 
 import asyncio
 import json
 import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import django
@@ -44,6 +45,10 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "cronty_site.settings")
     django.setup()
     FILE.write_text(json.dumps(current(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    from tests.mcp import early_answers, processes  # noqa: PLC0415
+
+    with TemporaryDirectory() as folder, processes.prepared(Path(folder)) as site:
+        early_answers.write(site)
 
 
 if __name__ == "__main__":

@@ -38,8 +38,11 @@ def examples(job: Job, prompt: Job, waiting: Execution) -> dict[str, dict[str, A
         "restore_job": by_id,
         "run_job": by_id,
         "upcoming": {},
+        "list_runs": {},
+        "list_changes": {},
         "why": by_id,
         "bulk_jobs": {"action": "pause", "query": "nothing like this"},
+        "undo_change": {},
         "get_preferences": {},
         "set_preferences": {"topic": "topic"},
     }

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from schedules.mcp.offers import OFFERS
 from verification.bench import mcp
 from verification.bench.mcp import ARGUMENTS, bench, over_stdio
@@ -11,6 +13,7 @@ def test_bench_covers_every_tool():
     assert set(ARGUMENTS) == {offer.name for offer in OFFERS}
 
 
+@pytest.mark.verify
 def test_bench_prints_the_milliseconds_of_every_tool_above_the_echo(capsys, monkeypatch):
     monkeypatch.delenv("DATABASE_URL", raising=False)
     monkeypatch.setattr(mcp, "WARM_UP", 0)

@@ -82,7 +82,7 @@ def test_scripted_solution_gives_the_answer(call, task):
 
 def refused_by_its_family(tool: str, /, **arguments: Any) -> Any:
     [offer] = [offer for offer in OFFERS if offer.name == tool]
-    return offer.refuse(Err(Code.TOO_FAST, "boom", retry_after=1), arguments)
+    return offer.refuse(Err(Code.CALLS_TOO_FAST, retry_after=1), arguments)
 
 
 @pytest.mark.parametrize(
@@ -145,6 +145,23 @@ def a_bad_week(owner):
         )
     check = {"message": "Check the backup", "topic": "my-phone"}
     JobFactory(owner=owner, name="Disk", task="notify", kwargs=check)
+
+
+def a_month_of_reminders(owner):
+    def run(job, days):
+        slot = clock.now() - timedelta(days=days)
+        ExecutionFactory(
+            job=job, status="succeeded", scheduled_for=slot, started_at=slot, finished_at=slot, attempt=1
+        )
+
+    def reminder(name, **more):
+        kwargs = {"message": name, "topic": "my-phone"}
+        return JobFactory(owner=owner, name=name, task="notify", kwargs=kwargs, **more)
+
+    vitamins, bins = reminder("Vitamins"), reminder("Bins")
+    alert = reminder("Failure alert: Backup", public_id="notice_1_1")
+    for job, days in ((vitamins, 10), (vitamins, 11), (bins, 12), (alert, 12), (vitamins, 1), (bins, 60)):
+        run(job, days)
 
 
 def a_prompt_that_is_due(owner):

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from contextlib import asynccontextmanager, contextmanager
+from datetime import timedelta
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -19,10 +20,11 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from cronty_site.asgi import build_application
+from schedules import clock
 from schedules.mcp.http import _transport_security, build_http_app
 from schedules.mcp.subscriptions import end_streams
-from schedules.models import Job
-from schedules.services import issue_token
+from schedules.models import Job, Token
+from schedules.services import issue_token, revoke_token
 from tests.clusters import PROJECT
 from tests.factories import JobFactory
 from tests.mcp.agents import InMemory, answer_of, mode_of
@@ -58,8 +60,32 @@ def test_without_a_token_the_answer_is_401(db):
     answer = post(None, **modern_call("list_jobs"))
 
     assert answer.status_code == 401
-    assert answer.json() == {"error": "invalid_token", "error_description": "Authentication required"}
+    assert answer.json()["error"] == "invalid_token"
+    assert "needs an access token" in answer.json()["error_description"]
     assert answer.headers["www-authenticate"].startswith("Bearer ")
+
+
+@pytest.mark.parametrize("state", ["unknown", "expired", "revoked"])
+def test_refused_token_is_named_as_what_it_is_with_the_way_to_a_new_one(owner, settings, state):
+    issued = issue_token(owner, name="laptop").value
+    text = issued.text
+    match state:
+        case "unknown":
+            # The right prefix alone says nothing.
+            text = text[:-1] + ("a" if text[-1] != "a" else "b")
+        case "expired":
+            Token.objects.update(expires_at=clock.now() - timedelta(seconds=1))
+        case "revoked":
+            revoke_token(owner, issued.token.pk)
+
+    answer = post(text, **modern_call("list_jobs"))
+
+    words = answer.json()["error_description"]
+    assert answer.status_code == 401
+    assert [word for word in ("unknown", "expired", "revoked") if word in words] == [state]
+    assert f"{settings.CRONTY_URL}/connect/" in words
+    assert words in answer.headers["www-authenticate"]
+    assert "laptop" not in answer.text
 
 
 @DOORS
@@ -154,6 +180,7 @@ def test_body_of_300_kilobytes_is_refused(token):
     answer = post(token, **request)
 
     assert answer.status_code == 413
+    assert "too large: at most" in answer.json()["error"]["message"]
     assert not Job.objects.exists()
 
 

@@ -121,24 +121,25 @@ def test_prompt_is_claimed_and_completed_with_few_queries(rows, queries, agent):
 def test_query_count_of_restoring_does_not_grow_with_the_rows(rows, queries, call):
     call("cancel_job", **JOB)
 
-    # The job, active jobs, the quota, when it was cancelled, rows of future slots, the update, its event, and activity.
-    assert queries("restore_job", **JOB) == 8 + LOCK
+    # The job before and after, active jobs, the quota, when it was cancelled, rows of future slots, the update, its event, and
+    # activity.
+    assert queries("restore_job", **JOB) == 9 + LOCK
 
 
 def test_restoring_soon_after_creating_counts_no_jobs(rows, unlimited, queries, call):
     job_id = call("schedule_job", **WEBHOOK)["job_id"]
     call("cancel_job", job_id=job_id)
 
-    # The job, the kept numbers, when it was cancelled, rows of future slots, the update, its event, and activity.
-    assert queries("restore_job", job_id=job_id) == 7 + LOCK
+    # The job before and after, the kept numbers, when it was cancelled, rows of future slots, the update, its event, and activity.
+    assert queries("restore_job", job_id=job_id) == 8 + LOCK
     assert queries("schedule_job", **WEBHOOK) == 5
 
 
 def test_query_count_of_resuming_does_not_grow_with_the_rows(rows, queries, call):
     call("pause_job", **JOB)
 
-    # The job, rows of future slots, the update, its event, and activity.
-    assert queries("resume_job", **JOB) == 5
+    # The job, rows of future slots, prompts to offer again, the update, its event, and activity.
+    assert queries("resume_job", **JOB) == 6
 
 
 def test_query_count_of_scheduling_does_not_grow_with_the_rows(rows, unlimited, queries):

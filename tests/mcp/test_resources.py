@@ -117,8 +117,17 @@ def test_agenda_lists_the_runs_until_midnight_in_the_zone_of_the_reader(olga, ow
 
     assert (today["date"], today["timezone"]) == ("2026-02-04", "Europe/Berlin")
     assert today["agenda"] == [
-        {"at": f"2026-02-04T{hour}:15:00+01:00", "job_id": job.public_id, "name": "Look"} for hour in (22, 23)
+        {
+            "at": "2026-02-04T22:15:00+01:00",
+            "job_id": job.public_id,
+            "name": "Look",
+            "task": job.task,
+            "runs": 2,
+            "last": "2026-02-04T23:15:00+01:00",
+            "description": "Every hour at :15",
+        }
     ]
+    assert today["is_complete"] is True
 
 
 @pytest.mark.parametrize("uri", ["jobs://job_17_1", "agenda://today", "cron://examples"])

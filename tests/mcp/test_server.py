@@ -72,7 +72,41 @@ def test_error_lists_at_most_ten_problems(olga):
     with pytest.raises(ToolRefusalError) as refusal:
         olga.call("list_jobs", **{f"bogus{number}": 1 for number in range(50)})
 
-    assert str(refusal.value).count("Extra inputs are not permitted") == 10
+    assert str(refusal.value).count("unknown field bogus") == 10
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "cure"),
+    [
+        (
+            "schedule_notification",
+            {"message": "x", "topic": "my-phone"},
+            "unknown field topic: use notification_topic",
+        ),
+        ("schedule_notification", {"message": "x", "when": "tomorrow"}, "unknown field when: use datetime"),
+        ("list_jobs", {"search": "x"}, "unknown field search: use query"),
+        ("list_jobs", {"staus": "paused"}, "unknown field staus: use status"),
+        ("get_current_time", {"colour": "red"}, "unknown field colour: it takes"),
+        ("job_status", {"job_id": "x", "zzz": 1}, "unknown field zzz: it takes job_id"),
+        ("schedule_job", {"cron": "* * * * *"}, 'use trigger_type "cron" with trigger_config {"expression":'),
+        ("schedule_job", {"when": "tomorrow"}, 'use trigger_type "once" with trigger_config {"run_at":'),
+        (
+            "schedule_job",
+            {"trigger_config": 7},
+            'trigger_config: send an object, like {"expression": "0 9 * * *"}',
+        ),
+        (
+            "schedule_job",
+            {"url": "https://example.org"},
+            "unknown field url: arguments of the task go into kwargs",
+        ),
+    ],
+)
+def test_wrong_argument_is_answered_with_what_to_send(olga, tool, arguments, cure):
+    with pytest.raises(ToolRefusalError) as refusal:
+        olga.call(tool, **arguments)
+
+    assert cure in str(refusal.value)
 
 
 def test_unknown_tool_resource_or_method_is_refused(olga):

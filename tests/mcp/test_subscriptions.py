@@ -113,22 +113,23 @@ def test_agenda_changes_with_any_job_of_its_owner(caller, actor, owner, fast_pol
     assert InMemory("modern").do(work) == "agenda://today"
 
 
-def test_nobody_is_notified_of_another_owners_jobs(caller, owner, stranger):
-    foreign = JobFactory(owner=stranger)
-    watch = subscriptions.Watch()
-    heard = []
+def test_state_of_another_owners_job_is_not_read(caller, stranger):
+    address = f"jobs://{JobFactory(owner=stranger).public_id}"
 
-    async def listen():
-        watch.bus.subscribe(heard.append)
-        await watch.bus.publish(subscriptions.JobChanged(f"jobs://{foreign.public_id}", owner_id=stranger.pk))
-        await watch.bus.publish(subscriptions.JobChanged("jobs://mine", owner_id=owner.pk))
+    assert subscriptions._states(caller, [address]) == {address: None}
 
-    async_to_sync(listen)()
 
-    assert [event.uri for event in heard] == ["jobs://mine"]
-    assert subscriptions._states(caller, [f"jobs://{foreign.public_id}"]) == {
-        f"jobs://{foreign.public_id}": None
-    }
+def test_nobody_is_notified_of_another_owners_jobs(caller, stranger, fast_polling):
+    JobFactory(owner=stranger)
+
+    async def work(client):
+        async with client.listen(resource_subscriptions=["agenda://today"]) as stream:
+            await subscriptions.orm(lambda: Job.objects.update(last_run_at=clock.now()))()
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(20 * subscriptions.POLL_SECONDS):
+                    await anext(aiter(stream))
+
+    InMemory("modern").do(work)
 
 
 @pytest.mark.parametrize(
@@ -207,15 +208,14 @@ def test_many_jobs_are_polled_in_two_queries(caller, owner, django_assert_num_qu
 
 
 def test_stream_is_notified_of_what_has_changed_since_it_was_opened(caller, owner):
-    watch, heard = subscriptions.Watch(), []
+    heard = []
     address = f"jobs://{JobFactory(owner=owner).public_id}"
-    watch.bus.subscribe(heard.append)
 
     async def step():
-        watch._watchers.add(
-            subscriptions.Watcher(local_caller(owner), {address: address}, anyio.CancelScope(), {})
+        watcher = subscriptions.Watcher(
+            local_caller(owner), {address: address}, anyio.CancelScope(), {}, heard.append
         )
-        await watch.step()
+        await subscriptions.step(watcher)
 
     async_to_sync(step)()
 

@@ -1,6 +1,7 @@
 """Answers to agents: the parts that all tool families share."""
 
 import math
+import re
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 from typing import Any, NotRequired, TypeVar
@@ -8,22 +9,34 @@ from typing import Any, NotRequired, TypeVar
 from typing_extensions import TypedDict
 
 from schedules import clock, engine, limits
+from schedules.mcp.auth import current_actor
+from schedules.mcp.messages import message_of
 from schedules.models import Job
 from schedules.result import Code, Err, sentence
 from schedules.secrets import masking
 from schedules.services import Scheduled
+from schedules.services.jobs.creation import SimilarJob, policy_defaults
 from schedules.services.jobs.forecasts import next_runs_of, words_of
-from schedules.services.jobs.lookalikes import SimilarJob
-from schedules.tasks.builtin import NTFY_MESSAGE_BYTES
+from schedules.services.jobs.references import similar_jobs
+from schedules.tasks.builtin import NTFY_MESSAGE_BYTES, WEBHOOK_METHOD
+from schedules.when import durations
 from schedules.when.triggers import TriggerError, load_zone, unreadable
 from schedules.when.zones import is_repeated
-from schedules.worker.database_errors import TRY_AGAIN
 
 # How long an answer about the clusters is reused, so that not every call asks again.
 CLUSTERS_SEEN_FOR = 1.0
 
-DATABASE_AWAY = Err(Code.CONFLICT, TRY_AGAIN)
+DATABASE_AWAY = Err(Code.DATABASE_UNAVAILABLE)
 PERHAPS_DONE = "The database did not answer, so this may or may not have been done: look before you repeat it"
+PINGED = (
+    'This sends POST, and health checks are mostly asked by GET: if this one is, set kwargs {"method": "GET"} '
+    "with update_job."
+)
+_HEALTH_CHECK = re.compile(
+    r"(?:^|[/._-])(?:hc-)?(?:ping|pings|health|healthz|healthcheck|livez?|readyz?|alive|status|heartbeat|uptime)"
+    r"(?:$|[/._?#-])",
+    re.IGNORECASE,
+)
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 NO_WORKER = "No worker is running, so nothing fires until one is started: tell the user."
 MESSAGE_TOO_LONG = (
@@ -55,8 +68,16 @@ class WarningOut(TypedDict):
 
 
 class AdviceOut(WarningOut):
-    """What a creating tool adds if there is something to point out."""
+    """What a creating tool adds if there is something to point out, and the call that undoes it."""
 
+    undo: NotRequired[str]
+    method: NotRequired[str]
+    tags: NotRequired[list[str]]
+    attempts: NotRequired[int]
+    backoff: NotRequired[str]
+    alerts: NotRequired[str]
+    max_runs: NotRequired[int]
+    ends_at: NotRequired[str]
     existing: NotRequired[bool]
     similar: NotRequired[OtherJobOut]
 
@@ -115,8 +136,8 @@ def line(text: str, length: int) -> str:
     return words if len(words) <= length else f"{words[: length - 1].rstrip()}…"
 
 
-def skips_of(job: Job) -> list[str]:
-    """Return the days and runs that a job leaves out, the runs in its zone."""
+def skips_of(job: Any) -> list[str]:
+    """Return the days and runs that a job, or a row with its columns, leaves out, the runs in its zone."""
     return [
         iso(datetime.fromisoformat(entry), job.timezone) if "T" in entry else entry
         for entry in job.skips.split()
@@ -126,10 +147,23 @@ def skips_of(job: Job) -> list[str]:
 def schedule_of(job: Job, now: datetime) -> ScheduleOut:
     """Return a job's schedule in words, with its next five runs."""
     return {
-        "description": words_of(job),
+        "description": described(job, now),
         "timezone": job.timezone,
         "next_runs": [iso(run, job.timezone) for run in next_runs_of(job, now)],
     }
+
+
+def described(job: Job, now: datetime) -> str:
+    """Describe a job's schedule with a start that is still ahead, its number of runs, and its end."""
+    parts = [words_of(job)]
+    is_elapsed = job.every is not None and not job.calendar_unit
+    if is_elapsed and job.next_run_at and job.every and job.next_run_at > now + job.every:
+        parts.append(f"starting {local(job.next_run_at, job.timezone)}")
+    if job.max_runs is not None and job.trigger_type != Job.TriggerType.ONCE:
+        parts.append("1 time" if job.max_runs == 1 else f"{job.max_runs} times")
+    if job.ends_at is not None and job.trigger_type != Job.TriggerType.ONCE:
+        parts.append(f"until {local(job.ends_at, job.timezone)}")
+    return ", ".join(parts)
 
 
 def warning_on(job: Job, *others: str, look_alike: SimilarJob | None = None) -> WarningOut:
@@ -142,9 +176,39 @@ def warning_on(job: Job, *others: str, look_alike: SimilarJob | None = None) -> 
     message = job.argument("message") if job.task == "notify" else None
     if isinstance(message, str) and len(message.encode()) > NTFY_MESSAGE_BYTES:
         warnings.append(MESSAGE_TOO_LONG)
+    if is_posted_ping(job):
+        warnings.append(PINGED)
     if not is_worker_running():
         warnings.append(NO_WORKER)
     return _warnings_out(warnings, look_alike)
+
+
+def is_posted_ping(job: Job) -> bool:
+    """Return whether a webhook asks what looks like a health check, by a method that nobody chose."""
+    if job.task != "webhook" or job.argument("method") or job.argument("body"):
+        return False
+    url = str(job.argument("url") or "").partition("://")[2]
+    return _HEALTH_CHECK.search(url) is not None
+
+
+def asked_of(job: Job) -> AdviceOut:
+    """Return what was asked for a new job besides its schedule, so that a mistake shows."""
+    out: AdviceOut = {}
+    if job.task == "webhook":
+        out["method"] = str(job.argument("method") or WEBHOOK_METHOD)
+    if job.tags:
+        out["tags"] = readable(job.tags)
+    defaults = policy_defaults(job.task)
+    if any(getattr(job, name) != defaults[name] for name in ("attempts", "backoff", "fixed_backoff")):
+        growth = "each time" if job.fixed_backoff else "doubling each time"
+        out |= {"attempts": job.attempts, "backoff": f"{durations.typed(job.backoff)}, {growth}"}
+    if job.alerts:
+        out["alerts"] = job.alerts
+    if job.max_runs is not None:
+        out["max_runs"] = job.max_runs
+    if job.ends_at is not None:
+        out["ends_at"] = iso(job.ends_at, job.timezone)
+    return out
 
 
 def is_worker_running() -> bool:
@@ -198,9 +262,13 @@ def advice_on(made: Scheduled, *notes: str) -> AdviceOut:
             f"An active job does the same on the same schedule: {made.similar.public_id}. "
             "If this was not meant, cancel one of them."
         )
-    advice: AdviceOut = {"existing": True} if made.existing else {}
+    advice = asked_of(made.job)
+    if made.existing:
+        advice["existing"] = True
     if made.similar:
         advice["similar"] = _other(made.similar)
+    if made.job.event:
+        advice["undo"] = undo_call(made.job.event.pk)
     return {**advice, **warning_on(made.job, *others, look_alike=made.look_alike)}
 
 
@@ -209,12 +277,29 @@ def first_problem(error: Err) -> tuple[str, str]:
     for name, messages in error.errors.items():
         why = " ".join(messages)
         return name, f"{why[:1].lower()}{why[1:]}".rstrip(".")
-    return "", error.message.rstrip(".")
+    return "", message_of(error).rstrip(".")
+
+
+def undo_call(event_id: int) -> str:
+    """Return the call that undoes a change."""
+    return f"undo_change(change={event_id})"
 
 
 def undo(job_id: str) -> str:
     """Say how to bring back a job that was just deleted."""
     return f'restore_job(job_id="{job_id}")'
+
+
+def near_miss(reference: object, task: str = "") -> str:
+    """Say which job, perhaps of one task, was probably meant by a name of none; an empty text if no name is like it."""
+    actor = current_actor()
+    if similar := similar_jobs(actor.jobs(), str(reference), task=task):
+        named = " or ".join(f'"{line(job.name, 200)}" ({job.public_id})' for job in similar)
+        return f"No exact match. Did you mean {named}?"
+    if deleted := similar_jobs(actor.restorable(), str(reference), task=task, most=1):
+        named = f'"{line(deleted[0].name, 200)}" ({deleted[0].public_id})'
+        return f"No exact match. Did you mean {named}, which was deleted? restore_job brings it back."
+    return ""
 
 
 def no_zone(zone: str, what: str) -> str:
@@ -230,9 +315,9 @@ def perhaps_done(*, has_key: bool) -> str:
     return f"{PERHAPS_DONE}, or repeat it with the same idempotency_key" if has_key else PERHAPS_DONE
 
 
-def nothing_to_resume(error: Err, way_out: str) -> Err:
-    """Return the error for resuming a job that has no run left, with advice on what to do instead."""
-    return Err(Code.WRONG_STATE, f"{sentence(first_problem(error)[1])} {way_out}")
+def nothing_to_resume(error: Err, way_out: str) -> str:
+    """Say that a job to resume has no run left, with advice on what to do instead."""
+    return f"{sentence(first_problem(error)[1])} {way_out}"
 
 
 def with_wait(out: Refusal, error: Err) -> Refusal:

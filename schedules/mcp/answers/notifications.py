@@ -7,10 +7,11 @@ from typing_extensions import TypedDict
 
 from schedules import clock, services
 from schedules.mcp import answers
+from schedules.mcp.messages import message_of
 from schedules.models import Job
 from schedules.models.job_table import Argument, NotificationTopic
 from schedules.models.jobs import JobQuerySet, argument_of
-from schedules.result import Code, Err
+from schedules.result import Code, Err, Kind
 from schedules.services.jobs.forecasts import WORDS_COLUMNS, shown_next_run, words_of
 from schedules.tasks.interface import Final, RetryLater
 
@@ -106,20 +107,29 @@ class TimeOut(TypedDict):
 
 def refused(error: Err, given: Mapping[str, Any]) -> RefusedOut:
     """Turn an error into the shape of the notification tools, with the given id."""
-    out: RefusedOut = {"success": False, "error": _words(error, given)}
-    if "schedule_id" in given:
-        out["schedule_id"] = answers.line(given["schedule_id"], 200)
+    out = failed(_words(error, given), given.get("schedule_id"))
+    if error.kind == Kind.NOT_FOUND:
+        hint = answers.near_miss(given.get("schedule_id"))
+        out |= {"hint": hint} if hint else {}
     if "timezone" in error.errors:
         out["hint"] = answers.line(answers.first_problem(error)[1], 300)
     return answers.with_wait(out, error)
 
 
+def failed(message: str, schedule_id: str | None = None) -> RefusedOut:
+    """Return a message in the shape of the notification tools."""
+    out: RefusedOut = {"success": False, "error": message}
+    if schedule_id is not None:
+        out["schedule_id"] = answers.line(schedule_id, 200)
+    return out
+
+
 def refused_by_server(error: Final | RetryLater) -> RefusedOut:
     """Return why a notification was not sent, with the words of the server in a field of their own."""
     if not error.said:
-        return refused(Err(Code.CONFLICT, answers.line(str(error), 300)), {})
+        return failed(answers.line(str(error), 300))
     words = str(error).removesuffix(f": {error.said}")
-    out = refused(Err(Code.CONFLICT, answers.line(words, 300)), {})
+    out = failed(answers.line(words, 300))
     out["error_from_receiver"] = answers.line(error.said, 300)
     return out
 
@@ -127,11 +137,11 @@ def refused_by_server(error: Final | RetryLater) -> RefusedOut:
 def _words(error: Err, given: Mapping[str, Any]) -> str:
     name, why = answers.first_problem(error)
     why = answers.line(why, 500)
-    match error.code, name:
-        case Code.NOT_FOUND, _:
+    match error.kind, name:
+        case Kind.NOT_FOUND, _:
             return GONE.format(id=answers.line(str(given.get("schedule_id")), 200))
-        case ((Code.QUOTA | Code.TOO_FAST), _):
-            return f"Quota exceeded: {error.message}"
+        case ((Kind.QUOTA | Kind.TOO_FAST), _):
+            return f"Quota exceeded: {message_of(error)}"
         case _, "timezone":
             return f"Unknown timezone: {answers.line(str(given.get('timezone')), 100)}"
         case _, "cron":
@@ -142,12 +152,14 @@ def _words(error: Err, given: Mapping[str, Any]) -> str:
         case _, "args" | "kwargs":
             why = why.removeprefix("invalid arguments for task notify: ")
             return f"notification_{why}" if why.startswith("topic: ") else why
-        case Code.INVALID, "when":
+        case Kind.WRONG_STATE, _ if error.state:
+            return f"Schedule already {error.state}: {given.get('schedule_id')}"
+        case Kind.INVALID, "when" if error.code == Code.INVALID:
             return why
-        case ((Code.INVALID | Code.TOO_FAR), _):
+        case Kind.INVALID, _ if name:
             return f"{name}: {why}"
         case _:
-            return error.message
+            return message_of(error)
 
 
 def later_out(made: services.Scheduled, delay: str | None, *notes: str) -> LaterOut:

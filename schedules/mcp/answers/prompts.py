@@ -8,12 +8,14 @@ from typing_extensions import TypedDict
 
 from schedules import clock, services
 from schedules.mcp import answers
+from schedules.mcp.messages import message_of
 from schedules.models import Execution, Job
 from schedules.models.job_table import Argument
 from schedules.models.jobs import JobQuerySet, argument_of
-from schedules.result import Code, Err
-from schedules.services.jobs.forecasts import WORDS_COLUMNS, shown_next_run, words_of
+from schedules.result import Code, Err, Kind
+from schedules.services.jobs.forecasts import shown_next_run, words_by_key
 from schedules.when.durations import HORIZON_IN_WORDS
+from schedules.when.triggers import UNKNOWN_START
 
 
 class PromptOut(TypedDict):
@@ -44,8 +46,8 @@ class CompleteOut(answers.WaitOut):
 
 def refused(error: Err, given: Mapping[str, Any]) -> str:
     """Turn an error into a sentence of the prompt tools."""
-    if error.code == Code.QUOTA or error.code == Code.TOO_FAST:
-        return f"Error: quota exceeded: {error.message}."
+    if error.kind in (Kind.QUOTA, Kind.TOO_FAST):
+        return f"Error: quota exceeded: {message_of(error)}."
     name, why = answers.first_problem(error)
     at = answers.line(str(given.get("at")), 100)
     if error.code == Code.TOO_FAR:
@@ -68,12 +70,12 @@ def refused(error: Err, given: Mapping[str, Any]) -> str:
 
 
 def refused_claim(error: Err, given: Mapping[str, Any]) -> ClaimOut:
-    out: ClaimOut = {"prompts": [], "error": error.message}
+    out: ClaimOut = {"prompts": [], "error": message_of(error)}
     return answers.with_wait(out, error)
 
 
 def refused_completion(error: Err, given: Mapping[str, Any]) -> CompleteOut:
-    out: CompleteOut = {"completed": False, "execution_id": given["execution_id"], "error": error.message}
+    out: CompleteOut = {"completed": False, "execution_id": given["execution_id"], "error": message_of(error)}
     return answers.with_wait(out, error)
 
 
@@ -112,9 +114,8 @@ def line_rows(tasks: JobQuerySet) -> Any:
 
 def task_lines(rows: Sequence[Any], state: str) -> list[str]:
     """Describe tasks, one per line; a task that does not fire is described by its schedule."""
-    unplanned = [row.pk for row in rows if row.fire_at is None]
-    schedules = Job.objects.filter(pk__in=unplanned).values_list("pk", *WORDS_COLUMNS, named=True)
-    words = {job.pk: words_of(job) for job in schedules} if unplanned else {}
+    unplanned = [row.pk for row in rows if row.fire_at in (None, UNKNOWN_START)]
+    words = words_by_key(unplanned)
     return [
         f"#{row.pk}  {answers.local(moment, row.timezone) if moment else words.get(row.pk, '')}"
         f"  [{state}]  {answers.line(str(row.prompt or ''), 60)}"
@@ -126,6 +127,8 @@ def task_lines(rows: Sequence[Any], state: str) -> list[str]:
 def _not_skipped(row: Any) -> datetime | None:
     """Return when a task fires, or fired; a run that it leaves out is not the next one."""
     moment: datetime | None = row.fire_at
+    if moment == UNKNOWN_START:
+        return None
     return shown_next_run(row) if row.skips and moment == row.next_run_at else moment
 
 
@@ -135,7 +138,9 @@ def not_editable(given: str, job: Job | None, verb: str) -> str:
     number = str(job.pk) if job else named.removeprefix("#")
     task = f"#{number}" if number.lstrip("-").isdecimal() else f'"{named}"'
     words = f"Task {task} not found or not editable (only pending tasks can be {verb})."
-    if verb == "edited" and job and services.waits_for_agent(job, clock.now()):
+    if job is None and (hint := answers.near_miss(given, "prompt")):
+        words += f"\nhint: {hint}"
+    if verb == "edited" and job and job.waits_for_agent(clock.now()):
         words += " It is due and waits for an agent: cancel it and schedule it anew."
     return words
 

@@ -1,18 +1,20 @@
 """Arguments that several tools share: their types and descriptions, and how they are read."""
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, Any, TypeAlias, TypedDict, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from schedules import clock
+from schedules import clock, services
 from schedules.mcp import answers
+from schedules.mcp.auth import current_actor
 from schedules.models import Job, Profile
 from schedules.result import Code, Err, Ok, Result
-from schedules.services import Actor
+from schedules.when.grammar import MOMENT_EXAMPLES
 from schedules.when.phrases import (
     NotUnderstoodError,
     PhraseError,
@@ -22,15 +24,16 @@ from schedules.when.phrases import (
     parse_moment,
     parse_past,
 )
-from schedules.when.triggers import TriggerError, load_zone
+from schedules.when.repeats import parse_trigger
+from schedules.when.triggers import CalendarInterval, Cron, Interval, TriggerError, load_zone
 from schedules.when.zone_names import zone_named
 
 Columns: TypeAlias = dict[str, Any]
 M = TypeVar("M")
 
 EXAMPLES = (
-    'Give exactly one of: datetime ("2026-02-05T15:00:00+01:00"); '
-    'time with timezone and perhaps date (date "2026-02-05", time "15:00", timezone "Europe/Berlin"); '
+    'Give exactly one of: datetime ("2030-02-05T15:00:00+01:00"); '
+    'time with timezone and perhaps date (date "2030-02-05", time "15:00", timezone "Europe/Berlin"); '
     'delay ("1d2h30m10s").'
 )
 
@@ -38,6 +41,7 @@ EXAMPLES = (
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIME = re.compile(r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?")
 CHOICES = {"overlap": Job.Overlap.values, "catch_up": Job.CatchUp.values}
+DEFAULT_ALERTS = "default"
 _REPEATED = re.compile(r"\s*(?:every|each|daily|hourly|weekly|monthly|yearly|weekdays)\b", re.IGNORECASE)
 REPEATS = "this repeats: use schedule_cron_notification for a reminder, else schedule_job"
 # Fifty jobs take an agent about 4,000 tokens of context.
@@ -45,6 +49,7 @@ PAGE = 50
 # Two zones in which every local time is another moment, also one that is the same every day.
 _FAR_APART = ("Etc/GMT+5", "Etc/GMT-6")
 LONGEST_PAGE = 1000
+NAME_LENGTH = 80
 
 
 class MissingArgumentError(Exception):
@@ -95,8 +100,13 @@ TriggerType = Annotated[
     str,
     Field(description="The kind of schedule.", json_schema_extra={"enum": ["once", "interval", "cron"]}),
 ]
-TriggerConfig = Annotated[
+# A cron expression alone says enough.
+Config = Annotated[
     dict[str, Any],
+    BeforeValidator(lambda value: {"expression": value} if isinstance(value, str) else value),
+]
+TriggerConfig = Annotated[
+    Config,
     Field(
         description='once: {"run_at": "2026-02-05T15:00"}. interval: {"minutes": 90} (seconds to months), or with a '
         'first run {"weeks": 2, "start": "2027-03-02T09:00"}. cron: {"expression": "30 8 * * 1-5"}.'
@@ -123,7 +133,9 @@ Span = Annotated[str, BeforeValidator(_span)]
 MaxRuns = Annotated[Whole | None, Field(description="Stop after so many scheduled runs.")]
 EndsAt = Annotated[str | None, Field(description="Last moment, or last whole day.")]
 Attempts = Annotated[Whole | None, Field(description="Tries per run, up to 10.")]
-Backoff = Annotated[Span | None, Field(description='Wait before a retry, like "10m".')]
+Backoff = Annotated[Span | None, Field(description='Wait before a retry ("10m"); doubles.')]
+FixedBackoff = Annotated[StrictBool | None, Field(description="No doubling.")]
+Alerts = Annotated[str | None, Field(description='"never", "default" or a topic.')]
 Timeout = Annotated[Span | None, Field(description='Longest run, like "5m".')]
 Overlap = Annotated[
     str | None,
@@ -140,6 +152,41 @@ CatchUp = Annotated[
     ),
 ]
 
+
+class Retries(TypedDict, total=False):
+    """How often a run is tried, and which missed runs are made up for."""
+
+    attempts: Attempts
+    backoff: Backoff
+    catch_up: CatchUp
+
+
+class TimedRetries(Retries, total=False):
+    """The same for runs with a time limit."""
+
+    timeout: Timeout
+
+
+class Policies(TimedRetries, total=False):
+    """The same for jobs whose runs may overlap."""
+
+    overlap: Overlap
+
+
+class ChangedPolicies(Policies, total=False):
+    """The same for a job that exists, with what few jobs need: every argument costs an agent context."""
+
+    fixed_backoff: FixedBackoff
+    alerts: Alerts
+
+
+class LimitedPolicies(Policies, total=False):
+    """The same for jobs that may end by themselves."""
+
+    max_runs: MaxRuns
+    ends_at: EndsAt
+
+
 PageLimit = Annotated[Whole | None, Field(description="1 to 1000. Default: 50.")]
 PageOffset = Annotated[
     Whole | None, Field(description="How many to leave out: next_offset of the last page.")
@@ -148,46 +195,71 @@ PageOffset = Annotated[
 
 def read_moment(text: str, timezone: str, now: datetime, field: str, **rules: bool) -> Result[datetime]:
     """Read an ISO time or a phrase, with the rules of `parse_moment`; without an offset, it is read in the zone."""
-    return _read(lambda: parse_moment(text, now=now, timezone=timezone, **rules), text, timezone, field)
+    return read_with(lambda: parse_moment(text, now=now, timezone=timezone, **rules), text, timezone, field)
 
 
 def read_end(text: str, timezone: str, now: datetime, field: str) -> Result[datetime]:
     """Read the end of a period; a date alone includes its whole day."""
-    return _read(lambda: parse_end(text, now=now, timezone=timezone), text, timezone, field)
+    return read_with(lambda: parse_end(text, now=now, timezone=timezone), text, timezone, field)
 
 
 def read_past(text: str, timezone: str, now: datetime, field: str) -> Result[datetime | date]:
     """Read a moment or a day, now or before."""
-    return _read(lambda: parse_past(text, now=now, timezone=timezone), text, timezone, field)
+    return read_with(lambda: parse_past(text, now=now, timezone=timezone), text, timezone, field)
 
 
-def _read(parse: Callable[[], M], text: str, timezone: str, field: str) -> Result[M]:
+def read_with(parse: Callable[[], M], text: str, timezone: str, field: str) -> Result[M]:
+    """Read a text with this function, which may refuse it."""
     try:
         load_zone(timezone)
         return Ok(parse())
     except TriggerError as error:
         return refuse(error.field, error.reason)
     except TooFarError as error:
-        return Err(Code.TOO_FAR, f"{field}: {error}", errors={field: [str(error)]})
+        return Err(Code.TOO_FAR, errors={field: [str(error)]})
     except PhraseError as error:
         if _REPEATED.match(text):
-            return refuse(field, REPEATS, hint=REPEATS)
-        return refuse(field, str(error), hint="" if isinstance(error, NotUnderstoodError) else str(error))
+            words = REPEATS + _as_trigger(text, timezone, clock.now())
+            return refuse(field, words, hint=words)
+        # The usual examples are in the descriptions; anything else is about this text.
+        is_general = isinstance(error, NotUnderstoodError) and str(error).endswith(MOMENT_EXAMPLES)
+        return refuse(field, str(error), hint="" if is_general else str(error))
 
 
-def given_policies(**policies: Any) -> dict[str, Any]:
-    """Return the policies that were given: a request without new ones keeps the key that it had before."""
-    return {name: value for name, value in policies.items() if value is not None}
+def _as_trigger(text: str, timezone: str, now: datetime) -> str:
+    """Say which arguments a repeating schedule in words would be; an empty text if it is not understood."""
+    try:
+        trigger = parse_trigger(text, now=now, timezone=timezone)
+    except (PhraseError, TriggerError):
+        return ""
+    match trigger:
+        case Cron(expression=expression):
+            return f'; the cron is "{expression}"'
+        case Interval(seconds=seconds):
+            config: dict[str, Any] = (
+                {"minutes": int(seconds // 60)} if seconds % 60 == 0 else {"seconds": seconds}
+            )
+        case CalendarInterval(count=count, unit=unit, start=start):
+            config = {unit: count, "start": answers.iso(start, timezone)}
+        case _:
+            return ""
+    return f"; for schedule_job, trigger_type interval with trigger_config {json.dumps(config)}"
 
 
-def read_policies(given: Mapping[str, Any], timezone: str, now: datetime) -> Result[Columns]:
-    """Turn the policies that were given into the columns of a job; an end of "none" is no end."""
-    columns: Columns = dict(given)
+def read_policies(options: Mapping[str, Any], timezone: str, now: datetime) -> Result[Columns]:
+    """Turn the policies among these options into the columns of a job; an end of "none" is no end."""
+    columns: Columns = {
+        name: value
+        for name, value in options.items()
+        if name in LimitedPolicies.__annotations__ or name in ChangedPolicies.__annotations__
+    }
     for name in columns.keys() & {"backoff", "timeout"}:
-        span = _read_span(columns[name], name)
+        span = read_span(columns[name], name)
         if isinstance(span, Err):
             return span
         columns[name] = span.value
+    if columns.get("alerts") == DEFAULT_ALERTS:
+        columns["alerts"] = ""
     for name, choices in CHOICES.items():
         if name in columns and columns[name] not in choices:
             return refuse(name, f"choose one of: {', '.join(choices)}")
@@ -201,7 +273,26 @@ def read_policies(given: Mapping[str, Any], timezone: str, now: datetime) -> Res
             return end if isinstance(end, Err) else Ok(columns | {"ends_at": end.value})
 
 
-def _read_span(text: str, field: str) -> Result[timedelta]:
+def once(moment: Result[datetime], timezone: str) -> Result[Columns]:
+    """Return the columns of a trigger that fires once."""
+    if isinstance(moment, Err):
+        return moment
+    return Ok({"trigger_type": Job.TriggerType.ONCE, "run_at": moment.value, "timezone": timezone})
+
+
+def create(
+    trigger: Result[Columns], options: Mapping[str, Any], timezone: str, **job: Any
+) -> Result[services.Scheduled]:
+    """Create a job, unless its trigger or one of its policies is refused."""
+    if isinstance(trigger, Err):
+        return trigger
+    policies = read_policies(options, timezone, clock.now())
+    if isinstance(policies, Err):
+        return policies
+    return services.schedule(current_actor(), **trigger.value, **policies.value, **job)
+
+
+def read_span(text: str, field: str) -> Result[timedelta]:
     if re.fullmatch(r"0+(?:\.0+)?s?", text.strip()):
         return Ok(timedelta(0))
     try:
@@ -250,9 +341,9 @@ def read_one_moment(when: Mapping[str, str], zone: str) -> Result[datetime]:
         today = now.astimezone(load_zone(zone)).date()
     except TriggerError as error:
         return refuse(error.field, error.reason)
-    day, hour = _date(when.get("date", str(today))), _time(when["time"])
+    day, hour = _date(when.get("date", str(today))), read_time(when["time"])
     if day is None:
-        return refuse("date", 'write YYYY-MM-DD, like "2026-02-05", or leave it out for today')
+        return refuse("date", 'write YYYY-MM-DD, like "2030-02-05", or leave it out for today')
     if hour is None:
         return refuse("time", 'write HH:MM or HH:MM:SS, like "15:00"; the zone goes into timezone')
     return read_moment(f"{day} {hour}", zone, now, "date and time")
@@ -260,7 +351,7 @@ def read_one_moment(when: Mapping[str, str], zone: str) -> Result[datetime]:
 
 def refuse(field: str, why: str, *, hint: str = "") -> Err:
     """Refuse one argument; the hint is for a family whose fixed sentence does not give the reason."""
-    return Err(Code.INVALID, f"{field}: {why}", errors={field: [why]}, hint=hint)
+    return Err(Code.INVALID, errors={field: [why]}, hint=hint)
 
 
 def page_problem(size: int, start: int) -> Err | None:
@@ -277,7 +368,7 @@ def _date(text: str) -> date | None:
         return None
 
 
-def _time(text: str) -> time | None:
+def read_time(text: str) -> time | None:
     try:
         return time.fromisoformat(text if text[1:2] != ":" else f"0{text}") if _TIME.fullmatch(text) else None
     except ValueError:
@@ -300,7 +391,12 @@ def _is_local(text: str) -> bool:
     return len(moments) > 1
 
 
-def zone_of_job(actor: Actor, job_id: str) -> str:
-    """Return the zone in which a time without an offset is read: the job's, else the user's."""
-    zone = actor.jobs().called(job_id).values_list("timezone", flat=True).first()
-    return zone or actor.read_profile().zone
+def derived_name(job: Job) -> str | None:
+    """Return the name that a job of these arguments gets by itself, or None if its caller must name it."""
+    match job.task:
+        case "notify":
+            text = job.label or job.argument("title") or job.argument("message")
+            return answers.line(str(text or ""), NAME_LENGTH) or "Notification"
+        case "prompt":
+            return answers.line(str(job.argument("prompt") or ""), NAME_LENGTH) or "Prompt"
+    return None

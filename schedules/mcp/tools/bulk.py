@@ -1,106 +1,274 @@
 """The tool that changes many jobs at once, after a person has agreed."""
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from datetime import datetime, time
+from typing import Annotated, Any, Literal, NotRequired, Unpack, cast
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from schedules import clock
 from schedules.mcp import answers
-from schedules.mcp.answers.bulk import ChangedJobsOut, WouldChangeOut, changed_out, would_change_out
 from schedules.mcp.answers.jobs import ErrorOut, refused
 from schedules.mcp.auth import current_actor
-from schedules.mcp.tools.arguments import read_moment, refuse
-from schedules.mcp.tools.filters import HadOutcome, OfStatus, OfTask, Query, Since, Tag, read_filter
+from schedules.mcp.messages import message_of
+from schedules.mcp.tools.arguments import Words, ZoneText, read_moment, read_span, read_time, refuse
+from schedules.mcp.tools.filters import Filters, read_filter
 from schedules.models import Job
-from schedules.result import Code, Err, Ok
-from schedules.services.jobs import bulk
+from schedules.result import Code, Err
+from schedules.services import Actor
+from schedules.services.activity import changes_between
+from schedules.services.job_list import JobQuery
+from schedules.services.jobs import bulk, moves
+from schedules.services.jobs.edits import PreparedEdit
 from schedules.services.jobs.states import pause_problem
 
-ACTIONS = [*bulk.STATUSES, "undo"]
+UPDATE = "update"
+ACTIONS = [*bulk.STATUSES, UPDATE]
+# How many jobs are looked through for a time of day, and how many changes are shown.
+MOST_READ = 5_000
+SHOWN = 50
+NEXT_STEP = "Nothing has been changed. Show this to the user; if they agree, repeat the call with confirm, within ten minutes."
+
+
+class Selection(Filters, total=False):
+    """What selects jobs, and what an update changes in them."""
+
+    at_time: Annotated[str | None, Field(description="Only at this time of day, like 8:30.")]
+    in_timezone: Annotated[ZoneText | None, Field(description="Only in this zone.")]
+    shift: Annotated[str | None, Field(description='Later by "30m", earlier by "-1h".')]
+    time: Annotated[str | None, Field(description="New time of day, HH:MM.")]
+    timezone: Annotated[ZoneText | None, Field(description="New zone.")]
+    add_tags: Annotated[Words | None, Field(description="For update.")]
+    remove_tags: Annotated[Words | None, Field(description="For update.")]
+    topic: Annotated[str | None, Field(description="New topic.")]
+
+
+class ShownJobOut(answers.OtherJobOut):
+    """A job, and what an update changes in it, as "old → new"."""
+
+    change: NotRequired[str]
+
+
+class WouldChangeOut(TypedDict):
+    """The jobs that a call would change, the first of them by name, and the token that confirms it."""
+
+    would_change: int
+    jobs: list[ShownJobOut]
+    confirm: NotRequired[str]
+    paused_until: NotRequired[str]
+    next_step: str
+    error: NotRequired[str]
+
+
+class ChangedJobsOut(TypedDict):
+    """The number of changed jobs, the first of them by name, and the call that undoes it."""
+
+    changed: int
+    jobs: list[ShownJobOut]
+    undo: NotRequired[str]
+    paused_until: NotRequired[str]
+    note: NotRequired[str]
 
 
 def bulk_jobs(
     action: Annotated[str, Field(description="What to do with them.", json_schema_extra={"enum": ACTIONS})],
-    status: OfStatus = None,
-    query: Query = None,
-    tag: Tag = None,
-    task: OfTask = None,
-    outcome: HadOutcome = None,
-    since: Since = None,
     until: Annotated[str | None, Field(description='End of a pause, like "monday" (its start).')] = None,
     reason: Annotated[str | None, Field(description="Why they are paused.")] = None,
-    confirm: Annotated[str | None, Field(description="From the first answer, or from undo.")] = None,
+    confirm: Annotated[str | None, Field(description="From the first answer.")] = None,
+    **filters: Unpack[Selection],
 ) -> WouldChangeOut | ChangedJobsOut | ErrorOut:
-    """Do the same to all jobs that match, up to 500 ("pause everything tagged home until Monday"). The first call
-    changes nothing: it answers what it would change. Show that to the user, then repeat the call with `confirm`.
-    For one job, use pause_job or cancel_job.
+    """Do the same to all jobs that match, up to 500 ("pause everything tagged home until Monday", "move my 8:30
+    reminders to 9:00"). The first call changes nothing: it answers what it would change. Show that to the user,
+    then repeat the call with `confirm`. It applies at once: for a later date, give an agent a prompt for that day.
+    For one job, use pause_job, cancel_job or update_job.
     """
-    actor, now = current_actor(), clock.now()
-    given = {"status": status, "task": task}
-    if action == "undo":
-        # Accept the whole call that the answer shows, too.
-        match bulk.undo(actor, (confirm or "").rpartition('confirm="')[2].rstrip('")')):
-            case Ok(done):
-                return changed_out(action, done)
-            case error:
-                return refused(error, given)
-    if problem := _problem(action, status, until, reason):
-        return refused(problem, given)
-    wanted = read_filter(actor, query=query, tag=tag, task=task, outcome=outcome, since=since)
-    if isinstance(wanted, Err):
-        return refused(wanted, given)
-    end = None
-    if until is not None:
-        read = read_moment(until, actor.read_profile().zone, now, "until", may_be_day=True)
-        if isinstance(read, Err):
-            return refused(read, given)
-        end = read.value
-    if problem := pause_problem(reason or "", end, now):
-        return refused(problem, given)
-    jobs = bulk.changeable(actor, action)
-    if status is not None:
-        jobs = jobs.in_state(status)
-    matching, is_cut = wanted.value.matching_runs(actor.executions())
-    if wanted.value:
-        jobs = wanted.value.applied_to(jobs, matching)
-    rows = list(jobs.values_list("pk", "public_id", "name", "revision")[: bulk.MOST_JOBS + 1])
-    if len(rows) > bulk.MOST_JOBS:
-        return refused(
-            Err(
-                Code.CONFLICT, f"More than {bulk.MOST_JOBS} jobs match: choose fewer, by tag, task or query."
-            ),
-            given,
-        )
-    keys, named = [row[0] for row in rows], [(public_id, name) for _, public_id, name, _ in rows]
-    seen = [(pk, revision) for pk, _, _, revision in rows]
-    # A moment in words moves on between the two calls, so the words are confirmed and not the moment.
-    request: dict[str, Any] = {
-        "action": action,
-        "until": until,
-        "reason": reason,
-        "filter": [status, query, tag, task, outcome, since],
-    }
-    token = bulk.confirmation_of(actor, request, seen)
-    ending = bulk.count_ending(keys, end) if end else 0
-    paused_until = answers.iso_or_none(end, actor.read_profile().zone)
-    if confirm is None or not rows:
-        return would_change_out(named, token, is_cut=is_cut, paused_until=paused_until, ending=ending)
-    if stale := bulk.confirmation_problem(actor, confirm, request, seen):
-        return would_change_out(
-            named, token, stale.message, is_cut=is_cut, paused_until=paused_until, ending=ending
-        )
-    match bulk.change_jobs(actor, action, keys, reason=reason or "", until=end):
-        case Ok(done):
-            return changed_out(action, done, paused_until=paused_until, ending=ending)
-        case error:
-            return refused(error, given)
+    change = _update if action == UPDATE else _change
+    answer = change(current_actor(), action, until, reason, confirm, filters)
+    return refused(answer, filters) if isinstance(answer, Err) else answer
 
 
-def _problem(action: str, status: str | None, until: str | None, reason: str | None) -> Err | None:
+def _change(
+    actor: Actor, action: str, until: str | None, reason: str | None, confirm: str | None, filters: Selection
+) -> WouldChangeOut | ChangedJobsOut | Err:
+    """Change the jobs that match if `confirm` says that a person has seen exactly them; else return them."""
     if action not in bulk.STATUSES:
         return refuse("action", f"choose one of: {', '.join(ACTIONS)}")
-    if status is not None and status not in Job.Status.values:
-        return refuse("status", "unknown")
     if action != "pause" and (until is not None or reason is not None):
         return refuse("until", "only a pause has an end and a reason")
-    return None
+    if given := next((name for name in filters if name not in Filters.__annotations__), None):
+        return refuse(given, 'only action "update" takes it')
+    query = read_filter(actor, filters)
+    if isinstance(query, Err):
+        return query
+    now, zone = clock.now(), actor.read_profile().zone
+    end = None
+    if until is not None:
+        moment = read_moment(until, zone, now, "until", may_be_day=True)
+        if isinstance(moment, Err):
+            return moment
+        end = moment.value
+    if problem := pause_problem(reason or "", end, now):
+        return problem
+    jobs, are_runs_cut = bulk.matching_jobs(actor, action, query.value)
+    if len(jobs) > bulk.MOST_JOBS:
+        return Err(Code.TOO_MANY_MATCHES, limit=bulk.MOST_JOBS)
+    keys = [job.pk for job in jobs]
+    revisions = [(job.pk, job.revision) for job in jobs]
+    # A moment in words moves on between the two calls, so the words are confirmed and not the moment.
+    request = {"action": action, "until": until, "reason": reason, "filters": filters}
+    stale = bulk.confirmation_problem(actor, confirm, request, revisions) if confirm and jobs else None
+    ending = bulk.count_ending(keys, end) if end else 0
+    notes = [f"Jobs that have no run left after this pause, and end: {ending}."] if ending else []
+    if confirm and jobs and not stale:
+        done = bulk.change_jobs(actor, action, keys, reason=reason or "", until=end)
+        return done if isinstance(done, Err) else _changed_out(done.value, end, zone, notes)
+    if are_runs_cut:
+        notes.insert(0, answers.OLDER_RUNS)
+    notes.append(NEXT_STEP if jobs else "No job matches: nothing is to be done.")
+    out: WouldChangeOut = {
+        "would_change": len(jobs),
+        "jobs": first_jobs(jobs),
+        "next_step": " ".join(notes),
+    }
+    if jobs and end:
+        out["paused_until"] = answers.iso(end, zone)
+    if jobs:
+        out["confirm"] = bulk.confirmation_of(actor, request, revisions)
+    if stale:
+        out["error"] = message_of(stale)
+    return out
+
+
+def _update(
+    actor: Actor, action: str, until: str | None, reason: str | None, confirm: str | None, filters: Selection
+) -> WouldChangeOut | ChangedJobsOut | Err:
+    """Edit the jobs that match if `confirm` says that a person has seen exactly these edits; else return them."""
+    if until is not None or reason is not None:
+        return refuse("until", "only a pause has an end and a reason")
+    query = read_filter(
+        actor, cast(Filters, {name: filters.get(name) for name in Filters.__annotations__ & filters.keys()})
+    )
+    if isinstance(query, Err):
+        return query
+    move = _read_move(filters)
+    if isinstance(move, Err):
+        return move
+    at = _read_clock(filters, "at_time")
+    if isinstance(at, Err):
+        return at
+    jobs, are_runs_cut = _jobs_to_move(actor, query.value, filters.get("in_timezone"), at)
+    if len(jobs) > bulk.MOST_JOBS:
+        return Err(Code.TOO_MANY_MATCHES, limit=bulk.MOST_JOBS)
+    plan = moves.plan_moves(actor, jobs, move, _reason_of)
+    edits = {edit.old.pk: edit for edit in plan.edits}
+    revisions = {key: edit.old.revision for key, edit in edits.items()}
+    request = {"action": action, "filters": filters}
+    notes = []
+    if plan.left:
+        job, why = plan.left[0]
+        notes.append(f"{len(plan.left)} stay as they are, like {answers.line(job.name, 200)}: {why}.")
+    stale = (
+        bulk.confirmation_problem(actor, confirm, request, [*revisions.items()])
+        if confirm and edits
+        else None
+    )
+    shown: list[ShownJobOut] = [_shown_edit(edit) for edit in plan.edits[:SHOWN]]
+    if confirm and edits and not stale:
+        done = moves.move_jobs(actor, list(edits), revisions, move, _reason_of)
+        if isinstance(done, Err):
+            return done
+        changed = _changed_out(done.value, None, "", notes)
+        changed["jobs"] = shown
+        return changed
+    if are_runs_cut:
+        notes.insert(0, answers.OLDER_RUNS)
+    notes.append(NEXT_STEP if edits else "No job would change.")
+    out: WouldChangeOut = {"would_change": len(edits), "jobs": shown, "next_step": " ".join(notes)}
+    if edits:
+        out["confirm"] = bulk.confirmation_of(actor, request, [*revisions.items()])
+    if stale:
+        out["error"] = message_of(stale)
+    return out
+
+
+def _read_move(options: Selection) -> moves.Move | Err:
+    at = _read_clock(options, "time")
+    if isinstance(at, Err):
+        return at
+    shift = None
+    if text := options.get("shift"):
+        is_earlier = text.strip().startswith("-")
+        span = read_span(text.strip().lstrip("+-").strip(), "shift")
+        if isinstance(span, Err):
+            return span
+        shift = -span.value if is_earlier else span.value
+    move = moves.Move(
+        shift=shift,
+        at=at,
+        timezone=options.get("timezone"),
+        add_tags=options.get("add_tags") or (),
+        remove_tags=options.get("remove_tags") or (),
+        topic=options.get("topic"),
+    )
+    if move == moves.Move():
+        return refuse("action", "an update takes shift, time, timezone, add_tags, remove_tags or topic")
+    if shift is not None and at is not None:
+        return refuse("shift", "give shift or time")
+    return move
+
+
+def _read_clock(options: Selection, name: Literal["time", "at_time"]) -> time | Err | None:
+    if (text := options.get(name)) is None:
+        return None
+    read = read_time(text)
+    return refuse(name, 'write HH:MM, like "9:00" or "15:30"') if read is None else read
+
+
+def _jobs_to_move(
+    actor: Actor, query: JobQuery, timezone: str | None, at: time | None
+) -> tuple[list[Job], bool]:
+    jobs = bulk.without_own_jobs(actor.jobs().filter(status__in=moves.STATUSES))
+    if query.status:
+        jobs = jobs.in_state(query.status)
+    matching, are_runs_cut = query.matching_runs(actor.executions())
+    if query.is_filtered:
+        jobs = query.applied_to(jobs, matching)
+    if timezone is not None:
+        jobs = jobs.filter(timezone=timezone)
+    if at is None:
+        return list(jobs[: bulk.MOST_JOBS + 1]), are_runs_cut
+    return [job for job in jobs[:MOST_READ] if moves.runs_at(job, at)], are_runs_cut
+
+
+def _reason_of(error: Err) -> str:
+    return answers.first_problem(error)[1]
+
+
+def _shown_edit(edit: PreparedEdit) -> ShownJobOut:
+    words = "; ".join(change.text for change in changes_between(edit.before, edit.after, edit.job))
+    return {
+        "job_id": edit.job.public_id,
+        "name": answers.line(edit.job.name, 200),
+        "change": answers.line(words, 300),
+    }
+
+
+def _changed_out(done: bulk.Changed, end: datetime | None, zone: str, notes: list[str]) -> ChangedJobsOut:
+    out: ChangedJobsOut = {"changed": len(done.jobs), "jobs": first_jobs(done.jobs)}
+    if end:
+        out["paused_until"] = answers.iso(end, zone)
+    if done.undo:
+        out["undo"] = answers.undo_call(done.undo)
+    if done.left:
+        names = ", ".join(answers.line(job.name, 200) for job in done.left[:3])
+        notes.append(
+            f"{len(done.left)} stayed paused, like {names}: no run is left, or agents may not use the task."
+        )
+    if notes:
+        out["note"] = " ".join(notes)
+    return out
+
+
+def first_jobs(jobs: Sequence[Any]) -> list[ShownJobOut]:
+    return [{"job_id": job.public_id, "name": answers.line(job.name, 200)} for job in jobs[:SHOWN]]

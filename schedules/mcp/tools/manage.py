@@ -3,49 +3,46 @@
 import asyncio
 import math
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any, cast
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import date, datetime, timedelta
+from typing import Annotated, Any, NotRequired, Unpack, cast
 
+from mcp.server.mcpserver import Context
 from pydantic import Field, StrictBool
+from typing_extensions import TypedDict
 
-from schedules import clock, services
+from schedules import clock, limits, services
 from schedules.mcp import answers
-from schedules.mcp.answers.jobs import ErrorOut, job_out, refused
-from schedules.mcp.answers.manage import (
-    ChangedOut,
-    RunOut,
-    SkippedOut,
-    run_out,
-)
+from schedules.mcp.answers.changes import ChangeOut, change_of
+from schedules.mcp.answers.jobs import ErrorOut, JobOut, job_out, refused
 from schedules.mcp.auth import current_actor
-from schedules.mcp.conversation import report_progress
 from schedules.mcp.orm import orm
 from schedules.mcp.tools.arguments import (
-    Attempts,
-    Backoff,
-    CatchUp,
+    ChangedPolicies,
     Columns,
+    Config,
     JobId,
     Number,
-    Overlap,
-    Timeout,
     Whole,
     Words,
     ZoneText,
-    given_policies,
+    derived_name,
     read_moment,
     read_policies,
     refuse,
-    zone_of_job,
 )
-from schedules.mcp.tools.names import derived_name
 from schedules.mcp.tools.triggers import implied_type, read_trigger
 from schedules.models import Execution, Job
 from schedules.result import Code, Err, Ok, Result
 from schedules.secrets import masking
-from schedules.services.jobs.lookalikes import SimilarJob
+from schedules.services.jobs.creation import SimilarJob
 from schedules.services.jobs.masked_arguments import merged_arguments
+from schedules.services.jobs.references import zone_of_job
 from schedules.services.permissions import read_activity
+from schedules.services.run_list import read_again, status_of
+from schedules.services.runs.actions import runs_around
+from schedules.when.durations import HORIZON
 from schedules.when.phrases import PhraseError, parse_day
 from schedules.when.triggers import CalendarInterval, TriggerError
 
@@ -55,41 +52,50 @@ _MOMENT = re.compile(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]\s*[0-9]")
 SETTLED = {*Execution.FINAL, Execution.Status.WAITING}
 
 
+class ChangedOut(JobOut, answers.WarningOut, ChangeOut):
+    """The job after the change."""
+
+    paused_until: str | None
+
+
+class SkippedOut(ChangedOut):
+    """The job, and the days and runs that it leaves out."""
+
+    skips: list[str]
+
+
+class RunOut(TypedDict):
+    """A run that was started by hand, and its current status."""
+
+    job_id: str
+    execution_id: int
+    status: str
+    result: Any
+    error: str | None
+    warning: NotRequired[str]
+
+
 def update_job(
     job_id: JobId,
     name: Annotated[str | None, Field(description="The new name.")] = None,
-    args: Annotated[
-        list[Any] | None, Field(description="New positional arguments, instead of all old ones.")
-    ] = None,
+    args: Annotated[list[Any] | None, Field(description="New positional arguments.")] = None,
     kwargs: Annotated[
         dict[str, Any] | None,
-        Field(
-            description='Named arguments to change, like {"message": "Tea"}; others stay, null removes one.'
-        ),
+        Field(description='Arguments to change, like {"message": "Tea"}; others stay, null removes one.'),
     ] = None,
-    trigger_type: Annotated[str | None, Field(description="once, interval or cron, if that changes.")] = None,
+    trigger_type: Annotated[str | None, Field(description="once, interval or cron.")] = None,
     trigger_config: Annotated[
-        dict[str, Any] | None,
-        Field(
-            description='The new schedule, like {"expression": "30 8 * * 1-5"}. For other forms, see schedule_job.'
-        ),
+        Config | None,
+        Field(description='Like {"expression": "30 8 * * 1-5"}; see schedule_job.'),
     ] = None,
     timezone: Annotated[ZoneText | None, Field(description="The new zone.")] = None,
-    max_runs: Annotated[
-        Whole | None, Field(description="Stop after this many scheduled runs; 0: never.")
-    ] = None,
+    max_runs: Annotated[Whole | None, Field(description="Stop after so many runs; 0: never.")] = None,
     ends_at: Annotated[str | None, Field(description='No run after it; "none": no end.')] = None,
-    attempts: Attempts = None,
-    backoff: Backoff = None,
-    timeout: Timeout = None,
-    overlap: Overlap = None,
-    catch_up: CatchUp = None,
     label: Annotated[str | None, Field(description="A new label.")] = None,
     tags: Annotated[Words | None, Field(description="New tags, instead of all old ones.")] = None,
+    **options: Unpack[ChangedPolicies],
 ) -> ChangedOut | ErrorOut:
-    """Change a pending or paused job; what is left out stays. Better than cancelling and creating anew: id and
-    history are kept.
-    """
+    """Change a pending or paused job; what is left out stays. Id and history are kept."""
     actor = current_actor()
     job = actor.jobs().find(job_id)
     if job is None:
@@ -111,15 +117,8 @@ def update_job(
         return refused(refuse("kwargs", f"write the real value instead of {masking.MASK}"), given)
     if max_runs is not None:
         changes["max_runs"] = max_runs or None
-    asked = given_policies(
-        ends_at=ends_at,
-        attempts=attempts,
-        backoff=backoff,
-        timeout=timeout,
-        overlap=overlap,
-        catch_up=catch_up,
-    )
-    policies = read_policies(asked, zone, clock.now())
+    end = {} if ends_at is None else {"ends_at": ends_at}
+    policies = read_policies({**options, **end}, zone, clock.now())
     if isinstance(policies, Err):
         return refused(policies, given)
     changes |= policies.value
@@ -168,7 +167,7 @@ def resume_job(job_id: JobId) -> ChangedOut | ErrorOut:
     match services.resume(current_actor(), job_id):
         case Err(code=Code.INVALID) as error:
             way_out = "Change its schedule with update_job first, or cancel it and make it anew."
-            return refused(answers.nothing_to_resume(error, way_out), given)
+            return {"error": answers.nothing_to_resume(error, way_out)}
         case result:
             return _changed(_or_as_it_was(result, job_id, Job.Status.PENDING), given)
 
@@ -191,7 +190,8 @@ def skip_runs(
     """
     actor, now, days, slots = current_actor(), clock.now(), [], []
     given = {"job_id": job_id}
-    zone = zone_of_job(actor, job_id) if dates else ""
+    job = actor.jobs().find(job_id) if dates else None
+    zone = job.timezone if job else actor.read_profile().zone
     for text in dates or []:
         if _MOMENT.match(text):
             match read_moment(text, zone, now, "dates"):
@@ -204,11 +204,35 @@ def skip_runs(
             days.append(parse_day(text, now=now, timezone=zone))
         except (PhraseError, TriggerError) as unread:
             return refused(refuse("dates", str(unread)), given)
-    match services.skip(actor, job_id, days, slots, undo=bool(undo)):
+    notes = _without_runs(job, days, now) if job and not undo else {}
+    if job and notes and not slots and notes.keys() == set(days):
+        read_activity(job)
+        return _with_notes({**_changed_out(job), "skips": answers.skips_of(job)}, notes.values())
+    match services.skip(actor, job_id, [day for day in days if day not in notes], slots, undo=bool(undo)):
         case Ok(job):
-            return {**_changed_out(job), "skips": answers.skips_of(job)}
+            return _with_notes({**_changed_out(job), "skips": answers.skips_of(job)}, notes.values())
         case error:
             return refused(error, given)
+
+
+def _without_runs(job: Job, days: Sequence[date], now: datetime) -> dict[date, str]:
+    """Say of each of these days on which a job has no run when the nearest runs are."""
+    notes: dict[date, str] = {}
+    if job.trigger_type == Job.TriggerType.ONCE or job.status not in (Job.Status.PENDING, Job.Status.PAUSED):
+        return notes
+    for day in days:
+        if now.date() - timedelta(days=1) <= day <= (now + HORIZON).date():
+            with suppress(TriggerError):
+                if around := runs_around(job, day, now):
+                    nearest = ", ".join(f"{near.day} {near:%b}" for near in around if near) or "none"
+                    notes[day] = f"No run falls on {day}; nearest: {nearest}."
+    return notes
+
+
+def _with_notes(out: SkippedOut, notes: Iterable[str]) -> SkippedOut:
+    if words := " ".join(filter(None, (*notes, out.get("warning")))):
+        out["warning"] = words
+    return out
 
 
 def restore_job(job_id: JobId) -> ChangedOut | ErrorOut:
@@ -220,28 +244,29 @@ def restore_job(job_id: JobId) -> ChangedOut | ErrorOut:
 
 async def run_job(
     job_id: JobId,
+    context: Context[Any, Any],
     wait_seconds: Annotated[
         Number | None,
         Field(description="How long to wait for the result, up to 50. Default: 0."),
     ] = None,
 ) -> RunOut | ErrorOut:
-    """Run a job once, now, even if it is paused; its schedule does not change. Every call starts another run,
-    so do not repeat it while the run is queued. Ask job_status for a result that takes longer.
+    """Run a job once, now, even if it is paused; its schedule stays. Every call starts another run. Ask job_status
+    for a result that takes longer.
     """
     wait = 0.0 if wait_seconds is None else wait_seconds
     if not 0 <= wait <= LONGEST_WAIT:
         return refused(refuse("wait_seconds", f"choose 0 to {LONGEST_WAIT}"), {"job_id": job_id})
     started = await orm(_start)(job_id)
     if isinstance(started, Err):
-        return refused(started, {"job_id": job_id})
+        return await orm(refused)(started, {"job_id": job_id})
     if not wait:
         return started
     execution_id = started["execution_id"]
     for step in range(math.ceil(wait / POLL_SECONDS)):
-        status = await orm(_status_of)(execution_id)
+        status = await orm(status_of)(execution_id)
         if status in SETTLED:
             break
-        await report_progress(step * POLL_SECONDS, wait, f"The run is {status}.")
+        await context.report_progress(step * POLL_SECONDS, wait, f"The run is {status}.")
         await asyncio.sleep(POLL_SECONDS)
     return await orm(_read_run)(execution_id, job_id)
 
@@ -288,11 +313,15 @@ def _changed(
 
 
 def _changed_out(job: Job, look_alike: SimilarJob | None = None) -> ChangedOut:
-    until = answers.iso_or_none(job.paused_until, job.timezone)
-    if job.status != Job.Status.PENDING:
-        return {**job_out(job), "paused_until": until, **answers.pause_warning_on(job, look_alike)}
-    read_activity(job)
-    return {**job_out(job), "paused_until": until, **answers.warning_on(job, look_alike=look_alike)}
+    is_pending = job.status == Job.Status.PENDING
+    if is_pending:
+        read_activity(job)
+    return {
+        **job_out(job),
+        "paused_until": answers.iso_or_none(job.paused_until, job.timezone),
+        **change_of(job),
+        **(answers.warning_on if is_pending else answers.pause_warning_on)(job, look_alike=look_alike),
+    }
 
 
 def _with_state(out: ChangedOut | ErrorOut) -> ChangedOut | ErrorOut:
@@ -306,14 +335,10 @@ def _with_state(out: ChangedOut | ErrorOut) -> ChangedOut | ErrorOut:
 
 def _or_as_it_was(result: Result[Job], job_id: str, wanted: Job.Status) -> Result[Job]:
     """Treat a job that already has the wanted status as a success: asking twice is harmless."""
-    if isinstance(result, Ok) or result.code != Code.WRONG_STATE:
+    if isinstance(result, Ok) or result.state != wanted:
         return result
     job = current_actor().jobs().find(job_id)
-    if job is None:
-        return result
-    if job.status == wanted:
-        return Ok(job)
-    return Err(Code.WRONG_STATE, f"Job already {job.status}: {job_id}")
+    return Ok(job) if job else result
 
 
 def _has_mask(value: Any) -> bool:
@@ -331,14 +356,21 @@ def _has_mask(value: Any) -> bool:
 def _start(job_id: str) -> RunOut | Err:
     match services.run_now(current_actor(), job_id):
         case Ok(execution):
-            return run_out(execution, job_id)
+            return _run_out(execution, job_id)
         case error:
             return error
 
 
 def _read_run(execution_id: int, job_id: str) -> RunOut:
-    return run_out(Execution.objects.defer("traceback").get(pk=execution_id), job_id)
+    return _run_out(read_again(execution_id), job_id)
 
 
-def _status_of(execution_id: int) -> str:
-    return Execution.objects.values_list("status", flat=True).get(pk=execution_id)
+def _run_out(row: Execution, job_id: str) -> RunOut:
+    out: RunOut = {
+        "job_id": job_id,
+        "execution_id": row.pk,
+        "status": row.status,
+        "result": answers.readable(row.result),
+        "error": limits.strip_unprintable(row.error) or None,
+    }
+    return out if answers.is_worker_running() else {**out, "warning": answers.NO_WORKER}

@@ -7,11 +7,11 @@ from pydantic import Field
 
 from schedules import services
 from schedules.mcp import answers
-from schedules.mcp.answers.notifications import ChangedOut, RefusedOut, refused
+from schedules.mcp.answers.notifications import ChangedOut, RefusedOut, failed, refused
 from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import Reference
 from schedules.models import Job
-from schedules.result import Code, Err, Ok, Result
+from schedules.result import Code, Err, Kind, Ok, Result
 
 ScheduleId = Annotated[Reference, Field(description="Its id, #number or exact name.")]
 
@@ -52,9 +52,7 @@ def delete_schedule(
         words = (
             "the database did not answer, so this may or may not have been done: look before you repeat it."
         )
-        return refused(
-            Err(Code.CONFLICT, f"Failed to delete schedule: {words}"), {"schedule_id": schedule_id}
-        )
+        return failed(f"Failed to delete schedule: {words}", schedule_id)
     match deleted:
         case Ok(job):
             words = f"Schedule {job.public_id} deleted successfully"
@@ -67,17 +65,12 @@ def delete_schedule(
 def _changed(result: Result[Job], schedule_id: str, *, paused: bool) -> ChangedOut | RefusedOut:
     wanted = Job.Status.PAUSED if paused else Job.Status.PENDING
     match result:
-        case Err(code=Code.WRONG_STATE):
+        case Err(kind=Kind.WRONG_STATE, state=status) if status == wanted:
             # Asking twice is harmless: the schedule already has the wanted status.
-            status = current_actor().jobs().called(schedule_id).values_list("status", flat=True).first()
-            if status != wanted:
-                return refused(
-                    Err(Code.WRONG_STATE, f"Schedule already {status}: {schedule_id}"),
-                    {"schedule_id": schedule_id},
-                )
+            pass
         case Err(code=Code.INVALID) as error:
             way_out = "To do so, delete it with delete_schedule and schedule it anew."
-            return refused(answers.nothing_to_resume(error, way_out), {"schedule_id": schedule_id})
+            return failed(answers.nothing_to_resume(error, way_out), schedule_id)
         case Err() as error:
             return refused(error, {"schedule_id": schedule_id})
     words = "paused" if paused else "resumed"

@@ -2,10 +2,11 @@
 
 import logging
 import re
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, TypedDict, Unpack
 
 from django.db import InterfaceError, OperationalError
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from schedules import clock, limits, services
 from schedules.mcp import answers
@@ -27,46 +28,29 @@ from schedules.mcp.auth import current_actor
 from schedules.mcp.orm import orm
 from schedules.mcp.tools.arguments import (
     PAGE,
-    Attempts,
-    Backoff,
-    CatchUp,
-    EndsAt,
     IdempotencyKey,
-    MaxRuns,
+    LimitedPolicies,
     MissingArgumentError,
-    Overlap,
     PageLimit,
     PageOffset,
-    Timeout,
+    Retries,
     Timezone,
+    Whole,
+    Words,
     ZoneText,
-    given_policies,
+    create,
+    derived_name,
+    once,
     page_problem,
     read_one_moment,
-    read_policies,
     refuse,
     zone_notes,
 )
-from schedules.mcp.tools.names import derived_name
-from schedules.mcp.tools.notification_content import (
-    Actions,
-    Attach,
-    Click,
-    Filename,
-    Icon,
-    Markdown,
-    Message,
-    Priority,
-    Tags,
-    Title,
-    Topic,
-    read_content,
-)
 from schedules.mcp.tools.triggers import read_trigger
-from schedules.models import Execution, Job
-from schedules.models.counting import COUNTED, count_beside
-from schedules.models.job_table import IS_UNSENT_NOTIFICATION, NotificationTopic
+from schedules.models import Execution, Job, Profile
+from schedules.models.counting import COUNTED
 from schedules.result import Err, Ok
+from schedules.services.jobs.notifications import unsent_notifications
 from schedules.services.runs.pushes import run_of
 from schedules.tasks import registry
 from schedules.tasks.interface import Final, RetryLater
@@ -81,19 +65,42 @@ CUT_OFF = (
     "The message was too long for one notification, and its end was cut off: send the rest in another one."
 )
 
+Message = Annotated[str, Field(description="The text, at most 4,000 bytes.")]
+Topic = Annotated[
+    str | None,
+    Field(description="ntfy topic of the user. Default: the one they have set. Never invent one."),
+]
+
+
+class Content(TypedDict, total=False):
+    """What a notification may carry besides its message."""
+
+    title: Annotated[str | None, Field(description="A title line.")]
+    priority: Annotated[Whole | None, Field(description="1 to 5 (urgent).")]
+    tags: Annotated[Words | None, Field(description='Words or emoji names, like ["warning"].')]
+    markdown: Annotated[StrictBool | None, Field(description="Is it Markdown?")]
+    click: Annotated[str | None, Field(description="URL to open.")]
+    icon: Annotated[str | None, Field(description="URL of an icon.")]
+    attach: Annotated[str | None, Field(description="URL of a file.")]
+    filename: Annotated[str | None, Field(description="Its file name.")]
+    actions: Annotated[
+        list[dict[str, Any]] | None,
+        Field(description='Up to 3, like {"action": "view", "label": "Open", "url": "https://…"}.'),
+    ]
+
+
+class Reminder(Retries, Content, total=False):
+    """The options of a notification that is sent once."""
+
+
+class RepeatedReminder(LimitedPolicies, Content, total=False):
+    """The options of a notification that is sent repeatedly."""
+
 
 async def send_push_notification(
     message: Message,
     notification_topic: Topic = None,
-    title: Title = None,
-    priority: Priority = None,
-    tags: Tags = None,
-    markdown: Markdown = None,
-    click: Click = None,
-    icon: Icon = None,
-    attach: Attach = None,
-    filename: Filename = None,
-    actions: Actions = None,
+    **options: Unpack[Content],
 ) -> SentOut | RefusedOut:
     """Send a notification to the user's phone now. To send it later, use schedule_notification. To repeat it,
     use schedule_cron_notification. After an error, tell the user instead of sending it again at once.
@@ -102,20 +109,7 @@ async def send_push_notification(
     assert task is not None
     actor = current_actor()
     profile = actor.profile or await orm(actor.read_profile)()
-    content = read_content(
-        profile,
-        message,
-        notification_topic,
-        title=title,
-        priority=priority,
-        tags=tags,
-        markdown=markdown,
-        click=click,
-        icon=icon,
-        attach=attach,
-        filename=filename,
-        actions=actions,
-    )
+    content = _content(profile, message, notification_topic, options)
     if problems := task.check([], content):
         return refused(refuse("kwargs", problems[0]), {})
     begun = await orm(services.begin_push)(actor, content)
@@ -150,22 +144,12 @@ def schedule_notification(
     time: Annotated[str | None, Field(description="HH:MM, beside timezone.")] = None,
     timezone: Annotated[ZoneText | None, Field(description="City or IANA zone, like Europe/Berlin.")] = None,
     delay: Annotated[str | None, Field(description='From now, like "30m" or "1d2h".')] = None,
-    attempts: Attempts = None,
-    backoff: Backoff = None,
-    catch_up: CatchUp = None,
-    title: Title = None,
-    priority: Priority = None,
-    tags: Tags = None,
-    markdown: Markdown = None,
-    click: Click = None,
-    icon: Icon = None,
-    attach: Attach = None,
-    filename: Filename = None,
-    actions: Actions = None,
     idempotency_key: IdempotencyKey = None,
+    **options: Unpack[Reminder],
 ) -> LaterOut | RefusedOut:
-    """Send one reminder to the user's phone later. Give exactly one of datetime, time (with timezone, perhaps
-    date) and delay. To repeat it, use schedule_cron_notification.
+    """Remind the user later on their phone, once, like an alarm. Ask for an unknown zone; report the description.
+    Give exactly one of datetime, time (with timezone, perhaps date) and delay. To repeat it, use
+    schedule_cron_notification.
     """
     actor = current_actor()
     profile = actor.read_profile()
@@ -173,39 +157,24 @@ def schedule_notification(
     when = {"datetime": datetime, "date": date, "time": time, "timezone": timezone, "delay": delay}
     known = when if timezone is not None else when | {"timezone": profile.timezone or None}
     moment = read_one_moment({name: text for name, text in known.items() if text is not None}, zone)
-    if isinstance(moment, Err):
-        return refused(moment, {"timezone": zone})
-    asked = given_policies(attempts=attempts, backoff=backoff, catch_up=catch_up)
-    policies = read_policies(asked, zone, clock.now())
-    if isinstance(policies, Err):
-        return refused(policies, {"timezone": zone})
-    content = read_content(
-        profile,
-        message,
-        notification_topic,
-        title=title,
-        priority=priority,
-        tags=tags,
-        markdown=markdown,
-        click=click,
-        icon=icon,
-        attach=attach,
-        filename=filename,
-        actions=actions,
-    )
-    made = services.schedule(
-        actor,
+    content = _content(profile, message, notification_topic, options)
+    made = create(
+        once(moment, zone),
+        options,
+        zone,
         profile=profile,
         prefix="msg",
         idempotency_key=idempotency_key,
-        request={"tool": "schedule_notification", **when, **content, "topic": notification_topic, **asked},
+        request={
+            "tool": "schedule_notification",
+            **when,
+            **options,
+            "message": message,
+            "topic": notification_topic,
+        },
         name=derived_name(Job(task="notify", kwargs=content)),
         task="notify",
         kwargs=content,
-        **policies.value,
-        trigger_type=Job.TriggerType.ONCE,
-        run_at=moment.value,
-        timezone=zone,
     )
     match made:
         case Ok(scheduled):
@@ -222,27 +191,11 @@ def schedule_cron_notification(
     timezone: Timezone = None,
     notification_topic: Topic = None,
     label: Annotated[str | None, Field(description="A name for lists.")] = None,
-    max_runs: MaxRuns = None,
-    ends_at: EndsAt = None,
-    attempts: Attempts = None,
-    backoff: Backoff = None,
-    timeout: Timeout = None,
-    overlap: Overlap = None,
-    catch_up: CatchUp = None,
-    title: Title = None,
-    priority: Priority = None,
-    tags: Tags = None,
-    markdown: Markdown = None,
-    click: Click = None,
-    icon: Icon = None,
-    attach: Attach = None,
-    filename: Filename = None,
-    actions: Actions = None,
     idempotency_key: IdempotencyKey = None,
+    **options: Unpack[RepeatedReminder],
 ) -> CronOut | RefusedOut:
-    """Send a reminder to the user's phone again and again, by cron in their zone. For "every 90 minutes" or
-    "every two weeks", use schedule_job with task "notify", kwargs {"message": "Tea", "topic": "home"} and an
-    interval.
+    """Remind the user on their phone every morning, weekday or month, by cron. Ask for an unknown zone; report the
+    description. For "every two weeks", use schedule_job with task "notify" and an interval.
     """
     actor = current_actor()
     profile = actor.read_profile()
@@ -256,61 +209,28 @@ def schedule_cron_notification(
     if zone_in_cron not in (None, zone):
         return refused(refuse("cron", f"its zone is not the timezone {zone}: give one of them"), given)
     expression = zoned["cron"] if zoned else cron
-    now = clock.now()
-    when = read_trigger("cron", {"expression": expression}, zone, now)
-    if isinstance(when, Err):
-        return refused(when, given)
-    asked = given_policies(
-        max_runs=max_runs,
-        ends_at=ends_at,
-        attempts=attempts,
-        backoff=backoff,
-        timeout=timeout,
-        overlap=overlap,
-        catch_up=catch_up,
-    )
-    policies = read_policies(asked, zone, now)
-    if isinstance(policies, Err):
-        return refused(policies, given)
-    content = read_content(
-        profile,
-        message,
-        notification_topic,
-        title=title,
-        priority=priority,
-        tags=tags,
-        markdown=markdown,
-        click=click,
-        icon=icon,
-        attach=attach,
-        filename=filename,
-        actions=actions,
-    )
-    made = services.schedule(
-        actor,
+    content = _content(profile, message, notification_topic, options)
+    made = create(
+        read_trigger("cron", {"expression": expression}, zone, clock.now()),
+        options,
+        zone,
         profile=profile,
         prefix="scd",
         idempotency_key=idempotency_key,
         request={
             "timezone": timezone,
             "cron": cron,
-            **content,
+            **options,
+            "message": message,
             "topic": notification_topic,
             "label": label,
-            **asked,
         },
         name=derived_name(Job(task="notify", kwargs=content, label=label or "")),
         task="notify",
         kwargs=content,
         label=label or "",
-        **policies.value,
-        **when.value,
     )
-    match made:
-        case Ok(scheduled):
-            return cron_out(scheduled)
-        case error:
-            return refused(error, given)
+    return cron_out(made.value) if isinstance(made, Ok) else refused(made, given)
 
 
 def list_scheduled_notifications(
@@ -324,15 +244,11 @@ def list_scheduled_notifications(
     size, start = PAGE if limit is None else limit, offset or 0
     if problem := page_problem(size, start):
         return refused(problem, {})
-    found = current_actor().jobs().filter(IS_UNSENT_NOTIFICATION)
-    if notification_topic is not None:
-        if not re.fullmatch(limits.TOPIC_PATTERN, notification_topic):
-            return {"schedules": [], "count": 0}
-        of_topic = found.alias(topic=NotificationTopic()).filter(topic=notification_topic)
-        # By key alone: in the order of the list, the database would look through all notifications.
-        found = Job.objects.filter(pk__in=of_topic.order_by().values("pk"))
-    page = list(listed_rows(found)[start : start + size])
-    count = count_beside(page, found, size=size, start=start)
+    if notification_topic is not None and not re.fullmatch(limits.TOPIC_PATTERN, notification_topic):
+        return {"schedules": [], "count": 0}
+    page, count = unsent_notifications(
+        current_actor(), listed_rows, topic=notification_topic, size=size, start=start
+    )
     out: ListOut = {"schedules": [listed_out(row) for row in page], "count": min(count, COUNTED)}
     if page and start + len(page) < count:
         out["next_offset"] = start + len(page)
@@ -361,6 +277,17 @@ def get_current_time(
         "timezone": name,
         "local": answers.iso(now, name),
         "user_timezone": current_actor().read_profile().timezone or None,
+    }
+
+
+def _content(profile: Profile, message: str, topic: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments for the task notify."""
+    if topic is None and not (topic := profile.default_topic):
+        raise MissingArgumentError(
+            "notification_topic", "The user has set no topic: ask which one they follow."
+        )
+    return {"message": message, "topic": topic} | {
+        name: value for name, value in options.items() if name in Content.__annotations__
     }
 
 

@@ -1,15 +1,28 @@
 """Tools for the user's preferences: the time zone, and the topics of notifications and failure alerts."""
 
-from typing import Annotated
+from typing import Annotated, NotRequired
 
+from django.db.models import Count
 from pydantic import Field
+from typing_extensions import TypedDict
 
-from schedules import services
+from schedules import clock, services
+from schedules.mcp import answers
 from schedules.mcp.answers.jobs import ErrorOut, refused
-from schedules.mcp.answers.preferences import PreferencesOut, preferences_out
 from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import ZoneText, refuse
+from schedules.models import Profile
 from schedules.result import Ok
+
+
+class PreferencesOut(TypedDict):
+    """The user's time zone and topics, or null where none is set, and the time in that zone."""
+
+    timezone: str | None
+    topic: str | None
+    failure_topic: str | None
+    local_time: str
+    note: NotRequired[str]
 
 
 def get_preferences() -> PreferencesOut | ErrorOut:
@@ -33,7 +46,7 @@ def set_preferences(
 ) -> PreferencesOut | ErrorOut:
     """Remember where the user lives, which topic they follow ("I live in Berlin"), or where failures are reported.
 
-    Existing jobs keep their zones and topics. Failures of all the user's jobs are reported ("tell me when it fails").
+    Existing jobs keep theirs. Failures of all jobs are reported ("tell me when it fails").
     """
     given = {"timezone": timezone, "topic": topic, "failure_topic": failure_topic}
     if timezone is None and topic is None and failure_topic is None:
@@ -42,6 +55,34 @@ def set_preferences(
         current_actor(), timezone=timezone, topic=topic, failure_topic=failure_topic
     ):
         case Ok(profile):
-            return preferences_out(profile)
+            out = preferences_out(profile)
+            if timezone and (words := _staying_words(profile)):
+                out["note"] = words
+            return out
         case error:
             return refused(error, given)
+
+
+def _staying_words(profile: Profile) -> str:
+    """Say which jobs stay in another zone, and how to move them."""
+    elsewhere = current_actor().jobs().active().exclude(timezone=profile.zone).exclude(made_by="cronty")
+    zones = elsewhere.order_by().values_list("timezone").annotate(count=Count("pk")).order_by("-count")
+    words = [
+        f"{count} {'job stays' if count == 1 else 'jobs stay'} in {zone}: to move "
+        f'{"it" if count == 1 else "them"}, call bulk_jobs with action "update", in_timezone "{zone}", '
+        f'timezone "{profile.zone}".'
+        for zone, count in zones[:3]
+    ]
+    return " ".join(words)
+
+
+def preferences_out(profile: Profile) -> PreferencesOut:
+    out: PreferencesOut = {
+        "timezone": profile.timezone or None,
+        "topic": profile.default_topic or None,
+        "failure_topic": profile.failure_topic or None,
+        "local_time": answers.iso(clock.now(), profile.zone),
+    }
+    if not profile.timezone:
+        out["note"] = answers.no_zone(profile.zone, "local times are")
+    return out

@@ -2,10 +2,8 @@
 
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Unpack
 
-from django.db.models import F
-from django.db.models.functions import Coalesce
 from pydantic import Field
 
 from schedules import clock, limits, services
@@ -25,27 +23,23 @@ from schedules.mcp.answers.prompts import (
 )
 from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import (
-    Attempts,
-    Backoff,
-    CatchUp,
     IdempotencyKey,
     Number,
     TaskId,
-    Timeout,
+    TimedRetries,
     Timezone,
     Whole,
-    given_policies,
+    create,
+    derived_name,
+    once,
     read_end,
     read_moment,
-    read_policies,
     zone_notes,
 )
-from schedules.mcp.tools.names import derived_name
 from schedules.models import Job
-from schedules.models.counting import count_up_to, count_words
-from schedules.models.jobs import JobQuerySet
+from schedules.models.counting import count_words
 from schedules.result import Code, Err, Ok
-from schedules.services.jobs.references import job_meant
+from schedules.services.jobs.prompt_list import find_prompt, read_prompts
 from schedules.when.forecast import start_of_day
 from schedules.when.phrases import PhraseError, parse_day
 from schedules.when.triggers import TriggerError, load_zone
@@ -53,7 +47,6 @@ from schedules.when.triggers import TriggerError, load_zone
 LINES = 100
 # The tasks beyond the listed ones that are counted.
 COUNTED = 1_000
-ENDED = (Job.Status.COMPLETED, Job.Status.FAILED, Job.Status.CANCELLED)
 
 At = Annotated[
     str,
@@ -67,46 +60,31 @@ def schedule(
         str, Field(description="Complete instructions: the agent will not see this conversation.")
     ],
     timezone: Timezone = None,
-    attempts: Attempts = None,
-    backoff: Backoff = None,
-    timeout: Timeout = None,
-    catch_up: CatchUp = None,
     idempotency_key: IdempotencyKey = None,
+    **options: Unpack[TimedRetries],
 ) -> str:
-    """Give an agent a prompt once, at a later time ("check the build at 6pm"). For a reminder on the user's
+    """Give an agent a prompt once, later ("check the build at 6pm"). Ask for an unknown zone; report the time. For a reminder on the user's
     phone, use schedule_notification. To repeat a prompt, use schedule_job with task "prompt" and kwargs
     {"prompt": "…"}.
     """
     actor = current_actor()
     profile = actor.read_profile()
     zone = timezone if timezone is not None else profile.zone
-    given = {"at": at, "prompt": prompt, "timezone": zone}
-    moment = read_moment(at, zone, clock.now(), "at")
-    if isinstance(moment, Err):
-        return refused(moment, given)
-    asked = given_policies(attempts=attempts, backoff=backoff, timeout=timeout, catch_up=catch_up)
-    policies = read_policies(asked, zone, clock.now())
-    if isinstance(policies, Err):
-        return refused(policies, given)
-    made = services.schedule(
-        actor,
+    made = create(
+        once(read_moment(at, zone, clock.now(), "at"), zone),
+        options,
+        zone,
         profile=profile,
         prefix="tsk",
         idempotency_key=idempotency_key,
-        request={"tool": "schedule", "at": at, "prompt": prompt, "timezone": timezone, **asked},
+        request={"tool": "schedule", "at": at, "prompt": prompt, "timezone": timezone, **options},
         name=derived_name(Job(task="prompt", kwargs={"prompt": prompt})),
         task="prompt",
         kwargs={"prompt": prompt},
-        **policies.value,
-        trigger_type=Job.TriggerType.ONCE,
-        run_at=moment.value,
-        timezone=zone,
     )
-    match made:
-        case Ok(new):
-            return scheduled(new, *zone_notes(profile, timezone, at))
-        case error:
-            return refused(error, given)
+    if isinstance(made, Err):
+        return refused(made, {"at": at, "prompt": prompt, "timezone": zone})
+    return scheduled(made.value, *zone_notes(profile, timezone, at))
 
 
 def schedule_list(
@@ -129,27 +107,20 @@ def schedule_list(
     state = "pending" if status is None else status
     if state not in Job.Status.values:
         return f'Error: unknown status "{answers.line(state, 100)}".'
-    groups = _groups(actor, state)
-    for bound, text in (("fire_at__gte", from_), ("fire_at__lte", to)):
+    bounds: dict[str, datetime] = {}
+    for bound, text in (("start", from_), ("end", to)):
         if text is None:
             continue
-        moment = _bound(text, actor.read_profile().zone, is_end=bound == "fire_at__lte")
+        moment = _bound(text, actor.read_profile().zone, is_end=bound == "end")
         if moment is None:
             return f'Error: could not parse "{answers.line(text, 100)}" as a date.'
-        groups = [tasks.filter(**{bound: moment}) for tasks in groups]
-    # Every pending task has a next run, so its index needs no place for nulls.
-    first = "fire_at" if state == Job.Status.PENDING else F("fire_at").asc(nulls_last=True)
-    ordered = [tasks.order_by(first, "pk") for tasks in groups]
-    rows: list[Any] = []
-    for tasks in ordered:
-        rows += line_rows(tasks)[: LINES + 1]
-    if state in ENDED:
-        rows.sort(key=lambda row: (row.fire_at is None, row.fire_at, row.pk))
-    if not rows:
+        bounds[bound] = moment
+    page = read_prompts(actor, state, line_rows, LINES + 1, **bounds)
+    if not page.rows:
         return "No scheduled tasks found matching filters."
-    lines = task_lines(rows[:LINES], state)
-    if len(rows) > LINES:
-        count = sum(count_up_to(tasks, LINES + COUNTED) for tasks in ordered)
+    lines = task_lines(page.rows[:LINES], state)
+    if len(page.rows) > LINES:
+        count = page.count(LINES + COUNTED)
         lines.append(f"… and {count_words(count - LINES, COUNTED)} more: narrow the list with from and to.")
     return "\n".join(lines)
 
@@ -166,7 +137,7 @@ def schedule_edit(
     actor = current_actor()
     if at is None and prompt is None:
         return "Error: provide at least one of 'at' or 'prompt' to edit."
-    job = _find(_prompts(actor), id)
+    job = _find(actor, id)
     if isinstance(job, Err):
         return refused(job, {})
     if job is None or job.status != Job.Status.PENDING:
@@ -199,8 +170,7 @@ def schedule_edit(
 def schedule_cancel(id: TaskId) -> str:  # noqa: A002  (the name in the contract)
     """Cancel a pending prompt, so that it never reaches an agent. restore_job undoes this."""
     actor = current_actor()
-    # The service reads the rest, after it has locked the job.
-    job = _find(_prompts(actor).only("public_id"), id)
+    job = _find(actor, id)
     if isinstance(job, Err):
         return refused(job, {})
     if job is not None:
@@ -244,37 +214,9 @@ def complete_prompt(
             return refused_completion(refusal, {"execution_id": execution_id})
 
 
-def _prompts(actor: services.Actor) -> JobQuerySet:
-    return actor.jobs().filter(task="prompt")
-
-
-def _find(prompts: JobQuerySet, reference: str) -> Job | Err | None:
-    meant = job_meant(prompts, reference)
-    return meant.value if isinstance(meant, Ok) else meant
-
-
-def _groups(actor: services.Actor, state: str) -> list[JobQuerySet]:
-    """Annotate when tasks in this state fire, or fired last; return them in groups, the earlier group first.
-
-    Tasks that are due and that no agent has claimed are pending. Indexes have the orders of long lists; of those that
-    have ended, that is the list of one-time tasks.
-    """
-    tasks = _prompts(actor)
-    listed = tasks.listed(state)
-    match state:
-        case Job.Status.PENDING:
-            groups = [listed.annotate(fire_at=F("next_run_at"))]
-            if unclaimed := services.unclaimed_jobs(actor, clock.now()):
-                due = tasks.filter(pk__in=unclaimed).annotate(fire_at=Coalesce("run_at", "last_run_at"))
-                groups.insert(0, due)
-            return groups
-        case Job.Status.PAUSED:
-            return [listed.annotate(fire_at=F("run_at"))]
-        case Job.Status.RUNNING:
-            claimed = listed.exclude(pk__in=services.unclaimed_jobs(actor, clock.now()))
-            return [claimed.annotate(fire_at=Coalesce("next_run_at", "run_at", "last_run_at"))]
-    repeating = listed.filter(run_at=None).annotate(fire_at=F("last_run_at"))
-    return [listed.filter(run_at__isnull=False).annotate(fire_at=F("run_at")), repeating]
+def _find(actor: services.Actor, reference: str) -> Job | Err | None:
+    prompt = find_prompt(actor, reference)
+    return prompt.value if isinstance(prompt, Ok) else prompt
 
 
 def _bound(text: str, zone: str, *, is_end: bool) -> datetime | None:

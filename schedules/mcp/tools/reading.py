@@ -1,20 +1,17 @@
 """Tools that only read: preview a schedule, list the coming runs, and explain a past one."""
 
-from datetime import timedelta
-from typing import Annotated, Any
+from datetime import datetime, timedelta
+from typing import Annotated, NotRequired
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from schedules import clock, limits, services
 from schedules.mcp import answers
-from schedules.mcp.answers.jobs import ErrorOut, ExecutionOut, execution_out, refused
-from schedules.mcp.answers.manage import (
-    PreviewOut,
-    UpcomingOut,
-    WhyOut,
-)
+from schedules.mcp.answers.jobs import DeletedOut, ErrorOut, ExecutionOut, deleted_out, execution_out, refused
 from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import (
+    Config,
     JobId,
     Number,
     Timezone,
@@ -23,26 +20,65 @@ from schedules.mcp.tools.arguments import (
     read_past,
     refuse,
     zone_notes,
-    zone_of_job,
 )
+from schedules.mcp.tools.filters import Query, TaskName, read_filter
+from schedules.mcp.tools.periods import From, To, read_period
 from schedules.mcp.tools.triggers import local_text, read_trigger
 from schedules.models.triggers import trigger_of
 from schedules.result import Code, Err, Ok, sentence
-from schedules.services.jobs.forecasts import MOST_UPCOMING
+from schedules.services.jobs.agenda import Line, read_agenda
+from schedules.services.jobs.forecasts import words_of
+from schedules.services.jobs.references import zone_of_job
 from schedules.services.jobs.validation import interval_problem
 
 MOST_RUNS = 50
 MOST_HOURS = 24 * 31
 
 
+class PreviewOut(answers.ScheduleOut):
+    """The description and the next runs of a schedule that is not stored."""
+
+    warnings: list[str]
+
+
+class ComingOut(TypedDict):
+    """One upcoming run, or the first of several of the same job, with their number, the last, and its schedule."""
+
+    at: str
+    job_id: str
+    name: str
+    task: str
+    runs: NotRequired[int]
+    last: NotRequired[str]
+    description: NotRequired[str]
+
+
+class UpcomingOut(TypedDict):
+    """The jobs that run in a period, by their first run in it, and the number of their runs."""
+
+    upcoming: list[ComingOut]
+    count: int
+    since: NotRequired[str]
+    until: str
+    warning: NotRequired[str]
+
+
+class WhyOut(DeletedOut):
+    """The outcome of one slot, its explanation, and what others wrote about it, which is data."""
+
+    job_id: str
+    at: str
+    verdict: str
+    explanation: str
+    detail: str | None
+    execution: ExecutionOut | None
+
+
 def preview_schedule(
     trigger_type: TriggerType,
     trigger_config: Annotated[
-        dict[str, Any],
-        Field(
-            description='{"run_at": "2026-02-05T15:00"}, {"weeks": 2, "start": "2027-03-02T09:00"} or '
-            '{"expression": "30 8 * * 1-5"}.'
-        ),
+        Config,
+        Field(description='Like {"expression": "30 8 * * 1-5"}; see schedule_job.'),
     ],
     timezone: Timezone = None,
     count: Annotated[Whole | None, Field(description="How many runs, 1 to 50. Default: 5.")] = None,
@@ -63,7 +99,7 @@ def preview_schedule(
                 return refused(problem, given)
             grid = columns.get("anchor_at") or (columns["every"] and now + columns["every"])
             shown = services.preview(trigger_of(columns | {"anchor_at": grid}), zone, now, number)
-        case Err(code=Code.NEVER_RUNS, message=why):
+        case Err(code=Code.NEVER_RUNS, reasons=why):
             return {
                 "description": "Never",
                 "timezone": zone,
@@ -72,7 +108,7 @@ def preview_schedule(
             }
         case error:
             return refused(error, given)
-    if not shown.next_runs:
+    if not shown.next_runs and not shown.waits_for_start:
         return refused(refuse("run_at", f"the moment is in the past (now {answers.iso(now, zone)})"), given)
     return {
         "description": shown.description,
@@ -86,35 +122,73 @@ def preview_schedule(
 
 
 def upcoming(
-    hours: Annotated[Number | None, Field(description="Hours to look ahead, up to 744. Default: 24.")] = None,
+    hours: Annotated[
+        Number | None, Field(description="Hours from the start on, up to 744. Default: 24.")
+    ] = None,
+    from_: From = None,
+    to: To = None,
+    query: Query = None,
+    task: TaskName = None,
 ) -> UpcomingOut | ErrorOut:
-    """List the runs of the next hours in order, every repetition by itself, at most 100 ("what is on today?")."""
+    """List the jobs that run in a period, by their first run in it ("what is on today and tomorrow?"). A job that
+    runs several times is one line: `at` is the first of its `runs`, `last` the last. For past runs, use list_runs.
+    """
     actor, now = current_actor(), clock.now()
-    span = 24.0 if hours is None else hours
-    if not 0 < span <= MOST_HOURS:
-        return refused(refuse("hours", f"choose more than 0 and at most {MOST_HOURS}"), {})
-    zone = actor.read_profile().zone
-    runs = services.upcoming(actor, now, hours=span)
+    profile = actor.read_profile()
+    zone = profile.zone
+    if hours is not None and (to is not None or not 0 < hours <= MOST_HOURS):
+        why = "give hours or to" if to is not None else f"choose more than 0 and at most {MOST_HOURS}"
+        return refused(refuse("hours", why), {})
+    jobs = read_filter(actor, {"query": query, "task": task})
+    if isinstance(jobs, Err):
+        return refused(jobs, {"task": task})
+    period = read_period(from_, to, zone, now)
+    if isinstance(period, Err):
+        return refused(period, {})
+    since, until = period.value
+    if hours is not None or until is None:
+        until = (since or now) + timedelta(hours=24.0 if hours is None else hours)
+    if problem := _period_problem(since or now, until, now, zone):
+        return refused(problem, {})
+    agenda = read_agenda(actor, jobs.value, now, since=since, until=until)
     out: UpcomingOut = {
-        "upcoming": [
-            {
-                "at": answers.iso(at, zone),
-                "job_id": job.public_id,
-                "name": answers.line(job.name, 200),
-                "task": job.task,
-            }
-            for at, job in runs
-        ],
-        "count": len(runs),
-        "until": answers.iso(now + timedelta(hours=span), zone),
+        "upcoming": [coming_out(line, zone) for line in agenda.lines],
+        "count": agenda.count,
+        "until": answers.iso(until, zone),
     }
+    if since and since > now:
+        out["since"] = answers.iso(since, zone)
     warnings = [] if answers.is_worker_running() else [answers.NO_WORKER]
-    if len(runs) == MOST_UPCOMING:
+    if agenda.is_cut:
         warnings.append(
-            f"Only the first {MOST_UPCOMING} runs are listed: ask for fewer hours, or job by job."
+            f"Only the first {len(agenda.lines)} jobs are listed: ask for a shorter period, or by query or task."
         )
+    warnings += zone_notes(profile, None, from_ or to)
     if warnings:
         out["warning"] = " ".join(warnings)
+    return out
+
+
+def _period_problem(start: datetime, until: datetime, now: datetime, zone: str) -> Err | None:
+    if until <= now:
+        return refuse("to", f"{answers.iso(until, zone)} is past: list_runs lists past runs")
+    if until <= start:
+        return refuse("to", f"the period ends before it begins at {answers.iso(start, zone)}")
+    if until - max(start, now) > timedelta(hours=MOST_HOURS):
+        return refuse("to", f"choose at most {MOST_HOURS // 24} days")
+    return None
+
+
+def coming_out(line: Line, zone: str) -> ComingOut:
+    """Return one line of the agenda."""
+    out: ComingOut = {
+        "at": answers.iso(line.first, zone),
+        "job_id": line.job.public_id,
+        "name": answers.line(line.job.name, 200),
+        "task": line.job.task,
+    }
+    if line.count > 1:
+        out |= {"runs": line.count, "last": answers.iso(line.last, zone), "description": words_of(line.job)}
     return out
 
 
@@ -147,6 +221,7 @@ def why(
                 "explanation": limits.strip_unprintable(found.explanation),
                 "detail": limits.strip_unprintable(found.detail) or None,
                 "execution": _execution(found),
+                **deleted_out(found.job),
             }
         case error:
             return refused(error, {"job_id": job_id})

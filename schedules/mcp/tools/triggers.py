@@ -13,7 +13,18 @@ from schedules.when.durations import HORIZON_IN_WORDS
 from schedules.when.months import add_months
 from schedules.when.phrases import PhraseError, parse_moment
 from schedules.when.repeats import parse_trigger
-from schedules.when.triggers import CalendarInterval, Cron, Interval, Once, Trigger, TriggerError, load_zone
+from schedules.when.triggers import (
+    AT_START,
+    AtStart,
+    CalendarInterval,
+    Cron,
+    Interval,
+    Once,
+    Trigger,
+    TriggerError,
+    cron_trigger,
+    load_zone,
+)
 from schedules.when.zones import first_pass, wall_time
 
 KEYS = {
@@ -35,6 +46,9 @@ def read_trigger(
     """Turn a trigger type and its configuration into the columns of a job."""
     if trigger_type not in KEYS:
         return refuse("trigger_type", f"Unknown trigger type: {trigger_type[:70]}")
+    if trigger_type == "once" and config.keys() == {"expression"}:
+        # A text alone is read as an expression.
+        config = {"run_at": config["expression"]}
     if unknown := [key for key in config if key not in KEYS[trigger_type]]:
         known = ", ".join(KEYS[trigger_type])
         return refuse("trigger_config", f"unknown key {ascii(unknown[0])[:70]}; {trigger_type} takes {known}")
@@ -49,7 +63,7 @@ def read_trigger(
                 trigger = _expression(config, timezone, now)
     except TriggerError as error:
         if isinstance(error.__cause__, NeverRunsError):
-            return Err(Code.NEVER_RUNS, error.reason, errors={error.field: [error.reason]})
+            return Err(Code.NEVER_RUNS, errors={error.field: [error.reason]})
         return refuse(error.field, error.reason)
     columns = columns_of(trigger) | {"timezone": timezone}
     if isinstance(trigger, Interval) and "start" in config:
@@ -72,7 +86,7 @@ def _run_at(config: Mapping[str, Any], timezone: str, now: datetime) -> datetime
     text = config.get("run_at")
     if not isinstance(text, str):
         what = "must be text" if "run_at" in config else "is missing"
-        raise TriggerError("trigger_config", f'run_at {what}: write {{"run_at": "2026-02-05T15:00:00"}}')
+        raise TriggerError("trigger_config", f'run_at {what}: write {{"run_at": "tomorrow at 15:00"}}')
     try:
         return parse_moment(text, now=now, timezone=timezone)
     except PhraseError as error:
@@ -132,7 +146,7 @@ def _total(amounts: Mapping[str, Any]) -> float:
     return total
 
 
-def _expression(config: Mapping[str, Any], timezone: str, now: datetime) -> Cron:
+def _expression(config: Mapping[str, Any], timezone: str, now: datetime) -> Cron | AtStart:
     text = config.get("expression")
     if not isinstance(text, str):
         what = "must be text" if "expression" in config else "is missing"
@@ -148,7 +162,7 @@ def _expression(config: Mapping[str, Any], timezone: str, now: datetime) -> Cron
                 way = "list the times instead, like 0 9,12,15 * * 1-5, with a job for each minute"
             raise TriggerError("cron", f"{again}: {way}")
     try:
-        return Cron(text, timezone)
+        return cron_trigger(text, timezone)
     except TriggerError as error:
         if meant := _meant_by(text, timezone, now):
             raise TriggerError("cron", f"for this, write {meant}") from error
@@ -161,6 +175,8 @@ def _meant_by(text: str, timezone: str, now: datetime) -> str:
         match parse_trigger(text, now=now, timezone=timezone):
             case Cron(expression=expression):
                 return f'"{expression}"'
+            case AtStart():
+                return f'"{AT_START}"'
     except (PhraseError, TriggerError):
         pass
     return ""

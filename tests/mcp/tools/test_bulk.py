@@ -43,8 +43,8 @@ def test_confirmed_call_changes_all_of_them_and_can_be_undone(call, home, owner)
     assert {(job.pause_reason, job.paused_until > clock.now()) for job in paused} == {("Trip", True)}
     assert Event.objects.filter(verb="pause", owner=owner, actor="laptop", door="mcp").count() == 2
 
-    action, token = re.fullmatch(r'bulk_jobs\(action="(\w+)", confirm="(.+)"\)', done["undo"]).groups()
-    assert call("bulk_jobs", action=action, confirm=token)["changed"] == 2
+    change = re.fullmatch(r"undo_change\(change=(\d+)\)", done["undo"])[1]
+    assert call("undo_change", change=int(change))["undone"] == 2
     assert not Job.objects.filter(status="paused").exists()
 
 
@@ -108,7 +108,7 @@ def test_nothing_to_change_needs_no_confirmation(call, home):
         ({"action": "cancel", "until": "monday"}, "only a pause"),
         ({"action": "pause", "until": "yesterday"}, "Invalid until"),
         ({"action": "pause", "task": "nope"}, "Unknown task"),
-        ({"action": "undo"}, "This is not what Cronty has given"),
+        ({"action": "undo"}, "choose one of: pause"),
     ],
 )
 def test_invalid_request_is_refused(call, home, asked, error):
@@ -124,11 +124,10 @@ def test_more_jobs_than_one_call_may_change_are_refused(call, home, monkeypatch)
 
 def test_deleted_jobs_come_back(call, home):
     confirm = call("bulk_jobs", action="delete", tag="home")["confirm"]
-    done = call("bulk_jobs", action="delete", tag="home", confirm=confirm)
+    call("bulk_jobs", action="delete", tag="home", confirm=confirm)
     assert call("list_jobs", tag="home")["total"] == 0
 
-    token = re.search('confirm="(.+)"', done["undo"])[1]
-    call("bulk_jobs", action="undo", confirm=token)
+    call("undo_change")
 
     assert call("list_jobs", tag="home")["total"] == 2
 
@@ -139,7 +138,7 @@ def test_undo_leaves_a_job_that_was_cancelled_again(call, owner, actor):
     services.restore(actor, jobs[0].public_id)
     services.cancel(actor, jobs[0].public_id)
 
-    call("bulk_jobs", action="undo", confirm=done["undo"])
+    call("undo_change", change=done["undo"])
 
     assert [job.status for job in Job.objects.order_by("pk")] == ["cancelled", "pending"]
 
@@ -150,10 +149,10 @@ def test_undo_names_the_jobs_that_a_quota_keeps(call, owner, settings):
     done = call("bulk_jobs", action="cancel", confirm=call("bulk_jobs", action="cancel")["confirm"])
     settings.CRONTY_MAX_ACTIVE_JOBS = 2
 
-    answer = call("bulk_jobs", action="undo", confirm=done["undo"])
+    answer = call("undo_change", change=done["undo"])
 
-    assert answer["changed"] == 2
-    assert "1 could not be restored" in answer["note"]
+    assert answer["undone"] == 2
+    assert "1 could not be undone" in answer["note"]
 
 
 def test_pause_says_until_when_and_what_ends_with_it(call, owner):
@@ -180,3 +179,92 @@ def test_command_that_is_not_for_agents_stays_paused_and_others_go_on(call, owne
         {"Closed": "paused", "Open": "pending"},
     )
     assert "1 stayed paused, like Closed" in done["note"]
+
+
+def test_preview_names_fifty_jobs_and_leaves_alerts_out(call, owner, unlimited):
+    JobFactory.create_batch(51, owner=owner, tags=["home"])
+    JobFactory(owner=owner, tags=["home"], public_id="notice_1_1")
+
+    asked = call("bulk_jobs", action="delete", tag="home")
+
+    assert (asked["would_change"], len(asked["jobs"])) == (51, 50)
+
+
+def update(call, **asked):
+    asked = {"action": "update", **asked}
+    first = call("bulk_jobs", **asked)
+    return first, call("bulk_jobs", **asked, confirm=first["confirm"])
+
+
+@pytest.mark.parametrize(
+    ("cron", "asked", "moved"),
+    [
+        ("30 8 * * 1-5", {"shift": "30m"}, "0 9 * * 1-5"),
+        ("30 8 * * *", {"shift": "-1h"}, "30 7 * * *"),
+        ("0 8,20 * * *", {"shift": "90m"}, "30 9,21 * * *"),
+        ("30 8 1 * *", {"time": "15:05"}, "5 15 1 * *"),
+    ],
+)
+def test_update_moves_cron_jobs_on_the_clock(call, owner, cron, asked, moved):
+    JobFactory(owner=owner, cron=cron)
+
+    assert update(call, **asked)[1]["changed"] == 1
+    assert Job.objects.get().cron == moved
+
+
+@pytest.mark.parametrize(
+    ("cron", "asked"),
+    [
+        ("30 23 * * 5", {"shift": "1h"}),
+        ("*/5 * * * *", {"time": "9:00"}),
+        ("0 8,20 * * *", {"time": "9:00"}),
+        ("0 9 * * *", {"topic": "family"}),
+    ],
+)
+def test_job_that_an_update_cannot_change_stays_and_is_named(call, owner, cron, asked):
+    JobFactory(owner=owner, name="Odd", cron=cron)
+
+    answer = call("bulk_jobs", action="update", **asked)
+
+    assert answer["would_change"] == 0
+    assert answer["next_step"].startswith("1 stay as they are, like Odd: it ")
+    assert Job.objects.get().cron == cron
+
+
+def test_update_of_tags_and_topic_shows_each_change_and_is_undone_as_one(call, owner):
+    for name in ("Tea", "Cake"):
+        JobFactory(
+            owner=owner, name=name, task="notify", kwargs={"message": name, "topic": "home"}, tags=["old"]
+        )
+
+    first, done = update(call, add_tags=["new"], remove_tags=["old"], topic="family")
+
+    assert {job["change"] for job in first["jobs"]} == {job["change"] for job in done["jobs"]}
+    assert all("Tags old → new" in job["change"] for job in done["jobs"])
+    assert {(job.tags[0], job.kwargs["topic"]) for job in Job.objects.all()} == {("new", "family")}
+    assert call("undo_change")["undone"] == 2
+    assert {(job.tags[0], job.kwargs["topic"]) for job in Job.objects.all()} == {("old", "home")}
+
+
+def test_update_of_a_job_that_was_edited_since_is_shown_again(call, owner, actor):
+    job = JobFactory(owner=owner, cron="0 9 * * *")
+    confirm = call("bulk_jobs", action="update", shift="1h")["confirm"]
+    services.edit(actor, job.public_id, cron="0 12 * * *")
+
+    answer = call("bulk_jobs", action="update", shift="1h", confirm=confirm)
+
+    assert "have changed since" in answer["error"]
+    assert Job.objects.get().cron == "0 12 * * *"
+
+
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        ({"action": "update"}, "an update takes shift"),
+        ({"action": "update", "time": "noon"}, "write HH:MM"),
+        ({"action": "update", "time": "9:00", "shift": "1h"}, "give shift or time"),
+        ({"action": "pause", "time": "9:00"}, 'only action "update" takes it'),
+    ],
+)
+def test_update_that_says_too_little_or_too_much_is_refused(call, owner, asked, error):
+    assert error in call("bulk_jobs", **asked)["error"]

@@ -36,7 +36,7 @@ FOUND = [
     ({"query": "disk backup"}, {"Tea"}),
     ({"query": "NAS"}, {"Nightly backup"}),
     ({"query": "dust KüCHE Büro"}, {"Paused one"}),
-    ({"query": "home"}, {"Nightly backup", "Paused one"}),
+    ({"query": "home"}, {"Nightly backup", "Paused one", "Tea"}),
     ({"query": "100%"}, set()),
     ({"tag": "home"}, {"Nightly backup"}),
     ({"tag": "Coffee"}, {"Tea"}),
@@ -70,7 +70,7 @@ def test_rows_say_how_often_and_when_last_the_outcome_occurred(call, rows):
 
 @pytest.mark.parametrize("outcome", ["failed", "missed"])
 def test_rare_outcome_before_many_others_is_found(call, owner, monkeypatch, outcome):
-    monkeypatch.setattr("schedules.services.filters.WALKED", 3)
+    monkeypatch.setattr("schedules.services.job_list.WALKED", 3)
     job, now = JobFactory(owner=owner, recent="FSSSS"), clock.now()
     ExecutionFactory(job=job, status=outcome, scheduled_for=now - timedelta(days=6))
     for minute in range(8):
@@ -89,7 +89,7 @@ OLDER = "Older runs were not looked through"
 
 @pytest.mark.parametrize(("outcome", "limit"), [("failed", "WALKED"), ("succeeded", "COUNTED")])
 def test_answer_says_that_not_all_runs_were_looked_through(call, owner, monkeypatch, outcome, limit):
-    monkeypatch.setattr(f"schedules.services.filters.{limit}", 3)
+    monkeypatch.setattr(f"schedules.services.job_list.{limit}", 3)
     job = JobFactory(owner=owner)
     asked = {"outcome": outcome, "since": "7 days ago"}
     for minute in range(3):
@@ -143,7 +143,7 @@ def test_notifications_say_how_to_go_on(call, owner):
 
 @pytest.mark.parametrize(("limit", "offset"), [(2, 0), (2, 4), (10, 0), (2, 9)])
 def test_list_of_more_jobs_than_are_counted_says_so(call, owner, monkeypatch, limit, offset):
-    for module in ("models.counting", "mcp.answers.jobs", "mcp.tools.jobs"):
+    for module in ("models.counting", "mcp.answers.jobs", "services.job_list"):
         monkeypatch.setattr(f"schedules.{module}.COUNTED", 3)
     JobFactory.create_batch(3, owner=owner)
     exactly = call("list_jobs", limit=2)
@@ -156,7 +156,7 @@ def test_list_of_more_jobs_than_are_counted_says_so(call, owner, monkeypatch, li
 
 
 def test_answer_says_that_not_all_jobs_were_looked_through(call, owner, monkeypatch):
-    for module in ("models.counting", "mcp.answers.jobs", "mcp.tools.jobs"):
+    for module in ("models.counting", "mcp.answers.jobs", "services.job_list"):
         monkeypatch.setattr(f"schedules.{module}.COUNTED", 3)
     JobFactory.create_batch(5, owner=owner, name="One job")
 

@@ -39,9 +39,11 @@ def test_schedule_job_returns_the_job_and_a_description_of_its_schedule(olga, cl
         "name": "hourly",
         "next_run": answer["next_runs"][0],
         "status": "pending",
-        "description": "Every hour",
+        "description": "Every hour, 24 times",
         "timezone": "Europe/Berlin",
         "next_runs": answer["next_runs"],
+        "max_runs": 24,
+        "undo": f"undo_change(change={job.events.get().pk})",
     }
     assert job.public_id.startswith("job_")
     assert (job.made_by, job.max_runs, len(answer["next_runs"])) == ("laptop", 24, 5)
@@ -148,11 +150,30 @@ def test_standard_cron_is_accepted(call, expression):
     assert call("schedule_job", **cron(expression))["status"] == "pending"
 
 
+@pytest.mark.parametrize(
+    ("trigger_type", "text", "description"),
+    [
+        ("cron", "0 9 * * 1-5", "Every weekday at 09:00"),
+        ("once", "2027-02-05T15:00", "Once, on Fri 5 Feb 2027"),
+    ],
+)
+def test_text_alone_is_enough_of_a_trigger(call, trigger_type, text, description):
+    made = call("schedule_job", **HOURLY | {"trigger_type": trigger_type, "trigger_config": text})
+
+    assert made["description"].startswith(description)
+
+
+def test_job_can_be_scheduled_for_now(call):
+    made = call("schedule_job", **HOURLY | {"trigger_type": "once", "trigger_config": {"run_at": "now"}})
+
+    assert made["status"] == "pending"
+
+
 def test_missing_mistyped_or_unknown_argument_is_a_tool_error_that_names_it(olga):
     for arguments, words in [
         ({"name": "x"}, "task: Field required"),
-        ({**HOURLY, "trigger_config": 7}, "trigger_config: Input should be a valid dictionary"),
-        ({**HOURLY, "cron": "* * * * *"}, "cron: Extra inputs are not permitted"),
+        ({**HOURLY, "trigger_config": 7}, "trigger_config: send an object"),
+        ({**HOURLY, "cron": "* * * * *"}, "unknown field cron: use trigger_type"),
     ]:
         with pytest.raises(ToolRefusalError, match=words):
             olga.call("schedule_job", **arguments)
@@ -163,6 +184,8 @@ def test_same_key_and_request_return_the_existing_job(call):
     second = call("schedule_job", **HOURLY, idempotency_key="k1")
     other = call("schedule_job", **{**HOURLY, "name": "other"}, idempotency_key="k1")
 
+    # The second call has made nothing that could be undone.
+    assert first.pop("undo")
     assert second == {**first, "existing": True}
     assert "was used for another request" in other["error"]
     assert Job.objects.count() == 1
@@ -234,6 +257,8 @@ def test_list_jobs_orders_by_next_run_and_counts_all_pages(call, owner, stranger
         "status",
         "standing",
         "trigger_type",
+        "trigger_config",
+        "timezone",
         "next_run",
         "run_count",
         "last_run",
@@ -270,6 +295,57 @@ def test_list_jobs_shows_task_outcome_error_label_and_tags(call, owner):
     assert (row["task"], row["outcome"], row["label"], row["tags"]) == ("webhook", "failed", "L", ["home"])
     assert row["error"].startswith("it broke x")
     assert len(row["error"]) <= 200
+
+
+SCHEDULES = {
+    "once": {"run_at": "2026-02-05T15:00"},
+    "elapsed time": {"minutes": 90},
+    "days of elapsed time": {"days": 2},
+    "elapsed time from a start": {"hours": 24, "start": "2026-02-05T07:30"},
+    "days on the clock": {"days": 3, "start": "2026-02-05T07:30"},
+    "weeks on the clock": {"weeks": 2, "start": "2026-02-10T09:00"},
+    "months": {"months": 1, "start": "2026-03-31T09:00"},
+    "months from now": {"months": 2},
+    "cron": {"expression": "30 8 * * 1-5"},
+    "phrase": {"expression": "@daily"},
+    "start of the machine": {"expression": "@reboot"},
+}
+
+
+@pytest.mark.parametrize("config", SCHEDULES.values(), ids=list(SCHEDULES))
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York"])
+def test_schedule_that_tools_show_makes_the_same_schedule_again(call, noon, config, zone):
+    kind = {"run_at": "once", "expression": "cron"}.get(next(iter(config)), "interval")
+    made = call("schedule_job", **HOURLY | {"trigger_type": kind, "trigger_config": config, "timezone": zone})
+
+    shown = call("job_status", job_id=made["job_id"])
+    (row,) = call("list_jobs")["jobs"]
+    trigger = {name: shown[name] for name in ("trigger_type", "trigger_config", "timezone")}
+    again = call("schedule_job", **HOURLY | trigger)
+
+    schedule = ("description", "timezone", "next_runs")
+    assert [again[name] for name in schedule] == [made[name] for name in schedule]
+    assert again["similar"]["job_id"] == made["job_id"]
+    assert {name: row[name] for name in trigger} == trigger
+
+
+def test_tools_show_a_schedule_as_it_is_typed(call, noon):
+    weekly = {"weeks": 2, "start": "2026-02-10T09:00:00+00:00"}
+    made = call("schedule_job", **HOURLY | {"trigger_config": weekly, "timezone": "UTC"})
+    call("skip_runs", job_id=made["job_id"], dates=["2026-02-24"])
+
+    shown = call("job_status", job_id=made["job_id"])
+    (row,) = call("list_jobs")["jobs"]
+
+    assert shown["trigger_config"] == row["trigger_config"] == weekly
+    assert shown["skips"] == row["skips"] == ["2026-02-24"]
+
+
+@pytest.mark.parametrize(("given", "shown"), [({}, "POST"), ({"method": "GET"}, "GET")])
+def test_job_status_shows_the_method_of_a_webhook(call, owner, given, shown):
+    job = JobFactory(owner=owner, task="webhook", kwargs={"url": "https://example.org", **given})
+
+    assert call("job_status", job_id=job.public_id)["method"] == shown
 
 
 def test_job_status_names_the_file_that_manages_the_job(call, owner):
@@ -366,7 +442,7 @@ def test_name_of_several_jobs_is_refused_with_their_ids(call, agent):
 
     assert answer["cancelled"] is False
     assert answer["error"] == (
-        f"Several jobs have this name: {second.public_id}, {first.public_id}. Give the id of the one you mean."
+        f"Several jobs have this name: {second.public_id} (Every day at 09:00), {first.public_id} (Every day at 09:00). Give the id of the one you mean."
     )
     assert Job.objects.filter(status="pending").count() == 2
 
@@ -383,7 +459,6 @@ def test_job_with_a_live_run_is_running_and_not_pending(call, owner):
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ({"status": "sleeping"}, "Unknown status: sleeping"),
         ({"limit": 0}, "Invalid limit: choose 1 to 1000"),
         ({"limit": 1001}, "Invalid limit: choose 1 to 1000"),
         ({"offset": -1}, "Invalid offset: choose 0 or more"),
@@ -391,6 +466,13 @@ def test_job_with_a_live_run_is_running_and_not_pending(call, owner):
 )
 def test_list_jobs_refuses_invalid_filters(call, arguments, error):
     assert call("list_jobs", **arguments) == {"error": error}
+
+
+def test_list_jobs_names_the_states_instead_of_an_unknown_one(call):
+    assert call("list_jobs", status="active") == {
+        "error": "Unknown status: active",
+        "hint": "Choose one of: pending, running, paused, completed, failed, cancelled.",
+    }
 
 
 def test_cancel_job_is_repeatable_and_refuses_ended_and_unknown_jobs(call, owner, stranger):
@@ -407,7 +489,8 @@ def test_cancel_job_is_repeatable_and_refuses_ended_and_unknown_jobs(call, owner
     }
     assert call("cancel_job", job_id=failed.public_id)["error"] == f"Job already failed: {failed.public_id}"
     for unknown in ("nope", foreign.public_id):
-        assert call("cancel_job", job_id=unknown) == {"cancelled": False, "job_id": unknown}
+        answer = call("cancel_job", job_id=unknown)
+        assert answer == {"cancelled": False, "job_id": unknown, "error": f"Job not found: {unknown}"}
 
 
 def test_job_status_shows_the_specified_fields_and_the_last_ten_executions(call, owner):

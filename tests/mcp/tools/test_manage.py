@@ -8,8 +8,10 @@ import time_machine
 from schedules import clock
 from schedules.mcp.tools import manage
 from schedules.models import Event, Execution, Job
-from schedules.services import profile_of
+from schedules.services import issue_token, profile_of
 from tests.factories import ExecutionFactory, JobFactory
+from tests.mcp.agents import InMemory
+from tests.mcp.over_http import OverHttp
 
 
 def cron(expression):
@@ -25,7 +27,7 @@ def test_update_job_changes_the_job_in_place(olga, owner, noon):
 
     assert (answer["name"], answer["description"], answer["timezone"]) == (
         "New",
-        "Every day at 07:00",
+        "Every day at 07:00, 5 times",
         "Asia/Tokyo",
     )
     assert answer["next_run"] == "2026-02-05T07:00:00+09:00"
@@ -144,7 +146,7 @@ def test_ended_job_cannot_be_updated_paused_or_resumed(call, owner):
 
     for tool, arguments in (("update_job", {"name": "x"}), ("pause_job", {}), ("resume_job", {})):
         answer = call(tool, job_id=job.public_id, **arguments)
-        assert answer == {"error": f"Job already completed: {job.public_id}"}
+        assert answer["error"] == f"Job already completed: {job.public_id}"
 
 
 def test_job_is_paused_until_a_moment_and_resumed(olga, owner, noon):
@@ -292,11 +294,11 @@ def test_run_job_waits_for_a_result_up_to_its_limit(call, owner, monkeypatch):
             Execution.objects.filter(pk=execution_id).update(status="succeeded", result={"values": []})
         return Execution.objects.get(pk=execution_id).status
 
-    monkeypatch.setattr(manage, "_status_of", finish_at_the_third_query)
+    monkeypatch.setattr(manage, "status_of", finish_at_the_third_query)
 
     assert call("run_job", job_id=job.public_id, wait_seconds=5)["result"] == {"values": []}
     assert len(looks) == 3
-    monkeypatch.setattr(manage, "_status_of", lambda execution_id: "queued")
+    monkeypatch.setattr(manage, "status_of", lambda execution_id: "queued")
     assert call("run_job", job_id=job.public_id, wait_seconds=0.01)["status"] == "queued"
 
 
@@ -432,7 +434,7 @@ def test_undo_of_one_run_keeps_the_other_skips(call, owner, noon):
     hourly = {"interval": True, "every": timedelta(hours=1), "next_run_at": first}
     job = JobFactory(owner=owner, timezone=profile_of(owner).zone, **hourly)
     call("skip_runs", job_id=job.public_id, dates=["2026-12-24"])
-    runs = [run["at"] for run in call("upcoming", hours=4)["upcoming"]]
+    runs = call("job_status", job_id=job.public_id)["next_runs"]
 
     skipped = call("skip_runs", job_id=job.public_id, dates=[runs[1], runs[2]])
 
@@ -521,3 +523,26 @@ def test_skipped_run_is_shown_in_the_zone_of_the_job(call, owner):
 
     assert skipped.endswith("T00:00:00+09:00")
     assert call("job_status", job_id=job.public_id)["skips"] == [skipped]
+
+
+@pytest.fixture(params=["memory", "http"])
+def agent_waiting(request, era, owner, caller, cluster):
+    if request.param == "memory":
+        return InMemory(era)
+    return OverHttp(era, issue_token(owner, name="laptop").value.text)
+
+
+def test_waiting_client_sees_how_the_run_is_going(agent_waiting, owner, monkeypatch):
+    job = JobFactory(owner=owner)
+    statuses = iter(["queued", "running", "succeeded"])
+    monkeypatch.setattr(manage, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(manage, "status_of", lambda execution_id: next(statuses))
+    seen = []
+
+    async def note(progress, total, message):
+        seen.append((progress, total, message))
+
+    arguments = {"job_id": job.public_id, "wait_seconds": 5}
+    agent_waiting.do(lambda client: client.call_tool("run_job", arguments, progress_callback=note))
+
+    assert seen == [(0, 5, "The run is queued."), (0.01, 5, "The run is running.")]

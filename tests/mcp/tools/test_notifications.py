@@ -1,8 +1,8 @@
 """The notification family, with a real ntfy server to send to."""
 
+import asyncio
 import json
 
-import httpcore
 import pytest
 
 from schedules.models import Execution, Job, Profile
@@ -61,10 +61,10 @@ def test_push_notification_is_a_run_in_the_ledger(call, sink, owner):
 
 
 def test_push_notification_that_fails_unexpectedly_does_not_stay_running(olga, sink, monkeypatch):
-    async def connect_tcp(*args, **options):
+    async def create_connection(*args, **options):
         raise RuntimeError("hush")
 
-    monkeypatch.setattr(httpcore.AnyIOBackend, "connect_tcp", connect_tcp)
+    monkeypatch.setattr(asyncio.BaseEventLoop, "create_connection", create_connection)
 
     assert olga.raw("send_push_notification", NOTE).is_error
 
@@ -159,7 +159,7 @@ def test_notification_time_is_given_in_one_of_three_ways(olga, cluster, noon, wh
         ({"date": "2026-02-05", "timezone": "UTC"}, "missing: time."),
         ({"delay": "1h", "datetime": "2026-02-05T15:00"}, "these clash: datetime, delay."),
         ({"delay": "1h", "time": "15:00", "date": "2026-02-05"}, "these clash: date, time, delay."),
-        ({"delay": "soon"}, 'delay: couldn\'t read that duration. Try "1d2h30m10s"'),
+        ({"delay": "soon"}, 'delay: couldn\'t read that duration. Try "2h30m"'),
         ({"delay": "0s"}, "delay: the shortest time is 1 second"),
         ({"datetime": "someday"}, "datetime: "),
         ({"datetime": "2026-02-04T11:00", "timezone": "Mars"}, "Unknown timezone: Mars"),
@@ -176,7 +176,7 @@ def test_notification_time_is_given_in_one_of_three_ways(olga, cluster, noon, wh
             {"date": "2026-03-29", "time": "02:30", "timezone": "Europe/Berlin"},
             "date and time: clocks in Europe/Berlin skip 02:30 on 2026-03-29",
         ),
-        ({"delay": ""}, 'delay: this is empty. Try "1d2h30m10s"'),
+        ({"delay": ""}, 'delay: this is empty. Try "2h30m"'),
         ({"datetime": ""}, 'datetime: this is empty. Try "tomorrow at 9am"'),
         (
             {"datetime": "2026-02-04T11:00"},
@@ -235,6 +235,7 @@ def test_cron_notification_returns_zone_description_and_runs(olga, cluster, noon
         "description": "Every day at 09:00",
         "timezone": "Europe/Berlin",
         "next_runs": answer["next_runs"],
+        "undo": f"undo_change(change={job.events.get().pk})",
     }
     assert answer["next_runs"][0] == "2026-02-05T09:00:00+01:00"
     assert job.public_id.startswith("scd_")

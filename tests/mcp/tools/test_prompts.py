@@ -8,7 +8,7 @@ import time_machine
 from schedules import clock, services
 from schedules.mcp.auth import local_caller, set_local_caller
 from schedules.models import Execution, Job
-from schedules.models.name_skeletons import skeleton
+from schedules.models.job_texts import skeleton
 from schedules.services import Actor
 from tests.factories import ExecutionFactory, JobFactory
 from tests.mcp.agents import ToolRefusalError
@@ -403,7 +403,11 @@ def test_completing_an_unknown_prompt_gives_a_normal_answer(call, owner, strange
 
     for number in (foreign.pk, 10**12, -1, 10**30):
         answer = call("complete_prompt", execution_id=number, result="x")
-        assert answer == {"completed": False, "execution_id": number, "error": f"Prompt not found: {number}"}
+        assert answer == {
+            "completed": False,
+            "execution_id": number,
+            "error": f"Prompt not found: {number}. Take the execution_id from claim_prompts.",
+        }
     mine = waiting(owner)
     call("claim_prompts")
     assert "result" in call("complete_prompt", execution_id=mine.pk, result="x" * 20_000)["error"]

@@ -110,18 +110,102 @@ def test_gap_shows_its_number_of_slots(olga, owner, noon):
     assert olga.call("why", job_id=job.public_id)["execution"] == gap
 
 
-def test_upcoming_lists_every_run_in_the_zone_of_the_user(olga, owner, stranger, noon):
+def test_upcoming_shows_a_job_that_runs_often_on_one_line_in_the_zone_of_the_user(
+    olga, owner, stranger, noon
+):
     job = JobFactory(owner=owner, cron="0 * * * *", next_run_at=clock.now() + timedelta(hours=1))
     JobFactory(owner=stranger)
 
     answer = olga.call("upcoming", hours=3)
 
-    assert [run["at"] for run in answer["upcoming"]] == [
-        f"2026-02-04T{hour}:00:00+01:00" for hour in (13, 14, 15)
+    assert answer["upcoming"] == [
+        {
+            "at": "2026-02-04T13:00:00+01:00",
+            "job_id": job.public_id,
+            "name": job.name,
+            "task": job.task,
+            "runs": 3,
+            "last": "2026-02-04T15:00:00+01:00",
+            "description": "Every hour",
+        }
     ]
-    assert {run["job_id"] for run in answer["upcoming"]} == {job.public_id}
     assert (answer["count"], answer["until"]) == (3, "2026-02-04T15:00:00+01:00")
     assert "No worker is running" in answer["warning"]
+
+
+def test_upcoming_is_narrowed_by_words_and_task(call, owner, noon):
+    soon = {"owner": owner, "next_run_at": clock.now() + timedelta(hours=1)}
+    JobFactory(**soon, name="Bins", task="notify", kwargs={"message": "Paper", "topic": "t"})
+    JobFactory(**soon, name="Backup", tags=["paper"])
+    JobFactory(**soon, name="Other")
+
+    def names(**arguments):
+        return {line["name"] for line in call("upcoming", **arguments)["upcoming"]}
+
+    assert names(query="paper") == {"Bins", "Backup"}
+    assert names(task="notify") == {"Bins"}
+    assert names(query="paper", task="tests.ping") == {"Backup"}
+    assert names() == {"Bins", "Backup", "Other"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "since", "until", "runs"),
+    [
+        ({"from": "tomorrow"}, "2026-02-05T00:00:00+01:00", "2026-02-05T23:59:59+01:00", [5]),
+        ({"from": "today", "to": "tomorrow morning"}, None, "2026-02-05T11:59:59+01:00", [5]),
+        ({"from": "next week"}, "2026-02-09T00:00:00+01:00", "2026-02-15T23:59:59+01:00", [9, 15]),
+        ({"from": "saturday", "hours": 48}, "2026-02-07T00:00:00+01:00", "2026-02-09T00:00:00+01:00", [7, 8]),
+        ({"to": "friday at 9:00"}, None, "2026-02-06T09:00:00+01:00", [5, 6]),
+    ],
+)
+def test_upcoming_answers_about_any_period(call, owner, noon, arguments, since, until, runs):
+    nine = clock.now() + timedelta(hours=21)
+    JobFactory(owner=owner, cron="0 9 * * *", timezone="Europe/Berlin", next_run_at=nine)
+
+    answer = call("upcoming", **arguments)
+    (line,) = answer["upcoming"]
+
+    assert (answer.get("since"), answer["until"]) == (since, until)
+    assert [line["at"], line.get("last", line["at"])] == [
+        f"2026-02-{day:02}T09:00:00+01:00" for day in (runs[0], runs[-1])
+    ]
+    assert answer["count"] == line.get("runs", 1) == runs[-1] - runs[0] + 1
+
+
+def test_upcoming_counts_only_the_runs_that_a_job_still_has(call, owner, noon):
+    soon = {"owner": owner, "cron": "0 * * * *", "next_run_at": clock.now() + timedelta(hours=1)}
+    limited = JobFactory(**soon, max_runs=5, slot_count=2)
+    ends = JobFactory(**soon, ends_at=clock.now() + timedelta(hours=2, minutes=1))
+    skipping = JobFactory(**soon)
+    call("skip_runs", job_id=skipping.public_id, dates=["today"])
+    late = JobFactory(owner=owner, cron="0 * * * *", next_run_at=clock.now() - timedelta(hours=1))
+    missed = JobFactory(owner=owner, once=True, run_at=clock.now() - timedelta(minutes=1))
+
+    def runs(**arguments):
+        lines = call("upcoming", **arguments)["upcoming"]
+        return {line["job_id"]: line.get("runs", 1) for line in lines}
+
+    expected = {limited.public_id: 3, ends.public_id: 2, late.public_id: 5, missed.public_id: 1}
+    assert runs(hours=4) == expected
+    assert runs(**{"from": "today at 14:30"}, hours=10)[limited.public_id] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (
+            {"from": "tomorrow", "to": "today"},
+            "Invalid to: the period ends before it begins at 2026-02-05T00:00",
+        ),
+        ({"to": "yesterday"}, "Invalid to: 2026-02-03T23:59:59+01:00 is past: "),
+        ({"from": "today", "to": "in 40 days"}, "Invalid to: choose at most 31 days"),
+        ({"from": "whenever"}, "Invalid from: "),
+        ({"to": "friday", "hours": 3}, "Invalid hours: give hours or to"),
+        ({"task": "nope"}, "Unknown task: nope"),
+    ],
+)
+def test_upcoming_refuses_a_period_that_it_cannot_list(call, noon, arguments, error):
+    assert call("upcoming", **arguments)["error"].startswith(error)
 
 
 @pytest.mark.parametrize("hours", [0, -1, 745, 1e300])
@@ -175,8 +259,38 @@ def test_why_says_that_no_cluster_is_running(olga, owner):
     assert (answer["verdict"], answer["explanation"]) == ("late", "It is due, but the worker is offline.")
 
 
-def test_upcoming_warns_if_the_list_is_truncated(call, owner):
-    JobFactory(owner=owner, cron="* * * * *")
+def test_upcoming_warns_if_more_jobs_run_than_it_lists(call, owner, noon):
+    soon = clock.now() + timedelta(minutes=5)
+    often = JobFactory(owner=owner, cron="* * * * *", next_run_at=soon)
+    JobFactory.create_batch(99, owner=owner, next_run_at=soon)
 
-    assert "warning" not in call("upcoming", hours=1)
-    assert call("upcoming", hours=2)["warning"].startswith("Only the first 100 runs are listed")
+    whole = call("upcoming")
+    JobFactory(owner=owner, next_run_at=soon + timedelta(hours=1))
+    first = call("upcoming")
+
+    assert (len(whole["upcoming"]), "warning" in whole) == (100, False)
+    assert {line["runs"] for line in whole["upcoming"] if line["job_id"] == often.public_id} == {1436}
+    assert len(first["upcoming"]) == 100
+    assert first["warning"].startswith("Only the first 100 jobs are listed")
+
+
+def test_preview_of_a_start_has_words_and_no_runs(olga, noon):
+    answer = olga.call("preview_schedule", **cron("@reboot"))
+
+    assert (answer["description"], answer["next_runs"]) == ("When the machine starts", [])
+    assert "restart of Cronty alone" in answer["warnings"][0]
+
+
+def test_job_of_a_start_is_scheduled_listed_and_explained_without_a_next_run(olga, noon):
+    made = olga.call("schedule_job", name="Tunnel", task="tests.ping", **cron("@reboot"))
+
+    assert (made["status"], made["next_run"], made["next_runs"]) == ("pending", None, [])
+    assert [job["next_run"] for job in olga.call("list_jobs")["jobs"]] == [None]
+    assert olga.call("why", job_id=made["job_id"])["explanation"] == "It runs when the machine starts next."
+    assert olga.call("upcoming", hours=744)["upcoming"] == []
+
+
+def test_prompt_of_a_start_is_listed_with_its_words(call, noon):
+    call("schedule_job", name="Check", task="prompt", kwargs={"prompt": "Look"}, **cron("@reboot"))
+
+    assert "When the machine starts  [pending]  Look" in call("schedule_list")

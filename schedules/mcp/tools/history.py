@@ -1,0 +1,215 @@
+"""Tools that read what happened: the runs of a period, and the changes of jobs."""
+
+from datetime import datetime
+from typing import Annotated, NotRequired
+
+from pydantic import Field, StrictBool
+from typing_extensions import TypedDict
+
+from schedules import clock, limits
+from schedules.mcp import answers
+from schedules.mcp.answers.jobs import ERROR_LENGTH, ErrorOut, refused
+from schedules.mcp.auth import current_actor
+from schedules.mcp.tools.arguments import PAGE, JobId, PageLimit, page_problem, refuse
+from schedules.mcp.tools.filters import USUAL_PERIOD, Outcome, Query, TaskName, read_filter
+from schedules.mcp.tools.periods import From, To, read_period
+from schedules.models import Event
+from schedules.models.counting import COUNTED
+from schedules.result import Err
+from schedules.services.activity import changes_of_event
+from schedules.services.change_list import Change, read_changes
+from schedules.services.permissions import not_found
+from schedules.services.run_list import RunLine, RunQuery, summarize_runs
+from schedules.when.durations import TICK
+
+# How many jobs of one change are named.
+NAMED = 3
+
+
+class RunLineOut(TypedDict):
+    """A run, or several of a job that ended alike: their number, the first, and the error of the last."""
+
+    at: str
+    job_id: str | None
+    name: str
+    task: str
+    status: str
+    runs: NotRequired[int]
+    first: NotRequired[str]
+    error: NotRequired[str]
+    reason: NotRequired[str]
+    execution_id: int
+
+
+class RunsOut(TypedDict):
+    """The runs of a period, the newest first; `totals` counts all of them, `alerts` those of Cronty's own alerts."""
+
+    runs: list[RunLineOut]
+    total: int
+    totals: dict[str, int]
+    alerts: NotRequired[dict[str, int]]
+    since: str
+    until: str
+    note: NotRequired[str]
+
+
+def list_runs(
+    from_: From = None,
+    to: To = None,
+    job_id: JobId | None = None,
+    query: Query = None,
+    task: TaskName = None,
+    outcome: Outcome = None,
+    limit: PageLimit = None,
+) -> RunsOut | ErrorOut:
+    """List and count past runs ("yesterday's runs", "how many reminders did you send me last month?": task
+    "notify"). Runs of a job that ended alike are one line; with job_id, each is its own. Default: the last 7 days.
+    """
+    actor, now = current_actor(), clock.now()
+    zone = actor.read_profile().zone
+    given = {"job_id": job_id, "task": task}
+    filters = read_filter(actor, {"query": query, "task": task, "outcome": outcome})
+    if isinstance(filters, Err):
+        return refused(filters, given)
+    period = read_period(from_, to, zone, now, past=True)
+    if isinstance(period, Err):
+        return refused(period, given)
+    size = PAGE if limit is None else limit
+    since, until = _bounds(*period.value, now)
+    if problem := page_problem(size, 0) or _period_problem(since, until, now, zone):
+        return refused(problem, given)
+    job = actor.known_jobs().find(job_id) if job_id else None
+    if job_id and job is None:
+        return refused(not_found(job_id), given)
+    asked = RunQuery(
+        job=job or "",
+        outcome=outcome or "",
+        task=task or "",
+        text=filters.value.text,
+        since=since,
+        until=until + TICK,
+    )
+    found = summarize_runs(actor, asked, size)
+    out: RunsOut = {
+        "runs": [_line_out(line, zone) for line in found.lines],
+        "total": sum(found.counts.values()),
+        "totals": dict(found.counts),
+        "since": answers.iso(since, zone),
+        "until": answers.iso(until, zone),
+    }
+    if found.alerts:
+        out["alerts"] = dict(found.alerts)
+    notes = [f"Only the newest {COUNTED:,} runs of this period were looked through."] if found.is_cut else []
+    if found.are_lines_cut:
+        notes.append(f"Only the first {len(found.lines)} lines are shown; the totals count all.")
+    if notes:
+        out["note"] = " ".join(notes)
+    return out
+
+
+class ChangeLineOut(TypedDict):
+    """What one call or click did to a job, or to several; `undo` is the call that undoes it."""
+
+    at: str
+    by: str
+    action: str
+    job_id: NotRequired[str]
+    name: str
+    jobs: NotRequired[int]
+    changed: list[str]
+    undo: NotRequired[str]
+
+
+class ChangesOut(TypedDict):
+    """The changes since a moment, the newest first."""
+
+    changes: list[ChangeLineOut]
+    since: str
+    note: NotRequired[str]
+
+
+def list_changes(
+    since: Annotated[
+        str | None, Field(description='Like "monday" or "7 days ago". Default: the last 7 days.')
+    ] = None,
+    mine: Annotated[StrictBool | None, Field(description="Only what you have changed.")] = None,
+    job_id: JobId | None = None,
+) -> ChangesOut | ErrorOut:
+    """List who changed which job and how, old → new, and the call that undoes it ("what did you change this
+    week?": mine).
+    """
+    actor, now = current_actor(), clock.now()
+    zone = actor.read_profile().zone
+    given = {"job_id": job_id}
+    period = read_period(since, None, zone, now, past=True, field="since")
+    if isinstance(period, Err):
+        return refused(period, given)
+    start = period.value[0] or now - USUAL_PERIOD
+    job = actor.known_jobs().find(job_id) if job_id else None
+    if job_id and job is None:
+        return refused(not_found(job_id), given)
+    changes, is_cut = read_changes(actor, start, is_own=bool(mine), job=job)
+    out: ChangesOut = {
+        "changes": [_change_out(change, zone) for change in changes[:PAGE]],
+        "since": answers.iso(start, zone),
+    }
+    if is_cut or len(changes) > PAGE:
+        out["note"] = (
+            f"Only the newest {len(out['changes'])} changes are listed: ask for one job, or since later."
+        )
+    return out
+
+
+def _change_out(change: Change, zone: str) -> ChangeLineOut:
+    event, count = change.first, len(change.events)
+    names = [answers.line(each.subject, 200) for each in change.events[:NAMED]]
+    out: ChangeLineOut = {
+        "at": answers.iso(event.at, zone),
+        "by": answers.line(event.actor, 200),
+        "action": event.verb if event.undoes is None else f"undo: {event.verb}",
+        "name": ", ".join(names) + (f" and {count - NAMED} more" if count > NAMED else ""),
+        "changed": [] if event.verb == "create" else _changed(event, zone),
+    }
+    if count > 1:
+        out["jobs"] = count
+    elif event.job:
+        out["job_id"] = event.job.public_id
+    if change.can_be_undone:
+        out["undo"] = answers.undo_call(event.pk)
+    return out
+
+
+def _changed(event: Event, zone: str) -> list[str]:
+    return [answers.line(changed.text, ERROR_LENGTH) for changed in changes_of_event(event, zone)]
+
+
+def _bounds(since: datetime | None, until: datetime | None, now: datetime) -> tuple[datetime, datetime]:
+    end = min(until or now, now)
+    return since or end - USUAL_PERIOD, end
+
+
+def _period_problem(since: datetime, until: datetime, now: datetime, zone: str) -> Err | None:
+    if since > now:
+        return refuse("from", f"{answers.iso(since, zone)} is ahead: upcoming lists coming runs")
+    if until < since:
+        return refuse("to", f"the period ends before it begins at {answers.iso(since, zone)}")
+    return None
+
+
+def _line_out(line: RunLine, zone: str) -> RunLineOut:
+    run = line.run
+    out: RunLineOut = {
+        "at": answers.iso(line.last, zone),
+        "job_id": run.job.public_id if run.job else None,
+        "name": answers.line(run.job_name, 200),
+        "task": run.task,
+        "status": run.status,
+        "execution_id": run.pk,
+    }
+    if line.count > 1:
+        out |= {"runs": line.count, "first": answers.iso(line.first, zone)}
+    if run.error:
+        out["error"] = answers.line(run.error, ERROR_LENGTH)
+    if run.reason:
+        out["reason"] = limits.strip_unprintable(run.reason)
+    return out

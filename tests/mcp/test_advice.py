@@ -1,0 +1,242 @@
+"""Every error that a tool answers is cured in one step: its advice, taken literally, succeeds."""
+
+import json
+import re
+from typing import Any, NamedTuple
+
+import pytest
+
+from schedules.mcp.offers import OFFER_BY_NAME, OFFERS
+from tests.factories import ExecutionFactory, JobFactory
+from tests.mcp.agents import InMemory, ToolRefusalError
+
+WEBHOOK = {"name": "Backup 2", "task": "webhook", "kwargs": {"url": "https://example.org/x"}}
+CRON = {"trigger_type": "cron", "trigger_config": {"expression": "0 9 * * *"}}
+NOTE = {"message": "Hi", "notification_topic": "phone"}
+TOMORROW = {"trigger_type": "once", "trigger_config": {"run_at": "tomorrow at 9:00"}}
+BINS = '"Take out the bins" \\((job_[0-9_]+)\\)'
+READS_MOMENTS = 'Try "(.+?)"'
+
+
+class Error(NamedTuple):
+    """A call that is refused, a pattern of its advice, and the arguments that the advice changes.
+
+    {1} stands for the first group of the pattern; {json 1} for the JSON in it.
+    """
+
+    tool: str
+    wrong: dict[str, Any]
+    advice: str
+    right: dict[str, Any]
+    then: str = ""
+    """The tool that the advice names, if it is another one."""
+    without: tuple[str, ...] = ()
+
+
+def error(tool, wrong, advice, right, then="", without=()):
+    return Error(tool, wrong, advice, right, then, without)
+
+
+def job(**wrong):
+    return WEBHOOK | CRON | wrong
+
+
+ERRORS = [
+    # Unknown and missing arguments.
+    error("schedule_job", job(when="tomorrow"), r'"once" with trigger_config (\{.*?\})', {"trigger_config": "{json 1}", "trigger_type": "once"}, without=["when"]),
+    error("schedule_job", job(cron="0 9 * * *"), r'"cron" with trigger_config (\{.*?\})', {"trigger_config": "{json 1}"}, without=["cron"]),
+    error("schedule_job", job(url="https://example.org"), "arguments of the task go into (kwargs)", {}, without=["url"]),
+    error("schedule_job", job(trigger_config=5), r"send an object, like (\{.*?\})", {"trigger_config": "{json 1}"}),
+    error("list_jobs", {"search": "bins"}, "use (query)", {"{1}": "bins"}, without=["search"]),
+    error("schedule_notification", {"message": "Hi", "topic": "phone", "delay": "1h"}, "use (notification_topic)", {"{1}": "phone"}, without=["topic"]),
+    error("schedule_cron_notification", NOTE | {"schedule": "0 9 * * *"}, "use (cron)", {"{1}": "0 9 * * *"}, without=["schedule"]),
+    error("set_preferences", {"zone": "Lisbon"}, "use (timezone)", {"{1}": "Lisbon"}, without=["zone"]),
+    error("get_preferences", {"user": "me"}, "takes (no) arguments", {}, without=["user"]),
+    error("schedule_notification", {"message": "Hi", "delay": "1h"}, "(notification_topic): Field required", {"{1}": "phone"}),
+    # Tasks, triggers and policies.
+    error("schedule_job", job(task="webhok"), '"(webhook)"', {"task": "{1}"}),
+    error("schedule_job", job(trigger_type="weekly"), r"interval with (\{.*?\})", {"trigger_type": "interval", "trigger_config": "{json 1}"}),
+    error("schedule_job", job(trigger_type="weekly"), r"cron with (\{.*?\})", {"trigger_type": "cron", "trigger_config": "{json 1}"}),
+    error("preview_schedule", {"trigger_type": "daily", "trigger_config": {}}, r"interval with (\{.*?\})", {"trigger_type": "interval", "trigger_config": "{json 1}"}),
+    error("schedule_job", job(trigger_config="every weekday at 9"), 'write "(.+?)"', {"trigger_config": "{1}"}),
+    error("schedule_job", job(trigger_config="*/90 * * * *"), r"interval with (\{.*?\})", {"trigger_type": "interval", "trigger_config": "{json 1}"}),
+    error("schedule_job", job(trigger_type="once", trigger_config={}), r"write (\{.*?\})", {"trigger_config": "{json 1}"}),
+    error("schedule_job", job(trigger_type="once", trigger_config={"run_at": "sunset"}), 'send it, like "(.+?)"', {"trigger_config": {"run_at": "{1}"}}),
+    error("schedule_job", job(trigger_type="once", trigger_config={"run_at": "jetzt"}), READS_MOMENTS, {"trigger_config": {"run_at": "{1}"}}),
+    error("schedule_job", job(trigger_type="once", trigger_config={"run_at": "asap"}), READS_MOMENTS, {"trigger_config": {"run_at": "{1}"}}),
+    error("schedule_job", job(trigger_type="once", trigger_config={"run_at": "2020-01-01 9:00"}), r"is in the (past) \(now", TOMORROW),
+    error("schedule_job", job(trigger_type="interval", trigger_config={"fortnights": 1}), "takes seconds, minutes, hours, days, (weeks)", {"trigger_config": {"{1}": 2}}),
+    error("schedule_job", job(trigger_type="interval", trigger_config={}), r"write (\{.*?\})", {"trigger_config": "{json 1}"}),
+    error("schedule_job", job(timezone="Berln"), "Did you mean (.+?)[?]", {"timezone": "{1}"}),
+    error("schedule_job", job(kwargs={}), "Invalid arguments for task webhook: (url)", {"kwargs": {"{1}": "https://example.org"}}),
+    error("schedule_job", job(max_runs=0), "(1) or more|at least (1)|greater than or equal to (1)", {"max_runs": 1}),
+    error("schedule_job", job(attempts=99), "(10)", {"attempts": 10}),
+    error("schedule_job", job(backoff="some"), READS_MOMENTS, {"backoff": "{1}"}),
+    error("schedule_job", job(timeout="some"), READS_MOMENTS, {"timeout": "{1}"}),
+    error("schedule_job", job(overlap="maybe"), "choose one of: (skip)", {"overlap": "{1}"}),
+    error("schedule_job", job(catch_up="maybe"), "choose one of: (once|all|none)", {"catch_up": "{1}"}),
+    error("schedule_job", job(ends_at="whenever"), 'Try "(.+?)"', {"ends_at": "{1}"}),
+    error("schedule_job", job(idempotency_key="used"), "choose a (new) one", {"idempotency_key": "{1}"}),
+    error("undo_change", {"last": True}, "it takes (change)", {}, without=["last"]),
+    error("list_runs", {"search": "bins"}, "use (query)", {"{1}": "bins"}, without=["search"]),
+    error("list_changes", {"id": "Take out the bins"}, "use (job_id)", {"{1}": "Take out the bins"}, without=["id"]),
+    # References.
+    *(
+        error(tool, {"job_id": "bins"} | more, f"No exact match. Did you mean {BINS}", {"job_id": "{1}"})
+        for tool, more in {
+            "job_status": {},
+            "update_job": {"name": "New"},
+            "pause_job": {},
+            "resume_job": {},
+            "run_job": {},
+            "skip_runs": {},
+            "why": {},
+            "cancel_job": {},
+        }.items()
+    ),
+    *(
+        error(tool, {"schedule_id": "the bin"}, f"No exact match. Did you mean {BINS}", {"schedule_id": "{1}"})
+        for tool in ("pause_schedule", "resume_schedule", "delete_schedule")
+    ),
+    error("restore_job", {"job_id": "garden"}, r'"Old garden" \((job_[0-9_]+)\), which was deleted', {"job_id": "{1}"}),
+    error("job_status", {"job_id": "Twice"}, r"(job_[0-9_]+) \(Every day at 07:00\)", {"job_id": "{1}"}),
+    error("schedule_edit", {"id": "reprot", "prompt": "x"}, r'"Write report" \((job_[0-9_]+)\)', {"id": "{1}"}),
+    error("schedule_cancel", {"id": "report"}, r'"Write report" \((job_[0-9_]+)\)', {"id": "{1}"}),
+    error("complete_prompt", {"execution_id": 10**6, "result": "ok"}, "execution_id from (claim_prompts)", {}, "claim_prompts", without=["execution_id", "result"]),
+    # States.
+    error("update_job", {"job_id": "Done", "name": "New"}, "make a new one with (schedule_job)", job(), "schedule_job", without=["job_id"]),
+    error("run_job", {"job_id": "Cancelled"}, "(restore_job) brings it back", {}, "restore_job"),
+    error("skip_runs", {"job_id": "Once"}, "(Cancel) it", {}, "cancel_job"),
+    error("schedule_edit", {"id": "Daily report", "at": "tomorrow at 9"}, "use update_job with (job_[0-9_]+)", {"job_id": "{1}", "trigger_config": "0 8 * * *"}, "update_job", without=["id", "at"]),
+    error("schedule_edit", {"id": "Write report"}, "one of '(at)' or", {"{1}": "tomorrow at 9"}),
+    error("update_job", {"job_id": "Take out the bins", "trigger_type": "cron"}, "give (trigger_config) together", {"{1}": "0 8 * * *"}),
+    # Times in words.
+    error("schedule", {"at": "in 20 minuts", "prompt": "x"}, 'Did you mean "(.+?)"', {"at": "{1}"}),
+    error("schedule", {"at": "today at sunset", "prompt": "x"}, 'send it, like "(.+?)"', {"at": "{1}"}),
+    error("schedule", {"at": "mañana a las 9", "prompt": "x"}, 'write it in English: "(.+?)"', {"at": "{1}"}),
+    error("schedule", {"at": "morgen um 9", "prompt": "x"}, 'write it in English: "(.+?)"', {"at": "{1}"}),
+    error("schedule", {"at": "every day at 8", "prompt": "x"}, 'schedule_job; the cron is "(.+?)"', {**WEBHOOK, "trigger_type": "cron", "trigger_config": "{1}"}, "schedule_job", without=["at", "prompt"]),
+    error("schedule", {"at": "every 90 minutes", "prompt": "x"}, r"trigger_type interval with trigger_config (\{.*?\})", {**WEBHOOK, "trigger_type": "interval", "trigger_config": "{json 1}"}, "schedule_job", without=["at", "prompt"]),
+    error("schedule", {"at": "tomorrow", "prompt": "x", "timezone": "Berln"}, "Did you mean (.+?)[?]", {"timezone": "{1}"}),
+    error("schedule_list", {"state": "pending"}, "use (status)", {"{1}": "pending"}, without=["state"]),
+    error("schedule_notification", NOTE | {"datetime": "every day at 8"}, 'the cron is "(.+?)"', {"cron": "{1}"}, "schedule_cron_notification", without=["datetime"]),
+    error("schedule_notification", NOTE, r'datetime \("(.+?)"\)', {"datetime": "{1}"}),
+    error("schedule_notification", NOTE, r'date "(2.+?)"', {"date": "{1}", "time": "15:00", "timezone": "Europe/Berlin"}),
+    error("schedule_notification", NOTE | {"delay": "1h", "datetime": "tomorrow"}, r'(delay) \("1d2h30m10s"\)', {}, without=["datetime"]),
+    error("schedule_notification", NOTE | {"delay": "soon"}, READS_MOMENTS, {"delay": "{1}"}),
+    error("schedule_notification", NOTE | {"date": "5.2.", "time": "9:00", "timezone": "UTC"}, 'like "(.+?)"', {"date": "{1}"}),
+    error("schedule_notification", NOTE | {"date": "2030-02-05", "time": "9am", "timezone": "UTC"}, 'like "(.+?)"', {"time": "{1}"}),
+    error("schedule_cron_notification", NOTE | {"cron": "every day at 8"}, 'write "(.+?)"', {"cron": "{1}"}),
+    error("schedule_cron_notification", NOTE | {"cron": "99 8 * * *"}, "minute field takes (0)-59", {"cron": "{1} 8 * * *"}),
+    error("get_current_time", {"timezone": "Berln"}, "Did you mean (.+?)[?]", {"timezone": "{1}"}),
+    error("pause_job", {"job_id": "Take out the bins", "until": "whenever"}, READS_MOMENTS, {"until": "{1}"}),
+    error("skip_runs", {"job_id": "Take out the bins", "dates": ["whenever"]}, READS_MOMENTS, {"dates": ["{1}"]}),
+    error("why", {"job_id": "Take out the bins", "at": "whenever"}, READS_MOMENTS, {"at": "{1}"}),
+    # Choices and ranges.
+    error("list_jobs", {"status": "active"}, "Choose one of: (pending)", {"status": "{1}"}),
+    error("list_jobs", {"outcome": "bad"}, "choose one of: succeeded, (failed)", {"outcome": "{1}"}),
+    error("list_jobs", {"since": "whenever"}, READS_MOMENTS, {"since": "{1}"}),
+    error("list_jobs", {"limit": 5000}, "choose 1 to ([0-9]+)", {"limit": 1000}),
+    error("list_jobs", {"task": "webhok"}, '"(webhook)"', {"task": "{1}"}),
+    error("list_scheduled_notifications", {"limit": 0}, "choose (1) to", {"limit": 1}),
+    error("claim_prompts", {"limit": 99}, "choose 1 to (20)", {"limit": 20}),
+    error("claim_prompts", {"lease_minutes": 0}, "between (1) minute", {"lease_minutes": 1}),
+    error("preview_schedule", CRON | {"count": 99}, "choose 1 to (50)", {"count": 50}),
+    error("run_job", {"job_id": "Take out the bins", "wait_seconds": 99}, "choose (0) to 50", {"wait_seconds": 0}),
+    error("upcoming", {"hours": 9999}, "at most (744)", {"hours": 744}),
+    error("bulk_jobs", {"action": "stop", "tag": "x"}, "choose one of: (pause)", {"action": "{1}"}),
+    error("bulk_jobs", {"action": "cancel", "tag": "x", "until": "monday"}, "only a (pause) has", {"action": "{1}"}),
+    error("bulk_jobs", {"action": "pause", "tag": "x", "until": "whenever"}, READS_MOMENTS, {"until": "{1}"}),
+    error("set_preferences", {}, "give (timezone)", {"timezone": "Lisbon"}),
+    error("set_preferences", {"timezone": "Berln"}, "Did you mean (.+?)[?]", {"timezone": "{1}"}),
+    error("set_preferences", {"topic": "a b"}, "can't contain (spaces)", {"topic": "ab"}),
+]  # fmt: skip
+NEVER_ADVISES = {
+    # Its refusals are played with a real server in test_notifications.py.
+    "send_push_notification",
+}
+
+
+@pytest.fixture
+def household(owner, call):
+    notify = {"task": "notify", "kwargs": {"message": "Bins", "topic": "phone"}}
+    due = JobFactory(owner=owner, name="Take out the bins", cron="0 18 * * *", **notify)
+    ExecutionFactory(job=due, status="succeeded")
+    JobFactory(owner=owner, name="Done", ended=True)
+    JobFactory(owner=owner, name="Once", once=True)
+    JobFactory(owner=owner, name="Twice", cron="0 7 * * *")
+    JobFactory(owner=owner, name="Twice", cron="0 8 * * *")
+    JobFactory(owner=owner, name="Write report", once=True, task="prompt", kwargs={"prompt": "Write"})
+    JobFactory(owner=owner, name="Daily report", cron="0 7 * * *", task="prompt", kwargs={"prompt": "x"})
+    call("cancel_job", job_id=JobFactory(owner=owner, name="Cancelled").public_id)
+    call("delete_schedule", schedule_id=JobFactory(owner=owner, name="Old garden").public_id)
+    call("schedule_job", **job(name="Other", idempotency_key="used"))
+
+
+def name_of(case):
+    return f"{case.tool}-{json.dumps(case.wrong, ensure_ascii=False)[-60:]}"
+
+
+@pytest.mark.usefixtures("household")
+@pytest.mark.parametrize("case", ERRORS, ids=name_of)
+def test_advice_of_an_error_taken_literally_succeeds(call, case):
+    said = words_of(call, case.tool, case.wrong)
+    assert is_refusal(said), said
+    found = re.search(case.advice, said[1])
+    assert found, said[1]
+
+    kept = {name: value for name, value in case.wrong.items() if name not in case.without}
+    done = words_of(call, case.then or case.tool, kept | filled_in(case.right, found))
+
+    assert not is_refusal(done), done[1]
+
+
+def test_every_tool_has_an_error_whose_advice_is_taken():
+    assert {case.tool for case in ERRORS} >= {offer.name for offer in OFFERS} - NEVER_ADVISES
+
+
+def words_of(call, tool, arguments):
+    """Return the answer, and its text."""
+    try:
+        answer = call(tool, **arguments)
+    except ToolRefusalError as refusal:
+        return refusal, str(refusal)
+    return answer, answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False).replace(
+        '\\"', '"'
+    )
+
+
+def is_refusal(said):
+    match said[0]:
+        case dict() as answer:
+            return answer.get("success") is False or (
+                "error" in answer and "executions" not in answer and answer["error"] is not None
+            )
+        case str(text):
+            return text.startswith("Error") or "not editable" in text
+    return True
+
+
+def filled_in(value, found):
+    match value:
+        case dict():
+            return {filled_in(name, found): filled_in(item, found) for name, item in value.items()}
+        case list():
+            return [filled_in(item, found) for item in value]
+        case "{json 1}":
+            return json.loads(found[1])
+        case str():
+            return value.replace("{1}", found[1] or "")
+    return value
+
+
+@pytest.mark.usefixtures("household", "caller", "cluster")
+@pytest.mark.parametrize("case", ERRORS, ids=name_of)
+def test_refusal_is_an_error_wherever_the_contract_has_no_answer_of_its_own(case):
+    result = InMemory("modern").raw(case.tool, case.wrong)
+
+    is_unreadable = result.structured_content is None
+    assert result.is_error is (
+        is_unreadable
+        or (OFFER_BY_NAME[case.tool].family == "more" and "next_step" not in result.structured_content)
+    )
