@@ -7,9 +7,8 @@ from django.http.response import HttpResponseBase
 from django.urls import URLPattern, path
 
 from schedules.web import health
-from schedules.web.drafts import keeps_draft
 from schedules.web.metrics import metrics
-from schedules.web.middleware import requires_login
+from schedules.web.middleware import keeps_draft, requires_login
 from schedules.web.views import (
     account,
     activity,
@@ -17,14 +16,16 @@ from schedules.web.views import (
     connect,
     editing,
     inbox,
+    install,
     job,
     jobs,
     live,
     notifications,
+    quick,
     runs,
     secrets,
-    selection,
     system,
+    undo,
     welcome,
 )
 from schedules.web.views.page import points_to_trash
@@ -53,7 +54,8 @@ urlpatterns = [
     form("jobs/new/", editing.NewJobPage.as_view(), name="new"),
     path("jobs/preview/", editing.preview, name="preview"),
     page("jobs/zones/", editing.zones, name="zones"),
-    page("jobs/bulk/", selection.bulk, name="bulk"),
+    page("jobs/quick/", quick.quick, name="quick"),
+    page("jobs/bulk/", jobs.bulk, name="bulk"),
     page("jobs/restore/", job.restore, name="restore"),
     page("jobs/<str:job_id>/", job.JobPage.as_view(), name="job"),
     form("jobs/<str:job_id>/edit/", editing.EditJobPage.as_view(), name="edit"),
@@ -75,6 +77,7 @@ urlpatterns = [
     page("calendar/address/", calendar.change_address, name="calendar-address"),
     path("calendar/<str:key>.ics", calendar.feed, name="calendar-feed"),
     page("inbox/", inbox.InboxPage.as_view(), name="inbox"),
+    page("inbox/dismiss/", inbox.dismiss_several, name="dismiss-several"),
     form("inbox/<int:run_id>/answer/", inbox.answer, name="answer"),
     page("inbox/<int:run_id>/dismiss/", inbox.dismiss, name="dismiss"),
     page("inbox/<int:run_id>/release/", inbox.release, name="release"),
@@ -86,6 +89,7 @@ urlpatterns = [
     page("connect/<int:token_id>/rotate/", connect.rotate, name="rotate"),
     page("connect/<int:token_id>/revoke/", connect.revoke, name="revoke"),
     page("activity/", activity.ActivityPage.as_view(), name="activity"),
+    page("activity/undo/", undo.UndoPage.as_view(), name="undo"),
     page("trash/", activity.TrashPage.as_view(), name="trash"),
     page("system/", system.SystemPage.as_view(), name="system"),
     form("welcome/", welcome.WelcomePage.as_view(), name="welcome"),
@@ -96,6 +100,9 @@ urlpatterns = [
     page("settings/end-access/", account.end_access, name="end-access"),
     page("live/", live.version, name="live"),
     page("live/icon.svg", live.icon, name="icon"),
+    path("manifest.webmanifest", install.manifest, name="manifest"),
+    path("worker.js", install.worker, name="worker"),
+    path("offline/", install.offline, name="offline"),
     path("theme/", account.theme, name="theme"),
     path("healthz", health.alive, name="alive"),
     path("readyz", health.ready, name="ready"),

@@ -15,5 +15,5 @@ __all__ = ["ClusterAdmin", "EventAdmin", "ExecutionAdmin", "JobAdmin", "ProfileA
 admin.site.site_header = admin.site.site_title = "Cronty"
 admin.site.index_title = "Administration"
 admin.site.enable_nav_sidebar = False
-for model in [found for found in admin.site._registry if found.__module__.startswith("django_q.")]:
+for model in [model for model in admin.site._registry if model.__module__.startswith("django_q.")]:
     admin.site.unregister(model)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from django import forms
@@ -19,22 +19,23 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from schedules.admin.local_times import LocalTimes
-from schedules.models import Event, Job, counting
+from schedules.models import Event, counting
 from schedules.models.counting import count_up_to, count_words, has_key
-from schedules.models.keysets import WALKED, Segment, key_of
+from schedules.models.keysets import WALKED
 from schedules.result import Err, Ok, Result
 from schedules.services import Actor
+from schedules.services.job_list import key_of
 from schedules.services.people.profiles import MOST_OWNERS
 from schedules.tasks import registry
-from schedules.tasks.forms.errors import add_errors
 from schedules.templatetags.cronty_statuses import STATUSES
+from schedules.web.messages import add_errors, message_of
 
 Row = TypeVar("Row", bound=Model)
 USERNAME = get_user_model().USERNAME_FIELD
 # The most rows that a message about an action names.
 MOST_NAMED = 50
 LONGEST_SEARCH = 100
-SEARCH_HELP = f"The id of a job, or a part of a text; of a long list, {count_words(WALKED)} rows are looked through at a time."
+SEARCH_HELP = f"The id of a job, or a part of a text. Searches {count_words(WALKED)} rows at a time."
 # The look-ups that Django's own filters put behind the name of a field.
 _FILTER_LOOKUPS = ("exact", "isnull", "isempty", "gte", "lt")
 
@@ -43,7 +44,7 @@ class ChangeRefused(Exception):  # noqa: N818  (an answer, not an error)
     """A service refused the input: nothing was saved, and the page shows the reason."""
 
     def __init__(self, refusal: Err) -> None:
-        super().__init__(refusal.message)
+        super().__init__(message_of(refusal))
         self.refusal = refusal
 
 
@@ -82,9 +83,12 @@ class DeclaredLookups(LocalTimes[Row]):
         self, request: HttpRequest, queryset: QuerySet[Row], search_term: str
     ) -> tuple[QuerySet[Row], bool]:
         if len(search_term) > LONGEST_SEARCH:
-            words = f"Only the first {LONGEST_SEARCH} characters were searched for."
-            self.message_user(request, words, messages.WARNING)
-        return super().get_search_results(request, queryset, search_term[:LONGEST_SEARCH])
+            message = f"Only the first {LONGEST_SEARCH} characters were searched for."
+            self.message_user(request, message, messages.WARNING)
+        return self.search(request, queryset, search_term[:LONGEST_SEARCH])
+
+    def search(self, request: HttpRequest, queryset: QuerySet[Row], text: str) -> tuple[QuerySet[Row], bool]:
+        return super().get_search_results(request, queryset, text)
 
 
 class CountUpTo(Paginator[Any]):
@@ -95,10 +99,10 @@ class CountUpTo(Paginator[Any]):
         return count_up_to(cast(QuerySet[Any], self.object_list))
 
 
-class OlderRows(admin.SimpleListFilter):
-    """Where to continue in a long list; a link below the list sets it."""
+class SkippedRows(admin.SimpleListFilter):
+    """How many of the newest rows of a long list are not looked through; a link below the list sets it."""
 
-    title = parameter_name = "older_than"
+    title = parameter_name = "skip"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return []
@@ -138,46 +142,54 @@ def user_with(key: str | None) -> AbstractBaseUser | None:
         return None
 
 
+def owner_in(query: Mapping[str, str]) -> AbstractBaseUser | None:
+    """Return the owner that a query string filters by."""
+    return user_with(query.get(OwnerFilter.parameter_name))
+
+
 class LongChangeList(ChangeList):
     """A list of any length: a filter that no index has looks through a limited number of rows, newest first."""
 
-    older: str = ""
-    """The key for the link to older rows, if more are left to look through."""
+    older: int | None = None
+    """How many rows to skip for the link to older ones, if more are left to look through."""
 
     def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
+        self.walked = WALKED
         super().__init__(request, *args, **kwargs)
         # The search form repeats these, and another search starts at the top.
-        self.params.pop(OlderRows.parameter_name, None)
+        self.params.pop(SkippedRows.parameter_name, None)
 
     def get_query_string(
         self, new_params: dict[str, Any] | None = None, remove: Iterable[str] | None = None
     ) -> str:
         """Start another filter at the top of the list; only the pages of this one stay where they are."""
         is_page = not {PAGE_VAR, ALL_VAR}.isdisjoint(new_params or {})
-        dropped = [] if is_page else [OlderRows.parameter_name]
+        dropped = [] if is_page else [SkippedRows.parameter_name]
         return super().get_query_string(new_params, [*(remove or []), *dropped])
 
     def get_queryset(
         self, request: HttpRequest, exclude_parameters: list[str | None] | None = None
     ) -> QuerySet[Any]:
         rows = super().get_queryset(request, exclude_parameters)
+        if self._is_found_by_index(request):
+            return rows
+        skipped = request.GET.get(SkippedRows.parameter_name, "")
+        start = int(skipped) if skipped.isdecimal() and len(skipped) < 10 else 0
         # Of a filter that is given twice, either value counts, and no index has both.
-        asked = {name: values[0] for name, values in self.filter_params.items() if len(values) == 1}
-        segment = self._page.walked(user_with(self.params.get(OwnerFilter.parameter_name)), asked)
-        if key := key_of(request.GET.get(OlderRows.parameter_name, ""), [segment]):
-            rows = rows.filter(segment.beyond(key, is_backward=False))
-        if self._is_walked(request):
-            edge = segment.edge(0, key)
-            if edge:
-                self.older, rows = edge.text, rows.filter(segment.up_to(edge, is_backward=False))
-                # By keys, because the rows would be looked through twice: for the page, and to count them.
-                rows = rows.filter(has_key(rows.order_by().values_list("pk", flat=True)))
-        return segment.ordered(rows, is_backward=False)
+        values = {name: values[0] for name, values in self.filter_params.items() if len(values) == 1}
+        newest = self._page.newest(owner_in(self.params), values).values_list("pk", flat=True)
+        keys = list(newest[start : start + WALKED + 1])
+        if len(keys) > WALKED:
+            self.older = start + WALKED
+        # By keys, because the rows would be looked through twice: for the page, and to count them.
+        return rows.filter(
+            has_key(rows.filter(has_key(keys[:WALKED])).order_by().values_list("pk", flat=True))
+        )
 
-    def _is_walked(self, request: HttpRequest) -> bool:
+    def _is_found_by_index(self, request: HttpRequest) -> bool:
         if self.query:
-            return not getattr(request, "has_found_job", False)
-        return any(name not in self._page.indexed for name in self.filter_params)
+            return getattr(request, "has_found_job", False)
+        return self.filter_params.keys() <= self._page.indexed
 
     @property
     def _page(self) -> "LongListAdmin[Any]":
@@ -185,20 +197,12 @@ class LongChangeList(ChangeList):
 
     @property
     def older_link(self) -> str:
-        return self.get_query_string({OlderRows.parameter_name: self.older}, [PAGE_VAR])
-
-    @property
-    def count_words(self) -> str:
-        return count_words(self.result_count)
+        return self.get_query_string({SkippedRows.parameter_name: self.older}, [PAGE_VAR])
 
     @property
     def is_too_long(self) -> bool:
         """Return whether there are more rows than are counted, so that nobody can select them all."""
         return self.result_count > counting.COUNTED
-
-    @property
-    def walked_words(self) -> str:
-        return count_words(WALKED)
 
 
 class LongListAdmin(DeclaredLookups[Row]):
@@ -211,38 +215,41 @@ class LongListAdmin(DeclaredLookups[Row]):
     show_facets = admin.ShowFacets.NEVER
     sortable_by = ()
     # The filters that an index finds.
-    indexed = frozenset({"owner", "older_than"})
+    indexed = frozenset({"owner", "skip"})
     job_path = "job"
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return LongChangeList
 
     def get_list_filter(self, request: HttpRequest) -> Any:
-        return [OlderRows, *super().get_list_filter(request)]
+        return [SkippedRows, *super().get_list_filter(request)]
 
     def response_action(
         self, request: HttpRequest, queryset: QuerySet[Any], *args: Any, **kwargs: Any
     ) -> HttpResponse | None:
         """Refuse an action on more rows than the page could say."""
         if request.POST.get("select_across") == "1" and count_up_to(queryset) > counting.COUNTED:
-            words = f"More than {counting.COUNTED:,} rows are selected. Filter the list first."
-            self.message_user(request, words, messages.ERROR)
+            message = f"More than {counting.COUNTED:,} rows are selected. Filter the list first."
+            self.message_user(request, message, messages.ERROR)
             return None
         return super().response_action(request, queryset, *args, **kwargs)
 
-    def walked(self, owner: AbstractBaseUser | None, asked: Mapping[str, str]) -> Segment:
-        """Return the rows of an owner or of everybody, in the order of the list."""
+    def newest(self, owner: AbstractBaseUser | None, filters: Mapping[str, str]) -> QuerySet[Row]:
+        """Return the rows of an owner or of everybody that an index finds, in its order, which is that of the list."""
         raise NotImplementedError
+
+    def get_ordering(self, request: HttpRequest) -> Any:
+        return self.newest(owner_in(request.GET), request.GET.dict()).query.order_by
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Row], search_term: str
     ) -> tuple[QuerySet[Row], bool]:
         """Find everything of the job with this id, else look for the text."""
-        job = Job.objects.called(search_term.strip()[:LONGEST_SEARCH]).only("pk").first()
-        if job is None:
+        job_key = key_of(search_term.strip()[:LONGEST_SEARCH])
+        if job_key is None:
             return super().get_search_results(request, queryset, search_term)
         request.has_found_job = True  # type: ignore[attr-defined]
-        return queryset.filter(**{self.job_path: job.pk}), False
+        return queryset.filter(**{self.job_path: job_key}), False
 
 
 class ServiceAdmin(DeclaredLookups[Row]):
@@ -321,6 +328,17 @@ def owned_by(row: Any) -> SafeString:
     return format_html('<a href="?owner={}">{}</a>', row.owner_id, row.owner)
 
 
+class StatusFilter(admin.ChoicesFieldListFilter):
+    """Filters by status, in the words of the column."""
+
+    words: Mapping[str, str]
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        words = {label: self.words.get(value, label) for value, label in self.field.flatchoices}
+        for choice in super().choices(changelist):
+            yield {**choice, "display": words.get(choice["display"], choice["display"])}
+
+
 def user_of(request: HttpRequest) -> AbstractBaseUser:
     assert isinstance(request.user, AbstractBaseUser)
     return request.user
@@ -340,21 +358,21 @@ def report(
     succeeded = [name for name, answer in answers if isinstance(answer, Ok)]
     if succeeded:
         more = f", and {len(succeeded) - MOST_NAMED:,} more" if len(succeeded) > MOST_NAMED else ""
-        words = f"{done} {', '.join(succeeded[:MOST_NAMED])}{more}."
-        page.message_user(request, words, messages.SUCCESS)
+        message = f"{done} {', '.join(succeeded[:MOST_NAMED])}{more}."
+        page.message_user(request, message, messages.SUCCESS)
     refused = [(name, answer) for name, answer in answers if isinstance(answer, Err)]
     for name, answer in refused[:MOST_NAMED]:
-        page.message_user(request, f"{name}: {answer.message}", messages.ERROR)
+        page.message_user(request, f"{name}: {message_of(answer)}", messages.ERROR)
     if len(refused) > MOST_NAMED:
-        words = f"{len(refused) - MOST_NAMED:,} more left unchanged."
-        page.message_user(request, words, messages.ERROR)
+        message = f"{len(refused) - MOST_NAMED:,} more left unchanged."
+        page.message_user(request, message, messages.ERROR)
 
 
 def as_json(value: Any) -> SafeString:
     return format_html("<pre>{}</pre>", json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def coloured(status: str, words: str = "") -> SafeString:
-    """Show the words of a status in its colour, without the icon: a project may not load the style of its size."""
+def coloured(status: str, text: str = "") -> SafeString:
+    """Show a status in its colour, without the icon: a project may not load the style of its size."""
     word, colour, _ = STATUSES[status]
-    return format_html('<span class="st {}">{}</span>', colour, words or word)
+    return format_html('<span class="st {}">{}</span>', colour, text or word)

@@ -18,7 +18,7 @@ from schedules.services.jobs.validation import CALL, EDITABLE
 from schedules.services.people.tokens import FAMILIES, SCOPES
 from schedules.tasks import registry
 from schedules.tasks.forms.arguments import Arguments
-from schedules.tasks.forms.errors import add_errors
+from schedules.web.messages import add_errors
 from schedules.when import durations, phrases
 from schedules.when.zone_names import zone_named
 
@@ -114,7 +114,9 @@ class JobAdminForm(forms.ModelForm[Job]):
         help_text="Random delay of every run, below this and always the same for the job: 20m. Empty for none.",
     )
     backoff = DelayField(
-        label="First retry after", initial=Job().backoff, help_text="Like 10s or 5m; doubles each time."
+        label="First retry after",
+        initial=Job().backoff,
+        help_text="Like 10s or 5m; doubles each time, unless fixed.",
     )
     timeout = DelayField(initial=Job().timeout, help_text="How long one attempt may take: 30s, 10m, 1h.")
     timezone = forms.CharField(max_length=64, help_text="A city or a name like Europe/Berlin.")
@@ -168,8 +170,8 @@ class JobAdminForm(forms.ModelForm[Job]):
 
     def columns(self) -> dict[str, Any]:
         """Return the columns of the job, with the arguments as they were typed."""
-        given = self.cleaned_data | self.typed
-        return {name: given[name] for name in EDITABLE if name in given}
+        values = self.cleaned_data | self.typed
+        return {name: values[name] for name in EDITABLE if name in values}
 
     def changed_columns(self) -> set[str]:
         """Return the changed columns, and the unit and start of an interval if `every` changed: the service resets them."""
@@ -201,9 +203,9 @@ class JobAdminForm(forms.ModelForm[Job]):
         unread = {*self.errors, *(["kwargs"] if "args" in self.errors else [])}
         if CALL.isdisjoint(self.changed_data):
             unread |= CALL
-        found = {name: words for name, words in errors.error_dict.items() if name not in unread}
-        if found:
-            super()._update_errors(ValidationError(found))  # type: ignore[misc]
+        remaining = {name: messages for name, messages in errors.error_dict.items() if name not in unread}
+        if remaining:
+            super()._update_errors(ValidationError(remaining))  # type: ignore[misc]
 
     def _get_validation_exclusions(self) -> set[str]:
         # The service sets the anchor of an interval; until then the trigger's constraint is not met.
@@ -237,8 +239,8 @@ class TaskJobForm(JobAdminForm):
                 self.instance.args, self.instance.kwargs = filled["args"], filled["kwargs"]
             case refusal:
                 problems = self.arguments.secret_problems(refusal)
-        for key, words in problems.items():
-            self.add_error(key, words)
+        for key, messages in problems.items():
+            self.add_error(key, messages)
         return cleaned
 
     def changed_columns(self) -> set[str]:
@@ -247,9 +249,11 @@ class TaskJobForm(JobAdminForm):
 
     def _update_errors(self, errors: ValidationError) -> None:
         # The fields of the arguments show these.
-        found = {name: words for name, words in errors.error_dict.items() if name not in ("args", "kwargs")}
-        if found:
-            super()._update_errors(ValidationError(found))
+        remaining = {
+            name: messages for name, messages in errors.error_dict.items() if name not in ("args", "kwargs")
+        }
+        if remaining:
+            super()._update_errors(ValidationError(remaining))
 
 
 def job_form(task_name: str) -> type[JobAdminForm]:

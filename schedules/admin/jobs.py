@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from types import MappingProxyType
+from typing import Any, cast
 
 from django import forms
 from django.contrib import admin, messages
@@ -26,6 +27,7 @@ from schedules.admin.bases import (
     LongListAdmin,
     OwnerFilter,
     ServiceAdmin,
+    StatusFilter,
     TaskFilter,
     actor_of,
     as_json,
@@ -36,9 +38,10 @@ from schedules.admin.bases import (
 from schedules.admin.forms import JobAdminForm, TaskJobForm, job_form
 from schedules.admin.local_times import moment, moment_words
 from schedules.models import Event, Job
-from schedules.models.keysets import Segment
+from schedules.models.jobs import JobQuerySet
 from schedules.models.standings import ORDER, STANDINGS, with_rank
 from schedules.result import Err, Ok, Result
+from schedules.services.job_list import mentioning, newest_of_owner
 from schedules.services.jobs.bulk import change_each
 from schedules.services.jobs.forecasts import preview_of, shown_next_run, words_of
 from schedules.services.jobs.masked_arguments import shown_arguments
@@ -74,6 +77,15 @@ class TrashFilter(admin.SimpleListFilter):
         return queryset.filter(deleted_at=None)
 
 
+class JobStatusFilter(StatusFilter):
+    """Filters by what a job does, in the words of the column where it names the same."""
+
+    words = MappingProxyType(
+        {status.value: STANDINGS.get(status, status.label) for status in Job.Status}
+        | {"pending": "Active", "running": "In its last run"}
+    )
+
+
 @admin.register(Job)
 class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
     form = JobAdminForm
@@ -88,12 +100,13 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
     ]
     list_filter = [
         TrashFilter,
-        "status",
+        ("status", JobStatusFilter),
         "trigger_type",
         TaskFilter,
         OwnerFilter,
     ]
-    search_fields = ["name", "public_id", "label", f"owner__{USERNAME}"]
+    # For the search box alone: `search` decides where the words are looked for.
+    search_fields = ["name"]
     search_help_text = SEARCH_HELP
     indexed = LongListAdmin.indexed | {"trash"}
     job_path = "pk"
@@ -123,11 +136,12 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
         return with_rank(Job.objects.all(), clock.now())
 
-    def walked(self, owner: AbstractBaseUser | None, asked: Mapping[str, str]) -> Segment:
-        jobs = Job.objects.owned_by(owner.pk) if owner else Job.objects.all()
-        if asked.get("trash") == "yes":
-            return Segment(jobs.trashed(), ("-deleted_at", "-pk"))
-        return Segment(jobs, ("-created_at", "-pk") if owner else ("-pk",))
+    def search(self, request: HttpRequest, queryset: QuerySet[Job], text: str) -> tuple[QuerySet[Job], bool]:
+        # The owner's name is a column of this list.
+        return mentioning(cast(JobQuerySet, queryset), text, f"owner__{USERNAME}"), False
+
+    def newest(self, owner: AbstractBaseUser | None, filters: Mapping[str, str]) -> QuerySet[Job]:
+        return newest_of_owner(owner and owner.pk, in_trash=filters.get("trash") == "yes")
 
     def get_fieldsets(self, request: HttpRequest, obj: Job | None = None) -> Any:
         arguments, when = self._argument_fields(request, obj), self.when
@@ -231,7 +245,7 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
             [],
         )
 
-    @admin.display(description="status", ordering="status")
+    @admin.display(description="state", ordering="status")
     def state(self, job: Any) -> SafeString:
         name = ORDER[job.rank]
         place = "" if job.deleted_at is None else ", in the trash"

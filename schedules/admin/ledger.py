@@ -1,6 +1,7 @@
 """Read-only admin pages for executions, events and clusters."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, cast
 
 from django.contrib import admin
@@ -17,6 +18,7 @@ from schedules.admin.bases import (
     LongListAdmin,
     OwnerFilter,
     ReadOnlyAdmin,
+    StatusFilter,
     TaskFilter,
     as_json,
     coloured,
@@ -25,15 +27,19 @@ from schedules.admin.bases import (
 from schedules.admin.local_times import moment
 from schedules.models import Cluster, Event, Execution
 from schedules.models.executions import ExecutionQuerySet
-from schedules.models.keysets import Segment
 from schedules.secrets import masking
+from schedules.services import event_list, run_list
 from schedules.services.jobs.masked_arguments import shown_arguments
+from schedules.services.run_list import mentioning
 from schedules.services.runs.outputs import output_since
+from schedules.templatetags.cronty_statuses import STATUSES
 from schedules.templatetags.cronty_text import VERBS
 
 
-class RunStatusFilter(admin.ChoicesFieldListFilter):
+class RunStatusFilter(StatusFilter):
     """Filters by status, with the indexes of the rare ones."""
+
+    words = MappingProxyType({status.value: STATUSES[status][0] for status in Execution.Status})
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         runs = cast(ExecutionQuerySet, super().queryset(request, queryset))
@@ -57,7 +63,8 @@ class ExecutionAdmin(LongListAdmin[Execution], ReadOnlyAdmin[Execution]):
         "reason",
     ]
     list_filter = [("status", RunStatusFilter), "cause", "scheduled_for", TaskFilter, OwnerFilter]
-    search_fields = ["job_name", f"owner__{USERNAME}"]
+    # For the search box alone: `search` decides where the words are looked for.
+    search_fields = ["job_name"]
     search_help_text = SEARCH_HELP
     indexed = LongListAdmin.indexed | {"scheduled_for__gte", "scheduled_for__lt"}
     fields = [
@@ -68,9 +75,14 @@ class ExecutionAdmin(LongListAdmin[Execution], ReadOnlyAdmin[Execution]):
         *("answer", "console", "error", "traceback"),
     ]
 
-    def walked(self, owner: AbstractBaseUser | None, asked: Mapping[str, str]) -> Segment:
-        runs = Execution.objects.filter(owner=owner.pk) if owner else Execution.objects.all()
-        return Segment(runs.indexed_for(asked.get("status__exact")), ("-scheduled_for", "-pk"))
+    def newest(self, owner: AbstractBaseUser | None, filters: Mapping[str, str]) -> QuerySet[Execution]:
+        return run_list.newest_of_owner(owner and owner.pk, filters.get("status__exact"))
+
+    def search(
+        self, request: HttpRequest, queryset: QuerySet[Execution], text: str
+    ) -> tuple[QuerySet[Execution], bool]:
+        # The owner's name is a column of this list.
+        return mentioning(cast(ExecutionQuerySet, queryset), text, f"owner__{USERNAME}"), False
 
     @admin.display(description="status", ordering="status")
     def state(self, execution: Execution) -> SafeString:
@@ -115,8 +127,8 @@ class EventAdmin(LongListAdmin[Event], ReadOnlyAdmin[Event]):
     search_help_text = SEARCH_HELP
     fields = [moment("at"), "actor", "door", "verb", "job", "subject", "owner", "was", "became"]
 
-    def walked(self, owner: AbstractBaseUser | None, asked: Mapping[str, str]) -> Segment:
-        return Segment(Event.objects.filter(owner=owner.pk) if owner else Event.objects.all())
+    def newest(self, owner: AbstractBaseUser | None, filters: Mapping[str, str]) -> QuerySet[Event]:
+        return event_list.newest_of_owner(owner and owner.pk)
 
     @admin.display(description="before")
     def was(self, event: Event) -> SafeString:

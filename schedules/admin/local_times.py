@@ -54,13 +54,13 @@ def moment(field: str, read: Callable[[Any], datetime | None] | None = None) -> 
 
     @admin.display(description=field.removesuffix("_at").replace("_", " "), ordering=field)
     def column(row: models.Model) -> str | None:
-        found = read(row)
-        return moment_words(found) if found else None
+        at = read(row)
+        return moment_words(at) if at else None
 
     return column
 
 
-def moment_words(found: datetime) -> str:
+def moment_words(at: datetime) -> str:
     """Format a moment in the zone of the person, on the 24-hour clock, with the zone beside it."""
-    local = timezone.localtime(found)
+    local = timezone.localtime(at)
     return f"{local:%a} {local.day} {local:%b %Y %H:%M} {local.tzname()}"

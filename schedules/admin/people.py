@@ -45,9 +45,9 @@ class TokenAdmin(ServiceAdmin[Token]):
     def get_fields(self, request: HttpRequest, obj: Token | None = None) -> list[Any]:
         if obj:
             return ["name", "owner", *self.list_display[2:], "scopes", "families"]
-        asked = ["name", "kind", "scopes", "families", "expires_in"]
+        fields = ["name", "kind", "scopes", "families", "expires_in"]
         # A token acts as its owner, so only a superuser may create one for another user.
-        return ["owner", *asked] if getattr(request.user, "is_superuser", False) else asked
+        return ["owner", *fields] if getattr(request.user, "is_superuser", False) else fields
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         return {"owner": request.user.pk}

@@ -1,6 +1,7 @@
 """Template tags that draw runs as SVG: recent outcomes, durations, and the next 24 hours."""
 
 from collections.abc import Iterable, Iterator
+from datetime import timedelta
 from functools import lru_cache
 from math import sqrt
 from typing import Any
@@ -58,12 +59,14 @@ def bars(runs: Iterable[Execution], zone: str = "UTC") -> dict[str, Any]:
                 "title": f"{local_and_utc(run.scheduled_for, zone)} · {STATUSES[run.status][0]}{took}",
             }
         )
-    return {"bars": drawn, "width": room * 10}
+    scale = {"longest": timedelta(seconds=longest) if any(run.took for run in rows) else None}
+    ends = {"first": rows[0].scheduled_for, "last": rows[-1].scheduled_for} if rows else {}
+    return {"bars": drawn, "width": room * 10, "zone": zone, **scale, **ends}
 
 
 @register.inclusion_tag("schedules/parts/next_24_hours.html")
 def next_24_hours(ahead: Any) -> dict[str, Any]:
-    """Draw how many runs start in each quarter of an hour; overdue jobs are red, at the left edge."""
+    """Draw how many runs start in each quarter of an hour; those of failing and overdue jobs are red."""
     most = max((bucket.count for bucket in ahead.buckets), default=0) or 1
     share = 100 / len(ahead.buckets)
     drawn = []
@@ -74,7 +77,9 @@ def next_24_hours(ahead: Any) -> dict[str, Any]:
         drawn.append(
             {
                 "title": _bucket_title(bucket, ahead),
-                "colour": "late" if place == 0 and ahead.late else "bar",
+                "colour": "late"
+                if (place == 0 and ahead.late) or ahead.failing & bucket.jobs.keys()
+                else "bar",
                 "left": f"{place * share:.3f}",
                 "x": f"{(place + 0.15) * share:.3f}",
                 "y": f"{AHEAD_HEIGHT - height:.1f}",
@@ -96,7 +101,9 @@ def _bucket_title(bucket: Any, ahead: Any) -> str:
     names = [f"{name} ({count})" if count > 1 else name for name, count in bucket.jobs.items()]
     start, end = (local(moment, ahead.zone) for moment in (bucket.start, bucket.start + ahead.QUARTER))
     runs = f"{bucket.count} run{'' if bucket.count == 1 else 's'}"
-    return f"{clock_words(start)}–{clock_words(end)} · {runs}: {_names(names)}"
+    failing = sorted(ahead.failing & bucket.jobs.keys())
+    warning = f" · failing now: {_names(failing)}" if failing else ""
+    return f"{clock_words(start)}–{clock_words(end)} · {runs}: {_names(names)}{warning}"
 
 
 def _names(names: list[str]) -> str:

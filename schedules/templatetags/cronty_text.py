@@ -5,12 +5,15 @@ from typing import Any
 
 from django import template
 from django.forms import Form
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString
 
 from schedules import clock
 from schedules.models import Event, Job
 from schedules.models.counting import count_words
 from schedules.models.triggers import MONTH, CalendarUnit
 from schedules.secrets import masking
+from schedules.services.activity import Change, changes_of_event
 from schedules.services.installation.command_words import how_to_run
 from schedules.services.jobs.forecasts import words_of
 from schedules.tasks import registry
@@ -54,7 +57,7 @@ DOORS: dict[str, str] = {
     Event.Door.ENGINE: "Scheduler",
 }
 LONG_VALUE = 120
-SHOWN_CHANGE = 200
+NUMBERED_LINES = 1000
 
 
 @register.filter
@@ -99,6 +102,19 @@ def is_long(value: Any) -> bool:
 
 
 @register.filter
+def numbered_lines(text: str) -> SafeString:
+    """Write each line with a number that can be linked to; the number is no part of the text."""
+    lines = text.split("\n")
+    # Numbered as in the whole text, if only its end is shown.
+    first = max(0, len(lines) - NUMBERED_LINES)
+    return format_html_join(
+        "\n",
+        '<span id="L{0}"><a href="#L{0}" data-n="{0}" aria-label="Line {0}"></a>{1}</span>',
+        enumerate(lines[first:], start=first + 1),
+    )
+
+
+@register.filter
 def split_words(text: str) -> list[str]:
     return text.split()
 
@@ -126,21 +142,14 @@ def door(key: str) -> str:
 
 
 @register.filter
-def changes(event: Event) -> list[tuple[str, str, str]]:
-    """List what an event changed, as (column, before, after)."""
-    names = [name for name in {**event.before, **event.after} if name != "execution"]
+def changes(event: Event) -> list[Change]:
+    """List what an event changed, with times on the clock of the reader."""
     return [
-        (name.replace("_", " "), _change(event.before.get(name)), _change(event.after.get(name)))
-        for name in names
-        if event.before.get(name) != event.after.get(name)
+        Change(
+            change.label, change.before and on_readers_clock(change.before), on_readers_clock(change.after)
+        )
+        for change in changes_of_event(event)
     ]
-
-
-def _change(value: Any) -> str:
-    if value in (None, "", [], {}):
-        return "—"
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= SHOWN_CHANGE else f"{text[:SHOWN_CHANGE]}…"
 
 
 @register.filter

@@ -50,8 +50,8 @@ def relative(moment: datetime, now: datetime) -> str:
     if size < 1:
         return "now"
     unit, name = next((unit, name) for end, unit, name in UNITS if size < end)
-    words = f"{int(size / unit + 0.5)} {name}"
-    return f"in {words}" if seconds > 0 else f"{words} ago"
+    text = f"{int(size / unit + 0.5)} {name}"
+    return f"in {text}" if seconds > 0 else f"{text} ago"
 
 
 def local(moment: datetime, zone: str) -> datetime:
@@ -86,14 +86,14 @@ def day_words(day: date, today: date) -> str:
 
 
 @register.filter
-def on_readers_clock(words: str) -> str:
+def on_readers_clock(text: str) -> str:
     """Write the times of day in a text on a 12-hour clock, if the reader has one."""
-    return _TIME_OF_DAY.sub(_on_12_hours, words) if _is_12_hours.get() else words
+    return _TIME_OF_DAY.sub(_on_12_hours, text) if _is_12_hours.get() else text
 
 
-def _on_12_hours(found: re.Match[str]) -> str:
-    hour, minute, second = (int(part or 0) for part in found.groups())
-    return clock_words(time(hour, minute, second), exact=found[3] is not None)
+def _on_12_hours(match: re.Match[str]) -> str:
+    hour, minute, second = (int(part or 0) for part in match.groups())
+    return clock_words(time(hour, minute, second), exact=match[3] is not None)
 
 
 @register.simple_tag
@@ -136,17 +136,23 @@ def to_the_second(moment: datetime | None, zone: str = "UTC") -> SafeString:
     return _time(moment, zone, clock_words(local(moment, zone), exact=True))
 
 
-def _time(moment: datetime, zone: str, words: str) -> SafeString:
+@register.simple_tag
+def time_of(moment: datetime, zone: str) -> SafeString:
+    """Show the time of a moment below the heading of its day."""
+    return _time(moment, zone, clock_words(local(moment, zone)))
+
+
+def _time(moment: datetime, zone: str, text: str) -> SafeString:
     return format_html(
         '<time datetime="{}" title="{}">{}</time>',
         moment.astimezone(UTC).isoformat(),
         local_and_utc(moment, zone),
-        words,
+        text,
     )
 
 
-def _no_moment(words: str) -> SafeString:
-    return format_html('<span class="mut">{}</span>', words)
+def _no_moment(text: str) -> SafeString:
+    return format_html('<span class="mut">{}</span>', text)
 
 
 @register.simple_tag(name="clock")

@@ -8,11 +8,11 @@ from io import StringIO
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db.models import Q
 from django.db.models.functions import Left
 
 from schedules.limits import SHORTENED
 from schedules.models.executions import ExecutionQuerySet
+from schedules.services.run_list import read_chunks
 
 COLUMNS = (
     "id",
@@ -65,13 +65,8 @@ def json_chunks(runs: ExecutionQuerySet) -> Iterator[str]:
 
 
 def _read(runs: ExecutionQuerySet) -> Iterator[list[tuple[Any, ...]]]:
-    """Read the newest runs in chunks; each query continues after the last row of the one before.
-
-    A cursor would keep a transaction open for as long as the client takes to download.
-    """
-    ordered = runs.order_by("-scheduled_for", "-pk").values_list(
-        "pk",
-        "scheduled_for",
+    """Read the newest runs in chunks."""
+    columns = (
         "job__public_id",
         "job_name",
         "task",
@@ -84,15 +79,8 @@ def _read(runs: ExecutionQuerySet) -> Iterator[list[tuple[Any, ...]]]:
         "lateness",
         Left("error", ERROR_LENGTH + 1),
     )
-    rest = ordered
-    for _ in range(MOST_ROWS // CHUNK_ROWS):
-        rows = list(rest[:CHUNK_ROWS])
-        if rows:
-            yield [_exported(row) for row in rows]
-        if len(rows) < CHUNK_ROWS:
-            return
-        last, moment = rows[-1][:2]
-        rest = ordered.filter(Q(scheduled_for__lt=moment) | Q(pk__lt=last), scheduled_for__lte=moment)
+    for rows in read_chunks(runs, columns, CHUNK_ROWS, MOST_ROWS):
+        yield [_exported(row) for row in rows]
 
 
 def _exported(row: tuple[Any, ...]) -> tuple[Any, ...]:

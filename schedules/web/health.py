@@ -9,7 +9,8 @@ from django.views.decorators.http import require_safe
 
 from schedules import clock, engine
 from schedules.engine import sqlite_file
-from schedules.models import Cluster, Job
+from schedules.models import Cluster
+from schedules.services.installation.workload import is_any_job_late
 from schedules.tasks.commands.catalog import catalog
 
 ALIVE = "ok\n"
@@ -40,7 +41,7 @@ def ready(request: HttpRequest) -> JsonResponse:
         facts = {
             "database": True,
             "worker": engine.is_any_cluster_running(now),
-            "on_time": not Job.objects.late(now).exists(),
+            "on_time": not is_any_job_late(now),
             "unblocked": not Cluster.objects.blocked(now).exists(),
             "commands": can_run_commands,
         }

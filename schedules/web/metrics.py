@@ -15,10 +15,10 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from schedules import __version__
-from schedules.models import Cluster, Execution, Job
-from schedules.models.counting import COUNTED, count_up_to
-from schedules.models.standings import is_stopped_failing
+from schedules.models import Cluster, Execution
+from schedules.models.counting import COUNTED
 from schedules.services.installation.storage import database_size
+from schedules.services.installation.workload import monitored_jobs, read_backlog
 from schedules.services.runs.counters import BUCKETS, RunCounters
 from schedules.tasks import registry
 from schedules.web.health import database_time
@@ -73,29 +73,26 @@ def _clusters(now: datetime) -> Iterator[str]:
 
 
 def _work(now: datetime) -> Iterator[str]:
-    late = Job.objects.late(now).order_by("next_run_at", "-pk")
-    due = Job.objects.due(now).order_by("next_run_at", "-pk").values_list("next_run_at", flat=True).first()
-    ready = Execution.objects.ready(now).order_by("available_at")
-    live = Counter(Execution.objects.live().order_by("job").values_list("status", flat=True)[:COUNTED])
+    backlog = read_backlog(now)
     yield _gauge(
         "cronty_jobs_late",
         f"Jobs that are more than two minutes overdue, counted up to {COUNTED}.",
-        {"": min(count_up_to(late), COUNTED)},
+        {"": backlog.late},
     )
     yield _gauge(
         "cronty_due_age_seconds",
         "How long the job that is due longest has been due.",
-        {"": _age(due, now)},
+        {"": _age(backlog.due_since, now)},
     )
     yield _gauge(
         "cronty_queue_age_seconds",
         "How long the run that is ready longest has waited for a worker.",
-        {"": _age(ready.values_list("available_at", flat=True).first(), now)},
+        {"": _age(backlog.ready_since, now)},
     )
     yield _gauge(
         "cronty_executions",
         f"Executions that are not finished, by status, counted up to {COUNTED} in all.",
-        {_labels(status=status): live[status] for status in Execution.LIVE},
+        {_labels(status=status): backlog.live[status] for status in Execution.LIVE},
     )
 
 
@@ -131,15 +128,10 @@ def _jobs() -> Iterator[str]:
     no run is read.
     """
     columns = ("public_id", "task", "last_success_at", "last_duration")
-    armed = Job.objects.kept().filter(status=Job.Status.PENDING).order_by("next_run_at", "-pk")
-    stopped = Job.objects.kept().filter(is_stopped_failing()).order_by("-pk")
     # A job may be stopped between the two queries.
     rows = {
         job: (_labels(job=job, task=task), *values)
-        for job, task, *values in (
-            *armed.values_list(*columns)[:MOST_JOBS],
-            *stopped.values_list(*columns)[:MOST_STOPPED],
-        )
+        for job, task, *values in monitored_jobs(columns, MOST_JOBS, MOST_STOPPED)
     }
     labelled = [rows[job] for job in sorted(rows)]
     yield _gauge(

@@ -1,19 +1,43 @@
-"""Rules for every request: refuses addresses with a NUL, resets the clock, keeps pages out of shared caches, requires a log-in."""
+"""Rules for every request: what is refused, who must log in, and drafts: what was typed into a form without a log-in."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from asgiref.sync import iscoroutinefunction
+from django.conf import settings
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.middleware import LoginRequiredMiddleware
+from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import BadRequest
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.http.response import HttpResponseBase
+from django.urls import reverse
 from django.utils.decorators import sync_and_async_middleware
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.csrf import csrf_failure
 
+from schedules import clock
+from schedules.models import UserSession
+from schedules.models.sessions import DRAFT, draft_key
 from schedules.templatetags.cronty_times import use_clock
-from schedules.web.drafts import remember_person, turn_away
+
+PERSON = "cronty_person"
+LONGEST_DRAFT = 65_536
+# A browser that has shown somebody's pages can leave a draft before the log-in: few are kept, and not for long.
+MOST_DRAFTS = 20
+KEPT_SECONDS = 12 * 3600
+# The value of a secret is never written to a session.
+NEVER_KEPT = ("csrfmiddlewaretoken", "value")
+KEPT = "You were logged out. What you typed is kept: log in to continue."
+NOT_KEPT = "What you typed isn't kept, because it is too long or too many other forms are kept already: go back and copy it."
+LOGGED_OUT = "You were logged out, so nothing was changed. Log in and try again."
+OUT_OF_DATE = "This page was opened before you logged in, so nothing was changed. Try again."
+NOT_SAVED = "Not saved yet: check what you typed before, then save it."
+
+View = TypeVar("View", bound=Callable[..., HttpResponseBase])
 
 
 @sync_and_async_middleware
@@ -36,16 +60,12 @@ def guard(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest],
 
 
 def _prepare(request: HttpRequest) -> None:
-    _remove_nul(request)
-    # A thread would keep the clock of the person before, until the view asks for that of its reader.
-    use_clock(24)
-
-
-def _remove_nul(request: HttpRequest) -> None:
     """Refuse a NUL in the path and remove it from the query, because PostgreSQL raises an error for it."""
     if "\x00" in request.path:
         raise BadRequest("A NUL in the address")
     request.META["QUERY_STRING"] = request.META.get("QUERY_STRING", "").replace("%00", "%20")
+    # A thread would keep the clock of the person before, until the view asks for that of its reader.
+    use_clock(24)
 
 
 def _mark_private(response: HttpResponseBase) -> HttpResponseBase:
@@ -60,7 +80,7 @@ class LoginRequired(LoginRequiredMiddleware):
     def handle_no_permission(self, request: HttpRequest, view_func: Any) -> HttpResponse:  # type: ignore[override]
         match = request.resolver_match
         if request.method == "POST" and match is not None and "admin" not in match.app_names:
-            return turn_away(request)
+            return _turn_away(request)
         return super().handle_no_permission(request, view_func)
 
 
@@ -71,9 +91,116 @@ def requires_login(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpR
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if request.method == "POST" and not request.user.is_authenticated:
-            return turn_away(request)
+            return _turn_away(request)
         response = required(request, *args, **kwargs)
-        remember_person(request, response)
+        person = str(request.user.pk)
+        if request.user.is_authenticated and _person_of(request) != person:
+            # Whose pages the browser shows, for a form that is sent after the session has ended.
+            is_secure = settings.SESSION_COOKIE_SECURE
+            response.set_signed_cookie(
+                PERSON, person, salt=PERSON, secure=is_secure, httponly=True, samesite="Lax"
+            )
         return response
 
     return guarded
+
+
+def _person_of(request: HttpRequest) -> str:
+    return str(request.get_signed_cookie(PERSON, "", salt=PERSON))
+
+
+def refuse_token(request: HttpRequest, reason: str = "") -> HttpResponseBase:
+    """Answer a form without a valid token (CSRF_FAILURE_VIEW): refuse that of another site, turn away our own."""
+    is_ours = request.headers.get("Origin") == f"{request.scheme}://{request.get_host()}"
+    return _turn_away(request) if is_ours else csrf_failure(request, reason)
+
+
+def _turn_away(request: HttpRequest) -> HttpResponse:
+    """Lead a form of an ended or earlier session back to its page, through the log-in if that page needs one."""
+    page = _page_with_form(request)
+    is_known = request.user.is_authenticated
+    if has_draft(request) and keep_draft(request, page):
+        if not is_known:
+            messages.info(request, KEPT)
+    else:
+        messages.warning(request, OUT_OF_DATE if is_known else LOGGED_OUT)
+        if has_draft(request):
+            messages.warning(request, NOT_KEPT)
+    if is_known or not getattr(_view_of(request), "login_required", True):
+        return HttpResponseRedirect(page, status=303)
+    return redirect_to_login(page)
+
+
+def keeps_draft(view: View, typed: Sequence[str] = ()) -> View:
+    """Mark a view whose form is kept, if something was typed into these fields; its page calls `take_draft`."""
+    view.keeps_draft = lambda posted: not typed or any(posted.get(name) for name in typed)  # type: ignore[attr-defined]
+    return view
+
+
+def has_draft(request: HttpRequest) -> bool:
+    """Return whether something was typed into the form that was sent."""
+    is_typed = getattr(_view_of(request), "keeps_draft", None)
+    return bool(is_typed and is_typed(request.POST))
+
+
+def keep_draft(request: HttpRequest, page: str = "", *, note: str = NOT_SAVED) -> bool:
+    """Keep the posted values for their page in the session, which a log-in takes over; return whether they are kept.
+
+    The page shows the note above them.
+    """
+    posted = request.POST.copy()
+    for name in NEVER_KEPT:
+        posted.pop(name, None)
+    posted["action"] = request.path
+    text = posted.urlencode()
+    if len(text) > LONGEST_DRAFT:
+        return False
+    person = str(request.user.pk)
+    if not request.user.is_authenticated:
+        person = _person_of(request)
+        drafts = UserSession.objects.filter(user_key=draft_key(person), expire_date__gt=clock.now())
+        if not person or drafts.count() >= MOST_DRAFTS:
+            return False
+        request.session.set_expiry(KEPT_SECONDS)
+    path = urlsplit(page or _page_with_form(request)).path
+    request.session[DRAFT] = {"path": path, "data": text, "note": note, "person": person}
+    return True
+
+
+def take_draft(request: HttpRequest) -> QueryDict | None:
+    """Return what was typed into a form of this page before, show its note, and forget it.
+
+    Its `action` is the address that the form was sent to.
+    """
+    draft = request.session.get(DRAFT)
+    # A part that a page reads again, perhaps in another tab, does not show it.
+    if not draft or draft["path"] != request.path or "HX-Request" in request.headers:
+        return None
+    del request.session[DRAFT]
+    request.session.set_expiry(None)
+    if draft["person"] != str(request.user.pk):
+        # Somebody else has logged in since.
+        return None
+    if draft["note"]:
+        messages.info(request, draft["note"])
+    return QueryDict(draft["data"])
+
+
+def _view_of(request: HttpRequest) -> Any:
+    return request.resolver_match.func if request.resolver_match else None
+
+
+def _page_with_form(request: HttpRequest) -> str:
+    """Return the address of the page that sent the form, on this site."""
+    page = getattr(_view_of(request), "view_class", None)
+    if page is not None and hasattr(page, "get") and "get" in page.http_method_names:
+        return request.get_full_path()
+    try:
+        sender = urlsplit(request.headers.get("Referer", ""))
+    except ValueError:
+        return reverse("schedules:jobs")
+    path = sender._replace(scheme="", netloc="").geturl()
+    is_ours = (sender.scheme, sender.netloc) == (request.scheme, request.get_host())
+    if is_ours and url_has_allowed_host_and_scheme(path, None) and path.startswith("/"):
+        return path
+    return reverse("schedules:jobs")

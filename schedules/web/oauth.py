@@ -22,9 +22,9 @@ from oauthlib.oauth2.rfc6749.errors import InvalidGrantError
 from schedules import clock, limits
 from schedules.result import Err
 from schedules.services.people import connected_apps
-from schedules.tasks.forms.errors import add_errors
-from schedules.web.forms.agents import LIFETIMES, TOOLS
-from schedules.web.forms.rendering import PageForm
+from schedules.web.forms import PageForm
+from schedules.web.forms.tokens import LIFETIMES, TOOLS
+from schedules.web.messages import add_errors
 from schedules.web.oauth_clients import GRANTS, origin_of, redirect_problem, refuse
 from schedules.web.views.page import PageMixin
 
@@ -112,10 +112,12 @@ class ConsentForm(PageForm, AllowForm):  # type: ignore[misc]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        asked = str(self["scope"].value() or "").split()
+        requested_scopes = str(self["scope"].value() or "").split()
         # A person may give less than the app asks for, never more.
         access = cast(forms.ChoiceField, self.fields["access"])
-        access.choices = [(key, words) for key, words in ACCESS.items() if set(key.split()) <= set(asked)]
+        access.choices = [
+            (key, words) for key, words in ACCESS.items() if set(key.split()) <= set(requested_scopes)
+        ]
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
@@ -133,11 +135,11 @@ class ConsentPage(PageMixin, AuthorizationView):  # type: ignore[misc]
     form_class = ConsentForm
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        asked = request.GET.copy()
+        query = request.GET.copy()
         # Nobody is connected without being asked.
-        asked.pop("approval_prompt", None)
-        request.GET = asked  # type: ignore[assignment]
-        if problem := _resource_problem(asked.getlist("resource")):
+        query.pop("approval_prompt", None)
+        request.GET = query  # type: ignore[assignment]
+        if problem := _resource_problem(query.getlist("resource")):
             refusal: HttpResponse = self.render_to_response({"problem": problem}, status=400)
             return refusal
         return self._allow_redirect(super().get(request, *args, **kwargs))

@@ -52,14 +52,14 @@ class DocumentFetcher:
         if reply.status != 200 or reply.truncated or len(reply.text) > LONGEST_REGISTRATION:
             raise CIMDError(f"status {reply.status}, or more than {LONGEST_REGISTRATION} characters")
         try:
-            given = json.loads(reply.text)
+            metadata = json.loads(reply.text)
         except (ValueError, RecursionError) as error:
             raise CIMDError("not JSON") from error
-        if not isinstance(given, dict):
+        if not isinstance(metadata, dict):
             raise CIMDError("not a JSON object")
-        if problem := _metadata_problem(given):
+        if problem := _metadata_problem(metadata):
             raise CIMDError(problem[1])
-        return given, DOCUMENT_SECONDS
+        return metadata, DOCUMENT_SECONDS
 
 
 async def _fetch(address: str) -> outbound.Reply:
@@ -74,8 +74,8 @@ class RegistrationView(DynamicClientRegistrationView):  # type: ignore[misc]
         if bad := _registration_refusal(request.body):
             return bad
         if not connected_apps.may_register(request.META.get("REMOTE_ADDR") or ""):
-            words = "Too many clients have registered from this address; try again later."
-            refusal = refuse("temporarily_unavailable", words, 429)
+            description = "Too many clients have registered from this address; try again later."
+            refusal = refuse("temporarily_unavailable", description, 429)
             refusal["Retry-After"] = "600"
             return refusal
         registered: HttpResponse = super().post(request, *args, **kwargs)
@@ -115,8 +115,8 @@ def origin_of(address: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def refuse(error: str, words: str, status: int) -> JsonResponse:
-    return JsonResponse({"error": error, "error_description": words}, status=status)
+def refuse(error: str, description: str, status: int) -> JsonResponse:
+    return JsonResponse({"error": error, "error_description": description}, status=status)
 
 
 def _registration_refusal(body: bytes) -> JsonResponse | None:
@@ -124,34 +124,34 @@ def _registration_refusal(body: bytes) -> JsonResponse | None:
     if len(body) > LONGEST_REGISTRATION:
         return refuse("invalid_client_metadata", f"At most {LONGEST_REGISTRATION} bytes.", 413)
     try:
-        given = json.loads(body)
+        metadata = json.loads(body)
     except RecursionError:
         return refuse("invalid_client_metadata", "This is not a registration.", 400)
     except ValueError:
-        return None  # The registration itself has the words for this.
-    problem = _metadata_problem(given)
+        return None  # The registration itself explains this.
+    problem = _metadata_problem(metadata)
     return refuse(*problem, 400) if problem else None
 
 
-def _metadata_problem(given: Any) -> tuple[str, str] | None:
-    """Return the code and the words for metadata that the library would accept, or fail on."""
+def _metadata_problem(metadata: Any) -> tuple[str, str] | None:
+    """Return an error code and a description for metadata that the library would accept, or fail on."""
     # Written with more spaces, the same metadata is a little longer.
-    if problem := limits.json_problem(given, max_bytes=2 * LONGEST_REGISTRATION):
+    if problem := limits.json_problem(metadata, max_bytes=2 * LONGEST_REGISTRATION):
         return "invalid_client_metadata", problem
-    if not isinstance(given, dict):
+    if not isinstance(metadata, dict):
         return None
-    if not isinstance(given.get("client_name", ""), str):
+    if not isinstance(metadata.get("client_name", ""), str):
         return "invalid_client_metadata", "client_name: give a text."
-    if set(_texts(given.get("grant_types"))) - set(GRANTS):
+    if set(_texts(metadata.get("grant_types"))) - set(GRANTS):
         return "invalid_client_metadata", f"grant_types: choose from {' and '.join(GRANTS)}."
-    problems = [redirect_problem(address) for address in _texts(given.get("redirect_uris"))]
+    problems = [redirect_problem(address) for address in _texts(metadata.get("redirect_uris"))]
     if any(problems):
         return "invalid_redirect_uri", f"redirect_uris: {next(filter(None, problems))}"
     return None
 
 
 def _texts(values: Any) -> list[str]:
-    # The library has the words for everything else.
+    # The library explains everything else.
     return [each for each in values if isinstance(each, str)] if isinstance(values, list) else []
 
 

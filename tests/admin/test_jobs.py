@@ -167,7 +167,7 @@ def test_action_reports_each_refusal_by_name(operator_client):
     response = acted(operator_client, Job, "pause", fine, over)
 
     assert sorted(messages_of(response)) == [
-        f"Over: Job already completed: {over.public_id}",
+        "Over: This job has already finished.",
         "Paused: Fine.",
     ]
 
@@ -203,7 +203,7 @@ def test_delete_page_shows_why_nothing_was_deleted(operator_client):
     with meanwhile('INSERT INTO "django_admin_log"', lambda: Job.objects.update(deleted_at=NOW)):
         response = posted(operator_client, page(Job, "delete", job.pk), {"post": "yes"})
 
-    assert messages_of(response) == [f"Job not found: {job.public_id}"]
+    assert messages_of(response) == ["This job no longer exists."]
     assert not Event.objects.exists()
 
 
@@ -459,7 +459,7 @@ def test_change_of_a_job_that_has_ended_meanwhile_is_refused_and_input_is_kept(o
     response = operator_client.post(page(Job, "change", job.pk), seen | {"name": "Mine"})
 
     form = response.context["adminform"].form
-    assert form.non_field_errors() == [f"Job already completed: {job.public_id}."]
+    assert form.non_field_errors() == ["This job has already finished."]
     assert form["name"].value() == "Mine"
     assert Job.objects.get().name == job.name
 
@@ -562,7 +562,7 @@ def test_pause_keeps_the_end_of_a_pause(operator_client):
 
     answer = acted(operator_client, Job, "pause", job)
 
-    assert [text for text in messages_of(answer) if "already paused" in text]
+    assert [text for text in messages_of(answer) if "This job is paused already." in text]
     job.refresh_from_db()
     assert job.paused_until == until
 

@@ -67,7 +67,7 @@ CREATING = {
     ),
     "create once, paused": new_job(
         "Party", pick("Once"), fill("Date and time", "2030-12-24T18:00"), fill("Message", "Now."),
-        fill("Topic", "home-4711"), send="Create paused", seen="Party created. It is paused.",
+        fill("Topic", "home-4711"), send="Create paused", seen='Created "Party". It is paused.',
     ),
     "save and test": new_job(
         "Trial", DAILY, fill("Message", "Now."), fill("Topic", "home-4711"), send="Save and test",
@@ -271,7 +271,7 @@ CHANGING = {
     ),
     "answer a prompt": Flow(
         start="/inbox/",
-        steps=(unfold("Answer it yourself"), fill("Answer", "All is well.", "Nothing new.")),
+        steps=(fill("Answer it yourself", "All is well.", "Nothing new."),),
         send=press("Send answer"),
         seen="Briefing answered",
         stored=lambda data: Execution.objects.get(job=data.briefing).result,

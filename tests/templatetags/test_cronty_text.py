@@ -6,6 +6,7 @@ from django.template import Context, Template
 
 from schedules.models import Event
 from schedules.templatetags import cronty_text
+from schedules.templatetags.cronty_times import use_clock
 
 APP = Path(cronty_text.__file__).parents[1]
 # The functions that record an event; their second argument is the verb.
@@ -39,12 +40,15 @@ def test_action_is_named_without_its_subject():
     assert cronty_text.action("cancel") == "Stopped"
 
 
-def test_changes_are_listed_with_before_and_after():
-    event = Event(
-        before={"name": "a", "same": 1}, after={"name": "b", "same": 1, "tags": ["x"], "execution": 7}
-    )
+def test_changes_are_listed_with_times_on_the_clock_of_the_reader():
+    event = Event(verb="edit", before={"cron": "0 15 * * 0"}, after={"cron": "0 16 * * 0"})
+    use_clock(12)
+    try:
+        [change] = cronty_text.changes(event)
+    finally:
+        use_clock(24)
 
-    assert cronty_text.changes(event) == [("name", "a", "b"), ("tags", "—", '["x"]')]
+    assert change.text == "Sundays at 3:00 PM → 4:00 PM"
 
 
 def test_text_in_a_template_is_escaped():

@@ -8,7 +8,8 @@ from django.forms import Textarea
 from django.test import Client
 
 from schedules.models import Execution, Job, UserSession
-from schedules.web import drafts
+from schedules.models.sessions import DRAFT
+from schedules.web import middleware
 from tests.factories import ExecutionFactory, JobFactory, UserFactory
 
 TYPED = {
@@ -29,6 +30,20 @@ def password(owner: User) -> str:
     return "correct horse"
 
 
+@pytest.fixture
+def client(owner: User) -> Client:
+    """A browser that has shown pages of the owner, whose session has ended."""
+    return logged_out(owner)
+
+
+def logged_out(person: User) -> Client:
+    browser = Client()
+    browser.force_login(person, backend="django.contrib.auth.backends.ModelBackend")
+    browser.get("/jobs/new/")
+    del browser.cookies["sessionid"]
+    return browser
+
+
 def log_in(browser: Client, owner: User, password: str, address: str) -> Any:
     return browser.post(
         f"/login/?next={address}", {"username": owner.username, "password": password}, follow=True
@@ -45,7 +60,7 @@ def test_posted_form_is_shown_again_after_the_log_in(client: Client, owner: User
     assert "Not saved yet" in shown.content.decode()
     assert not Job.objects.exists()
     assert client.get("/jobs/new/").context["form"]["name"].value() is None
-    assert client.session.get_expiry_age() > drafts.KEPT_SECONDS
+    assert client.session.get_expiry_age() > middleware.KEPT_SECONDS
 
 
 def test_posted_edit_is_shown_again_after_the_log_in(client: Client, owner: User, password: str):
@@ -82,7 +97,7 @@ def test_form_of_another_site_is_refused_and_leaves_nothing(owner: User, origin:
 
     assert answer.status_code == 403
     assert UserSession.objects.count() == before
-    assert drafts.KEY not in browser.session
+    assert DRAFT not in browser.session
     assert not Job.objects.exists()
 
 
@@ -113,7 +128,7 @@ def test_every_form_is_shown_again_on_its_page_without_its_secrets(
 
     answer = client.post(action, typed, headers={"referer": f"http://testserver{page}"})
     login = client.get(answer["Location"]).content.decode()
-    kept = client.session[drafts.KEY]["data"]
+    kept = client.session[DRAFT]["data"]
     client.force_login(owner, backend="django.contrib.auth.backends.ModelBackend")
 
     assert answer["Location"] == f"/login/?next={page}"
@@ -167,7 +182,7 @@ def test_button_leads_back_to_its_own_page_and_does_nothing(
     assert answer["Location"] == f"/login/?next={page}"
     assert "nothing was changed. Log in and try again." in login
     assert not Execution.objects.exists()
-    assert drafts.KEY not in client.session
+    assert DRAFT not in client.session
 
 
 @pytest.mark.parametrize("path", ["/login/?next=/runs/", "/logout/", "/jobs/job_1/run/", "/theme/"])
@@ -195,17 +210,33 @@ def test_token_of_the_form_saves_it(owner: User):
     assert Job.objects.get().name == "Tea"
 
 
-def test_drafts_of_strangers_are_few_and_small(client: Client, db: None, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(drafts, "MOST_UNKNOWN", 2)
-    answers = [Client().post("/jobs/new/", TYPED) for _ in range(3)]
+def test_draft_of_a_stranger_is_not_kept(db: None):
+    browser = Client()
 
-    large = client.post("/jobs/new/", TYPED | {"notify-message": "x" * drafts.LARGEST})
+    answer = browser.post("/jobs/new/", TYPED)
 
-    assert [answer.status_code for answer in answers] == [302, 302, 403]
-    assert "and too many other forms are kept already." in answers[2].content.decode()
-    assert "and it is too large to be kept." in large.content.decode()
-    assert UserSession.objects.count() == 2
-    assert UserSession.objects.exclude(user_key="").count() == 0
+    assert answer["Location"] == "/login/?next=/jobs/new/"
+    assert "nothing was changed. Log in and try again." in browser.get(answer["Location"]).content.decode()
+    assert not UserSession.objects.exists()
+
+
+def test_drafts_of_a_person_are_few_and_small(
+    client: Client, owner: User, password: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(middleware, "MOST_DRAFTS", 2)
+    pages = []
+    for form in (TYPED, TYPED | {"notify-message": "x" * middleware.LONGEST_DRAFT}, TYPED, TYPED):
+        client.cookies.pop("sessionid", None)
+        pages.append(client.post("/jobs/new/", form, follow=True).content.decode())
+
+    assert ["What you typed is kept" in page for page in pages] == [True, False, True, False]
+    assert ["it is too long or too many other forms are kept" in page for page in pages] == [
+        False,
+        True,
+        False,
+        True,
+    ]
+    assert UserSession.objects.filter(user_key=f"draft of {owner.pk}").count() == 2
 
 
 def test_person_is_told_that_a_large_form_of_an_earlier_log_in_is_not_kept(owner: User):
@@ -214,14 +245,13 @@ def test_person_is_told_that_a_large_form_of_an_earlier_log_in_is_not_kept(owner
 
     answer = browser.post(
         "/jobs/new/?copy=x",
-        TYPED | {"notify-message": "x" * drafts.LARGEST},
+        TYPED | {"notify-message": "x" * middleware.LONGEST_DRAFT},
         headers={"origin": "http://testserver"},
     )
 
-    assert answer.status_code == 403
-    assert "Go back, copy what you typed" in answer.content.decode()
-    assert 'href="/jobs/new/?copy=x"' in answer.content.decode()
-    assert drafts.KEY not in browser.session
+    assert answer["Location"] == "/jobs/new/?copy=x"
+    assert "go back and copy it" in browser.get("/jobs/new/").content.decode()
+    assert DRAFT not in browser.session
 
 
 def test_preview_without_a_session_is_refused_and_not_redirected(client: Client, db: None):
@@ -237,10 +267,7 @@ def test_odd_sender_of_a_form_is_ignored(client: Client, owner: User):
     assert answer["Location"].startswith("/login/")
 
 
-def test_draft_is_not_shown_to_somebody_else(client: Client, owner: User, password: str):
-    client.force_login(owner)
-    client.get("/jobs/new/")
-    del client.cookies["sessionid"]
+def test_draft_is_not_shown_to_somebody_else(client: Client, password: str):
     client.post("/jobs/new/", TYPED | {"notify-message": "Only for Olga."})
     stranger = UserFactory(username="sam")
     stranger.set_password(password)
@@ -252,48 +279,10 @@ def test_draft_is_not_shown_to_somebody_else(client: Client, owner: User, passwo
     assert "Only for Olga." not in page.content.decode()
 
 
-def test_draft_is_shown_to_the_person_who_typed_it(client: Client, owner: User, password: str):
-    client.force_login(owner)
-    client.get("/jobs/new/")
-    del client.cookies["sessionid"]
+def test_draft_goes_over_to_the_login_of_its_person(client: Client, owner: User, password: str):
     client.post("/jobs/new/", TYPED | {"notify-message": "Only for Olga."})
 
     page = log_in(client, owner, password, "/jobs/new/")
 
     assert "Only for Olga." in page.content.decode()
-
-
-def test_drafts_of_strangers_leave_room_for_people_who_were_logged_in(
-    client: Client, owner: User, password: str, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(drafts, "MOST_UNKNOWN", 2)
-    monkeypatch.setattr(drafts, "MOST_OF_PERSON", 2)
-    client.force_login(owner)
-    client.get("/jobs/new/")
-    for _ in range(3):
-        Client().post("/jobs/new/", TYPED)
-
-    answers = []
-    for number in range(3):
-        client.cookies.pop("sessionid", None)
-        answers.append(client.post("/jobs/new/", TYPED | {"name": f"Tea {number}"}).status_code)
-        if number == 1:
-            page = log_in(Client(), owner, password, "/jobs/new/")
-            assert page.context["form"]["name"].value() is None
-
-    assert answers == [302, 302, 403]
-    # One login, two drafts of strangers, and two of this person.
-    assert UserSession.objects.filter(user_key="").count() == 2
-    assert UserSession.objects.filter(user_key=f"draft of {owner.pk}").count() == 2
-
-
-def test_draft_of_a_person_goes_over_to_their_login(client: Client, owner: User, password: str):
-    client.force_login(owner)
-    client.get("/jobs/new/")
-    del client.cookies["sessionid"]
-    client.post("/jobs/new/", TYPED)
-
-    page = log_in(client, owner, password, "/jobs/new/")
-
-    assert page.context["form"]["name"].value() == "Tea"
     assert not UserSession.objects.filter(user_key__startswith="draft").exists()

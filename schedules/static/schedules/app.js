@@ -72,6 +72,9 @@
     // htmx takes over the title of the answer, but not its icon.
     const icon = event.detail.ctx?.text?.match(/<link rel="icon" href="([^"]+)"/);
     if (icon) $("link[rel=icon]").href = icon[1];
+    // The count of the inbox is in the navigation, outside of what is refreshed.
+    const count = event.detail.ctx?.text?.match(/ data-waiting="([^"]*)"/), badge = $("#waiting");
+    if (count && badge) { badge.textContent = count[1]; badge.hidden = !count[1]; }
     if (event.detail.ctx?.request?.method === "POST") { clear(); waited = 99; }
     counted();
     tick();
@@ -114,7 +117,7 @@
   if (served) root.dataset.skew = Math.abs(Date.parse(served.content) - Date.now()) > 5000 ? Date.parse(served.content) - Date.now() : 0;
 
   // The selection: how many jobs, and all that match.
-  const boxes = () => all("[name=job][type=checkbox]");
+  const boxes = () => all("[name=job][type=checkbox], [name=run][type=checkbox]");
   function counted() {
     const bar = $(".bulk");
     if (!bar) return 0;
@@ -128,7 +131,7 @@
   }
   document.addEventListener("change", (event) => {
     if (event.target.matches("[data-all], [name=all]")) for (const box of boxes()) box.checked = event.target.checked;
-    else if (event.target.matches("[name=job]")) for (const box of all("[name=all], [data-all]")) box.checked = false;
+    else if (event.target.matches("[name=job], [name=run]")) for (const box of all("[name=all], [data-all]")) box.checked = false;
     counted();
   });
 
@@ -182,7 +185,7 @@
     const button = event.submitter, count = counted();
     // The default button of the list does nothing; htmx would send its method.
     if (button?.formMethod === "dialog") { event.stopImmediatePropagation(); return; }
-    const ask = button?.dataset.ask?.replace("#", count === 1 ? "1 job" : `${count} jobs`);
+    const ask = button?.dataset.ask?.replace("#", `${count} ${$(".bulk")?.dataset.noun || "job"}${count === 1 ? "" : "s"}`);
     if (ask && !confirm(ask)) { event.preventDefault(); event.stopImmediatePropagation(); return; }
     if (!event.target.closest("[hx-boost]")) {
       if (event.target.method !== "post") return;
@@ -193,6 +196,9 @@
   document.addEventListener("htmx:finally:request", () => { for (const each of all("[aria-busy]")) each.removeAttribute("aria-busy"); });
   addEventListener("pageshow", () => { for (const form of document.forms) delete form.dataset.sent; counted(); });
 
+  // Installed on a phone, a page says so when there is no connection.
+  addEventListener("load", () => { navigator.serviceWorker?.register(root.dataset.worker).catch(() => {}); });
+
   let pressedG = false;
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") for (const menu of all(menus)) { menu.open = false; $("summary", menu).focus(); }
@@ -201,6 +207,7 @@
     pressedG = event.key === "g";
     if (go) $(`[data-go=${go}]`)?.click();
     else if (event.key === "/" && $("[type=search]")) { event.preventDefault(); $("[type=search]").focus(); }
+    else if (event.key === "n" && $("#quick")) { event.preventDefault(); $("#quick").focus(); }
     else if (event.key === "n") $("[data-go=new]")?.click();
     else if (event.key === "?") $("#keys")?.showModal();
   });

@@ -71,6 +71,16 @@
     check();
   }
 
+  // A link to a field with a problem shows that field: its tab, or the section that is folded.
+  $(".errbox")?.addEventListener("click", ({ target }) => {
+    const field = target.hash && $(target.hash);
+    if (!field) return;
+    const tab = ["phrase", "every", "once"].find((name) => field.closest(`.p-${name}`));
+    if (tab) $(`#when [name=when][value=${tab}]`).click();
+    for (let fold = field.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+    setTimeout(() => field.focus());
+  });
+
   // The defaults of the chosen task, as placeholders.
   form.addEventListener("change", ({ target }) => {
     if (target.name !== "task") return;

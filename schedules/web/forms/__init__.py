@@ -1,8 +1,15 @@
 """The forms of the pages."""
 
-from schedules.tasks.forms.arguments import Arguments
-from schedules.web.forms.jobs import JobForm
-from schedules.web.forms.people import SettingsForm, WelcomeForm
-from schedules.web.forms.when import WhenForm
+from django import forms
+from django.forms.renderers import DjangoTemplates
 
-__all__ = ["Arguments", "JobForm", "SettingsForm", "WelcomeForm", "WhenForm"]
+
+class PageRenderer(DjangoTemplates):
+    """Renders `{{ field.as_field_group }}` as label, control, help text and errors."""
+
+    field_template_name = "schedules/forms/field.html"
+
+
+class PageForm(forms.Form):
+    # One instance for all forms: each renderer has its own template cache.
+    default_renderer = PageRenderer()

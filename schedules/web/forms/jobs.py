@@ -14,19 +14,20 @@ from schedules.services.jobs.forecasts import policies_of
 from schedules.services.jobs.masked_arguments import fill_in
 from schedules.tasks import registry
 from schedules.tasks.forms.arguments import Arguments
-from schedules.tasks.forms.errors import add_errors
 from schedules.tasks.forms.fields import Text, Whole
 from schedules.web.forms.when import Span, WhenForm, when_of
+from schedules.web.messages import add_errors
 from schedules.when import durations
 from schedules.when.triggers import TriggerError
 
 FIRST_TASKS = ("notify", "webhook", "prompt")
-SCHEDULE_FIELDS = {"when", "phrase", "every_count", "every_unit", "run_at", "timezone"}
+SCHEDULE_FIELDS = {"when", "phrase", "every_count", "every_unit", "every_start", "run_at", "timezone"}
 WHEN_ORDER = (
     "when",
     "phrase",
     "every_count",
     "every_unit",
+    "every_start",
     "run_at",
     "timezone",
     "ends_at",
@@ -59,7 +60,9 @@ class JobForm(WhenForm):
         help_text="The first one and its retries",
     )
     backoff = Span(
-        label="First retry after", help_text="Like 10s or 5m; doubles each time", placeholder="10s"
+        label="First retry after",
+        help_text="Like 10s or 5m; doubles each time, unless fixed",
+        placeholder="10s",
     )
     timeout = Span(label="Timeout", help_text="Like 30s, 10m or 1h")
     overlap = forms.ChoiceField(
@@ -84,10 +87,17 @@ class JobForm(WhenForm):
             attrs={"placeholder": Job._meta.get_field("pause_after_failures").get_default()}
         ),
     )
-    at_most_once = forms.BooleanField(
-        label="Never repeat a run whose worker crashed",
+    fixed_backoff = forms.BooleanField(label="Wait equally long before each retry", required=False)
+    alerts = Text(
+        label="Failure alerts",
         required=False,
-        help_text="For what must not happen twice, like a payment",
+        max_length=64,
+        help_text="An ntfy topic for this job alone, or never; empty for your setting",
+    )
+    at_most_once = forms.BooleanField(
+        label="Don't retry after a crash",
+        required=False,
+        help_text="For actions that must not happen twice, e.g. payments",
     )
     revision = forms.IntegerField(widget=forms.HiddenInput, required=False)
     opened = forms.CharField(widget=forms.HiddenInput, required=False, max_length=40)
@@ -187,17 +197,15 @@ class JobForm(WhenForm):
         if collected is None:
             return
         cleaned["args"], cleaned["kwargs"] = collected
-        if self.job is None or arguments.is_changed(self):
-            self._check_arguments(arguments, {name: cleaned[name] for name in ("task", "args", "kwargs")})
-
-    def _check_arguments(self, arguments: Arguments, columns: dict[str, Any]) -> None:
-        match fill_in(self.job, columns):
+        if self.job and not arguments.is_changed(self):
+            return
+        match fill_in(self.job, {name: cleaned[name] for name in ("task", "args", "kwargs")}):
             case Ok(filled):
-                for key, words in arguments.problems(filled["args"], filled["kwargs"]).items():
-                    self.add_error(key, words)
-            case problem:
-                for key, words in arguments.secret_problems(problem).items():
-                    self.add_error(key, words)
+                problems = arguments.problems(filled["args"], filled["kwargs"])
+            case refusal:
+                problems = arguments.secret_problems(refusal)
+        for key, message in problems.items():
+            self.add_error(key, message)
 
     def _chosen_arguments(self) -> Arguments | None:
         chosen = self.cleaned_data.get("task")
@@ -239,8 +247,17 @@ class JobForm(WhenForm):
         }
         if arguments and not arguments.is_changed(self):
             untouched |= {"args", "kwargs"}
-        wanted = policy_defaults(self.cleaned_data["task"]) | self.columns()
-        return {name: value for name, value in wanted.items() if name not in untouched}
+        if self._end_of_phrase:
+            untouched.discard("ends_at")
+        columns = policy_defaults(self.cleaned_data["task"]) | self.columns()
+        if (
+            self.job
+            and not self.has_start
+            and (self.job.calendar_unit, self.job.every) == ("", columns["every"])
+        ):
+            # An interval that did not change keeps its anchor.
+            untouched.add("anchor_at")
+        return {name: value for name, value in columns.items() if name not in untouched}
 
     def add_service_errors(self, problem: Err) -> None:
         """Show the errors of a service at the fields where the user typed the values."""

@@ -10,7 +10,7 @@ from django.urls import reverse_lazy
 
 from schedules import limits
 from schedules.models import Profile
-from schedules.web.forms.rendering import PageForm
+from schedules.web.forms import PageForm
 from schedules.web.forms.when import Zone
 
 

@@ -4,7 +4,7 @@ from django import forms
 
 from schedules.secrets import masking
 from schedules.services.people.stored_secrets import LONGEST_SECRET
-from schedules.web.forms.rendering import PageForm
+from schedules.web.forms import PageForm
 
 
 class _Names(forms.CharField):
@@ -39,13 +39,13 @@ class SecretForm(PageForm):
     hosts = _Names(
         label="Allowed hosts",
         required=False,
-        help_text="For webhooks: api.github.com, or nas.local:8080 for another port than that of https.",
+        help_text="For webhooks: api.github.com; add a port if it isn't 443, e.g. nas.local:8080.",
     )
     commands = _Names(label="Allowed commands", required=False, help_text="For commands: backup.")
     of_installation = forms.BooleanField(
-        label="For commands.toml",
+        label="Installation secret",
         required=False,
-        help_text="A secret of the installation, which only the operator's file can refer to.",
+        help_text="Only usable in commands.toml.",
     )
 
     def __init__(self, *args: object, is_superuser: bool, **kwargs: object) -> None:

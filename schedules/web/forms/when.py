@@ -1,6 +1,6 @@
 """The form of a schedule: a phrase, a cron expression, an interval or a moment becomes a trigger."""
 
-from datetime import datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -14,12 +14,13 @@ from schedules.models import Job
 from schedules.models.triggers import columns_of
 from schedules.result import sentence
 from schedules.tasks.forms.fields import Whole
-from schedules.web.forms.rendering import PageForm
+from schedules.web.forms import PageForm
 from schedules.when import durations
-from schedules.when.calendar_repeats import phrase_of
+from schedules.when.clauses import parse_plan
 from schedules.when.moments import in_the_past
+from schedules.when.phrase_writer import phrase_of
 from schedules.when.phrases import PhraseError, parse_delay, parse_moment
-from schedules.when.repeats import parse_trigger
+from schedules.when.repeats import first_of_interval
 from schedules.when.triggers import (
     TOO_LONG,
     CalendarInterval,
@@ -58,7 +59,7 @@ class LocalMoment(forms.CharField):
     """A date and time, as the browser's control sends it or as a phrase."""
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(widget=forms.DateTimeInput(attrs={"type": "datetime-local", "step": "1"}), **kwargs)
+        super().__init__(widget=forms.DateTimeInput(attrs={"type": "datetime-local"}), **kwargs)
 
 
 class Zone(forms.CharField):
@@ -116,6 +117,7 @@ class WhenForm(PageForm):
     every_unit = forms.ChoiceField(
         label="Unit", choices=[(unit, unit) for unit in UNITS], initial="minutes", required=False
     )
+    every_start = LocalMoment(label="Start", required=False, help_text="Empty: at the next round time")
     run_at = LocalMoment(label="Date and time", required=False, help_text="In the time zone below")
     timezone = Zone(label="Time zone", error_messages={"required": "Enter a time zone."})
     ends_at = LocalMoment(label="End date", required=False, help_text="Don't run after this time")
@@ -126,6 +128,11 @@ class WhenForm(PageForm):
     )
 
     trigger: Trigger | None = None
+    has_start = False
+    """Whether an interval starts when the person says, and not at the next round time."""
+    skipped_days: tuple[date, ...] = ()
+    """The days that a phrase leaves out: "except 24 december"."""
+    _end_of_phrase: datetime | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -165,25 +172,48 @@ class WhenForm(PageForm):
         if field == "run_at":
             return Once(parse_moment(value, now=now, timezone=zone), zone)
         if field == "phrase":
-            return parse_trigger(value, now=now, timezone=zone)
-        seconds = value * UNITS[self.cleaned_data.get("every_unit") or "minutes"]
+            plan = parse_plan(value, now=now, timezone=zone)
+            self.skipped_days, self._end_of_phrase = plan.skipped_days, plan.ends_at
+            self.has_start = " starting " in value.lower()
+            return plan.trigger
+        return self._read_interval(value * UNITS[self.cleaned_data.get("every_unit") or "minutes"], now, zone)
+
+    def _read_interval(self, seconds: int, now: datetime, zone: str) -> Interval | None:
+        """Return the interval of the tab Every, which runs at the same times as its words."""
         try:
-            return Interval(seconds, now + timedelta(seconds=seconds))
+            if text := self.cleaned_data.get("every_start"):
+                self.has_start = True
+                return Interval(seconds, parse_moment(text, now=now, timezone=zone))
+            step = timedelta(seconds=Interval(seconds, now).seconds)
+            return Interval(seconds, first_of_interval(step, now, zone))
+        except PhraseError as error:
+            self.add_error("every_start", sentence(str(error)))
+            return None
         except OverflowError as error:
             raise TriggerError("every", TOO_LONG) from error
 
     def _read_end(self, zone: str) -> None:
-        self.cleaned_data["ends_at"] = self._moment("ends_at", zone)
-
-    def _moment(self, field: str, zone: str) -> datetime | None:
-        text = self.cleaned_data.get(field)
-        if not text:
-            return None
+        """Read the end of a schedule that repeats; what runs once has none, and does not show these fields."""
+        cleaned = self.cleaned_data
+        if cleaned.get("when") == "once" and not self.shows_end_of_once():
+            for name in ("ends_at", "max_runs"):
+                cleaned[name] = None
+                self._errors.pop(name, None)  # type: ignore[attr-defined]
+            return
+        text = cleaned.get("ends_at")
+        cleaned["ends_at"] = self._end_of_phrase
+        if text and self._end_of_phrase:
+            self.add_error("ends_at", "The schedule has an end already. Enter it once.")
+            return
         try:
-            return parse_moment(text, now=clock.now(), timezone=zone)
+            if text:
+                cleaned["ends_at"] = parse_moment(text, now=clock.now(), timezone=zone)
         except PhraseError as error:
-            self.add_error(field, sentence(str(error)))
-            return None
+            self.add_error("ends_at", sentence(str(error)))
+
+    def shows_end_of_once(self) -> bool:
+        """Return whether the form edits a job that runs once and has an end, which only agents can give it."""
+        return self.initial.get("when") == "once" and any(map(self.initial.get, ("ends_at", "max_runs")))
 
     def zone_note(self) -> str:
         """Return which time zone was understood, if it was typed in another way."""
@@ -196,7 +226,7 @@ class WhenForm(PageForm):
         return in_the_past(now, self.cleaned_data["timezone"]) if is_past else ""
 
     def moments_ahead(self, now: datetime) -> list[tuple[str, str]]:
-        """Return times that people often choose, as (words, value of the control); none without a valid zone."""
+        """Return times that people often choose, as (label, value of the control); none without a valid zone."""
         try:
             zone = load_zone(self.fields["timezone"].clean(self["timezone"].value()))
         except ValidationError:
@@ -212,13 +242,15 @@ class WhenForm(PageForm):
             "Tomorrow 9:00": morning + timedelta(days=1),
             "Monday 9:00": morning + timedelta(days=7 - here.weekday()),
         }
-        return [(words, f"{moment:%Y-%m-%dT%H:%M}") for words, moment in chosen.items() if moment > here]
+        return [(label, f"{moment:%Y-%m-%dT%H:%M}") for label, moment in chosen.items() if moment > here]
 
     def trigger_columns(self) -> dict[str, Any]:
         """Return the columns of the schedule, with those that the trigger does not use empty."""
         assert self.trigger is not None
         kept = ("timezone", "ends_at", "max_runs")
         columns = columns_of(self.trigger) | {name: self.cleaned_data.get(name) for name in kept}
+        if isinstance(self.trigger, Interval):
+            columns["anchor_at"] = self.trigger.start
         return columns | {"spread": self.cleaned_data.get("spread") or timedelta(0)}
 
 
@@ -229,13 +261,20 @@ def when_of(job: Job) -> dict[str, Any]:
     if job.spread:
         shown["spread"] = durations.typed(job.spread)
     if job.ends_at:
-        shown["ends_at"] = f"{job.ends_at.astimezone(zone):%Y-%m-%dT%H:%M:%S}"
+        shown["ends_at"] = _typed(job.ends_at.astimezone(zone))
     if job.trigger_type == Job.TriggerType.ONCE and job.run_at:
-        return shown | {"when": "once", "run_at": f"{job.run_at.astimezone(zone):%Y-%m-%dT%H:%M:%S}"}
+        return shown | {"when": "once", "run_at": _typed(job.run_at.astimezone(zone))}
     if job.calendar_unit and isinstance(trigger := job.undelayed_trigger, CalendarInterval):
         return shown | {"when": "phrase", "phrase": phrase_of(trigger)}
     if job.trigger_type == Job.TriggerType.INTERVAL and job.every:
         seconds = int(job.every.total_seconds())
         unit = next(unit for unit in reversed(UNITS) if seconds % UNITS[unit] == 0)
-        return shown | {"when": "every", "every_count": seconds // UNITS[unit], "every_unit": unit}
-    return shown | {"when": "phrase", "phrase": job.cron}
+        start = {"every_start": _typed(job.anchor_at.astimezone(zone))} if job.anchor_at else {}
+        return shown | start | {"when": "every", "every_count": seconds // UNITS[unit], "every_unit": unit}
+    return shown | {"when": "phrase", "phrase": phrase_of(job.undelayed_trigger)}
+
+
+def _typed(local: datetime) -> str:
+    """Return a local time as its control has it: with seconds only if there are some."""
+    is_end_of_day = local.time() == time.max
+    return f"{local:%Y-%m-%dT%H:%M:%S}" if local.second and not is_end_of_day else f"{local:%Y-%m-%dT%H:%M}"

@@ -12,8 +12,8 @@ from django.views.generic import TemplateView
 
 from schedules import services
 from schedules.result import Err, Ok
-from schedules.tasks.forms.errors import add_errors
-from schedules.web.forms import SettingsForm
+from schedules.web.forms.people import SettingsForm
+from schedules.web.messages import add_errors
 from schedules.web.views.page import FormPageMixin, back, show_problem
 from schedules.when.zone_names import zone_note
 
@@ -37,8 +37,8 @@ class SettingsPage(FormPageMixin, TemplateView):
         form = self.make_form(request.POST)
         if form.is_valid() and (overtaken := form.overtaken()):
             form = self.make_form(form.data_with_stored(overtaken))
-            for name, words in overtaken.items():
-                form.add_error(name, words)
+            for name, message in overtaken.items():
+                form.add_error(name, message)
         if form.is_valid():
             match services.update_profile(request.user, **form.changes()):
                 case Ok():

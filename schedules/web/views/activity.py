@@ -1,18 +1,26 @@
 """The activity page and the trash."""
 
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from django.views.generic import TemplateView
 
-from schedules.models import Event, Job
-from schedules.models.keysets import Segment
+from schedules.models import Event, Job, Token
+from schedules.services.event_list import EventQuery, events_of, read_events, undone_among
+from schedules.services.job_overview import read_trash
+from schedules.services.jobs.undo import UNDOABLE, plan_undo
+from schedules.services.permissions import Actor
 from schedules.templatetags.cronty_text import VERBS
-from schedules.web.views.page import PageMixin
-from schedules.web.views.paging import read_page
+from schedules.templatetags.cronty_times import day_words, local
+from schedules.web.views.page import Page, PageMixin, owners_for
+from schedules.when.forecast import start_of_day
 
-FILTERS = ("actor", "door", "verb", "job")
-# Filters without an index: the page walks through the events.
-LOOKUPS = {"actor": "actor__iexact", "door": "door", "verb": "verb"}
+FILTERS = ("actor", "door", "verb", "job", "from", "to")
+# How many of its events the page of a job shows, and how many names the filter suggests.
+SHOWN_EVENTS = 20
+MOST_NAMES = 50
 
 
 class ActivityPage(PageMixin, TemplateView):
@@ -21,25 +29,75 @@ class ActivityPage(PageMixin, TemplateView):
     template_name = "schedules/activity.html"
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        asked = {name: self.request.GET.get(name, "").strip() for name in FILTERS}
-        events = Event.objects.select_related("job")
-        if not self.actor.sees_all:
-            events = events.filter(owner=self.actor.user.pk)
-        if asked["job"]:
-            # By its key, because an index has the events of one job in order.
-            events = events.filter(
-                job=Job.objects.called(asked["job"]).values_list("pk", flat=True).first() or 0
-            )
-        narrowed = {lookup: asked[name] for name, lookup in LOOKUPS.items() if asked[name]}
-        segment = Segment(events.filter(**narrowed), walked=events if narrowed else None)
+        filters = {name: self.request.GET.get(name, "").strip() for name in FILTERS}
+        query = EventQuery(
+            actor=filters["actor"],
+            door=filters["door"],
+            verb=filters["verb"],
+            job=filters["job"],
+            **days_between(filters["from"], filters["to"], self.page.zone),
+        )
+        listed = read_events(self.actor, query, self.request.GET)
+        prepare_events(self.page, listed.rows)
         return super().get_context_data(
-            listed=read_page([segment], self.request),
-            asked=asked,
-            is_filtered=any(asked.values()),
+            listed=listed,
+            filters=filters,
+            names=names_for(self.actor),
+            is_filtered=any(filters.values()),
             doors=Event.Door.values,
             verbs=list(VERBS),
             **kwargs,
         )
+
+
+def days_between(first: str, last: str, zone: str) -> dict[str, datetime]:
+    """Return the bounds of these days; a day that cannot be read does not count."""
+    bounds = {}
+    with suppress(ValueError, OverflowError):
+        bounds["since"] = start_of_day(date.fromisoformat(first), zone)
+    with suppress(ValueError, OverflowError):
+        bounds["until"] = start_of_day(date.fromisoformat(last) + timedelta(days=1), zone)
+    return bounds
+
+
+def names_for(actor: Actor) -> list[str]:
+    """Return the people and agents that the filter suggests."""
+    people = owners_for(actor) or [actor.label]
+    agents = Token.objects.filter(owner=actor.user.pk).order_by("-pk").values_list("name", flat=True)
+    return sorted({*people, *agents[:MOST_NAMES]})
+
+
+def events_of_job(page: Page, job: Job) -> Sequence[Event]:
+    """Return the last events of one job for its history."""
+    events = events_of(job, SHOWN_EVENTS)
+    for event in events:
+        event.job = job
+    prepare_events(page, events)
+    return events
+
+
+def prepare_events(page: Page, events: Sequence[Any]) -> None:
+    """Set the day of each event, whether it was undone, and whether this person can undo it."""
+    today = local(page.now, page.zone).date()
+    undone = undone_among(events)
+    for event in events:
+        event.day = _day_words(local(event.at, page.zone).date(), today)
+        event.is_undone = event.pk in undone
+        event.can_undo = not event.is_undone and may_undo(page.actor, event)
+
+
+def may_undo(actor: Actor, event: Event) -> bool:
+    """Return whether this person may undo an event, and nothing has changed its job since."""
+    if event.verb not in UNDOABLE or event.undoes or event.job is None:
+        return False
+    [reversal] = plan_undo([event])
+    may = actor.may_delete if reversal.action == "delete" else actor.may_change
+    return reversal.refusal is None and may(event.job)
+
+
+def _day_words(day: date, today: date) -> str:
+    name = {0: "Today, ", 1: "Yesterday, "}.get((today - day).days, "")
+    return f"{name}{day_words(day, today)}"
 
 
 class TrashPage(PageMixin, TemplateView):
@@ -48,8 +106,7 @@ class TrashPage(PageMixin, TemplateView):
     template_name = "schedules/trash.html"
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        jobs = self.actor.trash().select_related("owner")
-        listed = read_page([Segment(jobs, ("-deleted_at", "-pk"))], self.request)
+        listed = read_trash(self.actor, self.request.GET)
         for job in listed.rows:
             job.can_change = self.actor.may_change(job)
         return super().get_context_data(listed=listed, **kwargs)

@@ -20,8 +20,9 @@ from django.views.decorators.http import require_POST, require_safe
 from django.views.generic import TemplateView
 
 from schedules import clock
-from schedules.models import Job, Profile
+from schedules.models import Profile
 from schedules.models.people import is_active
+from schedules.services import Actor
 from schedules.services.people.profiles import change_calendar_address
 from schedules.web.views.calendar_days import HOUR, days_between, hours_of
 from schedules.web.views.forecast import MOST_JOBS, days_of, has_more, runs_of, soonest
@@ -46,19 +47,19 @@ class CalendarPage(PageMixin, TemplateView):
         return response
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        asked_view = self.request.GET.get("view", "")
-        view = asked_view if asked_view in SHOWN_JOBS else "month"
+        chosen_view = self.request.GET.get("view", "")
+        view = chosen_view if chosen_view in SHOWN_JOBS else "month"
         today = self.page.now.astimezone(ZoneInfo(self.page.zone)).date()
-        asked = _date(self.request.GET.get("on", "")) or today
-        shown = self._hours(asked) if view == "day" else self._days(asked, view, today)
+        chosen = _date(self.request.GET.get("on", "")) or today
+        shown = self._hours(chosen) if view == "day" else self._days(chosen, view, today)
         feed = reverse("schedules:calendar-feed", args=[self.page.profile.calendar_key])
         return super().get_context_data(
             view=view,
             views=SHOWN_JOBS,
-            asked=asked,
+            chosen=chosen,
             **shown,
-            before=_shifted(asked, view, -1),
-            after=_shifted(asked, view, 1),
+            before=_shifted(chosen, view, -1),
+            after=_shifted(chosen, view, 1),
             today=today,
             most_jobs=MOST_JOBS if has_more(self.page.actor.jobs()) else None,
             feed=f"{settings.CRONTY_URL}{feed}",
@@ -66,16 +67,21 @@ class CalendarPage(PageMixin, TemplateView):
             **kwargs,
         )
 
-    def _days(self, asked: date, view: str, today: date) -> dict[str, Any]:
-        weeks = _weeks(asked, view, self.page.profile.week_start)
+    def _days(self, chosen: date, view: str, today: date) -> dict[str, Any]:
+        weeks = _weeks(chosen, view, self.page.profile.week_start)
         days = days_between(self.page, weeks[0][0], weeks[-1][-1])
         for day in days.values():
-            day.is_other = view == "month" and day.date.month != asked.month
+            day.is_other = view == "month" and day.date.month != chosen.month
             day.is_today, day.most = day.date == today, SHOWN_JOBS[view]
-        return {"weeks": [[days[day] for day in week] for week in weeks]}
+            day.is_earlier = day.date < today in days and not day.is_other
+        return {
+            "weeks": [[days[day] for day in week] for week in weeks],
+            "has_earlier": any(day.is_earlier for day in days.values()),
+            "failed_earlier": sum(day.past.bad for day in days.values() if day.is_earlier),
+        }
 
-    def _hours(self, asked: date) -> dict[str, Any]:
-        hours, all_day = hours_of(self.page, asked)
+    def _hours(self, chosen: date) -> dict[str, Any]:
+        hours, all_day = hours_of(self.page, chosen)
         return {"hours": hours, "all_day": all_day, "now_hour": self.page.now - HOUR}
 
 
@@ -121,8 +127,7 @@ def feed(request: HttpRequest, key: str) -> HttpResponse:
     if profile is None:
         raise Http404("calendar")
     now = clock.now()
-    jobs = Job.objects.kept().owned_by(profile.user_id)
-    soon = soonest(jobs, now + _FEED_PERIOD)
+    soon = soonest(Actor(profile.user).jobs(), now + _FEED_PERIOD)
     etag = _revision(soon, now)
     response = get_conditional_response(request, etag=etag)
     if response is None:
@@ -149,12 +154,12 @@ def _calendar_lines(soon: list[Any], now: datetime) -> Iterator[str]:
 
 def _rare_first(soon: list[Any], now: datetime) -> list[Any]:
     """Return the jobs of the feed, those with the fewest runs first: what is left out at its limit are frequent runs."""
-    found = []
+    rare = []
     for job in soon:
         counts = [count for _, count in days_of(job, now, now + _FEED_PERIOD, "UTC").values()]
         if max(counts, default=0) <= FEED_RUNS_A_DAY:
-            found.append((sum(counts), job))
-    return [job for _, job in sorted(found, key=itemgetter(0))]
+            rare.append((sum(counts), job))
+    return [job for _, job in sorted(rare, key=itemgetter(0))]
 
 
 def _events_of(job: Any, now: datetime) -> Iterator[Iterable[str]]:

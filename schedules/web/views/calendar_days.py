@@ -1,23 +1,20 @@
 """Days and hours of the calendar: what ran, what failed, and what is planned; rare events come first."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from django.urls import reverse
 
-from schedules.models import Execution
+from schedules.services.runs.outcomes import read_outcomes
 from schedules.templatetags.cronty_times import clock_words
 from schedules.web.views.forecast import days_of, runs_of, soonest
 from schedules.web.views.page import Page
 from schedules.when.forecast import start_of_day
 from schedules.when.zones import clock_changes
 
-# The most runs that one page counts, shared by the days or hours that it shows.
-COUNTED_RUNS = 3_000
-FAILURES = (Execution.Status.FAILED, Execution.Status.LOST, Execution.Status.MISSED)
 # A job that runs several times a day, or on this many days a week, is routine: it would hide the rare ones.
 ROUTINE_DAYS = 5
 WEEK = timedelta(days=7)
@@ -50,18 +47,25 @@ class Past:
 
     good: int = 0
     bad: int = 0
+    is_good_cut: bool = False
+    """Whether there are more successes than were counted."""
+    is_bad_cut: bool = False
+    """Whether there are so many failures on the page that older ones were not read."""
     _failed: dict[str, Failed] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.good or self.bad or self.is_bad_cut)
 
     @property
     def failed(self) -> list[Failed]:
-        return list(self._failed.values())
+        """The jobs that failed, those with the fewest failures first: a nightly job comes before one of every minute."""
+        return sorted(self._failed.values(), key=lambda each: (each.count, -each.run_id))
 
-    def add(self, status: str, name: str, run_id: int) -> None:
-        if status == Execution.Status.SUCCEEDED:
-            self.good += 1
-        elif status in FAILURES:
-            self.bad += 1
-            self._failed.setdefault(name, Failed(name, run_id)).count += 1
+    def add_failures(self, name: str, count: int, newest_run: int) -> None:
+        self.bad += count
+        failed = self._failed.setdefault(name, Failed(name, newest_run))
+        failed.count += count
+        failed.run_id = max(failed.run_id, newest_run)
 
 
 @dataclass
@@ -71,12 +75,22 @@ class Day:
     date: date
     is_other: bool = False
     is_today: bool = False
+    is_earlier: bool = False
+    """Whether it comes before today, in a period that today is in."""
     past: Past = field(default_factory=Past)
     planned: list[Planned] = field(default_factory=list)
     routine: list[Planned] = field(default_factory=list)
     most: int = 3
-    counted: int | None = None
-    """How many of the newest runs are counted, if there are more."""
+
+    @property
+    def css_classes(self) -> str:
+        classes = {
+            "other": self.is_other,
+            "today": self.is_today,
+            "earlier": self.is_earlier,
+            "none": self.is_empty,
+        }
+        return " ".join(name for name, applies in classes.items() if applies)
 
     @property
     def count(self) -> int:
@@ -102,7 +116,7 @@ class Day:
 
     @property
     def is_empty(self) -> bool:
-        return not (self.planned or self.routine or self.past.good or self.past.bad)
+        return not (self.planned or self.routine or self.past)
 
 
 @dataclass
@@ -114,12 +128,10 @@ class Hour:
     note: str = ""
     past: Past = field(default_factory=Past)
     planned: list[Planned] = field(default_factory=list)
-    counted: int | None = None
-    """How many of the newest runs are counted, if there are more."""
 
     @property
     def is_empty(self) -> bool:
-        return not (self.planned or self.past.good or self.past.bad or self.note)
+        return not (self.planned or self.past or self.note)
 
     @property
     def runs(self) -> str:
@@ -148,27 +160,32 @@ def days_between(page: Page, first: date, last: date) -> dict[date, Day]:
     return days
 
 
+class _Square(NamedTuple):
+    """A day or an hour that has begun: its bounds, and where to write what ran in it."""
+
+    start: datetime
+    end: datetime
+    past: Past
+
+
 def _add_past_runs(page: Page, days: dict[date, Day], start: datetime, end: datetime, zone: ZoneInfo) -> None:
-    """Count the outcomes of past runs per day; of a busy day, those of its newest runs."""
-    past = [day for day in days.values() if datetime.combine(day.date, time(), zone) < end]
-    most = COUNTED_RUNS // len(past)
-    for day in past:
+    squares = []
+    for day in days.values():
         first = max(start, datetime.combine(day.date, time(), zone))
         last = min(end, datetime.combine(day.date + timedelta(days=1), time(), zone))
-        _add_newest(page, day, first, last, most)
+        if first < last:
+            squares.append(_Square(first, last, day.past))
+    _add_outcomes(page, squares)
 
 
-def _add_newest(page: Page, square: Day | Hour, start: datetime, end: datetime, most: int) -> None:
-    found = _newest(page, start, end, most + 1)
-    square.counted = most if len(found) > most else None
-    for _, status, name, run_id in found[:most]:
-        square.past.add(status, name, run_id)
-
-
-def _newest(page: Page, start: datetime, end: datetime, most: int) -> list[tuple[datetime, str, str, int]]:
-    runs = page.actor.executions().filter(scheduled_for__gte=start, scheduled_for__lt=end)
-    newest = runs.order_by("-scheduled_for", "-pk")
-    return list(newest.values_list("scheduled_for", "status", "job_name", "pk")[:most])
+def _add_outcomes(page: Page, squares: Sequence[_Square]) -> None:
+    """Count the successes of each square, and name all jobs that failed in it."""
+    outcomes = read_outcomes(page.actor, [(square.start, square.end) for square in squares])
+    for square, outcome in zip(squares, outcomes, strict=True):
+        past = square.past
+        past.good, past.is_good_cut, past.is_bad_cut = outcome.good, outcome.is_good_cut, outcome.is_bad_cut
+        for failures in outcome.failures:
+            past.add_failures(failures.name, failures.count, failures.newest_run)
 
 
 def _add_planned_runs(page: Page, days: dict[date, Day], start: datetime, end: datetime) -> None:
@@ -176,9 +193,9 @@ def _add_planned_runs(page: Page, days: dict[date, Day], start: datetime, end: d
     weeks = -((start - end) // WEEK)
     until = start + weeks * WEEK
     for job in soonest(page.actor.jobs(), end):
-        found = days_of(job, page.now, until, page.zone, start=start)
-        is_routine = is_frequent(found.values(), weeks)
-        for day, (first, count) in found.items():
+        runs_by_day = days_of(job, page.now, until, page.zone, start=start)
+        is_routine = is_frequent(runs_by_day.values(), weeks)
+        for day, (first, count) in runs_by_day.items():
             if day in days:
                 square = days[day]
                 (square.routine if is_routine else square.planned).append(Planned(job, first, count))
@@ -197,7 +214,16 @@ def hours_of(page: Page, day: date) -> tuple[list[Hour], list[Planned]]:
     start, end = start_of_day(day, page.zone), start_of_day(day + timedelta(days=1), page.zone)
     hours = _empty_hours(start, end, ZoneInfo(page.zone))
     if start < page.now:
-        _add_past_hours(page, hours, start, min(end, page.now))
+        ends = [*(hour.start for hour in hours[1:]), end]
+        past = zip(hours, ends, strict=True)
+        _add_outcomes(
+            page,
+            [
+                _Square(hour.start, min(until, page.now), hour.past)
+                for hour, until in past
+                if hour.start < page.now
+            ],
+        )
     all_day: list[Planned] = []
     if end > page.now:
         for job in soonest(page.actor.jobs(), end):
@@ -211,18 +237,6 @@ def hours_of(page: Page, day: date) -> tuple[list[Hour], list[Planned]]:
     for hour in hours:
         hour.planned.sort(key=lambda each: (each.first, each.job.name))
     return hours, sorted(all_day, key=lambda each: each.job.name)
-
-
-def _add_past_hours(page: Page, hours: list[Hour], start: datetime, end: datetime) -> None:
-    """Count the outcomes of past runs per hour; of a busy day, those of the newest runs of each hour."""
-    found = _newest(page, start, end, COUNTED_RUNS + 1)
-    if len(found) <= COUNTED_RUNS:
-        for scheduled_for, status, name, run_id in found:
-            hours[(scheduled_for - start) // HOUR].past.add(status, name, run_id)
-        return
-    past = [hour for hour in hours if hour.start < end]
-    for hour in past:
-        _add_newest(page, hour, hour.start, min(hour.start + HOUR, end), COUNTED_RUNS // len(past))
 
 
 def _empty_hours(start: datetime, end: datetime, zone: ZoneInfo) -> list[Hour]:
@@ -245,12 +259,12 @@ def _pieces(
     job: Any, now: datetime, since: datetime, start: datetime, end: datetime
 ) -> Iterable[tuple[int, Planned]]:
     """Yield a job's runs of each hour, as (place of the hour, runs)."""
-    found: dict[int, Planned] = {}
+    by_hour: dict[int, Planned] = {}
     for batch in runs_of(job, now, end, start=since):
         rest = batch
         while rest:
             place = (rest.first - start) // HOUR
             inside, rest = rest.split(start + (place + 1) * HOUR)
-            known = found.setdefault(place, Planned(job, inside.first))
-            known.count += len(inside)
-    return found.items()
+            planned = by_hour.setdefault(place, Planned(job, inside.first))
+            planned.count += len(inside)
+    return by_hour.items()

@@ -1,14 +1,8 @@
 """The page that connects agents: tokens, and configuration to paste into each client."""
 
-import base64
-import json
-from datetime import timedelta
 from typing import Any
-from urllib.parse import quote
 
-from django import forms
 from django.conf import settings
-from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
@@ -18,45 +12,14 @@ from schedules import services
 from schedules.models import Token
 from schedules.result import Err, Ok
 from schedules.services import IssuedToken
-from schedules.services.installation.local_server import local_server, omitted_variable_note
 from schedules.services.people.connected_apps import mcp_address
-from schedules.tasks.forms.errors import add_errors
 from schedules.web.bundle import build_bundle
-from schedules.web.forms.agents import LIFETIMES, TOOLS
-from schedules.web.forms.rendering import PageForm
-from schedules.web.views.page import FormPageMixin, back, render_page, show_problem
+from schedules.web.forms.tokens import TokenForm
+from schedules.web.messages import add_errors
+from schedules.web.snippets import snippets
+from schedules.web.views.page import FormPageMixin, back, finish, render_page, show_problem
 
 PLACEHOLDER = "YOUR_TOKEN"
-
-
-class TokenForm(PageForm):
-    name = forms.CharField(
-        label="Name", max_length=100, help_text='Appears in the activity log, e.g. "laptop".'
-    )
-    scopes = forms.ChoiceField(
-        label="Access", choices=[("read,write", "Read and write"), ("read", "Read only")], required=False
-    )
-    tools = forms.ChoiceField(label="Tools", choices=list(TOOLS.items()), required=False)
-    kind = forms.ChoiceField(
-        label="Type",
-        choices=Token.Kind.choices,
-        required=False,
-        help_text="Only a note for the activity log; it does not change what the agent may do.",
-    )
-    expires = forms.ChoiceField(
-        label="Expires", choices=list(LIFETIMES.items()), initial="365", required=False
-    )
-
-    def wanted(self) -> dict[str, Any]:
-        """Return the arguments for `services.issue_token`."""
-        cleaned = self.cleaned_data
-        return {
-            "name": cleaned["name"],
-            "scopes": (cleaned["scopes"] or "read,write").split(","),
-            "families": [cleaned["tools"]] if cleaned["tools"] else [],
-            "kind": cleaned["kind"] or Token.Kind.CONVERSATION,
-            "expires_in": timedelta(days=int(cleaned["expires"])) if cleaned["expires"] else None,
-        }
 
 
 class ConnectPage(FormPageMixin, TemplateView):
@@ -80,40 +43,12 @@ class ConnectPage(FormPageMixin, TemplateView):
         form = TokenForm(request.POST)
         if not form.is_valid():
             return self.render_to_response(self.get_context_data(form=form), status=422)
-        match services.issue_token(request.user, **form.wanted()):
+        match services.issue_token(request.user, **form.options()):
             case Ok(issued):
                 return show_token(request, issued)
             case Err() as problem:
                 add_errors(form, problem)
                 return self.render_to_response(self.get_context_data(form=form), status=422)
-
-
-def snippets(token: str, username: str) -> dict[str, str]:
-    """Return the configuration of each client, ready to paste."""
-    url, bearer = mcp_address(), f"Bearer {token}"
-    remote = {"url": url, "headers": {"Authorization": bearer}}
-    vscode = {
-        "inputs": [{"type": "promptString", "id": "cronty", "description": "Cronty token", "password": True}],  # nosec B105  # whether the client hides what is typed
-        "servers": {
-            "cronty": {"type": "http", "url": url, "headers": {"Authorization": "Bearer ${input:cronty}"}}
-        },
-    }
-    config = base64.b64encode(json.dumps(remote).encode()).decode()
-    ping = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
-    return {
-        "code": f'claude mcp add --transport http cronty {url} --header "Authorization: {bearer}"',
-        "desktop": json.dumps({"mcpServers": {"cronty": local_server(username, tools="core")}}, indent=2),
-        "desktop_note": omitted_variable_note(),
-        "cursor": json.dumps({"mcpServers": {"cronty": remote}}, indent=2),
-        "cursor_link": f"cursor://anysphere.cursor-deeplink/mcp/install?name=cronty&config={config}",
-        "vscode": json.dumps(vscode, indent=2),
-        "vscode_link": f"vscode:mcp/install?{quote(json.dumps({'name': 'cronty', 'type': 'http', **remote}))}",
-        "codex": f"export CRONTY_TOKEN={token}\n"
-        f"codex mcp add cronty --url {url} --bearer-token-env-var CRONTY_TOKEN",
-        "gemini": f'gemini mcp add --transport http cronty {url} --header "Authorization: {bearer}"',
-        "http": f"curl -s {url} -H 'Authorization: {bearer}' -H 'Content-Type: application/json' \\\n"
-        f"  -H 'Accept: application/json, text/event-stream' -d '{ping}'",
-    }
 
 
 @require_POST
@@ -155,9 +90,5 @@ def first_call(request: HttpRequest, token_id: int) -> HttpResponse:
 
 @require_POST
 def revoke(request: HttpRequest, token_id: int) -> HttpResponse:
-    match services.revoke_token(request.user, min(token_id, 2**63 - 1)):
-        case Ok(token):
-            messages.success(request, f'Token "{token.name}" revoked.')
-        case Err() as problem:
-            show_problem(request, problem)
-    return back(request, reverse("schedules:connect"))
+    result = services.revoke_token(request.user, min(token_id, 2**63 - 1))
+    return finish(request, result, 'Token "{0.name}" revoked.', reverse("schedules:connect"))

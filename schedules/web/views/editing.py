@@ -1,6 +1,7 @@
 """The pages that create and edit a job, with a live preview of its schedule."""
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -15,26 +16,29 @@ from django.views.generic import TemplateView
 
 from schedules import services
 from schedules.models import Event, Execution, Job
-from schedules.result import Code, Err, Ok
+from schedules.result import Err, Kind, Ok
 from schedules.services import Preview, Scheduled
-from schedules.services.jobs.forecasts import preview_of
-from schedules.services.jobs.lookalikes import SimilarJob
+from schedules.services.event_list import events_of
+from schedules.services.jobs.creation import SimilarJob
+from schedules.services.jobs.forecasts import next_runs_of, preview_of
 from schedules.services.jobs.validation import no_runs_left, usable_tasks
 from schedules.services.people.stored_secrets import secret_warnings
 from schedules.services.permissions import forbidden
-from schedules.web.forms import JobForm, WhenForm
-from schedules.web.forms.jobs import new_key
-from schedules.web.forms.when import EXAMPLES
+from schedules.templatetags.cronty_times import day_and_clock
+from schedules.web.forms.jobs import JobForm, new_key
+from schedules.web.forms.when import EXAMPLES, WhenForm
+from schedules.web.messages import message_of
 from schedules.web.views.page import (
     FormPageMixin,
     Page,
     actor_of,
     find_job,
     page_of,
-    problem_text,
     render_page,
     show_problem,
 )
+from schedules.when.grammar import PhraseError
+from schedules.when.sentences import parse_sentence
 from schedules.when.triggers import Interval
 
 PREVIEWED_RUNS = 6
@@ -53,13 +57,20 @@ def previewed(form: WhenForm, page: Page, job: Job | None = None) -> Preview | N
     if job:
         # Its random delay depends on its id.
         planned.public_id = job.public_id
-    if isinstance(form.trigger, Interval):
+    planned.skips = " ".join(day.isoformat() for day in form.skipped_days) or (job.skips if job else "")
+    kept = (planned.every, "")
+    if (
+        job
+        and isinstance(form.trigger, Interval)
+        and not form.has_start
+        and (job.every, job.calendar_unit) == kept
+    ):
         # A job that keeps its interval also keeps its anchor.
-        planned.anchor_at = job.anchor_at if job and job.every == planned.every else form.trigger.start
+        planned.anchor_at = job.anchor_at
     planned.next_run_at = planned.next_slot(page.now)
     shown = preview_of(planned, page.now, PREVIEWED_RUNS)
-    if not shown.next_runs:
-        shown.warnings.append(form.past_problem(page.now) or problem_text(no_runs_left(planned, page.now)))
+    if not shown.next_runs and not shown.waits_for_start:
+        shown.warnings.append(form.past_problem(page.now) or message_of(no_runs_left(planned, page.now)))
     return shown
 
 
@@ -134,6 +145,21 @@ class _JobFormPage(FormPageMixin, TemplateView):
         """Save the job and return the response, or add the errors to the form and return None."""
 
 
+def _shared(query: Mapping[str, str]) -> str:
+    """Return the line of a reminder: typed on the jobs page, or a text that a phone shares."""
+    parts = (query.get(name, "").strip() for name in ("line", "title", "text", "url"))
+    return "\n".join(dict.fromkeys(filter(None, parts)))[:4000]
+
+
+def _filled_in(text: str, page: Page) -> dict[str, Any]:
+    """Return the form values of a line, or of a text without a schedule."""
+    try:
+        read = parse_sentence(text, now=page.now, timezone=page.zone)
+    except PhraseError:
+        return {"name": text.splitlines()[0][:200], "notify-message": text}
+    return {"name": read.what[:200], "notify-message": read.what, "phrase": read.when}
+
+
 class NewJobPage(_JobFormPage):
     """The form for a new job, empty or filled with a copy of another job."""
 
@@ -141,7 +167,7 @@ class NewJobPage(_JobFormPage):
 
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         copied = request.GET.get("copy")
-        source = self.actor.jobs().select_related("owner").find(copied) if copied else None
+        source = self.actor.job_with_owner(copied) if copied else None
         self.source = source if source and self.actor.may_change(source) else None
         return super().dispatch(request, *args, **kwargs)
 
@@ -153,6 +179,9 @@ class NewJobPage(_JobFormPage):
                 raise PermissionDenied
             form = kwargs["form"] = self.make_form()
             form.initial["name"] = f"{self.source.name} (copy)"[:200]
+        elif "form" not in kwargs and (shared := _shared(self.request.GET)):
+            form = kwargs["form"] = self.make_form()
+            form.initial.update(_filled_in(shared, self.page))
         return super().get_context_data(title="New job", **kwargs)
 
     def save(self, form: JobForm) -> HttpResponse | None:
@@ -168,12 +197,13 @@ class NewJobPage(_JobFormPage):
             **form.columns(),
         )
         match result:
-            case Err(code=Code.CONFLICT):
+            case Err(kind=Kind.CONFLICT):
                 return self._offer_another()
             case Err() as problem:
                 form.add_service_errors(problem)
                 return None
             case Ok(made):
+                skip_days(self.request, made.job, form)
                 warn_of_json(self.request, form)
                 warn_of_secrets(self.request, made.job)
                 return self._answer(made, then)
@@ -192,21 +222,28 @@ class NewJobPage(_JobFormPage):
         if then == "test" and not made.existing:
             match services.run_now(self.actor, job.public_id):
                 case Ok(execution):
-                    words = "Saved as paused; test run started."
+                    message = "Saved as paused; test run started."
                     if not self.page.has_live_cluster:
-                        words = "Saved as paused. The test run starts when the worker is back."
-                    messages.success(self.request, words)
+                        message = "Saved as paused. The test run starts when the worker is back."
+                    messages.success(self.request, message)
                     return HttpResponseRedirect(reverse("schedules:run", args=[execution.pk]))
                 case Err() as problem:
                     show_problem(self.request, problem)
         messages.success(
             self.request,
-            f"{job.name} created." + (" It is paused." if job.status == Job.Status.PAUSED else ""),
+            f'Created "{job.name}". {_first_run_words(job, self.page.now)}'.rstrip(),
         )
         if made.similar:
             messages.warning(self.request, f"{made.similar.name} does the same on the same schedule.")
         warn_of_look_alike(self.request, made.look_alike)
         return HttpResponseRedirect(job_address(job))
+
+
+def _first_run_words(job: Job, now: datetime) -> str:
+    if job.status == Job.Status.PAUSED:
+        return "It is paused."
+    first = next(iter(next_runs_of(job, now, 1)), None)
+    return f"First run {day_and_clock(first, job.timezone, now)}." if first else ""
 
 
 class EditJobPage(_JobFormPage):
@@ -222,8 +259,8 @@ class EditJobPage(_JobFormPage):
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         assert self.source is not None
         if self.source.status not in (Job.Status.PENDING, Job.Status.PAUSED):
-            words = _NOT_EDITABLE.get(self.source.status, _FINISHED)
-            messages.warning(request, f"{self.source.name} {words}")
+            message = _NOT_EDITABLE.get(self.source.status, _FINISHED)
+            messages.warning(request, f"{self.source.name} {message}")
             return HttpResponseRedirect(job_address(self.source))
         return super().get(request, *args, **kwargs)
 
@@ -234,13 +271,14 @@ class EditJobPage(_JobFormPage):
         assert self.source is not None
         revision = form.cleaned_data["revision"]
         match services.edit(self.actor, self.source.public_id, revision=revision, **form.changes()):
-            case Err(code=Code.CONFLICT):
+            case Err(kind=Kind.CONFLICT):
                 return self._ask_which(form)
             case Err() as problem:
                 form.add_service_errors(problem)
                 return None
             case Ok(job):
                 messages.success(self.request, f"{job.name} saved.")
+                skip_days(self.request, job, form)
                 warn_of_json(self.request, form)
                 warn_of_secrets(self.request, job)
                 if job.name != self.source.name:
@@ -253,9 +291,9 @@ class EditJobPage(_JobFormPage):
         self.source = find_job(self.actor, self.source.public_id)
         typed = self.request.POST.copy()
         typed["revision"] = str(self.source.revision)
-        asked = self.make_form(typed)
+        again = self.make_form(typed)
         changes = changes_since(self.source, form.cleaned_data["opened"])
-        context = self.get_context_data(form=asked, is_conflict=True, theirs=changes)
+        context = self.get_context_data(form=again, is_conflict=True, theirs=changes)
         return self.render_to_response(context, status=409)
 
 
@@ -267,17 +305,26 @@ def changes_since(job: Job, opened: str) -> list[Event]:
         return []
     if since.tzinfo is None:
         return []
-    return list(Event.objects.filter(job=job, at__gt=since)[:SHOWN_CHANGES])
+    return events_of(job, SHOWN_CHANGES, since=since)
+
+
+def skip_days(request: HttpRequest, job: Job, form: WhenForm) -> None:
+    """Leave out the days that the schedule of a form excepts."""
+    if not form.skipped_days:
+        return
+    match services.skip(actor_of(request), job.public_id, form.skipped_days):
+        case Err() as problem:
+            show_problem(request, problem)
 
 
 def warn_of_json(request: HttpRequest, form: JobForm) -> None:
-    for words in form.json_hints():
-        messages.warning(request, words)
+    for message in form.json_hints():
+        messages.warning(request, message)
 
 
 def warn_of_secrets(request: HttpRequest, job: Job) -> None:
-    for words in secret_warnings(actor_of(request), job):
-        messages.warning(request, words, extra_tags="secrets")
+    for message in secret_warnings(actor_of(request), job):
+        messages.warning(request, message, extra_tags="secrets")
 
 
 def warn_of_look_alike(request: HttpRequest, job: SimilarJob | None) -> None:

@@ -6,6 +6,7 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from schedules.models.jobs import JobQuerySet, skips_of, trigger_of_job
+from schedules.services.jobs.forecasts import has_more_than, soonest_jobs
 from schedules.when import forecast
 from schedules.when.forecast import Armed, Batch, Bucket, fill
 from schedules.when.triggers import TriggerError
@@ -27,18 +28,18 @@ COLUMNS = (
     "slot_count",
     "skips",
     "run_at",
+    "failure_streak",
 )
 
 
 def soonest(jobs: JobQuerySet, until: datetime) -> list[Any]:
     """Read the armed jobs that fire before a moment, as rows of the columns that a forecast needs."""
-    rows = jobs.armed().filter(next_run_at__lte=until).order_by("next_run_at")
-    return list(rows.values_list(*COLUMNS, named=True)[:MOST_JOBS])
+    return soonest_jobs(jobs, COLUMNS, until, MOST_JOBS)
 
 
 def has_more(jobs: JobQuerySet) -> bool:
     """Return whether there are more armed jobs than `soonest` reads."""
-    return jobs.armed().order_by("next_run_at")[MOST_JOBS : MOST_JOBS + 1].exists()
+    return has_more_than(jobs, MOST_JOBS)
 
 
 def runs_of(job: Any, now: datetime, end: datetime, *, start: datetime | None = None) -> Iterator[Batch]:
@@ -84,6 +85,8 @@ class Ahead:
     soon: list[Any]
     late: int
     is_capped: bool
+    failing: frozenset[str] = frozenset()
+    """The names of the jobs whose last run failed."""
 
     QUARTER = timedelta(minutes=15)
     QUARTERS = 96
@@ -111,7 +114,16 @@ class Ahead:
                 fill(buckets, job.name, runs, cls.QUARTER)
                 late += bool(job.next_run_at and job.next_run_at < now)
         soon.sort(key=lambda job: job.next_run_at)
-        return cls(now, zone, buckets, dense, soon[:5], late, len(coming) == MOST_JOBS)
+        return cls(
+            now,
+            zone,
+            buckets,
+            dense,
+            soon[:5],
+            late,
+            len(coming) == MOST_JOBS,
+            frozenset(row.name for row in coming if row.failure_streak),
+        )
 
     @property
     def total(self) -> int:

@@ -1,5 +1,6 @@
 """The inbox of prompts that wait for an agent."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
@@ -10,14 +11,20 @@ from django.views.decorators.http import require_POST
 from django.views.generic import TemplateView
 
 from schedules import services
-from schedules.models import Execution, Token
-from schedules.models.keysets import WALKED, Segment
-from schedules.result import Err, Ok, Result
+from schedules.models import Execution, Job, Token
+from schedules.models.counting import counted
+from schedules.result import Err, Ok
+from schedules.services.run_list import find_run
+from schedules.services.runs.prompts import read_waiting, recently_ended
 from schedules.tasks.forms.fields import plain_lines
-from schedules.web import drafts
+from schedules.web.messages import message_of
+from schedules.web.middleware import NOT_KEPT, keep_draft, take_draft
 from schedules.web.views.live import LivePageMixin
-from schedules.web.views.page import actor_of, back, problem_text, show_problem
-from schedules.web.views.paging import read_page
+from schedules.web.views.page import actor_of, back, finish, is_number
+
+# How much of a prompt a row of the list has, and how many prompts one action dismisses.
+LINE = 200
+MOST_SELECTED = 100
 
 
 class InboxPage(LivePageMixin, TemplateView):
@@ -26,40 +33,56 @@ class InboxPage(LivePageMixin, TemplateView):
     template_name = "schedules/inbox.html"
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        waiting = self.actor.executions().waiting().filter(job__deleted_at=None).select_related("job__owner")
-        listed = read_page([Segment(waiting, ("scheduled_for", "pk"))], self.request, 20)
-        typed = drafts.take(self.request) or QueryDict()
+        listed = read_waiting(self.actor, self.request.GET, 20)
+        groups = by_job(listed.rows)
+        rows: list[Any] = [run for group in groups for run in group]
+        typed = take_draft(self.request) or QueryDict()
         unsent = typed.get("answer", "")
-        for run in listed.rows:
+        asked = self.request.GET.get("run", "")
+        chosen = next((run for run in rows if str(run.pk) == asked), rows[0] if rows else None)
+        for run in rows:
             if typed.get("action") == reverse("schedules:answer", args=[run.pk]):
-                run.typed, unsent = unsent, ""
-            run.prompt = (run.job and run.job.argument("prompt")) or ""
-            run.is_held = run.is_held_at(self.page.now)
-            run.can_change = bool(run.job and self.actor.may_change(run.job))
+                run.typed, unsent, chosen = unsent, "", run
+            self._describe(run)
+        following = rows[rows.index(chosen) + 1 :][:1] or rows[:-1][-1:] if chosen else []
         return super().get_context_data(
             listed=listed,
+            groups=groups,
+            chosen=chosen,
+            list_address=self._address(None),
+            following_address=self._address(following[0] if following else None),
             unsent=unsent,
             most_typed=settings.CRONTY_MAX_JSON_BYTES,
-            ended=self._recently_ended(),
+            ended=recently_ended(self.actor, 5),
             has_agent=Token.objects.usable(self.page.now).filter(owner=self.actor.user.pk).exists(),
             **kwargs,
         )
 
-    def _recently_ended(self) -> list[Execution]:
-        """Return the last prompts that ended, among the newest runs: a long history may have none."""
-        newest = self.actor.executions().order_by("-scheduled_for", "-pk")
-        rows = newest.values_list("pk", "task", "status")[:WALKED]
-        ended = [pk for pk, task, status in rows if task == "prompt" and status in Execution.FINAL]
-        return list(newest.select_related("job").filter(pk__in=ended[:5]))
+    def _describe(self, run: Any) -> None:
+        """Set what the list and the detail show of a prompt."""
+        run.prompt = (run.job and run.job.argument("prompt")) or ""
+        run.first_line = next((line for line in run.prompt.splitlines() if line.strip()), "")[:LINE]
+        run.is_held = run.is_held_at(self.page.now)
+        # The job of a prompt may have been removed for good.
+        is_paused = run.job is not None and run.job.status == Job.Status.PAUSED
+        run.is_paused = is_paused and run.cause != Execution.Cause.MANUAL
+        run.can_change = run.job is not None and self.actor.may_change(run.job)
+
+    def _address(self, run: Execution | None) -> str:
+        """Return the address of this page with another prompt beside the list."""
+        query = self.request.GET.copy()
+        query.pop("run", None)
+        if run:
+            query["run"] = str(run.pk)
+        return f"{self.request.path}?{query.urlencode()}" if query else self.request.path
 
 
-def _act(request: HttpRequest, result: Result[Execution], words: str) -> HttpResponse:
-    match result:
-        case Ok(run):
-            messages.success(request, words.format(name=run.job_name))
-        case Err() as problem:
-            show_problem(request, problem)
-    return back(request, reverse("schedules:inbox"))
+def by_job(runs: Sequence[Execution]) -> list[list[Execution]]:
+    """Group prompts by their job, in the order of the first of each."""
+    groups: dict[int | None, list[Execution]] = {}
+    for run in runs:
+        groups.setdefault(run.job_id, []).append(run)
+    return list(groups.values())
 
 
 @require_POST
@@ -71,22 +94,42 @@ def answer(request: HttpRequest, run_id: int) -> HttpResponse:
     actor = actor_of(request)
     result = services.complete_prompt(actor, run_id, result=text)
     # What was written may still be needed, even if the job is in the trash by now.
-    if isinstance(result, Err) and actor.executions().filter(pk=run_id).exists():
-        problem, sender = problem_text(result), back(request, reverse("schedules:inbox"))
-        if why := drafts.keep(request, sender.url, note=""):
-            return drafts.not_kept(request, f"{problem} Your answer isn't kept: {why}.", sender.url)
+    if isinstance(result, Err) and find_run(actor, run_id):
+        problem, sender = message_of(result), back(request, reverse("schedules:inbox"))
         messages.error(request, problem)
+        if not keep_draft(request, sender.url, note=""):
+            messages.warning(request, NOT_KEPT)
         return sender
-    return _act(request, result, "{name} answered.")
+    return finish(request, result, "{0.job_name} answered.", reverse("schedules:inbox"))
 
 
 @require_POST
 def dismiss(request: HttpRequest, run_id: int) -> HttpResponse:
-    return _act(request, services.dismiss_prompt(actor_of(request), run_id), "{name} dismissed.")
+    result = services.dismiss_prompt(actor_of(request), run_id)
+    return finish(request, result, "{0.job_name} dismissed.", reverse("schedules:inbox"))
+
+
+@require_POST
+def dismiss_several(request: HttpRequest) -> HttpResponse:
+    """Dismiss the selected prompts, and say which could not be dismissed."""
+    actor, default = actor_of(request), reverse("schedules:inbox")
+    ids = [int(text) for text in request.POST.getlist("run")[:MOST_SELECTED] if is_number(text)]
+    if not ids:
+        messages.warning(request, "Select at least one prompt first.")
+        return back(request, default)
+    results = [services.dismiss_prompt(actor, run_id) for run_id in ids]
+    dismissed = [result.value for result in results if isinstance(result, Ok)]
+    problems = [result for result in results if isinstance(result, Err)]
+    if dismissed:
+        messages.success(request, f"{counted(len(dismissed), 'prompt')} dismissed.")
+    if problems:
+        messages.warning(
+            request, f"{counted(len(problems), 'prompt')} left as before. {message_of(problems[0])}"
+        )
+    return back(request, default)
 
 
 @require_POST
 def release(request: HttpRequest, run_id: int) -> HttpResponse:
-    return _act(
-        request, services.release_prompt(actor_of(request), run_id), "{name} is available to agents again."
-    )
+    result = services.release_prompt(actor_of(request), run_id)
+    return finish(request, result, "{0.job_name} is available to agents again.", reverse("schedules:inbox"))

@@ -13,16 +13,18 @@ from django.views.decorators.http import require_POST
 from django.views.generic import TemplateView
 
 from schedules import services
-from schedules.models import Event, Execution, Job
-from schedules.models.keysets import Segment
+from schedules.models import Execution, Job
 from schedules.result import Err, Ok, Result, sentence
 from schedules.services.files.sources import source_note
+from schedules.services.job_overview import read_standing
 from schedules.services.jobs.forecasts import next_runs_of, preview_of
+from schedules.services.run_list import RunQuery, newest_runs, read_runs
 from schedules.tasks import registry
 from schedules.tasks.outbound.signing import OVERLAP
 from schedules.templatetags.cronty_times import day_and_clock, day_words, local
-from schedules.web import drafts
-from schedules.web.views import states
+from schedules.web.messages import message_of
+from schedules.web.middleware import take_draft
+from schedules.web.views.activity import events_of_job
 from schedules.web.views.editing import job_address, run_address
 from schedules.web.views.job_facts import Health, policies, shown_values, upcoming_of
 from schedules.web.views.live import LivePageMixin
@@ -31,18 +33,16 @@ from schedules.web.views.page import (
     actor_of,
     back,
     find_job,
+    finish,
     page_of,
-    problem_text,
     show_problem,
 )
-from schedules.web.views.paging import read_page
 from schedules.when.moments import in_the_past
 from schedules.when.phrases import PhraseError, parse_moment, parse_past
 
 TABS = {"runs": "Runs", "history": "History", "why": "Why?", "agent": "Tell your agent"}
 BARS = 60
 RUNS = 20
-EVENTS = 20
 PAUSE = ("reason", "until")
 
 
@@ -51,15 +51,10 @@ class JobPage(LivePageMixin, TemplateView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         now, job_id = self.page.now, kwargs["job_id"]
-        found = self.actor.jobs().select_related("owner").called(job_id)
-        job = next(iter(states.named(states.with_rank(found, now))), None)
+        job = read_standing(self.actor, job_id, now)
         if job is None:
             raise Http404("job")
-        states.add_details([job], self.actor.user.pk, now)
-        runs = (
-            Execution.objects.filter(job=job).order_by("-scheduled_for", "-pk").defer("traceback", "result")
-        )
-        last = list(runs[:BARS])
+        last = newest_runs(job, BARS)
         preview = preview_of(job, now)
         upcoming = upcoming_of(job, preview.next_runs, now)
         tab = self._tab()
@@ -79,34 +74,33 @@ class JobPage(LivePageMixin, TemplateView):
             overlap_days=OVERLAP.days,
             tabs=TABS,
             tab=tab,
-            **self._tab_content(tab, job, runs),
+            **self._tab_content(tab, job),
             **self._pause(),
             **kwargs,
         )
 
     def _tab(self) -> str:
-        asked = self.request.GET.get("tab", "why" if self.request.GET.get("why") else "")
-        return asked if asked in TABS else "runs"
+        tab = self.request.GET.get("tab", "why" if self.request.GET.get("why") else "")
+        return tab if tab in TABS else "runs"
 
-    def _tab_content(self, tab: str, job: Job, runs: Any) -> dict[str, Any]:
+    def _tab_content(self, tab: str, job: Job) -> dict[str, Any]:
         """Return what the chosen tab shows."""
         match tab:
             case "history":
-                return {"events": Event.objects.filter(job=job)[:EVENTS]}
+                return {"events": events_of_job(self.page, job)}
             case "why":
                 return self._why(job)
             case "agent":
                 return {"crontab": crontab_line(job)}
             case _:
-                return self._runs(runs)
+                return self._runs(job)
 
-    def _runs(self, runs: Any) -> dict[str, Any]:
-        asked = {name: self.request.GET.get(name, "") for name in ("outcome", "cause")}
-        found = _narrowed(runs, asked)
-        walked = runs if found is not runs else None
+    def _runs(self, job: Job) -> dict[str, Any]:
+        filters = {name: self.request.GET.get(name, "") for name in ("outcome", "cause")}
+        query = RunQuery(job=job, status=filters["outcome"], cause=filters["cause"])
         return {
-            "listed": read_page([Segment(found, ("-scheduled_for", "-pk"), walked)], self.request, RUNS),
-            "asked": asked,
+            "listed": read_runs(self.actor, query, self.request.GET, RUNS),
+            "filters": filters,
             "outcomes": Execution.Status.values,
             "causes": Execution.Cause.values,
         }
@@ -143,26 +137,18 @@ class JobPage(LivePageMixin, TemplateView):
             case Ok(answer):
                 return {"why_text": text, "why": answer}
             case Err() as problem:
-                return {"why_text": text, "why_problem": problem.message}
+                return {"why_text": text, "why_problem": message_of(problem)}
 
     def _pause(self) -> dict[str, Any]:
         """Return the input of the pause form, if it was sent before a log-in or `pause` could not read it."""
-        kept = drafts.take(self.request)
-        asked = self.request.GET if kept is None else kept
-        typed = {name: asked.get(name, "") for name in PAUSE}
+        kept = take_draft(self.request)
+        source = self.request.GET if kept is None else kept
+        typed = {name: source.get(name, "") for name in PAUSE}
         try:
             read_until(typed["until"], self.page)
         except PhraseError as error:
             return {"pause": typed, "pause_problem": sentence(str(error))}
         return {"pause": typed} if kept else {}
-
-
-def _narrowed(runs: Any, asked: dict[str, str]) -> Any:
-    if asked["outcome"] in Execution.Status.values:
-        runs = runs.filter(status=asked["outcome"])
-    if asked["cause"] in Execution.Cause.values:
-        runs = runs.filter(cause=asked["cause"])
-    return runs
 
 
 def crontab_line(job: Job) -> str:
@@ -172,16 +158,11 @@ def crontab_line(job: Job) -> str:
     return f"CRON_TZ={job.timezone}\n{delay}{job.cron}  # {job.name}"
 
 
-def _act(
-    request: HttpRequest, job_id: str, verb: Callable[..., Result[Job]], words: str, **extra: Any
+def _finish(
+    request: HttpRequest, job_id: str, verb: Callable[..., Result[Job]], message: str, **extra: Any
 ) -> HttpResponse:
-    match verb(actor_of(request), job_id, **extra):
-        case Ok(job):
-            messages.success(request, words.format(name=job.name))
-            return back(request, job_address(job))
-        case Err() as problem:
-            show_problem(request, problem)
-            return back(request, reverse("schedules:job", args=[job_id]))
+    result = verb(actor_of(request), job_id, **extra)
+    return finish(request, result, message, reverse("schedules:job", args=[job_id]))
 
 
 @require_POST
@@ -193,7 +174,9 @@ def pause(request: HttpRequest, job_id: str) -> HttpResponse:
     except PhraseError:
         address = reverse("schedules:job", args=[job_id], query=typed)
         return HttpResponseRedirect(address, status=303)
-    return _act(request, job_id, services.pause_active, "{name} paused.", reason=typed["reason"], until=until)
+    return _finish(
+        request, job_id, services.pause_active, "{0.name} paused.", reason=typed["reason"], until=until
+    )
 
 
 def read_until(text: str, page: Page) -> datetime | None:
@@ -208,34 +191,31 @@ def read_until(text: str, page: Page) -> datetime | None:
 
 @require_POST
 def resume(request: HttpRequest, job_id: str) -> HttpResponse:
-    return _act(request, job_id, services.resume, "{name} resumed.")
+    return _finish(request, job_id, services.resume, "{0.name} resumed.")
 
 
 @require_POST
 def cancel(request: HttpRequest, job_id: str) -> HttpResponse:
-    return _act(request, job_id, services.cancel, "{name} was stopped permanently.")
+    return _finish(request, job_id, services.cancel, "{0.name} was stopped permanently.")
 
 
 @require_POST
 def rotate_key(request: HttpRequest, job_id: str) -> HttpResponse:
     """Give a job a new signing key, unless another tab did so."""
-    words = f"{{name}} has a new signing key; the old one stays valid for {OVERLAP.days} days."
-    return _act(request, job_id, services.rotate_signing_key, words, shown=request.POST.get("shown", ""))
+    message = f"{{0.name}} has a new signing key; the old one stays valid for {OVERLAP.days} days."
+    return _finish(request, job_id, services.rotate_signing_key, message, shown=request.POST.get("shown", ""))
 
 
 @require_POST
 def delete(request: HttpRequest, job_id: str) -> HttpResponse:
-    match services.delete(actor_of(request), job_id):
-        case Ok(job):
-            messages.success(request, f"{job.name} moved to the trash.", extra_tags=f"undo {job.public_id}")
-        case Err() as problem:
-            show_problem(request, problem)
-    return back(request, reverse("schedules:jobs"))
+    result = services.delete(actor_of(request), job_id)
+    message, address = "{0.name} moved to the trash.", reverse("schedules:jobs")
+    return finish(request, result, message, address, tags="undo-delete {0.public_id}")
 
 
 @require_POST
 def restore(request: HttpRequest) -> HttpResponse:
-    """Restore jobs from the trash (the undo button after a deletion, the trash page), or a stopped one (its own page)."""
+    """Restore jobs from the trash, or a stopped one."""
     ids, is_deleted = request.POST.getlist("job")[:500], "stopped" not in request.POST
     results = [services.restore(actor_of(request), job_id, is_deleted=is_deleted) for job_id in ids]
     restored = [result.value for result in results if isinstance(result, Ok)]
@@ -244,7 +224,7 @@ def restore(request: HttpRequest) -> HttpResponse:
             show_problem(request, problem)
         elif isinstance(problem, Err):
             # No 404 once some were restored.
-            messages.error(request, problem_text(problem))
+            messages.error(request, message_of(problem))
     if restored:
         names = restored[0].name if len(restored) == 1 else f"{len(restored)} jobs"
         messages.success(request, f"{names} restored.")
@@ -269,24 +249,13 @@ def skip(request: HttpRequest, job_id: str) -> HttpResponse:
         return back(request, reverse("schedules:job", args=[job_id]))
     is_undo = request.POST.get("undo") == "yes" and bool(slots or days)
     next_run = None if slots or days else next(iter(next_runs_of(find_job(actor, job_id), now, 1)), None)
-    match services.skip(actor, job_id, days, slots, undo=is_undo):
-        case Ok(job):
-            moment = next_run or next(iter(slots), None)
-            when = (
-                day_and_clock(moment, job.timezone, now)
-                if moment
-                else day_words(days[0], local(now, job.timezone))
-            )
-            words = (
-                f"The run on {when} will happen after all."
-                if is_undo
-                else f"The run on {when} will be skipped."
-            )
-            messages.success(request, words)
-            return back(request, job_address(job))
-        case Err() as problem:
-            show_problem(request, problem)
-            return back(request, reverse("schedules:job", args=[job_id]))
+    result = services.skip(actor, job_id, days, slots, undo=is_undo)
+    message = ""
+    if isinstance(result, Ok):
+        moment, zone = next_run or next(iter(slots), None), result.value.timezone
+        when = day_and_clock(moment, zone, now) if moment else day_words(days[0], local(now, zone))
+        message = f"The run on {when} will {'happen after all' if is_undo else 'be skipped'}."
+    return finish(request, result, message, reverse("schedules:job", args=[job_id]))
 
 
 @require_POST
@@ -299,10 +268,10 @@ def run(request: HttpRequest, job_id: str) -> HttpResponse:
         return back(request, job_address(job))
     match services.run_now(page.actor, job_id):
         case Ok(execution):
-            words = f"{execution.job_name} started."
+            message = f"{execution.job_name} started."
             if not page.has_live_cluster:
-                words = f"{execution.job_name} is queued. It will start when the worker is back."
-            messages.success(request, words, extra_tags=f"run {execution.pk}")
+                message = f"{execution.job_name} is queued. It will start when the worker is back."
+            messages.success(request, message, extra_tags=f"run {execution.pk}")
             return back(request, run_address(execution))
         case Err() as problem:
             show_problem(request, problem)

@@ -58,28 +58,33 @@ def percentile(values: Sequence[timedelta], percent: int) -> timedelta | None:
 
 def policies(job: Job) -> list[tuple[str, str]]:
     """Describe each policy, as (label, words)."""
-    wait = f"{duration(job.backoff)} before the first retry, doubling each time"
+    growth = "before each retry" if job.fixed_backoff else "before the first retry, doubling each time"
+    wait = f"{duration(job.backoff)} {growth}"
     overlap = {
         Job.Overlap.SKIP: "skip a run if the previous one is still running",
         Job.Overlap.QUEUE: "queue a run until the previous one has ended",
         Job.Overlap.ALLOW: "run in parallel",
     }
-    found = [
+    described = [
         ("Retries", f"up to {job.attempts} attempts; {wait}" if job.attempts > 1 else "none"),
         ("Timeout", durations.in_words(job.timeout)),
         ("Overlap", overlap[Job.Overlap(job.overlap)]),
         ("After downtime", Job.CatchUp(job.catch_up).label.lower()),
     ]
     if job.pause_after_failures:
-        found.append(("Automatic pause", f"after {counted(job.pause_after_failures, 'failure')} in a row"))
+        described.append(
+            ("Automatic pause", f"after {counted(job.pause_after_failures, 'failure')} in a row")
+        )
     if job.at_most_once:
-        found.append(("Worker crash", "never repeat a run whose worker crashed"))
+        described.append(("Worker crash", "don't retry after a crash"))
+    if job.alerts:
+        described.append(("Failure alerts", "never" if job.alerts == Job.NEVER else f"to {job.alerts}"))
     if job.spread:
         delays = durations.in_words(job.spread), durations.in_words(delay_of(job.public_id, job.spread))
-        found.append(("Random delay", "up to {}; always {} for this job".format(*delays)))
+        described.append(("Random delay", "up to {}; always {} for this job".format(*delays)))
     if job.max_runs:
-        found.append(("Ends", f"after {counted(job.max_runs, 'run')} ({job.slot_count:,} so far)"))
-    return found
+        described.append(("Ends", f"after {counted(job.max_runs, 'run')} ({job.slot_count:,} so far)"))
+    return described
 
 
 def shown_values(job: Job) -> list[tuple[str, Any]]:
@@ -123,7 +128,7 @@ class Upcoming:
 
 def upcoming_of(job: Job, next_runs: Sequence[datetime], now: datetime) -> list[Upcoming]:
     """List the next runs and what is left out between or after them, in order."""
-    found = [Upcoming(moment, slot_entry(moment)) for moment in next_runs if moment > now]
+    upcoming = [Upcoming(moment, slot_entry(moment)) for moment in next_runs if moment > now]
     for entry in job.skips.split():
         if len(entry) == 10:
             day = date.fromisoformat(entry)
@@ -133,5 +138,5 @@ def upcoming_of(job: Job, next_runs: Sequence[datetime], now: datetime) -> list[
             at = datetime.fromisoformat(entry)
             is_ahead = at > now
         if is_ahead:
-            found.append(Upcoming(at, entry, is_skipped=True))
-    return sorted(found, key=lambda each: each.at)
+            upcoming.append(Upcoming(at, entry, is_skipped=True))
+    return sorted(upcoming, key=lambda each: each.at)

@@ -1,36 +1,73 @@
-"""The list of jobs: its filters, order and parts."""
+"""The list of jobs, and the actions on several of them, each of which can be undone."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django.http import QueryDict
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.urls import reverse
 from django.utils.http import urlencode
+from django.views.decorators.http import require_POST
 from django.views.generic import TemplateView
 
+from schedules import clock, services
 from schedules.models import Job
-from schedules.models.counting import count_up_to
-from schedules.models.executions import ExecutionQuerySet
-from schedules.models.jobs import JobQuerySet
-from schedules.models.keysets import Segment
-from schedules.models.name_skeletons import skeleton
-from schedules.services.filters import mentioning
+from schedules.models.standings import ATTENTION, BROKEN, STANDINGS
+from schedules.result import Err, Ok, Result, sentence
+from schedules.services import Actor
+from schedules.services.job_overview import (
+    LARGE,
+    OverviewQuery,
+    alarm_of,
+    matching_ids,
+    read_overview,
+)
+from schedules.services.jobs.bulk import change_each, tag_each
 from schedules.tasks import registry
-from schedules.web.views import states
+from schedules.web.forms.jobs import new_key
+from schedules.web.messages import message_of
 from schedules.web.views.forecast import Ahead
+from schedules.web.views.job import read_until
 from schedules.web.views.live import LivePageMixin
-from schedules.web.views.owners import owner_called, owners_for
-from schedules.web.views.paging import read_page
+from schedules.web.views.page import actor_of, back, owners_for, page_of
+from schedules.when.phrases import PhraseError
 
-# With more jobs than this, the list has only the orders that indexes have.
-LARGE = 5_000
 # The most jobs that one action can change.
 MOST_JOBS = 1_000
-MOST_NAMED = 500
 FILTERS = ("q", "status", "task", "tag", "made_by", "owner")
 CHIPS = {"task": "Type", "tag": "Tag", "made_by": "Created by", "owner": "Owner"}
 # The order that a column's heading asks for first; a second click turns it.
 SORTS = {"name": "name", "next": "next", "last": "-last"}
+# What each action did.
+ACTIONS = {
+    "pause": "paused",
+    "resume": "resumed",
+    "cancel": "stopped permanently",
+    "delete": "moved to the trash",
+    "pause_until": "paused",
+    "skip": "set to skip the next run",
+    "run": "started",
+    "tag": "tagged",
+    "untag": "untagged",
+}
+# The verb of the events that undo an action; a started run is not undone.
+UNDONE_AS = {"pause_until": "pause", "skip": "edit", "tag": "edit", "untag": "edit", "run": ""}
+# Why an action leaves a job with this status as it was.
+REASONS = {
+    Job.Status.COMPLETED: "has already finished",
+    Job.Status.FAILED: "has already failed",
+    Job.Status.CANCELLED: "was stopped permanently",
+    Job.Status.PENDING: "is active already",
+    Job.Status.RUNNING: "is in its last run",
+}
+
+
+MOST_ATTENTION = 5
+
+
+def attention_of(rows: Sequence[Any]) -> list[Any]:
+    """Return the broken jobs of the first page, where they come first."""
+    return [job for job in rows if job.standing in BROKEN][:MOST_ATTENTION]
 
 
 class JobsPage(LivePageMixin, TemplateView):
@@ -39,149 +76,80 @@ class JobsPage(LivePageMixin, TemplateView):
     template_name = "schedules/jobs.html"
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        now, asked = self.page.now, asked_of(self.request.GET)
-        jobs, runs = self._of_owner(asked)
-        total = count_up_to(jobs.order_by())
-        is_large = total > LARGE
-        most_counted = states.MOST_COUNTED if is_large else LARGE
-        is_narrowed = any(asked[name] for name in (*CHIPS, "q"))
-        counts: Mapping[str, int | None]
-        drawn: JobQuerySet | None = jobs
-        known: Mapping[int, str] = {}
-        if is_large:
-            segments = self._large_list(jobs, runs, asked)
-            counts = {} if is_narrowed else states.count_by_index(jobs, runs, now, self.page.profile)
-            if is_narrowed or asked["status"]:
-                # No index finds the next runs of such a list.
-                drawn = None
-        else:
-            found = matching(jobs, asked)
-            ranked = states.with_rank(found, now)
-            known = states.read_standings(ranked)
-            exact = counts = states.count_by_standing(known)
-            total = sum(exact.values())
-            segments = self._small_list(found, exact, asked)
-            if is_narrowed or asked["status"]:
-                drawn = in_standing(ranked, asked["status"])
-        listed = read_page([self._shown(segment) for segment in segments], self.request)
-        states.name_standings(listed.rows, known, self.actor.user.pk, now)
-        for job in listed.rows:
+        filters = filters_of(self.request.GET)
+        query = query_of(filters)
+        overview = read_overview(self.actor, query, self.page.now, self.page.profile, self.request.GET)
+        rows, counts, total = overview.listed.rows, overview.counts, overview.total
+        for job in rows:
             job.can_change = self.actor.may_change(job)
-        if not is_narrowed:
+        if not query.is_narrowed:
             # The same for the title, without another query.
-            self.page.alarm = states.alarm_of(counts)
-        is_filtered = is_narrowed or bool(asked["status"])
-        matches = counts.get(asked["status"]) if asked["status"] else None if is_large else total
-        has_all = len(listed.rows) == total and not is_filtered
+            self.page.alarm = alarm_of(counts)
+        is_filtered = query.is_narrowed or bool(filters["status"])
+        broken = (
+            None if overview.is_large and query.is_narrowed else sum(counts.get(name) or 0 for name in BROKEN)
+        )
+        matches = (
+            {**counts, ATTENTION: broken}.get(filters["status"])
+            if filters["status"]
+            else None
+            if overview.is_large
+            else total
+        )
+        has_all = len(rows) == total and not is_filtered
         return super().get_context_data(
-            asked=asked,
-            sorts={column: _turned(first, asked["sort"]) for column, first in SORTS.items()},
-            counts=counts,
-            total=None if is_large and is_narrowed else total,
+            filters=filters,
+            sorts={column: _turned(first, filters["sort"]) for column, first in SORTS.items()},
+            counts=overview.counts,
+            chips={name: count for name, count in overview.counts.items() if name not in BROKEN},
+            broken=broken,
+            attention=[] if is_filtered or filters["sort"] else attention_of(rows),
+            total=total,
             matches=matches,
-            listed_of=None if is_large and is_filtered else matches,
+            listed_of=None if overview.is_large and is_filtered else matches,
             most_selected=MOST_JOBS,
-            listed=listed,
-            is_large=is_large,
+            listed=overview.listed,
+            is_large=overview.is_large,
             most_sorted=LARGE,
-            most_counted=most_counted,
+            most_counted=overview.most_counted,
             is_filtered=is_filtered,
-            chosen_filters=_chosen_filters(asked),
+            chosen_filters=_chosen_filters(filters),
             owners=owners_for(self.actor),
-            is_unused=has_all and all(_is_housekeeping(job) for job in listed.rows),
-            ahead=None if drawn is None else Ahead.of(drawn, now, self.page.zone),
+            quick_key=new_key(),
+            is_unused=has_all and all(_is_housekeeping(job) for job in rows),
+            ahead=overview.planned
+            if overview.planned is None
+            else Ahead.of(overview.planned, self.page.now, self.page.zone),
             **kwargs,
         )
 
-    def _of_owner(self, asked: dict[str, str]) -> tuple[JobQuerySet, ExecutionQuerySet]:
-        """Return the jobs and runs of the list; staff may ask for those of one person."""
-        jobs, runs = self.actor.jobs(), self.actor.executions()
-        if not asked["owner"]:
-            return jobs, runs
-        user = owner_called(asked["owner"])
-        return jobs.filter(owner=user), runs.filter(owner=user)
 
-    def _shown(self, segment: Segment) -> Segment:
-        """Return a segment whose rows have what the list shows; only staff see whose job it is."""
-        return (
-            replace(segment, rows=segment.rows.prefetch_related("owner")) if self.actor.sees_all else segment
-        )
-
-    def _small_list(
-        self, jobs: JobQuerySet, counts: Mapping[str, int], asked: dict[str, str]
-    ) -> list[Segment]:
-        """Return the list of a person with few jobs, which may be filtered and sorted in any way."""
-        names = [asked["status"]] if asked["status"] in states.STANDINGS else list(states.STANDINGS)
-        segments = states.sorted_by(jobs, asked["sort"])
-        if segments is None and asked["sort"] in ("next", "-next"):
-            segments = states.next_first(jobs, is_reversed=asked["sort"] == "-next")
-        if segments is None:
-            # Links name the parts by number, so there are as many on every page; only those with jobs are read.
-            parts: list[Segment] = []
-            for name in names:
-                found = states.segments_of(jobs, self.page.now, name) if counts[name] else []
-                absent = states.PARTS.get(name, 1) - len(found)
-                parts += [*(replace(part, walked=None) for part in found), *[Segment(jobs.none())] * absent]
-            return parts
-        if len(names) > 1:
-            return segments
-        now, name = self.page.now, names[0]
-        return [
-            replace(each, rows=states.standing_as(states.with_rank(each.rows, now), name))
-            for each in segments
-        ]
-
-    def _large_list(self, jobs: JobQuerySet, runs: ExecutionQuerySet, asked: dict[str, str]) -> list[Segment]:
-        """Return the list of a person with many jobs, in the orders that indexes have."""
-        if asked["status"] in states.STANDINGS:
-            segments = states.segments_of(jobs, self.page.now, asked["status"], runs)
-        elif asked["sort"] in ("next", "-next"):
-            segments = states.next_first(jobs, is_reversed=asked["sort"] == "-next")
-        else:
-            segments = states.worst_first(jobs, self.page.now)
-        if not any(asked[name] for name in (*CHIPS, "q")):
-            return segments
-        narrowed = [
-            replace(
-                each,
-                rows=matching(each.rows, asked),
-                walked=each.rows if each.walked is None else each.walked,
-            )
-            for each in segments
-        ]
-        if not asked["q"]:
-            return narrowed
-        # Indexes find an id, and names that begin with the text; the rest is looked through.
-        found = [*jobs.called(asked["q"])[:1], *self._named(jobs, asked["q"])]
-        keys = [job.pk for job in found]
-        first = Segment(matching(jobs.filter(pk__in=keys), asked), ("name", "-pk"))
-        return [first, *(replace(each, rows=each.rows.exclude(pk__in=keys)) for each in narrowed)]
-
-    def _named(self, jobs: JobQuerySet, text: str) -> list[Job]:
-        # The index begins with the owner.
-        if self.actor.sees_all or not (beginning := skeleton(text)):
-            return []
-        return list(jobs.named_like(beginning).only("pk").order_by()[:MOST_NAMED])
-
-
-def asked_of(query: QueryDict) -> dict[str, str]:
+def filters_of(query: QueryDict) -> dict[str, str]:
     return {name: query.get(name, "").strip() for name in (*FILTERS, "sort")}
 
 
-def in_standing(ranked: JobQuerySet, name: str) -> JobQuerySet:
-    return states.standing_as(ranked, name) if name in states.STANDINGS else ranked
+def query_of(filters: dict[str, str]) -> OverviewQuery:
+    return OverviewQuery(
+        text=filters["q"],
+        tag=filters["tag"],
+        task=filters["task"],
+        made_by=filters["made_by"],
+        owner=filters["owner"],
+        standing=filters["status"] if filters["status"] in (*STANDINGS, ATTENTION) else "",
+        sort=filters["sort"],
+    )
 
 
-def _chosen_filters(asked: dict[str, str]) -> list[dict[str, str]]:
+def _chosen_filters(filters: dict[str, str]) -> list[dict[str, str]]:
     """List the filters to show as chips, each with the query string that removes it."""
     return [
         {
             "name": label,
-            "value": asked[name],
-            "without": f"?{urlencode({other: kept for other, kept in asked.items() if kept and other != name})}",
+            "value": filters[name],
+            "without": f"?{urlencode({other: value for other, value in filters.items() if value and other != name})}",
         }
         for name, label in CHIPS.items()
-        if asked[name]
+        if filters[name]
     ]
 
 
@@ -197,14 +165,75 @@ def _is_housekeeping(job: Job) -> bool:
     return bool(task and task.system)
 
 
-def matching(jobs: JobQuerySet, asked: dict[str, str]) -> JobQuerySet:
-    """Apply the filters of the query string, except the status and the owner."""
-    if asked["q"]:
-        jobs = mentioning(jobs, asked["q"])
-    if asked["tag"]:
-        jobs = jobs.tagged(asked["tag"])
-    if asked["task"]:
-        jobs = jobs.filter(task=asked["task"])
-    if asked["made_by"]:
-        jobs = jobs.filter(made_by=asked["made_by"])
-    return jobs
+@require_POST
+def bulk(request: HttpRequest) -> HttpResponse:
+    """Apply one action to every selected job, offer to undo it, and say which jobs were left as they were."""
+    actor, verb = actor_of(request), request.POST.get("verb", "")
+    chosen = _chosen(request, actor)
+    if verb not in ACTIONS or not chosen:
+        messages.warning(request, "Select at least one job first.")
+        return back(request, reverse("schedules:jobs"))
+    done = ACTIONS[verb]
+    try:
+        results = _change_each(request, actor, verb, chosen)
+    except PhraseError as error:
+        messages.warning(request, sentence(str(error)))
+        return back(request, reverse("schedules:jobs"))
+    if not results:
+        messages.info(request, "Nothing to change: these jobs are tagged like that already.")
+    changed = [
+        result.value if isinstance(result.value, Job) else result.value.job
+        for result in results.values()
+        if isinstance(result, Ok)
+    ]
+    refused = {job_id: result for job_id, result in results.items() if isinstance(result, Err)}
+    if changed:
+        message = f"{changed[0].name} {done}." if len(changed) == 1 else f"{len(changed):,} jobs {done}."
+        ids, undo = " ".join(job.public_id for job in changed), UNDONE_AS.get(verb, verb)
+        messages.success(request, message, extra_tags=f"undo-{undo} {ids}" if undo else "")
+    if refused:
+        messages.warning(request, _refusal(actor, refused, done))
+    return back(request, reverse("schedules:jobs"))
+
+
+def _change_each(
+    request: HttpRequest, actor: Actor, verb: str, chosen: Sequence[str]
+) -> Mapping[str, Result[Any]]:
+    """Apply an action to jobs; raise PhraseError if the end of a pause, or the tag, cannot be read."""
+    match verb:
+        case "skip":
+            return {job_id: services.skip(actor, job_id) for job_id in chosen}
+        case "run":
+            return {job_id: services.run_now(actor, job_id) for job_id in chosen}
+        case "tag" | "untag":
+            if not (tag := request.POST.get("tag", "").strip()):
+                raise PhraseError("Enter a tag.")
+            return tag_each(actor, chosen, tag, remove=verb == "untag")
+        case "pause_until":
+            until = read_until(request.POST.get("until", ""), page_of(request))
+            return change_each(actor, "pause", chosen, until=until)
+    return change_each(actor, verb, chosen)
+
+
+def _chosen(request: HttpRequest, actor: Actor) -> Sequence[str]:
+    """Return the ids of the ticked jobs, or of all jobs that match the filters of the list."""
+    if not request.POST.get("all"):
+        return " ".join(request.POST.getlist("job")).split()[:MOST_JOBS]
+    listed = QueryDict(request.POST.get("next", "").partition("?")[2].partition("#")[0])
+    return matching_ids(actor, query_of(filters_of(listed)), clock.now(), MOST_JOBS)
+
+
+def _refusal(actor: Actor, refused: dict[str, Err], done: str) -> str:
+    """Name the first job that an action left as it was, say why, and count the others."""
+    job_id, problem = next(iter(refused.items()))
+    job: Any = actor.jobs().find(job_id)
+    more = len(refused) - 1
+    others = f" {more:,} more job{' was' if more == 1 else 's were'} left unchanged." if more else ""
+    if job is None and (trashed := actor.trash().find(job_id)):
+        return f"{trashed.name} is in the trash, so it wasn't {done}.{others}"
+    if job is None:
+        return f"A job wasn't {done}, because you can't change it.{others}"
+    reason = REASONS.get(job.status)
+    if reason is None or not actor.may_change(job):
+        return f"{job.name} wasn't {done}. {message_of(problem)}{others}"
+    return f"{job.name} {reason}, so it wasn't {done}.{others}"

@@ -1,6 +1,5 @@
 """Parts that all pages share: user, time zone, state of the clusters, and messages."""
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,12 +18,20 @@ from django.views.generic.base import ContextMixin, View
 
 from schedules import __version__, clock
 from schedules.models import Cluster, Event, Job, Profile
-from schedules.models.counting import count_up_to, count_words
-from schedules.result import Code, Err, sentence
+from schedules.models.counting import count_words
+from schedules.result import Err, Kind, Ok, Result
 from schedules.services import Actor, profile_of
+from schedules.services.job_list import count_due
+from schedules.services.job_overview import Alarm, read_alarm
+from schedules.services.people.profiles import owner_names
+from schedules.services.runs.prompts import count_waiting
 from schedules.templatetags.cronty_times import use_clock
-from schedules.web import drafts
-from schedules.web.views import states
+from schedules.web.messages import message_of
+from schedules.web.middleware import has_draft, keep_draft, take_draft
+
+# The navigation counts prompts up to this number.
+MOST_WAITING = 99
+LONGEST_NUMBER = 18
 
 
 @dataclass
@@ -63,12 +70,18 @@ class Page:
         """Return how many jobs wait for a cluster, or an empty text if a cluster is alive or no job is due."""
         if self.has_live_cluster:
             return ""
-        count = count_up_to(self.actor.jobs().due(self.now - timedelta(seconds=5)))
+        count = count_due(self.actor, self.now - timedelta(seconds=5))
         return f"{count_words(count)} job{' is' if count == 1 else 's are'} overdue." if count else ""
 
     @cached_property
-    def alarm(self) -> states.Alarm:
-        return states.alarm_of(states.count_alarms(self.actor.jobs(), self.now, self.profile))
+    def waiting_words(self) -> str:
+        """Return how many prompts wait in the inbox, for the navigation; an empty text for none."""
+        count = count_waiting(self.actor, MOST_WAITING)
+        return count_words(count, MOST_WAITING) if count else ""
+
+    @cached_property
+    def alarm(self) -> Alarm:
+        return read_alarm(self.actor, self.now, self.profile)
 
 
 def page_of(request: HttpRequest) -> Page:
@@ -104,7 +117,7 @@ class FormPageMixin(PageMixin, ABC):
         """Return the form, filled with what was typed if that is given."""
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        typed = drafts.take(request)
+        typed = take_draft(request)
         given = {} if typed is None else {"form": self.make_form(typed)}
         return self.render_to_response(self.get_context_data(**kwargs, **given))  # type: ignore[attr-defined,no-any-return]
 
@@ -117,10 +130,15 @@ def render_page(
 
 def find_job(actor: Actor, job_id: str) -> Job:
     """Return a job that this user may see, or raise a 404."""
-    job = actor.jobs().select_related("owner").find(job_id)
+    job = actor.job_with_owner(job_id)
     if job is None:
         raise Http404("job")
     return job
+
+
+def owners_for(actor: Actor) -> list[str]:
+    """Return whose jobs and runs somebody can filter by: staff by anybody's, others only see their own."""
+    return owner_names() if actor.sees_all else []
 
 
 def points_to_trash(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
@@ -136,7 +154,7 @@ def points_to_trash(view: Callable[..., HttpResponseBase]) -> Callable[..., Http
             # A page that asks for news of itself stays as it is.
             if job is None or (is_part and request.method != "POST"):
                 raise
-            is_kept = request.method == "POST" and drafts.has_draft(request) and drafts.keep(request) is None
+            is_kept = request.method == "POST" and has_draft(request) and keep_draft(request)
             note = " What you typed is kept." if is_kept else ""
             messages.warning(request, f"{job.name} is in the trash. Restore it to use it again.{note}")
             if is_part:
@@ -149,42 +167,33 @@ def points_to_trash(view: Callable[..., HttpResponseBase]) -> Callable[..., Http
 
 def back(request: HttpRequest, default: str) -> HttpResponseRedirect:
     """Redirect to the page that sent the form, if it is a page of this site."""
-    target = request.POST.get("next", "")
-    is_ours = url_has_allowed_host_and_scheme(target, None) and target.startswith("/")
-    return HttpResponseRedirect(target if is_ours else default, status=303)
+    return HttpResponseRedirect(own_address(request.POST.get("next", "")) or default, status=303)
+
+
+def is_number(text: str) -> bool:
+    """Return whether a text is a number that fits into the column of a key."""
+    return text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER
+
+
+def own_address(text: str) -> str:
+    """Return an address if it is one of this site, without its host, else an empty text."""
+    return text if url_has_allowed_host_and_scheme(text, None) and text.startswith("/") else ""
+
+
+def finish(
+    request: HttpRequest, result: Result[Any], message: str, default: str, *, tags: str = ""
+) -> HttpResponseRedirect:
+    """Show what an action did, or why it was refused, and redirect; the texts may name parts of its value."""
+    match result:
+        case Ok(value):
+            messages.success(request, message.format(value), extra_tags=tags.format(value))
+        case Err() as problem:
+            show_problem(request, problem)
+    return back(request, default)
 
 
 def show_problem(request: HttpRequest, problem: Err) -> None:
     """Show why a request was refused, or raise a 404 if the object was not found."""
-    if problem.code == Code.NOT_FOUND:
-        raise Http404(problem.message)
-    messages.error(request, problem_text(problem))
-
-
-# What people read instead of the words that tools answer with.
-_REFUSALS = {
-    "Job not found": "This job no longer exists.",
-    "Job already completed": "This job has already finished.",
-    "Job already failed": "This job has already failed.",
-    "Job already cancelled": "This job was stopped permanently.",
-    "Job already running": "The last run of this job is still under way.",
-    "Job already paused": "This job is paused already.",
-    "Job already pending": "This job is active already.",
-    "Job is not paused": "This job isn't paused.",
-    "Job has no next run": "This job has no next run.",
-    "Prompt not found": "This prompt is no longer in the inbox.",
-    "Prompt already succeeded": "This prompt was already answered.",
-    "Prompt already cancelled": "This prompt was already dismissed.",
-    "No agent holds prompt.": "No agent holds this prompt any more.",
-    "Run is not running.": "This run has already ended.",
-}
-_ID = re.compile(r" ?(?:: |\()[a-z]+_\d+_\d+\)?")
-_NUMBER = re.compile(r"^(Run|No agent holds prompt|Prompt (?:not found|already [a-z]+)):? \d+")
-
-
-def problem_text(problem: Err) -> str:
-    """Return the reasons of a refusal as one text, without column names and ids."""
-    if problem.errors:
-        return " ".join(words for reasons in problem.errors.values() for words in reasons)
-    text = _NUMBER.sub(r"\1", _ID.sub("", problem.message))
-    return _REFUSALS.get(text) or sentence(text)
+    if problem.kind == Kind.NOT_FOUND:
+        raise Http404(message_of(problem))
+    messages.error(request, message_of(problem))

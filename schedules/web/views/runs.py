@@ -1,19 +1,17 @@
 """The list of runs, the page of one run, and the exports."""
 
 import json
-from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.contrib import messages
 from django.core.handlers.asgi import ASGIRequest
-from django.db.models import Q
 from django.http import (
     Http404,
     HttpRequest,
     HttpResponse,
     HttpResponseBadRequest,
-    HttpResponseRedirect,
     QueryDict,
     StreamingHttpResponse,
 )
@@ -23,27 +21,25 @@ from django.views.decorators.http import require_POST, require_safe
 from django.views.generic import TemplateView
 
 from schedules import services
-from schedules.models import Execution, Job
-from schedules.models.executions import ExecutionQuerySet
-from schedules.models.keysets import WALKED, Segment
-from schedules.result import Err, Ok, sentence
+from schedules.models import Execution
+from schedules.result import sentence
+from schedules.services import run_list
+from schedules.services.run_list import COUNTED_RUNS, RunQuery, count_by_status, read_runs
 from schedules.services.runs.explanations import explain
 from schedules.services.runs.outputs import output_since
 from schedules.tasks import registry
-from schedules.web import drafts
+from schedules.tasks.forms.fields import json_problem, looks_like_json
 from schedules.web.exports import MOST_ROWS, csv_chunks, in_threads, json_chunks
+from schedules.web.middleware import take_draft
 from schedules.web.views.job_facts import shown_values
 from schedules.web.views.live import LivePageMixin
-from schedules.web.views.owners import owner_called, owners_for
-from schedules.web.views.page import Page, actor_of, page_of, render_page, show_problem
-from schedules.web.views.paging import read_page
-from schedules.web.views.run_facts import attempts_of, response_of
+from schedules.web.views.page import Page, actor_of, finish, owners_for, page_of, render_page
+from schedules.web.views.run_comparison import compare, neighbours_of
 from schedules.when.phrases import PhraseError, parse_moment
 
 FILTERS = ("status", "job", "cause", "q", "since", "until", "owner")
 SHOWN_OUTPUT = 20_000
-# The newest runs, which the chips count.
-COUNTED_RUNS = 1_000
+Status = Execution.Status
 
 
 class RunsPage(LivePageMixin, TemplateView):
@@ -52,26 +48,20 @@ class RunsPage(LivePageMixin, TemplateView):
     template_name = "schedules/runs.html"
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        asked = asked_of(self.request)
-        scope, problems = within(self.page, asked)
-        counts = count_by_status(scope, asked["status"])
-        scope, found = with_status(scope, asked)
-        found = matching(found, asked)
-        rows = found.select_related("job").defer("traceback", "result")
-        walked = scope if found is not scope else None
-        listed = read_page([Segment(rows, ("-scheduled_for", "-pk"), walked)], self.request)
+        filters = filters_of(self.request)
+        query, problems = query_of(self.page, filters)
         return super().get_context_data(
-            asked=asked,
+            filters=filters,
             problems=problems,
-            listed=listed,
+            listed=read_runs(self.actor, query, self.request.GET),
             causes=Execution.Cause.values,
-            is_filtered=any(asked.values()),
+            is_filtered=any(filters.values()),
             owners=owners_for(self.actor),
-            counts=counts,
+            counts=count_by_status(self.actor, query),
             # A search and a cause have no index, so the chips do not count them.
-            is_counted=not (asked["q"] or asked["cause"]),
+            is_counted=not (filters["q"] or filters["cause"]),
             counted_runs=COUNTED_RUNS,
-            job_name=self._job_name(asked["job"]),
+            job_name=self._job_name(filters["job"]),
             query=self.request.GET.urlencode(),
             most_exported=MOST_ROWS,
             **kwargs,
@@ -82,61 +72,30 @@ class RunsPage(LivePageMixin, TemplateView):
         return job.name if job else job_id
 
 
-def count_by_status(runs: ExecutionQuerySet, asked: str) -> dict[str, int]:
-    """Count the newest runs by status, in the order of the statuses; the status that is asked for is always there."""
-    newest = runs.order_by("-scheduled_for", "-pk").values_list("status", flat=True)[:COUNTED_RUNS]
-    found = Counter(newest)
-    return {name: found[name] for name in Execution.Status.values if found[name] or name == asked}
-
-
-def asked_of(request: HttpRequest) -> dict[str, str]:
+def filters_of(request: HttpRequest) -> dict[str, str]:
     return {name: request.GET.get(name, "").strip() for name in FILTERS}
 
 
-def within(page: Page, asked: dict[str, str]) -> tuple[ExecutionQuerySet, dict[str, str]]:
-    """Return the runs of the asked owner, job and time, which indexes find, and an error for each moment that is not one."""
-    runs, problems = page.actor.executions(), {}
-    if asked["owner"]:
-        runs = runs.filter(owner=owner_called(asked["owner"]))
-    if asked["job"]:
-        # By its key, because an index has the runs of one job in order.
-        runs = runs.filter(job=Job.objects.called(asked["job"]).values_list("pk", flat=True).first() or 0)
-    for name, bound in (("since", "scheduled_for__gte"), ("until", "scheduled_for__lt")):
-        if asked[name]:
-            try:
-                moment = parse_moment(asked[name], now=page.now, timezone=page.zone, past=True)
-                runs = runs.filter(**{bound: moment})
-            except PhraseError as error:
-                problems[name] = sentence(str(error))
-    return runs, problems
-
-
-def with_status(
-    runs: ExecutionQuerySet, asked: dict[str, str]
-) -> tuple[ExecutionQuerySet, ExecutionQuerySet]:
-    """Return the runs to look through, and those of them with the asked status; the same if an index finds these."""
-    status = asked["status"]
-    if status in Execution.LIVE:
-        # They may be as old as the history, but there are never many. By keys: in the order of the list, the database
-        # would look through all runs for them.
-        live = runs.live().filter(status=status).order_by().values_list("pk", flat=True)
-        found = runs.filter(pk__in=list(live[:WALKED]))
-        return found, found
-    if status not in Execution.FINAL:
-        return runs, runs
-    # The runs of one job have an index of their own.
-    scope = runs if asked["job"] else runs.indexed_for(status)
-    return scope, scope if scope is not runs else runs.filter(status=status)
-
-
-def matching(runs: ExecutionQuerySet, asked: dict[str, str]) -> ExecutionQuerySet:
-    """Apply the other filters of the query string; return the same object if there are none."""
-    if asked["cause"] in Execution.Cause.values:
-        runs = runs.filter(cause=asked["cause"])
-    if asked["q"]:
-        wanted = Q(job_name__icontains=asked["q"]) | Q(error__icontains=asked["q"])
-        runs = runs.filter(wanted | Q(reason__icontains=asked["q"]))
-    return runs
+def query_of(page: Page, filters: dict[str, str]) -> tuple[RunQuery, dict[str, str]]:
+    """Return the query, and an error for each moment that cannot be read."""
+    moments: dict[str, datetime | None] = {"since": None, "until": None}
+    problems = {}
+    for name in moments:
+        try:
+            if filters[name]:
+                moments[name] = parse_moment(filters[name], now=page.now, timezone=page.zone, past=True)
+        except PhraseError as error:
+            problems[name] = sentence(str(error))
+    query = RunQuery(
+        owner=filters["owner"],
+        job=filters["job"],
+        status=filters["status"],
+        cause=filters["cause"],
+        text=filters["q"],
+        since=moments["since"],
+        until=moments["until"],
+    )
+    return query, problems
 
 
 class RunPage(LivePageMixin, TemplateView):
@@ -149,6 +108,7 @@ class RunPage(LivePageMixin, TemplateView):
         zone = run.job.timezone if run.job else self.page.zone
         job = run.job if run.job and run.job.deleted_at is None else None
         can_change = job is not None and self.actor.may_change(job)
+        neighbours = neighbours_of(run)
         return super().get_context_data(
             run=run,
             job=job,
@@ -161,6 +121,9 @@ class RunPage(LivePageMixin, TemplateView):
             output="" if console["console"].text else output[:SHOWN_OUTPUT],
             is_cut=len(output) > SHOWN_OUTPUT,
             **console,
+            neighbours=neighbours,
+            comparison=compare(run, neighbours, console["console"].text),
+            runs_for=self.page.now - run.started_at if run.started_at and not run.finished_at else None,
             receipt=receipt(run),
             values=shown_values(job) if job else [],
             **kwargs,
@@ -169,7 +132,7 @@ class RunPage(LivePageMixin, TemplateView):
     def _answer(self, run: Execution, *, can_change: bool) -> dict[str, Any]:
         """Return what the form for the answer to a prompt needs, and an answer that was typed before a log-in."""
         can_answer = can_change and run.status == Execution.Status.WAITING
-        typed = (drafts.take(self.request) or QueryDict()).get("answer", "")
+        typed = (take_draft(self.request) or QueryDict()).get("answer", "")
         return {
             "can_answer": can_answer,
             "is_held": run.is_held_at(self.page.now),
@@ -178,12 +141,70 @@ class RunPage(LivePageMixin, TemplateView):
         }
 
 
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt of a run, or the next one that is planned."""
+
+    number: int
+    state: str
+    """How it ended, or what it does now; "retrying" for one that is planned."""
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    error: str = ""
+
+    @property
+    def took(self) -> timedelta | None:
+        return self.finished_at - self.started_at if self.started_at and self.finished_at else None
+
+
+def attempts_of(run: Execution) -> list[Attempt]:
+    """List the attempts of a run, the last of which may be planned."""
+    by_number = {
+        each["attempt"]: Attempt(
+            each["attempt"],
+            "failed",
+            datetime.fromisoformat(each["started_at"]),
+            datetime.fromisoformat(each["finished_at"]),
+            each["error"],
+        )
+        for each in run.earlier_attempts or []
+    }
+    for number in range(1, run.attempt + 1):
+        by_number.setdefault(number, Attempt(number, "failed"))
+    has_ended = run.status == Status.QUEUED
+    if run.attempt and not has_ended:
+        error = run.error if run.status != Status.SUCCEEDED else ""
+        by_number[run.attempt] = Attempt(run.attempt, run.status, run.started_at, run.finished_at, error)
+    attempts = [by_number[number] for number in sorted(by_number)]
+    if run.status == Status.QUEUED and run.attempt:
+        attempts.append(Attempt(run.attempt + 1, "retrying", run.available_at))
+    return attempts
+
+
+def response_of(run: Execution) -> tuple[str, str]:
+    """Return a heading and the text of what a run returned; JSON is written for reading."""
+    result = run.result
+    if result is None:
+        return "", ""
+    if run.task == "webhook" and isinstance(result, dict) and "body" in result:
+        return f"Response: HTTP {result.get('status')}", pretty_text(
+            result["body"]
+        ) or "The response is empty."
+    return "Output", pretty_text(result)
+
+
+def pretty_text(value: Any) -> str:
+    """Write a value for reading: JSON, also in a text, is indented."""
+    if isinstance(value, str):
+        if not looks_like_json(value) or json_problem(value):
+            return value
+        value = json.loads(value)
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
 def find_run(request: HttpRequest, run_id: int) -> Execution:
     """Return a run that this user may see, or raise a 404."""
-    # Larger numbers do not fit into the column and would cause an error.
-    run = None
-    if run_id < 2**63:
-        run = actor_of(request).executions().select_related("job", "cluster").filter(pk=run_id).first()
+    run = run_list.find_run(actor_of(request), run_id)
     if run is None:
         raise Http404("run")
     return run
@@ -210,12 +231,9 @@ def console(request: HttpRequest, run_id: int) -> HttpResponse:
 def stop(request: HttpRequest, run_id: int) -> HttpResponse:
     """Stop a command that runs."""
     find_run(request, run_id)
-    match services.stop_run(actor_of(request), run_id):
-        case Ok():
-            messages.success(request, "Stopping the command and its child processes.")
-        case Err() as problem:
-            show_problem(request, problem)
-    return HttpResponseRedirect(reverse("schedules:run", args=[run_id]), status=303)
+    result = services.stop_run(actor_of(request), run_id)
+    message = "Stopping the command and its child processes."
+    return finish(request, result, message, reverse("schedules:run", args=[run_id]))
 
 
 def result_text(result: Any) -> str:
@@ -244,13 +262,13 @@ def output(request: HttpRequest, run_id: int) -> HttpResponse:
 @require_safe
 def export(request: HttpRequest, kind: str) -> HttpResponseBase:
     """Return the runs that match the query string, as CSV or JSON."""
-    asked = asked_of(request)
-    scope, problems = within(page_of(request), asked)
+    page = page_of(request)
+    query, problems = query_of(page, filters_of(request))
     if problems:
-        words = "\n".join(f"{name}: {problem}" for name, problem in problems.items())
-        return HttpResponseBadRequest(f"{words}\n", content_type="text/plain; charset=utf-8")
-    found = matching(with_status(scope, asked)[1], asked)
-    chunks = csv_chunks(found) if kind == "csv" else json_chunks(found)
+        text = "\n".join(f"{name}: {problem}" for name, problem in problems.items())
+        return HttpResponseBadRequest(f"{text}\n", content_type="text/plain; charset=utf-8")
+    runs = query.segment(query.scope(page.actor)).rows
+    chunks = csv_chunks(runs) if kind == "csv" else json_chunks(runs)
     # Django would collect a synchronous iterator in memory under ASGI, and an asynchronous one under WSGI.
     content = in_threads(chunks) if isinstance(request, ASGIRequest) else chunks
     content_type = "text/csv; charset=utf-8" if kind == "csv" else "application/json"

@@ -11,9 +11,9 @@ from django.views.generic import TemplateView
 
 from schedules.result import Err, Ok
 from schedules.services.people.stored_secrets import delete_secret, list_secrets, set_secret
-from schedules.tasks.forms.errors import add_errors
 from schedules.web.forms.secrets import SecretForm
-from schedules.web.views.page import FormPageMixin, actor_of, show_problem
+from schedules.web.messages import add_errors
+from schedules.web.views.page import FormPageMixin, actor_of, finish
 
 
 class SecretsPage(FormPageMixin, TemplateView):
@@ -26,14 +26,14 @@ class SecretsPage(FormPageMixin, TemplateView):
     def _replaced(self) -> dict[str, Any]:
         """Return everything about the secret that is to be replaced, but not its value."""
         number = self.request.GET.get("secret", "")
-        found = next((listed for listed in list_secrets(self.actor) if str(listed.number) == number), None)
-        if found is None:
+        secret = next((listed for listed in list_secrets(self.actor) if str(listed.number) == number), None)
+        if secret is None:
             return {}
         return {
-            "name": found.name,
-            "hosts": ", ".join(found.hosts),
-            "commands": ", ".join(found.commands),
-            "of_installation": found.of_installation,
+            "name": secret.name,
+            "hosts": ", ".join(secret.hosts),
+            "commands": ", ".join(secret.commands),
+            "of_installation": secret.of_installation,
         }
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
@@ -61,15 +61,12 @@ page = sensitive_post_parameters("value")(SecretsPage.as_view())
 @require_POST
 def delete(request: HttpRequest, secret_id: int) -> HttpResponse:
     actor = actor_of(request)
-    found = next((listed for listed in list_secrets(actor) if listed.number == secret_id), None)
-    if found is None and (name := request.POST.get("shown")):
+    secret = next((listed for listed in list_secrets(actor) if listed.number == secret_id), None)
+    if secret is None and (name := request.POST.get("shown")):
         messages.warning(request, f"{name[:64]} was deleted already.")
         return HttpResponseRedirect(reverse("schedules:secrets"), status=303)
-    if found is None:
+    if secret is None:
         raise Http404("secret")
-    match delete_secret(actor, found.name, of_installation=found.of_installation):
-        case Ok(name):
-            messages.success(request, f"Deleted {name}. Runs that refer to it fail from now on.")
-        case Err() as problem:
-            show_problem(request, problem)
-    return HttpResponseRedirect(reverse("schedules:secrets"), status=303)
+    result = delete_secret(actor, secret.name, of_installation=secret.of_installation)
+    message = "Deleted {0}. Runs that refer to it fail from now on."
+    return finish(request, result, message, reverse("schedules:secrets"))

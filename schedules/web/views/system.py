@@ -6,12 +6,12 @@ from typing import Any
 import django
 from django.conf import settings
 from django.db import connection
-from django.db.models import Count
 from django.views.generic import TemplateView
 
 from schedules import __version__, engine
-from schedules.models import Cluster, Execution, Job
-from schedules.models.counting import COUNTED, count_up_to
+from schedules.models import Cluster
+from schedules.models.counting import COUNTED
+from schedules.services.installation import workload
 from schedules.services.installation.secret_key import secret_key_warning
 from schedules.services.installation.storage import database_size
 from schedules.services.quotas import active_jobs
@@ -56,15 +56,8 @@ class SystemPage(LivePageMixin, TemplateView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         now = self.page.now
-        live = dict(Execution.objects.live().order_by().values_list("status").annotate(count=Count("pk")))
-        due = Job.objects.due(now).order_by("next_run_at", "-pk")
-        runs = Execution.objects.order_by("-scheduled_for").values_list("cause", "lateness", "finished_at")
-        newest = list(runs[:MEASURED_RUNS])
+        newest = workload.measure_newest(MEASURED_RUNS)
         jobs, planned = active_jobs(self.actor.user.pk, COUNTED + 1)
-        on_schedule = Execution.Cause.SCHEDULE
-        measured = [
-            lateness for cause, lateness, _ in newest if cause == on_schedule and lateness is not None
-        ]
         return super().get_context_data(
             clusters=Cluster.objects.order_by("-last_seen_at")[:10],
             warnings=[
@@ -73,16 +66,16 @@ class SystemPage(LivePageMixin, TemplateView):
                 *self._commands_warning(),
             ],
             fresh={cluster.pk for cluster in Cluster.objects.fresh(now)},
-            live=live,
-            due={"count": count_up_to(due), "oldest": due.values_list("next_run_at", flat=True).first()},
-            lateness=(percentile(measured, 50), percentile(measured, 95)),
-            measured=len(measured),
+            live=workload.live_runs_by_status(),
+            due=workload.due_jobs(now),
+            lateness=(percentile(newest.lateness, 50), percentile(newest.lateness, 95)),
+            measured=len(newest.lateness),
             planned=planned,
             has_more_jobs=jobs > COUNTED,
             most_planned=settings.CRONTY_MAX_RUNS_PER_MINUTE,
-            kept=count_up_to(Execution.objects.filter(owner=self.actor.user.pk)),
+            kept=workload.kept_runs(self.actor.user.pk),
             most_kept=settings.CRONTY_HISTORY_PER_PERSON,
-            last_finished_at=max((ended for _, _, ended in newest if ended), default=None),
+            last_finished_at=newest.last_finished_at,
             versions={
                 "Cronty": __version__,
                 "Django": django.get_version(),

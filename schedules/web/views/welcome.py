@@ -1,7 +1,8 @@
 """The first steps of a new user, and the demo jobs."""
 
 import secrets
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
@@ -12,18 +13,19 @@ from django.views.decorators.http import require_POST
 from django.views.generic import TemplateView
 
 from schedules import clock, services
-from schedules.models import Job
+from schedules.models import Execution, Job
 from schedules.models.counting import counted
-from schedules.result import Code, Err, Ok, Result
+from schedules.result import Err, Kind, Ok, Result
 from schedules.services import Actor, Scheduled
 from schedules.services.installation.demo import DEMO_TAG, add_demo_jobs, remove_demo_jobs
-from schedules.tasks.forms.errors import add_errors
+from schedules.services.run_list import last_run
 from schedules.templatetags.cronty_times import clock_words, local
-from schedules.web.forms import WelcomeForm
-from schedules.web.views.delivery import delivery_of
+from schedules.web.forms.people import WelcomeForm
+from schedules.web.messages import add_errors, message_of
 from schedules.web.views.notifications import link_to_show
-from schedules.web.views.page import FormPageMixin, actor_of, back, find_job, problem_text
+from schedules.web.views.page import FormPageMixin, actor_of, back, find_job
 
+Status = Execution.Status
 FIRST_REMINDER_IN = timedelta(seconds=20)
 
 
@@ -74,6 +76,51 @@ class WelcomePage(FormPageMixin, TemplateView):
         return self.render_to_response(self.get_context_data(form=form), status=422)
 
 
+@dataclass(frozen=True)
+class Delivery:
+    """Where the notification of a job is: `step` is scheduled, waiting, sending, retrying, delivered or failed."""
+
+    step: str
+    job: Job
+    run: Execution | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self.step in ("delivered", "failed")
+
+    @property
+    def error(self) -> str:
+        return (self.run.error or self.run.reason) if self.run else ""
+
+    @property
+    def message_id(self) -> str:
+        result = self.run.result if self.run else None
+        return str(result.get("id") or "") if isinstance(result, dict) else ""
+
+    @property
+    def next_attempt(self) -> int:
+        return self.run.attempt + 1 if self.run else 1
+
+
+def delivery_of(job: Job, now: datetime, *, has_cluster: bool) -> Delivery:
+    """Return how far the newest notification of a job has come."""
+    run = last_run(job)
+    if run is None:
+        if job.next_run_at and job.next_run_at > now:
+            return Delivery("scheduled", job)
+        return Delivery("sending" if has_cluster else "waiting", job)
+    match run.status:
+        case Status.SUCCEEDED:
+            step = "delivered"
+        case Status.QUEUED if run.attempt:
+            step = "retrying"
+        case Status.QUEUED | Status.CLAIMED | Status.RUNNING:
+            step = "sending" if has_cluster else "waiting"
+        case _:
+            step = "failed"
+    return Delivery(step, job, run)
+
+
 def greet(actor: Actor, *, timezone: str, failure_topic: str, message: str) -> Result[Scheduled]:
     """Save a new user's zone and topic, and schedule a first reminder."""
     saved = services.update_profile(actor.user, timezone=timezone, failure_topic=failure_topic)
@@ -103,8 +150,8 @@ def demo(request: HttpRequest) -> HttpResponse:
     match add_demo_jobs(actor):
         case Ok(added):
             messages.success(request, f"{added} demo jobs added, tagged {DEMO_TAG}.")
-        case Err(code=Code.CONFLICT) as problem:
-            messages.warning(request, problem_text(problem))
+        case Err(kind=Kind.CONFLICT) as problem:
+            messages.warning(request, message_of(problem))
         case Err() as problem:
-            messages.error(request, problem_text(problem))
+            messages.error(request, message_of(problem))
     return back(request, reverse("schedules:jobs"))

@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from schedules.web.forms import JobForm
+from schedules.web.forms.jobs import JobForm
 from schedules.when import durations
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from schedules.web.forms import SettingsForm, WelcomeForm
+from schedules.web.forms.people import SettingsForm, WelcomeForm
 
 
 @pytest.mark.parametrize("form_class", [SettingsForm, WelcomeForm])

@@ -2,7 +2,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.utils.safestring import mark_safe
 
-from schedules.web.forms.rendering import PageForm
+from schedules.web.forms import PageForm
 
 EVIL = "<script>\"&'</script>"
 

@@ -4,7 +4,8 @@ from typing import Any
 import pytest
 
 from schedules import clock
-from schedules.web.forms import JobForm, WhenForm
+from schedules.web.forms.jobs import JobForm
+from schedules.web.forms.when import WhenForm
 from tests.factories import JobFactory
 
 

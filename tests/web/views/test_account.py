@@ -44,7 +44,7 @@ def test_all_invalid_settings_are_reported_beside_their_fields(web: Client, owne
     page = answer.content.decode()
     assert answer.status_code == 422
     assert ">Unknown time zone &#x27;Nowhere/X&#x27;. Enter a city or a name like Europe/Berlin.</p>" in page
-    assert ">Use 1 to 64 letters, digits, - and _.</p>" in page
+    assert ">Topics can&#x27;t contain spaces.</p>" in page
     assert 'value="a b"' in page
     assert Profile.objects.get(user=owner).timezone == "Europe/Berlin"
 

@@ -1,11 +1,13 @@
 """The activity page and the trash."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
 from schedules import clock, engine, services
-from schedules.models import Job
+from schedules.models import Event, Job
 from schedules.services import Actor
 from tests.factories import ExecutionFactory, JobFactory
 from tests.web.html import html_of
@@ -19,9 +21,44 @@ def edited(actor: Actor, owner: User) -> Job:
 
 
 def test_change_is_shown_with_before_and_after(web: Client, edited: Job):
-    page = web.get("/activity/").content.decode()
+    page = html_of(web.get("/activity/"))
 
-    assert "Before</del> → After" in page
+    assert '<span class="mut">Name</span> <del dir="auto">Before</del>' in page
+    assert '<ins dir="auto">After</ins>' in page
+
+
+def test_events_are_listed_below_their_days(web: Client, edited: Job, time_machine):
+    Event.objects.update(at=clock.now() - timedelta(days=1))
+    services.edit(Actor(edited.owner), edited.public_id, name="Later")
+
+    page = html_of(web.get("/activity/"))
+
+    assert page.index("Today, ") < page.index("Later") < page.index("Yesterday, ") < page.index("Before")
+
+
+@pytest.mark.parametrize(
+    ("asked", "count"),
+    [
+        ({"from": "2026-02-04"}, 1),
+        ({"from": "2026-02-04", "to": "2026-02-04"}, 1),
+        ({"to": "2026-02-03"}, 0),
+        ({"from": "2026-02-05"}, 0),
+        ({"from": "soon", "to": "0001-01-01x"}, 1),
+    ],
+)
+def test_events_are_filtered_by_day(web: Client, edited: Job, asked: dict[str, str], count: int):
+    Event.objects.update(at=datetime(2026, 2, 4, 12, tzinfo=UTC))
+
+    assert len(web.get("/activity/", asked).context["listed"].rows) == count
+
+
+def test_filter_suggests_the_agents_of_a_person_and_staff_everybody(
+    web: Client, staff: Client, owner: User, stranger: User
+):
+    services.issue_token(owner, name="laptop")
+
+    assert web.get("/activity/").context["names"] == ["laptop", owner.get_username()]
+    assert stranger.get_username() in staff.get("/activity/").context["names"]
 
 
 def test_job_that_ended_with_its_pause_is_shown_as_finished(web: Client, owner: User):

@@ -1,5 +1,6 @@
 """The calendar, and the feed for calendar apps."""
 
+import re
 import sys
 from datetime import UTC, date, datetime, timedelta
 
@@ -13,7 +14,8 @@ from django.utils.html import escape
 
 from schedules import services
 from schedules.models import Job, Profile
-from schedules.web.views import calendar, calendar_days
+from schedules.services.runs import outcomes
+from schedules.web.views import calendar
 from schedules.when import cron, forecast
 from tests.factories import ExecutionFactory, JobFactory
 from tests.web.html import html_of
@@ -82,15 +84,15 @@ def test_past_days_name_what_failed(web: Client, owner: User):
     job = JobFactory(owner=owner, name="Backup", next_run_at=NOW)
     runs = [
         ExecutionFactory(job=job, scheduled_for=NOW - timedelta(days=1, hours=hours), status="failed")
-        for hours in (1, 2, 3)
+        for hours in (3, 2, 1)
     ]
     ExecutionFactory(job=JobFactory(owner=owner, name="Fine"), scheduled_for=NOW - timedelta(days=1))
 
     answer = web.get("/calendar/")
 
     failed = day_of(answer, 14).failed
-    assert [(each.name, each.count, each.run_id) for each in failed] == [("Backup", 3, runs[0].pk)]
-    assert f'<a class="bad" href="/runs/{runs[0].pk}/" title="Backup failed">' in html_of(answer)
+    assert [(each.name, each.count, each.run_id) for each in failed] == [("Backup", 3, runs[-1].pk)]
+    assert f'<a class="bad" href="/runs/{runs[-1].pk}/" title="Backup failed">' in html_of(answer)
     assert "Fine" not in answer.content.decode()
 
 
@@ -142,7 +144,7 @@ def test_day_is_shown_as_hours_with_what_ran_and_what_is_planned(web: Client, ow
 def test_one_busy_hour_of_a_quiet_day_is_counted_whole_in_one_query(
     web: Client, owner: User, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(calendar_days, "COUNTED_RUNS", 2 * 24)
+    monkeypatch.setattr(outcomes, "COUNTED_RUNS", 2 * 24)
     job = JobFactory(owner=owner, next_run_at=NOW)
     # 22:00 in Berlin.
     late = datetime(2026, 11, 14, 21, tzinfo=UTC)
@@ -153,15 +155,16 @@ def test_one_busy_hour_of_a_quiet_day_is_counted_whole_in_one_query(
         answer = web.get("/calendar/?view=day&on=2026-11-14")
 
     hours = {hour.label: hour for hour in answer.context["hours"]}
-    assert (hours["22:00"].past.good, hours["22:00"].counted) == (48, None)
-    assert sum('"scheduled_for" >= ' in query["sql"] for query in queries) == 1
+    assert (hours["22:00"].past.good, hours["22:00"].past.is_good_cut) == (48, False)
+    counts = [sql for query in queries if "GROUP BY" in (sql := query["sql"]) and "MAX(" not in sql]
+    assert len(counts) == 1
 
 
 @time_machine.travel(NOW, tick=False)
 def test_each_hour_of_a_busy_day_counts_its_newest_runs(
     web: Client, owner: User, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(calendar_days, "COUNTED_RUNS", 2 * 24)
+    monkeypatch.setattr(outcomes, "COUNTED_RUNS", 2 * 24)
     job = JobFactory(owner=owner, next_run_at=NOW)
     # 01:00 and 22:00 in Berlin.
     early, late = datetime(2026, 11, 14, 0, tzinfo=UTC), datetime(2026, 11, 14, 21, tzinfo=UTC)
@@ -172,10 +175,80 @@ def test_each_hour_of_a_busy_day_counts_its_newest_runs(
     answer = web.get("/calendar/?view=day&on=2026-11-14")
 
     hours = {hour.label: hour for hour in answer.context["hours"]}
-    assert (hours["01:00"].past.good, hours["01:00"].counted) == (1, None)
-    assert (hours["22:00"].past.good, hours["22:00"].counted) == (2, 2)
+    assert (hours["01:00"].past.good, hours["01:00"].past.is_good_cut) == (1, False)
+    assert (hours["22:00"].past.good, hours["22:00"].past.is_good_cut) == (2, True)
     assert "1 succeeded" in html_of(answer)
     assert "2+ succeeded" in html_of(answer)
+
+
+@pytest.mark.parametrize("status", ["succeeded", "failed"])
+@time_machine.travel(NOW, tick=False)
+def test_failure_of_the_night_is_named_whatever_a_frequent_job_did(
+    web: Client, owner: User, monkeypatch: pytest.MonkeyPatch, status: str
+):
+    monkeypatch.setattr(outcomes, "COUNTED_RUNS", 60)
+    night = datetime(2026, 11, 14, 1, 30, tzinfo=UTC)
+    backup = ExecutionFactory(
+        job=JobFactory(owner=owner, name="Backup"), scheduled_for=night, status="failed"
+    )
+    ping = JobFactory(owner=owner, name="Ping")
+    for minute in range(200):
+        ExecutionFactory(job=ping, scheduled_for=night + timedelta(minutes=1 + minute), status=status)
+
+    for view in ("month", "week"):
+        answer = web.get("/calendar/", {"view": view, "on": "2026-11-14"})
+        past = day_of(answer, 14).past
+        assert next((each.name, each.run_id) for each in past.failed) == ("Backup", backup.pk)
+        assert (past.bad, past.is_bad_cut) == (1 if status == "succeeded" else 201, False)
+        assert past.is_good_cut
+        assert 'title="Backup failed"' in html_of(answer)
+    hours = web.get("/calendar/?view=day&on=2026-11-14").context["hours"]
+    assert next(hour for hour in hours if hour.label == "02:00").past.failed[0].name == "Backup"
+
+
+@time_machine.travel(NOW, tick=False)
+def test_more_failures_than_a_page_reads_are_marked(
+    web: Client, owner: User, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(outcomes, "READ_FAILURES", 2)
+    job = JobFactory(owner=owner, name="Ping")
+    for days in (1, 2, 3, 4):
+        ExecutionFactory(job=job, scheduled_for=NOW - timedelta(days=days), status="failed")
+
+    answer = web.get("/calendar/")
+
+    found = {
+        number: (day_of(answer, number).past.bad, day_of(answer, number).past.is_bad_cut)
+        for number in (14, 13, 12, 11)
+    }
+    assert found == {14: (1, False), 13: (1, False), 12: (0, True), 11: (0, True)}
+
+
+@time_machine.travel(NOW, tick=False)
+def test_failures_are_found_by_their_index(web: Client, owner: User):
+    ExecutionFactory(job=JobFactory(owner=owner), scheduled_for=NOW - timedelta(days=1), status="failed")
+
+    with CaptureQueriesContext(connection) as queries:
+        web.get("/calendar/")
+
+    failures = [query["sql"] for query in queries if 'MAX("' in query["sql"]]
+    assert len(failures) == 3
+    if connection.vendor == "sqlite":
+        for sql in failures:
+            with connection.cursor() as cursor:
+                cursor.execute(f"EXPLAIN QUERY PLAN {sql}")
+                assert "execution_unsuccessful_owner" in str(cursor.fetchall())
+
+
+@time_machine.travel(NOW, tick=False)
+def test_days_before_today_can_be_folded_away_and_tell_how_much_failed(web: Client, owner: User):
+    ExecutionFactory(job=JobFactory(owner=owner), scheduled_for=NOW - timedelta(days=1), status="failed")
+
+    now, later = html_of(web.get("/calendar/")), html_of(web.get("/calendar/?on=2026-12-01"))
+
+    assert "Show earlier days (1 failed)" in now
+    assert len(re.findall(r'class="[^"]*\bearlier\b', now)) >= 14
+    assert "Show earlier days" not in later
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The page that connects agents: issuing, rotating and revoking tokens."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -10,7 +11,7 @@ from django.utils.html import strip_tags
 from schedules import clock
 from schedules.models import Event, Token
 from schedules.services import verify_token
-from schedules.web.views import connect
+from schedules.web import snippets
 from tests.factories import TokenFactory
 
 
@@ -109,9 +110,24 @@ def test_token_that_cannot_be_replaced_is_kept(web: Client, owner: User):
 
 
 def test_page_mentions_settings_missing_from_its_snippets(web: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(connect, "omitted_variable_note", lambda: "It needs one thing more.")
+    monkeypatch.setattr(snippets, "omitted_variable_note", lambda: "It needs one thing more.")
 
     assert "It needs one thing more." in web.get("/connect/").content.decode()
+
+
+def test_page_suggests_the_everyday_tools(web: Client):
+    form = web.get("/connect/").context["form"]
+
+    assert form["tools"].value() == "core"
+
+
+def test_every_program_has_a_snippet_with_the_address(web: Client, settings: Any):
+    settings.CRONTY_URL = "https://cronty.example"
+
+    texts = {snippet.key: snippet.text for snippet in web.get("/connect/").context["snippets"]}
+
+    assert {key for key, text in texts.items() if "https://cronty.example/mcp" not in text} == {"desktop"}
+    assert len(texts) == 11
 
 
 def test_examples_do_not_mention_tags(web: Client):

@@ -13,6 +13,8 @@ from django.utils.html import escape
 from schedules import clock
 from schedules.models import Execution, Job
 from schedules.tasks import registry
+from schedules.web.views import editing
+from schedules.when.triggers import UNKNOWN_START
 from tests.factories import JobFactory, UserFactory
 from tests.web.html import html_of
 
@@ -112,7 +114,7 @@ BAD = {
     ),
     "a zone that is none": ({"timezone": "Mars/Olympus"}, "timezone", "Unknown time zone"),
     "no topic": ({"notify-topic": ""}, "notify-topic", "Enter a topic."),
-    "a bad topic": ({"notify-topic": "no spaces"}, "notify-topic", "Use 1 to 64 letters, digits, - and _."),
+    "a bad topic": ({"notify-topic": "no spaces"}, "notify-topic", "Topics can't contain spaces."),
     "a priority too high": ({"notify-priority": "9"}, "notify-priority", "Choose one of these."),
     "broken JSON": (
         {"task": "webhook", "webhook-url": "https://example.com", "webhook-headers": "{"},
@@ -275,21 +277,79 @@ def test_preview_of_an_edit_counts_the_runs_so_far(web: Client, owner: User):
     assert len(shown.next_runs) == 2
 
 
-@pytest.mark.parametrize(("minutes", "seconds_later"), [(5, 0), (7, 2)])
-def test_preview_of_an_edit_keeps_the_grid_as_saving_does(
-    web: Client, owner: User, time_machine: Any, minutes: int, seconds_later: int
+@pytest.mark.parametrize("minutes", [5, 7])
+def test_preview_of_an_edit_keeps_the_start_as_saving_does(
+    web: Client, owner: User, time_machine: Any, minutes: int
 ):
     time_machine.move_to(clock.now(), tick=False)
     job = JobFactory(owner=owner, interval=True)
     asked = {"when": "every", "every_count": str(minutes), "every_unit": "minutes", "timezone": "UTC"}
 
-    shown = web.get("/jobs/preview/", asked | {"job": job.public_id}).context["preview"]
+    typed = filled_in(web, job) | asked
+
+    shown = web.get("/jobs/preview/", typed | {"job": job.public_id}).context["preview"]
     time_machine.shift(2)
-    web.post(f"/jobs/{job.public_id}/edit/", filled_in(web, job) | asked)
+    web.post(f"/jobs/{job.public_id}/edit/", typed)
 
     job.refresh_from_db()
     assert job.next_run_at is not None
-    assert job.next_run_at - shown.next_runs[0] == timedelta(seconds=seconds_later)
+    assert abs(job.next_run_at - shown.next_runs[0]) < timedelta(seconds=1)
+
+
+@time_machine.travel("2026-11-15T10:03:21.5Z", tick=False)
+@pytest.mark.parametrize(
+    ("count", "unit", "start", "first"),
+    [
+        ("15", "minutes", "", "10:15:00"),
+        ("2", "hours", "", "12:00:00"),
+        ("45", "minutes", "", "10:48:00"),
+        ("15", "minutes", "2026-11-15T10:10", "10:10:00"),
+        ("2", "hours", "2026-11-14T09:30", "11:30:00"),
+    ],
+)
+def test_tab_every_runs_at_round_times_or_from_its_start(
+    web: Client, count: str, unit: str, start: str, first: str
+):
+    post(web, when="every", every_count=count, every_unit=unit, every_start=start, timezone="UTC")
+
+    job = Job.objects.get()
+    assert f"{job.next_run_at:%H:%M:%S}" == first
+    shown = web.get(f"/jobs/{job.public_id}/edit/").context["form"]
+    assert shown["every_start"].value() == f"{job.anchor_at:%Y-%m-%dT%H:%M}"
+
+
+@time_machine.travel("2026-11-15T10:00:00Z", tick=False)
+def test_end_and_exceptions_of_a_phrase_are_saved_and_previewed(web: Client):
+    phrase = "every day at 9:00 until 24 december except 16 november"
+
+    preview = web.get("/jobs/preview/", {"phrase": phrase, "timezone": "UTC"}).context["preview"]
+    post(web, phrase=phrase, timezone="UTC")
+
+    job = Job.objects.get()
+    assert (f"{job.ends_at:%d %b}", job.skips) == ("24 Dec", "2026-11-16")
+    assert f"{preview.next_runs[0]:%d %b}" == "17 Nov"
+    shown = web.get(f"/jobs/{job.public_id}/edit/").context["form"]
+    assert (shown["phrase"].value(), shown["ends_at"].value()) == ("every day at 9:00", "2026-12-24T23:59")
+
+
+def test_end_is_entered_once(web: Client):
+    page = post(web, phrase="every day at 9:00 until 24 december", ends_at="2030-01-01T09:00")
+
+    assert "The schedule has an end already. Enter it once." in page.content.decode()
+
+
+def test_what_runs_once_has_no_end(web: Client):
+    post(web, when="once", run_at="2030-01-01T09:00", ends_at="2029-01-01T09:00", max_runs="-3")
+
+    job = Job.objects.get()
+    assert (job.ends_at, job.max_runs) == (None, None)
+
+
+def test_pickers_ask_for_no_seconds(web: Client):
+    page = web.get("/jobs/new/").content.decode()
+
+    assert page.count('type="datetime-local"') == 3
+    assert "step=" not in page.partition('id="when"')[2].partition("</fieldset>")[0]
 
 
 def test_preview_of_a_foreign_job_is_a_404(other: Client, owner: User):
@@ -321,7 +381,7 @@ def test_preview_explains_why_there_is_no_run(web: Client, owner: User):
 def test_preview_shows_seconds_only_if_they_matter(web: Client):
     every = {"when": "every", "every_count": "30", "every_unit": "seconds", "timezone": "UTC"}
 
-    assert ">Sun 15 Nov 10:00:37<" in web.get("/jobs/preview/", every).content.decode()
+    assert ">Sun 15 Nov 10:00:30<" in web.get("/jobs/preview/", every).content.decode()
     assert ">Sun 15 Nov 11:00<" in web.get("/jobs/preview/", HOURLY).content.decode()
 
 
@@ -786,3 +846,41 @@ def test_edit_moves_an_interval_to_the_clock_of_another_zone(web: Client, owner:
 
     job.refresh_from_db()
     assert job.trigger.words() == "Every 2 weeks on Monday at 09:00, starting 2 Nov 2026"
+
+
+def test_job_that_runs_when_the_machine_starts_is_previewed_created_and_shown(web: Client):
+    preview = web.get("/jobs/preview/", {"when": "phrase", "phrase": "at startup", "timezone": "UTC"})
+    assert "When the machine starts" in preview.content.decode()
+    assert "No upcoming runs" not in preview.content.decode()
+
+    post(web, phrase="@reboot")
+
+    job = Job.objects.get()
+    shown = [
+        f"/jobs/{job.public_id}/",
+        f"/jobs/{job.public_id}/edit/",
+        "/",
+        "/jobs/",
+        "/calendar/",
+        "/notifications/",
+    ]
+    pages = {path: web.get(path, follow=True).content.decode() for path in shown}
+    assert "The next run starts when the machine does." in pages[f"/jobs/{job.public_id}/"]
+    assert not [path for path, text in pages.items() if "9000" in text]
+    assert 'value="when the machine starts"' in pages[f"/jobs/{job.public_id}/edit/"]
+
+
+def test_admin_shows_no_moment_for_a_start_that_is_not_known(admin_client: Client):
+    job = JobFactory(cron="@reboot", next_run_at=UNKNOWN_START)
+
+    paths = ("/admin/schedules/job/", f"/admin/schedules/job/{job.pk}/change/")
+    assert not [path for path in paths if "9000" in admin_client.get(path).content.decode()]
+
+
+@time_machine.travel("2026-11-18T10:00:00Z", tick=False)
+def test_message_about_a_new_job_says_when_it_runs_first(owner: User):
+    job = JobFactory(owner=owner, cron="0 18 * * 2", next_run_at=datetime(2026, 11, 24, 18, tzinfo=UTC))
+    paused = JobFactory(owner=owner, paused=True)
+
+    assert editing._first_run_words(job, clock.now()) == "First run Tue 24 Nov 18:00."
+    assert editing._first_run_words(paused, clock.now()) == "It is paused."

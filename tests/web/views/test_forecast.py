@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.contrib.auth.models import User
 
+from schedules import clock
 from schedules.models import Job
 from schedules.web.views.forecast import Ahead, days_of, runs_of
 from tests.factories import JobFactory
@@ -85,3 +86,18 @@ def test_soonest_jobs_are_those_whose_next_run_is_not_skipped(owner: User):
 
     assert [(job.name, job.next_run_at.hour) for job in ahead.soon] == [("Hourly", 11), ("Skipped once", 12)]
     assert ahead.late == 0
+
+
+def test_bars_of_failing_jobs_are_marked_and_named(web, owner):
+    JobFactory(
+        owner=owner,
+        name="Broken one",
+        cron="0 0 1 1 *",
+        failure_streak=1,
+        next_run_at=clock.now() + timedelta(hours=2),
+    )
+
+    page = web.get("/").content.decode()
+
+    assert "failing now: Broken one</title>" in page
+    assert 'class="late"' in page

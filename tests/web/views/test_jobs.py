@@ -12,11 +12,10 @@ from django.urls import reverse
 
 from schedules import clock
 from schedules.models import Job, keysets
-from schedules.models.name_skeletons import skeleton
+from schedules.models.job_texts import skeleton
 from schedules.models.standings import ORDER
+from schedules.services import job_overview, paging
 from schedules.services.installation.setup import ensure_system_job
-from schedules.web.views import jobs as jobs_module
-from schedules.web.views import paging, states
 from schedules.when.skips import slot_entry
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, TokenFactory
 from tests.web.html import html_of
@@ -90,10 +89,10 @@ def test_status_filter_shows_the_jobs_in_that_state(web: Client, owner: User, na
     [
         ({"q": "backup"}, ["Nightly backup"]),
         ({"q": "häus"}, ["Blumen"]),
-        ({"q": "17 3"}, ["Nightly backup"]),
+        ({"q": "mon-fri 17"}, ["Nightly backup"]),
         ({"tag": "häuslich"}, ["Blumen"]),
         ({"tag": "häus"}, []),
-        ({"tag": "DB"}, []),
+        ({"tag": "DB"}, ["Nightly backup"]),
         ({"tag": "db"}, ["Nightly backup"]),
         ({"tag": 'say "db"'}, ["Blumen"]),
         ({"task": "prompt"}, ["Blumen"]),
@@ -106,7 +105,7 @@ def test_status_filter_shows_the_jobs_in_that_state(web: Client, owner: User, na
 def test_list_is_filtered_by_the_query_string(
     web: Client, owner: User, asked: dict[str, str], found: list[str]
 ):
-    JobFactory(owner=owner, name="Nightly backup", cron="17 3 * * *", made_by="laptop", tags=["db"])
+    JobFactory(owner=owner, name="Nightly backup", cron="17 3 * * mon-fri", made_by="laptop", tags=["db"])
     JobFactory(
         owner=owner,
         name="Blumen",
@@ -150,7 +149,7 @@ def test_long_list_has_the_jobs_of_a_short_one(
     JobFactory(owner=owner, tags=["home"])
     expected = set(shown(web.get("/", asked)))
 
-    monkeypatch.setattr(jobs_module, "LARGE", 0)
+    monkeypatch.setattr(job_overview, "LARGE", 0)
 
     assert set(shown(web.get("/", asked))) == expected
 
@@ -162,7 +161,7 @@ def test_search_in_a_long_list_finds_names_by_their_beginning_and_whole_ids(
     JobFactory.create_batch(3, owner=owner, next_run_at=clock.now() + timedelta(minutes=1))
     last = JobFactory(owner=owner, name="Nightly backup", public_id="job_7_7", ended=True)
     Job.objects.filter(pk=last.pk).update(name_skeleton=skeleton(last.name))
-    monkeypatch.setattr(jobs_module, "LARGE", 0)
+    monkeypatch.setattr(job_overview, "LARGE", 0)
     monkeypatch.setattr(keysets, "WALKED", 2)
 
     assert shown(web.get("/", {"q": asked})) == ["Nightly backup"]
@@ -172,25 +171,25 @@ def test_search_in_a_long_list_looks_through_some_jobs_at_a_time(
     web: Client, staff: Client, owner: User, monkeypatch: pytest.MonkeyPatch
 ):
     for minute in range(1, 6):
-        JobFactory(owner=owner, name=f"Job {minute}", next_run_at=clock.now() + timedelta(minutes=minute))
-    monkeypatch.setattr(jobs_module, "LARGE", 0)
+        JobFactory(owner=owner, name=f"Job x{minute}", next_run_at=clock.now() + timedelta(minutes=minute))
+    monkeypatch.setattr(job_overview, "LARGE", 0)
     monkeypatch.setattr(keysets, "WALKED", 2)
     monkeypatch.setattr(paging, "WALKED", 2)
 
     for client in (web, staff):
-        first = client.get("/", {"q": "b 5"})
-        second = client.get("/", {"q": "b 5", "after": first.context["listed"].after})
-        third = client.get("/", {"q": "b 5", "after": second.context["listed"].after})
+        first = client.get("/", {"q": "x5 job"})
+        second = client.get("/", {"q": "x5 job", "after": first.context["listed"].after})
+        third = client.get("/", {"q": "x5 job", "after": second.context["listed"].after})
 
         assert "No match among the 2 jobs searched so far. Continue with the next page." in html_of(first)
-        assert (shown(first), shown(second), shown(third)) == ([], [], ["Job 5"])
+        assert (shown(first), shown(second), shown(third)) == ([], [], ["Job x5"])
 
 
 def test_chips_of_a_long_list_count_up_to_a_limit(web: Client, owner: User, monkeypatch: pytest.MonkeyPatch):
     JobFactory.create_batch(3, owner=owner, paused=True)
     JobFactory(owner=owner)
-    monkeypatch.setattr(jobs_module, "LARGE", 0)
-    monkeypatch.setattr(states, "MOST_COUNTED", 2)
+    monkeypatch.setattr(job_overview, "LARGE", 0)
+    monkeypatch.setattr(job_overview, "MOST_COUNTED", 2)
 
     page = html_of(web.get("/"))
 
@@ -294,9 +293,9 @@ def test_counts_for_the_title_take_one_query_that_reads_indexes(
     in_every_state(owner)
 
     with django_assert_num_queries(1) as queries:
-        counts = states.count_alarms(actor.jobs(), clock.now(), owner.cronty_profile)
+        alarm = job_overview.read_alarm(actor, clock.now(), owner.cronty_profile)
 
-    assert counts == {"stopped_failing": 1, "failed": 1, "failing": 1, "late": 1}
+    assert alarm == ("3 failing, 1 late", 4)
     if connection.vendor == "sqlite":
         with connection.cursor() as cursor:
             cursor.execute(f"EXPLAIN QUERY PLAN {queries[0]['sql']}")
@@ -374,7 +373,7 @@ def test_timeline_follows_the_filters(web: Client, owner: User, monkeypatch: pyt
     for asked in ({"q": "daily"}, {"status": "failing"}):
         assert [job.name for job in web.get("/", asked).context["ahead"].soon] == ["Daily"]
     assert len(web.get("/").context["ahead"].soon) == 2
-    monkeypatch.setattr(jobs_module, "LARGE", 0)
+    monkeypatch.setattr(job_overview, "LARGE", 0)
     assert web.get("/", {"q": "daily"}).context["ahead"] is None
 
 
@@ -435,7 +434,7 @@ def test_query_count_does_not_grow_with_the_list(
         ExecutionFactory.create_batch(2, job=job)
     ClusterFactory()
 
-    with django_assert_num_queries(12):  # type: ignore[operator]
+    with django_assert_num_queries(13):  # type: ignore[operator]
         web.get("/")
 
 
@@ -446,7 +445,7 @@ def test_skipped_run_is_not_shown_as_the_next_one(web: Client, owner: User, djan
     job.save(update_fields=["skips"])
     ClusterFactory()
 
-    with django_assert_num_queries(12):
+    with django_assert_num_queries(13):
         answer = web.get("/")
 
     page = answer.content.decode()
@@ -474,3 +473,32 @@ def test_pager_counts_the_jobs_of_the_chosen_state(web: Client, owner: User):
     JobFactory.create_batch(5, owner=owner)
 
     assert re.search(r"50\s+of 60\s+shown", html_of(web.get("/?status=paused")))
+
+
+def test_broken_jobs_come_first_with_their_whole_error_and_a_retry(web: Client, owner: User):
+    error = "HTTP 503: " + "no backend is alive " * 20
+    broken = [
+        JobFactory(owner=owner, failure_streak=2, last_error=error, last_run_at=clock.now()),
+        JobFactory(owner=owner, paused=True, failure_streak=10, last_run_at=clock.now()),
+    ]
+    JobFactory(owner=owner)
+
+    answer = web.get("/")
+
+    page = html_of(answer)
+    assert set(answer.context["attention"]) == set(broken)
+    assert "Needs attention <b>2</b></a>" in page
+    assert page.index("Needs attention <b>2</b>") < page.index(">All <b>")
+    assert page.count(error.strip()) >= 1
+    assert f'action="/jobs/{broken[0].public_id}/run/"' in page
+    assert set(web.get("/?status=attention").context["listed"].rows) == set(broken)
+    assert web.get("/?status=attention").context["attention"] == []
+
+
+def test_broken_jobs_of_a_large_list_are_found(web: Client, owner: User, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("schedules.services.job_overview.LARGE", 1)
+    broken = JobFactory(owner=owner, failure_streak=2, last_run_at=clock.now())
+    JobFactory.create_batch(2, owner=owner)
+
+    assert web.get("/?status=attention").context["listed"].rows == [broken]
+    assert web.get("/").context["attention"] == [broken]

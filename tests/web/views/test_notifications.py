@@ -1,9 +1,9 @@
 """The notifications page: topics in use, and test messages with the server's answer."""
 
+import asyncio
 import json
 from datetime import timedelta
 
-import httpcore
 import pytest
 from django.conf import LazySettings
 from django.contrib.auth.models import User
@@ -159,10 +159,10 @@ def test_test_message_shows_the_refusal_of_the_server(web: Client, settings: Laz
 def test_test_message_that_fails_unexpectedly_does_not_stay_running(
     web: Client, settings: LazySettings, monkeypatch: pytest.MonkeyPatch
 ):
-    async def connect_tcp(*args: object, **options: object) -> None:
+    async def create_connection(*args: object, **options: object) -> None:
         raise RuntimeError("hush")
 
-    monkeypatch.setattr(httpcore.AnyIOBackend, "connect_tcp", connect_tcp)
+    monkeypatch.setattr(asyncio.BaseEventLoop, "create_connection", create_connection)
     settings.NTFY_URL = "http://127.0.0.1:1"
 
     with pytest.raises(RuntimeError):

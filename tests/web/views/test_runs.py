@@ -16,12 +16,12 @@ from django.test import AsyncRequestFactory, Client
 from django.test.utils import CaptureQueriesContext
 
 from schedules import clock, engine
-from schedules.models import Event, Execution, Job
+from schedules.models import Event, Execution, Job, RunOutput
 from schedules.tasks.interface import OutputText
+from schedules.templatetags.cronty_text import numbered_lines
 from schedules.web import exports
 from schedules.web.exports import COLUMNS, _without_formula
-from schedules.web.views.run_facts import attempts_of, response_of
-from schedules.web.views.runs import export
+from schedules.web.views.runs import attempts_of, export, response_of
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 from tests.web.html import html_of
 
@@ -219,9 +219,9 @@ def test_waiting_prompt_is_answered_on_the_page_of_its_run(web: Client, owner: U
     waiting = html_of(web.get(address))
     answered = web.post(f"/inbox/{run.pk}/answer/", {"answer": "Done.", "next": address}, follow=True)
 
-    assert f'<form method="post" action="/inbox/{run.pk}/answer/">' in waiting
+    assert f'action="/inbox/{run.pk}/answer/"' in waiting
     assert answered.redirect_chain == [(address, 303)]
-    assert '<pre id="output">Done.</pre>' in html_of(answered)
+    assert "Done.</span></pre>" in html_of(answered)
     assert "/answer/" not in html_of(answered)
 
 
@@ -418,7 +418,7 @@ def test_running_command_is_stopped_by_its_owner_only(web: Client, other: Client
 
 
 def test_chips_count_the_newest_runs_by_status(web: Client, owner: User, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("schedules.web.views.runs.COUNTED_RUNS", 3)
+    monkeypatch.setattr("schedules.services.run_list.COUNTED_RUNS", 3)
     now = clock.now()
     for minute, status in enumerate(["failed", "succeeded", "failed", "lost"]):
         ExecutionFactory(
@@ -450,3 +450,56 @@ def test_runs_are_found_by_their_error_and_staff_filter_them_by_owner(
     assert found(staff, q="disk") == {mine.pk, foreign.pk}
     assert found(staff, owner=stranger.username) == {foreign.pk}
     assert found(web, owner=stranger.username) == set()
+
+
+def test_staff_see_whose_run_it_is_if_it_is_not_theirs(admin_client: Client, job: Job):
+    run = ExecutionFactory(job=job)
+
+    assert f"owned by <b>{job.owner.get_username()}</b>" in html_of(admin_client.get(f"/runs/{run.pk}/"))
+
+
+def test_page_of_a_failed_run_compares_it_with_the_last_success(web: Client, job: Job):
+    now = clock.now()
+    runs = [
+        ExecutionFactory(
+            job=job,
+            scheduled_for=now - timedelta(hours=hours),
+            status=status,
+            attempt=1,
+            started_at=now - timedelta(hours=hours),
+            finished_at=now - timedelta(hours=hours) + timedelta(seconds=took),
+            result={"exit_code": code},
+        )
+        for hours, status, took, code in ((3, "succeeded", 2, 0), (2, "failed", 9, 1), (1, "failed", 9, 1))
+    ]
+    for run, text in zip(runs, ("start\ndone", "start\nno space left", "start"), strict=True):
+        RunOutput.objects.create(
+            execution=run, attempt=1, head=text, tail="", position=len(text), updated_at=now
+        )
+
+    answer = web.get(f"/runs/{runs[1].pk}/")
+
+    page = html_of(answer)
+    assert re.search(r"2 s → 9 s.*0 → 1.*-done\s+\+no space left", page, re.S)
+    neighbours = answer.context["neighbours"]
+    assert (neighbours.previous, neighbours.following) == (runs[0].pk, runs[2].pk)
+    assert '<span id="L2"><a href="#L2" data-n="2" aria-label="Line 2"></a>no space left</span>' in page
+
+
+def test_running_run_says_how_long_it_usually_takes(web: Client, job: Job):
+    now = clock.now()
+    ExecutionFactory(
+        job=job,
+        scheduled_for=now - timedelta(hours=1),
+        started_at=now - timedelta(hours=1),
+        finished_at=now - timedelta(minutes=57, seconds=23),
+    )
+    run = ExecutionFactory(
+        job=job, status="running", attempt=1, scheduled_for=now, started_at=now - timedelta(seconds=72)
+    )
+
+    assert re.search(r"1 min 1\d s of usually 2 min 37 s", html_of(web.get(f"/runs/{run.pk}/")))
+
+
+def test_output_stays_text_when_its_lines_are_numbered():
+    assert "<b>" not in numbered_lines("<b>\nx")

@@ -29,20 +29,18 @@ PAUSED = {"paused": True, "pause_reason": "Maintenance", "paused_until": UNTIL}
 
 
 @pytest.mark.parametrize(
-    ("verb", "undo", "columns"),
+    ("verb", "columns"),
     [
-        ("pause", "resume", {}),
-        ("resume", "pause_again", PAUSED),
-        ("cancel", "start_again", {}),
-        ("cancel", "start_again", PAUSED),
-        ("delete", "restore", {}),
-        ("delete", "restore", PAUSED),
-        ("delete", "restore", {"status": "cancelled", "next_run_at": None}),
+        ("pause", {}),
+        ("resume", PAUSED),
+        ("cancel", {}),
+        ("cancel", PAUSED),
+        ("delete", {}),
+        ("delete", PAUSED),
+        ("delete", {"status": "cancelled", "next_run_at": None}),
     ],
 )
-def test_every_action_can_be_undone(
-    web: Client, owner: User, verb: str, undo: str, columns: dict[str, object]
-):
+def test_every_action_can_be_undone(web: Client, owner: User, verb: str, columns: dict[str, object]):
     jobs = JobFactory.create_batch(2, owner=owner, **columns)
     before = [state_of(job) for job in jobs]
 
@@ -52,9 +50,9 @@ def test_every_action_can_be_undone(
     ids = " ".join(job.public_id for job in jobs)
     # A second click changes nothing.
     for _ in range(2):
-        web.post("/jobs/bulk/", {"verb": undo, "job": ids})
+        web.post("/activity/undo/", {"verb": verb, "job": ids})
 
-    assert f'<input type="hidden" name="verb" value="{undo}">' in page
+    assert f'<input type="hidden" name="verb" value="{verb}">' in page
     assert f'<input type="hidden" name="job" value="{ids}">' in page
     assert [state_of(job) for job in Job.objects.kept().order_by("pk")] == before
 
@@ -79,7 +77,7 @@ def test_all_jobs_that_match_the_filters_are_changed(web: Client, owner: User, s
 def test_one_action_changes_a_limited_number_of_jobs(
     web: Client, owner: User, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("schedules.web.views.selection.MOST_JOBS", 2)
+    monkeypatch.setattr("schedules.web.views.jobs.MOST_JOBS", 2)
     JobFactory.create_batch(3, owner=owner)
 
     web.post("/jobs/bulk/", {"verb": "pause", "all": "1", "next": "/"})
@@ -123,3 +121,73 @@ def test_odd_address_of_the_list_chooses_nothing_else(web: Client, owner: User):
 
     assert (answer.status_code, answer["Location"]) == (303, "/")
     assert Job.objects.get().status == "paused"
+
+
+def bulk(web: Client, jobs: list[Job], **typed: str) -> str:
+    return html_of(web.post("/jobs/bulk/", typed | {"job": [job.public_id for job in jobs]}, follow=True))
+
+
+def undo(web: Client, jobs: list[Job], verb: str) -> None:
+    web.post("/activity/undo/", {"verb": verb, "job": " ".join(job.public_id for job in jobs)})
+
+
+def test_selected_jobs_are_paused_until_a_moment_and_resumed_by_undo(web: Client, owner: User):
+    jobs = JobFactory.create_batch(2, owner=owner)
+
+    page = bulk(web, jobs, verb="pause_until", until="2030-01-07 09:00")
+    paused = {(job.status, job.paused_until and f"{job.paused_until:%Y-%m-%d}") for job in Job.objects.all()}
+    undo(web, jobs, "pause")
+
+    assert "2 jobs paused." in page
+    assert paused == {("paused", "2030-01-07")}
+    assert {job.status for job in Job.objects.all()} == {"pending"}
+
+
+@pytest.mark.parametrize(("until", "reason"), [("xyzzy", "read that"), ("2020-01-01 09:00", "in the past")])
+def test_pause_until_a_wrong_moment_changes_nothing(web: Client, owner: User, until: str, reason: str):
+    jobs = JobFactory.create_batch(2, owner=owner)
+
+    assert reason in bulk(web, jobs, verb="pause_until", until=until)
+    assert {job.status for job in Job.objects.all()} == {"pending"}
+
+
+def test_next_run_of_selected_jobs_is_skipped_until_undo(web: Client, owner: User):
+    jobs = JobFactory.create_batch(2, owner=owner)
+
+    bulk(web, jobs, verb="skip")
+    skipped = [len(job.skips.split()) for job in Job.objects.all()]
+    undo(web, jobs, "edit")
+
+    assert skipped == [1, 1]
+    assert {job.skips for job in Job.objects.all()} == {""}
+
+
+def test_selected_jobs_are_run(web: Client, owner: User):
+    jobs = JobFactory.create_batch(2, owner=owner)
+
+    assert "2 jobs started." in bulk(web, jobs, verb="run")
+    assert {job.executions.count() for job in jobs} == {1}
+
+
+def test_tag_is_added_and_removed_and_both_are_undone(web: Client, owner: User):
+    jobs = [JobFactory(owner=owner, tags=["home"]), JobFactory(owner=owner, tags=["home", "kids"])]
+
+    def tags() -> list[list[str]]:
+        return [job.tags for job in Job.objects.order_by("pk")]
+
+    bulk(web, jobs, verb="tag", tag="kids")
+    assert tags() == [["home", "kids"], ["home", "kids"]]
+    undo(web, jobs[:1], "edit")
+    assert tags() == [["home"], ["home", "kids"]]
+    bulk(web, jobs, verb="untag", tag="home")
+    assert tags() == [[], ["kids"]]
+    assert "tagged like that already" in bulk(web, jobs, verb="untag", tag="home")
+
+
+def test_stranger_tags_no_job(other: Client, owner: User):
+    job = JobFactory(owner=owner, tags=[])
+
+    bulk(other, [job], verb="tag", tag="mine")
+
+    job.refresh_from_db()
+    assert job.tags == []

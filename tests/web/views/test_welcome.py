@@ -34,7 +34,7 @@ def test_all_errors_are_shown_beside_their_fields(web: Client):
     page = answer.content.decode()
     assert answer.status_code == 422
     assert 'id="id_timezone_error"' in page
-    assert ">Use 1 to 64 letters, digits, - and _.</p>" in page
+    assert ">Topics can&#x27;t contain spaces.</p>" in page
     assert ">Enter a message.</p>" in page
     assert 'value="Moon/Base"' in page
     assert not Job.objects.exists()

@@ -1,0 +1,52 @@
+"""The form of a token, and what a person who connects an agent can choose: its tools, and for how long."""
+
+from datetime import timedelta
+from typing import Any
+
+from django import forms
+
+from schedules.models import Token
+from schedules.web.forms import PageForm
+
+# The few tools first: models choose better among them, and their descriptions cost less.
+TOOLS = {
+    "core": "Everyday tools",
+    "": "All tools",
+    "notifications": "Reminders and notifications only",
+    "prompts": "Scheduled prompts only",
+    "jobs": "Jobs only",
+}
+# In days.
+LIFETIMES = {"30": "30 days", "90": "90 days", "365": "1 year", "": "No expiry"}
+
+
+class TokenForm(PageForm):
+    name = forms.CharField(
+        label="Name", max_length=100, help_text='Appears in the activity log, e.g. "laptop".'
+    )
+    scopes = forms.ChoiceField(
+        label="Access", choices=[("read,write", "Read and write"), ("read", "Read only")], required=False
+    )
+    tools = forms.ChoiceField(
+        label="Tools", choices=list(TOOLS.items()), initial=next(iter(TOOLS)), required=False
+    )
+    kind = forms.ChoiceField(
+        label="Type",
+        choices=Token.Kind.choices,
+        required=False,
+        help_text="Only a note for the activity log; it does not change what the agent may do.",
+    )
+    expires = forms.ChoiceField(
+        label="Expires", choices=list(LIFETIMES.items()), initial="365", required=False
+    )
+
+    def options(self) -> dict[str, Any]:
+        """Return the arguments for `services.issue_token`."""
+        cleaned = self.cleaned_data
+        return {
+            "name": cleaned["name"],
+            "scopes": (cleaned["scopes"] or "read,write").split(","),
+            "families": [cleaned["tools"]] if cleaned["tools"] else [],
+            "kind": cleaned["kind"] or Token.Kind.CONVERSATION,
+            "expires_in": timedelta(days=int(cleaned["expires"])) if cleaned["expires"] else None,
+        }

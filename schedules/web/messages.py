@@ -1,0 +1,106 @@
+"""Why a service refused, in the words of the pages and the admin."""
+
+from collections.abc import Mapping
+
+from django.forms import BaseForm
+
+from schedules.result import Code, Err
+from schedules.worker.database_errors import TRY_AGAIN
+
+_MESSAGES: Mapping[Code, str] = {
+    Code.INVALID: "{0.reasons}",
+    Code.TOO_FAR: "{0.reasons}",
+    Code.NEVER_RUNS: "{0.reasons}",
+    Code.JOB_NOT_FOUND: "This job no longer exists.",
+    Code.JOB_READ_ONLY: "You may look at this job, but not change it.",
+    Code.JOB_PROTECTED: "Cronty needs this job: it cannot be edited, stopped or deleted.",
+    Code.JOB_ALREADY_PENDING: "This job is active already.",
+    Code.JOB_ALREADY_PAUSED: "This job is paused already.",
+    Code.JOB_ALREADY_RUNNING: "The last run of this job is still under way.",
+    Code.JOB_ALREADY_COMPLETED: "This job has already finished.",
+    Code.JOB_ALREADY_FAILED: "This job has already failed.",
+    Code.JOB_ALREADY_CANCELLED: "This job was stopped permanently.",
+    Code.JOB_NOT_PAUSED: "This job isn't paused.",
+    Code.JOB_STOPPED_AGAIN: "Job was stopped again since then.",
+    Code.JOB_RUNS_ONCE: "Job runs only once. Cancel it, or change its time.",
+    Code.JOB_HAS_NO_NEXT_RUN: "This job has no next run.",
+    Code.JOB_OWNER_INACTIVE: "The owner's account is not active, so this job cannot run.",
+    Code.JOB_CHANGED: "Somebody else changed this job meanwhile. Read it again, then edit.",
+    Code.JOB_FIRES_TOO_OFTEN: "This job fires all the time. Try again, or pause it first.",
+    Code.JOB_NAME_AMBIGUOUS: "Several jobs are called {0.subject}. Choose one of them from the list.",
+    Code.SIGNING_KEY_ALREADY_ROTATED: "The signing key of {0.subject} was already rotated.",
+    Code.TASK_REFUSED: "{0.reason}",
+    Code.IDEMPOTENCY_KEY_REUSED: "The key {0.subject} was used for another request. Choose a new one.",
+    Code.IDEMPOTENCY_KEY_OF_DELETED_JOB: "The job with the key {0.subject} was deleted. Choose a new key.",
+    Code.CONFIRMATION_TOO_OLD: "This confirmation is too old: it is good for ten minutes.",
+    Code.CONFIRMATION_UNKNOWN: "This is not a confirmation that Cronty has given.",
+    Code.CONFIRMATION_OUTDATED: "The jobs or the request have changed since this was confirmed.",
+    Code.TOO_MANY_MATCHES: "More than {0.limit:,} jobs match. Choose fewer.",
+    Code.JOBS_CHANGED: "Some of these jobs have changed meanwhile.",
+    Code.CHANGE_ALREADY_UNDONE: "This change was already undone.",
+    Code.JOB_CHANGED_AGAIN: "Changed again since then.",
+    Code.CHANGED_SECRET_NOT_KEPT: (
+        "A secret value was changed, which is not kept: edit the job and write it again."
+    ),
+    Code.PLAN_OUTDATED: "A job was changed meanwhile: look at the plan again.",
+    Code.FILE_ALREADY_APPLIED: "Somebody else applied this file meanwhile: look at the plan again.",
+    Code.DEMO_JOBS_EXIST: "You already have demo jobs, tagged {0.subject}.",
+    Code.RUN_NOT_FOUND: "This run no longer exists.",
+    Code.RUN_NOT_RUNNING: "This run has already ended.",
+    Code.RUN_NOT_A_COMMAND: "Only a command can be stopped while it runs.",
+    Code.SLOT_PASSED: "It is too late to skip this run: its time has come.",
+    Code.PROMPT_NOT_FOUND: "This prompt is no longer in the inbox.",
+    Code.PROMPT_ANSWERED: "This prompt was already answered.",
+    Code.PROMPT_DISMISSED: "This prompt was already dismissed.",
+    Code.PROMPT_NOT_WAITING: "Prompt already {0.state}.",
+    Code.PROMPT_NOT_LEASED: "No agent holds this prompt any more.",
+    Code.PROMPT_HELD_BY_ANOTHER: "An agent holds this prompt until {0.until}.",
+    Code.PROMPT_NOT_HELD: "This agent does not hold the prompt.",
+    Code.PROMPT_LEASE_OVER: "The lease of this agent on the prompt is over.",
+    Code.PROMPT_COUNT_OUT_OF_RANGE: "Choose 1 to {0.limit} prompts.",
+    Code.PROMPT_ERROR_TOO_LONG: "Too long.",
+    Code.TOO_MANY_JOBS: "At most {0.limit:,} active jobs; stop or delete some first.",
+    Code.TOO_MANY_PLANNED_RUNS: (
+        "At most {0.limit:,} planned runs a minute: this schedule would add {0.added:,.4g} to the {0.planned:,.4g}"
+        " of your active jobs; choose a longer interval, or stop or delete some jobs first."
+    ),
+    Code.TOO_MANY_NEW_JOBS: "At most {0.limit} new jobs a minute; create fewer at once.",
+    Code.TOO_MANY_WAITING_RUNS: "{0.limit} runs of this job are waiting already.",
+    Code.TOO_MANY_TOKENS: "At most {0.limit} tokens; revoke one first.",
+    Code.TOO_MANY_SECRETS: "There are {0.limit} secrets already: delete one first.",
+    Code.JOBS_CREATED_TOO_FAST: "At most {0.limit} new jobs a minute; try again in {0.seconds} seconds.",
+    Code.RUNS_STARTED_TOO_FAST: "At most {0.limit} runs by hand a minute; try again in {0.seconds} seconds.",
+    Code.NOTIFICATIONS_SENT_TOO_FAST: (
+        "At most {0.limit} notifications sent at once a minute; try again in {0.seconds} seconds."
+    ),
+    Code.CALLS_TOO_FAST: "At most {0.limit} calls a minute; try again in {0.seconds} seconds.",
+    Code.TOKEN_NOT_FOUND: "This token no longer exists.",
+    Code.TOKEN_OF_SUPERIOR: "Only its owner can revoke it, because they have more rights than you.",
+    Code.TOKEN_ALREADY_REVOKED: "This token is already revoked.",
+    Code.TOKEN_OF_APP: "A connected app renews its tokens itself: disconnect it instead.",
+    Code.USER_IS_SUPERIOR: "You can't do this for a user with more rights than you.",
+    Code.SECRET_NOT_FOUND: "The secret {0.subject} no longer exists.",
+    Code.SECRETS_HIDDEN_FROM_AGENTS: "Agents cannot see or change secrets.",
+    Code.SECRETS_OF_INSTALLATION: "Only superusers manage the secrets of the installation.",
+    Code.SECRET_KEY_CHANGED: (
+        "The secret key was changed on another host: the operator must give it to this one first."
+    ),
+    Code.DATABASE_UNAVAILABLE: f"{TRY_AGAIN}.",
+}
+
+
+def message_of(problem: Err) -> str:
+    """Return why a service refused, as sentences for a person."""
+    return _MESSAGES[problem.code].format(problem)
+
+
+def add_errors(form: BaseForm, problem: Err, *, fields: Mapping[str, str] | None = None) -> None:
+    """Add a refusal to the fields of a form that it is about, or to the form as a whole.
+
+    `fields` maps columns to form fields where their names differ.
+    """
+    for column, reasons in problem.errors.items():
+        field = (fields or {}).get(column, column)
+        form.add_error(field if field in form.fields else None, list(reasons))
+    if not problem.errors:
+        form.add_error(None, message_of(problem))

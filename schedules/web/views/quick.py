@@ -1,0 +1,90 @@
+"""One line that creates a reminder: "take out the bins every second tuesday 18:00"."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.views.decorators.http import require_http_methods
+
+from schedules import services
+from schedules.models import Job
+from schedules.models.triggers import columns_of
+from schedules.result import Err, Ok, sentence
+from schedules.services.jobs.forecasts import preview_of
+from schedules.templatetags.cronty_times import plain_at
+from schedules.web.messages import message_of
+from schedules.web.views.page import Page, page_of, render_page, show_problem
+from schedules.when.grammar import PhraseError
+from schedules.when.sentences import Sentence, parse_sentence
+from schedules.when.triggers import Interval
+
+PREVIEWED_RUNS = 3
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def quick(request: HttpRequest) -> HttpResponse:
+    """Preview the line, or create its reminder for the person's topic; without a topic, open the form with it."""
+    page = page_of(request)
+    line = (request.POST if request.method == "POST" else request.GET).get("line", "")
+    try:
+        read = parse_sentence(line, now=page.now, timezone=page.zone)
+    except PhraseError as error:
+        if request.method == "POST":
+            messages.warning(request, sentence(str(error)))
+            return HttpResponseRedirect(f"{reverse('schedules:jobs')}?{urlencode({'line': line})}")
+        problem = sentence(str(error)) if line.strip() else ""
+        return render_page(request, "schedules/parts/quick_preview.html", {"problem": problem})
+    if request.method == "POST":
+        return _create(request, page, read, line)
+    planned = Job(**_columns(read, page))
+    planned.skips = " ".join(day.isoformat() for day in read.plan.skipped_days)
+    planned.next_run_at = planned.next_slot(page.now)
+    context = {
+        "read": read,
+        "preview": preview_of(planned, page.now, PREVIEWED_RUNS),
+        "topic": page.profile.default_topic,
+    }
+    return render_page(request, "schedules/parts/quick_preview.html", context)
+
+
+def _create(request: HttpRequest, page: Page, read: Sentence, line: str) -> HttpResponse:
+    if not page.profile.default_topic:
+        messages.info(request, "Choose a topic for this reminder. Under Settings, you can set one for all.")
+        return HttpResponseRedirect(f"{reverse('schedules:new')}?{urlencode({'line': line})}")
+    result = services.schedule(
+        page.actor,
+        name=read.what[:200],
+        task="notify",
+        kwargs={"message": read.what, "topic": page.profile.default_topic},
+        args=[],
+        idempotency_key=request.POST.get("idempotency_key", "")[:64] or None,
+        request={"line": line},
+        **_columns(read, page),
+    )
+    match result:
+        case Err() as problem:
+            messages.warning(request, message_of(problem))
+        case Ok(made):
+            if read.plan.skipped_days:
+                match services.skip(page.actor, made.job.public_id, read.plan.skipped_days):
+                    case Err() as problem:
+                        show_problem(request, problem)
+            first = (
+                f" First run {plain_at(made.job.next_run_at, made.job.timezone)}."
+                if made.job.next_run_at
+                else ""
+            )
+            messages.success(
+                request,
+                f"Created \u201c{made.job.name}\u201d.{first}",
+                extra_tags=f"undo-create {made.job.public_id}",
+            )
+    return HttpResponseRedirect(reverse("schedules:jobs"))
+
+
+def _columns(read: Sentence, page: Page) -> dict[str, Any]:
+    trigger = read.plan.trigger
+    columns = columns_of(trigger) | {"timezone": page.zone, "ends_at": read.plan.ends_at}
+    return columns | ({"anchor_at": trigger.start} if isinstance(trigger, Interval) else {})

@@ -1,0 +1,74 @@
+"""A run beside the others of its job: its neighbours, how long it usually takes, and what differs from the last success."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from difflib import unified_diff
+from itertools import islice
+from typing import Any
+
+from schedules.models import Execution
+from schedules.services.run_list import read_again, runs_around
+from schedules.services.runs.outputs import output_since
+from schedules.web.views.job_facts import percentile
+
+# How many runs before this one are looked through.
+LOOKED_THROUGH = 200
+COMPARED_LINES = 40
+SHOWN_LINES = 30
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The runs of a job around one of them."""
+
+    previous: int | None = None
+    following: int | None = None
+    last_success: int | None = None
+    usually: timedelta | None = None
+    """The median duration of the successes before it."""
+
+
+def neighbours_of(run: Execution) -> Neighbours:
+    """Look around a run, in the order of the index of its job."""
+    if run.job_id is None:
+        return Neighbours()
+    before, following = runs_around(run, ("pk", "status", "started_at", "finished_at"), LOOKED_THROUGH)
+    succeeded = [each for each in before if each.status == Execution.Status.SUCCEEDED]
+    took = [each.finished_at - each.started_at for each in succeeded if each.started_at and each.finished_at]
+    return Neighbours(
+        before[0].pk if before else None,
+        following,
+        succeeded[0].pk if succeeded else None,
+        percentile(took, 50),
+    )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What differs between a run that did not succeed and the last one that did."""
+
+    success: Execution
+    exit_codes: tuple[Any, Any] | None
+    diff: str
+
+
+def compare(run: Execution, neighbours: Neighbours, output: str) -> Comparison | None:
+    """Compare a run that has ended without success with the last success before it."""
+    if run.finished_at is None or run.status == Execution.Status.SUCCEEDED or not run.attempt:
+        return None
+    if neighbours.last_success is None:
+        return None
+    success = read_again(neighbours.last_success)
+    codes = (_exit_code(success.result), _exit_code(run.result))
+    before = output_since(success).text
+    lines = unified_diff(_tail(before), _tail(output), n=1, lineterm="")
+    diff = "\n".join(line for line in islice(lines, 2, SHOWN_LINES) if not line.startswith("@@"))
+    return Comparison(success, None if codes == (None, None) else codes, diff)
+
+
+def _exit_code(result: Any) -> Any:
+    return result.get("exit_code") if isinstance(result, dict) else None
+
+
+def _tail(text: str) -> list[str]:
+    return text.splitlines()[-COMPARED_LINES:]

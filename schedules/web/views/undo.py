@@ -1,0 +1,145 @@
+"""The page that shows what an undo would change, and the undo itself."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.views.generic import TemplateView
+
+from schedules.models import Event
+from schedules.result import Code, Err, Ok, sentence
+from schedules.services.activity import Change, changes_between
+from schedules.services.jobs.undo import (
+    MOST_EVENTS,
+    Reversal,
+    events_of_call,
+    events_since,
+    latest_events,
+    plan_undo,
+    undo,
+    undoable_among,
+)
+from schedules.web.messages import message_of
+from schedules.web.views.page import PageMixin, back, is_number, own_address
+from schedules.when.forecast import start_of_day
+from schedules.when.phrases import PhraseError, parse_past
+
+# What brings a job back to what it was before.
+ACTIONS = {
+    "delete": "Moves to the trash",
+    "cancel": "Stops permanently",
+    "restore": "Is restored",
+    "resume": "Is resumed",
+    "pause": "Is paused",
+}
+# As many as one action on the list of jobs changes.
+MOST_JOBS = 1_000
+
+
+@dataclass(frozen=True)
+class Step:
+    """One event that is undone, or why it can't be."""
+
+    event: Event
+    action: str
+    changes: Sequence[Change]
+    problem: str
+
+
+class UndoPage(PageMixin, TemplateView):
+    """What one event, one call or everything that somebody did since a moment would change back; a POST does it."""
+
+    template_name = "schedules/undo.html"
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        asked = {name: self.request.GET.get(name, "").strip() for name in ("event", "call", "actor", "since")}
+        events, problem = self._events(asked)
+        steps = steps_of(plan_undo(events))
+        return super().get_context_data(
+            asked=asked,
+            problem=problem,
+            steps=[step for step in steps if not step.problem],
+            refused=[step for step in steps if step.problem],
+            ids=" ".join(str(step.event.pk) for step in steps if not step.problem),
+            most=MOST_EVENTS if len(events) >= MOST_EVENTS else None,
+            together=self._together(events) if asked["event"] else 0,
+            next=own_address(self.request.GET.get("next", "")) or reverse("schedules:activity"),
+            **kwargs,
+        )
+
+    def _events(self, asked: dict[str, str]) -> tuple[list[Event], str]:
+        """Return the events to undo, newest first, and what is wrong with the request."""
+        if is_number(asked["event"]):
+            return undoable_among(self.actor, [int(asked["event"])]), ""
+        if is_number(asked["call"]):
+            return events_of_call(self.actor, int(asked["call"])), ""
+        if not asked["actor"]:
+            return [], ""
+        try:
+            since = parse_past(asked["since"] or "today", now=self.page.now, timezone=self.page.zone)
+        except PhraseError as error:
+            return [], sentence(str(error))
+        if not isinstance(since, datetime):
+            since = start_of_day(since, self.page.zone)
+        return events_since(self.actor, asked["actor"], since), ""
+
+    def _together(self, events: Sequence[Event]) -> int:
+        """Return how many events were recorded by the same click or call."""
+        return len(events_of_call(self.actor, events[0].pk)) if events else 0
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        """Undo the events with these ids, or what this person has just done to these jobs."""
+        if verb := request.POST.get("verb"):
+            job_ids = request.POST.get("job", "").split()[:MOST_JOBS]
+            events = latest_events(self.actor, verb, job_ids)
+        else:
+            ids = [
+                int(text) for text in request.POST.get("event", "").split()[:MOST_EVENTS] if is_number(text)
+            ]
+            events = undoable_among(self.actor, ids)
+        address = reverse("schedules:activity")
+        if not events:
+            messages.warning(request, "There is nothing to undo: it was undone or changed already.")
+            return back(request, address)
+        match undo(self.actor, events):
+            case Ok(undone):
+                count = len(undone.jobs)
+                words = f"the change of {undone.jobs[0].name}" if count == 1 else f"{count:,} changes"
+                messages.success(
+                    request, f"{words[0].upper()}{words[1:]} {'was' if count == 1 else 'were'} undone."
+                )
+                if undone.refused:
+                    messages.warning(request, _refusal(undone.refused))
+            case Err() as problem:
+                messages.error(request, f"{events[0].subject}: {message_of(problem)}")
+        return back(request, address)
+
+
+def steps_of(reversals: Sequence[Reversal]) -> list[Step]:
+    """Say what each reversal does; an older change of a job is undone after the newer ones."""
+    seen: set[int] = set()
+    steps = []
+    for reversal in reversals:
+        event, refusal = reversal.event, reversal.refusal
+        is_next = event.job_id in seen and refusal is not None and refusal.code == Code.JOB_CHANGED_AGAIN
+        if refusal and not is_next:
+            steps.append(Step(event, "", (), message_of(refusal)))
+            continue
+        seen.add(event.job_id or 0)
+        before, after = (
+            (event.after, event.before) if is_next else (reversal.before or {}, reversal.after or {})
+        )
+        changes = changes_between(before, after, event.job)
+        steps.append(Step(event, ACTIONS.get(reversal.action, ""), changes, ""))
+    return steps
+
+
+def _refusal(refused: Sequence[tuple[Event, Err]]) -> str:
+    event, problem = refused[0]
+    more = len(refused) - 1
+    others = f" {more:,} more couldn't be undone." if more else ""
+    return f"{event.subject} couldn't be undone. {message_of(problem)}{others}"
