@@ -1,7 +1,14 @@
 #!/usr/bin/env python
 """Cronty's command line in a checkout."""
 
-from cronty_site.startup import run_command
+import sys
+
+from schedules.mcp.early import answer_early
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["mcp_serve"]:
+        answer_early(sys.argv[2:])
+    # It imports Django, which takes long.
+    from cronty_site.startup import run_command
+
     run_command()

@@ -1,6 +1,13 @@
 """Management commands of an installed Cronty: `python -m cronty_site up`."""
 
-from cronty_site.startup import run_command
+import sys
+
+from schedules.mcp.early import answer_early
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["mcp_serve"]:
+        answer_early(sys.argv[2:])
+    # It imports Django, which takes long.
+    from cronty_site.startup import run_command
+
     run_command()

@@ -39,8 +39,8 @@ class LoginForm(AuthenticationForm):
     def clean_username(self) -> str:
         typed = str(self.cleaned_data["username"])
         # One query for every name, so that the time does not reveal what kind of name it is.
-        found = get_user_model().objects.filter(Q(username=typed) | Q(email__iexact=typed))
-        names = list(found.values_list("username", flat=True)[:3])
+        matches = get_user_model().objects.filter(Q(username=typed) | Q(email__iexact=typed))
+        names = list(matches.values_list("username", flat=True)[:3])
         return names[0] if len(names) == 1 and typed not in names else typed
 
 

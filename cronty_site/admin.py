@@ -15,6 +15,7 @@ from schedules.admin.local_times import moment
 from schedules.models import Event, Execution, Job, Profile, Token
 from schedules.result import Err, Ok
 from schedules.services.people.profiles import SYSTEM_USER
+from schedules.web.messages import message_of
 
 DATES = (moment("last_login"), moment("date_joined"))
 GRANTS = ("is_staff", "is_superuser", "groups", "user_permissions")
@@ -43,7 +44,7 @@ class AccountAdmin(DeclaredLookups[User], UserAdmin[User]):
                 case Ok(tokens):
                     self.message_user(request, f"{user}: all sessions and {tokens} tokens have ended.")
                 case Err() as problem:
-                    self.message_user(request, f"{user}: {problem.message}", messages.ERROR)
+                    self.message_user(request, f"{user}: {message_of(problem)}", messages.ERROR)
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> Any:
         fields = super().get_readonly_fields(request, obj)

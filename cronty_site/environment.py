@@ -51,7 +51,10 @@ def load_dotenv(path: Path) -> None:
     except OSError as error:
         raise refuse("CRONTY_DATA", f"{path} cannot be read ({error.strerror}).") from error
     if mode & stat.S_IWOTH:
-        raise refuse(path.name, f"every user of this machine can change {path}: read it, then chmod go= it.")
+        raise refuse(
+            path.name,
+            f"every user of this machine can change it: read it, then chmod go= {shlex.quote(str(path))}",
+        )
     for line in _content(path.name, path).splitlines():
         name, separator, value = line.strip().removeprefix("export ").partition("=")
         if separator and not name.startswith("#"):
@@ -102,12 +105,12 @@ def words(name: str, default: str = "") -> list[str]:
 
 def apps(name: str) -> list[str]:
     """Read a list of Django apps: packages, or paths of AppConfig classes, that Python can import."""
-    found = words(name)
-    for app in found:
+    names = words(name)
+    for app in names:
         parent, _, last = app.rpartition(".")
         if not _is_importable(parent if last[:1].isupper() else app):
             raise refuse(name, f"{app!r} cannot be imported; install it, or put it into CRONTY_DATA/apps.")
-    return found
+    return names
 
 
 def command(name: str) -> list[str]:
@@ -124,42 +127,42 @@ def command(name: str) -> list[str]:
 
 def users(name: str) -> list[str]:
     """Read a list of login names, or `*` for everybody."""
-    found = words(name)
-    if "*" in found and len(found) > 1:
+    names = words(name)
+    if "*" in names and len(names) > 1:
         raise refuse(name, "use * alone for everybody, or only login names.")
-    return found
+    return names
 
 
 def destinations(name: str) -> list[str]:
     """Read a list of networks (10.0.0.0/8), hosts (nas.local) and hosts with a port (nas.local:8080)."""
-    found = words(name)
-    for entry in found:
+    entries = words(name)
+    for entry in entries:
         try:
             parse_destination(entry)
         except ValueError as error:
             raise refuse(name, str(error)) from error
-    return found
+    return entries
 
 
 def header_names(name: str) -> list[str]:
     """Read the names of request headers that webhooks may set."""
-    found = words(name)
-    if problem := next(filter(None, map(setting_problem, found)), None):
+    headers = words(name)
+    if problem := next(filter(None, map(setting_problem, headers)), None):
         raise refuse(name, problem)
-    return found
+    return headers
 
 
 def networks(name: str) -> list[str]:
     """Read a list of IP addresses and networks."""
-    found = words(name)
-    for entry in found:
+    entries = words(name)
+    for entry in entries:
         try:
             ip_network(entry)
         except ValueError as error:
             raise refuse(
                 name, f"use IP addresses and networks like 127.0.0.1 or 10.0.0.0/8, not {entry!r}."
             ) from error
-    return found
+    return entries
 
 
 def zone_data(name: str) -> str:
@@ -293,10 +296,10 @@ def database(name: str, default: str, **options: Any) -> dj_database_url.DBConfi
     usage = "use postgres://user:password@host:5432/name or sqlite:////path/to/file."
     value = secret(name)
     try:
-        found = dj_database_url.parse(value or default, **options)
+        config = dj_database_url.parse(value or default, **options)
     except ValueError as error:
         raise refuse(name, f"not a database address; {usage}") from error
-    engine, file = found.get("ENGINE"), Path(found.get("NAME") or ":memory:").absolute()
+    engine, file = config.get("ENGINE"), Path(config.get("NAME") or ":memory:").absolute()
     if engine not in {"django.db.backends.sqlite3", "django.db.backends.postgresql"}:
         raise refuse(name, f"Cronty runs on PostgreSQL and SQLite only; {usage}")
     # Each process would have its own database in memory.
@@ -311,7 +314,7 @@ def database(name: str, default: str, **options: Any) -> dj_database_url.DBConfi
                 f"the folder {file.parent} cannot be written; change its rights, or choose another.",
             )
         raise refuse(name, f"there is no folder {file.parent} that Cronty may write to; {usage}")
-    return found
+    return config
 
 
 def email_settings(name: str, sender: str) -> dict[str, object]:

@@ -51,7 +51,7 @@ _public = urlsplit(CRONTY_URL)
 ALLOWED_HOSTS = sorted(
     {host_in_url(host) for host in (str(_public.hostname), CRONTY_HOST, "127.0.0.1", "localhost", "::1")}
 )
-CSRF_FAILURE_VIEW = "schedules.web.drafts.refuse_token"
+CSRF_FAILURE_VIEW = "schedules.web.middleware.refuse_token"
 CSRF_TRUSTED_ORIGINS = [f"{_public.scheme}://{_public.netloc}"]
 
 _https = _public.scheme == "https"
@@ -74,6 +74,8 @@ CONTENT_SECURITY_POLICY = {
         "form-action": [SELF],
         "frame-ancestors": [NONE],
         "object-src": [NONE],
+        "manifest-src": [SELF],
+        "worker-src": [SELF],
     }
 }
 
@@ -135,7 +137,7 @@ TEMPLATES = [
         },
     },
 ]
-FORM_RENDERER = "schedules.web.forms.rendering.PageRenderer"
+FORM_RENDERER = "schedules.web.forms.PageRenderer"
 ROOT_URLCONF = "cronty_site.urls"
 ASGI_APPLICATION = "cronty_site.asgi.application"
 

@@ -1,25 +1,21 @@
 """The set-up of Django for Cronty's command lines."""
 
-import logging.config
 import os
 import sys
 from argparse import ArgumentError, ArgumentParser
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 
 import django
-from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from cronty_site import environment
 from schedules.management.arguments import port
-from schedules.management.startup import deferred_models, without_garbage_collection
 from schedules.secrets.private_files import restrict_to_owner
 
 
 def run_command() -> None:
     """Run the management command that the arguments name."""
-    is_local_server = sys.argv[1:2] == ["mcp_serve"] and "--http" not in sys.argv
-    set_up(pages=not is_local_server)
+    set_up()
     execute(*sys.argv)
 
 
@@ -34,24 +30,17 @@ def execute(program: str, *arguments: str) -> None:
     execute_from_command_line([program, *arguments])
 
 
-def set_up(*, pages: bool = True, creates: bool = True) -> None:
+def set_up(*, creates: bool = True) -> None:
     """Set Django up, or exit with the sentence that says which setting is wrong.
 
     Unless it creates what is missing, `environment.missing` names the files of an installation that do not exist.
-
-    Without pages it takes a quarter less time: the admin, OAuth and other apps of the website are left out. Commands
-    that migrate, serve HTTP, run jobs or start other processes need them.
     """
-    name = "cronty_site.settings" if pages else "cronty_site.settings_without_pages"
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", name)
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "cronty_site.settings")
     environment.creates = creates
     if "up" in sys.argv[1:3]:
         _store_options_of_up()
     try:
-        with without_garbage_collection(), nullcontext() if pages else deferred_models():
-            django.setup()
-            if getattr(settings, "LOGGING_CONFIG", "") is None:
-                logging.config.dictConfig(settings.LOGGING)
+        django.setup()
     except ImproperlyConfigured as error:
         # A wrong setting is for the operator to fix; a traceback would only hide the sentence that says how.
         sys.exit(f"Cronty cannot start. {error}")
@@ -65,5 +54,5 @@ def _store_options_of_up() -> None:
     parser.add_argument("--workers")
     # The command itself reports wrong usage.
     with suppress(ArgumentError):
-        given, _ = parser.parse_known_args(sys.argv[1:])
-        os.environ |= {f"CRONTY_{name.upper()}": str(value) for name, value in vars(given).items() if value}
+        options, _ = parser.parse_known_args(sys.argv[1:])
+        os.environ |= {f"CRONTY_{name.upper()}": str(value) for name, value in vars(options).items() if value}

@@ -12,13 +12,13 @@ class StaticFiles(WhiteNoiseMiddleware):
 
     @staticmethod
     def serve(static_file: Any, request: HttpRequest) -> Any:  # type: ignore[override]
-        found = static_file.get_response(request.method, request.META)
+        response = static_file.get_response(request.method, request.META)
         content = b""
-        if found.file:
-            with closing(found.file):
-                content = found.file.read()
-        answer = HttpResponse(content, status=int(found.status))
+        if response.file:
+            with closing(response.file):
+                content = response.file.read()
+        answer = HttpResponse(content, status=int(response.status))
         del answer["Content-Type"]
-        for name, value in found.headers:
+        for name, value in response.headers:
             answer[name] = value
         return answer

@@ -1,20 +1,85 @@
 """ASGI guards: limits on bodies and the time they take, on requests under way, and on logins and OAuth at once."""
 
 import asyncio
+import json
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from enum import Enum, auto
+from functools import cache
 from typing import Any
 
 from django.conf import settings
+from django.shortcuts import resolve_url
+from django.urls import NoReverseMatch, reverse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cronty_site.serving.addresses import Kind, kind_of, largest_body
 from cronty_site.serving.connections import most_requests
 from schedules.engine import sqlite_file
+from schedules.mcp.http import MCP_PATH
 from schedules.services.people.client_addresses import network_of
 from schedules.web.health import ALIVE
+
+SMALL_BODY = 1024
+LOGIN_BODY = 16_384
+OAUTH_PATH = "/oauth/"
+TEXT = "text/plain; charset=utf-8"
+METHODS_WITH_BODY = ("POST", "PUT", "PATCH", "DELETE")
+
+
+class Kind(Enum):
+    ALIVE = auto()
+    """The health check that reads nothing."""
+    STATE = auto()
+    """Readiness and metrics, which read the database."""
+    LOGIN = auto()
+    """Forms that check a password of somebody who is not logged in, or send one a message."""
+    OAUTH = auto()
+    """The authorization server, which anybody can ask."""
+    MCP = auto()
+    PAGE = auto()
+    """Everything else."""
+
+
+def kind_of(path: str) -> Kind:
+    if path == MCP_PATH:
+        return Kind.MCP
+    if settings.CRONTY_OAUTH and path.startswith(OAUTH_PATH):
+        return Kind.OAUTH
+    return _kinds(settings.ROOT_URLCONF).get(path, Kind.PAGE)
+
+
+def largest_body(kind: Kind, method: str) -> int | None:
+    """Return the number of bytes that a request may have; None if the project has turned Django's limit off."""
+    if kind in {Kind.ALIVE, Kind.STATE} or method not in METHODS_WITH_BODY:
+        return SMALL_BODY
+    if kind in {Kind.LOGIN, Kind.OAUTH}:
+        return LOGIN_BODY
+    if kind is Kind.MCP:
+        return int(settings.CRONTY_MCP_BODY_BYTES)
+    return settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+
+
+@cache
+def _kinds(urlconf: str) -> dict[str, Kind]:
+    """Return the addresses of this URL configuration that are not ordinary pages."""
+    names = {
+        "schedules:alive": Kind.ALIVE,
+        "schedules:ready": Kind.STATE,
+        "schedules:metrics": Kind.STATE,
+        "admin:login": Kind.LOGIN,
+        "password_reset": Kind.LOGIN,
+    }
+    kinds = {}
+    for name, kind in names.items():
+        # A project need not include the pages or the admin.
+        with suppress(NoReverseMatch):
+            kinds[reverse(name, urlconf)] = kind
+    with suppress(NoReverseMatch):
+        kinds[resolve_url(settings.LOGIN_URL)] = Kind.LOGIN
+    return kinds
+
 
 # Seconds between two parts of a body, and for all of it.
 BETWEEN_BYTES = 10.0
@@ -64,7 +129,7 @@ class Guards:
             async def take_slot() -> None:
                 await slots.enter_async_context(self._slot(kind, scope))
 
-            exchange = Exchange(scope, receive, send, largest_body(kind, scope["method"]), take_slot)
+            exchange = Exchange(scope, receive, send, kind, take_slot)
             if kind not in {Kind.ALIVE, Kind.STATE} and sqlite_file.is_replaced():
                 await exchange.refuse(503, sqlite_file.REPLACED)
             elif kind is Kind.MCP and _needs_https(scope):
@@ -112,8 +177,9 @@ class Guards:
 class Exchange:
     """One request and its response: counts and times the body, and can refuse it until the response starts."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, limit: int | None, take_slot: Any) -> None:
-        self._receive, self._send, self._limit, self._take_slot = receive, send, limit, take_slot
+    def __init__(self, scope: Scope, receive: Receive, send: Send, kind: Kind, take_slot: Any) -> None:
+        self._receive, self._send, self._kind, self._take_slot = receive, send, kind, take_slot
+        self._limit = largest_body(kind, scope["method"])
         declared = [value for name, value in scope["headers"] if name == b"content-length"]
         self._declared = int(declared[0]) if declared and declared[0].isdigit() else 0
         self.has_body = self._declared > 0 or any(
@@ -173,7 +239,16 @@ class Exchange:
             headers = [(b"connection", b"close")]
             if wait:
                 headers.append((b"retry-after", str(wait).encode()))
-            await self.answer(status, f"{reason}.\n", headers, discard_body=status != 408)
+            if self._kind is Kind.MCP:
+                # Clients show the message of an error, and nothing of a plain text.
+                error = {"code": -32600, "message": f"{reason}."}
+                text, media_type = (
+                    json.dumps({"jsonrpc": "2.0", "id": None, "error": error}),
+                    "application/json",
+                )
+            else:
+                text, media_type = f"{reason}.\n", TEXT
+            await self.answer(status, text, headers, media_type=media_type, discard_body=status != 408)
         return DISCONNECT
 
     async def answer(
@@ -182,10 +257,11 @@ class Exchange:
         text: str,
         headers: Sequence[tuple[bytes, bytes]] = (),
         *,
+        media_type: str = TEXT,
         discard_body: bool = False,
     ) -> None:
         fixed = [
-            (b"content-type", b"text/plain; charset=utf-8"),
+            (b"content-type", media_type.encode()),
             (b"content-length", str(len(text)).encode()),
             (b"x-content-type-options", b"nosniff"),
             (b"cache-control", b"no-store"),

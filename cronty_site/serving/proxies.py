@@ -37,12 +37,12 @@ class TrustProxies:
                 **scope,
                 "headers": [(name, value) for name, value in scope["headers"] if name not in FORWARDED],
             }
-        found: dict[str, Any] = {"client": (str(self._client(scope, peer)), 0)}
+        changes: dict[str, Any] = {"client": (str(self._client(scope, peer)), 0)}
         # The nearest proxy speaks last.
         protocols = list(_values(scope, b"x-forwarded-proto"))
         if scope["type"] == "http" and protocols and protocols[-1] in {"http", "https"}:
-            found["scheme"] = protocols[-1]
-        return {**scope, **found}
+            changes["scheme"] = protocols[-1]
+        return {**scope, **changes}
 
     def _client(self, scope: Scope, peer: Address) -> Address:
         """Return the last address before our proxies; a malformed one ends the search."""

@@ -11,7 +11,6 @@ from cronty_site.terminal.arguments import (
     find_task,
     policy_options,
     read_arguments,
-    read_schedule,
 )
 from cronty_site.terminal.completion import complete_task
 from cronty_site.terminal.output import line, note, print_json, say
@@ -23,6 +22,7 @@ from schedules.services.jobs.forecasts import preview_of
 from schedules.services.jobs.masked_arguments import named_arguments
 from schedules.services.people.stored_secrets import secret_warnings
 from schedules.tasks.registry import Task
+from schedules.when.repeats import parse_trigger
 
 NAME_LENGTH = 80
 
@@ -61,42 +61,46 @@ def add_command(
     name are given in order.
     """
     zone = check_zone(timezone or session.zone)
-    known = find_task(session, task)
-    trigger = read_schedule(session, when, zone)
-    args, kwargs = read_arguments(session, known, arguments)
-    default_name = _name_of(known, args, kwargs)
+    registered = find_task(session, task)
+    trigger = session.read(parse_trigger, when, "WHEN", zone)
+    args, kwargs = read_arguments(session, registered, arguments)
+    default_name = _name_of(registered, args, kwargs)
     topic = session.actor.read_profile().default_topic
     if task == "notify" and topic and len(args) < 2:
         kwargs = {"topic": topic} | kwargs
-    answer = services.schedule(
-        session.actor,
-        paused=paused,
-        **columns_of_schedule(trigger),
-        **columns_of_policies(session, zone, until, **policies),
-        name=name or default_name,
-        task=task,
-        args=args,
-        kwargs=kwargs,
-        timezone=zone,
-        tags=list(tags),
+    created = session.expect(
+        services.schedule(
+            session.actor,
+            paused=paused,
+            **columns_of_schedule(trigger),
+            **columns_of_policies(session, zone, until, **policies),
+            name=name or default_name,
+            task=task,
+            args=args,
+            kwargs=kwargs,
+            timezone=zone,
+            tags=list(tags),
+        )
     )
-    made = session.expect(answer)
-    job = made.job
+    job = created.job
     if session.as_json:
         print_json(job_json(job))
         return
     ahead = preview_of(job, session.now, 1)
-    first = f"first run {clock_text(ahead.next_runs[0], zone)}" if ahead.next_runs else "paused"
+    if ahead.next_runs:
+        first = f"first run {clock_text(ahead.next_runs[0], zone)}"
+    else:
+        first = "waiting for the next start" if ahead.waits_for_start else "paused"
     say(f"Created: {job.name} (#{job.pk}) · {ahead.description} · {zone} · {first}", "green")
     for warning in (*ahead.warnings, *secret_warnings(session.actor, job)):
         note(warning)
-    if made.similar:
-        note(f"{made.similar.name} ({made.similar.public_id}) does the same on the same schedule.")
+    if created.similar:
+        note(f"{created.similar.name} ({created.similar.public_id}) does the same on the same schedule.")
 
 
 def _name_of(task: Task, args: list[Any], kwargs: dict[str, Any]) -> str:
     """Return a name for a job that was given none: its task, and the first text that is no secret."""
-    shown = masking.masked(named_arguments(task.name, args, kwargs)).values()
-    first = line(next((text for text in shown if isinstance(text, str) and text != masking.MASK), ""))
+    values = masking.masked(named_arguments(task.name, args, kwargs)).values()
+    first = line(next((text for text in values if isinstance(text, str) and text != masking.MASK), ""))
     name = f"{task.name}: {first}" if first else task.name
     return name if len(name) <= NAME_LENGTH else f"{name[: NAME_LENGTH - 1].rstrip()}…"

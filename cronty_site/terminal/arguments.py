@@ -9,35 +9,45 @@ from typing import Any
 
 import click
 
+from cronty_site.terminal.failures import Failure, did_you_mean
 from cronty_site.terminal.output import line
 from cronty_site.terminal.session import Session
-from cronty_site.terminal.suggestions import did_you_mean
 from schedules.models import Job
 from schedules.models.triggers import columns_of
 from schedules.services.jobs.validation import usable_tasks
 from schedules.tasks import registry
 from schedules.tasks.registry import Task
-from schedules.when.phrases import PhraseError, parse_delay
-from schedules.when.repeats import parse_trigger
+from schedules.when.phrases import PhraseError, parse_delay, parse_end
 from schedules.when.triggers import CalendarInterval, Interval, Trigger
 
 _NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*):?=")
 
 
-def _duration(context: click.Context, parameter: click.Parameter, text: str | None) -> timedelta | None:
-    try:
-        if text in ("0", "0s"):
-            return timedelta(0)
-        return None if text is None else parse_delay(text)
-    except PhraseError as error:
-        raise click.BadParameter(str(error)) from error
+class Duration(click.ParamType[timedelta]):
+    """A duration as a phrase, or 0."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        try:
+            return timedelta(0) if value in ("0", "0s") else parse_delay(value)
+        except PhraseError as error:
+            self.fail(str(error), param, ctx)
 
 
 _POLICIES = (
     click.option("--label", help="A short text beside the name."),
     click.option("--attempts", type=int, help="Tries per run, 1 to 10."),
-    click.option("--timeout", callback=_duration, help='Time limit of a run, like "5m".'),
-    click.option("--backoff", callback=_duration, help='Wait before the next try, growing, like "10s".'),
+    click.option("--timeout", type=Duration(), help='Time limit of a run, like "5m".'),
+    click.option(
+        "--backoff", type=Duration(), help='Wait before the next try, like "10s"; it doubles each time.'
+    ),
+    click.option(
+        "--fixed-backoff/--no-fixed-backoff", default=None, help="Wait equally long before each try."
+    ),
+    click.option(
+        "--alerts", help='The ntfy topic of its failure alerts, or "never"; "" for your own setting.'
+    ),
     click.option(
         "--overlap", type=click.Choice(Job.Overlap.values), help="What to do while the last run goes on."
     ),
@@ -46,7 +56,7 @@ _POLICIES = (
     ),
     click.option(
         "--spread",
-        callback=_duration,
+        type=Duration(),
         help='Start up to this much later, like "20m", by the same random delay each time; 0 for none.',
     ),
     click.option("--max-runs", type=int, help="Stop after this many scheduled runs."),
@@ -71,17 +81,10 @@ def policy_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def columns_of_policies(session: Session, zone: str, until: str | None, **given: Any) -> dict[str, Any]:
+def columns_of_policies(session: Session, zone: str, until: str | None, **fields: Any) -> dict[str, Any]:
     """Return the columns for those of the options that were given."""
-    columns = {name: value for name, value in given.items() if value is not None}
-    return columns | ({"ends_at": session.end(until, "--until", zone)} if until else {})
-
-
-def read_schedule(session: Session, text: str, zone: str, name: str = "WHEN") -> Trigger:
-    try:
-        return parse_trigger(text, now=session.now, timezone=zone)
-    except PhraseError as error:
-        raise click.BadParameter(f"{line(text)}: {error}", param_hint=name) from error
+    columns = {name: value for name, value in fields.items() if value is not None}
+    return columns | ({"ends_at": session.read(parse_end, until, "--until", zone)} if until else {})
 
 
 def columns_of_schedule(trigger: Trigger) -> dict[str, Any]:
@@ -93,23 +96,23 @@ def columns_of_schedule(trigger: Trigger) -> dict[str, Any]:
 
 def find_task(session: Session, name: str) -> Task:
     """Return the task with this name; an unknown one is refused with the names of the others."""
-    known = registry.get(name)
-    if known is None or known.system:
+    task = registry.get(name)
+    if task is None or task.system:
         usable = [each.name for each in usable_tasks(session.actor)]
-        raise session.failure(
+        raise Failure(
             f"Unknown task: {line(name)}.{did_you_mean(name, usable)} Choose one of: {', '.join(usable)}.",
             code="invalid",
         )
-    return known
+    return task
 
 
-def read_arguments(session: Session, task: Task, given: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
+def read_arguments(session: Session, task: Task, texts: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
     """Split the arguments into those by position and those by name; what takes no text is read as JSON."""
     schema = task.schema
     properties: dict[str, Any] = schema["properties"]
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
-    for text in given:
+    for text in texts:
         name, separator, value = text.partition("=")
         is_json = name.endswith(":")
         name = name.removesuffix(":")
@@ -125,10 +128,10 @@ def read_arguments(session: Session, task: Task, given: Sequence[str]) -> tuple[
     return args, kwargs
 
 
-def _unknown_argument(session: Session, task: Task, name: str, known: list[str]) -> Exception:
-    takes = ", ".join(known) or "no arguments"
-    return session.failure(
-        f"{task.name} has no argument {name}.{did_you_mean(name, known, '{}=')} It takes {takes}."
+def _unknown_argument(session: Session, task: Task, name: str, names: list[str]) -> Exception:
+    takes = ", ".join(names) or "no arguments"
+    return Failure(
+        f"{task.name} has no argument {name}.{did_you_mean(name, names, '{}=')} It takes {takes}."
         ' Write the name of the argument before a value that contains "=".',
         code="invalid",
     )

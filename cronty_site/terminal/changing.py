@@ -9,18 +9,17 @@ import click
 from rich.status import Status
 
 from cronty_site.terminal.completion import complete_job
-from cronty_site.terminal.logs import show_end
-from cronty_site.terminal.output import console, line, note, print_json, say
+from cronty_site.terminal.failures import ExitCode, Failure, show_error
+from cronty_site.terminal.logs import RunStream, show_end
+from cronty_site.terminal.output import answer, console, line, note, print_json, say
 from cronty_site.terminal.session import Session, refused, subcommand
-from cronty_site.terminal.setup import ExitCode, Failure, show_error
-from cronty_site.terminal.shapes import clock_text, job_json, next_run_of, run_json, skipped
-from cronty_site.terminal.streams import RunStream
-from schedules import clock, engine, services
+from cronty_site.terminal.shapes import clock_text, job_json, next_run_note, run_json, skipped
+from schedules import engine, services
 from schedules.models import Execution, Job
 from schedules.result import Err, Result
+from schedules.services.run_list import read_again
 from schedules.services.runs.explanations import explain
-from schedules.when.phrases import PhraseError, parse_day
-from schedules.when.triggers import TriggerError
+from schedules.when.phrases import parse_day, parse_moment
 
 POLL_SECONDS = 0.2
 SETTLED = {*Execution.FINAL, Execution.Status.WAITING}
@@ -35,22 +34,18 @@ _JOBS = click.argument("jobs", shell_complete=complete_job, nargs=-1, required=T
     cronty run Backup --wait && echo done
     """,
 )
-@click.argument("job", shell_complete=complete_job)
+@click.argument("reference", metavar="JOB", shell_complete=complete_job)
 @click.option("--wait", is_flag=True, help="Print its output until it ends; exit code 4 unless it succeeded.")
 @click.option("--timeout", type=click.FloatRange(0), default=3600, show_default=True, help="Seconds to wait.")
-def run_command(session: Session, job: str, wait: bool, timeout: float) -> None:
+def run_command(session: Session, reference: str, wait: bool, timeout: float) -> None:
     """Run a job once, now, also one that is paused or has ended, but none that was cancelled. Its schedule does not change."""
-    job_id = session.job_id(job)
-    run = session.expect(services.run_now(session.actor, job_id))
+    run = session.expect(services.run_now(session.actor, session.job_id(reference)))
     if not wait:
-        if session.as_json:
-            print_json(run_json(run, session.zone))
-        else:
-            say(f"Queued: {run.job_name}, run {run.pk}")
-            _warn_without_cluster(session)
+        answer(run_json(run, session.zone), f"Queued: {run.job_name}, run {run.pk}", style="")
+    if not session.as_json and not engine.is_any_cluster_running(session.now):
+        note("No cluster is running: it waits until `cronty up` runs.")
+    if not wait:
         return
-    if not session.as_json:
-        _warn_without_cluster(session)
     stream = RunStream(run)
     ended = _wait_for(session, run, timeout, stream)
     if session.as_json:
@@ -68,22 +63,23 @@ def _wait_for(session: Session, run: Execution, timeout: float, stream: RunStrea
     deadline = time.monotonic() + timeout
     with Status(f"Waiting for run {run.pk} …", console=console(stderr=True)) as status:
         while True:
-            found = Execution.objects.defer("traceback").filter(pk=run.pk).first()
-            if found is None:
-                raise session.failure(f"Run {run.pk} was deleted.", ExitCode.RUN_FAILED)
+            try:
+                latest = read_again(run.pk)
+            except Execution.DoesNotExist:
+                raise Failure(f"Run {run.pk} was deleted.", ExitCode.RUN_FAILED) from None
             if (
-                found.status not in (Execution.Status.QUEUED, Execution.Status.CLAIMED)
+                latest.status not in (Execution.Status.QUEUED, Execution.Status.CLAIMED)
                 and not session.as_json
             ):
                 # It would be drawn into the output.
                 status.stop()
                 stream.print_new()
-            if found.status in SETTLED:
-                return found
+            if latest.status in SETTLED:
+                return latest
             if time.monotonic() >= deadline:
                 stream.end_line()
-                raise session.failure(
-                    f"Run {run.pk} is still {found.status} after {timeout:g} seconds.", ExitCode.RUN_FAILED
+                raise Failure(
+                    f"Run {run.pk} is still {latest.status} after {timeout:g} seconds.", ExitCode.RUN_FAILED
                 )
             time.sleep(POLL_SECONDS)  # noqa: TID251  (waits for a run)
 
@@ -108,7 +104,7 @@ def pause_command(session: Session, jobs: Sequence[str], until: str | None, reas
     def pause(job_id: str) -> Result[Job]:
         job = session.actor.jobs().find(job_id)
         zone = job.timezone if job else session.zone
-        moment = session.moment(until, "--until", zone, may_be_day=True) if until else None
+        moment = session.read(parse_moment, until, "--until", zone, may_be_day=True) if until else None
         return services.pause(session.actor, job_id, reason=reason, until=moment)
 
     _each(session, jobs, pause, "Paused")
@@ -129,29 +125,23 @@ def resume_command(session: Session, jobs: Sequence[str]) -> None:
     cronty skip "Stand up" --undo
     """,
 )
-@click.argument("job", shell_complete=complete_job)
+@click.argument("reference", metavar="JOB", shell_complete=complete_job)
 @click.argument("when", nargs=-1, metavar="[DAY|MOMENT]...")
 @click.option("--undo", is_flag=True, help="Let them run after all; without a day, every skipped run.")
-def skip_command(session: Session, job: str, when: Sequence[str], undo: bool) -> None:
+def skip_command(session: Session, reference: str, when: Sequence[str], undo: bool) -> None:
     """Leave out the next run of a repeating job, or its runs on certain days; the schedule goes on after them."""
-    job_id = session.job_id(job)
-    found = session.actor.jobs().find(job_id)
-    zone = found.timezone if found else session.zone
+    job = session.job(reference)
+    zone = job.timezone
     days, slots = [], []
     for text in when:
         if _MOMENT.match(text):
-            slots.append(session.moment(text, "MOMENT", zone))
-            continue
-        try:
-            days.append(parse_day(text, now=session.now, timezone=zone))
-        except (PhraseError, TriggerError) as error:
-            raise click.BadParameter(f"{line(text)}: {error}", param_hint="DAY") from error
-    changed = session.expect(services.skip(session.actor, job_id, days, slots, undo=undo))
+            slots.append(session.read(parse_moment, text, "MOMENT", zone))
+        else:
+            days.append(session.read(parse_day, text, f"DAY {line(text)!r}", zone))
+    changed = session.expect(services.skip(session.actor, job.public_id, days, slots, undo=undo))
     left_out = changed.skips.split()
-    if session.as_json:
-        print_json(job_json(changed) | {"skips": left_out})
-    else:
-        say(f"{changed.name}: leaves out {', '.join(skipped(each, zone) for each in left_out) or 'nothing'}")
+    description = ", ".join(skipped(each, zone) for each in left_out) or "nothing"
+    answer(job_json(changed) | {"skips": left_out}, f"{changed.name}: leaves out {description}", style="")
 
 
 @subcommand("cancel", examples="cronty cancel 12")
@@ -190,8 +180,8 @@ def _each(
     changed: list[dict[str, Any]] = []
     failures: list[Failure] = []
     for reference in references:
-        found = session.find_id(session.actor.restorable() if gone else session.actor.jobs(), reference)
-        result = found if isinstance(found, Err) else change(found.value)
+        job_id = session.find_id(session.actor.restorable() if gone else session.actor.jobs(), reference)
+        result = job_id if isinstance(job_id, Err) else change(job_id.value)
         if isinstance(result, Err):
             failures.append(refused(result))
             show_error(failures[-1], as_json=session.as_json)
@@ -199,16 +189,9 @@ def _each(
         job = result.value
         changed.append(job_json(job))
         if not session.as_json:
-            next_run = next_run_of(job)
-            after = f", next run {clock_text(next_run, job.timezone)}" if next_run else ""
             until = f" until {clock_text(job.paused_until, job.timezone)}" if job.paused_until else ""
-            say(f"{word}: {job.name} (#{job.pk}){until}{after}")
+            say(f"{word}: {job.name} (#{job.pk}){until}{next_run_note(job)}")
     if session.as_json and changed:
         print_json(changed)
     if failures:
         click.get_current_context().exit(failures[0].exit_code)
-
-
-def _warn_without_cluster(session: Session) -> None:
-    if not engine.is_any_cluster_running(clock.now()):
-        note("No cluster is running: it waits until `cronty up` runs.")

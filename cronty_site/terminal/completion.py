@@ -7,8 +7,8 @@ from click.shell_completion import CompletionItem
 from django.db import Error
 
 from schedules.models import Event
-from schedules.models.name_skeletons import skeleton
 from schedules.services import Actor
+from schedules.services.job_list import jobs_named_like
 from schedules.services.people.profiles import find_user, first_user
 from schedules.tasks import registry
 
@@ -20,9 +20,9 @@ def complete_job(context: click.Context, parameter: click.Parameter, beginning: 
     with suppress(Error):
         user = find_user(context.params["user"]) if context.params.get("user") else first_user()
         if user:
-            jobs = Actor(user, Event.Door.TERMINAL).jobs().named_like(skeleton(beginning))
-            found = jobs.order_by("name").values_list("name", "task")[:MOST]
-            return [CompletionItem(name, help=task) for name, task in found]
+            actor = Actor(user, Event.Door.TERMINAL)
+            names = jobs_named_like(actor, beginning, "name", "task", most=MOST)
+            return [CompletionItem(name, help=task) for name, task in names]
     return []
 
 

@@ -6,15 +6,18 @@ import platform
 import pwd
 import subprocess
 import tomllib
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 from django.conf import settings
 
+from cronty_site.terminal.failures import Failure
 from cronty_site.terminal.files import apply_specs, read_text, write_file
-from cronty_site.terminal.output import counted, line, note, print_json, print_table, say
+from cronty_site.terminal.output import line, note, print_json, print_table, say
 from cronty_site.terminal.session import Session, check_zone, subcommand
+from schedules.models.counting import counted
 from schedules.services.files.crontab import Crontab, parse_crontab
 from schedules.services.files.crontab_jobs import make_jobs, toml_of
 from schedules.services.files.jobs import read_jobs
@@ -81,8 +84,8 @@ def crontab_command(
     # Each file has a source of its own: jobs of another one with the same comment are not its jobs.
     source = source or ("crontab" if path is None or str(path) == "-" else path.resolve().name)
     has_users = system or (path is not None and str(path.resolve()).startswith(SYSTEM_PATHS))
-    found = parse_crontab(
-        _text(session, path),
+    crontab = parse_crontab(
+        _text(path),
         timezone=zone,
         user=getpass.getuser(),
         home=str(Path.home()),
@@ -91,39 +94,39 @@ def crontab_command(
         home_of=_home_of,
     )
     file = folder / "commands.toml" if folder else Path(settings.CRONTY_COMMANDS_FILE or "")
-    text = _existing(session, file)
-    commands, jobs = make_jobs(found.entries, tomllib.loads(text), registry.is_function)
+    text = _existing(file)
+    commands, jobs = make_jobs(crontab.entries, tomllib.loads(text), registry.is_function)
     added = toml_of(commands)
     if session.as_json:
-        shown = {"commands": commands, "jobs": jobs, "left_out": _left_out(found)}
-        print_json(shown)
+        left_out = [asdict(each) for each in crontab.left_out]
+        print_json({"commands": commands, "jobs": jobs, "left_out": left_out})
     else:
-        _show(found, jobs, commands)
-    if not has_users and _begin_with_users(found):
+        _show(crontab, jobs, commands)
+    if not has_users and _begin_with_users(crontab):
         note("The commands begin with names of users: a system crontab is read with --system.")
     if check or not jobs:
         return
     if not yes:
         session.confirm("Take these over?")
-        if _existing(session, file) != text:
-            raise session.failure(f"{file} changed meanwhile: try again.")
+        if _existing(file) != text:
+            raise Failure(f"{file} changed meanwhile: try again.")
     merged = f"{text.rstrip()}\n\n{added}".lstrip("\n") if added else text
-    _check_commands(session, file, merged)
+    _check_commands(file, merged)
     document = write_jobs(jobs, zone)
     if folder:
         folder.mkdir(parents=True, exist_ok=True)
-        write_file(session, folder / "jobs.yaml", document, force=force)
-        write_file(session, file, merged, force=True)
+        write_file(folder / "jobs.yaml", document, force=force)
+        write_file(file, merged, force=True)
         note(
             f"Written to {folder}: move commands.toml to {settings.CRONTY_COMMANDS_FILE}, then apply jobs.yaml."
         )
         return
     if added:
-        write_file(session, file, merged, force=True)
+        write_file(file, merged, force=True)
         catalog.refresh()
     specs, problems = read_jobs([(source, document)], zone, session.now)
     if problems:
-        raise session.failure(str(problems[0]))
+        raise Failure(str(problems[0]))
     apply_specs(session, source, specs, prune=prune, yes=True, check=False, is_quiet=session.as_json)
 
 
@@ -149,35 +152,35 @@ def _home_of(user: str) -> str | None:
         return None
 
 
-def _text(session: Session, path: Path | None) -> str:
+def _text(path: Path | None) -> str:
     if path is not None:
-        return read_text(session, path)
+        return read_text(path)
     try:
         listed = subprocess.run(["crontab", "-l"], capture_output=True, text=True, check=False)  # noqa: S607  # nosec B603, B607  # of the person who types it
     except OSError as error:
-        raise session.failure("There is no crontab command here: give the path of a file.") from error
+        raise Failure("There is no crontab command here: give the path of a file.") from error
     if listed.returncode:
-        raise session.failure(line(listed.stderr) or "You have no crontab.")
+        raise Failure(line(listed.stderr) or "You have no crontab.")
     return listed.stdout
 
 
-def _existing(session: Session, file: Path) -> str:
+def _existing(file: Path) -> str:
     """Return the commands that exist; a broken file must be corrected first."""
     if str(file) == ".":
-        raise session.failure("CRONTY_COMMANDS_FILE is not set: commands cannot be added.")
-    text = read_text(session, file) if file.exists() else ""
-    _check_commands(session, file, text)
+        raise Failure("CRONTY_COMMANDS_FILE is not set: commands cannot be added.")
+    text = read_text(file) if file.exists() else ""
+    _check_commands(file, text)
     return text
 
 
-def _check_commands(session: Session, file: Path, text: str) -> None:
+def _check_commands(file: Path, text: str) -> None:
     try:
         parse(text)
     except CommandsFileError as error:
-        raise session.failure(f"{file}: {error}") from error
+        raise Failure(f"{file}: {error}") from error
 
 
-def _show(found: Crontab, jobs: dict[str, dict[str, Any]], commands: dict[str, dict[str, Any]]) -> None:
+def _show(crontab: Crontab, jobs: dict[str, dict[str, Any]], commands: dict[str, dict[str, Any]]) -> None:
     if jobs:
         rows = [
             (
@@ -188,21 +191,17 @@ def _show(found: Crontab, jobs: dict[str, dict[str, Any]], commands: dict[str, d
                 job["task"],
                 "shell" if entry.words is None else "",
             )
-            for entry, (key, job) in zip(found.entries, jobs.items(), strict=True)
+            for entry, (key, job) in zip(crontab.entries, jobs.items(), strict=True)
         ]
         print_table(("line", "job", "schedule", "zone", "command", ""), rows, shrink="job")
-    for each in found.left_out:
+    for each in crontab.left_out:
         say(f"line {each.line}: not taken over: {each.reason}: {each.text}", "yellow")
     taken = f"{counted(len(jobs), 'job')}, {counted(len(commands), 'new command')}"
-    say(f"{taken}, {counted(len(found.left_out), 'line')} not taken over")
+    say(f"{taken}, {counted(len(crontab.left_out), 'line')} not taken over")
 
 
-def _begin_with_users(found: Crontab) -> bool:
+def _begin_with_users(crontab: Crontab) -> bool:
     """Return whether most commands begin with the name of a user of this host."""
     users = {user.pw_name for user in pwd.getpwall()}
-    named = [entry for entry in found.entries if entry.command.split()[0] in users]
-    return 2 * len(named) > len(found.entries)
-
-
-def _left_out(found: Crontab) -> list[dict[str, Any]]:
-    return [{"line": each.line, "text": each.text, "reason": each.reason} for each in found.left_out]
+    named = [entry for entry in crontab.entries if entry.command.split()[0] in users]
+    return 2 * len(named) > len(crontab.entries)

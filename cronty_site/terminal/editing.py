@@ -1,6 +1,7 @@
 """The subcommand that changes the fields of a job: by options, or as a YAML document in an editor."""
 
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,14 +16,13 @@ from cronty_site.terminal.arguments import (
     find_task,
     policy_options,
     read_arguments,
-    read_schedule,
 )
 from cronty_site.terminal.completion import complete_job
+from cronty_site.terminal.failures import Failure
 from cronty_site.terminal.files import invalid_file, read_text
 from cronty_site.terminal.output import note, print_json, say
 from cronty_site.terminal.session import Session, check_zone, subcommand
-from cronty_site.terminal.setup import Failure
-from cronty_site.terminal.shapes import clock_text, job_json, next_run_of
+from cronty_site.terminal.shapes import job_json, next_run_note
 from schedules import services
 from schedules.models import Job
 from schedules.services.files.applying import edit_as_described, export_jobs
@@ -31,6 +31,7 @@ from schedules.services.files.writing import HEADER as EXPORT_HEADER
 from schedules.services.jobs.edits import edit_refusal
 from schedules.services.jobs.masked_arguments import merged_arguments
 from schedules.services.people.stored_secrets import secret_warnings
+from schedules.when.repeats import parse_trigger
 
 HEADER = "# Save this file and close the editor to change the job. Close it without a change to leave the job as it is.\n"
 
@@ -43,7 +44,7 @@ HEADER = "# Save this file and close the editor to change the job. Close it with
     cronty edit 50 --attempts 5 --tag home --tag daily
     """,
 )
-@click.argument("job", shell_complete=complete_job)
+@click.argument("reference", metavar="JOB", shell_complete=complete_job)
 @click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option("--schedule", metavar="WHEN", help="When it runs: a phrase, five cron fields, or a time.")
 @click.option("--name", help="The new name of the job.")
@@ -51,52 +52,42 @@ HEADER = "# Save this file and close the editor to change the job. Close it with
 @click.option("--tag", "tags", multiple=True, help='Its tags instead of the old ones; "" for none.')
 @policy_options
 @click.option("--file", type=click.Path(path_type=Path, allow_dash=True), help="Read the document from here.")
-def edit_command(
-    session: Session,
-    job: str,
-    arguments: Sequence[str],
-    schedule: str | None,
-    tags: Sequence[str],
-    file: Path | None,
-    until: str | None,
-    **given: Any,
-) -> None:
+def edit_command(session: Session, reference: str, file: Path | None, **fields: Any) -> None:
     """Change a job: the given fields, or without any, its YAML document in $EDITOR.
 
     An argument is NAME=TEXT, or NAME:=JSON; NAME:=null removes it.
     """
-    found = session.job(job)
-    if refusal := edit_refusal(found):
+    job = session.job(reference)
+    if refusal := edit_refusal(job):
         session.expect(refusal)
-    has_options = any([arguments, schedule, tags, until, *(value is not None for value in given.values())])
-    if file and has_options:
+    has_fields = any(value not in (None, ()) for value in fields.values())
+    if file and has_fields:
         raise click.UsageError("Give either --file or fields, not both.")
     if file:
-        edited = _apply_text(session, found, str(file), read_text(session, file))
-    elif has_options:
-        columns = _columns(session, found, arguments, schedule, tags, until, given)
-        edited = session.expect(
-            services.edit(session.actor, found.public_id, revision=found.revision, **columns)
-        )
+        edited = _apply_text(session, job, str(file), read_text(file))
+    elif has_fields:
+        columns = _columns(session, job, **fields)
+        edited = session.expect(services.edit(session.actor, job.public_id, revision=job.revision, **columns))
     else:
-        edited = _edit_text(session, found)
-    _show(session, found, edited)
+        edited = _edit_text(session, job)
+    _show(session, job, edited)
 
 
 def _columns(
     session: Session,
     job: Job,
+    *,
     arguments: Sequence[str],
     schedule: str | None,
     tags: Sequence[str],
     until: str | None,
-    given: dict[str, Any],
+    **fields: Any,
 ) -> dict[str, Any]:
-    """Return the columns that the options ask for."""
-    zone = check_zone(given["timezone"] or job.timezone)
-    columns = columns_of_policies(session, zone, until, **given)
+    """Return the columns that the options set."""
+    zone = check_zone(fields["timezone"] or job.timezone)
+    columns = columns_of_policies(session, zone, until, **fields)
     if schedule:
-        columns |= columns_of_schedule(read_schedule(session, schedule, zone, "--schedule"))
+        columns |= columns_of_schedule(session.read(parse_trigger, schedule, "--schedule", zone))
     if tags:
         columns["tags"] = [tag for tag in tags if tag]
     if arguments:
@@ -108,31 +99,31 @@ def _columns(
 def _edit_text(session: Session, job: Job) -> Job:
     """Let a person edit the document of a job; what cannot be applied stays in its file."""
     if not (sys.stdin.isatty() or os.environ.get("VISUAL") or os.environ.get("EDITOR")):
-        raise session.failure("There is nobody to edit: give fields, or a document with --file.")
+        raise Failure("There is nobody to edit: give fields, or a document with --file.")
     text = HEADER + export_jobs(session.actor, [job]).removeprefix(EXPORT_HEADER)
     if not read_jobs([("", text)], job.timezone, session.now)[0]:
-        raise session.failure("The schedule of this job cannot be read: set one with --schedule.")
+        raise Failure("The schedule of this job cannot be read: set one with --schedule.")
     handle, name = mkstemp(prefix="cronty-", suffix=".yaml")
     path = Path(name)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(text)
     try:
         click.edit(filename=name)
-        typed = read_text(session, path)
+        typed = read_text(path)
         edited = job if typed == text else _apply_text(session, job, name, typed)
     except click.ClickException as error:
         if path.exists() and path.read_bytes() != text.encode():
-            raise _kept(session, job, path, error) from error
+            raise _kept(job, path, error) from error
         path.unlink(missing_ok=True)
         raise
     path.unlink()
     return edited
 
 
-def _kept(session: Session, job: Job, path: Path, error: click.ClickException) -> Failure:
+def _kept(job: Job, path: Path, error: click.ClickException) -> Failure:
     code = error.code if isinstance(error, Failure) else ""
-    where = f"Your text is kept: correct it, then run `cronty edit {job.pk} --file {path}`."
-    return session.failure(f"{error.format_message()}\n{where}", error.exit_code, code)
+    where = f"Your text is kept: correct it, then run `cronty edit {job.pk} --file {shlex.quote(str(path))}`."
+    return Failure(f"{error.format_message()}\n{where}", error.exit_code, code=code)
 
 
 def _apply_text(session: Session, job: Job, name: str, text: str) -> Job:
@@ -143,9 +134,9 @@ def _only_job(session: Session, job: Job, name: str, text: str) -> JobSpec:
     """Return the job that a document describes, which must be one."""
     specs, problems = read_jobs([(name, text)], job.timezone, session.now)
     if problems:
-        raise invalid_file(session, problems)
+        raise invalid_file(problems)
     if len(specs) != 1:
-        raise session.failure(
+        raise Failure(
             f"Nothing was changed: the document must describe one job, not {len(specs)}.", code="invalid"
         )
     return specs[0]
@@ -158,8 +149,6 @@ def _show(session: Session, before: Job, job: Job) -> None:
     if job.revision == before.revision:
         say(f"Nothing changed: {job.name} (#{job.pk})")
         return
-    next_run = next_run_of(job)
-    after = f", next run {clock_text(next_run, job.timezone)}" if next_run else ""
-    say(f"Changed: {job.name} (#{job.pk}){after}", "green")
+    say(f"Changed: {job.name} (#{job.pk}){next_run_note(job)}", "green")
     for warning in secret_warnings(session.actor, job):
         note(warning)

@@ -2,18 +2,20 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from cronty_site.terminal.output import COLOURS, block, console, counted, line, note, print_json, say
+from cronty_site.terminal.failures import ExitCode, Failure
+from cronty_site.terminal.messages import message_of
+from cronty_site.terminal.output import COLOURS, answer, block, console, line, note, print_json, say
 from cronty_site.terminal.session import Session, subcommand
-from cronty_site.terminal.setup import ExitCode, Failure
-from schedules.management.startup import without_garbage_collection
 from schedules.models import Job
+from schedules.models.counting import counted
 from schedules.services.files.applying import apply_plan, export_jobs, exportable
 from schedules.services.files.documents import MOST_BYTES, Problem
 from schedules.services.files.jobs import JobSpec, read_jobs
@@ -54,20 +56,16 @@ def apply_command(
     name = source or _source_of(path)
     if not name:
         raise click.UsageError("Standard input and pipes have no name: give one with --source.")
-    # Thousands of jobs are objects that stay until the end.
-    with without_garbage_collection():
-        texts = list(_read(session, path))
-        specs, problems = read_jobs(texts, session.zone, session.now)
-        if problems:
-            # Check what could be read as well, so that a file need not be corrected in several rounds.
-            problems += make_plan(session.actor, name, specs, session.now).problems
-            raise invalid_file(session, sorted(problems, key=lambda each: each.place))
-        if prune and all(_says_nothing(text) for _, text in texts):
-            # More likely, the program before the pipe failed.
-            raise session.failure(
-                'There is nothing to read: to delete all jobs of a source, write "jobs: {}".'
-            )
-        apply_specs(session, name, specs, prune=prune, yes=yes or str(path) == "-", check=check)
+    texts = list(_read(path))
+    specs, problems = read_jobs(texts, session.zone, session.now)
+    if problems:
+        # Check what could be read as well, so that a file need not be corrected in several rounds.
+        problems += make_plan(session.actor, name, specs, session.now).problems
+        raise invalid_file(sorted(problems, key=lambda each: each.place))
+    if prune and all(_says_nothing(text) for _, text in texts):
+        # More likely, the program before the pipe failed.
+        raise Failure('There is nothing to read: to delete all jobs of a source, write "jobs: {}".')
+    apply_specs(session, name, specs, prune=prune, yes=yes or str(path) == "-", check=check)
 
 
 def _says_nothing(text: str) -> bool:
@@ -87,10 +85,10 @@ def apply_specs(
     is_quiet: bool = False,
 ) -> None:
     """Show the plan, ask, and apply it; quietly, if the caller prints something else."""
-    with _Progress("Checking", len(specs)) as step:
+    with _progress("Checking", len(specs)) as step:
         plan = make_plan(session.actor, source, specs, session.now, prune=prune, on_progress=step)
     if plan.problems:
-        raise invalid_file(session, plan.problems)
+        raise invalid_file(plan.problems)
     if not session.as_json:
         print_plan(plan)
     if check or not plan.steps:
@@ -101,7 +99,7 @@ def apply_specs(
         return
     if not yes:
         session.confirm("Apply this?")
-    with _Progress("Applying", len(plan.steps)) as step:
+    with _progress("Applying", len(plan.steps)) as step:
         session.expect(apply_plan(session.actor, plan, on_progress=step))
     if is_quiet:
         return
@@ -127,22 +125,24 @@ def export_command(
     session: Session, path: Path | None, source: str | None, jobs: Sequence[str], force: bool
 ) -> None:
     """Write active jobs as a file that `apply` reads, to PATH or to standard output. Secrets are masked."""
-    found = exportable(session.actor, session.source(source))
+    session.check_source(source)
+    exported = exportable(session.actor, source)
     if jobs:
-        wanted = {session.job(job).pk for job in jobs}
-        found = [job for job in found if job.pk in wanted]
-    text = export_jobs(session.actor, found)
-    if path is None and session.as_json:
-        print_json({"jobs": len(found), "text": text})
-    elif path is None:
+        keys = {session.job(job).pk for job in jobs}
+        exported = [job for job in exported if job.pk in keys]
+    text = export_jobs(session.actor, exported)
+    if path:
+        write_file(path, text, force=force)
+        answer(
+            {"jobs": len(exported), "path": str(path)},
+            f"{counted(len(exported), 'job')} in {path}",
+            style="",
+        )
+    elif session.as_json:
+        print_json({"jobs": len(exported), "text": text})
+    else:
         # A file or a pipe gets every character; a terminal shows none that it would obey.
         click.echo(block(text) if sys.stdout.isatty() else text, nl=False)
-    else:
-        write_file(session, path, text, force=force)
-        if session.as_json:
-            print_json({"jobs": len(found), "path": str(path)})
-        else:
-            say(f"{counted(len(found), 'job')} in {path}")
 
 
 @subcommand("schema", examples="cronty schema > jobs.schema.json")
@@ -154,15 +154,15 @@ def schema_command(session: Session) -> None:
 def print_plan(plan: Plan) -> None:
     """Print what a plan does: every job, and every field that changes."""
     out = console()
-    shown = plan.steps[:MOST_SHOWN] if out.is_terminal else plan.steps
-    for step in shown:
+    steps = plan.steps[:MOST_SHOWN] if out.is_terminal else plan.steps
+    for step in steps:
         text = f"{SIGNS[step.action]} {line(_title(step))}"
         click.secho(text, fg=COLOURS[step.action.value] if out.is_terminal and not out.no_color else None)
         for difference in step.differences:
             before, after = line(difference.before) or "–", line(difference.after) or "–"
             click.echo(f"    {line(difference.field)}: {before} → {after}")
-    if len(shown) < len(plan.steps):
-        say(f"… and {len(plan.steps) - len(shown):,} more")
+    if len(steps) < len(plan.steps):
+        say(f"… and {len(plan.steps) - len(steps):,} more")
     for text in plan.left_out:
         note(f"Left out: {text}")
     if plan.unlisted:
@@ -179,7 +179,7 @@ def _names(jobs: Sequence[Job]) -> str:
 def _title(step: Step) -> str:
     notes = []
     if step.action == Action.CREATE:
-        notes.append(_words(step.job))
+        notes.append(f"{step.job.task}, {step.job.trigger.words()}, {step.job.timezone}")
     if step.is_adopted:
         notes.append(f"takes over #{step.job.pk}{f' of {step.job.source}' if step.job.source else ''}")
     if step.is_restored:
@@ -189,10 +189,6 @@ def _title(step: Step) -> str:
     if step.replaced:
         notes.append(f"replaces #{step.replaced.pk}, which has ended")
     return f"{step.key} ({'; '.join(notes)})" if notes else step.key
-
-
-def _words(job: Job) -> str:
-    return f"{job.task}, {job.trigger.words()}, {job.timezone}"
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
@@ -218,35 +214,27 @@ def plan_json(plan: Plan) -> dict[str, Any]:
     }
 
 
-def invalid_file(session: Session, problems: Sequence[Problem]) -> Failure:
+def invalid_file(problems: Sequence[Problem]) -> Failure:
     """Return the failure that lists what is wrong with a file."""
     many = "" if len(problems) == 1 else f" ({len(problems):,} problems)"
-    listed = [line(problem) for problem in problems[:MOST_PROBLEMS]]
+    listed = [line(_problem_text(problem)) for problem in problems[:MOST_PROBLEMS]]
     if len(problems) > MOST_PROBLEMS:
         listed.append(f"… and {len(problems) - MOST_PROBLEMS:,} more")
-    return session.failure("\n".join([f"Nothing was changed{many}:", *listed]), code="invalid")
+    return Failure("\n".join([f"Nothing was changed{many}:", *listed]), code="invalid")
 
 
-class _Progress:
-    """A progress bar on standard error, if that is a terminal; calling it sets how much is done."""
+def _problem_text(problem: Problem) -> str:
+    return f"{problem}: {message_of(problem.error)}" if problem.error else str(problem)
 
-    def __init__(self, words: str, total: int) -> None:
-        self._bar = Progress(
-            TextColumn(words),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            console=console(stderr=True),
-        )
-        self._bar.disable = not console(stderr=True).is_terminal
-        self._task = self._bar.add_task(words, total=total)
 
-    def __enter__(self) -> Any:
-        self._bar.start()
-        return lambda done: self._bar.update(self._task, completed=done)
-
-    def __exit__(self, *error: object) -> None:
-        self._bar.stop()
+@contextmanager
+def _progress(description: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Show a progress bar on standard error, if that is a terminal; yield the function that says how much is done."""
+    out = console(stderr=True)
+    columns = (TextColumn(description), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=out, disable=not out.is_terminal) as bar:
+        task = bar.add_task(description, total=total)
+        yield lambda done: bar.update(task, completed=done)
 
 
 def _source_of(path: Path) -> str:
@@ -257,49 +245,49 @@ def _source_of(path: Path) -> str:
     return f"{resolved.name}/" if resolved.is_dir() else resolved.name
 
 
-def _read(session: Session, path: Path) -> list[tuple[str, str]]:
+def _read(path: Path) -> list[tuple[str, str]]:
     """Read the file, the files of a folder in order, or standard input."""
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
         if not files:
-            raise session.failure(f"{path}: there is no .yaml file in this folder.")
-        return [(str(file.relative_to(path)), read_text(session, file)) for file in files]
-    return [(str(path), read_text(session, path))]
+            raise Failure(f"{path}: there is no .yaml file in this folder.")
+        return [(str(file.relative_to(path)), read_text(file)) for file in files]
+    return [(str(path), read_text(path))]
 
 
-def read_text(session: Session, path: Path) -> str:
+def read_text(path: Path) -> str:
     """Read a file, or standard input for `-`; one that changes meanwhile is refused, because only half of it may be there."""
     if str(path) == "-":
-        return _decoded(session, "-", sys.stdin.buffer.read(MOST_BYTES + 1))
+        return _decoded("-", sys.stdin.buffer.read(MOST_BYTES + 1))
     try:
         with path.open("rb") as file:
             before = os.fstat(file.fileno())
             content = file.read(MOST_BYTES + 1)
             after = os.fstat(file.fileno())
     except OSError as error:
-        raise session.failure(f"{path}: {error.strerror}.") from error
+        raise Failure(f"{path}: {error.strerror}.") from error
     if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
-        raise session.failure(f"{path}: the file changed while it was read; try again.")
-    return _decoded(session, str(path), content)
+        raise Failure(f"{path}: the file changed while it was read; try again.")
+    return _decoded(str(path), content)
 
 
-def _decoded(session: Session, name: str, content: bytes) -> str:
+def _decoded(name: str, content: bytes) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = content[: error.start]
         place = f"{before.count(10) + 1}:{error.start - before.rfind(10)}"
-        raise session.failure(f"{name}:{place}: this is not UTF-8 text.", code="invalid") from error
+        raise Failure(f"{name}:{place}: this is not UTF-8 text.", code="invalid") from error
 
 
-def write_file(session: Session, path: Path, text: str, *, force: bool) -> None:
+def write_file(path: Path, text: str, *, force: bool) -> None:
     """Write a file that nobody sees half written."""
     if path.exists() and not force:
-        raise session.failure(f"{path} exists already; use --force to overwrite it.")
+        raise Failure(f"{path} exists already; use --force to overwrite it.")
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         partial.write_text(text, encoding="utf-8")
         partial.replace(path)
     except OSError as error:
         partial.unlink(missing_ok=True)
-        raise session.failure(f"{path}: {error.strerror}.") from error
+        raise Failure(f"{path}: {error.strerror}.") from error

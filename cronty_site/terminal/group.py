@@ -1,7 +1,4 @@
-"""The `cronty` command and the table of its subcommands, whose modules are imported when they are used.
-
-Django is started only for a subcommand, so that `cronty --help` answers at once.
-"""
+"""The `cronty` command and its subcommands; Django starts only for one of them, so that help and completion are quick."""
 
 import os
 import sys
@@ -9,12 +6,10 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import click
-from click.shell_completion import CompletionItem
 
-from cronty_site.terminal.setup import ExitCode, Failure, show_error, start_django
-from cronty_site.terminal.suggestions import did_you_mean
+from cronty_site.terminal.failures import ExitCode, Failure, show_error
 from schedules import __version__
-from schedules.management.startup import without_garbage_collection
+from schedules.mcp.early import answer_early
 
 
 class Entry(NamedTuple):
@@ -52,7 +47,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
     },
     "Operate": {
         "up": Entry("operating", "Run the web pages and a cluster until Ctrl-C."),
-        "mcp": Entry("serving", "Serve the MCP tools to an agent over standard input and output."),
+        "mcp": Entry("operating", "Serve the MCP tools to an agent over standard input and output."),
         "token": Entry("tokens", "Create, list and revoke tokens of agents."),
         "secret": Entry("secrets", "List, set and delete secrets."),
         "doctor": Entry("operating", "Examine the installation, and say what to do."),
@@ -61,8 +56,6 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "manage": Entry("operating", "Run any management command, like manage.py."),
     },
 }
-# They may migrate, serve pages, or examine all of the installation.
-WITH_PAGES = ("up", "doctor", "manage")
 # These create what is missing, like the database; the others only use an installation.
 CREATING = ("up", "mcp", "manage")
 ALIASES = {"ls": "jobs", "list": "jobs", "delete": "rm"}
@@ -80,37 +73,30 @@ JOB is an id, a number or an exact name. Exit codes: 0 done, 1 refused, 2 wrong 
 succeed, 5 Cronty is not ready, 6 files and jobs differ, 130 interrupted."""
 
 
+def load(name: str) -> click.Command:
+    """Import a subcommand, after the start of Django."""
+    from django.apps import apps  # noqa: PLC0415  (takes a second, and the list of commands does without)
+
+    from cronty_site.startup import set_up  # noqa: PLC0415  (the same)
+
+    if not apps.ready:
+        try:
+            set_up(creates=name in CREATING)
+        except SystemExit as end:
+            raise Failure(str(end), ExitCode.NOT_READY, code="not_ready") from end
+    module = import_module(f"cronty_site.terminal.{COMMANDS[name].module}")
+    command: click.Command = getattr(module, f"{name}_command")
+    return command
+
+
 class LazyGroup(click.Group):
-    """A group that imports a subcommand when it is used, and lists all of them without importing any."""
-
-    def list_commands(self, context: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        name = ALIASES.get(name, name)
-        entry = COMMANDS.get(name)
-        if entry is None:
-            return None
-        with without_garbage_collection():
-            start_django(pages=name in WITH_PAGES, creates=name in CREATING)
-            module = import_module(f"cronty_site.terminal.{entry.module}")
-        found: click.Command = getattr(module, f"{name}_command")
-        return found
+    """A group that knows names and help of its subcommands, and imports one when it is used."""
 
     def resolve_command(
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if (name := args[0]) not in COMMANDS and name not in ALIASES and not name.startswith("-"):
-            meant = did_you_mean(name, [*COMMANDS, *ALIASES], "`{}`")
-            context.fail(f"No such command {name!r}.{meant}")
-        return super().resolve_command(context, args)
-
-    def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete the names of commands without importing them."""
-        if incomplete.startswith("-"):
-            return super().shell_complete(context, incomplete)
-        found = {name: entry for name, entry in COMMANDS.items() if name.startswith(incomplete)}
-        return [CompletionItem(name, help=entry.help) for name, entry in found.items()]
+        name, stub, rest = super().resolve_command(context, args)
+        return name, load(str(stub.name)) if stub else None, rest
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         for title, section in SECTIONS.items():
@@ -118,7 +104,13 @@ class LazyGroup(click.Group):
                 formatter.write_dl([(name, entry.help) for name, entry in section.items()])
 
 
-@click.group(cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+STUBS = {name: click.Command(name, help=entry.help) for name, entry in COMMANDS.items()}
+STUBS |= {alias: click.Command(name, hidden=True) for alias, name in ALIASES.items()}
+
+
+@click.group(
+    cls=LazyGroup, commands=STUBS, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(__version__, prog_name="cronty")
 def cli() -> None:
     """Cron you can talk to: jobs for people and their agents."""
@@ -127,6 +119,8 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> Any:
     """Run the command line; Ctrl-C ends it with exit code 130."""
     as_json = "--json" in (sys.argv[1:] if arguments is None else arguments)
+    if arguments is None and sys.argv[1:2] == ["mcp"]:
+        answer_early(sys.argv[2:])
     try:
         return cli.main(args=arguments, prog_name="cronty", standalone_mode=False) or 0
     except click.exceptions.Exit as end:

@@ -1,22 +1,79 @@
-"""The subcommand that shows runs with their output, and follows new ones."""
+"""The subcommand that shows runs and follows new ones, with the output that they print meanwhile."""
 
 import time
 
 import click
 
 from cronty_site.terminal.completion import complete_job
-from cronty_site.terminal.output import block, note, print_json, print_table, say
+from cronty_site.terminal.failures import ExitCode, Failure
+from cronty_site.terminal.output import block, note, print_json, print_list, say
 from cronty_site.terminal.session import Session, subcommand
-from cronty_site.terminal.setup import ExitCode
 from cronty_site.terminal.shapes import RUN_COLUMNS, clock_text, result_text, run_json, run_row, usage_text
-from cronty_site.terminal.streams import RunStream, RunStreams
 from schedules.models import Execution
-from schedules.models.executions import ExecutionQuerySet
-from schedules.result import Code
+from schedules.result import Kind
+from schedules.services.run_list import RunLog, find_run
 from schedules.services.runs.explanations import explain
+from schedules.services.runs.outputs import output_since
 
 POLL_SECONDS = 0.5
 MOST_FOLLOWED = 1000
+# The most runs that may start between two readings.
+MOST_NEW = 100
+
+
+class RunStream:
+    """Prints what is new in the output of a run."""
+
+    def __init__(self, run: Execution) -> None:
+        self._run = run
+        self._position = 0
+        self._attempt = 0
+        self._is_in_line = False
+        self.has_printed = False
+        self.is_ended = False
+
+    def print_new(self) -> None:
+        """Print what the run has printed since the last call; a new attempt begins with a note."""
+        part = output_since(self._run, self._position, self._attempt)
+        if part.text:
+            if self.has_printed and part.attempt != self._attempt:
+                self.end_line()
+                note(f"Attempt {part.attempt}:")
+            click.echo(block(part.text), nl=False)
+            self.has_printed = True
+            self._is_in_line = not part.text.endswith("\n")
+        self._position, self._attempt, self.is_ended = part.position, part.attempt, part.is_ended
+
+    def end_line(self) -> None:
+        """End the last line, before something else is printed."""
+        if self._is_in_line:
+            click.echo()
+            self._is_in_line = False
+
+
+class RunStreams:
+    """Prints the outputs of several runs, none within a line of another."""
+
+    def __init__(self) -> None:
+        self._streams: dict[int, RunStream] = {}
+        self._last: RunStream | None = None
+
+    def print_new(self, run: Execution) -> None:
+        stream = self._streams.setdefault(run.pk, RunStream(run))
+        if self._last is not stream:
+            self.end_line()
+        stream.print_new()
+        self._last = stream
+
+    def end(self, run: Execution) -> bool:
+        """Print the rest of what a run has printed; return whether it has printed anything."""
+        self.print_new(run)
+        self.end_line()
+        return self._streams.pop(run.pk).has_printed
+
+    def end_line(self) -> None:
+        if self._last:
+            self._last.end_line()
 
 
 @subcommand(
@@ -27,7 +84,7 @@ MOST_FOLLOWED = 1000
     cronty logs --run 1234 --follow
     """,
 )
-@click.argument("job", shell_complete=complete_job, required=False)
+@click.argument("reference", metavar="[JOB]", shell_complete=complete_job, required=False)
 @click.option("--run", "run_id", type=int, help="One run, with everything it left.")
 @click.option("--status", type=click.Choice(Execution.Status.values), help="Only runs that ended like this.")
 @click.option(
@@ -40,44 +97,37 @@ MOST_FOLLOWED = 1000
     help="Go on with new runs until Ctrl-C; with a JOB or --run, also with the output.",
 )
 def logs_command(
-    session: Session, job: str | None, run_id: int | None, status: str | None, lines: int, follow: bool
+    session: Session, reference: str | None, run_id: int | None, status: str | None, lines: int, follow: bool
 ) -> None:
     """Show the last runs, oldest first: of all jobs, of one JOB, or one run in full."""
-    runs = session.actor.executions().defer("traceback")
     if run_id is not None:
-        _show_run(session, runs.filter(pk=run_id).first(), run_id, follow=follow)
+        _show_run(session, find_run(session.actor, run_id), run_id, follow=follow)
         return
-    if job is not None:
-        runs = runs.filter(job=session.job(job))
-    if status:
-        runs = runs.filter(status=status)
-    with_job = job is None
-    newest = list(runs[:lines])[::-1]
+    with_job = reference is None
+    log = RunLog(session.actor, session.job(reference) if reference is not None else None, status)
+    newest = log.last(lines)
     if follow:
-        _follow(session, runs, newest, with_job=with_job)
-    elif session.as_json:
-        print_json([run_json(run, session.zone) for run in newest])
-    elif newest:
-        print_table(
-            RUN_COLUMNS, [run_row(run, session.zone, with_job=with_job) for run in newest], shrink="what"
-        )
-    else:
-        say("No runs.")
+        _follow(session, log, newest, with_job=with_job)
+        return
+    print_list(
+        newest,
+        lambda run: run_json(run, session.zone),
+        RUN_COLUMNS,
+        lambda run: run_row(run, session.zone, with_job=with_job),
+        shrink="what",
+        if_none="No runs.",
+    )
 
 
 def _show_run(session: Session, run: Execution | None, run_id: int, *, follow: bool) -> None:
+    """Print a run with its output, until it ends if asked for, its error, and how it ended or its result."""
     if run is None:
-        raise session.failure(f"Run not found: {run_id}", ExitCode.NOT_FOUND, Code.NOT_FOUND)
+        raise Failure(f"Run not found: {run_id}", ExitCode.NOT_FOUND, code=Kind.NOT_FOUND)
     if session.as_json:
         print_json(run_json(run, session.zone))
         return
     say(f"{run.job_name}, {clock_text(run.scheduled_for, session.zone)}: {run.status}", "bold")
     say(explain(run, session.zone))
-    show_outcome(run, follow=follow)
-
-
-def show_outcome(run: Execution, *, follow: bool = False) -> None:
-    """Print what a run has printed, until it ends if asked for, its error, and how it ended or its result."""
     stream = RunStream(run)
     stream.print_new()
     while follow and not stream.is_ended:
@@ -99,18 +149,18 @@ def show_end(run: Execution, stream: RunStream) -> None:
         click.echo(block(text))
 
 
-def _follow(session: Session, runs: ExecutionQuerySet, newest: list[Execution], *, with_job: bool) -> None:
+def _follow(session: Session, log: RunLog, newest: list[Execution], *, with_job: bool) -> None:
     """Print these runs, and then every run that starts or ends, until Ctrl-C; of one job, also what it prints."""
     # Older runs are printed when they change.
-    seen = {run.pk: run.status for run in runs.order_by("-pk")[:100]}
+    printed = {run.pk: run.status for run in log.last_written(MOST_NEW)}
     for run in newest:
-        seen.pop(run.pk, None)
+        printed.pop(run.pk, None)
     streams = None if with_job or session.as_json else RunStreams()
     is_history = True
     while True:
         for run in newest:
-            if seen.get(run.pk) != run.status:
-                seen[run.pk] = run.status
+            if printed.get(run.pk) != run.status:
+                printed[run.pk] = run.status
                 is_over = run.status in Execution.FINAL and not is_history
                 has_output = streams is not None and is_over and streams.end(run)
                 if streams:
@@ -120,9 +170,9 @@ def _follow(session: Session, runs: ExecutionQuerySet, newest: list[Execution], 
                 streams.print_new(run)
         is_history = False
         # Of many runs, only the newest can still change.
-        seen = dict(sorted(seen.items())[-MOST_FOLLOWED:])
+        printed = dict(sorted(printed.items())[-MOST_FOLLOWED:])
         time.sleep(POLL_SECONDS)  # noqa: TID251  (follows until Ctrl-C)
-        newest = list(runs.order_by("-pk")[:100])[::-1]
+        newest = log.last_written(MOST_NEW)
 
 
 def _print_line(session: Session, run: Execution, *, with_job: bool, has_output: bool) -> None:

@@ -1,5 +1,6 @@
-"""Subcommands for the installation: up, doctor, backup, completion, and any management command."""
+"""Subcommands for the installation: up, mcp, doctor, backup, completion, and any management command."""
 
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from contextlib import nullcontext
 from io import StringIO
@@ -13,10 +14,11 @@ from django.core.management import CommandError, call_command
 from rich.status import Status
 
 from cronty_site.startup import execute
+from cronty_site.terminal.failures import Failure, not_started
 from cronty_site.terminal.group import COMPLETION
-from cronty_site.terminal.output import console, print_json, say
+from cronty_site.terminal.output import answer, console
 from cronty_site.terminal.session import Session, subcommand
-from cronty_site.terminal.setup import not_started
+from schedules.management.commands import mcp_serve
 
 _PASSED_ON = {"ignore_unknown_options": True, "help_option_names": []}
 _ARGUMENTS = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -45,6 +47,25 @@ def manage_command(arguments: Sequence[str]) -> None:
     execute("cronty manage", *(arguments or ["help"]))
 
 
+class StdioCommand(mcp_serve.Command):
+    """The server without the options for HTTP."""
+
+    help = "Serve the MCP tools to an agent over standard input and output."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        self.add_stdio_arguments(parser)
+        parser.set_defaults(http=False)
+
+
+@click.command("mcp", context_settings=_PASSED_ON, add_help_option=False)
+@_ARGUMENTS
+def mcp_command(arguments: Sequence[str]) -> None:
+    """Serve the MCP tools to an agent over standard input and output."""
+    if "--http" in arguments:
+        raise click.UsageError("Over HTTP, `cronty up` serves the tools at /mcp.")
+    StdioCommand().run_from_argv(["cronty", "mcp", *arguments])
+
+
 @subcommand(
     "backup",
     examples="""
@@ -58,21 +79,15 @@ def manage_command(arguments: Sequence[str]) -> None:
     "--passphrase-file", type=click.Path(path_type=Path), help="Encrypt with the passphrase in a file."
 )
 @click.option("--plain", is_flag=True, help="Do not encrypt it.")
-def backup_command(
-    session: Session, path: Path, with_files: bool, passphrase_file: Path | None, plain: bool
-) -> None:
+def backup_command(session: Session, path: Path, **options: Any) -> None:
     """Copy the SQLite database to PATH while Cronty runs; for PostgreSQL, print the command to use."""
-    asks = with_files and not passphrase_file and not plain
-    options = {"with_files": with_files, "passphrase_file": passphrase_file, "plain": plain}
+    asks = options["with_files"] and not options["passphrase_file"] and not options["plain"]
     try:
         with nullcontext() if asks else Status("Copying the database …", console=console(stderr=True)):
-            said = call_command("backup", str(path), stdout=StringIO(), **options)
+            report = call_command("backup", str(path), stdout=StringIO(), **options)
     except CommandError as error:
-        raise session.failure(str(error)) from error
-    if session.as_json:
-        print_json({"path": str(path), "bytes": path.stat().st_size})
-    else:
-        say(said or f"Backed up to {path}")
+        raise Failure(str(error)) from error
+    answer({"path": str(path), "bytes": path.stat().st_size}, report, style="")
 
 
 @click.command("completion")
@@ -85,6 +100,6 @@ def completion_command(shell: str) -> None:
     zsh:   cronty completion zsh > ~/.zfunc/_cronty
     fish:  cronty completion fish > ~/.config/fish/completions/cronty.fish
     """
-    found: Any = get_completion_class(shell)
+    completion: Any = get_completion_class(shell)
     root = click.get_current_context().find_root().command
-    click.echo(found(root, {}, "cronty", COMPLETION).source())
+    click.echo(completion(root, {}, "cronty", COMPLETION).source())

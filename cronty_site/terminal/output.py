@@ -4,10 +4,10 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from rich.box import SIMPLE_HEAD
@@ -19,13 +19,15 @@ from rich.text import Text
 from schedules.limits import strip_unprintable
 from schedules.when import durations
 
+T = TypeVar("T")
+
 AS_JSON = "cronty.json"
 # Wide enough to shorten nothing in a file or a pipe.
 WIDE = 10_000
 # Between two columns of a table.
 GAP = 2
-# The widths to which a text is shortened: before other columns wrap, before narrow ones do, and if nothing else helps.
-SHORT, NARROW, SHORTEST = 24, 14, 6
+# The widths to which a text is shortened: before other columns wrap, and if nothing else helps.
+SHORT, SHORTEST = 24, 6
 COLOURS = {
     "succeeded": "green",
     "completed": "green",
@@ -64,9 +66,9 @@ def print_json(value: Any) -> None:
     click.echo(_UNESCAPED.sub(_printable, text))
 
 
-def _printable(found: re.Match[str]) -> str:
+def _printable(character: re.Match[str]) -> str:
     # Also what reorders or hides the text around it.
-    return found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1]
+    return character[0] if character[0].isprintable() else json.dumps(character[0])[1:-1]
 
 
 def prints_json() -> bool:
@@ -90,7 +92,7 @@ def block(value: str) -> str:
     return strip_unprintable(value.replace("\r\n", "\n"))
 
 
-def words(value: Any) -> str:
+def readable(value: Any) -> str:
     """Return a value for people: yes and no, durations, lists and named values as they would be written."""
     match value:
         case None:
@@ -98,28 +100,28 @@ def words(value: Any) -> str:
         case bool():
             return "yes" if value else "no"
         case Enum():
-            return words(value.value)
+            return readable(value.value)
         case timedelta():
             return durations.in_words(value)
         case list() | tuple():
-            return ", ".join(inner_words(item) for item in value)
+            return ", ".join(_inner(item) for item in value)
         case dict():
-            return ", ".join(f"{name}: {inner_words(item)}" for name, item in value.items())
+            return ", ".join(f"{name}: {_inner(item)}" for name, item in value.items())
     return str(value)
 
 
-def inner_words(value: Any) -> str:
+def _inner(value: Any) -> str:
     """Return a value within a list; a list within it is JSON, so that both can be told apart."""
     return (
         json.dumps(value, ensure_ascii=False)
         if value is None or isinstance(value, list | dict)
-        else words(value)
+        else readable(value)
     )
 
 
 def cell(value: Any) -> Text:
     """Return the cell of a table; known words have their colour."""
-    text = line(words(value))
+    text = line(readable(value))
     return Text(text, style=COLOURS.get(text, ""))
 
 
@@ -154,23 +156,36 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, shrink
 
 
 def _widths(texts: Sequence[Sequence[str]], shrunk: Sequence[bool], available: int) -> list[int]:
-    """Return how wide columns become: the shortened one gives way first, then the others wrap, the widest first."""
+    """Return the widths of columns: the shortened one gives way first, then the widest, down to its longest word."""
     widths = [max(map(cell_len, column)) for column in texts]
     words = [max(cell_len(word) for text in column for word in text.split() or [""]) for column in texts]
     excess = sum(widths) + GAP * (len(widths) - 1) - available
-    steps = [
-        (True, [SHORT] * len(texts)),
-        (False, [max(word, NARROW) for word in words]),
-        (True, [NARROW] * len(texts)),
-        (False, words),
-        (True, [SHORTEST] * len(texts)),
-    ]
-    for is_shrunk, least in steps:
-        places = [place for place, each in enumerate(shrunk) if each == is_shrunk]
-        while excess > 0 and (wider := [place for place in places if widths[place] > least[place]]):
+    first = [SHORT if is_shrunk else width for is_shrunk, width in zip(shrunk, widths, strict=True)]
+    last = [SHORTEST if is_shrunk else word for is_shrunk, word in zip(shrunk, words, strict=True)]
+    for least in (first, last):
+        while excess > 0 and (wider := [n for n, width in enumerate(widths) if width > least[n]]):
             widths[max(wider, key=widths.__getitem__)] -= 1
             excess -= 1
     return widths
+
+
+def print_list(
+    items: Iterable[T],
+    as_json: Callable[[T], Any],
+    columns: Sequence[str],
+    as_row: Callable[[T], Sequence[Any]],
+    *,
+    shrink: str,
+    if_none: str,
+) -> None:
+    """Print items as JSON or as a table, or the sentence that says that there are none."""
+    items = list(items)
+    if prints_json():
+        print_json([as_json(item) for item in items])
+    elif items:
+        print_table(columns, map(as_row, items), shrink=shrink)
+    else:
+        say(if_none)
 
 
 def print_facts(facts: Mapping[str, Any]) -> None:
@@ -189,18 +204,17 @@ def say(text: str, style: str = "") -> None:
     console().print(Text(line(text), style=style), soft_wrap=True)
 
 
+def answer(data: Any, text: str, style: str = "green") -> None:
+    """Print data for programs, or one line for a person."""
+    if prints_json():
+        print_json(data)
+    else:
+        say(text, style)
+
+
 def note(text: str) -> None:
     """Print one line beside the output, on standard error."""
     if prints_json():
         print_message({"note": text})
         return
     console(stderr=True).print(Text(line(text), style="dim"), soft_wrap=True)
-
-
-def counted(number: int, words: str) -> str:
-    """Return "1 job", or "2 jobs"."""
-    return f"{number:,} {words}{'' if number == 1 else 's'}"
-
-
-def iso(moment: datetime | None) -> str | None:
-    return moment.isoformat(timespec="seconds") if moment else None

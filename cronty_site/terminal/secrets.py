@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import click
 
-from cronty_site.terminal.output import print_json, print_table, say
+from cronty_site.terminal.output import answer, print_list
 from cronty_site.terminal.session import Session, subcommand
 from cronty_site.terminal.shapes import clock_text
 from schedules.services.people.stored_secrets import ListedSecret, delete_secret, list_secrets, set_secret
@@ -37,10 +37,17 @@ def secret_command(
 ) -> None:
     """List secrets, or set the secret NAME: its value is asked for, or read from standard input."""
     if name is None:
-        _list(session)
+        print_list(
+            list_secrets(session.actor),
+            _as_json,
+            ("secret", "allowed for", "used in", "changed"),
+            lambda secret: _row(secret, session.zone),
+            shrink="allowed for",
+            if_none="No secrets.",
+        )
     elif delete:
         session.expect(delete_secret(session.actor, name, of_installation=of_installation))
-        _answer(session, {"deleted": name}, f"Deleted: {name}. Runs that refer to it fail from now on.")
+        answer({"deleted": name}, f"Deleted: {name}. Runs that refer to it fail from now on.")
     else:
         value = _value(session, name)
         stored = session.expect(
@@ -48,7 +55,7 @@ def secret_command(
                 session.actor, name, value, hosts=hosts, commands=commands, of_installation=of_installation
             )
         )
-        _answer(session, _as_json(stored), f"Saved: {name}. Write ${{secret:{name}}} where it is needed.")
+        answer(_as_json(stored), f"Saved: {name}. Write ${{secret:{name}}} where it is needed.")
 
 
 def _value(session: Session, name: str) -> str:
@@ -59,23 +66,13 @@ def _value(session: Session, name: str) -> str:
     return value.removesuffix("\n") if value.count("\n") == 1 else value
 
 
-def _list(session: Session) -> None:
-    listed = list_secrets(session.actor)
-    if session.as_json:
-        print_json([_as_json(secret) for secret in listed])
-    elif listed:
-        rows = [
-            [
-                secret.name,
-                " ".join([*secret.hosts, *secret.commands]),
-                "commands.toml" if secret.of_installation else "jobs",
-                clock_text(secret.updated_at, session.zone),
-            ]
-            for secret in listed
-        ]
-        print_table(["secret", "allowed for", "used in", "changed"], rows, shrink="allowed for")
-    else:
-        say("No secrets.")
+def _row(secret: ListedSecret, zone: str) -> list[str]:
+    return [
+        secret.name,
+        " ".join([*secret.hosts, *secret.commands]),
+        "commands.toml" if secret.of_installation else "jobs",
+        clock_text(secret.updated_at, zone),
+    ]
 
 
 def _as_json(secret: ListedSecret) -> dict[str, object]:
@@ -86,10 +83,3 @@ def _as_json(secret: ListedSecret) -> dict[str, object]:
         "of_installation": secret.of_installation,
         "updated_at": secret.updated_at.isoformat(),
     }
-
-
-def _answer(session: Session, data: object, words: str) -> None:
-    if session.as_json:
-        print_json(data)
-    else:
-        say(words, "green")

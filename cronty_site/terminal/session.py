@@ -2,29 +2,28 @@
 
 import functools
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any, TypeVar
 
 import click
 from django.db import DatabaseError, Error, InterfaceError, OperationalError, ProgrammingError
 
 from cronty_site import environment
+from cronty_site.terminal.failures import ExitCode, Failure, did_you_mean, not_started
+from cronty_site.terminal.messages import message_of
 from cronty_site.terminal.output import AS_JSON, line, print_message
-from cronty_site.terminal.setup import ExitCode, Failure, not_started
-from cronty_site.terminal.suggestions import did_you_mean
 from schedules import clock
 from schedules.models import Event, Job
 from schedules.models.jobs import JobQuerySet
-from schedules.result import Code, Err, Result
+from schedules.result import Err, Kind, Result
 from schedules.services import Actor
 from schedules.services.files.sources import sources_of
-from schedules.services.jobs.references import NUMBER, looks_like_public_id, public_id_of
+from schedules.services.jobs.references import NUMBER, looks_like_public_id, newest_names, public_id_of
 from schedules.services.people.profiles import find_user, first_user
 from schedules.services.permissions import not_found
-from schedules.when.phrases import PhraseError, parse_end, parse_moment, parse_past
+from schedules.when.phrases import PhraseError
 from schedules.when.triggers import TriggerError, load_zone
 from schedules.worker.database_errors import is_outage, reason_of
 
@@ -32,7 +31,6 @@ T = TypeVar("T")
 
 # Among how many jobs the name is looked for that was probably meant.
 MOST_NAMES = 10_000
-EXIT_CODES = {Code.NOT_FOUND: ExitCode.NOT_FOUND}
 
 
 @dataclass(frozen=True)
@@ -50,20 +48,17 @@ class Session:
             raise refused(result)
         return result.value
 
-    def failure(self, message: str, exit_code: int = ExitCode.REFUSED, code: str = "") -> Failure:
-        return Failure(message, exit_code, code=code)
-
     def confirm(self, question: str) -> None:
         """Ask the person; without a yes, the command ends here."""
         if not sys.stdin.isatty():
-            raise self.failure("There is nobody to ask: use --yes.")
+            raise Failure("There is nobody to ask: use --yes.")
         if self.as_json:
             print_message({"question": question})
             is_yes = click.confirm("", err=True, prompt_suffix="", show_default=False)
         else:
             is_yes = click.confirm(question, err=True)
         if not is_yes:
-            raise self.failure("Nothing was changed.", code="declined")
+            raise Failure("Nothing was changed.", code="declined")
 
     def ask_secret(self, question: str) -> str:
         """Ask the person for a value that is not shown while it is typed."""
@@ -78,60 +73,40 @@ class Session:
 
     def find_id(self, jobs: JobQuerySet, reference: str) -> Result[str]:
         """Return the id of the one of these jobs that is meant; an unknown name is refused with the nearest one."""
-        found = public_id_of(jobs, reference)
-        if isinstance(found, Err) or looks_like_public_id(found.value):
-            return found
-        names = jobs.order_by("-pk").values_list("name", flat=True)[:MOST_NAMES]
-        meant = "" if NUMBER.fullmatch(found.value) else did_you_mean(found.value, names, '"{}"')
-        missing = not_found(found.value)
-        return replace(missing, message=f"{missing.message}{meant and '.'}{meant}")
+        match = public_id_of(jobs, reference)
+        if isinstance(match, Err) or looks_like_public_id(match.value):
+            return match
+        names = newest_names(jobs, MOST_NAMES)
+        hint = "" if NUMBER.fullmatch(match.value) else did_you_mean(match.value, names, '"{}"')
+        return replace(not_found(match.value), subject=f"{match.value}{hint and '.'}{hint}")
 
     def job(self, reference: str) -> Job:
         """Return the job that is meant, with its activity."""
         job_id = self.job_id(reference)
         return self.actor.job(job_id) or self.expect(not_found(job_id))
 
-    def source(self, name: str | None) -> str | None:
-        """Return the name of a source that jobs have; an unknown one is refused with the nearest one."""
-        known = sources_of(self.actor) if name is not None else []
-        if name is None or name in known:
-            return name
-        raise self.failure(
-            f"No job has the source {line(name)}.{did_you_mean(name, known)}",
-            ExitCode.NOT_FOUND,
-            Code.NOT_FOUND,
-        )
+    def check_source(self, name: str | None) -> None:
+        """Refuse the name of a source that no job has, with the nearest one."""
+        sources = sources_of(self.actor) if name is not None else []
+        if name is not None and name not in sources:
+            raise Failure(
+                f"No job has the source {line(name)}.{did_you_mean(name, sources)}",
+                ExitCode.NOT_FOUND,
+                code=Kind.NOT_FOUND,
+            )
 
-    def moment(self, text: str, option: str, zone: str | None = None, **rules: bool) -> datetime:
-        """Read a time or a phrase in the zone of the user or of a job."""
-        with _refusing(option):
-            return parse_moment(text, now=self.now, timezone=zone or self.zone, **rules)
-
-    def past(self, text: str, option: str, zone: str) -> datetime | date:
-        """Read a moment or a day, now or before, in the zone of a job."""
-        with _refusing(option):
-            return parse_past(text, now=self.now, timezone=zone)
-
-    def end(self, text: str, option: str, zone: str) -> datetime:
-        """Read the end of a period in the zone of a job; a date alone includes its whole day."""
-        with _refusing(option):
-            return parse_end(text, now=self.now, timezone=zone)
+    def read(self, parse: Callable[..., T], text: str, option: str, zone: str, **rules: bool) -> T:
+        """Read a moment, a day or a schedule; a text that is not understood is wrong usage of this option."""
+        try:
+            return parse(text, now=self.now, timezone=zone, **rules)
+        except (PhraseError, TriggerError) as error:
+            raise click.BadParameter(str(error), param_hint=option) from error
 
 
 def refused(error: Err) -> Failure:
     """Turn an error of the services into a failure of the command."""
-    # Here, arguments have no field of their own.
-    words = error.message.removeprefix("kwargs: ")
-    return Failure(words, EXIT_CODES.get(error.code, ExitCode.REFUSED), code=error.code)
-
-
-@contextmanager
-def _refusing(option: str) -> Iterator[None]:
-    """Refuse a text that is not understood in the words of its option."""
-    try:
-        yield
-    except PhraseError as error:
-        raise click.BadParameter(str(error), param_hint=option) from error
+    exit_code = ExitCode.NOT_FOUND if error.kind == Kind.NOT_FOUND else ExitCode.REFUSED
+    return Failure(message_of(error), exit_code, code=error.kind)
 
 
 def check_zone(timezone: str) -> str:
@@ -140,6 +115,12 @@ def check_zone(timezone: str) -> str:
     except TriggerError as error:
         raise click.BadParameter(error.reason, param_hint="--timezone") from error
     return timezone
+
+
+_USER = click.Option(
+    ["--user"], envvar="CRONTY_USER", metavar="NAME", help="Act as this user.  [default: the first]"
+)
+_JSON = click.Option(["--json", "as_json"], is_flag=True, help="Print JSON.")
 
 
 def subcommand(
@@ -162,19 +143,11 @@ def subcommand(
                     raise
                 raise _not_ready(error) from error
 
-        options = [
-            click.option(
-                "--user", envvar="CRONTY_USER", metavar="NAME", help="Act as this user.  [default: the first]"
-            ),
-            click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-        ]
-        decorated: Any = run
-        for option in options:
-            decorated = option(decorated)
-        settings.setdefault("context_settings", {})["help_option_names"] = ["-h", "--help"]
-        command: Any = click.command(name, epilog=epilog if examples else None, **settings)
-        declared: click.Command = command(decorated)
-        return declared
+        make: Any = click.command(
+            name, params=[_JSON, _USER], epilog=epilog if examples else None, **settings
+        )
+        command: click.Command = make(run)
+        return command
 
     return declare
 
@@ -182,21 +155,21 @@ def subcommand(
 def _session(user: str | None, as_json: bool) -> Session:
     if environment.missing:
         raise not_started(environment.missing[-1])
-    found = find_user(user) if user else first_user()
-    if found is None:
-        words = (
+    person = find_user(user) if user else first_user()
+    if person is None:
+        problem = (
             f"There is no active user called {user!r}." if user else "There is no user yet: run `cronty up`."
         )
-        raise Failure(words, ExitCode.NOT_READY, code="no_user")
-    actor = Actor(found, Event.Door.TERMINAL)
+        raise Failure(problem, ExitCode.NOT_READY, code="no_user")
+    actor = Actor(person, Event.Door.TERMINAL)
     return Session(actor, clock.now(), actor.read_profile().zone, as_json)
 
 
 def _not_ready(error: Error) -> Failure:
     reason = reason_of(error)
-    words = (
+    problem = (
         f"The database does not answer ({reason})."
         if is_outage(error)
         else f"Run `cronty up` first ({reason})."
     )
-    return Failure(words, ExitCode.NOT_READY, code="not_ready")
+    return Failure(problem, ExitCode.NOT_READY, code="not_ready")

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from schedules import limits
@@ -11,43 +11,28 @@ from schedules.models.executions import OUTCOME_LETTERS
 from schedules.services.jobs.forecasts import policies_of, shown_next_run, words_of
 from schedules.services.jobs.masked_arguments import shown_arguments
 from schedules.services.runs.explanations import explain
+from schedules.templatetags.cronty_times import local, relative
 from schedules.when import durations
-from schedules.when.triggers import TriggerError, load_zone
 
 OUTCOMES = {letter: outcome for outcome, letter in OUTCOME_LETTERS.items()}
 JOB_COLUMNS = ("#", "name", "schedule", "next", "last", "status")
 RUN_COLUMNS = ("#", "at", "status", "took", "what")
-# (upper limit in seconds, size of the unit, its name)
-_UNITS = ((59.5, 1, "s"), (7170, 60, "min"), (171_000, 3600, "h"), (float("inf"), 86_400, "d"))
-
-
-def in_zone(moment: datetime, zone: str) -> datetime:
-    try:
-        return moment.astimezone(load_zone(zone))
-    except TriggerError:
-        return moment.astimezone(UTC)
 
 
 def clock_text(moment: datetime | None, zone: str) -> str:
     """Format a moment for a table: "Mon 2026-11-16 08:30"; with its seconds if it has some."""
     if moment is None:
         return ""
-    there = in_zone(moment, zone)
+    there = local(moment, zone)
     return f"{there:%a %Y-%m-%d %H:%M:%S}" if there.second else f"{there:%a %Y-%m-%d %H:%M}"
 
 
 def distance(moment: datetime | None, now: datetime) -> str:
-    """Format roughly how far away a moment is: "in 49 s", "3 h ago"."""
-    if moment is None:
-        return ""
-    seconds = (moment - now).total_seconds()
-    unit, name = next((unit, name) for end, unit, name in _UNITS if abs(seconds) < end)
-    words = f"{int(abs(seconds) / unit + 0.5)} {name}"
-    return f"in {words}" if seconds > 0 else f"{words} ago"
+    return relative(moment, now) if moment else ""
 
 
 def iso_in(moment: datetime | None, zone: str) -> str | None:
-    return in_zone(moment, zone).isoformat(timespec="seconds") if moment else None
+    return local(moment, zone).isoformat(timespec="seconds") if moment else None
 
 
 def job_row(job: Job, now: datetime) -> Sequence[Any]:
@@ -61,6 +46,12 @@ def job_row(job: Job, now: datetime) -> Sequence[Any]:
 def next_run_of(job: Job) -> datetime | None:
     """Return when a job runs next; one in the trash does not run."""
     return None if job.deleted_at else shown_next_run(job)
+
+
+def next_run_note(job: Job) -> str:
+    """Return what follows the name of a changed job: when it runs next, if it does."""
+    next_run = next_run_of(job)
+    return f", next run {clock_text(next_run, job.timezone)}" if next_run else ""
 
 
 def job_json(job: Job) -> dict[str, Any]:

@@ -1,20 +1,20 @@
 """The subcommands for tokens of agents: create, list and revoke."""
 
+from datetime import timedelta
 from typing import Any
 
 import click
 from django.db.models import QuerySet
 
-from cronty_site.terminal.output import print_json, print_table, say
+from cronty_site.terminal.arguments import Duration
+from cronty_site.terminal.failures import ExitCode, Failure, did_you_mean
+from cronty_site.terminal.output import answer, print_json, print_list
 from cronty_site.terminal.session import Session, subcommand
-from cronty_site.terminal.setup import ExitCode
 from cronty_site.terminal.shapes import clock_text, iso_in
-from cronty_site.terminal.suggestions import did_you_mean
 from schedules.models import Event, Token
-from schedules.result import Code
+from schedules.result import Kind
 from schedules.services import issue_token, revoke_token
 from schedules.services.people.tokens import FAMILIES, SCOPES
-from schedules.when.phrases import PhraseError, parse_delay
 
 
 class TokenGroup(click.Group):
@@ -29,9 +29,7 @@ class TokenGroup(click.Group):
         return super().parse_args(context, args)
 
 
-@click.group(
-    "token", cls=TokenGroup, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=False
-)
+@click.group("token", cls=TokenGroup, no_args_is_help=False)
 def token_command() -> None:
     """Create a token for an agent (`cronty token NAME`), list all tokens, or revoke one.
 
@@ -53,24 +51,20 @@ def token_command() -> None:
 )
 @click.argument("name")
 @click.option("--scopes", default=",".join(SCOPES), show_default=True, help="read, or read,write.")
-@click.option("--expires-in", help="Like 365d or 12h.  [default: never]")
+@click.option("--expires-in", type=Duration(), help="Like 365d or 12h.  [default: never]")
 @click.option("--kind", type=click.Choice(Token.Kind.values), default=Token.Kind.CONVERSATION.value)
 @click.option("--tools", default="", help=f"Tool families to offer.  [default: {','.join(FAMILIES)}]")
 def create_command(
-    session: Session, name: str, scopes: str, expires_in: str | None, kind: str, tools: str
+    session: Session, name: str, scopes: str, expires_in: timedelta | None, kind: str, tools: str
 ) -> None:
     """Create a token for an agent called NAME, and print it, once."""
-    try:
-        lifetime = parse_delay(expires_in) if expires_in else None
-    except PhraseError as error:
-        raise click.BadParameter(str(error), param_hint="--expires-in") from error
     issued = session.expect(
         issue_token(
             session.actor.user,
             name=name,
             scopes=scopes.replace(",", " ").split(),
             families=tools.replace(",", " ").split(),
-            expires_in=lifetime,
+            expires_in=expires_in,
             kind=kind,
             door=Event.Door.TERMINAL,
         )
@@ -84,14 +78,14 @@ def create_command(
 @subcommand("list", examples="cronty token list")
 def list_command(session: Session) -> None:
     """List the tokens that are not revoked, the newest first."""
-    tokens = list(_tokens(session))
-    if session.as_json:
-        print_json([_as_json(token, session.zone) for token in tokens])
-    elif tokens:
-        rows = [_row(session, token) for token in tokens]
-        print_table(("name", "kind", "scopes", "expires", "last used"), rows, shrink="name")
-    else:
-        say("No tokens.")
+    print_list(
+        _tokens(session),
+        lambda token: _as_json(token, session.zone),
+        ("name", "kind", "scopes", "expires", "last used"),
+        lambda token: _row(session, token),
+        shrink="name",
+        if_none="No tokens.",
+    )
 
 
 @subcommand("revoke", examples="cronty token revoke phone")
@@ -100,14 +94,11 @@ def revoke_command(session: Session, name: str) -> None:
     """Revoke the token NAME: the agent that uses it is refused from now on."""
     tokens = {token.name: token for token in _tokens(session)}
     if name not in tokens:
-        raise session.failure(
-            f"Token not found: {name}.{did_you_mean(name, tokens)}", ExitCode.NOT_FOUND, Code.NOT_FOUND
+        raise Failure(
+            f"Token not found: {name}.{did_you_mean(name, tokens)}", ExitCode.NOT_FOUND, code=Kind.NOT_FOUND
         )
     revoked = session.expect(revoke_token(session.actor.user, tokens[name].pk, door=Event.Door.TERMINAL))
-    if session.as_json:
-        print_json(_as_json(revoked, session.zone))
-    else:
-        say(f"Revoked: {revoked.name}")
+    answer(_as_json(revoked, session.zone), f"Revoked: {revoked.name}", style="")
 
 
 for command in (create_command, list_command, revoke_command):

@@ -174,6 +174,7 @@ def log_in(browser: httpx2.Client, name: str, password: str) -> httpx2.Response:
     return browser.post("/login/", data=form, headers=headers)
 
 
+@pytest.mark.verify
 def test_login_through_the_proxy_counts_the_clients_address(proxy: Proxy):
     """Forged headers change nothing: five guesses lock this address, and no other."""
     client = {"nginx": "127.0.0.7", "caddy": "127.0.0.8"}[proxy.name]
@@ -197,6 +198,7 @@ def test_login_through_the_proxy_counts_the_clients_address(proxy: Proxy):
     assert "Secure" in inside.headers["set-cookie"]
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("path", "size"), [("/login/", 20_000), ("/jobs/new/", 1_000_001), ("/mcp", 262_145)]
 )
@@ -206,12 +208,14 @@ def test_large_body_is_refused_through_the_proxy(proxy: Proxy, path: str, size: 
         assert browser.get("/healthz").text == "ok\n"
 
 
+@pytest.mark.verify
 def test_metrics_are_closed_at_the_proxy(proxy: Proxy):
     with proxy.browser() as browser:
         assert browser.get("/metrics").status_code == 403
         assert browser.get("/healthz").status_code == 200
 
 
+@pytest.mark.verify
 def test_agent_is_answered_and_subscribed_through_the_proxy(proxy: Proxy):
     call = modern_call("list_jobs")
     call["headers"]["Authorization"] = f"Bearer {proxy.cronty.token}"

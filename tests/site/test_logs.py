@@ -10,7 +10,7 @@ from django.db import OperationalError
 
 from cronty_site import logs
 from cronty_site.logs import JsonFormatter, LineFormatter, RepeatFilter
-from schedules.worker.log_context import InRun
+from schedules.worker.log_context import current_run
 from tests.clusters import PROJECT
 
 log = logging.getLogger("tests.logs")
@@ -132,8 +132,9 @@ def entries(output):
 
 
 def test_json_line_names_the_run_it_belongs_to(entries):
-    with InRun(execution=7, job="job_x"):
-        log.warning("Half\nof %s", {"it"})
+    token = current_run.set({"execution": 7, "job": "job_x"})
+    log.warning("Half\nof %s", {"it"})
+    current_run.reset(token)
     log.warning("About another run", extra={"execution": 8})
     log.warning("About no run")
 
@@ -153,8 +154,9 @@ def test_line_of_the_page_has_the_keys_of_a_real_one(entries):
     page = (PROJECT / "docs/how-to/monitoring.md").read_text()
     shown = json.loads(page.split("```json\n")[1].split("```")[0])
 
-    with InRun(execution=812, job="job_x7", task="report", attempt=1):
-        log.warning("No orders")
+    token = current_run.set({"execution": 812, "job": "job_x7", "task": "report", "attempt": 1})
+    log.warning("No orders")
+    current_run.reset(token)
 
     assert list(shown) == list(entries()[0])
 

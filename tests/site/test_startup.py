@@ -17,16 +17,6 @@ set_up()
 from django.conf import settings
 print(json.dumps([settings.CRONTY_URL, settings.CRONTY_WORKERS, settings.Q_CLUSTER["workers"], settings.ALLOWED_HOSTS]))
 """
-WITHOUT_PAGES = """
-import os, sys
-os.environ["DJANGO_SETTINGS_MODULE"] = "cronty_site.settings_without_pages"
-os.environ["CRONTY_URL"] = "https://cronty.example"
-import django
-django.setup()
-from schedules import engine
-engine.prepare_links()
-print("cronty_site.urls" in sys.modules)
-"""
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -67,9 +57,3 @@ def test_wrong_option_of_up_is_named(tmp_path: Path, options: list[str], words: 
     assert done.returncode
     assert words in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_process_without_pages_does_not_look_for_links_to_them(tmp_path: Path):
-    done = run(tmp_path, "-c", WITHOUT_PAGES)
-
-    assert (done.stdout, done.stderr) == ("False\n", "")

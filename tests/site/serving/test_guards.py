@@ -1,6 +1,7 @@
 """Guards around a small ASGI app that reads its body, as Django does, and then answers."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -122,6 +123,10 @@ def test_declared_body_is_refused_before_anything_is_read(path: str, method: str
     assert headers_of(answer)["connection"] == "close"
     assert str(largest).encode() in answer[1]["body"]
     assert not reader.bodies
+    if path == "/mcp":
+        error = json.loads(answer[1]["body"])
+        assert (error["jsonrpc"], error["id"]) == ("2.0", None)
+        assert str(largest) in error["error"]["message"]
     assert not reader.is_disconnected
 
 

@@ -145,3 +145,13 @@ def test_spread_of_a_one_time_job_is_refused(cronty):
     assert ended.code == 1
     assert "one-time job" in ended.err
     assert not Job.objects.exists()
+
+
+def test_job_that_runs_when_the_machine_starts_says_so(cronty):
+    ended = cronty("add", "at startup", *NOTIFY, "--name", "Hello")
+
+    assert "When the machine starts · Europe/Berlin · waiting for the next start" in ended.out
+    assert Job.objects.get().cron == "@reboot"
+    assert "When the machine starts" in cronty("preview", "@reboot").out
+    assert cronty("show", "Hello").code == cronty("jobs").code == cronty("next", "Hello").code == 0
+    assert "9000" not in cronty("show", "Hello").out + cronty("jobs").out + cronty("next", "Hello").out

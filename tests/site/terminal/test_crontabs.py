@@ -17,6 +17,7 @@ CRON_TZ=America/New_York
 30 9 * * 1-5 /opt/bell.sh open
 0 3 * * * pg_dump shop | gzip > /srv/shop.gz
 @reboot /opt/start.sh
+@rebooted /opt/wrong.sh
 """
 
 
@@ -38,8 +39,9 @@ def test_lines_are_shown_first(cronty, file, tmp_path):
 
     assert ended.code == 0
     assert "Opening bell" in ended.out
-    assert "line 6: not taken over: @reboot has no time" in ended.out
-    assert "2 jobs, 2 new commands, 1 line not taken over" in ended.out
+    assert "line 7: not taken over: this macro is unknown" in ended.out
+    assert "@reboot" in ended.out
+    assert "3 jobs, 3 new commands, 1 line not taken over" in ended.out
     assert not (tmp_path / "data/commands.toml").exists()
     assert not Job.objects.exists()
     assert cronty("import", "crontab", str(file)).code == 1
@@ -56,12 +58,13 @@ def test_commands_and_jobs_are_created_once(cronty, file, tmp_path):
     assert sorted(Job.objects.values_list("name", "task", "cron", "timezone", "source")) == [
         ("Opening bell", "bell-open", "30 9 * * 1-5", "America/New_York", "my.crontab"),
         ("pg_dump shop", "pg_dump-shop", "0 3 * * *", "America/New_York", "my.crontab"),
+        ("start", "start", "@reboot", "America/New_York", "my.crontab"),
     ]
     again = cronty("import", "crontab", str(file), "--yes", "--timezone", "Europe/Berlin", "--json")
     assert again.code == 0
     assert again.json["commands"] == {}
     assert (tmp_path / "data/commands.toml").read_text() == written
-    assert Job.objects.count() == 2
+    assert Job.objects.count() == 3
 
 
 def test_jobs_of_lines_that_are_gone_are_pruned_if_asked_for(cronty, file):

@@ -12,7 +12,9 @@ from tests.factories import ExecutionFactory, JobFactory
 @pytest.fixture
 def jobs(owner):
     return {
-        "Backup": JobFactory(owner=owner, name="Backup", tags=["home"], failure_streak=1, recent="SF"),
+        "Backup": JobFactory(
+            owner=owner, name="Backup", tags=["home"], failure_streak=1, recent="SF", last_error="Disk full"
+        ),
         "Report": JobFactory(
             owner=owner, name="Report", paused=True, pause_reason="holidays", source="jobs.yaml"
         ),
@@ -25,6 +27,11 @@ def jobs(owner):
     [
         ([], ["Backup", "Report"]),
         (["back"], ["Backup"]),
+        (["full disk"], ["Backup"]),
+        (["--tag", "HOME"], ["Backup"]),
+        (["--trash", "--status", "pending"], ["Old"]),
+        (["--trash", "old"], ["Old"]),
+        (["--status", "paused", "--source", "jobs.yaml", "report"], ["Report"]),
         (["--status", "paused"], ["Report"]),
         (["--tag", "home"], ["Backup"]),
         (["--task", "notify"], []),
@@ -37,6 +44,25 @@ def jobs(owner):
 )
 def test_jobs_can_be_filtered(cronty, jobs, options, names):
     assert [job["name"] for job in cronty("jobs", *options, "--json").json] == names
+
+
+@pytest.mark.parametrize("place", ["TEXT", "--tag"])
+@pytest.mark.parametrize("text", ["x" * 201, "a\x1bb"])
+def test_text_that_cannot_be_searched_for_is_refused(cronty, jobs, place, text):
+    refused = cronty("jobs", *(["--tag"] if place == "--tag" else []), text)
+
+    assert refused.code == 2
+    assert f"{place}: use at most 200 printable characters." in refused.err
+    assert refused.out == ""
+
+
+def test_list_says_that_not_all_jobs_were_searched(cronty, owner, monkeypatch):
+    for module in ("schedules.models.counting", "schedules.services.job_list"):
+        monkeypatch.setattr(f"{module}.COUNTED", 2)
+    JobFactory.create_batch(3, owner=owner, name="One job")
+
+    assert len(cronty("jobs", "job", "--json").json) == 2
+    assert "jobs were looked through: use --status to see others." in cronty("jobs", "job").err
 
 
 @pytest.mark.parametrize("command", ["jobs", "export"])

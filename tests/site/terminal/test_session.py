@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 
 import pytest
 from django.contrib.auth.models import User
@@ -14,6 +13,7 @@ from schedules.models import Event, Job
 from schedules.services.installation.setup import ensure_system_job
 from tests.documented import PROJECT
 from tests.factories import JobFactory, UserFactory
+from tests.forks import python
 
 ADD = ("add", "every day at 9:00", "tests.ping", "--name", "Ping")
 
@@ -141,7 +141,7 @@ READING = [
 
 
 def test_before_the_first_start_nothing_is_created_and_a_sentence_says_what_to_do(tmp_path):
-    """In one process, which starts Django for each command anew."""
+    """In one process, which starts Django for each command anew; its libraries are loaded once."""
     script = (
         "import os, sys\n"
         "from cronty_site.terminal import main\n"
@@ -161,7 +161,7 @@ def test_before_the_first_start_nothing_is_created_and_a_sentence_says_what_to_d
     }
 
     ended = subprocess.run(
-        [sys.executable, "-c", script, repr([*READING, ["jobs", "--help"]])],
+        [*python(), "-c", script, repr([*READING, ["jobs", "--help"]])],
         cwd=PROJECT,
         env=environment,
         capture_output=True,

@@ -1,7 +1,8 @@
-"""The start of Django for a subcommand, and failures as exit codes."""
+"""Failures of a command: exit codes, messages, and the name that was probably meant."""
 
+import difflib
 import json
-import sys
+from collections.abc import Iterable
 from io import StringIO
 from pathlib import Path
 from typing import IO, Any
@@ -41,9 +42,9 @@ def show_error(error: click.ClickException, *, as_json: bool) -> None:
         click.echo(json.dumps({"error": error.format_message(), "code": code}), err=True)
     else:
         # It may repeat what was typed, or what somebody else has stored.
-        shown = StringIO()
-        error.show(shown)
-        click.echo(strip_unprintable(shown.getvalue()), err=True, nl=False)
+        text = StringIO()
+        error.show(text)
+        click.echo(strip_unprintable(text.getvalue()), err=True, nl=False)
 
 
 def not_started(path: Path) -> Failure:
@@ -56,18 +57,12 @@ def not_started(path: Path) -> Failure:
     )
 
 
-def start_django(*, pages: bool, creates: bool) -> None:
-    """Set Django up, once; a wrong setting is a failure with one sentence."""
-    if "django" in sys.modules:
-        # `cronty --help` starts without Django.
-        from django.apps import apps  # noqa: PLC0415
-
-        if apps.ready:
-            return
-    # It imports Django.
-    from cronty_site.startup import set_up  # noqa: PLC0415
-
-    try:
-        set_up(pages=pages, creates=creates)
-    except SystemExit as end:
-        raise Failure(str(end), ExitCode.NOT_READY, code="not_ready") from end
+def did_you_mean(text: str, names: Iterable[str], form: str = "{}") -> str:
+    """Return a question about the nearest name, in upper or lower case, to append to an error, or an empty text."""
+    folded = {name.casefold(): name for name in names}
+    typed = text.strip().casefold()
+    matches = difflib.get_close_matches(typed, folded, n=1)
+    if not matches and len(typed) > 2:
+        # A part of a long name is too short to be close to it.
+        matches = [name for name in folded if typed in name]
+    return f" Did you mean {form.format(folded[matches[0]])}?" if len(matches) == 1 else ""
