@@ -2,13 +2,17 @@
 
 import os
 import shutil
+import sys
 import tarfile
-from collections.abc import Iterator
-from importlib import import_module
+from getpass import getpass
 from io import BytesIO
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import Any
 
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers import Cipher, modes
+from cryptography.hazmat.primitives.ciphers.algorithms import AES256
+from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 from django.conf import settings
 from django.core.management.base import CommandError
 
@@ -16,8 +20,11 @@ DATABASE = "cronty.sqlite3"
 SECRET_KEY = "secret_key"  # noqa: S105  # nosec B105  (the name of a file)
 MAGIC = b"Cronty archive 1\n"
 SALT_BYTES = 16
-CHUNK_BYTES = 16_000_000
 TAG_BYTES = 16
+# Each archive has a new salt, so a new key.
+NONCE = bytes(12)
+CHUNK_BYTES = 16_000_000
+SHORTEST_PASSPHRASE = 12
 
 
 def places() -> dict[str, Path]:
@@ -44,19 +51,18 @@ def pack(database: Path, target: Path) -> None:
         for name, place in places().items():
             if name == SECRET_KEY:
                 continue
-            for path in [place] if place.is_file() else sorted(place.rglob("*")):
-                if path.is_file() and "__pycache__" not in path.parts:
-                    archive.add(path, str(PurePosixPath(name, *path.relative_to(place).parts)))
+            for inner, path in _files(place).items():
+                archive.add(path, str(PurePosixPath(name, inner)))
 
 
 def unpack(source: Path, folder: Path) -> None:
     """Extract the known files of an archive; refuse anything else."""
-    known = {DATABASE, *places()}
+    names = {DATABASE, *places()}
     try:
         with tarfile.open(source) as archive:
             for entry in archive:
                 path = PurePosixPath(entry.name)
-                if not entry.isfile() or path.parts[0] not in known or ".." in path.parts:
+                if not entry.isfile() or path.parts[0] not in names or ".." in path.parts:
                     raise CommandError(f"The archive holds {entry.name!r}, which does not belong to Cronty.")
                 content: Any = archive.extractfile(entry)
                 target = folder.joinpath(*path.parts)
@@ -74,18 +80,16 @@ def put_in_place(folder: Path, suffix: str) -> list[str]:
     done = []
     for name, place in places().items():
         source = folder / name
-        if not source.exists():
+        if not source.exists() or (place.exists() and _contents(source) == _contents(place)):
             continue
-        words = f"{place} is restored"
-        if place.exists() and not _is_same(source, place):
-            kept = place.with_name(f"{place.name}.before-{suffix}")
-            os.rename(place, kept)
-            words += f"; the one before is kept as {kept}"
-        elif place.exists():
-            continue
+        message = f"{place} is restored"
+        if place.exists():
+            old = place.with_name(f"{place.name}.before-{suffix}")
+            os.rename(place, old)
+            message += f"; the one before is kept as {old}"
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(source, place)
-        done.append(f"{words}.")
+        done.append(f"{message}.")
     return done
 
 
@@ -95,55 +99,59 @@ def is_encrypted(path: Path) -> bool:
 
 
 def encrypt(source: Path, target: Path, passphrase: str) -> None:
-    """Encrypt a file in chunks (scrypt, AES-256-GCM); the last one is marked, so that a part of it is not taken for all."""
+    """Encrypt a file with a key derived from a passphrase (scrypt, AES-256-GCM)."""
     salt = os.urandom(SALT_BYTES)
-    cipher = _cipher(passphrase, salt)
+    encryptor = Cipher(_algorithm(passphrase, salt), modes.GCM(NONCE)).encryptor()
     with source.open("rb") as plain, target.open("wb") as sealed:
         sealed.write(MAGIC + salt)
-        for nonce, chunk, is_last in _chunks(plain, CHUNK_BYTES):
-            sealed.write(cipher.encrypt(nonce, chunk, _mark(is_last)))
+        while chunk := plain.read(CHUNK_BYTES):
+            sealed.write(encryptor.update(chunk))
+        sealed.write(encryptor.finalize() + encryptor.tag)
 
 
 def decrypt(source: Path, target: Path, passphrase: str) -> None:
-    """Decrypt a file; raise CommandError if the passphrase is wrong or the file was changed."""
+    """Decrypt a file; raise CommandError if the passphrase is wrong or the file was changed or cut off."""
+    end = source.stat().st_size - TAG_BYTES
     with source.open("rb") as sealed, target.open("wb") as plain:
         salt = sealed.read(len(MAGIC) + SALT_BYTES)[len(MAGIC) :]
-        cipher = _cipher(passphrase, salt)
-        for nonce, chunk, is_last in _chunks(sealed, CHUNK_BYTES + TAG_BYTES):
-            try:
-                plain.write(cipher.decrypt(nonce, chunk, _mark(is_last)))
-            except import_module("cryptography.exceptions").InvalidTag as error:
-                raise CommandError("The passphrase is wrong, or the file is damaged.") from error
+        decryptor = Cipher(_algorithm(passphrase, salt), modes.GCM(NONCE)).decryptor()
+        while chunk := sealed.read(max(0, min(CHUNK_BYTES, end - sealed.tell()))):
+            plain.write(decryptor.update(chunk))
+        try:
+            decryptor.finalize_with_tag(sealed.read(TAG_BYTES))
+        except (InvalidTag, ValueError) as error:
+            raise CommandError("The passphrase is wrong, or the file is damaged.") from error
 
 
-def _chunks(file: IO[bytes], size: int) -> Iterator[tuple[bytes, bytes, bool]]:
-    """Yield chunks with their nonces, and whether they are the last."""
-    number, chunk = 0, file.read(size)
-    while True:
-        following = file.read(size)
-        yield number.to_bytes(12, "big"), chunk, not following
-        if not following:
-            return
-        number, chunk = number + 1, following
+def _algorithm(passphrase: str, salt: bytes) -> AES256:
+    return AES256(Scrypt(salt, length=32, n=2**16, r=8, p=1).derive(passphrase.encode()))
 
 
-def _mark(is_last: bool) -> bytes:
-    return b"last" if is_last else b"more"
+def read_passphrase(file: Path | None, *, otherwise: str, is_new: bool = False) -> str:
+    """Return the passphrase; raise CommandError with what to do `otherwise` if there is no way to ask for it."""
+    if file:
+        try:
+            passphrase = file.read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise CommandError(f"--passphrase-file: {file} cannot be read ({error}).") from error
+    elif sys.stdin.isatty():
+        passphrase = getpass("Passphrase: ")
+        if is_new and getpass("Again: ") != passphrase:
+            raise CommandError("The two differ: nothing was written.")
+    else:
+        raise CommandError(otherwise)
+    if is_new and len(passphrase) < SHORTEST_PASSPHRASE:
+        raise CommandError(f"The passphrase is too short: use at least {SHORTEST_PASSPHRASE} characters.")
+    return passphrase
 
 
-def _cipher(passphrase: str, salt: bytes) -> Any:
-    scrypt = import_module("cryptography.hazmat.primitives.kdf.scrypt")
-    ciphers = import_module("cryptography.hazmat.primitives.ciphers.aead")
-    # A new salt, so a new key for every archive: the nonces can count from 0.
-    return ciphers.AESGCM(scrypt.Scrypt(salt, length=32, n=2**16, r=8, p=1).derive(passphrase.encode()))
+def _files(place: Path) -> dict[Path, Path]:
+    """Return a file, or all files of a folder, by their paths below it; compiled code is left out."""
+    paths = [place] if place.is_file() else sorted(place.rglob("*"))
+    return {
+        path.relative_to(place): path for path in paths if path.is_file() and "__pycache__" not in path.parts
+    }
 
 
-def _is_same(left: Path, right: Path) -> bool:
-    if left.is_file() and right.is_file():
-        return left.read_bytes().strip() == right.read_bytes().strip()
-    names = [sorted(path.relative_to(root) for path in _files(root)) for root in (left, right)]
-    return names[0] == names[1] and all(_is_same(left / name, right / name) for name in names[0])
-
-
-def _files(root: Path) -> Iterator[Path]:
-    return (path for path in root.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+def _contents(place: Path) -> dict[Path, bytes]:
+    return {inner: path.read_bytes().strip() for inner, path in _files(place).items()}

@@ -46,7 +46,7 @@ def refuse_address(host: str, port: int) -> None:
             raise CommandError(f"--port {port}: you may not use it; choose one above 1023.") from error
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                words = f"--port {port}: something else listens there; choose another one."
+                message = f"--port {port}: something else listens there; choose another one."
             else:
-                words = f"--host {host}: this machine has no such address ({error.strerror})."
-            raise CommandError(words) from error
+                message = f"--host {host}: this machine has no such address ({error.strerror})."
+            raise CommandError(message) from error

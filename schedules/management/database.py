@@ -35,11 +35,24 @@ def missing_database_problem() -> str:
     return ""
 
 
+def has_missing_migrations() -> bool:
+    """Return whether the tables of this app are older than its code."""
+    return bool(_migrations_of_code() - _applied_migrations())
+
+
 def unknown_migration_problem() -> str:
     """Say so if the database is that of a newer version; else return an empty text."""
-    # Of this app only: squashed migrations of others stay recorded under their old names.
-    known = {module.name for module in iter_modules(migrations.__path__)}
-    applied = {name for app, name in MigrationRecorder(connection).applied_migrations() if app == "schedules"}
-    if unknown := applied - known:
+    if unknown := _applied_migrations() - _migrations_of_code():
         return f"The database has schedules.{max(unknown)}, which this version of Cronty does not know."
     return ""
+
+
+def _migrations_of_code() -> set[str]:
+    """Return the names only: Django's own loader would import every migration into a process that stays."""
+    return {module.name for module in iter_modules(migrations.__path__)}
+
+
+def _applied_migrations() -> set[str]:
+    # Of this app only: squashed migrations of others stay recorded under their old names.
+    applied = MigrationRecorder(connection).applied_migrations()
+    return {name for app, name in applied if app == "schedules"}

@@ -6,16 +6,14 @@ import os
 import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from pkgutil import iter_modules
 
 from django.conf import settings
 from django.contrib.staticfiles.finders import get_finders
 from django.core.management import call_command
 from django.core.management.base import CommandError
-from django.db import DatabaseError, Error, connection, connections
-from django.db.migrations.recorder import MigrationRecorder
+from django.db import DatabaseError, Error, connections
 
-from schedules import clock, engine, migrations
+from schedules import clock, engine
 from schedules.engine import sqlite_file
 from schedules.management.preparation_lock import preparation_lock
 from schedules.services.installation.secret_key import ForeignSecretKeyError, require_secret_key
@@ -40,7 +38,9 @@ def prepare(*, with_first_user: bool = True, max_wait: float = MAX_WAIT) -> Firs
         sqlite_file.examine_replaced()
         call_command("migrate", verbosity=0)
         require_secret_key()
-        collect_static_files()
+        # Without STATIC_ROOT, the project serves its static files in another way.
+        if getattr(settings, "STATIC_ROOT", None) and not _static_files_are_fresh():
+            call_command("collectstatic", verbosity=0, interactive=False)
         ensure_system_job()
         engine.follow_zone_data(clock.now())
         return ensure_first_user() if with_first_user else None
@@ -71,22 +71,6 @@ def prepare_when_possible() -> FirstUser | None:
                 logger.warning("The database cannot be used (%s); waiting for it", reason)
         time.sleep(pause)  # noqa: TID251  (waits for the database)
     raise AssertionError("the pauses never end")
-
-
-def has_missing_migrations() -> bool:
-    """Return whether the tables of this app are older than its code.
-
-    Reads names only: Django's own loader would import every migration into a process that stays.
-    """
-    applied = MigrationRecorder(connection).applied_migrations()
-    names = (module.name for module in iter_modules(migrations.__path__))
-    return any(("schedules", name) not in applied for name in names)
-
-
-def collect_static_files() -> None:
-    # Without STATIC_ROOT, the project serves its static files in another way.
-    if getattr(settings, "STATIC_ROOT", None) and not _static_files_are_fresh():
-        call_command("collectstatic", verbosity=0, interactive=False)
 
 
 def _try_to_prepare(with_first_user: bool, max_wait: float) -> FirstUser | None:

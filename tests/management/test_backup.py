@@ -142,7 +142,9 @@ def test_backup_is_a_consistent_snapshot_while_others_write(tmp_path):
 
 
 def test_backup_killed_halfway_leaves_no_file_under_its_name_and_can_be_repeated(tmp_path, large):
-    path, partial = tmp_path / "copy.sqlite3", tmp_path / "copy.sqlite3.partial"
+    path = tmp_path / "copy.sqlite3"
+    folder = tmp_path / "copy.sqlite3.partial"
+    partial = folder / "cronty.sqlite3"
     # A machine that is slow to kill it lets a backup finish.
     for _ in range(50):
         process = backup_process(large, path)
@@ -164,7 +166,7 @@ def test_backup_killed_halfway_leaves_no_file_under_its_name_and_can_be_repeated
 
     assert process.returncode == 0, said
     assert contents(path) == contents(large)
-    assert not partial.exists()
+    assert not folder.exists()
 
 
 def test_only_one_of_two_backups_to_the_same_path_succeeds(tmp_path, large):

@@ -16,6 +16,7 @@ from cronty_site.serving.server import Server
 from schedules import clock
 from schedules.management.commands import qcluster, up, web
 from schedules.models import Execution, Job
+from schedules.services.installation.command_words import how_to_run
 from schedules.services.installation.setup import FirstUser
 from tests.clusters import database_url, environment, family_of, is_alive, running, title_of
 from tests.factories import ExecutionFactory
@@ -139,7 +140,10 @@ def test_greeting_passes_the_data_folder_to_the_command_for_agents(settings, mon
 
     words = up.greeting({"host": "127.0.0.1", "port": 9, "no_web": False}, None, "olga")
 
-    assert f"claude mcp add cronty --env 'CRONTY_DATA={tmp_path}/my data' -- {sys.executable} " in words
+    assert (
+        f"claude mcp add --scope user cronty --env 'CRONTY_DATA={tmp_path}/my data' -- {sys.executable} "
+        in words
+    )
     assert "mcp_serve --user olga\n" in words
 
 
@@ -180,7 +184,7 @@ def test_web_without_collected_static_files_points_to_up(settings, tmp_path):
         "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.ManifestStaticFilesStorage"}
     }
 
-    with pytest.raises(CommandError, match=r"The static files are missing: run `python manage.py up`"):
+    with pytest.raises(CommandError, match=rf"The static files are missing: run `{how_to_run('up')}`"):
         call_command("web")
 
 

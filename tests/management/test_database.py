@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from schedules.services.installation.command_words import how_to_run
 from tests.clusters import PROJECT
 from tests.projects import Project
 
@@ -24,7 +25,7 @@ def test_command_ends_with_one_sentence_that_says_what_to_do(tmp_path: Path, add
 
     assert done.returncode == 1
     assert done.stderr.startswith("CommandError: The database cannot be read (")
-    assert done.stderr.endswith("): run `python manage.py up` first.\n")
+    assert done.stderr.endswith(f"): run `{how_to_run('up')}` first.\n")
     assert done.stderr.count("\n") == 1
 
 

@@ -8,7 +8,7 @@ import pytest
 from django.core.management import call_command
 
 from schedules.management.commands import doctor
-from schedules.management.doctor.findings import ok, problem, warning
+from schedules.management.doctor import ok, problem, warning
 from tests.factories import ClusterFactory
 
 

@@ -15,8 +15,10 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from schedules.management import preparation
 from schedules.management.commands import qcluster
+from schedules.management.database import has_missing_migrations
 from schedules.management.preparation import DatabaseAwayError
 from schedules.management.preparation_lock import preparation_lock
+from schedules.services.installation.command_words import how_to_run
 from schedules.worker.cluster import NotReadyError
 from tests.forks import python
 from tests.projects import ROOT, empty_database
@@ -81,7 +83,7 @@ def test_two_hosts_prepare_an_empty_database_at_once_while_a_cluster_waits_for_i
         cluster.terminate()
         cluster.communicate(timeout=PATIENCE)
 
-    assert "the database is not migrated: run `python manage.py up` or `python manage.py migrate`" in reason
+    assert f"the database is not migrated: run `{how_to_run('up')}` or `{how_to_run('migrate')}`" in reason
 
 
 def test_second_process_waits_until_the_first_is_done_and_says_so(db, caplog):
@@ -111,7 +113,7 @@ def test_wait_for_another_preparation_is_bounded(db):
 
 
 def test_cluster_does_not_start_on_tables_that_are_older_than_its_code(db):
-    assert not preparation.has_missing_migrations()
+    assert not has_missing_migrations()
     MigrationRecorder.Migration.objects.filter(app="schedules").delete()
 
     with pytest.raises(NotReadyError, match="the database is not migrated"):

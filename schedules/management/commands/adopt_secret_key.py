@@ -13,12 +13,12 @@ class Command(CrontyCommand):
     help = "Use this host's secret key for the installation, when the old one is lost; logins and tokens made with that one become invalid."
 
     def handle(self, *args: Any, **options: Any) -> str:
-        words = "This host's secret key is now the installation's: give it to the other hosts, and issue new tokens."
+        message = "This host's secret key is now the installation's: give it to the other hosts, and issue new tokens."
         try:
             with readable_database():
                 lost = adopt_secret_key()
         except SecretKeyNotSharedError as error:
             raise CommandError(str(error)) from error
         if lost:
-            words += f" Write these secrets again, because no known key can read them: {', '.join(lost)}."
-        return words
+            message += f" Write these secrets again, because no known key can read them: {', '.join(lost)}."
+        return message

@@ -3,12 +3,12 @@
 import fcntl
 import os
 import shlex
+import shutil
 import sqlite3
 from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from django.conf import settings
@@ -19,7 +19,6 @@ from schedules import clock
 from schedules.management import archive
 from schedules.management.base_command import CrontyCommand
 from schedules.management.database import missing_database_problem
-from schedules.management.passphrase import read_passphrase
 
 
 class Command(CrontyCommand):
@@ -44,9 +43,9 @@ class Command(CrontyCommand):
     def handle(self, *args: Any, **options: Any) -> str:
         path: Path = options["path"].absolute()
         if connection.vendor != "sqlite":
-            words = pg_dump_command(connection.settings_dict, path)
             raise CommandError(
-                f"This database is PostgreSQL; back it up with its own tool:\n{words}\n"
+                f"This database is PostgreSQL; back it up with its own tool:\n"
+                f"{pg_dump_command(connection.settings_dict, path)}\n"
                 "Copy the secret key, commands.toml, .env and apps/ of a host, too."
             )
         if path.exists():
@@ -57,18 +56,27 @@ class Command(CrontyCommand):
             raise CommandError(problem)
         passphrase = self._passphrase(options) if options["with_files"] else ""
         try:
-            if options["with_files"]:
-                _archive(path, passphrase)
-            else:
-                copy_sqlite(path)
+            with _partial(path) as folder:
+                complete = folder / archive.DATABASE
+                copy_sqlite(complete)
+                if options["with_files"]:
+                    archive.pack(complete, folder / "plain")
+                    complete = folder / "plain"
+                if passphrase:
+                    archive.encrypt(complete, folder / "sealed", passphrase)
+                    complete = folder / "sealed"
+                sync(complete)
+                # Link instead of rename: a link never replaces an existing file.
+                os.link(complete, path)
+            sync(path.parent)
         except FileExistsError as error:
             raise CommandError(f"{path} exists already; a backup overwrites nothing.") from error
         except (OSError, sqlite3.Error) as error:
             raise CommandError(f"The backup could not be created: {error}") from error
-        said = f"Backed up to {path} ({path.stat().st_size:,} bytes)"
+        message = f"Backed up to {path} ({path.stat().st_size:,} bytes)"
         if not options["with_files"] and hasattr(settings, "CRONTY_DATA"):
-            said += ". It does not hold the secret key, commands.toml, .env or apps/: see --all."
-        return said
+            message += ". It does not hold the secret key, commands.toml, .env or apps/: see --all."
+        return message
 
     def _passphrase(self, options: dict[str, Any]) -> str:
         """Return the passphrase of an archive, or an empty text for a plain one."""
@@ -78,47 +86,28 @@ class Command(CrontyCommand):
             )
         if options["plain"]:
             return ""
-        return read_passphrase(
+        return archive.read_passphrase(
             options["passphrase_file"],
             is_new=True,
             otherwise="An archive can read every secret: give --passphrase-file, or --plain to write it unencrypted.",
         )
 
 
-def _archive(path: Path, passphrase: str) -> None:
-    """Write the database and the files around it into one archive, which gets its name only when it is complete."""
-    with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as name:
-        folder = Path(name)
-        copy_sqlite(folder / archive.DATABASE)
-        archive.pack(folder / archive.DATABASE, folder / "plain")
-        if passphrase:
-            archive.encrypt(folder / "plain", folder / "sealed", passphrase)
-        complete = folder / ("sealed" if passphrase else "plain")
-        sync(complete)
-        os.link(complete, path)
-    sync(path.parent)
-
-
 def copy_sqlite(path: Path) -> None:
-    """Copy a consistent state of the database; the file gets its name only when it is complete."""
-    with _partial(path) as partial:
-        # In seconds, for `restore`: nothing else uses this number.
-        started_at = clock.now()
-        connection.ensure_connection()
-        with closing(sqlite3.connect(partial)) as copy:
-            # All pages in one step, so that no write restarts the copy; with a write-ahead log it blocks nobody.
-            connection.connection.backup(copy, pages=-1)
-            # Leave a single file, without a separate log.
-            copy.execute("PRAGMA journal_mode=DELETE")
-            copy.execute(f"PRAGMA user_version={int(started_at.timestamp())}")
-            if (verdict := copy.execute("PRAGMA quick_check").fetchone()[0]) != "ok":
-                raise sqlite3.DatabaseError(f"the copy is damaged: {verdict}")
-            if not is_cronty(copy):
-                raise sqlite3.DatabaseError("the database is not one of Cronty")
-        sync(partial)
-        # Link instead of rename: a link never replaces an existing file.
-        os.link(partial, path)
-    sync(path.parent)
+    """Copy a consistent state of the database to a new file."""
+    # In seconds, for `restore`: nothing else uses this number.
+    started_at = clock.now()
+    connection.ensure_connection()
+    with closing(sqlite3.connect(path)) as copy:
+        # All pages in one step, so that no write restarts the copy; with a write-ahead log it blocks nobody.
+        connection.connection.backup(copy, pages=-1)
+        # Leave a single file, without a separate log.
+        copy.execute("PRAGMA journal_mode=DELETE")
+        copy.execute(f"PRAGMA user_version={int(started_at.timestamp())}")
+        if (verdict := copy.execute("PRAGMA quick_check").fetchone()[0]) != "ok":
+            raise sqlite3.DatabaseError(f"the copy is damaged: {verdict}")
+        if not is_cronty(copy):
+            raise sqlite3.DatabaseError("the database is not one of Cronty")
 
 
 def is_cronty(database: sqlite3.Connection) -> bool:
@@ -128,18 +117,20 @@ def is_cronty(database: sqlite3.Connection) -> bool:
 
 @contextmanager
 def _partial(path: Path) -> Iterator[Path]:
-    """Yield an empty file to write to; one that a killed backup left behind is overwritten."""
-    partial = path.with_name(f"{path.name}.partial")
-    handle = os.open(partial, os.O_RDWR | os.O_CREAT, 0o600)
+    """Yield an empty private folder to write to; one that a killed backup left behind is emptied."""
+    folder = path.with_name(f"{path.name}.partial")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
     try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for file in folder.iterdir():
+            file.unlink()
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise OSError(f"another backup is writing {partial}") from error
-        os.ftruncate(handle, 0)
-        partial.with_name(f"{partial.name}-journal").unlink(missing_ok=True)
-        yield partial
-        partial.unlink()
+            yield folder
+        finally:
+            shutil.rmtree(folder)
+    except BlockingIOError as error:
+        raise OSError(f"another backup is writing to {folder}") from error
     finally:
         os.close(handle)
 

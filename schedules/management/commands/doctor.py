@@ -4,11 +4,13 @@ import json
 import sys
 from argparse import ArgumentParser
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from schedules.limits import strip_unprintable
 from schedules.management.base_command import CrontyCommand
-from schedules.management.doctor import Finding, Level, examine
+from schedules.management.doctor import Finding, Level, consistency, database, host, network
 from schedules.models.counting import counted
 
 
@@ -33,11 +35,14 @@ class Command(CrontyCommand):
         counts = Counter(finding.level for finding in findings)
         if as_json:
             summary = {str(level): counts[level] for level in Level}
-            shown = {"summary": summary, "findings": [finding.as_dict() for finding in findings]}
-            self.stdout.write(json.dumps(shown, indent=1))
+            report = {"summary": summary, "findings": [asdict(finding) for finding in findings]}
+            self.stdout.write(json.dumps(report, indent=1))
         else:
-            words = [counted(counts[level], str(level)) for level in (Level.PROBLEM, Level.WARNING)]
-            self.stdout.write(f"\n{', '.join(words)}.")
+            problems, warnings = (
+                counted(counts[Level.PROBLEM], "problem"),
+                counted(counts[Level.WARNING], "warning"),
+            )
+            self.stdout.write(f"\n{problems}, {warnings}.")
         if counts[Level.PROBLEM] or (strict and counts[Level.WARNING]):
             sys.exit(1)
 
@@ -53,3 +58,17 @@ class Command(CrontyCommand):
         if remedy:
             self.stdout.write(f"{'':21} → {remedy}")
         self.stdout.flush()
+
+
+def examine(*, reach_out: bool = True) -> Iterator[Finding]:
+    """Yield the findings in the order in which they should be remedied; `reach_out` connects to other hosts."""
+    yield from host.examine()
+    is_usable = True
+    for finding in database.examine_connection():
+        is_usable &= finding.level != Level.PROBLEM
+        yield finding
+    if is_usable:
+        yield from database.examine_content()
+    yield from consistency.examine()
+    if reach_out:
+        yield from network.examine()

@@ -9,10 +9,11 @@ from schedules.management.base_command import CrontyCommand
 from schedules.management.database import readable_database
 from schedules.management.secret_key import refuse_foreign_secret_key
 from schedules.models import Event, Token
-from schedules.result import Ok
+from schedules.result import Err
 from schedules.services import issue_token
 from schedules.services.people.profiles import find_user
 from schedules.services.people.tokens import FAMILIES, SCOPES
+from schedules.web.messages import message_of
 from schedules.when.phrases import PhraseError, parse_delay
 
 
@@ -37,8 +38,8 @@ class Command(CrontyCommand):
             raise CommandError(f"--user: there is no active user called {options['user']!r}.")
         try:
             expires_in = parse_delay(options["expires_in"]) if options["expires_in"] else None
-        except PhraseError as bad:
-            raise CommandError(f"--expires-in: {bad}") from bad
+        except PhraseError as error:
+            raise CommandError(f"--expires-in: {error}") from error
         issued = issue_token(
             user,
             name=options["name"],
@@ -48,11 +49,9 @@ class Command(CrontyCommand):
             kind=options["kind"],
             door=Event.Door.COMMAND,
         )
-        match issued:
-            case Ok(value):
-                return value.text
-            case error:
-                raise CommandError(error.message)
+        if isinstance(issued, Err):
+            raise CommandError(issued.named_reasons or message_of(issued))
+        return issued.value.text
 
 
 def _words(text: str) -> list[str]:

@@ -15,12 +15,6 @@ from schedules.management.arguments import host_in_url, port, refuse_address
 from schedules.management.base_command import CrontyCommand
 from schedules.management.database import readable_database
 from schedules.management.secret_key import refuse_foreign_secret_key, stop_with_foreign_secret_key
-from schedules.management.startup import (
-    deferred_adapters,
-    deferred_models,
-    without_garbage_collection,
-    without_modules,
-)
 from schedules.models import Event
 from schedules.services.installation.command_words import how_to_run
 from schedules.services.people.profiles import find_user, superusers
@@ -76,14 +70,10 @@ class Command(CrontyCommand):
         serve(build_http_app(families=families, hosts=[name]), host=host, port=port)
 
     def _serve_stdio(self, options: dict[str, Any], families: list[str]) -> None:
-        # The SDK's parts for HTTP use uvicorn, and its log uses rich; nothing here needs them.
-        with without_garbage_collection(), deferred_models(), without_modules("uvicorn", "rich"):
-            with deferred_adapters():
-                import mcp.server.mcpserver  # noqa: F401  (builds its adapters here)
-            from schedules.mcp.auth import LOCAL_NAME, local_caller, set_local_caller
-            from schedules.mcp.server import build_server
+        from schedules.mcp.auth import LOCAL_NAME, local_caller, set_local_caller
+        from schedules.mcp.server import build_server
 
-            server = build_server(families=families)
+        server = build_server(families=families)
         name = LOCAL_NAME if options["name"] is None else _name(options["name"])
         user = _user(options["user"])
         refuse_foreign_secret_key()
@@ -135,13 +125,9 @@ def _families(text: str | None) -> list[str]:
 
 def _user(username: str | None) -> AbstractBaseUser:
     with readable_database():
-        if username:
-            named = find_user(username)
-            found = [named] if named else []
-        else:
-            found = list(superusers()[:2])
-    if username and not found:
+        users = [find_user(username)] if username else list(superusers()[:2])
+    if users == [None]:
         raise CommandError(f"--user: there is no active user called {username!r}.")
-    if len(found) != 1:
+    if len(users) != 1 or users[0] is None:
         raise CommandError("Name the user for whom the agent acts: --user NAME.")
-    return found[0]
+    return users[0]

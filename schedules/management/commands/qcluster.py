@@ -10,7 +10,7 @@ from django.db import IntegrityError
 from schedules import clock, engine
 from schedules.engine import sqlite_file
 from schedules.management.base_command import CrontyCommand
-from schedules.management.preparation import has_missing_migrations
+from schedules.management.database import has_missing_migrations
 from schedules.services.installation.command_words import how_to_run
 from schedules.services.installation.secret_key import ForeignSecretKeyError, require_secret_key
 from schedules.services.installation.setup import ensure_system_job

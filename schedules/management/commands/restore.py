@@ -25,9 +25,7 @@ from schedules.management import archive
 from schedules.management.base_command import CrontyCommand
 from schedules.management.commands.backup import connection_options, is_cronty, sync
 from schedules.management.database import missing_database_problem, unknown_migration_problem
-from schedules.management.passphrase import read_passphrase
 from schedules.models import Cluster, Job
-from schedules.models.clusters import ClusterQuerySet
 from schedules.models.counting import counted
 from schedules.services.installation.command_words import how_to_run
 from schedules.services.installation.secret_key import secret_key_problem
@@ -85,15 +83,15 @@ def _restore_archive(path: Path, options: dict[str, Any]) -> str:
         folder = Path(name)
         plain = path
         if archive.is_encrypted(path):
-            passphrase = read_passphrase(
+            passphrase = archive.read_passphrase(
                 options["passphrase_file"], otherwise="The archive is encrypted: give --passphrase-file."
             )
             plain = folder / "plain"
             archive.decrypt(path, plain, passphrase)
         extracted = folder / "files"
         archive.unpack(plain, extracted)
-        said = _restore_sqlite(extracted / archive.DATABASE, options["slots"], is_sure=options["yes"])
-        return "\n".join([said, *archive.put_in_place(extracted, f"{clock.now():%Y%m%dT%H%M%S}")])
+        report = _restore_sqlite(extracted / archive.DATABASE, options["slots"], is_sure=options["yes"])
+        return "\n".join([report, *archive.put_in_place(extracted, f"{clock.now():%Y%m%dT%H%M%S}")])
 
 
 def _restore_sqlite(path: Path, slots: str | None, *, is_sure: bool) -> str:
@@ -107,7 +105,7 @@ def _restore_sqlite(path: Path, slots: str | None, *, is_sure: bool) -> str:
             raise CommandError(f"{path} is damaged: {verdict}")
         is_replaced = current.exists()
         if is_replaced:
-            _refuse_if_alive()
+            _refuse_clusters()
         slots = _slots(slots)
         _confirm(current, is_replaced=is_replaced, is_sure=is_sure)
         copy.unlink(missing_ok=True)
@@ -116,7 +114,7 @@ def _restore_sqlite(path: Path, slots: str | None, *, is_sure: bool) -> str:
             backup.backup(target)
     try:
         _connect_to(str(copy))
-        said = _account(slots)
+        report = _account(slots)
     except BaseException:
         connection.close()
         copy.unlink()
@@ -124,15 +122,15 @@ def _restore_sqlite(path: Path, slots: str | None, *, is_sure: bool) -> str:
     finally:
         _connect_to(str(current))
     _make_single_file(copy)
-    kept = current.with_name(f"{current.name}.before-{clock.now():%Y%m%dT%H%M%S}")
+    replaced = current.with_name(f"{current.name}.before-{clock.now():%Y%m%dT%H%M%S}")
     if is_replaced:
         _make_single_file(current)
-        os.link(current, kept)
+        os.link(current, replaced)
     # In one step: without a file at its place, the next start would create an empty database.
     os.replace(copy, current)
     sqlite_file.forget()
     sync(current.parent)
-    return f"{said}\nThe replaced database is kept as {kept}." if is_replaced else said
+    return f"{report}\nThe replaced database is kept as {replaced}." if is_replaced else report
 
 
 def _make_single_file(path: Path) -> None:
@@ -159,10 +157,10 @@ def _restore_postgresql(path: Path, slots: str | None, *, is_sure: bool) -> str:
         raise CommandError(f"{path} is not a dump of Cronty in pg_dump's custom format.")
     maintenance = maintenance_database(current)
     _connect_to(maintenance)
-    is_replaced = bool(_rows("SELECT 1 FROM pg_database WHERE datname = %s", [current]))
+    is_replaced = bool(_execute("SELECT 1 FROM pg_database WHERE datname = %s", [current]))
     if is_replaced:
         _connect_to(current)
-        _refuse_if_alive()
+        _refuse_clusters()
         _refuse_other_sessions()
     slots = _slots(slots)
     _confirm(current, is_replaced=is_replaced, is_sure=is_sure)
@@ -178,13 +176,13 @@ def _restore_postgresql(path: Path, slots: str | None, *, is_sure: bool) -> str:
             check=True,
         )
         _connect_to(new)
-        said = _account(slots)
+        report = _account(slots)
         _connect_to(maintenance)
-        kept = f"{current}_before_{clock.now():%Y%m%d_%H%M%S}"
+        replaced = f"{current}_before_{clock.now():%Y%m%d_%H%M%S}"
         # Together, because a start between the two would find no database.
         with transaction.atomic():
             if is_replaced:
-                _execute(f"ALTER DATABASE {quote(current)} RENAME TO {quote(kept)}")
+                _execute(f"ALTER DATABASE {quote(current)} RENAME TO {quote(replaced)}")
             _execute(f"ALTER DATABASE {quote(new)} RENAME TO {quote(current)}")
     except BaseException:
         _connect_to(maintenance)
@@ -192,7 +190,7 @@ def _restore_postgresql(path: Path, slots: str | None, *, is_sure: bool) -> str:
         raise
     finally:
         _connect_to(current)
-    return f"{said}\nThe replaced database is kept as {kept}." if is_replaced else said
+    return f"{report}\nThe replaced database is kept as {replaced}." if is_replaced else report
 
 
 def maintenance_database(current: str) -> str:
@@ -206,7 +204,7 @@ def _account(slots: str) -> str:
         raise CommandError(f"{problem} Nothing was changed: upgrade Cronty on this host first.")
     call_command("migrate", verbosity=0, interactive=False)
     now = clock.now()
-    backed_up_at = min(_backup_moment() or now, now)
+    backed_up_at = min(_recorded_moment() or engine.newest_trace() or now, now)
     done = SLOTS[slots](backed_up_at, now)
     if connection.vendor == "sqlite":
         _execute("PRAGMA user_version=0")
@@ -235,26 +233,18 @@ def _missing_words() -> str:
     return "".join(f"\n{line}" for line in lines)
 
 
-def _backup_moment() -> datetime | None:
-    """Return when the backup was made, or the last trace of work in it."""
-    return _recorded_moment() or engine.newest_trace()
-
-
 def _recorded_moment() -> datetime | None:
     """Return when the backup was made if `manage.py backup` has made it; nothing else records that."""
-    seconds = _rows("PRAGMA user_version")[0][0] if connection.vendor == "sqlite" else 0
+    seconds = _execute("PRAGMA user_version")[0][0] if connection.vendor == "sqlite" else 0
     return datetime.fromtimestamp(seconds, UTC) if seconds else None
 
 
-def _refuse_if_alive() -> None:
+def _refuse_clusters(seen_after: datetime | None = None) -> None:
     """Refuse while a cluster sends heartbeats."""
     if "schedules_cluster" not in connection.introspection.table_names():
         return
-    _refuse_clusters(Cluster.objects.all())
-
-
-def _refuse_clusters(clusters: ClusterQuerySet) -> None:
-    if alive := clusters.fresh(clock.now()).first():
+    clusters = Cluster.objects.fresh(clock.now())
+    if alive := (clusters.filter(last_seen_at__gt=seen_after) if seen_after else clusters).first():
         raise CommandError(f"A cluster is running on {alive.host} (process {alive.pid}): stop Cronty first.")
 
 
@@ -267,16 +257,13 @@ def _refuse_if_in_use() -> None:
         raise CommandError(problem)
     connection.close()
     _make_single_file(Path(connection.settings_dict["NAME"]))
-    # Without a write-ahead log, only heartbeats tell.
-    clusters = Cluster.objects.all()
-    if made_at := _recorded_moment():
-        # Clusters in the backup itself were last seen before it was made.
-        clusters = clusters.filter(last_seen_at__gt=made_at + timedelta(seconds=2))
-    _refuse_clusters(clusters)
+    # Without a write-ahead log, only heartbeats tell; those in the backup itself are older than it.
+    backed_up_at = _recorded_moment()
+    _refuse_clusters(backed_up_at and backed_up_at + timedelta(seconds=2))
 
 
 def _refuse_other_sessions() -> None:
-    others = _rows(
+    others = _execute(
         "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         " AND backend_type = 'client backend'"
     )
@@ -303,13 +290,11 @@ def _confirm(current: object, *, is_replaced: bool, is_sure: bool) -> None:
     if not tables or is_sure:
         return
     newest = engine.newest_trace() if "schedules_cluster" in tables else None
-    words = f"{current} has changes until {newest:%Y-%m-%d %H:%M:%S} UTC" if newest else f"{current} exists"
+    state = f"{current} has changes until {newest:%Y-%m-%d %H:%M:%S} UTC" if newest else f"{current} exists"
     if not sys.stdin.isatty():
-        raise CommandError(f"{words}; to replace it, add --yes. It is kept under another name.")
-    if input(f"{words}. Replace it? It is kept under another name. [y/N] ").strip().lower() not in (
-        "y",
-        "yes",
-    ):
+        raise CommandError(f"{state}; to replace it, add --yes. It is kept under another name.")
+    typed = input(f"{state}. Replace it? It is kept under another name. [y/N] ")
+    if typed.strip().lower() not in ("y", "yes"):
         raise CommandError("Nothing was changed.")
 
 
@@ -318,12 +303,7 @@ def _connect_to(name: str) -> None:
     connection.settings_dict["NAME"] = name
 
 
-def _rows(statement: str, parameters: list[Any] | None = None) -> list[tuple[Any, ...]]:
+def _execute(statement: str, parameters: list[Any] | None = None) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(statement, parameters)
-        return list(cursor.fetchall())
-
-
-def _execute(statement: str) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(statement)
+        return list(cursor.fetchall()) if cursor.description else []

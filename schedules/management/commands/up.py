@@ -14,7 +14,7 @@ from django.urls import reverse
 
 from schedules import __version__, clock
 from schedules.engine import sqlite_file
-from schedules.engine.upkeep.hosts import surplus_cluster_words
+from schedules.engine.upkeep.hosts import describe_surplus_clusters
 from schedules.management.arguments import host_in_url, port, refuse_address, refuse_public_debug
 from schedules.management.base_command import CrontyCommand
 from schedules.management.preparation import (
@@ -82,8 +82,8 @@ class Command(CrontyCommand):
         if not options["no_web"] and not _run_until(supervisor, lambda: _answers(url)):
             raise CommandError(f"The web process did not come up at {url}.")
         try:
-            if words := surplus_cluster_words(clock.now()):
-                self.stderr.write(words)
+            if warning := describe_surplus_clusters(clock.now()):
+                self.stderr.write(warning)
             runs = Execution.objects.filter(job=create_check())
             _run_until(supervisor, runs.filter(status__in=Execution.FINAL).exists)
             run = runs.first()
@@ -164,7 +164,18 @@ def _claude_command(server: dict[str, Any]) -> str:
         word for name, value in server.get("env", {}).items() for word in ("--env", f"{name}={value}")
     ]
     return shlex.join(
-        ["claude", "mcp", "add", "cronty", *variables, "--", server["command"], *server["args"]]
+        [
+            "claude",
+            "mcp",
+            "add",
+            "--scope",
+            "user",
+            "cronty",
+            *variables,
+            "--",
+            server["command"],
+            *server["args"],
+        ]
     )
 
 

@@ -1,22 +1,36 @@
-"""The examination of an installation, for `manage.py doctor` and `cronty doctor`."""
+"""The examination of an installation: one finding per check, with a remedy where something is wrong."""
 
-from collections.abc import Iterator
-
-from schedules.management.doctor import consistency, database, host, network
-from schedules.management.doctor.findings import Finding, Level
-
-__all__ = ["Finding", "Level", "examine"]
+from dataclasses import dataclass
+from enum import StrEnum
 
 
-def examine(*, reach_out: bool = True) -> Iterator[Finding]:
-    """Yield the findings in the order in which they should be remedied; `reach_out` connects to other hosts."""
-    yield from host.examine()
-    is_usable = True
-    for finding in database.examine_connection():
-        is_usable &= finding.level != Level.PROBLEM
-        yield finding
-    if is_usable:
-        yield from database.examine_content()
-    yield from consistency.examine()
-    if reach_out:
-        yield from network.examine()
+class Level(StrEnum):
+    """How bad a finding is."""
+
+    OK = "ok"
+    WARNING = "warning"
+    """Works, but will or may not stay so, or not for everybody."""
+    PROBLEM = "problem"
+    """Something does not work."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of one check."""
+
+    check: str
+    level: Level
+    message: str
+    remedy: str = ""
+
+
+def ok(check: str, message: str) -> Finding:
+    return Finding(check, Level.OK, message)
+
+
+def warning(check: str, message: str, remedy: str) -> Finding:
+    return Finding(check, Level.WARNING, message, remedy)
+
+
+def problem(check: str, message: str, remedy: str) -> Finding:
+    return Finding(check, Level.PROBLEM, message, remedy)

@@ -9,14 +9,14 @@ from django.core.checks import ERROR, WARNING, run_checks
 from django.db import connection
 
 from schedules.management.arguments import host_in_url
-from schedules.management.doctor.findings import Finding, ok, problem, warning
+from schedules.management.doctor import Finding, ok, problem, warning
 from schedules.tasks.outbound.destinations import is_loopback
 
 
 def examine() -> Iterator[Finding]:
-    found = [*_system_checks(), *_contradictions()]
-    yield from found
-    if not found:
+    findings = [*_system_checks(), *_contradictions()]
+    yield from findings
+    if not findings:
         yield ok("settings", "They fit together.")
 
 
@@ -28,9 +28,9 @@ def _system_checks() -> Iterator[Finding]:
         if message.is_silenced() or message.level < WARNING or message.id == "schedules.W005":
             continue
         make = problem if message.level >= ERROR else warning
-        words = " ".join(str(message.msg).split())
+        text = " ".join(str(message.msg).split())
         yield make(
-            "settings", f"{words} ({message.id})", str(message.hint or "See the documentation of this check.")
+            "settings", f"{text} ({message.id})", str(message.hint or "See the documentation of this check.")
         )
 
 

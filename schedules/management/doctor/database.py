@@ -8,9 +8,9 @@ from django.db.migrations.executor import MigrationExecutor
 
 from schedules import clock, engine
 from schedules.engine import sqlite_file
-from schedules.engine.upkeep.hosts import clock_words, surplus_cluster_words
+from schedules.engine.upkeep.hosts import describe_deviation, describe_surplus_clusters
 from schedules.management.database import missing_database_problem, unknown_migration_problem
-from schedules.management.doctor.findings import Finding, ok, problem, warning
+from schedules.management.doctor import Finding, ok, problem, warning
 from schedules.models import Cluster, Execution, Job
 from schedules.models.counting import count_up_to, count_words
 from schedules.services.installation.command_words import how_to_run
@@ -18,6 +18,7 @@ from schedules.services.installation.secret_key import secret_key_problem, secre
 from schedules.services.installation.storage import database_size
 from schedules.worker.database_errors import reason_of
 
+REMEDY_FOR_LATE_WORK = "Start another cluster, or raise CRONTY_WORKERS."
 LONG_WAIT = timedelta(minutes=5)
 SILENT_WORKERS = timedelta(minutes=2)
 CLOCK_SET_BACK = timedelta(minutes=1)
@@ -32,9 +33,9 @@ def examine_connection() -> Iterator[Finding]:
             f"Stop Cronty, put the right file in place, and start `{how_to_run('up')}`, which examines it.",
         )
         return
-    if words := missing_database_problem():
+    if message := missing_database_problem():
         yield problem(
-            "database", words, f"If nothing runs yet, start `{how_to_run('up')}`, which creates it."
+            "database", message, f"If nothing runs yet, start `{how_to_run('up')}`, which creates it."
         )
         return
     try:
@@ -56,15 +57,15 @@ def examine_connection() -> Iterator[Finding]:
 def examine_content() -> Iterator[Finding]:
     """Examine what the tables say; they must exist."""
     now = clock.now()
-    if words := secret_key_problem():
-        yield problem("secret key", words, "Copy the key of the other host, as said above.")
-    elif words := secret_key_warning():
-        yield warning("secret key", words, "See docs/how-to/hosts.md, Change the secret key.")
+    if message := secret_key_problem():
+        yield problem("secret key", message, "Copy the key of the other host, as said above.")
+    elif message := secret_key_warning():
+        yield warning("secret key", message, "See docs/how-to/hosts.md, Change the secret key.")
     else:
         yield ok("secret key", "It is the installation's.")
     yield _clock(now)
-    for words in engine.host_warnings(now):
-        yield warning("hosts", words, "Correct it on that host.")
+    for message in engine.host_warnings(now):
+        yield warning("hosts", message, "Correct it on that host.")
     yield from _clusters(now)
     yield from _work(now)
 
@@ -89,15 +90,15 @@ def _migrations() -> Finding:
     if missing:
         names = ", ".join(f"{migration.app_label}.{migration.name}" for migration, _ in missing[:3])
         return problem("migrations", f"{len(missing)} are missing: {names}.", _upgrade())
-    if words := unknown_migration_problem():
-        return problem("migrations", words, "Upgrade Cronty on this host.")
+    if message := unknown_migration_problem():
+        return problem("migrations", message, "Upgrade Cronty on this host.")
     return ok("migrations", "The tables are those of this version.")
 
 
 def _clock(now: datetime) -> Finding:
-    if words := clock_words(clock.ahead()):
+    if deviation := describe_deviation(clock.ahead()):
         return warning(
-            "clock", f"The clock of this host is {words}.", "Set it by NTP: jobs run by the database's."
+            "clock", f"The clock of this host is {deviation}.", "Set it by NTP: jobs run by the database's."
         )
     newest = Cluster.objects.order_by("-last_seen_at").values_list("last_seen_at", flat=True).first()
     if newest and newest - now > CLOCK_SET_BACK:
@@ -119,8 +120,8 @@ def _clusters(now: datetime) -> Iterator[Finding]:
         )
         return
     yield ok("clusters", f"{len(alive)} running: {', '.join(map(str, alive[:5]))}{' …' if alive[5:] else ''}")
-    if words := surplus_cluster_words(now):
-        yield warning("clusters", words, "Stop all but one, and raise CRONTY_WORKERS instead.")
+    if message := describe_surplus_clusters(now):
+        yield warning("clusters", message, "Stop all but one, and raise CRONTY_WORKERS instead.")
     for cluster in Cluster.objects.blocked(now):
         yield problem(
             "clusters",
@@ -143,7 +144,7 @@ def _work(now: datetime) -> Iterator[Finding]:
         yield problem(
             "work",
             f"{count_words(late)} {'job is' if late == 1 else 'jobs are'} more than two minutes late.",
-            "Start another cluster, or raise CRONTY_WORKERS.",
+            REMEDY_FOR_LATE_WORK,
         )
     waiting = (
         Execution.objects.ready(now).order_by("available_at").values_list("available_at", flat=True).first()
@@ -152,7 +153,7 @@ def _work(now: datetime) -> Iterator[Finding]:
         yield warning(
             "work",
             f"A run has waited for a worker since {waiting:%Y-%m-%d %H:%M:%S} UTC.",
-            "Start another cluster, or raise CRONTY_WORKERS.",
+            REMEDY_FOR_LATE_WORK,
         )
     elif not late:
         yield ok("work", "Nothing is late.")

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Iterator
 from datetime import date
@@ -11,7 +12,7 @@ from pathlib import Path
 from django.conf import settings
 
 from schedules import clock
-from schedules.management.doctor.findings import Finding, ok, problem, warning
+from schedules.management.doctor import Finding, ok, problem, warning
 from schedules.secrets import private_files
 from schedules.tasks.commands.accounts import AccountError, account_of
 from schedules.tasks.commands.catalog import catalog
@@ -78,7 +79,7 @@ def _private_files() -> Iterator[Finding]:
         yield warning(
             "permissions",
             f"Other users of this machine have rights on {path}, which holds secrets.",
-            f"chmod go= {path}",
+            f"chmod go= {shlex.quote(str(path))}",
         )
     if not paths:
         yield ok("permissions", "Data and secrets are readable by this user alone.")
@@ -86,13 +87,13 @@ def _private_files() -> Iterator[Finding]:
 
 def _zone_data() -> Finding:
     release = zones.release()
-    found = re.match(r"([0-9]{4})", release)
-    if not found:
+    year = re.match(r"[0-9]{4}", release)
+    if not year:
         return warning(
             "zone data", "The release of the zone data is unknown.", "Reinstall the package tzdata."
         )
     # A release of a year is certainly old when the summer of the next one begins.
-    if clock.now().date() >= date(int(found[1]) + 1, 6, 1):
+    if clock.now().date() >= date(int(year[0]) + 1, 6, 1):
         return warning(
             "zone data",
             f"Release {release} is old: where a country has changed its clocks since, jobs run an hour off.",

@@ -6,7 +6,7 @@ from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.core.mail import get_connection
 
-from schedules.management.doctor.findings import Finding, ok, problem, warning
+from schedules.management.doctor import Finding, ok, problem, warning
 from schedules.services.installation.command_words import how_to_run
 from schedules.tasks import outbound
 from schedules.tasks.outbound.destinations import is_loopback

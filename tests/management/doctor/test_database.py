@@ -7,7 +7,8 @@ from django.db import OperationalError, connection
 from django.db.migrations.recorder import MigrationRecorder
 
 from schedules import clock
-from schedules.management.doctor import database, examine
+from schedules.management.commands.doctor import examine
+from schedules.management.doctor import database
 from schedules.models import Cluster, Execution, Installation
 from tests.clusters import PROJECT
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory

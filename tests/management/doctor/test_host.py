@@ -1,5 +1,6 @@
 """This host: folder, disk, files and zone data."""
 
+import subprocess
 from collections import namedtuple
 from pathlib import Path
 
@@ -73,6 +74,18 @@ def test_file_that_others_can_read_is_named(settings):
 
     assert finding.level == "warning"
     assert finding.remedy == f"chmod go= {path}"
+
+
+def test_remedy_for_a_file_with_a_blank_in_its_name_works_as_it_is_printed(monkeypatch, tmp_path):
+    path = tmp_path / "my key"
+    path.touch()
+    path.chmod(0o644)
+    monkeypatch.setattr(host.private_files, "open_to_others", lambda: [path])
+
+    [finding] = host._private_files()
+    subprocess.run(["/bin/sh", "-c", finding.remedy], check=True)
+
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize(
