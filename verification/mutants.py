@@ -74,7 +74,7 @@ MUTANTS = (
     Mutant("no sweep", "schedules/worker/upkeep.py", [("engine.sweep(now)", "pass")]),
     Mutant(
         "outcomes dropped on write error",
-        "schedules/worker/outcome_writer.py",
+        "schedules/worker/outcomes.py",
         [("deferred = [group]", "deferred = []")],
     ),
     Mutant(
@@ -95,7 +95,7 @@ MUTANTS = (
     ),
     Mutant(
         "start that ignores whose claim it is",
-        "schedules/engine/sql/queries.py",
+        "schedules/engine/sql/runs.py",
         [
             (
                 "AND status = 'claimed' AND cluster_id = %s AND attempt = %s",
@@ -110,7 +110,7 @@ MUTANTS = (
     ),
     Mutant(
         "key that changes with the attempt",
-        "schedules/engine/start.py",
+        "schedules/engine/sql/runs.py",
         [
             (
                 "return slot_key(self.job_public_id, self.scheduled_for, self.cause)",
@@ -134,11 +134,11 @@ MUTANTS = (
         "schedules/engine/rescue.py",
         [
             (
-                "    for words, ended in lost.items():\n",
+                "    for why_lost, ended in lost.items():\n",
                 "    for row in again:\n"
                 "        if row.job and row.job.next_run_at and row.job.every:\n"
                 "            Job.objects.filter(pk=row.job_id).update(next_run_at=row.job.next_run_at + row.job.every)\n"
-                "    for words, ended in lost.items():\n",
+                "    for why_lost, ended in lost.items():\n",
             )
         ],
         tests="tests/engine",

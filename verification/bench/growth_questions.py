@@ -191,7 +191,7 @@ def tool_questions(who: str, user: User) -> list[Question]:
 
 
 def listing(status: str) -> Callable[[], Any]:
-    return lambda: jobs.list_jobs(status)
+    return lambda: jobs.list_jobs(status=status)
 
 
 def searching(**filters: str) -> Callable[[], Any]:

@@ -9,6 +9,7 @@ from django.db import connection
 from django.db.models import Max, Model
 
 from schedules.models import Cluster, Event, Execution, Job, Profile
+from schedules.models.job_texts import searchable_text
 
 FEW = 100
 OTHER_USERS = 300
@@ -78,7 +79,7 @@ class Filling:
         keys = []
         for place, kind in enumerate(kinds):
             when = {"run_at": self.now} if kind["trigger_type"] == "once" else {"cron": "30 8 * * 1-5"}
-            job = Job.objects.create(
+            job = Job(
                 pk=10**9 + size + place,
                 owner=self.owner,
                 public_id=f"template_{place}",
@@ -90,6 +91,8 @@ class Filling:
                 **when,
                 **kind,
             )
+            job.search_text = searchable_text(job)
+            job.save(force_insert=True)
             keys.append(job.pk)
         return keys
 
@@ -113,6 +116,8 @@ class Filling:
             "tags": "CASE WHEN i % 20 = 0 THEN '[\"home\"]' ELSE '[]' END" + _json(),
             "made_by": "CASE WHEN i % 3 = 0 THEN 'laptop' ELSE 'all' END",
             "created_at": self._ago("(1000000000 - i * 7) % 31536000"),
+            "search_text": f"lower({name}) || {_line_end()} || t.search_text"
+            f" || CASE WHEN i % 20 = 0 THEN '\thome' || {_line_end()} ELSE '' END",
             "deleted_at": f"CASE WHEN i % 100 = 9 THEN {self._ago('i * 7907 % 864000')} END",
         }
         kind = f"CASE WHEN i % 10 < 7 THEN {templates[0]} WHEN i % 10 < 9 THEN {templates[1]} ELSE {templates[2]} END"
@@ -209,3 +214,7 @@ def _choice(words: tuple[str, ...]) -> str:
 
 def _json() -> str:
     return "" if connection.vendor == "sqlite" else "::text::jsonb"
+
+
+def _line_end() -> str:
+    return "char(10)" if connection.vendor == "sqlite" else "chr(10)"

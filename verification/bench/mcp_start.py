@@ -1,7 +1,7 @@
-"""Time from the start of `mcp_serve` to its first answer: `python -m verification.bench.mcp_start [STARTS]`.
+"""Time from the start of `mcp_serve` to its first answers: `python -m verification.bench.mcp_start [STARTS]`.
 
-Beside it stand the floors, measured in turn: the smallest server on the SDK, and the set-up of Django alone. Prints
-`name value unit`.
+The greeting is answered from a recording, and the first call by the server itself. Beside it stand the floors, measured
+in turn: the smallest server on the SDK, and the set-up of Django alone. Prints `name value unit`.
 """
 
 import json
@@ -29,8 +29,25 @@ HELLO = {
 }
 
 
+CALL = {
+    "jsonrpc": "2.0",
+    "id": 2,
+    "method": "tools/call",
+    "params": {"name": "get_current_time", "arguments": {}},
+}
+
+
 def first_answer(command: Sequence[str], environment: dict[str, str]) -> float:
-    """Start a server, send the first request, and return the seconds until the first line of its answer."""
+    """Start a server, greet it, and return the seconds until its answer."""
+    return _until_answered(command, environment, HELLO)
+
+
+def first_call(command: Sequence[str], environment: dict[str, str]) -> float:
+    """Start a server, greet it, call a tool, and return the seconds until the tool has answered."""
+    return _until_answered(command, environment, HELLO, CALL)
+
+
+def _until_answered(command: Sequence[str], environment: dict[str, str], *requests: object) -> float:
     begin = time.perf_counter()
     with subprocess.Popen(
         command,
@@ -42,11 +59,13 @@ def first_answer(command: Sequence[str], environment: dict[str, str]) -> float:
     ) as process:
         assert process.stdin
         assert process.stdout
-        process.stdin.write(json.dumps(HELLO).encode() + b"\n")
+        for request in requests:
+            process.stdin.write(json.dumps(request).encode() + b"\n")
         process.stdin.flush()
-        answer = process.stdout.readline()
+        for _ in requests:
+            answer = process.stdout.readline()
+            assert b'"result"' in answer, answer
         taken = time.perf_counter() - begin
-        assert b'"serverInfo"' in answer, answer
         process.kill()
     return taken
 
@@ -64,11 +83,12 @@ def main() -> None:
         prepare = [sys.executable, "-c", PREPARE]
         subprocess.run(prepare, env=environment, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
         measures = {
-            "mcp_serve": (first_answer, [MANAGE, "mcp_serve", "--user", "olga"]),
-            "bare_sdk": (first_answer, ["-m", "verification.bench.mcp_echo"]),
+            "mcp_serve_first_answer": (first_answer, [MANAGE, "mcp_serve", "--user", "olga"]),
+            "mcp_serve_first_call": (first_call, [MANAGE, "mcp_serve", "--user", "olga"]),
+            "bare_sdk_first_answer": (first_answer, ["-m", "verification.bench.mcp_echo"]),
             "django_setup": (
                 whole_run,
-                ["-c", "from cronty_site.startup import set_up; set_up(pages=False)"],
+                ["-c", "from cronty_site.startup import set_up; set_up()"],
             ),
         }
         times: dict[str, list[float]] = {name: [] for name in measures}
@@ -76,7 +96,7 @@ def main() -> None:
             for name, (measure, arguments) in measures.items():
                 times[name].append(measure([sys.executable, *arguments], without_settings(environment)))
     for name, taken in times.items():
-        print(f"{name}_first_answer {statistics.median(taken):.2f} s")
+        print(f"{name} {statistics.median(taken):.2f} s")
     print(f"# load {os.getloadavg()[0]:.2f}")
 
 

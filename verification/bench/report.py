@@ -224,7 +224,7 @@ REPEAT = [
     "writes to the disk every second.",
     "",
     "Two workers of Cronty are three processes that run tasks: plain functions use at most two of them at a time, coroutines all three. "
-    "Beside them are the claim loop, django-q2's monitor and sentinel, and the leader. APScheduler is one process.",
+    "Beside them are the claim loop, django-q2's sentinel, and the leader. APScheduler is one process.",
     "",
     "## How to repeat it",
     "",

@@ -23,7 +23,6 @@ SECOND = timedelta(seconds=1)
 # The roles of a cluster's processes, by a word of their titles.
 ROLES = {
     "pusher": "pusher",
-    "monitor": "monitor",
     "processing": "workers",
     "idle": "workers",
     "leader": "leader",

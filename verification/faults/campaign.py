@@ -162,7 +162,7 @@ def inject_faults(world: World, dice: random.Random, options: argparse.Namespace
 def inject(world: World, dice: random.Random, kind: str, options: argparse.Namespace) -> Fault:
     """Inject one fault, undo it, and wait until the product has recovered."""
     began_at = time.time()
-    world.struck_at, world.struck_job, world.problem = 0.0, "", ""
+    world.forget_fault()
     try:
         note = kinds(options.database)[kind](world, dice, SHORT if options.short else LONG)
     except (OSError, RuntimeError, psutil.Error, Error) as error:
@@ -181,6 +181,7 @@ def inject(world: World, dice: random.Random, kind: str, options: argparse.Names
         f"({note}) {trouble}".strip(),
         struck_at=world.struck_at or None,
         job_id=world.struck_job,
+        host=world.struck_host,
         problem=world.problem,
     )
 

@@ -69,7 +69,7 @@ def _read(answer: httpx2.Response) -> Answer:
     except (ValueError, KeyError):
         return Answer("unknown", words=text[:300])
     body = result.get("structuredContent") or {}
-    if result.get("isError"):
+    if result.get("isError") and not body:
         # A crash: the change may or may not have been committed.
         return Answer("unknown", body, str(result.get("content"))[:300])
     problem = body.get("error") if "status" not in body else None
@@ -106,6 +106,8 @@ class Browser:
             return Answer("refused" if not self._is_in else "unknown", words="nobody listens")
         except httpx2.HTTPError as error:
             return Answer("unknown", words=repr(error))
+        if self._is_logged_out(answer):
+            return Answer("refused", words="logged out")
         if answer.status_code == 200 and self.SUCCESS[verb].format(name=name) in answer.text:
             return Answer("acknowledged")
         return Answer("unknown", words=f"{answer.status_code} {answer.url}")
@@ -120,6 +122,8 @@ class Browser:
             return Answer("unknown", words="nobody listens")
         except httpx2.HTTPError as error:
             return Answer("unknown", words=repr(error))
+        if self._is_logged_out(answer):
+            return Answer("refused", words="logged out")
         *_, folder, job_id, _ = f"x/{answer.url}".split("/")
         if answer.status_code == 200 and folder == "jobs" and job_id != "new":
             return Answer("acknowledged", {"job_id": job_id})
@@ -130,6 +134,11 @@ class Browser:
         self._http.get(f"{self.url}/login/")
         self._is_in = self._post("/login/", {"username": TOKEN_USER, "password": PASSWORD}).status_code == 200
         return self._is_in
+
+    def _is_logged_out(self, answer: httpx2.Response) -> bool:
+        """Return whether the page asks for a login instead, as after a change of the secret key; then log in next time."""
+        self._is_in = answer.url.path != "/login/"
+        return not self._is_in
 
     def _post(self, path: str, values: dict[str, str]) -> httpx2.Response:
         token = self._http.cookies.get("csrftoken") or ""

@@ -4,18 +4,23 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from verification.faults.excuses import (
+    GO_ON_CLAIMING,
     ONE_HOST,
     SLACK,
     STOPPED,
     WITHOUT_A_GAP,
     Bounds,
     faults_between,
+    hits,
     name_of,
     offset_in,
     was_set_back_before_start,
 )
-from verification.faults.records import Fault, History, Row
+from verification.faults.records import Delivery, Fault, History, Row
 from verification.faults.timelines import jobs_of, offsets_between, policy_of
+
+# What runs say whose secret no key of their host can read: no fault is an excuse for that.
+UNREADABLE = "cannot be read with this installation's secret key"
 
 
 def missed_has_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
@@ -30,14 +35,20 @@ def failed_has_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
     for row in history.rows:
         if row.status not in ("failed", "lost") or "poison" in row.task or row.reason.startswith(STOPPED):
             continue
-        if not _excuses(history, row, row.ended_at, bounds):
+        if UNREADABLE in row.error or not _excuses(history, row, row.ended_at, bounds):
             yield f"{name_of(row)} is {row.status} although all was well: {row.error or row.reason}"
 
 
 def _excuses(history: History, row: Row, end: float, bounds: Bounds) -> list[Fault]:
     """Return the faults that can have prevented a run; a restart in good order prevents none."""
     found = faults_between(history, row.scheduled_for, end, job_id=row.job_id, and_healing=bounds)
-    return [fault for fault in found if fault.job_id or not fault.kind.startswith(WITHOUT_A_GAP)]
+    # After a further attempt, the row names the host of that one only.
+    host = row.host if row.attempt == 1 else ""
+    return [
+        fault
+        for fault in found
+        if hits(fault, host) and (fault.job_id or not fault.kind.startswith(WITHOUT_A_GAP))
+    ]
 
 
 def nothing_is_late(history: History, bounds: Bounds) -> Iterator[str]:
@@ -50,9 +61,12 @@ def nothing_is_late(history: History, bounds: Bounds) -> Iterator[str]:
     for row in history.rows:
         if row.job_id in waiting and row.finished_at is not None:
             ends[row.job_id].append(row.finished_at)
+    hosts = {one.execution: one.host for one in history.deliveries if one.attempt == 1}
     for row in history.rows:
         if row.first_started_at is None or row.cause == "manual" or "poison" in row.task:
             continue
+        # After a further attempt, the row names the host of that one.
+        host = row.host if row.attempt == 1 else hosts.get(row.id, "")
         before = [at for at in ends[row.job_id] if at <= row.first_started_at]
         late = row.first_started_at - max(row.scheduled_for, *before, 0.0)
         if late <= bounds.late(row):
@@ -60,18 +74,25 @@ def nothing_is_late(history: History, bounds: Bounds) -> Iterator[str]:
         faults = faults_between(
             history, row.scheduled_for, row.first_started_at, job_id=row.job_id, and_healing=bounds
         )
-        if not any(_explains(history, fault, row, late, bounds) for fault in faults):
+        if not any(_explains(history, fault, row, host, late, bounds) for fault in faults):
             yield f"{name_of(row)} started {late:.1f} s late"
 
 
-def _explains(history: History, fault: Fault, row: Row, late: float, bounds: Bounds) -> bool:
+def _explains(history: History, fault: Fault, row: Row, host: str, late: float, bounds: Bounds) -> bool:
     """Return whether a fault explains a late start: while one host is away, the other takes over its jobs in time."""
-    if fault.kind.startswith(WITHOUT_A_GAP) and fault.job_id != row.job_id:
+    is_spared = not hits(fault, host) and not _may_have_claimed(history, fault, row)
+    if is_spared or (fault.kind.startswith(WITHOUT_A_GAP) and fault.job_id != row.job_id):
         return late <= bounds.restart_lateness * bounds.pace
-    if fault.kind.startswith(ONE_HOST):
+    if fault.kind.startswith(ONE_HOST) or not hits(fault, host):
         return late <= bounds.taken_over_within
     recovered_at = fault.ended_at + offset_in(history, fault) + bounds.heals_within(fault.kind)
     return (row.first_started_at or 0.0) <= recovered_at
+
+
+def _may_have_claimed(history: History, fault: Fault, row: Row) -> bool:
+    """Return whether the host of a fault can have claimed a run before another one took it over and started it."""
+    due_at = row.scheduled_for - max(0.0, offset_in(history, fault))
+    return fault.kind.startswith(GO_ON_CLAIMING) or due_at <= (fault.struck_at or fault.ended_at) + SLACK
 
 
 def nothing_is_early(history: History, bounds: Bounds) -> Iterator[str]:
@@ -85,13 +106,15 @@ def nothing_is_early(history: History, bounds: Bounds) -> Iterator[str]:
         ahead = max(0.0, *offsets_between(history, delivery.at - 60, delivery.at))
         slot = slots.get(delivery.execution, 0.0)
         # A host with a wrong clock measures its error, to within the time that the database takes to answer.
-        near = bounds.clock_error * bounds.pace if _is_skewed(history, delivery.at) else 0.001
+        near = bounds.clock_error * bounds.pace if _is_skewed(history, delivery) else 0.001
         if delivery.at + ahead < slot - near and "-manual" not in delivery.key:
             yield f"execution {delivery.execution} was delivered {slot - delivery.at:.3f} s early"
 
 
-def _is_skewed(history: History, moment: float) -> bool:
+def _is_skewed(history: History, delivery: Delivery) -> bool:
     return any(
-        fault.kind.startswith("skew") and fault.began_at <= moment <= fault.ended_at + SLACK
+        fault.kind.startswith("skew")
+        and hits(fault, delivery.host)
+        and fault.began_at <= delivery.at <= fault.ended_at + SLACK
         for fault in history.faults
     )

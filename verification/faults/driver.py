@@ -10,6 +10,7 @@ from typing import Any
 
 from verification.faults.clients import Agent, Answer, Browser
 from verification.faults.records import Operation, Policy, When
+from verification.faults.sink import SECRET_NAME
 
 KINDS = {
     "interval": 8,
@@ -20,12 +21,15 @@ KINDS = {
     "once": 5,
     "prompt": 1,
     "notify": 1,
+    "sealed": 3,
 }
 VERBS = {"edit": 4, "pause": 3, "cancel": 1, "delete": 2, "run": 3, "look": 2}
 # Policies are filled in on the page; the tools take only the number of runs. What takes a lane of its own keeps the
 # usual ones: a dozen of its slots at once would make others late.
 WITH_POLICIES = ("interval", "weak", "slow", "cron")
 TRIES = 6
+# The kinds for which the target has a folder of its own.
+FOLDERS = ("weak", "slow", "sealed")
 
 
 @dataclass
@@ -155,7 +159,7 @@ class Driver(threading.Thread):
         request: dict[str, Any] = {
             "name": tag,
             "task": "webhook",
-            "kwargs": {"url": f"{self._target}/{kind if kind in ('weak', 'slow') else 'well'}/{tag}"},
+            "kwargs": {"url": f"{self._target}/{kind if kind in FOLDERS else 'well'}/{tag}"},
             "idempotency_key": tag,
             **_trigger(when),
         }
@@ -163,6 +167,8 @@ class Driver(threading.Thread):
             case "plain":
                 request["task"] = "faults.deliver"
                 request["kwargs"] |= {"seconds": self._random.choice([0, 0, 0.2, 1.0])}
+            case "sealed":
+                request["kwargs"] |= {"headers": {"X-Api-Key": f"${{secret:{SECRET_NAME}}}"}}
             case "prompt":
                 request |= {"task": "prompt", "kwargs": {"prompt": f"Think of {tag}."}}
             case "notify":

@@ -27,14 +27,13 @@ AT_ONE_MOMENT = (
     "kill-busy-worker",
     "kill-idle-worker",
     "kill-pusher",
-    "kill-monitor",
     "kill-sentinel",
     "kill-leader",
     "kill-everything",
     "database-crash",
 )
 # Faults in which a run can be delivered without a recorded outcome: its process dies (a poisoned task may kill it,
-# and a cluster whose monitor or sentinel is dead or frozen is restarted as a whole), freezes for longer than
+# and a cluster whose sentinel is dead or frozen is restarted as a whole), freezes for longer than
 # its lease, or does not get the answer; or the database loses what it had confirmed. Other faults, such as a clock
 # jump, a graceful restart, a deployment, a held lock or a clean restart of the database, must repeat nothing.
 REPEATING = (
@@ -64,11 +63,14 @@ WITHOUT_A_GAP = (
     "skew",
     "held-row",
     "guard-",
+    "key-rotation",
     "kill-web",
     "kill-mcp",
 )
 # Kinds that kill the processes that run the tasks at the moment they strike, and no other later.
 KILL_AT_ONCE = ("kill-busy-worker", "kill-idle-worker", "kill-leader", "kill-everything")
+# Kinds that leave the claim loop of their host alone: it claims further slots, which others take over from it.
+GO_ON_CLAIMING = ("kill-busy-worker", "kill-idle-worker", "freeze-worker")
 # Faults that last until the product itself ends them.
 ENDED_BY_THE_PRODUCT = ("stuck-",)
 # How long an answer takes, in seconds.
@@ -126,13 +128,19 @@ class Bounds:
         return (self.plain_lateness if row.task == "faults.deliver" else self.lateness) * self.pace
 
 
-def faults_that_repeat(history: History, arrived_at: float) -> set[Fault]:
-    """Return the faults during which a delivery of that moment can have been in flight."""
+def hits(fault: Fault, host: str) -> bool:
+    """Return whether a fault concerns a host; an empty name means all of them, or one that is not known."""
+    return not fault.host or not host or fault.host == host
+
+
+def faults_that_repeat(history: History, delivery: Delivery) -> set[Fault]:
+    """Return the faults of its host during which a delivery can have been in flight."""
     return {
         fault
         for fault in history.faults
         if fault.kind.startswith(REPEATING)
-        and fault.began_at - IN_FLIGHT <= arrived_at <= last_effect_at(history, fault) + SLACK
+        and hits(fault, delivery.host)
+        and fault.began_at - IN_FLIGHT <= delivery.at <= last_effect_at(history, fault) + SLACK
     }
 
 
@@ -145,6 +153,7 @@ def faults_that_interrupt(history: History, held: Delivery, before: float) -> li
         fault
         for fault in history.faults
         if fault.kind.startswith(REPEATING)
+        and hits(fault, held.host)
         and (fault.struck_at or fault.began_at) - SLACK <= min(before, held.at + held.held)
         and held.at <= _interrupts_until(history, fault) + SLACK
     ]

@@ -15,6 +15,7 @@ from verification.faults.claims import freeze_workers, kill_claiming
 from verification.faults.disks import fill_disk
 from verification.faults.guards import hit_guard
 from verification.faults.hosts import no_namespaces, partition, skew
+from verification.faults.keys import rotate_key
 from verification.faults.locks import (
     freeze_in_claim,
     hold_row,
@@ -45,7 +46,7 @@ def kill(role: str) -> Inject:
         if victim is None:
             return f"no {role} in {name}"
         victim.kill()
-        world.strike()
+        world.strike(host=name)
         return f"{name} {victim.pid}"
 
     return inject
@@ -72,7 +73,7 @@ def kill_top(name: str) -> Inject:
         process = world.product.processes[name]
         world.product.remember()
         process.kill()
-        world.strike()
+        world.strike(host=name)
         process.wait()
         return str(process.pid)
 
@@ -89,7 +90,7 @@ def freeze(role: str) -> Inject:
         with suppress(psutil.Error):
             for victim in victims:
                 victim.suspend()
-        world.strike()
+        world.freeze(name)
         rest(world.lease + 1 + dice.uniform(1, 6) * length)
         for victim in victims:
             with suppress(psutil.Error):
@@ -266,7 +267,6 @@ BOTH: dict[str, Inject] = {
     "kill-busy-worker": kill("busy"),
     "kill-idle-worker": kill("idle"),
     "kill-pusher": kill("pusher"),
-    "kill-monitor": kill("monitor"),
     "kill-sentinel": kill("sentinel"),
     "kill-leader": kill("leader"),
     "kill-web": kill_web,
@@ -277,12 +277,12 @@ BOTH: dict[str, Inject] = {
     "guard-frozen": hit_guard(signal.SIGSTOP),
     "freeze-worker": freeze("busy"),
     "freeze-pusher": freeze("pusher"),
-    "freeze-monitor": freeze("monitor"),
     "freeze-cluster": freeze("cluster"),
     "freeze-workers": freeze_workers,
     "rolling-restart": rolling_restart,
     "stop-under-load": stop_under_load,
     "deploy": deploy,
+    "key-rotation": rotate_key,
     "spawn-refused": refuse_spawns,
     "stuck-pusher": stick_pusher,
     "restore": restore,
@@ -325,6 +325,7 @@ LENGTHY = (
     "first-starts",
     "frozen-claim",
     "held-row",
+    "key-rotation",
     "partition",
     "restore",
     "skew-",

@@ -41,7 +41,7 @@ def skew(*seconds: int) -> Callable[[World, random.Random, float], str]:
 
     def inject(world: World, dice: random.Random, length: float) -> str:
         offset = dice.choice(seconds)
-        world.strike()
+        world.strike(host="second")
         clock = wrong_clock(world.folder, offset)
         world.product.move("second", replace(world.product.home, environment=clock))
         _wait_for_second(world)
@@ -84,7 +84,7 @@ def partition(world: World, dice: random.Random, length: float) -> str:
                 ),
             )
             _wait_for_second(world)
-            world.strike()
+            world.strike(host="second")
             ip("link", "set", name, "down")
             rest(seconds)
             ip("link", "set", name, "up")

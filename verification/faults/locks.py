@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import psutil
 
-from schedules.worker.lock_holder import holder
+from schedules.worker.proc import holder
 from verification.faults.claims import DELAY, find_pusher, resume, suspend, wait_for_due_slots
 from verification.faults.product import rest
 from verification.faults.stops import create_load, has_ended
@@ -93,13 +93,13 @@ def hold_table(world: World, dice: random.Random, length: float) -> str:
 
 def freeze_in_claim(world: World, dice: random.Random, length: float) -> str:
     """Freeze a whole cluster inside its claim, as a host that hangs: others must run its jobs meanwhile."""
-    leader = dice.choice(list(world.product.leaders().values()))
+    name, leader = dice.choice(list(world.product.leaders().items()))
     pusher = _suspend_in_transaction(world, leader, dice)
     if pusher is None:
         return "no transaction was met"
     family = world.product.cluster(leader)
     suspend(family)
-    world.strike()
+    world.freeze(name)
     rest(FROZEN)
     resume(family)
     return f"{len(family)} processes"

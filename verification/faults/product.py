@@ -115,7 +115,7 @@ class Product:
 
     def start(self, name: str) -> subprocess.Popen[bytes]:
         """Start one part, as a service manager would."""
-        process = self.manage(*self.commands[name], host=self._hosts.get(name))
+        process = self.manage(*self.commands[name], host=self._hosts.get(name), name=name)
         self.processes[name] = process
         return process
 
@@ -133,12 +133,14 @@ class Product:
             self._hosts[name] = host or self.home
             self.start(name)
 
-    def manage(self, *arguments: str, host: Host | None = None, **more: Any) -> subprocess.Popen[bytes]:
+    def manage(
+        self, *arguments: str, host: Host | None = None, name: str = "another", **more: Any
+    ) -> subprocess.Popen[bytes]:
         host = host or self.home
         return subprocess.Popen(
             [*host.prefix, host.python, "manage.py", *arguments],
             cwd=host.folder,
-            env=self.environment | host.environment,
+            env=self.environment | {"CRONTY_FAULTS_HOST": name} | host.environment,
             stdout=self.log,
             stderr=self.log,
             start_new_session=True,

@@ -58,7 +58,10 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of the ledger, by the product's clock; `first_started_at` is that of the first attempt."""
+    """One row of the ledger, by the product's clock.
+
+    `first_started_at` is that of the first attempt, and `host` that of the last one.
+    """
 
     id: int
     job_id: str
@@ -74,6 +77,7 @@ class Row:
     task: str = "webhook"
     reason: str = ""
     error: str = ""
+    host: str = ""
 
     @property
     def slot(self) -> int:
@@ -99,6 +103,7 @@ class Delivery:
     attempt: int
     verdict: Literal["accepted", "repeated", "refused"]
     held: float = 0.0
+    host: str = ""
 
     @property
     def job_id(self) -> str:
@@ -122,8 +127,8 @@ class JobSummary:
 class Fault:
     """A fault, how long it lasted, and when the product had recovered.
 
-    `struck_at` is when it hit the product. `job_id` is the only job that it concerns. `problem` is what the injector
-    itself saw go wrong.
+    `struck_at` is when it hit the product. `job_id` is the only job that it concerns, and `host` the only host.
+    `problem` is what the injector itself saw go wrong.
     """
 
     kind: str
@@ -133,6 +138,7 @@ class Fault:
     note: str = ""
     struck_at: float | None = None
     job_id: str = ""
+    host: str = ""
     problem: str = ""
 
     @property

@@ -58,7 +58,7 @@ def _blamed(history: History, before: Delivery) -> Fault | None:
         for fault in history.faults
         if fault.began_at - SLACK <= before.at <= last_effect_at(history, fault) + SLACK
     ]
-    return min(faults_that_repeat(history, before.at) or near, key=distance, default=None)
+    return min(faults_that_repeat(history, before) or near, key=distance, default=None)
 
 
 def by_kind(history: History) -> dict[str, Counter[Fault]]:
@@ -93,9 +93,7 @@ def repeats_have_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
         explaining: set[Fault] = set()
         for one, _ in repeats:
             found = {
-                fault
-                for fault in faults_that_repeat(history, one.at)
-                if _was_in_hand(fault, one, bounds, SLACK)
+                fault for fault in faults_that_repeat(history, one) if _was_in_hand(fault, one, bounds, SLACK)
             }
             explaining |= found
             if not found and not _came_too_late(history, one, started.get(execution), bounds):
@@ -147,7 +145,7 @@ def _assigned(history: History, bounds: Bounds) -> dict[Fault, list[Repeat]]:
     for repeat in repeats_of(history):
         one = repeat.before
         able[repeat] = sorted(
-            (fault for fault in faults_that_repeat(history, one.at) if _was_in_hand(fault, one, bounds)),
+            (fault for fault in faults_that_repeat(history, one) if _was_in_hand(fault, one, bounds)),
             key=lambda fault: fault.began_at,
         )
     for repeat, faults in sorted(able.items(), key=lambda item: (len(item[1]), item[0].before.at)):

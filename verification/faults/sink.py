@@ -20,6 +20,8 @@ ANSWERS = {
 }
 
 
+# What targets below /sealed/ ask for; jobs refer to it by the name of the secret.
+API_KEY, SECRET_NAME = "a-key-that-nobody-sees-4711", "CAMPAIGN"
 # How long targets below /slow/ keep their callers waiting, in seconds.
 HOLD = 1.3
 # How the statement begins with which a claim writes the rows of due slots.
@@ -57,7 +59,10 @@ class Loop:
 
 
 class Sink:
-    """Accepts each Idempotency-Key once. Only targets below /weak/ misbehave; those below /slow/ answer slowly."""
+    """Accepts each Idempotency-Key once.
+
+    Only targets below /weak/ misbehave; those below /slow/ answer slowly, and those below /sealed/ want an API key.
+    """
 
     def __init__(self) -> None:
         self.deliveries: list[Delivery] = []
@@ -73,6 +78,8 @@ class Sink:
         with suppress(OSError, asyncio.IncompleteReadError, ValueError):
             path, headers = await _read(reader)
             manner = self.manner if path.startswith("/weak/") else "well"
+            if path.startswith("/sealed/") and headers.get("x-api-key") != API_KEY:
+                manner = "500"
             hold = HOLD if path.startswith("/slow/") else 0.0
             if key := headers.get("idempotency-key", ""):
                 self._note(key, headers, manner, hold)
@@ -94,6 +101,7 @@ class Sink:
                 attempt=int(headers.get("cronty-attempt", 0)),
                 verdict=verdict,
                 held=hold,
+                host=headers.get("user-agent", ""),
             )
         )
 

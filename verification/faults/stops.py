@@ -33,7 +33,7 @@ def stop_under_load(world: World, dice: random.Random, length: float) -> str:
             (world.held_by(pid), name, pid) for name, pid in world.product.leaders().items()
         )
         rest(0.05)
-    world.strike()
+    world.strike(host=name)
     with suppress(psutil.Error):
         psutil.Process(leader).send_signal(signal.SIGTERM)
     until = time.monotonic() + 30
@@ -90,7 +90,7 @@ def deploy(world: World, dice: random.Random, length: float) -> str:
         host = Host(str(current / "venv" / "bin" / "python"), current / "code")
         world.product.move("second", host)
         _wait_for_probes(world)
-        world.strike()
+        world.strike(host="second")
         current.rename(previous)
         following.rename(current)
         shutil.rmtree(previous)
@@ -133,7 +133,7 @@ def refuse_spawns(world: World, dice: random.Random, length: float) -> str:
     up = world.product.processes["up"]
     python.rename(python.with_name("python.away"))
     try:
-        world.strike()
+        world.strike(host="up")
         for victim in family_of(up.pid):
             with suppress(psutil.Error):
                 victim.kill()

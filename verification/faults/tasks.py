@@ -8,6 +8,7 @@ import urllib.request
 from django.conf import settings
 
 from schedules.tasks import Run, task
+from schedules.tasks.outbound import requests
 
 
 @task("faults.deliver", description="A plain function that works for a while, then delivers.")
@@ -17,6 +18,7 @@ def deliver(url: str, seconds: float = 0, *, run: Run) -> int:
         "Idempotency-Key": run.key,
         "Cronty-Execution": str(run.execution_id),
         "Cronty-Attempt": str(run.attempt),
+        "User-Agent": requests.USER_AGENT,
         "Connection": "close",
     }
     request = urllib.request.Request(url, data=b"{}", headers=headers, method="POST")

@@ -1,4 +1,4 @@
-"""A short fault campaign: the real product on SQLite, a killed worker and a killed cluster, no violation.
+"""A short fault campaign, in `make verify`: the real product on SQLite, a killed worker and a killed cluster, no violation.
 
 The campaign measures how slow the machine is and scales its time limits by that (see `Bounds`), so that a busy
 machine fails nothing.
@@ -14,7 +14,7 @@ import pytest
 
 from verification.faults.product import PROJECT
 
-pytestmark = pytest.mark.faults
+pytestmark = pytest.mark.verify
 
 # A lease so short that the rescue of what the killed processes held is a part of it.
 LEASE = 5

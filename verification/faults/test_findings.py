@@ -8,9 +8,9 @@ from django.db import connection
 from schedules import clock, engine
 from schedules.models import Execution
 from schedules.worker.cluster import Leader
-from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
 from schedules.worker.heartbeat_watch import HeartbeatWatch
+from schedules.worker.locks import Permits
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 
 

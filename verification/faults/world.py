@@ -18,12 +18,12 @@ from tests.postgres import Postgres
 from verification.faults.product import TOKEN_USER, Product, free_port, rest
 from verification.faults.records import Aftermath, JobSummary, Row
 from verification.faults.shift import ShiftedClock
-from verification.faults.sink import Loop, Proxy, Sink
+from verification.faults.sink import API_KEY, SECRET_NAME, Loop, Proxy, Sink
 
 if TYPE_CHECKING:
     from schedules.models import Cluster
 
-# Leader, pusher, monitor, three workers with two threads each, web and agents: at most a few per process.
+# Leader, sentinel, pusher, three workers with two threads each, web and agents: at most a few per process.
 MOST_CONNECTIONS = 45
 # Longer than any attempt of the campaign's tasks takes, in seconds.
 LONGEST_ATTEMPT = 12.0
@@ -36,8 +36,7 @@ class World:
         self.database = database
         self.lease = lease
         self.shifts: list[tuple[float, float]] = []
-        # Set by the fault that is being injected: when it hit, the only job it concerns, and what went wrong.
-        self.struck_at, self.struck_job, self.problem = 0.0, "", ""
+        self.forget_fault()
         # How much slower this machine is than a quiet one.
         self.pace = 1.0
         self.token = ""
@@ -89,9 +88,17 @@ class World:
         self.clock.offset = seconds
         self.shifts.append((time.time(), seconds))
 
-    def strike(self, job_id: str = "") -> None:
+    def forget_fault(self) -> None:
+        # Set by the fault that is being injected: when it hit, the only job and host it concerns, and what went wrong.
+        self.struck_at, self.struck_job, self.struck_host, self.problem = 0.0, "", "", ""
+
+    def strike(self, job_id: str = "", host: str = "") -> None:
         """Note that the fault hits the product now."""
-        self.struck_at, self.struck_job = time.time(), job_id
+        self.struck_at, self.struck_job, self.struck_host = time.time(), job_id, host
+
+    def freeze(self, host: str) -> None:
+        """Note that processes of a host are frozen now; on SQLite, they may hold the write lock, which concerns all hosts."""
+        self.strike(host=host if self.postgres else "")
 
     def undo_everything(self) -> None:
         """Undo everything that an interrupted fault left behind."""
@@ -121,7 +128,8 @@ class World:
     def rows(self) -> list[Row]:
         from schedules.models import Execution  # noqa: PLC0415
 
-        rows = Execution.objects.filter(job__isnull=False).select_related("job").defer("traceback", "result")
+        known = Execution.objects.filter(job__isnull=False).select_related("job", "cluster")
+        rows = known.defer("traceback", "result")
         return [_row(row) for row in rows.iterator(2000)]
 
     def jobs(self) -> list[JobSummary]:
@@ -218,9 +226,22 @@ class World:
         began_at = time.time()
         wait_until(lambda: answers(f"{self.product.url}/healthz"), 300)
         self.token = self._issue_token()
+        self._set_secret()
         self.product.start("second")
         self.product.start("mcp")
         wait_until(lambda: not self.remaining_problem(began_at), 300)
+
+    def _set_secret(self) -> None:
+        from django.contrib.auth.models import User  # noqa: PLC0415
+
+        from schedules.result import Ok  # noqa: PLC0415
+        from schedules.services.people.stored_secrets import set_secret  # noqa: PLC0415
+        from schedules.services.permissions import Actor  # noqa: PLC0415
+
+        actor = Actor(User.objects.get(username=TOKEN_USER))
+        place = self.target.removeprefix("http://")
+        made = set_secret(actor, SECRET_NAME, API_KEY, hosts=[place])
+        assert isinstance(made, Ok), made
 
     def _issue_token(self) -> str:
         from django.core.management import call_command  # noqa: PLC0415
@@ -269,4 +290,5 @@ def _row(row: Any) -> Row:
         task=row.task,
         reason=row.reason,
         error=row.error[:200],
+        host=row.cluster.host if row.cluster else "",
     )

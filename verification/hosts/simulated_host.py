@@ -11,17 +11,15 @@ from unittest import mock
 
 from django.conf import settings
 from django.db import Error, OperationalError, connection, connections
-from django_q.signing import SignedPackage
 
 from schedules import clock, engine
 from schedules.engine import Outcome, RunPruner, Started
 from schedules.engine.upkeep import clock_rollback
 from schedules.models import Execution
-from schedules.worker import runner
+from schedules.worker import packages
 from schedules.worker.claim_loop import ClaimLoop
-from schedules.worker.concurrency import Permits
 from schedules.worker.context import Clock, ClusterContext
-from schedules.worker.q2 import LedgerBroker
+from schedules.worker.locks import Permits
 
 # How far a host's clock may be wrong, and how much it gains or loses, in seconds and seconds per second.
 WRONG_BY = 3600.0
@@ -67,9 +65,6 @@ class SimulatedClock(Clock):
 
     def sleep(self, seconds: float) -> None:
         self._host.loop_after = seconds
-
-    def let_others_run(self) -> None:
-        """Do nothing: a simulated host has one thread."""
 
 
 class SimulatedHost:
@@ -133,7 +128,7 @@ class SimulatedHost:
             self._later(RETRY_AFTER, self.boot)
             return
         self.context = ClusterContext(self.cluster_id, self.permits, SimulatedClock(self))
-        self.broker = LedgerBroker(claim_loop=ClaimLoop(self.context))
+        self.claim_loop = ClaimLoop(self.context)
         self._pruner = RunPruner(self.cluster_id)
         self._later(0, self._loop)
         self._later(settings.CRONTY_LEASE_SECONDS / 3, self._renew)
@@ -167,12 +162,13 @@ class SimulatedHost:
 
     def _loop(self) -> None:
         self.loop_after = 0.0
-        for ack_id, package in self.broker.dequeue() or []:
-            content = SignedPackage.loads(package)
-            if content["func"] is runner.probe:
-                self._queue(lambda ack_id=ack_id: self.broker.acknowledge(ack_id))
+        for package in self.claim_loop.next_packages():
+            if package["func"] is packages.probe:
+                self._queue(
+                    lambda arguments=package["args"]: packages.acknowledge_probe(self.context, *arguments)
+                )
                 continue
-            self._queue(lambda arguments=content["args"]: self._start(*arguments))
+            self._queue(lambda arguments=package["args"]: self._start(*arguments))
             if self.on_claim:
                 strike, self.on_claim = self.on_claim, None
                 self._later(0, strike)
@@ -181,7 +177,7 @@ class SimulatedHost:
     def lose_claims(self) -> None:
         """Lose the packages that no worker has taken yet, and the claim loop, which the sentinel starts again."""
         self._lost_queues += 1
-        self.broker = LedgerBroker(claim_loop=ClaimLoop(self.context))
+        self.claim_loop = ClaimLoop(self.context)
 
     def _queue(self, action: Action) -> None:
         """Let a worker take a package, in the order in which they were queued."""

@@ -12,6 +12,7 @@ from schedules import clock, engine, services
 from schedules.engine import claim, gaps, pauses, plan, rescue, settle
 from schedules.engine.upkeep import clock_rollback
 from schedules.models import Execution, Job
+from tests.sizes import sizes
 from verification.model import machine, model
 
 EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "0"))
@@ -60,11 +61,12 @@ def explore(examples: int, *, randomly: bool = False) -> list[int]:
 
 
 @pytest.mark.timeout(0 if EXAMPLES else 900)
-def test_cronty_agrees_with_the_reference():
-    rows = explore(EXAMPLES or 8, randomly=bool(EXAMPLES))
+@pytest.mark.parametrize("examples", sizes(4, 24, "MODEL_EXAMPLES"))
+def test_cronty_agrees_with_the_reference(examples: int):
+    rows = explore(examples, randomly=bool(EXAMPLES))
 
     # Both sides are compared at every step; this checks that there was something to compare.
-    assert len(rows) >= (EXAMPLES or 8)
+    assert len(rows) >= examples
     assert sum(rows) > len(rows)
 
 
