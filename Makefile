@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := install -q --disable-pip-version-check --no-input --require-hashes --no-deps
 ARGS ?=
 
-.PHONY: up test coverage install install-dev dist check check-types check-rules compile-tests advisories bare pythons bench growth figures faults mutants hosts load soak browser approve conformance fuzz model contract lock clean
+.PHONY: up test verify coverage install install-dev dist check check-types check-rules compile-tests advisories bare pythons bench growth figures faults mutants hosts load soak browser approve programs conformance fuzz model contract lock clean
 
 up: install
 	@$(BIN)/python manage.py up $(ARGS)
@@ -62,39 +62,52 @@ advisories: install-dev
 
 # Collect the tests once, on the core that mypy leaves free: all workers would compile what they import at the same time.
 compile-tests:
-	@$(BIN)/python -m pytest --collect-only -n 0 >/dev/null || $(BIN)/python -m pytest --collect-only -n 0
+	@$(BIN)/python -m pytest --collect-only -m "" -n 0 >/dev/null || $(BIN)/python -m pytest --collect-only -m "" -n 0
 
-# Tests whose outcome can depend on the database run on both; everything else, such as pages, parsers and settings, runs
-# on SQLite only, and so do files that use no database. Validation stays: PostgreSQL refuses values that SQLite stores.
+# Tests whose outcome can depend on the database run on both: `make test` repeats what fires jobs, `make verify` the rest.
+# Everything else, such as pages, parsers and settings, runs on SQLite only, and so do files that use no database.
+# Validation is repeated: PostgreSQL refuses values that SQLite stores.
 WITHOUT_DATABASE := tests/engine/test_plan.py tests/services/installation/test_local_server.py tests/worker/test_calls.py \
-	tests/worker/test_concurrency.py tests/worker/test_parent_death.py \
+	tests/worker/test_permits.py tests/worker/test_parent_death.py \
 	tests/worker/test_supervisor.py
 # It starts a project of its own, which is on SQLite.
 ON_SQLITE_ONLY := tests/services/people/test_profiles.py::test_app_works_with_a_minimal_custom_user_model
-ON_BOTH_DATABASES := tests/engine tests/models tests/services tests/worker tests/test_clock.py tests/test_growth.py tests/engine/sql/test_postgresql.py tests/test_upgrade.py \
+EXCEPT := $(WITHOUT_DATABASE:%=--ignore=%) $(ON_SQLITE_ONLY:%=--deselect=%)
+RACES := tests/services/test_races.py tests/services/test_turns.py
+TESTED_ON_POSTGRESQL := tests/engine tests/models tests/worker $(RACES) $(EXCEPT)
+VERIFIED_ON_POSTGRESQL := tests/services tests/test_clock.py tests/test_growth.py tests/test_upgrade.py \
 	tests/management/test_preparation.py tests/management/test_restore.py \
 	tests/mcp/tools/test_jobs.py tests/mcp/tools/test_prompts.py tests/mcp/test_orm.py \
 	tests/mcp/test_queries.py tests/security/test_hostile_requests.py tests/web/test_health.py \
 	tests/web/views/test_jobs.py tests/web/views/test_paging.py \
 	verification/faults/test_findings.py verification/hosts verification/model/test_agreement.py::test_cronty_agrees_with_the_reference \
-	$(WITHOUT_DATABASE:%=--ignore=%) $(ON_SQLITE_ONLY:%=--deselect=%)
+	$(RACES:%=--ignore=%) $(EXCEPT)
 
 # Even where Python is told not to, keep the bytecode of the tests and the app: every process would compile them again.
-test coverage pythons: export PYTHONDONTWRITEBYTECODE =
+test verify coverage pythons: export PYTHONDONTWRITEBYTECODE =
 test: install-dev
 	@echo "Static checks …"
 	@$(MAKE) --no-print-directory -j2 check-types check-rules compile-tests
 	@echo "All tests, on SQLite …"
 	@$(BIN)/python -m pytest $(ARGS)
-	@echo "Tests that depend on the database, on PostgreSQL …"
-	@$(BIN)/python -m tests.postgres $(BIN)/python -m pytest $(ON_BOTH_DATABASES) $(ARGS)
+	@echo "Engine, workers, models and races, on PostgreSQL …"
+	@$(BIN)/python -m tests.postgres $(BIN)/python -m pytest $(TESTED_ON_POSTGRESQL) $(ARGS)
+
+# What `make test` leaves out because it takes long: a fault campaign, more random input, growth, installations, every other
+# test that depends on the database.
+verify: install-dev
+	@echo "Longer tests, on SQLite …"
+	@$(BIN)/python -m pytest -m verify $(ARGS)
+	@echo "Everything else that depends on the database, on PostgreSQL …"
+	@$(BIN)/python -m tests.postgres $(BIN)/python -m pytest -m "" $(VERIFIED_ON_POSTGRESQL) $(ARGS)
 
 # Branch coverage of the whole app by all tests on both databases, in the servers and clusters that they start, too; it makes a
 # test take up to twice as long.
 coverage: install-dev
 	@rm -f .coverage .coverage.*
-	@$(BIN)/python -m pytest --cov --cov-report=
-	@$(BIN)/python -m tests.postgres $(BIN)/python -m pytest --cov --cov-append --cov-report= $(ON_BOTH_DATABASES)
+	@$(BIN)/python -m pytest -m "" --cov --cov-report=
+	@$(BIN)/python -m tests.postgres $(BIN)/python -m pytest -m "" --cov --cov-append --cov-report= $(TESTED_ON_POSTGRESQL)
+	@$(BIN)/python -m tests.postgres $(BIN)/python -m pytest -m "" --cov --cov-append --cov-report= $(VERIFIED_ON_POSTGRESQL)
 	@$(BIN)/coverage report --fail-under=95
 
 # Run both commands of the README on a minimal Debian 12 as an ordinary user (needs root): ARGS="--times 3", "--only up".
@@ -162,32 +175,38 @@ soak: install-dev
 # inspector (which need Node and npm).
 conformance: install-dev
 	@npm install --silent --no-fund --no-audit --prefix .cache @anthropic-ai/mcpb@2
-	@$(BIN)/python -m pytest tests/web/test_bundle.py
-	@MCP_MATRIX=full $(BIN)/python -m pytest tests/mcp/tools tests/mcp/test_scenarios.py
+	@$(BIN)/python -m pytest -m "" tests/web/test_bundle.py
+	@MCP_MATRIX=full $(BIN)/python -m pytest -m "" tests/mcp/tools tests/mcp/test_scenarios.py
 	@$(BIN)/python -m tests.mcp.conformance
+
+# Real agent programs from npm, with a scripted model on this machine: they follow the page Connect, and call the tools.
+programs: install-dev
+	@npm install --silent --no-fund --no-audit --prefix .cache @anthropic-ai/claude-code @openai/codex @google/gemini-cli opencode-ai \
+	  @qwen-code/qwen-code @continuedev/cli cline
+	@$(BIN)/python -m pytest -m "" tests/programs -n 1 $(ARGS)
 
 # Every page in a real browser: accessibility, size, script injection, and typical use.
 browser: install-dev
 	@npm install --silent --no-fund --no-audit --prefix .cache axe-core lighthouse@12 esbuild@0.25 zod@4 \
 	  @modelcontextprotocol/ext-apps@2 @modelcontextprotocol/client@2 @modelcontextprotocol/core@2 @modelcontextprotocol/server@2
-	@BROWSER_TESTS=full $(BIN)/python -m pytest tests/browser -n 2 $(ARGS)
+	@BROWSER_TESTS=full $(BIN)/python -m pytest -m "" tests/browser -n 2 $(ARGS)
 	@$(BIN)/python -m tests.browser.lighthouse
 
 # Take the screenshots of every page in every mode, and approve them: `make browser` compares later ones with these.
 approve: install-dev
-	@BROWSER_TESTS=full APPROVE=1 $(BIN)/python -m pytest tests/browser/test_looks.py -n 0 $(ARGS)
+	@BROWSER_TESTS=full APPROVE=1 $(BIN)/python -m pytest -m "" tests/browser/test_looks.py -n 0 $(ARGS)
 
 # 20,000 random tool calls, 200,000 texts for the parsers and 20,000 hostile requests: no crash, no leak, no hang.
 fuzz: install-dev
-	@FUZZ_CALLS=20000 $(BIN)/python -m pytest tests/mcp/test_fuzz.py -n 1 --timeout 3000 $(ARGS)
-	@FUZZ_INPUTS=200000 $(BIN)/python -m pytest tests/fuzz -n 0 -s $(ARGS)
-	@HOSTILE_REQUESTS=20000 $(BIN)/python -m pytest tests/security/test_hostile_requests.py -n 2 $(ARGS)
-	@HOSTILE_REQUESTS=20000 $(BIN)/python -m tests.postgres $(BIN)/python -m pytest tests/security/test_hostile_requests.py -n 2 $(ARGS)
+	@FUZZ_CALLS=20000 $(BIN)/python -m pytest -m "" tests/mcp/test_fuzz.py -n 1 --timeout 3000 $(ARGS)
+	@FUZZ_INPUTS=200000 $(BIN)/python -m pytest -m "" tests/fuzz -n 0 -s $(ARGS)
+	@HOSTILE_REQUESTS=20000 $(BIN)/python -m pytest -m "" tests/security/test_hostile_requests.py -n 2 $(ARGS)
+	@HOSTILE_REQUESTS=20000 $(BIN)/python -m tests.postgres $(BIN)/python -m pytest -m "" tests/security/test_hostile_requests.py -n 2 $(ARGS)
 
 # Random sequences of operations and time steps, compared with a simple model of Cronty, on both databases.
 model: install-dev
-	@MODEL_EXAMPLES=2000 $(BIN)/python -m pytest verification/model -n 1 $(ARGS)
-	@MODEL_EXAMPLES=1000 $(BIN)/python -m tests.postgres $(BIN)/python -m pytest verification/model -n 1 $(ARGS)
+	@MODEL_EXAMPLES=2000 $(BIN)/python -m pytest -m "" verification/model -n 1 $(ARGS)
+	@MODEL_EXAMPLES=1000 $(BIN)/python -m tests.postgres $(BIN)/python -m pytest -m "" verification/model -n 1 $(ARGS)
 
 # Rewrite the recorded contract with agents, for review in a diff.
 contract: install-dev

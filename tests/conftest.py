@@ -36,7 +36,7 @@ WAITING = (
     "tests/worker/test_cluster_on_postgresql.py",
     "verification/faults/test_campaign.py",
     "tests/worker/test_rolling_restart.py",
-    "tests/worker/test_command_lane.py",
+    "tests/worker/test_capacity.py",
     "tests/management/",
     "tests/mcp/test_stdio.py",
     "tests/examples/test_embedded.py",
@@ -72,6 +72,8 @@ def pytest_collection() -> Generator[None, object, object]:
     return found
 
 
+# Last, because a mark may leave tests out.
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give each worker a share of the tests that take longest to start with."""
     items[:] = _longest_first(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
