@@ -90,7 +90,7 @@ def test_schedules_e007_missing_context_processor(settings: LazySettings, missin
     assert missing in found[0].msg
 
 
-@pytest.mark.parametrize("missing", [checks.SESSION, checks.AUTHENTICATION, checks.MESSAGES, checks.CSRF])
+@pytest.mark.parametrize("missing", checks.MIDDLEWARE)
 def test_schedules_e008_missing_middleware(settings: LazySettings, missing: str):
     settings.MIDDLEWARE = [name for name in settings.MIDDLEWARE if name != missing]
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 from django.core.management import get_commands
 
+from cronty_site.terminal.failures import ExitCode
 from cronty_site.terminal.group import COMMANDS
-from cronty_site.terminal.setup import ExitCode
 from schedules.services.files.jobs import FIELDS, read_jobs
 from tests.clusters import PROJECT
 
@@ -31,14 +31,16 @@ def test_reference_lists_every_environment_variable():
 
 def test_documents_name_settings_that_exist():
     reference = (REFERENCE / "settings.md").read_text()
-    # Variables of a command, and of the terminal.
+    # Variables of a command, of the terminal, and of agent programs.
     others = {
         "CRONTY_JOB",
         "CRONTY_EXECUTION",
         "CRONTY_ATTEMPT",
         "CRONTY_SCHEDULED_FOR",
         "CRONTY_OWNER",
+        "CRONTY_MARK",
         "CRONTY_USER",
+        "CRONTY_TOKEN",
     }
     named = {
         name
@@ -66,7 +68,7 @@ def test_reference_lists_every_tool():
     contract = json.loads((PROJECT / "tests/mcp/contract.json").read_text())
     names = [tool["name"] for tool in contract["tools"]]
 
-    assert len(names) == 30
+    assert len(names) >= 33
     assert [name for name in names if f"`{name}`" not in documented] == []
 
 
@@ -76,6 +78,16 @@ def test_reference_names_make_targets_that_exist():
 
     assert len(named) > 10
     assert named - targets == set()
+
+
+def test_continuous_integration_runs_what_make_test_leaves_out():
+    commands = re.findall(r"^make (\w+)", (PROJECT / ".ci/run").read_text(), flags=re.MULTILINE)
+    recipe = (PROJECT / "Makefile").read_text().partition("\nverify: ")[2].partition("\n\n")[0]
+
+    assert [name for name in commands if name != "advisories"] == ["test", "verify", "pythons"]
+    assert "-m verify" in recipe
+    # What `make test` has repeated of what depends on the database, and the rest.
+    assert "$(VERIFIED_ON_POSTGRESQL)" in recipe
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -17,7 +17,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.management import load_command_class
 
-from cronty_site.terminal.group import COMMANDS, cli, main
+from cronty_site.terminal.group import COMMANDS, load, main
 from tests.clusters import PROJECT
 from tests.documented import PAGES, blocks, has_test, inline_commands
 from tests.factories import ExecutionFactory, JobFactory
@@ -130,8 +130,10 @@ NOT_EXECUTED = {
     "systemctl stop cronty": INSTALLATION,
     "systemctl start …": INSTALLATION,
     # They need a client, or an account at the registry. The server that they name is started, and the file checked.
-    "claude mcp add cronty -- uvx cronty mcp": f"{DIST}check_runners",
-    'claude mcp add --transport http cronty https://cronty.example/mcp --header "Authorization: Bearer TOKEN"': "tests/mcp/test_http.py::test_tool_is_called_over_http_in_both_eras",
+    "claude mcp add --scope user cronty -- uvx cronty mcp": f"{DIST}check_runners",
+    'claude mcp add --scope user --transport http cronty https://cronty.example/mcp --header "Authorization: Bearer TOKEN"': "tests/programs/test_programs.py::test_program_follows_the_page_and_calls_tools_over_http",
+    "codex mcp add cronty --url https://cronty.example/mcp --bearer-token-env-var CRONTY_TOKEN": "tests/programs/test_programs.py::test_program_follows_the_page_and_calls_tools_over_http",
+    "codex exec": "tests/programs/test_programs.py::test_program_follows_the_page_and_calls_tools_over_http",
     "mcp-publisher publish": "tests/site/test_server_json.py::test_file_keeps_the_rules_of_the_registry",
     # They stand for any command.
     ".venv/bin/python manage.py …": "tests/site/terminal/test_operating.py::test_management_commands_get_their_arguments",
@@ -328,8 +330,7 @@ def test_every_line_of_the_terminal_page_works_and_its_options_exist(world, caps
     for synopsis in synopses:
         name = synopsis.split()[0]
         options = re.findall(r"(?<![\w-])--?[a-z][a-z-]*", synopsis)
-        command = cli.get_command(None, name)
-        assert command is not None
+        command = load(name)
         commands = [command, *getattr(command, "commands", {}).values()]
         known = {option for each in commands for parameter in each.params for option in parameter.opts}
         assert set(options) <= known, synopsis

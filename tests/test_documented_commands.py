@@ -132,6 +132,7 @@ def test_crontabs_are_taken_over_as_the_page_says(operator, tmp_path: Path, monk
 
     assert sorted(Job.objects.values_list("name", "cron", "source")) == [
         ("Tidy up", "*/10 8-18 * * 1-5", "my.crontab"),
+        ("true", "@reboot", "my.crontab"),
         ("true backup", "15 2 * * *", "backup"),
     ]
     assert sorted(path.name for path in (tmp_path / "imported").iterdir()) == ["commands.toml", "jobs.yaml"]

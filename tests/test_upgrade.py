@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "99590a15a4d27e50438ec7e1a0a184254689744f96dec8b342bb117cd4ada96c"
+FIRST_DIGEST = "8855b41a6beb4cc714bbdeda9d4d612ff5258e644081876238c39a3cb74f9337"
 
 NAMES = (
     "Cluster",
@@ -38,6 +38,7 @@ NAMES = (
     "Token",
     "Secret",
     "Installation",
+    "MachineStart",
     "UserSession",
 )
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)
@@ -150,6 +151,7 @@ def fill(apps: Apps) -> None:
     full(apps.get_model("schedules", "Secret"), 1, owner=person)
     full(apps.get_model("schedules", "Secret"), 2)
     full(apps.get_model("schedules", "Installation"), 1, pk=1)
+    full(apps.get_model("schedules", "MachineStart"), 1)
     full(apps.get_model("schedules", "UserSession"), 1, session_key="key")
     for door in ("web", "admin", "mcp", "command", "engine"):
         full(apps.get_model("schedules", "Event"), number, owner=person, job=job, door=door)

@@ -82,6 +82,7 @@ def test_example_passes_its_own_tests(shop: Project):
     assert re.search(r"Ran [1-9]\d* tests", done.stderr)
 
 
+@pytest.mark.verify
 def test_job_created_by_the_project_fires_and_is_visible_to_people_and_agents(shop: Project, tmp_path: Path):
     token = shop.shell(PREPARE).splitlines()[-1]
     port = free_port()
@@ -109,6 +110,7 @@ def test_job_created_by_the_project_fires_and_is_visible_to_people_and_agents(sh
     assert over_http == over_stdio == ["Remind of order 1"]
 
 
+@pytest.mark.verify
 def test_project_made_from_the_page_works(tmp_path: Path):
     """A new Django project with the blocks of docs/how-to/embedding.md, whose `...` stand for what Django put there."""
     files, tasks, services = (block.text for block in blocks(PAGE, "python"))

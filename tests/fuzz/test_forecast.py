@@ -1,18 +1,21 @@
 """Random cron expressions, zones and windows: the forecast equals `next_after`.
 
-Long form: FUZZ_INPUTS=200000 in the environment; FUZZ_SEED chooses other inputs.
+Long form, in `make fuzz`: FUZZ_INPUTS=200000 in the environment; FUZZ_SEED chooses other inputs.
 """
 
 import os
 import random
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from schedules.when.forecast import slots
 from schedules.when.triggers import Cron, TriggerError, load_zone
 from schedules.when.zones import clock_changes
 from tests.fuzz.inputs import EXPRESSIONS, ZONES, fields
+from tests.sizes import sizes
 
-WINDOWS = int(os.environ.get("FUZZ_INPUTS", "12000")) // 100
+INPUTS_PER_WINDOW = 100
 SEED = os.environ.get("FUZZ_SEED", "forecast")
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 TWO_YEARS = timedelta(days=730)
@@ -36,10 +39,11 @@ def some_start(dice: random.Random, timezone: str) -> datetime:
     return dice.choice(changes).at + dice.uniform(-6, 2) * timedelta(hours=1) if changes else start
 
 
-def test_forecast_equals_next_after():
+@pytest.mark.parametrize("number_of_inputs", sizes(4_000, 24_000, "FUZZ_INPUTS"))
+def test_forecast_equals_next_after(number_of_inputs: int):
     dice = random.Random(SEED)
     differences = []
-    for _ in range(WINDOWS):
+    for _ in range(number_of_inputs // INPUTS_PER_WINDOW):
         trigger = some_trigger(dice)
         start = some_start(dice, trigger.timezone)
         expected = trigger.upcoming(start - TICK, MOST_RUNS)

@@ -1,7 +1,7 @@
 """Random text and JSON for every parser of schedules: each input is read, or refused with a reason, at once.
 
-Long form: FUZZ_INPUTS=200000 in the environment; FUZZ_SEED chooses other inputs. Only the long form checks the time
-per input, because it runs alone and without coverage.
+Long form, in `make fuzz`: FUZZ_INPUTS=200000 in the environment; FUZZ_SEED chooses other inputs. Only the long form
+checks the time per input, because it runs alone and without coverage.
 """
 
 import os
@@ -34,9 +34,9 @@ from schedules.when.triggers import CalendarInterval, Cron, Interval, Once, Trig
 from schedules.when.zone_names import zone_named
 from tests.fuzz import inputs
 from tests.fuzz.inputs import DELAYS, EXPRESSIONS, MOMENTS, PHRASES, anything, number, text, zone
+from tests.sizes import sizes
 
 IS_LONG = "FUZZ_INPUTS" in os.environ
-INPUTS = int(os.environ.get("FUZZ_INPUTS", "3000"))
 SEED = os.environ.get("FUZZ_SEED", "parsers")
 LIMIT_SECONDS = 0.05
 TRIES = 3
@@ -189,8 +189,6 @@ def play(reader: Reader, now: datetime, given: tuple[Any, ...]) -> tuple[str, fl
     """Read one input and use the result; return the answer and the time of the longer of the two steps."""
     for cached in (
         cron.normalise,
-        cron._same_days,
-        cron._same_times,
         cron.times,
         cron._next_day,
         cron.next_run,
@@ -210,10 +208,11 @@ def play(reader: Reader, now: datetime, given: tuple[Any, ...]) -> tuple[str, fl
 
 
 @pytest.mark.timeout(3600)
-def test_any_input_is_parsed_or_refused_with_a_reason_quickly():
+@pytest.mark.parametrize("number_of_inputs", sizes(1_500, 15_000, "FUZZ_INPUTS"))
+def test_any_input_is_parsed_or_refused_with_a_reason_quickly(number_of_inputs: int):
     answers: Counter[tuple[str, str]] = Counter()
     slowest = 0.0, ""
-    for place in range(INPUTS):
+    for place in range(number_of_inputs):
         dice = random.Random(f"{SEED} {place}")
         name = list(READERS)[place % len(READERS)]
         now, given = dice.choice(NOWS), READERS[name].make(dice)

@@ -1,6 +1,6 @@
 """Requests that no browser and no agent would send: every one is answered, in time and without a traceback.
 
-The suite runs a small number. HOSTILE_REQUESTS=20000, in `make fuzz`, is the long run.
+`make test` sends a small number. HOSTILE_REQUESTS=20000, in `make fuzz`, is the long run.
 """
 
 import asyncio
@@ -36,13 +36,14 @@ from tests.security.conftest import Shared
 from tests.security.hostile import Hostile, encoded, fields_of, to_mcp, to_page
 from tests.security.owned_rows import OwnedRows
 from tests.security.test_authorization import examples
+from tests.sizes import sizes
 from tests.waiting import PATIENCE
 
-REQUESTS = int(os.environ.get("HOSTILE_REQUESTS", "120"))
 IS_LONG = "HOSTILE_REQUESTS" in os.environ
 SEED = int(os.environ.get("HOSTILE_SEED", "1"))
-TO_MCP = REQUESTS * 3 // 10
-TO_PAGES = REQUESTS - TO_MCP
+# Of ten requests.
+TO_MCP, TO_PAGES = 3, 7
+numbers_of_requests = pytest.mark.parametrize("number", sizes(120, 600, "HOSTILE_REQUESTS"))
 # Processor time, which does not depend on what else the machine does.
 LONGEST_SECONDS = 10.0
 STUCK_SECONDS = PATIENCE
@@ -95,15 +96,20 @@ def pages(shared: Shared, django_db_blocker: DjangoDbBlocker) -> list[Page]:
 
 
 @pytest.mark.timeout(6000)
+@numbers_of_requests
 def test_no_page_breaks_or_gets_stuck(
-    pages: list[Page], visit: Callable[[str], Client], db: None, caplog: pytest.LogCaptureFixture
+    pages: list[Page],
+    visit: Callable[[str], Client],
+    db: None,
+    caplog: pytest.LogCaptureFixture,
+    number: int,
 ):
     random = Random(SEED)
     outside_admin = [page for page in pages if not page.address.is_admin]
     names = sorted({name for page in pages for name in page.fields} | asked_for())
-    assert {"cron", "timezone", "after", "q", "since", "_selected_action"} <= set(names)
+    assert {"cron", "timezone", "q", "since", "_selected_action"} <= set(names)
     broken, slow = [], []
-    for _ in range(TO_PAGES):
+    for _ in range(number * TO_PAGES // 10):
         # The admin has more addresses, the other pages more readers.
         page = random.choice(random.choice((pages, outside_admin)))
         request = to_page(random, page.address.route, page.examples, page.fields, names)
@@ -124,7 +130,13 @@ def test_no_page_breaks_or_gets_stuck(
 
 
 @pytest.mark.timeout(6000)
-@pytest.mark.parametrize("nasty", NASTY, ids=lambda nasty: quote(nasty)[:12])
+@pytest.mark.parametrize(
+    "nasty",
+    [
+        pytest.param(nasty, id=quote(nasty)[:12], marks=pytest.mark.verify if place else ())
+        for place, nasty in enumerate(NASTY)
+    ],
+)
 def test_no_page_breaks_on_values_that_break_databases_and_parsers(
     pages: list[Page], visit: Callable[[str], Client], db: None, nasty: str
 ):
@@ -191,10 +203,13 @@ def timed(client: Client, request: Hostile) -> tuple[int, float]:
 
 
 @pytest.mark.timeout(6000)
-def test_no_request_to_mcp_breaks_it_or_gets_stuck(owned: OwnedRows, caplog: pytest.LogCaptureFixture):
+@numbers_of_requests
+def test_no_request_to_mcp_breaks_it_or_gets_stuck(
+    owned: OwnedRows, caplog: pytest.LogCaptureFixture, number: int
+):
     random, tools = Random(SEED), {tool["name"]: tool for tool in recorded()["tools"]}
     token = issue_token(owned.owner, name="laptop").value.text
-    requests = [to_mcp(random, token, tools) for _ in range(TO_MCP)]
+    requests = [to_mcp(random, token, tools) for _ in range(number * TO_MCP // 10)]
     caplog.clear()
     statuses: list[int] = []
 
@@ -203,7 +218,7 @@ def test_no_request_to_mcp_breaks_it_or_gets_stuck(owned: OwnedRows, caplog: pyt
             for request in batch:
                 statuses.append(await status_of(app, request))
 
-    for start in range(0, TO_MCP, BATCH):
+    for start in range(0, len(requests), BATCH):
         with transaction.atomic():
             async_to_sync(send_all)(requests[start : start + BATCH])
             transaction.set_rollback(True)
@@ -216,7 +231,7 @@ def test_no_request_to_mcp_breaks_it_or_gets_stuck(owned: OwnedRows, caplog: pyt
     assert broken == []
     assert tracebacks(caplog) == []
     # Enough are accepted to reach the tools themselves.
-    assert statuses.count(200) > TO_MCP // 3
+    assert statuses.count(200) > len(requests) // 3
 
 
 async def status_of(app: Callable[..., Awaitable[None]], request: Hostile) -> int:
