@@ -112,6 +112,11 @@ class Code(Enum):
     SECRET_NOT_FOUND = Kind.NOT_FOUND, "No such secret: subject."
     SECRETS_HIDDEN_FROM_AGENTS = Kind.FORBIDDEN, "Agents cannot see or change secrets."
     SECRETS_OF_INSTALLATION = Kind.FORBIDDEN, "Only superusers manage the secrets of the installation."
+    CHANNEL_NOT_FOUND = Kind.NOT_FOUND, "No such channel: subject."
+    CHANNEL_IN_USE = Kind.WRONG_STATE, "Jobs refer to the channel: subject, limit is how many, matches."
+    CHANNEL_CODE_WRONG = Kind.INVALID, "The code was not sent to the address of the channel: subject."
+    CHANNELS_BY_PEOPLE = Kind.FORBIDDEN, "Agents cannot see or change channels; they use their names."
+    TOO_MANY_CHANNELS = Kind.QUOTA, "The quota of channels is reached: limit."
     SECRET_KEY_CHANGED = Kind.WRONG_STATE, "This host does not have the current secret key."
 
     DATABASE_UNAVAILABLE = Kind.CONFLICT, "The database did not answer."

@@ -13,6 +13,7 @@ from schedules.models import Job
 from schedules.models.jobs import argument_of
 from schedules.result import Err, invalid, invalid_fields
 from schedules.secrets import references
+from schedules.services.people.channels import PREFIX, channel_called, channel_problem, place_of
 from schedules.services.permissions import Actor
 from schedules.tasks import registry
 from schedules.when.durations import HORIZON, HORIZON_IN_WORDS
@@ -96,6 +97,12 @@ def job_problem(actor: Actor, job: Job, now: datetime, *, changed: set[str]) -> 
     is_other_call = not changed.isdisjoint(CALL)
     if task and is_other_call and (problem := _secret_problem(actor, job, task)):
         return invalid("kwargs", problem)
+    if is_other_call and job.task == "notify":
+        place = job.argument("topic"), job.argument("channel")
+        if problem := channel_problem(job.owner_id, *place):
+            return invalid("kwargs", problem)
+    if job.alerts and "alerts" in changed and (problem := _alerts_problem(job)):
+        return invalid("alerts", problem)
     # Untouched columns hold our own defaults, or what was checked when it was stored.
     untouched = _COLUMNS - changed - _REQUIRED
     try:
@@ -117,6 +124,21 @@ def job_problem(actor: Actor, job: Job, now: datetime, *, changed: set[str]) -> 
     if job.anchor_at and "anchor_at" in changed and job.anchor_at > now + HORIZON:
         return invalid("anchor_at", TOO_FAR_AHEAD)
     return interval_problem(actor, job.every) if job.every and "every" in changed else None
+
+
+def _alerts_problem(job: Job) -> str | None:
+    """Return why alerts cannot go where a job says, or None."""
+    place = place_of(job.owner_id, job.alerts)
+    if job.alerts == Job.NEVER or "topic" in place:
+        return None
+    name = place["channel"]
+    if not job.alerts.startswith(PREFIX):
+        return f"{name} is a channel: write {PREFIX}{name}."
+    return (
+        None
+        if job.alerts == PREFIX + (channel_called(job.owner_id, name) or "")
+        else f"There is no channel {name}."
+    )
 
 
 def usable_tasks(actor: Actor) -> list[registry.Task]:
