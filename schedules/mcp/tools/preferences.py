@@ -2,7 +2,6 @@
 
 from typing import Annotated, NotRequired
 
-from django.db.models import Count
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -65,13 +64,12 @@ def set_preferences(
 
 def _staying_words(profile: Profile) -> str:
     """Say which jobs stay in another zone, and how to move them."""
-    elsewhere = current_actor().jobs().active().exclude(timezone=profile.zone).exclude(made_by="cronty")
-    zones = elsewhere.order_by().values_list("timezone").annotate(count=Count("pk")).order_by("-count")
+    zones = services.other_zones(current_actor(), profile.zone)
     words = [
         f"{count} {'job stays' if count == 1 else 'jobs stay'} in {zone}: to move "
         f'{"it" if count == 1 else "them"}, call bulk_jobs with action "update", in_timezone "{zone}", '
         f'timezone "{profile.zone}".'
-        for zone, count in zones[:3]
+        for zone, count in zones
     ]
     return " ".join(words)
 
