@@ -31,16 +31,14 @@ def get_preferences() -> PreferencesOut | ErrorOut:
 
 def set_preferences(
     timezone: Annotated[
-        ZoneText | None, Field(description='A city or IANA zone, like "Europe/Berlin". "" removes it.')
+        ZoneText | None, Field(description='City or IANA zone, like Europe/Berlin. "" removes it.')
     ] = None,
     topic: Annotated[
-        str | None, Field(description='The ntfy topic, 1 to 64 letters, digits, - and _. "" removes it.')
+        str | None, Field(description='The ntfy topic: letters, digits, - and _. "" removes it.')
     ] = None,
     failure_topic: Annotated[
         str | None,
-        Field(
-            description='Where to tell the user that a job starts failing or was paused for it. "" turns that off.'
-        ),
+        Field(description='Where to report that a job starts failing or was paused for it. "" turns it off.'),
     ] = None,
 ) -> PreferencesOut | ErrorOut:
     """Remember where the user lives, which topic they follow ("I live in Berlin"), or where failures are reported.
