@@ -1,6 +1,7 @@
 """A person's preferences as agents and the admin change them: with an event, because these act for somebody else."""
 
 from django.db import transaction
+from django.db.models import Count
 
 from schedules import clock
 from schedules.models import Event, Profile
@@ -44,6 +45,13 @@ def set_preferences(
     return result
 
 
+def other_zones(actor: Actor, zone: str, most: int = 3) -> list[tuple[str, int]]:
+    """Return the zones in which active jobs of the actor stay, and how many each, the most frequent first."""
+    elsewhere = actor.jobs().active().exclude(timezone=zone).exclude(made_by="cronty")
+    counted = elsewhere.order_by().values_list("timezone").annotate(count=Count("pk")).order_by("-count")
+    return list(counted[:most])
+
+
 def _place(topic_column: str, channel_column: str, actor: Actor, text: str | None) -> dict[str, str]:
     """Return the columns for a text that names a channel or a topic; each replaces the other."""
     if text is None:
@@ -51,4 +59,7 @@ def _place(topic_column: str, channel_column: str, actor: Actor, text: str | Non
     place = place_of(actor.user.pk, text) if text else {}
     if "channel" in place:
         return {channel_column: place["channel"]}
-    return {topic_column: text, **({channel_column: ""} if getattr(actor.read_profile(), channel_column) else {})}
+    return {
+        topic_column: text,
+        **({channel_column: ""} if getattr(actor.read_profile(), channel_column) else {}),
+    }
