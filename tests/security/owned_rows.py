@@ -12,7 +12,7 @@ from django.db import connection
 from django.db.models import Model
 
 from schedules import clock
-from schedules.models import Event, Execution, Job, Profile, Secret, Token, UserSession
+from schedules.models import Channel, Event, Execution, Job, Profile, Secret, Token, UserSession
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, TokenFactory, UserFactory
 
 MARK = "zqmark"
@@ -39,6 +39,7 @@ class OwnedRows:
     token: Token
     revoked_token: Token
     secret: Secret
+    channel: Channel
     rows: dict[type[Model], Model] = field(default_factory=dict)
 
     @property
@@ -120,6 +121,17 @@ def create_owned_rows() -> OwnedRows:
         created_at=now,
         updated_at=now,
     )
+    channel = Channel.objects.create(
+        pk=910000001,
+        owner=owner,
+        name=marked("channel"),
+        kind="ntfy",
+        options={"topic": marked("address")},
+        sealed=marked("sealed-channel"),
+        last_error=marked("undelivered"),
+        created_at=now,
+        updated_at=now,
+    )
     event = Event.objects.create(
         pk=910000001,
         at=now,
@@ -151,6 +163,7 @@ def create_owned_rows() -> OwnedRows:
         token,
         revoked,
         secret,
+        channel,
         {type(row): row for row in rows},
     )
 
