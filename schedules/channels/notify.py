@@ -55,7 +55,7 @@ async def notify(
         priority or DEFAULT_PRIORITY,
         tags or (),
         click or "",
-        actions or (),  # type: ignore[arg-type]
+        actions or (),
         {name: value for name, value in only_ntfy.items() if value is not None},
         run.key,
     )

@@ -1,5 +1,7 @@
 """A person's preferences as agents and the admin change them: with an event, because these act for somebody else."""
 
+from typing import Any
+
 from django.db import transaction
 from django.db.models import Count
 
@@ -25,7 +27,7 @@ def set_preferences(
         **_place("topic", "channel", actor, topic),
         **_place("failure_topic", "alert_channel", actor, failure_topic),
     }
-    changes = {name: value for name, value in fields.items() if value is not None}
+    changes: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
     with transaction.atomic():
         wait_for_turn(profile_of(actor.user))
         profile = Profile.objects.get(user=actor.user.pk)
