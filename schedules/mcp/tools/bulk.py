@@ -33,7 +33,7 @@ class Selection(Filters, total=False):
 
     at_time: Annotated[str | None, Field(description="Only at this time of day, like 8:30.")]
     in_timezone: Annotated[ZoneText | None, Field(description="Only in this zone.")]
-    shift: Annotated[str | None, Field(description='Later by "30m", earlier by "-1h".')]
+    shift: Annotated[str | None, Field(description="Later by 30m, earlier by -1h.")]
     time: Annotated[str | None, Field(description="New time of day, HH:MM.")]
     timezone: Annotated[ZoneText | None, Field(description="New zone.")]
     add_tags: Annotated[Words | None, Field(description="For update.")]
@@ -70,14 +70,14 @@ class ChangedJobsOut(TypedDict):
 
 def bulk_jobs(
     action: Annotated[str, Field(description="What to do with them.", json_schema_extra={"enum": ACTIONS})],
-    until: Annotated[str | None, Field(description='End of a pause, like "monday" (its start).')] = None,
+    until: Annotated[str | None, Field(description="End of a pause, like monday (its start).")] = None,
     reason: Annotated[str | None, Field(description="Why they are paused.")] = None,
     confirm: Annotated[str | None, Field(description="From the first answer.")] = None,
     **filters: Unpack[Selection],
 ) -> WouldChangeOut | ChangedJobsOut | ErrorOut:
     """Do the same to all jobs that match, up to 500 ("pause everything tagged home until Monday", "move my 8:30
-    reminders to 9:00"). The first call changes nothing: it answers what it would change. Show that to the user,
-    then repeat the call with `confirm`. It applies at once: for a later date, give an agent a prompt for that day.
+    reminders to 9:00"). The first call only answers what it would change: show that to the user, then repeat
+    the call with `confirm`. It applies at once: for a later date, give an agent a prompt for that day.
     For one job, use pause_job, cancel_job or update_job.
     """
     change = _update if action == UPDATE else _change

@@ -31,21 +31,18 @@ def get_preferences() -> PreferencesOut | ErrorOut:
 
 def set_preferences(
     timezone: Annotated[
-        ZoneText | None, Field(description='A city or IANA zone, like "Europe/Berlin". "" removes it.')
+        ZoneText | None, Field(description='City or IANA zone, like Europe/Berlin. "" removes it.')
     ] = None,
     topic: Annotated[
-        str | None, Field(description='The ntfy topic, 1 to 64 letters, digits, - and _. "" removes it.')
+        str | None, Field(description='The ntfy topic: letters, digits, - and _. "" removes it.')
     ] = None,
     failure_topic: Annotated[
         str | None,
-        Field(
-            description='Where to tell the user that a job starts failing or was paused for it. "" turns that off.'
-        ),
+        Field(description='Where to report failing jobs. "" turns it off.'),
     ] = None,
 ) -> PreferencesOut | ErrorOut:
-    """Remember where the user lives, which topic they follow ("I live in Berlin"), or where failures are reported.
-
-    Existing jobs keep theirs. Failures of all jobs are reported ("tell me when it fails").
+    """Remember where the user lives ("I live in Berlin"), their topic, or where failures of all jobs are reported
+    ("tell me when it fails"). Existing jobs keep theirs.
     """
     given = {"timezone": timezone, "topic": topic, "failure_topic": failure_topic}
     if timezone is None and topic is None and failure_topic is None:
