@@ -16,7 +16,6 @@ from cronty_site.asgi import build_application
 from schedules import clock, services
 from schedules.mcp import auth, resources, subscriptions
 from schedules.mcp.auth import (
-    CallRate,
     CrontyTokens,
     call_rate,
     caller_of,
@@ -28,6 +27,7 @@ from schedules.mcp.offers import OFFERS
 from schedules.models import Event, Execution, Job, Token
 from schedules.result import Ok
 from schedules.services import Actor, issue_token, revoke_token
+from schedules.services.people.call_rate import CallRate
 from schedules.services.people.tokens import report_calls
 from tests.factories import ExecutionFactory, JobFactory, TokenFactory
 from tests.mcp.agents import InMemory, ToolRefusalError, answer_of, connected
