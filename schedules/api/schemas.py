@@ -217,7 +217,13 @@ class UpcomingFilter(Filter):
     job: str = Field("", max_length=200, description="The id, number or exact name of a job.")
 
 
-class JobOut(BaseModel):
+class Output(BaseModel):
+    """An answer: exactly these fields."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class JobOut(Output):
     """A job in a list."""
 
     id: str
@@ -272,7 +278,7 @@ class NewJobOut(WholeJobOut):
     similar: str | None = None
 
 
-class JobsOut(BaseModel):
+class JobsOut(Output):
     """A page of jobs."""
 
     jobs: list[JobOut]
@@ -280,7 +286,7 @@ class JobsOut(BaseModel):
     note: str | None = None
 
 
-class RunOut(BaseModel):
+class RunOut(Output):
     """A run."""
 
     run: int
@@ -300,14 +306,14 @@ class RunOut(BaseModel):
     explanation: str
 
 
-class RunsOut(BaseModel):
+class RunsOut(Output):
     """A page of runs, newest first."""
 
     runs: list[RunOut]
     next_cursor: str | None
 
 
-class OutputOut(BaseModel):
+class OutputOut(Output):
     """What a run has printed from a position on; ask again with the new position and attempt."""
 
     text: str
@@ -316,7 +322,7 @@ class OutputOut(BaseModel):
     is_ended: bool
 
 
-class PreviewOut(BaseModel):
+class PreviewOut(Output):
     """A schedule in words, with its next runs."""
 
     description: str
@@ -326,7 +332,7 @@ class PreviewOut(BaseModel):
     waits_for_start: bool
 
 
-class WhyOut(BaseModel):
+class WhyOut(Output):
     """What became of a run, from the records."""
 
     id: str
@@ -337,7 +343,7 @@ class WhyOut(BaseModel):
     run: RunOut | None
 
 
-class ComingOut(BaseModel):
+class ComingOut(Output):
     """A run ahead."""
 
     at: str
@@ -345,7 +351,7 @@ class ComingOut(BaseModel):
     name: str
 
 
-class UpcomingOut(BaseModel):
+class UpcomingOut(Output):
     """The next runs in order, and whether a worker is running that will start them."""
 
     upcoming: list[ComingOut]
@@ -353,7 +359,7 @@ class UpcomingOut(BaseModel):
     is_worker_running: bool
 
 
-class TaskOut(BaseModel):
+class TaskOut(Output):
     """A task that jobs can use, with the JSON Schema of its arguments."""
 
     name: str
@@ -361,13 +367,13 @@ class TaskOut(BaseModel):
     arguments: dict[str, Any]
 
 
-class TasksOut(BaseModel):
+class TasksOut(Output):
     """The tasks that the owner of the token may use."""
 
     tasks: list[TaskOut]
 
 
-class MeOut(BaseModel):
+class MeOut(Output):
     """Whose token this is, and what it allows."""
 
     user: str

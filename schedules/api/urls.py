@@ -144,7 +144,7 @@ def _patterns() -> list[URLPattern]:
     for pattern in api.urls[0]:
         # Ninja's own page of the API does nothing here.
         if isinstance(pattern, URLPattern) and pattern.name != "api-root":
-            found.append(URLPattern(pattern.pattern, _open(pattern.callback), name=f"api-{pattern.name}"))
+            found.append(path(str(pattern.pattern), _open(pattern.callback), name=f"api-{pattern.name}"))
     return found
 
 
