@@ -14,6 +14,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import URLPattern, path, re_path
 from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_safe
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 
@@ -125,7 +126,9 @@ def api_document() -> str:
     return document(api)
 
 
+@csrf_exempt
 @login_not_required
+@require_safe
 def openapi(request: HttpRequest) -> HttpResponse:
     """Return the OpenAPI document."""
     return HttpResponse(api_document(), content_type="application/json")
@@ -140,12 +143,14 @@ def unknown(request: HttpRequest) -> HttpResponse:
 
 
 def _patterns() -> list[URLPattern]:
-    found = []
+    """Return an address for each route; ninja has one for each method, which all lead to the same view."""
+    found: dict[str, URLPattern] = {}
     for pattern in api.urls[0]:
         # Ninja's own page of the API does nothing here.
         if isinstance(pattern, URLPattern) and pattern.name != "api-root":
-            found.append(path(str(pattern.pattern), _open(pattern.callback), name=f"api-{pattern.name}"))
-    return found
+            route = str(pattern.pattern)
+            found.setdefault(route, path(route, _open(pattern.callback), name=f"api-{pattern.name}"))
+    return list(found.values())
 
 
 urlpatterns = [
