@@ -12,8 +12,7 @@ from schedules.api.problems import ProblemError, problem_of
 from schedules.models import Event, Token
 from schedules.result import Code, Err
 from schedules.services import Actor, verify_token
-from schedules.services.people.call_rate import call_rate
-from schedules.services.people.tokens import FAMILIES, report_calls, tasks_of, why_unusable
+from schedules.services.people.tokens import FAMILIES, call_rate, report_calls, tasks_of, why_unusable
 
 _WHAT_IS_WRONG = {
     "": "The API needs an access token in the header Authorization: Bearer cronty_…, and the request has none.",

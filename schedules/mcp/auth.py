@@ -21,10 +21,9 @@ from schedules.mcp.orm import orm
 from schedules.models import Event, Token
 from schedules.result import Code, Err
 from schedules.services import Actor, verify_token
-from schedules.services.people.call_rate import call_rate
 from schedules.services.people.connected_apps import verify_app_token
 from schedules.services.people.profiles import is_active_user, profile_of_active
-from schedules.services.people.tokens import FAMILIES, SCOPES, report_calls, tasks_of, why_unusable
+from schedules.services.people.tokens import FAMILIES, SCOPES, call_rate, report_calls, tasks_of, why_unusable
 from schedules.worker.database_errors import TRY_AGAIN
 
 logger = logging.getLogger(__name__)
