@@ -31,7 +31,7 @@ _PERIODS = {
 }
 
 
-Query = Annotated[str | None, Field(description="Words of its name, message, label, tags …")]
+Query = Annotated[str | None, Field(description="Words in its name, message, tags …")]
 TaskName = Annotated[str | None, Field(description="Its task, like notify.")]
 
 Outcome = Annotated[
@@ -45,7 +45,9 @@ class Filters(TypedDict, total=False):
 
     status: Annotated[
         str | None,
-        Field(description="State of the job.", json_schema_extra={"enum": [*Job.Status.values, None]}),
+        Field(
+            description="failed: its last run failed.", json_schema_extra={"enum": [*Job.Status.values, None]}
+        ),
     ]
     query: Query
     tag: Annotated[str | None, Field(description="One of its tags.")]

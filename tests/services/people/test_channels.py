@@ -23,8 +23,8 @@ from schedules.services.people.channels import (
 from schedules.services.people.hourly_limits import HourlyLimit
 from schedules.tasks.interface import Final
 from tests.factories import JobFactory, UserFactory
-from tests.site.smtp import MailSink
 from tests.sink import Answer, Sink
+from tests.site.smtp import MailSink
 from tests.tasks.builtin.conftest import RUN, perform
 
 pytestmark = pytest.mark.django_db(transaction=True)
