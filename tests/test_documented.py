@@ -67,6 +67,9 @@ BLOCKS: dict[str, list[str]] = {
         "tests/site/test_logs.py::test_line_of_the_page_has_the_keys_of_a_real_one",
     ],
     "docs/how-to/own-task.md": [f"{EXAMPLES}::test_tasks_of_the_pages_are_found_and_run"] * 3,
+    "docs/how-to/channels.md": [
+        "tests/services/people/test_channels.py::test_documented_notification_goes_by_the_channel"
+    ],
     "docs/how-to/secrets.md": [
         f"{PAGES_ON_COMMANDS}::test_secrets_are_set_and_deleted_as_the_pages_say",
         f"{PAGES_ON_COMMANDS}::test_webhook_with_a_secret_is_valid",

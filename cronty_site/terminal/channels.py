@@ -31,7 +31,9 @@ from schedules.services.people.channels import (
 )
 @click.argument("name", required=False)
 @click.argument("values", nargs=-1)
-@click.option("--add", "kind", type=click.Choice(list(KINDS)), help="Add or replace it; secrets are asked for.")
+@click.option(
+    "--add", "kind", type=click.Choice(list(KINDS)), help="Add or replace it; secrets are asked for."
+)
 @click.option("--test", is_flag=True, help="Send a test message.")
 @click.option("--confirm", "code", help="The code that was sent to an e-mail address.")
 @click.option("--rename", "new_name", help="Its new name.")

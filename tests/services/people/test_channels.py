@@ -22,6 +22,7 @@ from schedules.services.people.channels import (
 )
 from schedules.services.people.hourly_limits import HourlyLimit
 from schedules.tasks.interface import Final
+from tests.documented import blocks
 from tests.factories import JobFactory, UserFactory
 from tests.sink import Answer, Sink
 from tests.site.smtp import MailSink
@@ -75,6 +76,14 @@ def test_notification_goes_by_the_channel_of_the_owner(owner, actor, phone, sink
     assert json.loads(sink.requests[0].body)["text"] == "Hello"
     assert result == {"channel": "phone", "id": 7, "server": "127.0.0.1"}
     assert list_channels(actor)[0].last_sent_at
+
+
+def test_documented_notification_goes_by_the_channel(owner, actor, phone, sink):
+    (block,) = blocks("docs/how-to/channels.md", "json")
+
+    perform("notify", run_of(owner), **json.loads(block.text))
+
+    assert json.loads(sink.requests[0].body)["text"] == "Water the plants"
 
 
 def test_failed_delivery_is_shown_on_the_channel_without_its_secret(owner, actor, phone, sink):
