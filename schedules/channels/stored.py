@@ -40,7 +40,7 @@ async def find_channel(owner_id: int, name: str) -> OpenChannel:
 
 async def note_delivery(channel: OpenChannel, error: str = "") -> None:
     """Record how a delivery went, for the list of channels."""
-    await asyncio.to_thread(_note, channel.pk, error, clock.now())
+    await asyncio.to_thread(_note_and_close, channel.pk, error)
 
 
 def open_channel(row: Channel) -> OpenChannel:
@@ -70,7 +70,15 @@ def _find(owner_id: int, name: str) -> OpenChannel:
     return open_channel(row)
 
 
-def _note(pk: int, error: str, now: datetime) -> None:
+def _note_and_close(pk: int, error: str) -> None:
+    try:
+        write_state(pk, error, clock.now())
+    finally:
+        connections.close_all()
+
+
+def write_state(pk: int, error: str, now: datetime) -> None:
+    """Record how a delivery went; a database that does not take it is logged only."""
     channel = Channel.objects.filter(pk=pk)
     try:
         if error:
@@ -82,5 +90,3 @@ def _note(pk: int, error: str, now: datetime) -> None:
     except DatabaseError as problem:
         # The message was sent all the same: it must not be sent again.
         logger.warning("The state of a channel could not be written (%s)", problem)
-    finally:
-        connections.close_all()

@@ -5,10 +5,11 @@ from typing import Any
 
 from asgiref.sync import async_to_sync
 
+from schedules import clock
 from schedules.channels.mail import EMAIL
 from schedules.channels.message import Message
 from schedules.channels.sending import send
-from schedules.channels.stored import OpenChannel, note_delivery, open_channel
+from schedules.channels.stored import OpenChannel, open_channel, write_state
 from schedules.models import Channel
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.people.channels import code_of
@@ -51,21 +52,18 @@ def send_test(actor: Actor, name: str) -> Result[Tested]:
         receipt = async_to_sync(_send)(open_channel(row), Message(text, title="Cronty"), run_of(push))
     except (Final, RetryLater) as error:
         end_push(push, error=str(error))
+        write_state(row.pk, str(error), clock.now())
         return Ok(Tested(False, str(error)))
     except Exception as error:
         end_push(push, error=f"Unexpected error: {type(error).__name__}.")
         raise
     end_push(push, result={"channel": name, **receipt})
+    write_state(row.pk, "", clock.now())
     return Ok(Tested(True, _words(row, is_code=is_code)))
 
 
 async def _send(channel: OpenChannel, message: Message, run: Run) -> dict[str, Any]:
-    try:
-        receipt = await send(channel.kind, channel.values, message, run)
-    except (Final, RetryLater) as error:
-        await note_delivery(channel, str(error))
-        raise
-    await note_delivery(channel)
+    receipt = await send(channel.kind, channel.values, message, run)
     return {key: value for key, value in receipt.items() if value is not None}
 
 
