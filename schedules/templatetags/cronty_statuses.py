@@ -55,7 +55,7 @@ STATUSES = {
     "lost": ("Lost", "fail", "alarm"),
 }
 OUTCOMES = {letter: outcome for outcome, letter in OUTCOME_LETTERS.items()}
-CAUSES = {"schedule": "Scheduled", "manual": "Manual", "catch_up": "Catch-up"}
+CAUSES = {"schedule": "Scheduled", "manual": "Manual", "catch_up": "Catch-up", "reminder": "Reminder"}
 
 
 @register.simple_tag
