@@ -9,16 +9,20 @@ from django.db import transaction
 from schedules import clock, engine, limits
 from schedules.models import Event, Execution, Job, Question, Reminder
 from schedules.models.questions import MOST_ANSWERS
-from schedules.result import Code, Err, Ok, Result, invalid
+from schedules.result import Code, Err, Ok, Result, invalid, sentence
 from schedules.services.jobs.rows import locked_job
 from schedules.services.permissions import Actor, not_found, record, wrong_state
 from schedules.services.runs.actions import skip
 from schedules.tasks.answer_links import Button, Link
 from schedules.when.moments import short_words
+from schedules.when.phrases import PhraseError, parse_moment
+from schedules.when.triggers import TriggerError
 
 Status = Question.Status
 
 DONE, SNOOZE, SKIP, UNDO = "done", "snooze", "skip", "undo"
+ANSWERS = 'Answer "done", "skip", "undo", "snooze" or "snooze 1h".'
+LONGEST_WORDS = 200
 SNOOZE_OF_BUTTON = timedelta(minutes=10)
 LONGEST_SNOOZE = timedelta(days=366)
 # After an answer was taken back, nobody is reminded at once.
@@ -61,6 +65,8 @@ def find_linked(link: Link, actor: Actor | None = None) -> Result[Linked]:
     run = Execution.objects.select_related("job__owner").filter(pk=root_id).first()
     if sent is None or run is None or run.job is None or not link.is_about(sent.key):
         return Err(Code.LINK_UNKNOWN)
+    if run.job.deleted_at:
+        return not_found(run.job.public_id)
     topic = (reminder.topic if reminder else "") or str(run.job.argument("topic") or "")
     by_link = Actor(run.job.owner, Event.Door.LINK, f"ntfy: {topic}"[: limits.ACTOR_LENGTH])
     knows = actor is not None and actor.jobs().filter(pk=run.job.pk).exists() and actor.may_change(run.job)
@@ -92,6 +98,30 @@ def answer(actor: Actor, job_id: str, answer: str, until: datetime | None = None
     if question is None:
         return Err(Code.NOTHING_ASKED, job_id)
     return _answer(actor, job_id, question.pk, answer, until)
+
+
+def answer_in_words(actor: Actor, job_id: str, words: str) -> Result[Answered]:
+    """Give an answer as people write it: "done", "skip", "undo", "snooze", or "snooze" with a time or a duration."""
+    kind, _, until = words.strip().partition(" ")
+    kind = kind.lower()
+    if kind not in (DONE, SNOOZE, SKIP, UNDO) or (until and kind != SNOOZE):
+        return invalid("answer", ANSWERS)
+    if not until:
+        return answer(actor, job_id, kind)
+    job = actor.jobs().find(job_id)
+    if job is None:
+        return not_found(job_id)
+    read = read_until(until, job.timezone)
+    return read if isinstance(read, Err) else answer(actor, job_id, kind, read.value)
+
+
+def read_until(text: str, timezone: str) -> Result[datetime]:
+    """Read until when a reminder is snoozed, in the zone of its job."""
+    try:
+        words = text.strip()[:LONGEST_WORDS]
+        return Ok(parse_moment(words, now=clock.now(), timezone=timezone, may_be_day=True))
+    except (PhraseError, TriggerError) as error:
+        return invalid("until", sentence(str(error)))
 
 
 def latest_question(job: Job) -> Question | None:

@@ -13,6 +13,8 @@ from schedules.models.jobs import why_skipped
 from schedules.result import Ok, Result
 from schedules.services.jobs.forecasts import MOST_STEPS, as_resumed, slots_ahead
 from schedules.services.permissions import Actor, not_found
+from schedules.services.runs.answers import question_of
+from schedules.services.runs.question_words import describe_question
 from schedules.when import durations
 from schedules.when.moments import local_words, short_words
 from schedules.when.phrases import end_of_day
@@ -94,7 +96,10 @@ def _of_day(job: Job, day: date, now: datetime) -> Why | datetime:
 
 def _why_of_row(job: Job, row: Execution) -> Why:
     if not row.reason.startswith(engine.PAUSED):
-        return Why(job, row.scheduled_for, row.status, explain(row, job.timezone), row, row.error)
+        words = explain(row, job.timezone)
+        if question := question_of(row):
+            words = f"{words} {describe_question(question, job)}"
+        return Why(job, row.scheduled_for, row.status, words, row, row.error)
     explanation = f"{explain(row, job.timezone, with_reason=False)} The job was paused."
     return Why(
         job,

@@ -4,6 +4,7 @@ from datetime import datetime
 
 from schedules import engine
 from schedules.models import Job, Question
+from schedules.services.runs.answers import latest_question
 from schedules.when import durations
 from schedules.when.moments import short_words
 
@@ -31,6 +32,12 @@ def describe_question(question: Question, job: Job) -> str:
     if ask and ask.then and number > ask.times:
         step = f"a message to {ask.then}"
     return f"{words} Next: {step} at {_moment(question.due_at, job)}."
+
+
+def reminder_words(job: Job) -> str:
+    """Return what became of the last question of a job, or an empty text if there is none."""
+    question = latest_question(job) if job.task == "notify" else None
+    return describe_question(question, job) if question else ""
 
 
 def _reminded(question: Question) -> str:

@@ -1,6 +1,5 @@
 """The answer page: what the buttons of a notification send, and what a tap on it opens; it needs no login."""
 
-from datetime import datetime
 from typing import Any
 
 from django.contrib.auth.decorators import login_not_required
@@ -10,20 +9,16 @@ from django.urls import reverse
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods, require_POST
 
-from schedules import clock, services
-from schedules.result import Code, Err, Kind, Ok, Result, invalid, sentence
-from schedules.services.permissions import Actor
+from schedules.models import Job
+from schedules.result import Code, Err, Kind, Ok, Result, invalid
 from schedules.services.runs import answers
 from schedules.services.runs.answers import DONE, SKIP, SNOOZE, UNDO, Answered, Linked
 from schedules.services.runs.question_words import describe_question
 from schedules.tasks.answer_links import LONGEST_TOKEN, Button, ExpiredLinkError, UnknownLinkError, read_token
 from schedules.web.messages import message_of
 from schedules.web.views.page import actor_of, finish
-from schedules.when.phrases import PhraseError, parse_moment
-from schedules.when.triggers import TriggerError
 
 SNOOZES = {"10 minutes": "10 minutes", "1 hour": "1 hour", "tomorrow at 9:00": "Tomorrow morning"}
-LONGEST_WORDS = 200
 _STATUSES = {Kind.NOT_FOUND: 404, Kind.INVALID: 422, Kind.FORBIDDEN: 403, Kind.QUOTA: 429, Kind.TOO_FAST: 429}
 _LABELS = {Button.DONE: "Done", Button.SNOOZE: "Snooze for 10 minutes", Button.SKIP: "Skip the next run"}
 
@@ -67,7 +62,9 @@ def _answer(request: HttpRequest, linked: Linked, answer: str) -> Result[Answere
     if answer not in (DONE, SNOOZE, SKIP, UNDO):
         return invalid("answer", "Choose one of the answers.")
     if answer == SNOOZE and linked.link.button is Button.PAGE:
-        read = read_snooze(request.POST.get("words") or request.POST.get("until", ""), linked.job.timezone)
+        read = answers.read_until(
+            request.POST.get("words") or request.POST.get("until", ""), linked.job.timezone
+        )
         if isinstance(read, Err):
             return read
         until = read.value
@@ -75,14 +72,6 @@ def _answer(request: HttpRequest, linked: Linked, answer: str) -> Result[Answere
     return answers.answer_by_link(
         linked, answer, until, seen=int(seen) if seen.isascii() and seen.isdigit() and len(seen) < 9 else -1
     )
-
-
-def read_snooze(text: str, timezone: str) -> Result[datetime]:
-    """Read until when a reminder is snoozed, in the zone of its job."""
-    try:
-        return Ok(parse_moment(text[:LONGEST_WORDS], now=clock.now(), timezone=timezone, may_be_day=True))
-    except (PhraseError, TriggerError) as error:
-        return invalid("until", sentence(str(error)))
 
 
 def _said(answered: Answered, answer: str) -> str:
@@ -142,25 +131,26 @@ def _sealed(response: HttpResponse) -> HttpResponse:
     return response
 
 
+def question_context(job: Job) -> dict[str, Any]:
+    """Return what the page of a job shows of its last question."""
+    question = answers.latest_question(job) if job.task == "notify" else None
+    if question is None:
+        return {}
+    return {
+        "question": question,
+        "question_words": describe_question(question, job),
+        "can_undo_answer": bool(question.answers) and question.answers[-1]["answer"] != UNDO,
+        "can_snooze": question.is_pending and job.status not in (job.Status.PAUSED, job.Status.CANCELLED),
+    }
+
+
 @require_POST
 def answer_job(request: HttpRequest, job_id: str) -> HttpResponse:
     """Answer the last notification of a job from its page."""
-    answer = request.POST.get("answer", "")
-    result = _answer_job(actor_of(request), job_id, answer, request.POST.get("until", "").strip())
-    words = _said(result.value, answer) if isinstance(result, Ok) else ""
+    answer, until = request.POST.get("answer", ""), request.POST.get("until", "").strip()
+    words = f"{answer} {until}" if answer == SNOOZE and until else answer
+    result = answers.answer_in_words(actor_of(request), job_id, words)
+    said = _said(result.value, answer) if isinstance(result, Ok) else ""
     # Names may contain braces, which `finish` would fill in.
-    message = words.replace("{", "{{").replace("}", "}}")
+    message = said.replace("{", "{{").replace("}", "}}")
     return finish(request, result, message, reverse("schedules:job", args=[job_id]))
-
-
-def _answer_job(actor: Actor, job_id: str, answer: str, words: str) -> Result[Answered]:
-    until = None
-    if answer not in (DONE, SNOOZE, SKIP, UNDO):
-        return invalid("answer", "Choose one of the answers.")
-    if answer == SNOOZE and words:
-        job = actor.job(job_id)
-        read = read_snooze(words, job.timezone if job else "UTC")
-        if isinstance(read, Err):
-            return read
-        until = read.value
-    return services.answer(actor, job_id, answer, until)
