@@ -1,5 +1,6 @@
 """Signed links: bound to a run and one answer, for a while."""
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -45,10 +46,8 @@ def test_token_with_one_changed_character_is_unknown():
     token = make_token(42, KEY, Button.DONE)
     believed = []
     for forged in changed(token)[:-1]:
-        try:
+        with suppress(UnknownLinkError):
             believed.append(read_token(forged))
-        except UnknownLinkError:
-            pass
 
     assert believed == []
 

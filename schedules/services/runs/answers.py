@@ -11,6 +11,7 @@ from schedules.models import Event, Execution, Job, Question, Reminder
 from schedules.models.questions import MOST_ANSWERS
 from schedules.result import Code, Err, Ok, Result, invalid, sentence
 from schedules.services.jobs.rows import locked_job
+from schedules.services.people.profiles import is_active_user
 from schedules.services.permissions import Actor, not_found, record, wrong_state
 from schedules.services.runs.actions import skip
 from schedules.tasks.answer_links import Button, Link
@@ -67,6 +68,8 @@ def find_linked(link: Link, actor: Actor | None = None) -> Result[Linked]:
         return Err(Code.LINK_UNKNOWN)
     if run.job.deleted_at:
         return not_found(run.job.public_id)
+    if not is_active_user(run.job.owner):
+        return Err(Code.JOB_OWNER_INACTIVE, run.job.public_id)
     topic = (reminder.topic if reminder else "") or str(run.job.argument("topic") or "")
     by_link = Actor(run.job.owner, Event.Door.LINK, f"ntfy: {topic}"[: limits.ACTOR_LENGTH])
     knows = actor is not None and actor.jobs().filter(pk=run.job.pk).exists() and actor.may_change(run.job)

@@ -283,6 +283,12 @@ def test_deleted_job_takes_no_answer(run, actor):
     assert press(run).code == Code.JOB_NOT_FOUND
 
 
+def test_link_of_a_deactivated_owner_does_nothing(run, owner):
+    type(owner).objects.update(is_active=False)
+
+    assert press(run).code == Code.JOB_OWNER_INACTIVE
+
+
 def test_pruned_run_makes_its_link_unknown(run):
     found = link(run)
     Execution.objects.all().delete()

@@ -168,7 +168,7 @@ def test_deleted_job_is_no_server_error(phone, run):
     run.job.save()
 
     assert phone.post(address(run, "done")).status_code == 404
-    assert phone.get(address(run), **PAGE).status_code == 200
+    assert phone.get(address(run), **PAGE).status_code == 404
 
 
 def test_owner_answers_on_the_page_of_the_job(web, run):
