@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime, timedelta
-from typing import Annotated, Any, Unpack, cast
+from typing import Annotated, Any, NotRequired, Unpack, cast
 
 from pydantic import Field, StrictBool
 
