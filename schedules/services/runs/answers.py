@@ -107,13 +107,13 @@ def answer_in_words(actor: Actor, job_id: str, words: str) -> Result[Answered]:
     """Give an answer as people write it: "done", "skip", "undo", "snooze", or "snooze" with a time or a duration."""
     kind, _, until = words.strip().partition(" ")
     kind = kind.lower()
+    job = actor.jobs().find(job_id)
+    if job is None:
+        return not_found(job_id)
     if kind not in (DONE, SNOOZE, SKIP, UNDO) or (until and kind != SNOOZE):
         return invalid("answer", ANSWERS)
     if not until:
         return answer(actor, job_id, kind)
-    job = actor.jobs().find(job_id)
-    if job is None:
-        return not_found(job_id)
     read = read_until(until, job.timezone)
     return read if isinstance(read, Err) else answer(actor, job_id, kind, read.value)
 
