@@ -206,6 +206,20 @@ def jobs_named_like(actor: Actor, beginning: str, *columns: str, most: int) -> l
     return list(jobs.values_list(*columns)[:most])
 
 
+def jobs_found(actor: Actor, text: str, most: int) -> list[Job]:
+    """Return jobs with their owners: those whose names begin with a text, then others of the newest that mention it."""
+    jobs = actor.jobs().select_related("owner")
+    named: list[Job] = []
+    # The index of names begins with the owner.
+    if not actor.sees_all and (beginning := skeleton(text)):
+        named = list(jobs.named_like(beginning).order_by()[:most])
+    order = ("-pk",) if actor.sees_all else ("-created_at", "-pk")
+    newest = actor.jobs().order_by(*order).values("pk")[:WALKED]
+    others = mentioning(jobs.filter(pk__in=newest), text).exclude(pk__in=[job.pk for job in named])
+    found = named + list(others.order_by("-pk")[: most - len(named)])
+    return sorted(found, key=lambda job: not job.name.casefold().startswith(text.casefold()))
+
+
 def count_due(actor: Actor, moment: datetime) -> int:
     """Count the jobs that were due at a moment, up to one more than COUNTED."""
     return count_up_to(actor.jobs().due(moment))
