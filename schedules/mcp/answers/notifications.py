@@ -197,7 +197,7 @@ def cron_out(made: services.Scheduled) -> CronOut:
 def listed_rows(jobs: JobQuerySet) -> Any:
     """Read notifications as the rows that `listed_out` needs."""
     texts = jobs.annotate(
-        message=Argument("message", 0), topic=NotificationTopic(), channel=Argument("channel", 11)
+        message=Argument("message", 0), topic=NotificationTopic(), channel=Argument("channel", 12)
     )
     columns = ("label", "status", "next_run_at", "skips", "last_run_at", "message", "topic", "channel")
     return texts.values_list(*columns, *WORDS_COLUMNS, named=True)
