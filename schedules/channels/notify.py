@@ -10,7 +10,17 @@ from schedules.channels.push import NTFY
 from schedules.channels.sending import send
 from schedules.channels.stored import find_channel, note_delivery
 from schedules.tasks.answer_buttons import ask_for_answer
-from schedules.tasks.argument_types import Action, AskText, FileLink, Line, Link, Priority, Text, Topic
+from schedules.tasks.argument_types import (
+    Action,
+    AskText,
+    FileLink,
+    Line,
+    Link,
+    Priority,
+    Text,
+    Topic,
+    place_problems,
+)
 from schedules.tasks.asking import read_ask
 from schedules.tasks.interface import Asked, Final, RetryLater, Run
 from schedules.tasks.registry import task
@@ -21,13 +31,7 @@ ChannelName = Annotated[
 ]
 
 
-def _place_problems(values: Mapping[str, Any]) -> list[str]:
-    if values.get("topic") and values.get("channel"):
-        return ["channel: give a topic or a channel, not both"]
-    return [] if values.get("topic") or values.get("channel") else ["topic: give a topic or a channel"]
-
-
-@task(title="Notification", attempts=5, check=_place_problems)
+@task(title="Notification", attempts=5, check=place_problems)
 async def notify(
     message: Text,
     topic: Topic | None = None,

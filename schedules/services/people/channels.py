@@ -99,16 +99,6 @@ def place_of(owner_id: int, text: str) -> dict[str, str]:
     return {"channel": name} if text.startswith(PREFIX) else {"topic": text}
 
 
-def channel_problem(owner_id: int, topic: Any, channel: Any) -> str | None:
-    """Return why a notification cannot go where its arguments say, or None."""
-    if isinstance(channel, str) and channel and channel_called(owner_id, channel) != channel:
-        return f"channel: {channel!r} is not among the owner's channels."
-    if isinstance(topic, str) and (known := channel_called(owner_id, topic)):
-        # A topic of the same name would be read by strangers.
-        return f"topic: {known} is a channel: give it as channel."
-    return None
-
-
 def set_channel(actor: Actor, name: str, kind_name: str, values: Mapping[str, str]) -> Result[ListedChannel]:
     """Add a channel, or replace everything about one of the same name."""
     if actor.is_agent:
