@@ -31,6 +31,8 @@ OWN = {
     *("create_job", "preview_schedule", "list_jobs", "list_runs", "show_me", "list_tasks", "list_upcoming"),
     *("change_jobs", "undo_change", "apply_file", "claim_prompts", "set_secret_value", "create_token"),
     *("list_tokens", "list_events"),
+    # Of the same name as the owner's, set before.
+    "delete_secret_value",
 }
 
 
@@ -122,9 +124,10 @@ def test_nobody_elses_token_reaches_the_owners_rows(owned: OwnedRows, people: di
     for operation in operations(owned):
         answer = ask(operation, program.text)
 
-        assert MARK.lower() not in content_of(answer).replace(operation.path, ""), operation
+        # What the caller has sent is no leak.
+        assert MARK not in content_of(answer).replace(owned.secret.name, ""), operation
         if operation.id in OWN:
-            assert answer.status_code in {200, 201}, operation
+            assert answer.status_code in {200, 201, 204}, operation
         else:
             assert operation.has_parameters
             assert answer.status_code == 404, operation
