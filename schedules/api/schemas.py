@@ -18,7 +18,7 @@ RunStatus = Literal[
     "lost",
 ]
 Outcome = Literal["succeeded", "failed", "cancelled", "skipped", "missed"]
-Cause = Literal["schedule", "manual", "catch_up"]
+Cause = Literal["schedule", "manual", "catch_up", "reminder"]
 Scope = Literal["read", "write"]
 Overlap = Literal["skip", "queue", "allow"]
 CatchUp = Literal["none", "once", "all"]

@@ -54,7 +54,7 @@ def operations(owned: OwnedRows) -> Iterator[Operation]:
     document = json.loads(Client().get("/api/v1/openapi.json").content)
     for path, methods in document["paths"].items():
         address = path.format(
-            job=owned.job.public_id, run=owned.run.pk, token=owned.token.pk, name=owned.secret.name
+            job=owned.job.public_id, run=owned.run.pk, number=owned.token.pk, name=owned.secret.name
         )
         for method, operation in methods.items():
             if operation["operationId"] in STREAMED:

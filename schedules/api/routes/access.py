@@ -63,10 +63,10 @@ def create_token(request: HttpRequest, body: NewToken) -> Any:
     return Status(201, _shown(issued.token, actor.read_profile().zone) | {"text": issued.text})
 
 
-@changes(router, "DELETE", "/tokens/{int:token}", {204: None})
-def revoke_token(request: HttpRequest, token: int) -> Any:
+@changes(router, "DELETE", "/tokens/{int:number}", {204: None})
+def revoke_token(request: HttpRequest, number: int) -> Any:
     """Revoke a token of the owner at once; only a token of the type Program may revoke others than itself."""
-    expect(revoke_own_token(actor_of(request), request.auth.token, min(token, 2**63 - 1)))  # type: ignore[attr-defined]
+    expect(revoke_own_token(actor_of(request), request.auth.token, min(number, 2**63 - 1)))  # type: ignore[attr-defined]
     return Status(204, None)
 
 
