@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.test import Client
 
 from schedules import clock
 from schedules.models import Token
 from schedules.services import revoke_token
+from schedules.services.quotas import wait_for_installation
 from tests.api.conftest import program_of
 from tests.security.owned_rows import MARK, UNKNOWN_JOB, UNKNOWN_NUMBER, OwnedRows, everything
 from tests.security.test_authorization import ADDRESSES, Visit
@@ -119,6 +121,9 @@ def test_token_without_the_scope_is_refused(owned: OwnedRows, owner: User):
 def test_nobody_elses_token_reaches_the_owners_rows(owned: OwnedRows, people: dict[str, User], person: str):
     other = people[person]
     program = program_of(other)
+    # The row of the installation, which is nobody's, is made when it is needed.
+    with transaction.atomic():
+        wait_for_installation()
     before = everything(except_of=other)
 
     for operation in operations(owned):
