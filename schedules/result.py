@@ -96,6 +96,7 @@ class Code(Enum):
     TOO_MANY_WAITING_RUNS = Kind.QUOTA, "So many manual runs of a job are waiting: limit."
     TOO_MANY_TOKENS = Kind.QUOTA, "The quota of tokens is reached: limit."
     TOO_MANY_SECRETS = Kind.QUOTA, "The quota of secrets is reached: limit."
+    TOO_MANY_CALENDARS = Kind.QUOTA, "The quota of calendars is reached: limit."
     JOBS_CREATED_TOO_FAST = Kind.TOO_FAST, "Too many new jobs within a minute: limit, retry_after."
     RUNS_STARTED_TOO_FAST = Kind.TOO_FAST, "Too many manual runs within a minute: limit, retry_after."
     NOTIFICATIONS_SENT_TOO_FAST = (
@@ -112,6 +113,8 @@ class Code(Enum):
     SECRET_NOT_FOUND = Kind.NOT_FOUND, "No such secret: subject."
     SECRETS_HIDDEN_FROM_AGENTS = Kind.FORBIDDEN, "Agents cannot see or change secrets."
     SECRETS_OF_INSTALLATION = Kind.FORBIDDEN, "Only superusers manage the secrets of the installation."
+    CALENDAR_NOT_FOUND = Kind.NOT_FOUND, "No such calendar: subject."
+    CALENDAR_IN_USE = Kind.WRONG_STATE, "Jobs use the calendar: subject, matches, limit is their number."
     SECRET_KEY_CHANGED = Kind.WRONG_STATE, "This host does not have the current secret key."
 
     DATABASE_UNAVAILABLE = Kind.CONFLICT, "The database did not answer."

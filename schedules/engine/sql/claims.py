@@ -19,9 +19,11 @@ from schedules.engine.sql.statements import (
     type_of,
 )
 from schedules.models import Execution
+from schedules.models.calendars import closed_by
 from schedules.models.executions import COPIED_FROM_JOB
 from schedules.models.triggers import TriggerType, trigger_of
-from schedules.when.spread import JobTrigger, spread_out
+from schedules.when.moves import JobTrigger, moved_by
+from schedules.when.spread import spread_out
 from schedules.when.triggers import Once
 
 _HAS_READY = """
@@ -78,6 +80,8 @@ class DueJob(NamedTuple):
     ends_at: datetime | None
     max_runs: int | None
     skips: str
+    closed_by: str
+    on_closed: str
     created_at: datetime
     slot_count: int
     overlap: str
@@ -91,7 +95,7 @@ class DueJob(NamedTuple):
         """The trigger that fires the job; raises TriggerError if the columns are invalid."""
         if self.trigger_type == TriggerType.ONCE and self.run_at:
             return _once(self.run_at, self.timezone)
-        trigger = trigger_of(
+        trigger: JobTrigger = trigger_of(
             {
                 "trigger_type": self.trigger_type,
                 "run_at": self.run_at,
@@ -102,7 +106,9 @@ class DueJob(NamedTuple):
                 "timezone": self.timezone,
             }
         )
-        return spread_out(trigger, self.spread, self.public_id) if self.spread else trigger
+        if self.spread:
+            trigger = spread_out(trigger, self.spread, self.public_id)
+        return moved_by(trigger, closed_by(self)) if self.closed_by else trigger
 
 
 @lru_cache(maxsize=1024)

@@ -286,6 +286,8 @@ SUMMARY_COLUMNS = (
     "label",
     "tag_text",
     "skips",
+    "closed_by",
+    "on_closed",
 )
 
 
