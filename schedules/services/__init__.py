@@ -13,7 +13,7 @@ from schedules.services.jobs.states import (
     restore,
     resume,
 )
-from schedules.services.people.preferences import set_preferences
+from schedules.services.people.preferences import other_zones, set_preferences
 from schedules.services.people.profiles import profile_of, update_profile
 from schedules.services.people.sign_out import end_access, ends_sessions
 from schedules.services.people.tokens import (
@@ -56,6 +56,7 @@ __all__ = [
     "is_protected",
     "issue_token",
     "look_alike",
+    "other_zones",
     "output_since",
     "pause",
     "pause_active",

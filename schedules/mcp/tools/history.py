@@ -129,10 +129,8 @@ class ChangesOut(TypedDict):
 
 
 def list_changes(
-    since: Annotated[
-        str | None, Field(description='Like "monday" or "7 days ago". Default: the last 7 days.')
-    ] = None,
-    mine: Annotated[StrictBool | None, Field(description="Only what you have changed.")] = None,
+    since: Annotated[str | None, Field(description="Like monday. Default: the last 7 days.")] = None,
+    mine: Annotated[StrictBool | None, Field(description="Only your own changes.")] = None,
     job_id: JobId | None = None,
 ) -> ChangesOut | ErrorOut:
     """List who changed which job and how, old → new, and the call that undoes it ("what did you change this

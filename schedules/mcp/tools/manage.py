@@ -86,13 +86,13 @@ def update_job(
     trigger_type: Annotated[str | None, Field(description="once, interval or cron.")] = None,
     trigger_config: Annotated[
         Config | None,
-        Field(description='Like {"expression": "30 8 * * 1-5"}; see schedule_job.'),
+        Field(description='Like {"expression": "30 8 * * 1-5"}.'),
     ] = None,
     timezone: Annotated[ZoneText | None, Field(description="The new zone.")] = None,
     max_runs: Annotated[Whole | None, Field(description="Stop after so many runs; 0: never.")] = None,
-    ends_at: Annotated[str | None, Field(description='No run after it; "none": no end.')] = None,
+    ends_at: Annotated[str | None, Field(description="No run after it; none: no end.")] = None,
     label: Annotated[str | None, Field(description="A new label.")] = None,
-    tags: Annotated[Words | None, Field(description="New tags, instead of all old ones.")] = None,
+    tags: Annotated[Words | None, Field(description="New tags, instead of all old.")] = None,
     **options: Unpack[ChangedPolicies],
 ) -> ChangedOut | ErrorOut:
     """Change a pending or paused job; what is left out stays. Id and history are kept."""
@@ -141,7 +141,7 @@ def pause_job(
     until: Annotated[
         str | None,
         Field(
-            description='When it goes on: "monday", "2026-12-24" (its start) or ISO 8601, in the job\'s zone. '
+            description="When it goes on: monday, 2026-12-24 (its start) or ISO 8601, in the job's zone. "
             "Default: no end."
         ),
     ] = None,
@@ -177,7 +177,7 @@ def skip_runs(
     dates: Annotated[
         Words | None,
         Field(
-            description='Days like "tomorrow" or "2026-12-24" in the job\'s zone, or runs in ISO 8601. '
+            description="Days like tomorrow or 2026-12-24 in the job's zone, or runs in ISO 8601. "
             "Default: the next run."
         ),
     ] = None,
@@ -247,7 +247,7 @@ async def run_job(
     context: Context[Any, Any],
     wait_seconds: Annotated[
         Number | None,
-        Field(description="How long to wait for the result, up to 50. Default: 0."),
+        Field(description="Wait for the result, up to 50. Default: 0."),
     ] = None,
 ) -> RunOut | ErrorOut:
     """Run a job once, now, even if it is paused; its schedule stays. Every call starts another run. Ask job_status

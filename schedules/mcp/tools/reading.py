@@ -78,7 +78,7 @@ def preview_schedule(
     trigger_type: TriggerType,
     trigger_config: Annotated[
         Config,
-        Field(description='Like {"expression": "30 8 * * 1-5"}; see schedule_job.'),
+        Field(description="As in schedule_job."),
     ],
     timezone: Timezone = None,
     count: Annotated[Whole | None, Field(description="How many runs, 1 to 50. Default: 5.")] = None,
@@ -123,7 +123,7 @@ def preview_schedule(
 
 def upcoming(
     hours: Annotated[
-        Number | None, Field(description="Hours from the start on, up to 744. Default: 24.")
+        Number | None, Field(description="Hours from the start, up to 744. Default: 24.")
     ] = None,
     from_: From = None,
     to: To = None,
@@ -197,7 +197,7 @@ def why(
     at: Annotated[
         str | None,
         Field(
-            description='When it should have run: "yesterday at 9:00" or ISO 8601, in the job\'s zone. '
+            description="When it should have run: yesterday at 9:00 or ISO 8601, in the job's zone. "
             "Default: the latest run."
         ),
     ] = None,
