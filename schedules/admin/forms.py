@@ -108,6 +108,9 @@ class JobAdminForm(forms.ModelForm[Job]):
     args = ArgumentsField(required=False, initial=list, help_text="A JSON list of positional arguments.")
     kwargs = ArgumentsField(required=False, initial=dict, help_text="A JSON object of named arguments.")
     tags = TagsField(required=False, help_text="Separated by commas: home, backup.")
+    calendars = TagsField(
+        required=False, help_text="The names of the owner's calendars that close times for it: DE-BY, office."
+    )
     every = DelayField(required=False, help_text="For type interval: 15m, 1h30m, 1d.")
     spread = DelayField(
         required=False,

@@ -35,6 +35,7 @@ class Calendar(models.Model):
         max_length=64, blank=True, help_text="The zone of its days and hours; empty for that of each job."
     )
     rule = models.JSONField(default=dict, help_text="What it is made from, as a person wrote it.")
+    words = models.CharField(max_length=200, editable=False, help_text="How a schedule in words calls it.")
     compiled = models.TextField(editable=False, help_text="What it marks, for the claim and for forecasts.")
     digest = models.CharField(max_length=16, editable=False, help_text="A digest of what it marks.")
     until = models.DateField(null=True, editable=False, help_text="The last day that its data covers.")

@@ -9,7 +9,9 @@ from schedules.when.calendars import Calendar, Closed, Hours, Span
 
 BERLIN = "Europe/Berlin"
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
-HOLIDAYS = Calendar("DE", "public holidays in Germany", days={"2026-12-25": "Christmas Day", "2026-12-26": ""})
+HOLIDAYS = Calendar(
+    "DE", "public holidays in Germany", days={"2026-12-25": "Christmas Day", "2026-12-26": ""}
+)
 WEEKEND = Calendar("weekend", "weekends", hours=[Hours(5, 0, 1440), Hours(6, 0, 1440)])
 OFFICE = Calendar("office", "office", closes=False, hours=[Hours(day, 9 * 60, 17 * 60) for day in range(5)])
 

@@ -59,7 +59,9 @@ def test_run_stays_if_nothing_is_open_for_two_months():
 def test_last_working_day_of_the_month_at_16():
     trigger = moved_by(Cron("0 16 L * *", BERLIN), Closed([WEEKEND, XMAS], BERLIN, "previous"))
 
-    found = [f"{slot.astimezone(ZoneInfo(BERLIN)):%d.%m. %H}" for slot in trigger.upcoming(at("2026-12-01"), 6)]
+    found = [
+        f"{slot.astimezone(ZoneInfo(BERLIN)):%d.%m. %H}" for slot in trigger.upcoming(at("2026-12-01"), 6)
+    ]
 
     assert found == ["31.12. 16", "29.01. 16", "26.02. 16", "31.03. 16", "30.04. 16", "31.05. 16"]
 

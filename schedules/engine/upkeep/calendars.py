@@ -40,6 +40,7 @@ def compile_calendar(calendar: Calendar, now: datetime) -> bool:
         last=last,
     )
     calendar.compiled, calendar.until = calendar_data.stored(made), made.until
+    calendar.words = made.words[:200]
     before, calendar.digest = calendar.digest, calendar_data.digest(calendar.compiled)
     return calendar.digest != before
 
@@ -58,7 +59,7 @@ def refresh_calendars(now: datetime) -> int:
                 # A release of the library may have lost a country; what is known stays.
                 logger.warning("Calendar %s cannot be continued: %s", calendar.pk, error)
                 continue
-            calendar.save(update_fields=["compiled", "digest", "until"])
+            calendar.save(update_fields=["compiled", "words", "digest", "until"])
             if is_new:
                 follow_calendar(calendar, now)
                 changed += 1

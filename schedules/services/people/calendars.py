@@ -8,7 +8,7 @@ from typing import Any, Self
 from django.db import transaction
 
 from schedules import clock, engine, limits
-from schedules.models import Calendar, Event
+from schedules.models import Calendar, Event, Job
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.services.people.profiles import profile_of
 from schedules.services.permissions import Actor
@@ -92,10 +92,10 @@ def list_calendars(actor: Actor) -> list[ShownCalendar]:
     return [ShownCalendar.of(row, now, [job.name for job in users.get(row.name, ())]) for row in rows]
 
 
-def calendar_names(owner_id: int) -> list[str]:
-    """Return the names of somebody's calendars."""
-    names = Calendar.objects.filter(owner=owner_id).order_by("name").values_list("name", flat=True)
-    return list(names[:MOST_CALENDARS])
+def calendar_words(owner_id: int) -> dict[str, str]:
+    """Return the names of somebody's calendars, each with how a schedule in words calls it."""
+    rows = Calendar.objects.filter(owner=owner_id).order_by("name").values_list("name", "words")
+    return dict(rows[:MOST_CALENDARS])
 
 
 def preview_calendar(actor: Actor, spec: CalendarSpec) -> Result[ShownCalendar]:
@@ -145,7 +145,7 @@ def delete_calendar(actor: Actor, name: str) -> Result[str]:
 
 def ensure_holidays(actor: Actor, names: Sequence[str]) -> None:
     """Add calendars of public holidays for names like DE-BY or "DE-BY catholic" that are not calendars yet."""
-    known = set(calendar_names(actor.user.pk))
+    known = calendar_words(actor.user.pk)
     for name in names:
         place, *categories = name.split() or [""]
         if name in known or len(place) > NAME_LENGTH:
@@ -159,6 +159,8 @@ def _build(actor: Actor, spec: CalendarSpec, now: datetime) -> Result[Calendar]:
     name = spec.name.strip()
     if not 0 < len(name) <= NAME_LENGTH or "," in name or limits.line_problem(name):
         return invalid("name", f"Use 1 to {NAME_LENGTH} printable characters, without commas.")
+    if name in Job.OnClosed.values:
+        return invalid("name", f"{name} says what happens to a closed run. Choose another name.")
     if spec.kind not in _FIELDS:
         return invalid("kind", f"Choose one of: {', '.join(kind.value for kind in _FIELDS)}.")
     if spec.timezone:

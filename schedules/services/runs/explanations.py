@@ -85,6 +85,8 @@ def _of_day(job: Job, day: date, now: datetime) -> Why | datetime:
     if row:
         return _why_of_row(job, row)
     with suppress(TriggerError):
+        if end > now and (moved := _why_moved(job, max(start, now))):
+            return moved
         slot = job.trigger.next_after(max(start, job.created_at))
         if slot and slot <= end:
             return slot
