@@ -311,10 +311,11 @@ class Job(models.Model):
     @property
     def trigger(self) -> JobTrigger:
         """The trigger that fires the job, its random delay included; raises TriggerError if the columns are invalid."""
-        trigger: JobTrigger = self.undelayed_trigger
-        if self.spread:
-            trigger = spread_out(trigger, self.spread, self.public_id)
-        return moved_by(trigger, closed_by(self)) if self.closed_by else trigger
+        trigger = self.undelayed_trigger
+        if not (self.spread or self.closed_by):
+            return trigger
+        delayed = spread_out(trigger, self.spread, self.public_id)
+        return moved_by(delayed, closed_by(self)) if self.closed_by else delayed
 
     @property
     def undelayed_trigger(self) -> Trigger:

@@ -40,7 +40,7 @@ PUBLIC = {
 }
 # The preview asks for a login itself: a redirect would replace the form.
 ASK_THEMSELVES = {"schedules:preview"}
-IDS = {"job_id", "run_id", "token_id", "secret_id"}
+IDS = {"job_id", "run_id", "token_id", "secret_id", "calendar_id"}
 WELL = {200, 302, 303, 422}
 # Actions that even superusers cannot do: history is read-only, and tokens can be revoked but not changed.
 STAFF_REFUSED = {
@@ -77,6 +77,7 @@ def examples(address: Address, owned: OwnedRows) -> dict[str, Any]:
         "run_id": owned.run.pk,
         "token_id": owned.token.pk,
         "secret_id": owned.secret.pk,
+        "calendar_id": owned.calendar.pk,
         "key": owned.profile.calendar_key,
         "id": owned.owner.pk,
         "app_label": "schedules",
@@ -235,7 +236,7 @@ def test_staff_reach_every_job_and_run_but_no_token_or_secret(
 ):
     statuses = {ask(visit("staff"), method, address, owned).status_code for method in METHODS}
 
-    if {"token_id", "secret_id"} & set(address.parameters):
+    if {"token_id", "secret_id", "calendar_id"} & set(address.parameters):
         assert statuses <= {404, 405}
         assert 404 in statuses
     else:
@@ -365,7 +366,8 @@ def ids_of(address: Address, owned: OwnedRows) -> list[dict[str, Any]]:
     """Return the owner's ids, ids of rows she deleted, and ids that never existed."""
     gone = owned.trashed_run.pk
     numbers = [
-        dict.fromkeys(("run_id", "token_id", "secret_id", "object_id", "id"), pk) for pk in (910000001, gone)
+        dict.fromkeys(("run_id", "token_id", "secret_id", "calendar_id", "object_id", "id"), pk)
+        for pk in (910000001, gone)
     ]
     return [
         {**numbers[0], "job_id": owned.job.public_id},

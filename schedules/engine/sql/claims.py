@@ -95,7 +95,7 @@ class DueJob(NamedTuple):
         """The trigger that fires the job; raises TriggerError if the columns are invalid."""
         if self.trigger_type == TriggerType.ONCE and self.run_at:
             return _once(self.run_at, self.timezone)
-        trigger: JobTrigger = trigger_of(
+        trigger = trigger_of(
             {
                 "trigger_type": self.trigger_type,
                 "run_at": self.run_at,
@@ -106,9 +106,10 @@ class DueJob(NamedTuple):
                 "timezone": self.timezone,
             }
         )
-        if self.spread:
-            trigger = spread_out(trigger, self.spread, self.public_id)
-        return moved_by(trigger, closed_by(self)) if self.closed_by else trigger
+        if not (self.spread or self.closed_by):
+            return trigger
+        delayed = spread_out(trigger, self.spread, self.public_id)
+        return moved_by(delayed, closed_by(self)) if self.closed_by else delayed
 
 
 @lru_cache(maxsize=1024)

@@ -137,6 +137,7 @@ class StatusOut(JobOut):
     catch_up: str
     alerts: str
     skips: list[str]
+    calendars: NotRequired[list[str]]
     made_by: str
     managed_by: str | None
     paused_until: str | None
@@ -245,7 +246,19 @@ def status_out(job: Any) -> StatusOut:
         # Most webhooks leave it to the default.
         "method": str(job.argument("method") or WEBHOOK_METHOD) if job.task == "webhook" else None,
         **deleted_out(job),
+        **calendars_out(job),
     }
+
+
+class CalendarsOut(TypedDict):
+    """The calendars of a job that has some, as `update_job` takes them."""
+
+    calendars: NotRequired[list[str]]
+
+
+def calendars_out(job: Job) -> CalendarsOut:
+    moved = [] if job.on_closed == Job.OnClosed.SKIP else [job.on_closed]
+    return {"calendars": answers.readable([*job.calendars, *moved])} if job.calendars else {}
 
 
 class DeletedOut(TypedDict):

@@ -203,7 +203,7 @@ def _build(
     set_anchor(job, now)
     if problem := job_problem(actor, job, now, changed=set(fields) | {"run_at", "every"}):
         return problem
-    if problem := attach_calendars(job):
+    if (job.calendars or job.on_closed != Job.OnClosed.SKIP) and (problem := attach_calendars(job)):
         return problem
     job.next_run_at = job.next_slot(now)
     if job.next_run_at is None:

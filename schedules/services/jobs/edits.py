@@ -133,7 +133,7 @@ def prepare_edit(
         changes["anchor_at"] = job.anchor_at
     if problem := job_problem(actor, job, now, changed=set(changes)):
         return problem
-    if is_rescheduled:
+    if is_rescheduled and (job.calendars or old.calendars or job.on_closed != Job.OnClosed.SKIP):
         if problem := attach_calendars(job):
             return problem
         changes["closed_by"] = job.closed_by

@@ -87,7 +87,7 @@ def words_of(job: Any) -> str:
     """Describe the schedule of a job, or of a row with WORDS_COLUMNS; show the raw text if it cannot be read."""
     try:
         words = trigger_of_job(job).words()
-        closed = closed_by(job)
+        closed = closed_by(job) if job.closed_by else None
         return words + closed.clause if closed else words
     except TriggerError:
         return job.cron or str(job.trigger_type)
@@ -125,7 +125,7 @@ def preview_of(job: Job, now: datetime, count: int = 5) -> Preview:
 
 def _calendar_warnings(job: Job, runs: Sequence[datetime]) -> list[str]:
     """Warn if a plan reaches beyond the last day that its calendars have data for."""
-    closed = closed_by(job)
+    closed = closed_by(job) if job.closed_by else None
     if closed is None or closed.until is None:
         return []
     last = max(filter(None, [job.ends_at, *runs[-1:]]), default=None)

@@ -9,7 +9,7 @@ from django.utils.functional import cached_property
 from django.views.decorators.http import require_POST
 from django.views.generic import TemplateView
 
-from schedules.result import Err, Ok
+from schedules.result import Ok
 from schedules.services.people.calendars import (
     ShownCalendar,
     delete_calendar,
@@ -54,17 +54,16 @@ class CalendarsPage(FormPageMixin, TemplateView):
 
     def post(self, request: HttpRequest) -> HttpResponse:
         form = self.make_form(request.POST)
-        shown = None
         if form.is_valid():
             is_preview = request.POST.get("then") == "preview"
-            match (preview_calendar if is_preview else set_calendar)(self.actor, form.spec()):
-                case Ok(shown) if not is_preview:
-                    messages.success(request, f"Saved {shown.name}.")
-                    return HttpResponseRedirect(reverse("schedules:calendars"))
-                case Ok(shown):
-                    return self.render_to_response(self.get_context_data(form=form, shown=shown))
-                case Err() as problem:
-                    add_errors(form, problem)
+            change = preview_calendar if is_preview else set_calendar
+            answer = change(self.actor, form.spec())
+            if isinstance(answer, Ok) and is_preview:
+                return self.render_to_response(self.get_context_data(form=form, shown=answer.value))
+            if isinstance(answer, Ok):
+                messages.success(request, f"Saved {answer.value.name}.")
+                return HttpResponseRedirect(reverse("schedules:calendars"))
+            add_errors(form, answer)
         return self.render_to_response(self.get_context_data(form=form), status=422)
 
 

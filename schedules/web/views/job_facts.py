@@ -82,9 +82,6 @@ def policies(job: Job) -> list[tuple[str, str]]:
     if job.spread:
         delays = durations.in_words(job.spread), durations.in_words(delay_of(job.public_id, job.spread))
         described.append(("Random delay", "up to {}; always {} for this job".format(*delays)))
-    if job.calendars:
-        words = f"{', '.join(job.calendars)}: {Job.OnClosed(job.on_closed).label.lower()}"
-        described.append(("Calendars", words))
     if job.max_runs:
         described.append(("Ends", f"after {counted(job.max_runs, 'run')} ({job.slot_count:,} so far)"))
     return described
