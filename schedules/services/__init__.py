@@ -35,6 +35,7 @@ from schedules.services.runs.prompts import (
     unclaimed_jobs,
 )
 from schedules.services.runs.pushes import begin_push, end_push
+from schedules.services.runs.single import run_task
 
 __all__ = [
     "Actor",
@@ -69,6 +70,7 @@ __all__ = [
     "rotate_signing_key",
     "rotate_token",
     "run_now",
+    "run_task",
     "schedule",
     "schedule_many",
     "set_preferences",

@@ -76,8 +76,8 @@ def bulk_jobs(
     **filters: Unpack[Selection],
 ) -> WouldChangeOut | ChangedJobsOut | ErrorOut:
     """Do the same to all jobs that match, up to 500 ("pause everything tagged home until Monday", "move my 8:30
-    reminders to 9:00"). The first call changes nothing: it answers what it would change. Show that to the user,
-    then repeat the call with `confirm`. It applies at once: for a later date, give an agent a prompt for that day.
+    reminders to 9:00"). The first call only answers what it would change: show that to the user, then repeat
+    the call with `confirm`. It applies at once: for a later date, give an agent a prompt for that day.
     For one job, use pause_job, cancel_job or update_job.
     """
     change = _update if action == UPDATE else _change

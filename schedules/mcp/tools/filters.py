@@ -31,7 +31,7 @@ _PERIODS = {
 }
 
 
-Query = Annotated[str | None, Field(description="Words of its name, message, label, tags …")]
+Query = Annotated[str | None, Field(description="Words in its name, message, tags …")]
 TaskName = Annotated[str | None, Field(description="Its task, like notify.")]
 
 Outcome = Annotated[

@@ -63,7 +63,7 @@ def list_runs(
     limit: PageLimit = None,
 ) -> RunsOut | ErrorOut:
     """List and count past runs ("yesterday's runs", "how many reminders did you send me last month?": task
-    "notify"). Runs of a job that ended alike are one line; with job_id, each is its own. Default: the last 7 days.
+    "notify"). Runs of a job that ended alike are one line, unless job_id is given. Default: the last 7 days.
     """
     actor, now = current_actor(), clock.now()
     zone = actor.read_profile().zone

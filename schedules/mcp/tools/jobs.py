@@ -107,7 +107,7 @@ def list_jobs(
     offset: PageOffset = None,
     **filters: Unpack[Filters],
 ) -> JobsOut | ErrorOut:
-    """Find the user's jobs, the next to run first, however they were made. "What failed this week?" is outcome
+    """Find the user's jobs, the next to run first. "What failed this week?" is outcome
     "failed" since "7 days ago". `outcome` and `error` are those of the last run. To see coming runs, use
     `upcoming`.
     """

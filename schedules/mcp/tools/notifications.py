@@ -85,7 +85,7 @@ class Content(TypedDict, total=False):
     filename: Annotated[str | None, Field(description="Its file name.")]
     actions: Annotated[
         list[dict[str, Any]] | None,
-        Field(description='Up to 3 like {"action": "view", "label": "Open", "url": "…"}.'),
+        Field(description="Up to 3 buttons, as in ntfy's JSON."),
     ]
 
 
@@ -102,8 +102,8 @@ async def send_push_notification(
     notification_topic: Topic = None,
     **options: Unpack[Content],
 ) -> SentOut | RefusedOut:
-    """Send a notification to the user's phone now. To send it later, use schedule_notification. To repeat it,
-    use schedule_cron_notification. After an error, tell the user instead of sending it again at once.
+    """Send a notification to the user's phone now. For later, use schedule_notification; to
+    repeat it, schedule_cron_notification. After an error, tell the user, and do not send it again at once.
     """
     task = registry.get("notify")
     assert task is not None
@@ -238,8 +238,8 @@ def list_scheduled_notifications(
     limit: PageLimit = None,
     offset: PageOffset = None,
 ) -> ListOut | RefusedOut:
-    """List the notifications that are still to be sent, repeating and one-off, with their ids. `count` counts
-    up to 10,000. To search or to see past ones, use list_jobs.
+    """List the notifications still to be sent, with their ids. `count` counts up to 10,000. To search or see past
+    ones, use list_jobs.
     """
     size, start = PAGE if limit is None else limit, offset or 0
     if problem := page_problem(size, start):

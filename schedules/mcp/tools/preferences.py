@@ -38,12 +38,11 @@ def set_preferences(
     ] = None,
     failure_topic: Annotated[
         str | None,
-        Field(description='Where to report that a job starts failing or was paused for it. "" turns it off.'),
+        Field(description='Where to report failing jobs. "" turns it off.'),
     ] = None,
 ) -> PreferencesOut | ErrorOut:
-    """Remember where the user lives, which topic they follow ("I live in Berlin"), or where failures are reported.
-
-    Existing jobs keep theirs. Failures of all jobs are reported ("tell me when it fails").
+    """Remember where the user lives ("I live in Berlin"), their topic, or where failures of all jobs are reported
+    ("tell me when it fails"). Existing jobs keep theirs.
     """
     given = {"timezone": timezone, "topic": topic, "failure_topic": failure_topic}
     if timezone is None and topic is None and failure_topic is None:
