@@ -102,7 +102,7 @@ class CalendarAdmin(ReadOnlyAdmin[Calendar]):
     list_filter = ["kind", OwnerFilter]
     list_select_related = ["owner"]
     search_fields = ["name"]
-    fields = ["name", owned_by, "kind", "words", "closes", "until", "timezone", "rule", moment("created_at")]
+    fields = ["name", "owner", "kind", "words", "closes", "until", "timezone", "rule", moment("created_at")]
 
 
 @admin.register(Profile)
