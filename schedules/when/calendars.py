@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -101,6 +102,8 @@ class Closed:
     move: str = ""
     """NEXT or PREVIOUS, or empty: such runs are skipped."""
     _days: dict[date, tuple[list[Span], list[Span]]] = field(default_factory=dict)
+    _targets: dict[datetime, datetime | None] = field(default_factory=dict)
+    """By the beginning of a closed span: where all runs in it go, if they do not keep their time."""
 
     @property
     def until(self) -> date | None:
@@ -144,11 +147,11 @@ class Closed:
         last open minute.
         """
         day = self._day_of(slot)
-        if not self.move or not _span_at(self._spans_of(day)[1], slot):
+        span = _span_at(self._spans_of(day)[1], slot) if self.move else None
+        if span is None:
             return slot
         if not self._is_closed(day):
-            found = self._open_from(slot) if self.move == NEXT else self._last_minute_before(slot)
-            return found or slot
+            return self._target_of(span) or slot
         zone = load_zone(self.timezone)
         wall = slot.astimezone(zone).time().replace(fold=0)
         step = _DAY if self.move == NEXT else -_DAY
@@ -162,6 +165,16 @@ class Closed:
             start, end = _day_in(day, zone)
             return (self._open_from(start) if self.move == NEXT else self._last_minute_before(end)) or slot
         return slot
+
+    def _target_of(self, span: Span) -> datetime | None:
+        """Return the open moment next to a closed span of a day that is not closed as a whole."""
+        if span.start not in self._targets:
+            if len(self._targets) >= _KEPT_DAYS:
+                self._targets.clear()
+            is_next = self.move == NEXT
+            found = self._open_from(span.end) if is_next else self._last_minute_before(span.start)
+            self._targets[span.start] = found
+        return self._targets[span.start]
 
     def last_open_before_day_of(self, moment: datetime) -> datetime:
         """Return a moment such that no run up to it moves to the day of the given one or later."""
@@ -259,6 +272,7 @@ def _span_at(spans: Sequence[Span], moment: datetime) -> Span | None:
     return spans[place] if place >= 0 and moment < spans[place].end else None
 
 
+@lru_cache(maxsize=4096)
 def _day_in(day: date, zone: ZoneInfo) -> tuple[datetime, datetime]:
     """Return the first moment of a day and that of the following one."""
     midnights = (datetime.combine(each, time()) for each in (day, day + _DAY))
@@ -270,10 +284,16 @@ def _window(day: date, window: Hours, zone: ZoneInfo) -> Iterable[Span]:
     """Yield the moments of a day whose wall time is in a window, also when clocks change meanwhile."""
     midnight = datetime.combine(day, time(), UTC)
     start, end = midnight + window.start * _MINUTE, midnight + window.end * _MINUTE
-    since, until = _day_in(day, zone)
-    changes = [change.at for change in clock_changes(zone, since, until - TICK)]
-    for piece, following in zip([since, *changes], [*changes, until], strict=True):
-        offset = offset_at(piece, zone)
+    for piece, following, offset in _offsets_on(day, zone):
         low, high = max(piece, start - offset), min(following, end - offset)
         if low < high:
             yield Span(low, high)
+
+
+@lru_cache(maxsize=4096)
+def _offsets_on(day: date, zone: ZoneInfo) -> Sequence[tuple[datetime, datetime, timedelta]]:
+    """Return the parts of a day with the same offset from UTC: one, unless clocks change."""
+    since, until = _day_in(day, zone)
+    changes = [change.at for change in clock_changes(zone, since, until - TICK)]
+    parts = zip([since, *changes], [*changes, until], strict=True)
+    return [(start, end, offset_at(start, zone)) for start, end in parts]
