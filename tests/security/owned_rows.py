@@ -12,7 +12,18 @@ from django.db import connection
 from django.db.models import Model
 
 from schedules import clock
-from schedules.models import Calendar, Event, Execution, Job, Profile, Question, Secret, Token, UserSession
+from schedules.models import (
+    Calendar,
+    Channel,
+    Event,
+    Execution,
+    Job,
+    Profile,
+    Question,
+    Secret,
+    Token,
+    UserSession,
+)
 from schedules.when.calendar_data import stored
 from schedules.when.calendars import Calendar as MarkedDays
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, TokenFactory, UserFactory
@@ -43,6 +54,7 @@ class OwnedRows:
     revoked_token: Token
     secret: Secret
     calendar: Calendar
+    channel: Channel
     rows: dict[type[Model], Model] = field(default_factory=dict)
 
     @property
@@ -139,6 +151,17 @@ def create_owned_rows() -> OwnedRows:
         created_at=now,
         updated_at=now,
     )
+    channel = Channel.objects.create(
+        pk=910000001,
+        owner=owner,
+        name=marked("channel"),
+        kind="ntfy",
+        options={"topic": marked("address")},
+        sealed=marked("sealed-channel"),
+        last_error=marked("undelivered"),
+        created_at=now,
+        updated_at=now,
+    )
     event = Event.objects.create(
         pk=910000001,
         at=now,
@@ -153,17 +176,9 @@ def create_owned_rows() -> OwnedRows:
     )
     attempt = {"username": marked("attempt"), "ip_address": "192.0.2.1", "user_agent": "", "path_info": "/"}
     rows: list[Model] = [
-        *(
-            owner,
-            owner.cronty_profile,
-            job,
-            run,
-            question,
-            token,
-            event,
-            calendar,
-            ClusterFactory(pk=910000001),
-        ),
+        channel,
+        calendar,
+        *(owner, owner.cronty_profile, job, run, question, token, event, ClusterFactory(pk=910000001)),
         Group.objects.create(pk=910000001, name=marked("group")),
         AccessAttempt.objects.create(pk=910000001, failures_since_start=1, **attempt),
         AccessFailureLog.objects.create(pk=910000001, locked_out=False, **attempt),
@@ -182,6 +197,7 @@ def create_owned_rows() -> OwnedRows:
         revoked,
         secret,
         calendar,
+        channel,
         {type(row): row for row in rows},
     )
 
