@@ -9,6 +9,7 @@ from django.urls import URLPattern, path
 from schedules.web import health
 from schedules.web.metrics import metrics
 from schedules.web.middleware import keeps_draft, requires_login
+from schedules.web.pings.endpoint import ping
 from schedules.web.views import (
     account,
     activity,
@@ -104,6 +105,7 @@ urlpatterns = [
     path("worker.js", install.worker, name="worker"),
     path("offline/", install.offline, name="offline"),
     path("theme/", account.theme, name="theme"),
+    path("ping/<path:address>", ping, name="ping"),
     path("healthz", health.alive, name="alive"),
     path("readyz", health.ready, name="ready"),
     path("metrics", metrics, name="metrics"),

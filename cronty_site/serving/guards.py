@@ -18,11 +18,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from cronty_site.serving.connections import most_requests
 from schedules.engine import sqlite_file
 from schedules.mcp.http import MCP_PATH
+from schedules.services.jobs.heartbeats import PING_PATH
 from schedules.services.people.client_addresses import network_of
 from schedules.web.health import ALIVE
 
 SMALL_BODY = 1024
 LOGIN_BODY = 16_384
+# Only the beginning is kept, but clients must not fail because a log is long.
+PING_BODY = 4_000_000
 OAUTH_PATH = "/oauth/"
 TEXT = "text/plain; charset=utf-8"
 METHODS_WITH_BODY = ("POST", "PUT", "PATCH", "DELETE")
@@ -38,6 +41,8 @@ class Kind(Enum):
     OAUTH = auto()
     """The authorization server, which anybody can ask."""
     MCP = auto()
+    PING = auto()
+    """A ping of a job that runs elsewhere; many are stored together."""
     PAGE = auto()
     """Everything else."""
 
@@ -45,6 +50,8 @@ class Kind(Enum):
 def kind_of(path: str) -> Kind:
     if path == MCP_PATH:
         return Kind.MCP
+    if path.startswith(PING_PATH):
+        return Kind.PING
     if settings.CRONTY_OAUTH and path.startswith(OAUTH_PATH):
         return Kind.OAUTH
     return _kinds(settings.ROOT_URLCONF).get(path, Kind.PAGE)
@@ -56,6 +63,8 @@ def largest_body(kind: Kind, method: str) -> int | None:
         return SMALL_BODY
     if kind in {Kind.LOGIN, Kind.OAUTH}:
         return LOGIN_BODY
+    if kind is Kind.PING:
+        return PING_BODY
     if kind is Kind.MCP:
         return int(settings.CRONTY_MCP_BODY_BYTES)
     return settings.DATA_UPLOAD_MAX_MEMORY_SIZE
@@ -161,8 +170,8 @@ class Guards:
             raise TooBusyError(503, "Too many requests are under way; try again in a few seconds")
         self._under_way += 1
         try:
-            if kind is Kind.MCP:
-                # Subscriptions stay open, and each call is short.
+            if kind in {Kind.MCP, Kind.PING}:
+                # Subscriptions stay open, and each call is short; pings have a queue of their own.
                 yield
             elif kind is Kind.OAUTH or (kind is Kind.LOGIN and scope["method"] == "POST"):
                 async with self._queues[kind].turn(_client_of(scope)):

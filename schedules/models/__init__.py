@@ -1,8 +1,9 @@
-"""The tables: jobs, runs and their output, clusters, starts of machines, profiles, tokens, secrets, sessions, events, the installation."""
+"""The tables: jobs, runs and their output, heartbeats and pings, clusters, starts of machines, profiles, tokens, secrets, sessions, events, the installation."""
 
 from schedules.models.clusters import FRESH_FOR, Cluster, MachineStart
 from schedules.models.events import Event
 from schedules.models.executions import Execution
+from schedules.models.heartbeats import KEPT_PINGS, Heartbeat, Ping
 from schedules.models.installation import Installation
 from schedules.models.job_queries import LATE_AFTER
 from schedules.models.jobs import Job
@@ -14,13 +15,16 @@ from schedules.models.tokens import Token
 
 __all__ = [
     "FRESH_FOR",
+    "KEPT_PINGS",
     "LATE_AFTER",
     "Cluster",
     "Event",
     "Execution",
+    "Heartbeat",
     "Installation",
     "Job",
     "MachineStart",
+    "Ping",
     "Profile",
     "RunOutput",
     "Secret",

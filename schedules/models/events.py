@@ -15,6 +15,7 @@ class Event(models.Model):
         MCP = "mcp"
         COMMAND = "command"
         TERMINAL = "terminal"
+        PING = "ping"
         CODE = "code"
         """A project that embeds the app."""
         ENGINE = "engine"

@@ -53,6 +53,7 @@ DOORS: dict[str, str] = {
     Event.Door.MCP: "MCP",
     Event.Door.COMMAND: "Server command",
     Event.Door.TERMINAL: "Terminal",
+    Event.Door.PING: "First ping",
     Event.Door.CODE: "Python code",
     Event.Door.ENGINE: "Scheduler",
 }
