@@ -98,6 +98,7 @@ urlpatterns = [
     form("settings/", account.SettingsPage.as_view(), name="settings"),
     form("settings/secrets/", secrets.page, name="secrets"),
     page("settings/secrets/<int:secret_id>/delete/", secrets.delete, name="delete-secret"),
+    page("settings/ping-key/", account.ping_key, name="ping-key"),
     page("settings/end-access/", account.end_access, name="end-access"),
     page("live/", live.version, name="live"),
     page("live/icon.svg", live.icon, name="icon"),

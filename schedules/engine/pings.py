@@ -16,7 +16,18 @@ from schedules.models import KEPT_PINGS, Execution, Heartbeat, Job, Ping, RunOut
 # How often the oldest pings of a heartbeat are deleted, counted in pings.
 PRUNED_EVERY = 50
 _COLUMNS_OF_JOB = (
-    *("owner_id", "public_id", "name", "task", "args", "kwargs", "status", "next_run_at", "deleted_at", "created_at"),
+    *(
+        "owner_id",
+        "public_id",
+        "name",
+        "task",
+        "args",
+        "kwargs",
+        "status",
+        "next_run_at",
+        "deleted_at",
+        "created_at",
+    ),
     *("trigger_type", "run_at", "every", "calendar_unit", "anchor_at", "cron", "timezone", "spread", "skips"),
     *("ends_at", "max_runs", "slot_count", "run_count", "overlap", "catch_up"),
 )
@@ -53,9 +64,7 @@ def _lock(job_ids: set[int], now: datetime) -> dict[int, Watched]:
     waiting = Execution.objects.live().filter(job__in=list(jobs)).order_by("scheduled_for", "pk")
     for row in waiting.defer("traceback", "earlier_attempts"):
         live[row.job_id or 0].append(row)
-    return {
-        pk: Watched(job, heartbeats[pk], live[pk], now) for pk, job in jobs.items() if pk in heartbeats
-    }
+    return {pk: Watched(job, heartbeats[pk], live[pk], now) for pk, job in jobs.items() if pk in heartbeats}
 
 
 def _write(watched: Sequence[Watched], now: datetime) -> None:

@@ -111,7 +111,9 @@ def await_pings(
         if until <= now and now - slot.at > ON_TIME:
             rows.append(replace(slot, status=Status.MISSED, reason=why_missed(slot.at)))
         elif live >= HELD_RUNS:
-            rows.append(replace(slot, status=Status.SKIPPED, reason=f"{HELD_RUNS} pings were already awaited."))
+            rows.append(
+                replace(slot, status=Status.SKIPPED, reason=f"{HELD_RUNS} pings were already awaited.")
+            )
         else:
             rows.append(replace(slot, status=Status.QUEUED, until=until))
             live += 1

@@ -22,7 +22,7 @@ def end_unpinged(rows: Sequence[Execution], now: datetime) -> None:
     # Read again: a step before may have ended one.
     live = Execution.objects.live().filter(pk__in=keys).order_by("pk")
     waiting = {row.pk: row for row in live.defer("result", "traceback", "earlier_attempts")}
-    job_ids = {row.job_id for row in waiting.values()}
+    job_ids = {row.job_id or 0 for row in waiting.values()}
     zones = dict(Job.objects.filter(pk__in=job_ids).values_list("pk", "timezone"))
     heartbeats = {heartbeat.job_id: heartbeat for heartbeat in Heartbeat.objects.filter(job__in=job_ids)}
     outcomes = []

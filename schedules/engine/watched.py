@@ -96,10 +96,10 @@ class Watched:
                 return self._end(signal, at)
 
     def _is_repeated(self, signal: Signal, at: datetime) -> bool:
-        heartbeat = self.heartbeat
+        heartbeat, last = self.heartbeat, self.heartbeat.last_ping_at
         said = (heartbeat.last_kind, heartbeat.last_rid)
         is_same = signal.rid is not None and said == (signal.kind, signal.rid)
-        return is_same and bool(heartbeat.last_ping_at) and at - heartbeat.last_ping_at <= REPEATED_WITHIN
+        return is_same and last is not None and at - last <= REPEATED_WITHIN
 
     # What waits
 
@@ -268,7 +268,9 @@ class Watched:
 
     def _late_words(self, signal: Signal, at: datetime) -> str:
         sent = clock_words(at - timedelta(seconds=signal.late_by), zone_of(self.job.timezone), at)
-        return f"It was sent at {sent}, and arrived {durations.short(timedelta(seconds=signal.late_by))} late."
+        return (
+            f"It was sent at {sent}, and arrived {durations.short(timedelta(seconds=signal.late_by))} late."
+        )
 
 
 def _failure_words(signal: Signal) -> str:

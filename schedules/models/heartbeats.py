@@ -64,7 +64,12 @@ class Ping(models.Model):
     sender = models.CharField(max_length=45, blank=True, help_text="The address that it came from.")
     # Without a constraint, like an output: pruning the ledger must not read every ping.
     execution = models.ForeignKey(
-        Execution, null=True, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
+        Execution,
+        null=True,
+        on_delete=models.DO_NOTHING,
+        related_name="+",
+        db_constraint=False,
+        db_index=False,
     )
     body = models.TextField(blank=True, help_text="Its body, if no run has it as output.")
 
@@ -80,6 +85,8 @@ class Ping(models.Model):
 
 def is_ping_key(text: str) -> bool:
     """Return whether a text can be a ping key; checked before the database is asked."""
-    return 8 <= len(text) <= limits.PING_KEY_LENGTH and text.isascii() and text.replace("-", "").replace(
-        "_", ""
-    ).isalnum()
+    return (
+        8 <= len(text) <= limits.PING_KEY_LENGTH
+        and text.isascii()
+        and text.replace("-", "").replace("_", "").isalnum()
+    )

@@ -112,8 +112,10 @@ def _create(address: Address) -> Result[Job]:
         # Two first pings at once make one job.
         Profile.objects.select_for_update().filter(pk=profile.pk).values_list("pk").first()
         if known := _find([address]).get(address):
-            return Ok(Job.objects.only("pk").get(pk=known[0])) if len(known) == 1 else Err(
-                Code.PING_SLUG_AMBIGUOUS, address.slug
+            return (
+                Ok(Job.objects.only("pk").get(pk=known[0]))
+                if len(known) == 1
+                else Err(Code.PING_SLUG_AMBIGUOUS, address.slug)
             )
         actor = Actor(profile.user, Event.Door.PING, "ping")
         made: Any = schedule(

@@ -35,7 +35,9 @@ Grace = Annotated[
     AfterValidator(_grace),
     Field(description="How long a ping may be late, and a started run may take: 15m, 1h, or seconds."),
 ]
-Slug = Annotated[str, AfterValidator(_slug), Field(description="Its name in the ping address; from its name.")]
+Slug = Annotated[
+    str, AfterValidator(_slug), Field(description="Its name in the ping address; from its name.")
+]
 
 
 def parse_grace(value: str | int) -> timedelta:

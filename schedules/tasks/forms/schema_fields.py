@@ -22,10 +22,14 @@ LABELS = {
     "filename": "File name",
     "markdown": "Format as Markdown",
     "actions": "Buttons",
+    "grace": "Grace time",
+    "slug": "Name in the ping address",
 }
 # The fields of the built-in tasks, in the words of the page; agents have texts of their own.
 NOTIFY_LABELS = {"tags": "Emojis"}
 HINTS = {
+    ("heartbeat", "grace"): "How long a ping may be late, and a started run may take: 15m, 1h",
+    ("heartbeat", "slug"): "Up to 100 small letters, digits, - and _; made from the name if empty",
     ("notify", "topic"): "Up to 64 letters, digits, - or _",
     ("notify", "priority"): "",
     ("notify", "tags"): "Short codes like warning or tada, separated by commas",

@@ -74,7 +74,9 @@ async def _body(receive: Receive) -> bytes | None:
             return None
 
 
-async def _send(send: Send, answer: Answer, *, has_body: bool = True, more: Mapping[str, str] | None = None) -> None:
+async def _send(
+    send: Send, answer: Answer, *, has_body: bool = True, more: Mapping[str, str] | None = None
+) -> None:
     text = answer.text.encode()
     headers = [*_FIXED, (b"content-length", str(len(text)).encode())]
     headers += [(name.lower().encode(), value.encode()) for name, value in (more or {}).items()]

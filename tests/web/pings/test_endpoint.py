@@ -236,7 +236,9 @@ def ask(*paths, method="POST", parts=(b"",), headers=()):
             }
             exchange = ApplicationCommunicator(app, scope)
             for number, part in enumerate(parts, 1):
-                await exchange.send_input({"type": "http.request", "body": part, "more_body": number < len(parts)})
+                await exchange.send_input(
+                    {"type": "http.request", "body": part, "more_body": number < len(parts)}
+                )
             exchanges.append(exchange)
         answers = []
         for exchange in exchanges:
