@@ -7,10 +7,18 @@ from django.contrib import admin
 
 import schedules.admin.generic_classes  # noqa: F401  (changes Django's classes)
 from schedules.admin.jobs import JobAdmin
-from schedules.admin.ledger import ClusterAdmin, EventAdmin, ExecutionAdmin
+from schedules.admin.ledger import ClusterAdmin, EventAdmin, ExecutionAdmin, HeartbeatAdmin
 from schedules.admin.people import ProfileAdmin, TokenAdmin
 
-__all__ = ["ClusterAdmin", "EventAdmin", "ExecutionAdmin", "JobAdmin", "ProfileAdmin", "TokenAdmin"]
+__all__ = [
+    "ClusterAdmin",
+    "EventAdmin",
+    "ExecutionAdmin",
+    "HeartbeatAdmin",
+    "JobAdmin",
+    "ProfileAdmin",
+    "TokenAdmin",
+]
 
 admin.site.site_header = admin.site.site_title = "Cronty"
 admin.site.index_title = "Administration"

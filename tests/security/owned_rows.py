@@ -12,7 +12,7 @@ from django.db import connection
 from django.db.models import Model
 
 from schedules import clock
-from schedules.models import Event, Execution, Job, Profile, Secret, Token, UserSession
+from schedules.models import Event, Execution, Heartbeat, Job, Ping, Profile, Secret, Token, UserSession
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, TokenFactory, UserFactory
 
 MARK = "zqmark"
@@ -39,6 +39,7 @@ class OwnedRows:
     token: Token
     revoked_token: Token
     secret: Secret
+    heartbeat: Heartbeat
     rows: dict[type[Model], Model] = field(default_factory=dict)
 
     @property
@@ -109,6 +110,23 @@ def create_owned_rows() -> OwnedRows:
         result={marked("key"): marked("result")},
         finished_at=now,
     )
+    watched = JobFactory(
+        pk=910000004,
+        public_id="job_910000004_1700000000",
+        name=marked("watched"),
+        task="heartbeat",
+        **common,
+    )
+    heartbeat = Heartbeat.objects.create(pk=910000001, job=watched, owner=owner, slug=marked("slug"), pings=1)
+    ping = Ping.objects.create(
+        pk=910000001,
+        heartbeat=heartbeat,
+        number=1,
+        at=now,
+        kind="log",
+        body=marked("body"),
+        sender="192.0.2.1",
+    )
     token = TokenFactory(pk=910000001, owner=owner, name=marked("token"))
     revoked = TokenFactory(pk=910000003, owner=owner, name=marked("revoked"), revoked_at=now)
     secret = Secret.objects.create(
@@ -135,6 +153,8 @@ def create_owned_rows() -> OwnedRows:
     attempt = {"username": marked("attempt"), "ip_address": "192.0.2.1", "user_agent": "", "path_info": "/"}
     rows: list[Model] = [
         *(owner, owner.cronty_profile, job, run, token, event, ClusterFactory(pk=910000001)),
+        heartbeat,
+        ping,
         Group.objects.create(pk=910000001, name=marked("group")),
         AccessAttempt.objects.create(pk=910000001, failures_since_start=1, **attempt),
         AccessFailureLog.objects.create(pk=910000001, locked_out=False, **attempt),
@@ -151,6 +171,7 @@ def create_owned_rows() -> OwnedRows:
         token,
         revoked,
         secret,
+        heartbeat,
         {type(row): row for row in rows},
     )
 

@@ -23,7 +23,7 @@ PAGES = [address for address in ADDRESSES if not address.is_admin]
 ADMIN_PAGES = [address for address in ADDRESSES if address.is_admin]
 METHODS = ("get", "post")
 
-# Addresses without a login. A calendar address carries a key instead, because calendar apps cannot log in.
+# Addresses without a login. Those of a calendar and of pings carry a key instead, because their clients cannot log in.
 PUBLIC = {
     "login",
     "logout",
@@ -36,7 +36,12 @@ PUBLIC = {
     "schedules:ready",
     "schedules:metrics",
     "schedules:calendar-feed",
+    "schedules:ping",
     "admin:login",
+}
+WRONG_KEYS = {
+    "schedules:calendar-feed": {"key": "no-such-key"},
+    "schedules:ping": {"place": "no-such-key/no-such-job"},
 }
 # The preview asks for a login itself: a redirect would replace the form.
 ASK_THEMSELVES = {"schedules:preview"}
@@ -53,6 +58,9 @@ STAFF_REFUSED = {
     "schedules_cluster_add": METHODS,
     "schedules_cluster_delete": METHODS,
     "schedules_cluster_change": ("post",),
+    "schedules_heartbeat_add": METHODS,
+    "schedules_heartbeat_delete": METHODS,
+    "schedules_heartbeat_change": ("post",),
     "schedules_token_delete": METHODS,
     "schedules_token_change": ("post",),
     "schedules_profile_add": METHODS,
@@ -78,6 +86,7 @@ def examples(address: Address, owned: OwnedRows) -> dict[str, Any]:
         "token_id": owned.token.pk,
         "secret_id": owned.secret.pk,
         "key": owned.profile.calendar_key,
+        "place": owned.heartbeat.ping_id,
         "id": owned.owner.pk,
         "app_label": "schedules",
         "url": "nowhere",
@@ -134,7 +143,7 @@ def test_public_addresses_are_listed():
 def test_nothing_is_shown_or_changed_without_a_login(owned: OwnedRows, visit: Visit, address: Address):
     before = everything()
     for method in METHODS:
-        wrong = {"key": "no-such-key"} if address.name == "schedules:calendar-feed" else {}
+        wrong = WRONG_KEYS.get(address.name, {})
 
         answer = ask(visit("anonymous"), method, address, owned, **wrong)
 
@@ -160,7 +169,7 @@ def test_stranger_can_neither_see_nor_change_the_owners_rows(
             method,
             address,
             owned,
-            **({"key": "no"} if address.name == "schedules:calendar-feed" else {}),
+            **WRONG_KEYS.get(address.name, {}),
         )
 
         statuses.append(answer.status_code)
@@ -178,7 +187,7 @@ def test_staff_without_permission_see_and_change_nothing_on_the_pages(
 ):
     before = everything(except_of=people["clerk"])
     for method in METHODS:
-        wrong = {"key": "no"} if address.name == "schedules:calendar-feed" else {}
+        wrong = WRONG_KEYS.get(address.name, {})
 
         answer = ask(visit("clerk"), method, address, owned, **wrong)
 
@@ -197,7 +206,7 @@ def test_staff_who_may_only_view_change_nothing_on_the_pages(
     job.save(update_fields=["task", "kwargs"])
     before = everything(except_of=people["viewer"])
     for method in METHODS:
-        answer = ask(visit("viewer"), method, address, owned)
+        answer = ask(visit("viewer"), method, address, owned, **WRONG_KEYS.get(address.name, {}))
 
         assert answer.status_code in {*WELL, 403, 404, 405, 503}
         assert SECRET not in body(answer)
@@ -383,7 +392,7 @@ def test_foreign_id_is_answered_like_an_unknown_one(
     time_machine.move_to(clock.now(), tick=False)
     name = address.parameters[-1]
     for method in METHODS:
-        if name in {"app_label", "url", "key"}:
+        if name in {"app_label", "url", "key", "place"}:
             continue
         answers = {
             str(ids[name]): ask(visit(person), method, address, owned, **ids)

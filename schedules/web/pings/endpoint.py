@@ -88,13 +88,13 @@ async def _send(
 
 @csrf_exempt
 @login_not_required
-def ping(request: HttpRequest, address: str) -> HttpResponse:
+def ping(request: HttpRequest, place: str) -> HttpResponse:
     """Answer a ping on a server that is not ours."""
     if request.method == "OPTIONS":
         return HttpResponse(status=204, headers={**HEADERS, **PREFLIGHT})
     received = read(
         request.method or "",
-        f"{PING_PATH}{address}",
+        f"{PING_PATH}{place}",
         request.META.get("QUERY_STRING", "").encode(),
         body=request.read(PING_BODY_BYTES),
         sender=(sender := request.META.get("REMOTE_ADDR", "")),

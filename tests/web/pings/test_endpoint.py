@@ -292,3 +292,84 @@ def test_head_has_no_body(owner):
     address = f"/ping/{new_job(owner).heartbeat.ping_id}"
 
     assert ask(address, method="HEAD") == [(200, b"")]
+
+
+# Pages
+
+
+@pytest.fixture
+def owner_client(client, owner):
+    client.force_login(owner)
+    return client
+
+
+def test_page_of_the_job_shows_its_address_until_the_first_ping(owner_client, job, ping_id):
+    address = f"/jobs/{job.public_id}/"
+
+    page = owner_client.get(address)
+
+    text = page.content.decode()
+    assert f"/ping/{ping_id}" in text
+    assert f"/ping/{KEY}/backup-of-db1" in text
+    for place in ("crontab", "systemd", "Windows", "GitHub Actions", "borgmatic"):
+        assert place in text
+    assert "Run now" not in text
+    assert page["Cache-Control"] == "no-store"
+    owner_client.get(f"/ping/{ping_id}/3")
+    assert f"/ping/{ping_id}" not in owner_client.get(address).content.decode()
+    assert "exit code 3" in owner_client.get(f"{address}?tab=ping").content.decode()
+
+
+def test_heartbeat_cannot_be_started_here(owner, job):
+    refusal = services.run_now(Actor(owner), job.public_id)
+
+    assert refusal.code.name == "JOB_RUNS_ELSEWHERE"
+
+
+def test_new_ping_key_replaces_the_old_one(owner_client, job):
+    answer = owner_client.post("/settings/ping-key/", {"shown": KEY}, follow=True)
+
+    assert "You have a new ping key." in answer.content.decode()
+    assert owner_client.get(f"/ping/{KEY}/backup-of-db1").status_code == 404
+    key = Profile.objects.get(user=job.owner).ping_key
+    assert owner_client.get(f"/ping/{key}/backup-of-db1").status_code == 200
+    again = owner_client.post("/settings/ping-key/", {"shown": KEY}, follow=True)
+    assert "already changed" in again.content.decode()
+    assert Profile.objects.get(user=job.owner).ping_key == key
+
+
+def test_form_creates_a_heartbeat(owner_client, owner):
+    form = {
+        "name": "Nightly",
+        "task": "heartbeat",
+        "when": "phrase",
+        "phrase": "every day at 3am",
+        "timezone": "Europe/Berlin",
+        "heartbeat-grace": "20m",
+        "heartbeat-slug": "",
+    }
+
+    answer = owner_client.post("/jobs/new/", form)
+
+    assert answer.status_code in (302, 303), answer.content.decode()[:3000]
+    job = Job.objects.get()
+    assert (job.task, job.kwargs, job.heartbeat.slug) == ("heartbeat", {"grace": "20m"}, "nightly")
+    assert job.pause_after_failures == 0
+
+
+def test_renamed_job_keeps_its_address_and_a_chosen_name_changes_it(owner, job):
+    services.edit(Actor(owner), job.public_id, name="Other")
+    assert Heartbeat.objects.get().slug == "backup-of-db1"
+
+    services.edit(Actor(owner), job.public_id, kwargs={"slug": "chosen"})
+    assert Heartbeat.objects.get().slug == "chosen"
+
+
+@pytest.mark.parametrize("kwargs", [{"grace": "soon"}, {"grace": 0}, {"grace": "2000d"}, {"slug": "Big"}])
+def test_bad_argument_is_refused_by_its_name(owner, kwargs):
+    made = services.schedule(
+        Actor(owner), name="x", task="heartbeat", trigger_type="cron", cron="0 3 * * *", kwargs=kwargs
+    )
+
+    assert next(iter(kwargs)) in made.named_reasons
+    assert not Heartbeat.objects.exists()
