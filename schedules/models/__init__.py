@@ -4,6 +4,7 @@ from schedules.models.clusters import FRESH_FOR, Cluster, MachineStart
 from schedules.models.events import Event
 from schedules.models.executions import Execution
 from schedules.models.heartbeats import KEPT_PINGS, Heartbeat, Ping
+from schedules.models.idempotency import IdempotencyKey
 from schedules.models.installation import Installation
 from schedules.models.job_queries import LATE_AFTER
 from schedules.models.jobs import Job
@@ -21,6 +22,7 @@ __all__ = [
     "Event",
     "Execution",
     "Heartbeat",
+    "IdempotencyKey",
     "Installation",
     "Job",
     "MachineStart",
