@@ -19,7 +19,7 @@ restrict_to_owner()
 
 def build_application() -> Any:
     """Build the application; each start of a server needs a new one."""
-    return Guards(PingEndpoint(build_http_app(elsewhere=pages)))
+    return Guards(build_http_app(elsewhere=pages), pings=PingEndpoint())
 
 
 application = build_application()

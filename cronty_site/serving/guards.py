@@ -116,10 +116,10 @@ class TooBusyError(Exception):
 
 
 class Guards:
-    """An ASGI app that checks requests before and while another app handles them."""
+    """An ASGI app that checks requests before and while another app handles them; pings have an app of their own."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
+    def __init__(self, app: ASGIApp, pings: ASGIApp | None = None) -> None:
+        self.app, self._pings = app, pings or app
         self._under_way = 0
         self._slots = {kind: asyncio.Semaphore(count) for kind, count in AT_ONCE.items()}
         # One for each, so that requests to the authorization server do not keep anybody from logging in.
@@ -149,11 +149,11 @@ class Guards:
                 # Without a thread, so that it is answered in time however busy the pages are.
                 await exchange.answer(200, ALIVE)
             else:
-                await self._handle(scope, exchange)
+                await self._handle(self._pings if kind is Kind.PING else self.app, scope, exchange)
 
-    async def _handle(self, scope: Scope, exchange: "Exchange") -> None:
+    async def _handle(self, app: ASGIApp, scope: Scope, exchange: "Exchange") -> None:
         try:
-            await self.app(scope, exchange.receive, exchange.send)
+            await app(scope, exchange.receive, exchange.send)
         except Exception:
             # After a refusal, the app was told that the client has gone, and may raise an error about that.
             if not exchange.is_refused:

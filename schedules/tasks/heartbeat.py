@@ -33,7 +33,9 @@ def _slug(text: str) -> str:
 Grace = Annotated[
     str | int,
     AfterValidator(_grace),
-    Field(description="How long a ping may be late, and a started run may take: 15m, 1h, or seconds."),
+    Field(
+        description="How long a ping may be late, and a started run may take: 15m, 1h (if empty), or seconds."
+    ),
 ]
 Slug = Annotated[
     str, AfterValidator(_slug), Field(description="Its name in the ping address; from its name.")
@@ -54,15 +56,15 @@ def parse_grace(value: str | int) -> timedelta:
 
 def grace_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> timedelta:
     """Return the grace time of a heartbeat from its stored arguments."""
-    return parse_grace(kwargs.get("grace", args[0] if args else DEFAULT_GRACE))
+    return parse_grace(kwargs.get("grace", args[0] if args else None) or DEFAULT_GRACE)
 
 
 def slug_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     """Return the name in the ping address that somebody chose, or an empty text."""
-    return str(kwargs.get("slug", args[1] if len(args) > 1 else ""))
+    return str(kwargs.get("slug", args[1] if len(args) > 1 else None) or "")
 
 
 @task(name=HEARTBEAT, title="Heartbeat")
-async def heartbeat(grace: Grace = DEFAULT_GRACE, slug: Slug = "") -> None:
+async def heartbeat(grace: Grace | None = None, slug: Slug | None = None) -> None:
     """Expect a ping from a job that runs elsewhere; report it if none comes in time."""
     raise Final("This job runs elsewhere: Cronty waits for its ping and cannot start it.")

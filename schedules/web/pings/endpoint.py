@@ -1,4 +1,4 @@
-"""The ping endpoint: an ASGI app in front of the pages, which need more of each request than a ping costs.
+"""The ping endpoint: an ASGI app beside the pages, which need more of each request than a ping costs.
 
 A project with another server has the same as a view.
 """
@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from schedules.limits import PING_BODY_BYTES
 from schedules.services.jobs.heartbeats import PING_PATH
 from schedules.services.people.client_addresses import network_of
 from schedules.web.pings.batches import Batches, store_now
 from schedules.web.pings.limits import PingLimits
-from schedules.web.pings.requests import HEADERS, LATE_HEADER, NOT_FOUND, TOO_FAST, Answer, read
+from schedules.web.pings.requests import HEADERS, LATE_HEADER, TOO_FAST, Answer, read
 
 _LATE = LATE_HEADER.lower().encode()
 _FIXED = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
@@ -25,15 +25,12 @@ limits = PingLimits()
 
 
 class PingEndpoint:
-    """Answers pings, and passes every other request on."""
+    """An ASGI app that answers pings."""
 
-    def __init__(self, elsewhere: ASGIApp) -> None:
-        self._elsewhere, self._batches = elsewhere, Batches()
+    def __init__(self) -> None:
+        self._batches = Batches()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not scope["path"].startswith(PING_PATH):
-            await self._elsewhere(scope, receive, send)
-            return
         body = await _body(receive)
         if body is None:
             return
@@ -51,7 +48,7 @@ class PingEndpoint:
             answer = TOO_FAST
         else:
             answer = await self._batches.store(ping)
-            limits.note(ping.address, client, is_known=answer is not NOT_FOUND)
+            limits.note(ping.address, client, answer.status)
         await _send(send, answer, has_body=scope["method"] != "HEAD")
 
 
@@ -106,6 +103,6 @@ def ping(request: HttpRequest, place: str) -> HttpResponse:
         answer = TOO_FAST
     else:
         [answer] = store_now([received])
-        limits.note(received.address, client, is_known=answer is not NOT_FOUND)
+        limits.note(received.address, client, answer.status)
     headers = {**HEADERS, **({"Retry-After": str(answer.wait)} if answer.wait else {})}
     return HttpResponse(answer.text, status=answer.status, headers=headers)

@@ -1,6 +1,7 @@
 """Limits of pings, counted in the memory of this process: of each address, and of what a client guesses."""
 
 from collections.abc import Hashable
+from http import HTTPStatus
 
 from django.conf import settings
 
@@ -54,11 +55,11 @@ class PingLimits:
         # Of each address and client, so that nobody else can use up the pings of a job.
         return not most or self._pings.count((address, client)) <= most
 
-    def note(self, address: Hashable, client: str, *, is_known: bool) -> None:
-        """Note whether somebody has this address, which the database was asked for."""
-        if not is_known:
+    def note(self, address: Hashable, client: str, status: int) -> None:
+        """Note by the status of its answer whether somebody has this address."""
+        if status == HTTPStatus.NOT_FOUND:
             self._misses.count(client)
-            return
-        self._known[address] = None
-        if len(self._known) > MOST_KEYS:
-            del self._known[next(iter(self._known))]
+        elif status < HTTPStatus.BAD_REQUEST:
+            self._known[address] = None
+            if len(self._known) > MOST_KEYS:
+                del self._known[next(iter(self._known))]
