@@ -14,6 +14,7 @@ from schedules.web.pings.endpoint import ping
 from schedules.web.views import (
     account,
     activity,
+    answers,
     calendar,
     connect,
     editing,
@@ -69,6 +70,7 @@ urlpatterns = [
     page("jobs/<str:job_id>/skip/", job.skip, name="skip"),
     page("jobs/<str:job_id>/resume/", job.resume, name="resume"),
     page("jobs/<str:job_id>/cancel/", job.cancel, name="cancel"),
+    page("jobs/<str:job_id>/answer/", answers.answer_job, name="answer-job"),
     page("jobs/<str:job_id>/rotate-key/", job.rotate_key, name="rotate-key"),
     page("jobs/<str:job_id>/delete/", job.delete, name="delete"),
     page("runs/", runs.RunsPage.as_view(), name="runs"),
@@ -113,6 +115,7 @@ urlpatterns = [
     path("offline/", install.offline, name="offline"),
     path("theme/", account.theme, name="theme"),
     path("ping/<path:place>", ping, name="ping"),
+    path("a/<str:token>/", answers.page, name="answer-link"),
     path("healthz", health.alive, name="alive"),
     path("readyz", health.ready, name="ready"),
     path("metrics", metrics, name="metrics"),

@@ -1,4 +1,5 @@
 """The tables: jobs, runs and their output, heartbeats and pings, clusters, starts of machines, profiles, tokens, secrets, sessions, events, the installation."""
+"""The tables: jobs, runs and their output, questions, clusters, starts of machines, profiles, tokens, secrets, sessions, events, the installation."""
 
 from schedules.models.clusters import FRESH_FOR, Cluster, MachineStart
 from schedules.models.events import Event
@@ -10,6 +11,7 @@ from schedules.models.job_queries import LATE_AFTER
 from schedules.models.jobs import Job
 from schedules.models.outputs import RunOutput
 from schedules.models.people import Profile
+from schedules.models.questions import Question, Reminder
 from schedules.models.secrets import Secret
 from schedules.models.sessions import UserSession
 from schedules.models.tokens import Token
@@ -28,6 +30,8 @@ __all__ = [
     "MachineStart",
     "Ping",
     "Profile",
+    "Question",
+    "Reminder",
     "RunOutput",
     "Secret",
     "Token",

@@ -24,6 +24,7 @@ from schedules.services.jobs.forecasts import shown_next_run
 from schedules.services.jobs.heartbeats import ping_address_of
 from schedules.services.jobs.masked_arguments import shown_arguments
 from schedules.services.run_list import newest_rows
+from schedules.services.runs.question_words import reminder_words
 from schedules.tasks import registry
 from schedules.tasks.builtin import WEBHOOK_METHOD
 from schedules.when import durations
@@ -145,6 +146,7 @@ class StatusOut(JobOut):
     executions: list[ExecutionOut]
     method: str | None
     ping_url: NotRequired[str]
+    reminder: NotRequired[str]
     deleted: NotRequired[str]
 
 
@@ -247,6 +249,7 @@ def status_out(job: Any) -> StatusOut:
         # Most webhooks leave it to the default.
         "method": str(job.argument("method") or WEBHOOK_METHOD) if job.task == "webhook" else None,
         **_ping_url_out(job),
+        **reminder_out(job),
         **deleted_out(job),
     }
 
@@ -260,6 +263,15 @@ class PingUrlOut(TypedDict):
 def _ping_url_out(job: Job) -> PingUrlOut:
     address = ping_address_of(job)
     return {"ping_url": address.url} if address else {}
+class ReminderOut(TypedDict):
+    """What became of the last message that asked for an answer."""
+
+    reminder: NotRequired[str]
+
+
+def reminder_out(job: Job) -> ReminderOut:
+    words = reminder_words(job)
+    return {"reminder": answers.line(words, 400)} if words else {}
 
 
 class DeletedOut(TypedDict):

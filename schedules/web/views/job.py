@@ -28,6 +28,7 @@ from schedules.web.messages import message_of
 from schedules.web.middleware import take_draft
 from schedules.web.ping_snippets import ping_snippets
 from schedules.web.views.activity import events_of_job
+from schedules.web.views.answers import question_context
 from schedules.web.views.editing import job_address, run_address
 from schedules.web.views.job_facts import Health, policies, shown_values, upcoming_of
 from schedules.web.views.live import LivePageMixin
@@ -80,6 +81,8 @@ class JobPage(LivePageMixin, TemplateView):
             tabs=TABS | PING_TAB if address else TABS,
             tab=tab,
             **(self._pings(job, address) if address and tab == "ping" else self._tab_content(tab, job)),
+            **question_context(job),
+            **self._tab_content(tab, job),
             **self._pause(),
             **kwargs,
         )
