@@ -1,5 +1,4 @@
-"""The tables: jobs, runs and their output, heartbeats and pings, clusters, starts of machines, profiles, tokens, secrets, sessions, events, the installation."""
-"""The tables: jobs, runs and their output, questions, clusters, starts of machines, profiles, tokens, secrets, sessions, events, the installation."""
+"""The tables: jobs, runs and their output, questions, heartbeats and pings, clusters, starts of machines, profiles, tokens, secrets, sessions, events, the installation."""
 
 from schedules.models.clusters import FRESH_FOR, Cluster, MachineStart
 from schedules.models.events import Event

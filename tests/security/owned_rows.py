@@ -12,8 +12,18 @@ from django.db import connection
 from django.db.models import Model
 
 from schedules import clock
-from schedules.models import Event, Execution, Heartbeat, Job, Ping, Profile, Secret, Token, UserSession
-from schedules.models import Event, Execution, Job, Profile, Question, Secret, Token, UserSession
+from schedules.models import (
+    Event,
+    Execution,
+    Heartbeat,
+    Job,
+    Ping,
+    Profile,
+    Question,
+    Secret,
+    Token,
+    UserSession,
+)
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, TokenFactory, UserFactory
 
 MARK = "zqmark"
@@ -128,6 +138,7 @@ def create_owned_rows() -> OwnedRows:
         kind="log",
         body=marked("body"),
         sender="192.0.2.1",
+    )
     question = Question.objects.create(
         execution=asked, job=job, asked_at=now, reason=marked("closed"), answered_by=marked("answered")
     )
@@ -156,7 +167,6 @@ def create_owned_rows() -> OwnedRows:
     )
     attempt = {"username": marked("attempt"), "ip_address": "192.0.2.1", "user_agent": "", "path_info": "/"}
     rows: list[Model] = [
-        *(owner, owner.cronty_profile, job, run, token, event, ClusterFactory(pk=910000001)),
         heartbeat,
         ping,
         *(owner, owner.cronty_profile, job, run, question, token, event, ClusterFactory(pk=910000001)),

@@ -263,6 +263,8 @@ class PingUrlOut(TypedDict):
 def _ping_url_out(job: Job) -> PingUrlOut:
     address = ping_address_of(job)
     return {"ping_url": address.url} if address else {}
+
+
 class ReminderOut(TypedDict):
     """What became of the last message that asked for an answer."""
 

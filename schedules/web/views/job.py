@@ -82,7 +82,6 @@ class JobPage(LivePageMixin, TemplateView):
             tab=tab,
             **(self._pings(job, address) if address and tab == "ping" else self._tab_content(tab, job)),
             **question_context(job),
-            **self._tab_content(tab, job),
             **self._pause(),
             **kwargs,
         )
