@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from schedules.tasks.interface import Final
 from schedules.tasks.registry import task
@@ -19,9 +19,14 @@ SLUG_LENGTH = 100
 SLUG = re.compile(r"[a-z0-9_-]{1,100}")
 
 
-def _grace(value: str | int) -> str | int:
-    parse_grace(value)
-    return value
+def _as_text(value: Any) -> Any:
+    # A number of seconds may be given as one.
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _grace(text: str) -> str:
+    parse_grace(text)
+    return text
 
 
 def _slug(text: str) -> str:
@@ -31,7 +36,8 @@ def _slug(text: str) -> str:
 
 
 Grace = Annotated[
-    str | int,
+    str,
+    BeforeValidator(_as_text),
     AfterValidator(_grace),
     Field(
         description="How long a ping may be late, and a started run may take: 15m, 1h (if empty), or seconds."

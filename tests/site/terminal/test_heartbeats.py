@@ -13,6 +13,6 @@ def test_heartbeat_of_the_page_is_added(cronty):
 
     ended = cronty(*shlex.split(line)[1:])
 
+    assert ended.code == 0, ended.err
     job = Job.objects.get()
-    assert ended.code == 0
     assert (job.task, job.kwargs, job.heartbeat.slug) == ("heartbeat", {"grace": "15m"}, "backup-of-db1")
