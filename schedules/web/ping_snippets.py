@@ -12,12 +12,6 @@ def ping_snippets(url: str, named_url: str) -> list[Snippet]:
             "Add this to the end of the line. The exit code says whether it succeeded.",
             f"17 3 * * * /usr/local/bin/backup; curl -fsS -m 10 --retry 5 -o /dev/null {url}/$?",
         ),
-        Snippet(
-            "wrap",
-            "cronty exec",
-            "Runs the command, and sends its start, its end and the end of its output. Without a network it sends them later.",
-            f"cronty exec --url {url} -- /usr/local/bin/backup --all",
-        ),
         Snippet("shell", "Shell script", "With the time it takes and its output.", _shell(url)),
         Snippet(
             "systemd",
@@ -43,7 +37,7 @@ def ping_snippets(url: str, named_url: str) -> list[Snippet]:
         Snippet(
             "runitor",
             "runitor",
-            "Wraps a command, like cronty exec.",
+            "Wraps a command: sends its start, its end and its output.",
             f"runitor -api-url {url.rpartition('/')[0]} -uuid {url.rpartition('/')[2]} -- /usr/local/bin/backup",
         ),
         Snippet(
