@@ -28,7 +28,18 @@ _COLUMNS_OF_JOB = (
         "deleted_at",
         "created_at",
     ),
-    *("trigger_type", "run_at", "every", "calendar_unit", "anchor_at", "cron", "timezone", "spread", "skips"),
+    *(
+        "trigger_type",
+        "run_at",
+        "every",
+        "calendar_unit",
+        "anchor_at",
+        "cron",
+        "timezone",
+        "spread",
+        "skips",
+        "closed_by",
+    ),
     *("ends_at", "max_runs", "slot_count", "run_count", "overlap", "catch_up"),
 )
 _CHANGED_OF_JOB = ("next_run_at", "anchor_at", "status", "slot_count", "run_count")

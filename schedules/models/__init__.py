@@ -1,5 +1,7 @@
-"""The tables: jobs, runs and their output, questions, heartbeats and pings, clusters, starts of machines, profiles, tokens, secrets, sessions, events, the installation."""
+"""The tables: jobs, calendars, runs and their output, questions, heartbeats and pings, clusters, starts of machines, profiles, tokens, secrets, channels, sessions, events, the installation."""
 
+from schedules.models.calendars import Calendar
+from schedules.models.channels import Channel
 from schedules.models.clusters import FRESH_FOR, Cluster, MachineStart
 from schedules.models.events import Event
 from schedules.models.executions import Execution
@@ -19,6 +21,8 @@ __all__ = [
     "FRESH_FOR",
     "KEPT_PINGS",
     "LATE_AFTER",
+    "Calendar",
+    "Channel",
     "Cluster",
     "Event",
     "Execution",

@@ -13,6 +13,8 @@ from django.db.models import Model
 
 from schedules import clock
 from schedules.models import (
+    Calendar,
+    Channel,
     Event,
     Execution,
     Heartbeat,
@@ -24,6 +26,8 @@ from schedules.models import (
     Token,
     UserSession,
 )
+from schedules.when.calendar_data import stored
+from schedules.when.calendars import Calendar as MarkedDays
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, TokenFactory, UserFactory
 
 MARK = "zqmark"
@@ -52,6 +56,8 @@ class OwnedRows:
     revoked_token: Token
     secret: Secret
     heartbeat: Heartbeat
+    calendar: Calendar
+    channel: Channel
     rows: dict[type[Model], Model] = field(default_factory=dict)
 
     @property
@@ -153,6 +159,29 @@ def create_owned_rows() -> OwnedRows:
         created_at=now,
         updated_at=now,
     )
+    calendar = Calendar.objects.create(
+        pk=910000001,
+        owner=owner,
+        name=marked("holidays"),
+        kind="dates",
+        rule={"dates": ["2026-12-24"]},
+        words=marked("holiday-words"),
+        compiled=stored(MarkedDays(marked("holidays"), marked("holiday-words"), days={"2026-12-24": ""})),
+        digest="0",
+        created_at=now,
+        updated_at=now,
+    )
+    channel = Channel.objects.create(
+        pk=910000001,
+        owner=owner,
+        name=marked("channel"),
+        kind="ntfy",
+        options={"topic": marked("address")},
+        sealed=marked("sealed-channel"),
+        last_error=marked("undelivered"),
+        created_at=now,
+        updated_at=now,
+    )
     event = Event.objects.create(
         pk=910000001,
         at=now,
@@ -169,6 +198,8 @@ def create_owned_rows() -> OwnedRows:
     rows: list[Model] = [
         heartbeat,
         ping,
+        channel,
+        calendar,
         *(owner, owner.cronty_profile, job, run, question, token, event, ClusterFactory(pk=910000001)),
         Group.objects.create(pk=910000001, name=marked("group")),
         AccessAttempt.objects.create(pk=910000001, failures_since_start=1, **attempt),
@@ -188,6 +219,8 @@ def create_owned_rows() -> OwnedRows:
         revoked,
         secret,
         heartbeat,
+        calendar,
+        channel,
         {type(row): row for row in rows},
     )
 

@@ -139,6 +139,7 @@ class StatusOut(JobOut):
     catch_up: str
     alerts: str
     skips: list[str]
+    calendars: NotRequired[list[str]]
     made_by: str
     managed_by: str | None
     paused_until: str | None
@@ -251,6 +252,7 @@ def status_out(job: Any) -> StatusOut:
         **_ping_url_out(job),
         **reminder_out(job),
         **deleted_out(job),
+        **calendars_out(job),
     }
 
 
@@ -263,6 +265,17 @@ class PingUrlOut(TypedDict):
 def _ping_url_out(job: Job) -> PingUrlOut:
     address = ping_address_of(job)
     return {"ping_url": address.url} if address else {}
+
+
+class CalendarsOut(TypedDict):
+    """The calendars of a job that has some, as `update_job` takes them."""
+
+    calendars: NotRequired[list[str]]
+
+
+def calendars_out(job: Job) -> CalendarsOut:
+    moved = [] if job.on_closed == Job.OnClosed.SKIP else [job.on_closed]
+    return {"calendars": answers.readable([*job.calendars, *moved])} if job.calendars else {}
 
 
 class ReminderOut(TypedDict):
@@ -314,6 +327,8 @@ SUMMARY_COLUMNS = (
     "label",
     "tag_text",
     "skips",
+    "closed_by",
+    "on_closed",
 )
 
 

@@ -47,6 +47,9 @@ def digest_of_job(job: Job) -> str:
     if job.task == HEARTBEAT:
         # Its interval begins anew with every ping.
         del values["anchor_at"]
+    if not job.calendars:
+        # As before there were calendars.
+        del values["calendars"], values["on_closed"]
     values["arguments"] = named_arguments(job.task, job.args, job.kwargs)
     values["is_gone"] = is_gone(job)
     text = json.dumps(values, cls=DjangoJSONEncoder, sort_keys=True)

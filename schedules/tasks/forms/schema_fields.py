@@ -33,6 +33,7 @@ HINTS = {
     ("heartbeat", "grace"): "How long a ping may be late, and a started run may take, like 15m; 1h if empty",
     ("heartbeat", "slug"): "Up to 100 small letters, digits, - and _; made from the name if empty",
     ("notify", "topic"): "Up to 64 letters, digits, - or _",
+    ("notify", "channel"): "One of your channels, instead of a topic",
     ("notify", "priority"): "",
     ("notify", "tags"): "Short codes like warning or tada, separated by commas",
     ("notify", "actions"): "Up to three, as a JSON list",
