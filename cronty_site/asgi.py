@@ -12,13 +12,14 @@ pages: Any = get_asgi_application()
 from cronty_site.serving.guards import Guards  # noqa: E402
 from schedules.mcp.http import build_http_app  # noqa: E402
 from schedules.secrets.private_files import restrict_to_owner  # noqa: E402
+from schedules.web.pings.endpoint import PingEndpoint  # noqa: E402
 
 restrict_to_owner()
 
 
 def build_application() -> Any:
     """Build the application; each start of a server needs a new one."""
-    return Guards(build_http_app(elsewhere=pages))
+    return Guards(build_http_app(elsewhere=pages), pings=PingEndpoint())
 
 
 application = build_application()

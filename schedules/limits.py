@@ -14,6 +14,9 @@ JSON_DEPTH = 10
 TAGS = 20
 SHORTENED = "… (shortened)"
 TAG_LENGTH = 50
+PING_KEY_LENGTH = 64
+# Of the body of a ping; the beginning of a longer one is kept.
+PING_BODY_BYTES = 100_000
 SHORTEST_TIMEOUT = timedelta(seconds=1)
 LONGEST_TIMEOUT = timedelta(days=1)
 TOPIC_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"

@@ -51,6 +51,7 @@ class Code(Enum):
     JOB_STOPPED_AGAIN = Kind.WRONG_STATE, "The job was stopped again since the change to undo: subject."
     JOB_RUNS_ONCE = Kind.WRONG_STATE, "No run of a one-time job can be skipped: subject."
     JOB_HAS_NO_NEXT_RUN = Kind.WRONG_STATE, "There is no run to skip: subject."
+    JOB_RUNS_ELSEWHERE = Kind.WRONG_STATE, "A heartbeat only waits for pings: subject."
     JOB_OWNER_INACTIVE = Kind.WRONG_STATE, "The owner of the job was deactivated: subject."
     JOB_CHANGED = Kind.CONFLICT, "Somebody else changed the job first: subject."
     JOB_FIRES_TOO_OFTEN = Kind.CONFLICT, "The job fired during every attempt to edit it: subject."
@@ -117,6 +118,10 @@ class Code(Enum):
         "Too many notifications at once within a minute: limit, retry_after.",
     )
     CALLS_TOO_FAST = Kind.TOO_FAST, "Too many calls of tools within a minute: limit, retry_after."
+
+    PING_NOT_FOUND = Kind.NOT_FOUND, "No job has this ping address."
+    PING_SLUG_AMBIGUOUS = Kind.CONFLICT, "Several jobs of the owner of the ping key have this name: subject."
+    PING_KEY_CHANGED = Kind.CONFLICT, "The ping key was changed since it was shown."
 
     TOKEN_NOT_FOUND = Kind.NOT_FOUND, "No such token: subject."
     TOKEN_OF_SUPERIOR = Kind.FORBIDDEN, "The owner of the token has more rights than the caller."

@@ -10,6 +10,7 @@ from schedules.api.urls import api_document
 from schedules.web import health
 from schedules.web.metrics import metrics
 from schedules.web.middleware import keeps_draft, requires_login
+from schedules.web.pings.endpoint import ping
 from schedules.web.views import (
     account,
     activity,
@@ -111,6 +112,7 @@ urlpatterns = [
     form("settings/", account.SettingsPage.as_view(), name="settings"),
     form("settings/secrets/", secrets.page, name="secrets"),
     page("settings/secrets/<int:secret_id>/delete/", secrets.delete, name="delete-secret"),
+    page("settings/ping-key/", account.ping_key, name="ping-key"),
     form("settings/calendars/", calendars.CalendarsPage.as_view(), name="calendars"),
     page("settings/calendars/<int:calendar_id>/delete/", calendars.delete, name="delete-calendar"),
     page("settings/end-access/", account.end_access, name="end-access"),
@@ -122,6 +124,7 @@ urlpatterns = [
     path("worker.js", install.worker, name="worker"),
     path("offline/", install.offline, name="offline"),
     path("theme/", account.theme, name="theme"),
+    path("ping/<path:place>", ping, name="ping"),
     path("a/<str:token>/", answers.page, name="answer-link"),
     path("healthz", health.alive, name="alive"),
     path("readyz", health.ready, name="ready"),

@@ -65,6 +65,10 @@ BLOCKS: dict[str, list[str]] = {
         *["tests/examples/test_embedded.py::test_project_made_from_the_page_works"] * 4,
     ],
     "docs/how-to/files.md": [f"{EXAMPLES}::test_file_of_the_page_is_applied"] * 2,
+    "docs/how-to/heartbeats.md": [
+        "tests/site/terminal/test_heartbeats.py::test_heartbeat_of_the_page_is_added",
+        "tests/web/pings/test_endpoint.py::test_every_form_of_an_address",
+    ],
     "docs/how-to/monitoring.md": [
         f"{EXAMPLES}::test_findings_of_the_page_are_those_of_doctor",
         *["tests/web/test_metrics.py::test_page_explains_every_metric_and_its_alerts_ask_for_known_ones"] * 2,

@@ -18,11 +18,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from cronty_site.serving.connections import most_requests
 from schedules.engine import sqlite_file
 from schedules.mcp.http import MCP_PATH
+from schedules.services.jobs.heartbeats import PING_PATH
 from schedules.services.people.client_addresses import network_of
 from schedules.web.health import ALIVE
 
 SMALL_BODY = 1024
 LOGIN_BODY = 16_384
+# Only the beginning is kept, but clients must not fail because a log is long.
+PING_BODY = 4_000_000
 OAUTH_PATH = "/oauth/"
 TEXT = "text/plain; charset=utf-8"
 METHODS_WITH_BODY = ("POST", "PUT", "PATCH", "DELETE")
@@ -40,6 +43,8 @@ class Kind(Enum):
     ANSWER = auto()
     """Answers to notifications, which need no login."""
     MCP = auto()
+    PING = auto()
+    """A ping of a job that runs elsewhere; many are stored together."""
     API = auto()
     STREAM = auto()
     """An answer of the API that stays open."""
@@ -50,6 +55,8 @@ class Kind(Enum):
 def kind_of(path: str) -> Kind:
     if path == MCP_PATH:
         return Kind.MCP
+    if path.startswith(PING_PATH):
+        return Kind.PING
     if settings.CRONTY_OAUTH and path.startswith(OAUTH_PATH):
         return Kind.OAUTH
     if (answers := _answers(settings.ROOT_URLCONF)) and path.startswith(answers):
@@ -66,6 +73,8 @@ def largest_body(kind: Kind, method: str) -> int | None:
         return SMALL_BODY
     if kind in {Kind.LOGIN, Kind.OAUTH}:
         return LOGIN_BODY
+    if kind is Kind.PING:
+        return PING_BODY
     if kind in {Kind.MCP, Kind.API, Kind.STREAM}:
         return int(settings.CRONTY_MCP_BODY_BYTES)
     return settings.DATA_UPLOAD_MAX_MEMORY_SIZE
@@ -135,10 +144,10 @@ class TooBusyError(Exception):
 
 
 class Guards:
-    """An ASGI app that checks requests before and while another app handles them."""
+    """An ASGI app that checks requests before and while another app handles them; pings have an app of their own."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
+    def __init__(self, app: ASGIApp, pings: ASGIApp | None = None) -> None:
+        self.app, self._pings = app, pings or app
         self._under_way = 0
         self._slots = {kind: asyncio.Semaphore(count) for kind, count in AT_ONCE.items()}
         # One for each, so that requests to the authorization server do not keep anybody from logging in.
@@ -169,11 +178,11 @@ class Guards:
                 # Without a thread, so that it is answered in time however busy the pages are.
                 await exchange.answer(200, ALIVE)
             else:
-                await self._handle(scope, exchange)
+                await self._handle(self._pings if kind is Kind.PING else self.app, scope, exchange)
 
-    async def _handle(self, scope: Scope, exchange: "Exchange") -> None:
+    async def _handle(self, app: ASGIApp, scope: Scope, exchange: "Exchange") -> None:
         try:
-            await self.app(scope, exchange.receive, exchange.send)
+            await app(scope, exchange.receive, exchange.send)
         except Exception:
             # After a refusal, the app was told that the client has gone, and may raise an error about that.
             if not exchange.is_refused:
@@ -190,8 +199,8 @@ class Guards:
             raise TooBusyError(503, "Too many requests are under way; try again in a few seconds")
         self._under_way += 1
         try:
-            if kind in {Kind.MCP, Kind.STREAM}:
-                # Subscriptions stay open, and each call is short.
+            if kind in {Kind.MCP, Kind.STREAM, Kind.PING}:
+                # Subscriptions stay open, and each call is short; pings have a queue of their own.
                 yield
             elif kind in {Kind.OAUTH, Kind.ANSWER} or (kind is Kind.LOGIN and scope["method"] == "POST"):
                 async with self._queues[kind].turn(_client_of(scope)):

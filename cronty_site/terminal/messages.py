@@ -22,6 +22,7 @@ _MESSAGES: Mapping[Code, str] = {
     Code.JOB_STOPPED_AGAIN: "Job was stopped again since then: {0.subject}",
     Code.JOB_RUNS_ONCE: "Job runs only once: {0.subject}. Cancel it, or change its time.",
     Code.JOB_HAS_NO_NEXT_RUN: "Job has no next run: {0.subject}",
+    Code.JOB_RUNS_ELSEWHERE: "A heartbeat runs elsewhere and cannot be started here: {0.subject}",
     Code.JOB_OWNER_INACTIVE: "The owner's account is not active, so this job cannot run.",
     Code.JOB_CHANGED: "Somebody else changed this job meanwhile: {0.subject}. Read it again, then edit.",
     Code.JOB_FIRES_TOO_OFTEN: "This job fires all the time: {0.subject}. Try again, or pause it first.",
@@ -86,6 +87,9 @@ _MESSAGES: Mapping[Code, str] = {
         "at most {0.limit} notifications sent at once a minute; try again in {0.seconds} seconds"
     ),
     Code.CALLS_TOO_FAST: "at most {0.limit} calls a minute; try again in {0.seconds} seconds",
+    Code.PING_NOT_FOUND: "No job has this ping address.",
+    Code.PING_SLUG_AMBIGUOUS: "Several jobs are called {0.subject} in ping addresses.",
+    Code.PING_KEY_CHANGED: "The ping key was already changed: this is the new one.",
     Code.TOKEN_NOT_FOUND: "Token not found: {0.subject}",
     Code.TOKEN_OF_SUPERIOR: "Only its owner can revoke it, because they have more rights than you.",
     Code.TOKEN_ALREADY_REVOKED: "This token is already revoked.",

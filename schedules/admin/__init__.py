@@ -7,7 +7,7 @@ from django.contrib import admin
 
 import schedules.admin.generic_classes  # noqa: F401  (changes Django's classes)
 from schedules.admin.jobs import JobAdmin
-from schedules.admin.ledger import ClusterAdmin, EventAdmin, ExecutionAdmin
+from schedules.admin.ledger import ClusterAdmin, EventAdmin, ExecutionAdmin, HeartbeatAdmin
 from schedules.admin.people import CalendarAdmin, ProfileAdmin, TokenAdmin
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "ClusterAdmin",
     "EventAdmin",
     "ExecutionAdmin",
+    "HeartbeatAdmin",
     "JobAdmin",
     "ProfileAdmin",
     "TokenAdmin",

@@ -25,7 +25,7 @@ from schedules.admin.bases import (
     owned_by,
 )
 from schedules.admin.local_times import moment
-from schedules.models import Cluster, Event, Execution, Question
+from schedules.models import Cluster, Event, Execution, Heartbeat, Question
 from schedules.models.executions import ExecutionQuerySet
 from schedules.secrets import masking
 from schedules.services import event_list, run_list
@@ -195,3 +195,17 @@ class ClusterAdmin(ReadOnlyAdmin[Cluster]):
     @admin.display(boolean=True)
     def alive(self, cluster: Any) -> bool:
         return bool(cluster.is_fresh)
+
+
+@admin.register(Heartbeat)
+class HeartbeatAdmin(ReadOnlyAdmin[Heartbeat]):
+    """The pings of jobs that run elsewhere; their addresses are for their owners."""
+
+    list_display = ["job", owned_by, "slug", "pings", "last_kind", moment("last_ping_at")]
+    list_filter = [OwnerFilter]
+    list_select_related = ["job", "owner"]
+    ordering = ["-pk"]
+    fields = [
+        *("job", "owner", "slug", "pings", "last_kind", moment("last_ping_at")),
+        *(moment("last_success_at"), "last_duration"),
+    ]

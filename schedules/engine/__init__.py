@@ -14,6 +14,7 @@ from schedules.engine.gaps import (
 from schedules.engine.history import Outcome
 from schedules.engine.machine_starts import note_machine_start, remember_machine_start
 from schedules.engine.pauses import pause, pause_each, rearm, rearm_each, withdraw, withdraw_each
+from schedules.engine.pings import receive
 from schedules.engine.questions import asked_by, read_reminder, send_reminders, withdraw_reminders
 from schedules.engine.rescue import hand_back, release_claims, release_uncalled, sweep
 from schedules.engine.settle import (
@@ -46,3 +47,4 @@ from schedules.engine.upkeep.prune import prune_history
 from schedules.engine.upkeep.replan import follow_zone_data
 from schedules.engine.upkeep.restore import Accounted, catch_up_since_backup, newest_trace, skip_since_backup
 from schedules.engine.upkeep.run_pruning import RunPruner
+from schedules.engine.watched import Signal

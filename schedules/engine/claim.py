@@ -3,9 +3,9 @@
 import logging
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
@@ -23,9 +23,11 @@ from schedules.engine.sql import claims as sql
 from schedules.engine.sql.claims import DueJob
 from schedules.engine.sql.statements import is_lock_timeout, update_rows
 from schedules.engine.too_late import end_late_runs, is_too_late
+from schedules.engine.unpinged import end_unpinged
 from schedules.models import Execution, Job
 from schedules.models.executions import job_was_stopped
 from schedules.models.people import is_active
+from schedules.tasks.heartbeat import HEARTBEAT, grace_of
 from schedules.when.triggers import unreadable
 
 logger = logging.getLogger(__name__)
@@ -34,6 +36,8 @@ Status = Execution.Status
 
 # How many seconds one claim may spend on planning; after an outage, the next claims plan the rest.
 PLANNING_SECONDS = 1.0
+
+Arguments: TypeAlias = tuple[Sequence[Any], Mapping[str, Any]]
 
 
 class Claim(NamedTuple):
@@ -155,10 +159,13 @@ def _claim_ready(
     late: list[tuple[Execution, Job]] = []
     lost: list[tuple[int, int, int | None]] = []
     called_off: dict[str, list[tuple[int, int, int | None]]] = defaultdict(list)
+    unpinged: list[Execution] = []
     for row in rows:
         job = jobs.get(row.job_id or 0)
         if reason := _reason_not_to_start(row, job):
             called_off[reason].append((row.pk, row.attempt, row.job_id))
+        elif job and row.task == HEARTBEAT:
+            unpinged.append(row)
         elif job and job.at_most_once and row.attempt and not row.has_failed:  # type: ignore[attr-defined]
             # Rescued before its job got this policy.
             lost.append((row.pk, row.attempt, row.job_id))
@@ -177,6 +184,7 @@ def _claim_ready(
         call_off(ended, now, reason)
     lose(lost, now, f"The worker crashed during this run. {AT_MOST_ONCE}")
     end_late_runs(late, now)
+    end_unpinged(unpinged, now)
     return [Claim(row.pk, row.attempt, row.task, job.timeout, job.at_most_once) for row, job in claimed]
 
 
@@ -220,14 +228,15 @@ def _claim_due(
         return []
     by_id = {job.pk: job for job in jobs}
     live = sql.live_runs(by_id)
-    planned = _plan_all(jobs, now, live, limit, why_missed)
+    heartbeats = _arguments_of_heartbeats(jobs)
+    planned = _plan_all(jobs, now, live, limit, why_missed, heartbeats)
     if unwritten_since:
         planned = [item for item in planned if not _is_undecided(item, live, unwritten_since)]
     plans = {item.job.pk: item for item in planned}
     plain = {pk: by_id[pk] for pk, item in plans.items() if item.is_plain}
     claims = _insert_plain(plain, cluster_id, lease_until, now)
     for pk, spans in _known_slots([pk for pk in plans if pk not in claims]).items():
-        plans[pk] = _plan_safely(by_id[pk], now, live[pk], why_missed, spans)
+        plans[pk] = _plan_safely(by_id[pk], now, live[pk], why_missed, spans, heartbeats.get(pk))
     others = [item for pk, item in plans.items() if pk not in claims]
     _advance([item for item in plans.values() if not item.broken], live)
     if broken := [item for item in plans.values() if item.broken]:
@@ -237,12 +246,22 @@ def _claim_due(
     return [*claims.values(), *_insert_others(others, cluster_id, lease_until, now)]
 
 
+def _arguments_of_heartbeats(jobs: Sequence[DueJob]) -> dict[int, Arguments]:
+    """Return the arguments of the jobs that run elsewhere; without any, this costs no query."""
+    keys = [job.pk for job in jobs if job.task == HEARTBEAT]
+    if not keys:
+        return {}
+    rows = Job.objects.filter(pk__in=keys).values_list("pk", "args", "kwargs")
+    return {pk: (args, kwargs) for pk, args, kwargs in rows}
+
+
 def _plan_all(
     jobs: Sequence[DueJob],
     now: datetime,
     live: Counter[int],
     limit: int,
     why_missed: WhyMissed,
+    heartbeats: Mapping[int, Arguments],
 ) -> list[Plan]:
     """Plan jobs until the limit is reached; the others stay due for the next claim."""
     plans: list[Plan] = []
@@ -250,7 +269,7 @@ def _plan_all(
     for job in jobs:
         if rows >= limit or time.monotonic() > deadline:
             break
-        plans.append(_plan_safely(job, now, live[job.pk], why_missed))
+        plans.append(_plan_safely(job, now, live[job.pk], why_missed, (), heartbeats.get(job.pk)))
         rows += len(plans[-1].slots)
     return plans
 
@@ -268,8 +287,9 @@ def _plan_safely(
     live: int,
     why_missed: WhyMissed,
     known: Sequence[tuple[datetime, datetime | None]] = (),
+    arguments: Arguments | None = None,
 ) -> Plan:
-    """Plan one job; if that fails, plan a failed row and a pause, so that other jobs are not affected."""
+    """Plan one job, a heartbeat with its `arguments`; if that fails, plan a failed row and a pause, so that other jobs are not affected."""
     try:
         return plan(
             job,
@@ -278,6 +298,7 @@ def _plan_safely(
             owner_is_active=job.owner_is_active,
             why_missed=why_missed,
             known=known,
+            grace=None if arguments is None else grace_of(*arguments),
         )
     except Error:
         # The database's fault, not that of the job.
@@ -337,7 +358,7 @@ def _advance(plans: Iterable[Plan], live: Counter[int]) -> None:
     rows = []
     for item in plans:
         running = len(item.to_run)
-        status = _status_after(item, is_busy=bool(running or live[item.job.pk]))
+        status = status_after(item, is_busy=bool(running or live[item.job.pk]))
         rows.append((item.job.pk, item.next_run_at, status, running))
     update_rows(
         Job,
@@ -348,7 +369,8 @@ def _advance(plans: Iterable[Plan], live: Counter[int]) -> None:
     )
 
 
-def _status_after(item: Plan, *, is_busy: bool) -> str:
+def status_after(item: Plan, *, is_busy: bool) -> str:
+    """Return the status of a job that this plan has moved to its next slot."""
     if item.next_run_at:
         return Job.Status.PENDING.value
     if is_busy:

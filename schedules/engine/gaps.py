@@ -37,6 +37,8 @@ class Slot:
     last: datetime | None = None
     count: int = 1
     error: str = ""
+    until: datetime | None = None
+    """Of a heartbeat: when the wait for its ping ends."""
 
     def row_of(self, job: PlannedJob, now: datetime) -> Execution:
         return Execution.of(
@@ -48,6 +50,7 @@ class Slot:
             last_slot=self.last,
             slots=self.count,
             error=self.error,
+            available_at=self.until,
             finished_at=now if self.status in Execution.FINAL else None,
         )
 

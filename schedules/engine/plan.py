@@ -60,8 +60,12 @@ def plan(
     owner_is_active: bool,
     why_missed: WhyMissed,
     known: Sequence[tuple[datetime, datetime | None]] = (),
+    grace: timedelta | None = None,
 ) -> Plan:
-    """Decide on every slot of a due job up to now; `known` are the first and last slots of existing rows."""
+    """Decide on every slot of a due job up to now; `known` are the first and last slots of existing rows.
+
+    `grace` is that of a heartbeat: its slots wait for a ping instead of a worker.
+    """
     first = job.next_run_at
     assert first is not None
     trigger = job.trigger
@@ -72,7 +76,7 @@ def plan(
     else:
         newest = trigger.latest_at_or_before(due_until, first) or first
         following = trigger.next_after(max(now, newest))
-    is_free = not (known or job.skips or job.closed_by or live)
+    is_free = grace is None and not (known or job.skips or job.closed_by or live)
     if first == newest and now - first <= ON_TIME and owner_is_active and is_free:
         # The most frequent case: no policy has anything to decide.
         return _planned(job, [Slot(first, Status.CLAIMED)], following)
@@ -92,7 +96,28 @@ def plan(
         due = [(slot, why_skipped(job, slot.at)) for slot in chosen]
         rows += [replace(slot, status=Status.SKIPPED, reason=reason) for slot, reason in due if reason]
         chosen = [slot for slot, reason in due if not reason]
+    if grace is not None:
+        return _planned(job, rows + await_pings(chosen, grace, live, now, why_missed), following)
     return _planned(job, rows + apply_overlap(job, chosen, live, now), following)
+
+
+def await_pings(
+    slots: list[Slot], grace: timedelta, live: int, now: datetime, why_missed: WhyMissed
+) -> list[Slot]:
+    """Let the slots of a heartbeat wait for their pings, except those whose time has passed unnoticed."""
+    rows = []
+    for slot in slots:
+        until = slot.at + grace
+        if until <= now and now - slot.at > ON_TIME:
+            rows.append(replace(slot, status=Status.MISSED, reason=why_missed(slot.at)))
+        elif live >= HELD_RUNS:
+            rows.append(
+                replace(slot, status=Status.SKIPPED, reason=f"{HELD_RUNS} pings were already awaited.")
+            )
+        else:
+            rows.append(replace(slot, status=Status.QUEUED, until=until))
+            live += 1
+    return rows
 
 
 def apply_overlap(job: PlannedJob, slots: list[Slot], live: int, now: datetime) -> list[Slot]:

@@ -16,8 +16,10 @@ from schedules.engine.pauses import end_pauses
 from schedules.engine.settle import AT_MOST_ONCE, conclude, lose
 from schedules.engine.sql.statements import is_lock_timeout
 from schedules.engine.too_late import end_late_runs, is_too_late
+from schedules.engine.unpinged import end_unpinged
 from schedules.models import FRESH_FOR, Cluster, Execution, Job
 from schedules.models.executions import ExecutionQuerySet, job_was_stopped
+from schedules.tasks.heartbeat import HEARTBEAT
 
 logger = logging.getLogger(__name__)
 
@@ -192,9 +194,12 @@ def rescue(abandoned: ExecutionQuerySet, now: datetime, reason: str) -> int:
     lost: dict[str, list[tuple[int, int, int | None]]] = defaultdict(list)
     again: list[Execution] = []
     late: list[tuple[Execution, Job]] = []
+    unpinged: list[Execution] = []
     for row in rows:
         job = row.job
-        if job is None or job_was_stopped(row.cause, job.status, job.deleted_at) or _is_spent(row, job):
+        if job and row.task == HEARTBEAT:
+            unpinged.append(row)
+        elif job is None or job_was_stopped(row.cause, job.status, job.deleted_at) or _is_spent(row, job):
             lost[NOT_AGAIN].append((row.pk, row.attempt, row.job_id))
         elif job.at_most_once:
             lost[f"{reason} {AT_MOST_ONCE}"].append((row.pk, row.attempt, row.job_id))
@@ -217,6 +222,7 @@ def rescue(abandoned: ExecutionQuerySet, now: datetime, reason: str) -> int:
     for why_lost, ended in lost.items():
         lose(ended, now, why_lost)
     end_late_runs(late, now)
+    end_unpinged(unpinged, now)
     return len(rows)
 
 

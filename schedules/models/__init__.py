@@ -1,10 +1,11 @@
-"""The tables: jobs, calendars, runs and their output, questions, clusters, starts of machines, profiles, tokens, secrets, channels, sessions, events, the installation."""
+"""The tables: jobs, calendars, runs and their output, questions, heartbeats and pings, clusters, starts of machines, profiles, tokens, secrets, channels, sessions, events, the installation."""
 
 from schedules.models.calendars import Calendar
 from schedules.models.channels import Channel
 from schedules.models.clusters import FRESH_FOR, Cluster, MachineStart
 from schedules.models.events import Event
 from schedules.models.executions import Execution
+from schedules.models.heartbeats import KEPT_PINGS, Heartbeat, Ping
 from schedules.models.idempotency import IdempotencyKey
 from schedules.models.installation import Installation
 from schedules.models.job_queries import LATE_AFTER
@@ -18,16 +19,19 @@ from schedules.models.tokens import Token
 
 __all__ = [
     "FRESH_FOR",
+    "KEPT_PINGS",
     "LATE_AFTER",
     "Calendar",
     "Channel",
     "Cluster",
     "Event",
     "Execution",
+    "Heartbeat",
     "IdempotencyKey",
     "Installation",
     "Job",
     "MachineStart",
+    "Ping",
     "Profile",
     "Question",
     "Reminder",

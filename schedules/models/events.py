@@ -16,6 +16,7 @@ class Event(models.Model):
         API = "api"
         COMMAND = "command"
         TERMINAL = "terminal"
+        PING = "ping"
         CODE = "code"
         """A project that embeds the app."""
         ENGINE = "engine"

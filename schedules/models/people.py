@@ -64,6 +64,8 @@ class Profile(models.Model):
     )
     signing_key = models.CharField(max_length=64, default=_random_key)
     calendar_key = models.CharField(max_length=64, default=_random_key, unique=True)
+    # Plain, because every ping looks it up, and it permits nothing but pings.
+    ping_key = models.CharField(max_length=64, null=True, editable=False, unique=True)  # noqa: DJ001  (NULL is not unique)
     prompts_asked_at = models.DateTimeField(
         null=True, editable=False, help_text="About when an agent last asked for prompts that are due."
     )

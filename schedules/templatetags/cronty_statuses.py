@@ -55,6 +55,7 @@ STATUSES = {
     "failed": ("Failed", "fail", "cross"),
     "cancelled": ("Cancelled", "pau", "ban"),
     "queued": ("Queued", "pau", "clock"),
+    "awaited": ("Waiting for a ping", "pau", "clock"),
     "claimed": ("Starting", "run", "turning"),
     "waiting": ("Waiting for an agent", "warn", "inbox"),
     "succeeded": ("Succeeded", "ok", "check"),

@@ -55,6 +55,7 @@ DOORS: dict[str, str] = {
     Event.Door.API: "API",
     Event.Door.COMMAND: "Server command",
     Event.Door.TERMINAL: "Terminal",
+    Event.Door.PING: "First ping",
     Event.Door.CODE: "Python code",
     Event.Door.ENGINE: "Scheduler",
     Event.Door.LINK: "Notification",

@@ -17,7 +17,9 @@ from schedules.models import (
     Channel,
     Event,
     Execution,
+    Heartbeat,
     Job,
+    Ping,
     Profile,
     Question,
     Secret,
@@ -53,6 +55,7 @@ class OwnedRows:
     token: Token
     revoked_token: Token
     secret: Secret
+    heartbeat: Heartbeat
     calendar: Calendar
     channel: Channel
     rows: dict[type[Model], Model] = field(default_factory=dict)
@@ -125,6 +128,23 @@ def create_owned_rows() -> OwnedRows:
         result={marked("key"): marked("result")},
         finished_at=now,
     )
+    watched = JobFactory(
+        pk=910000004,
+        public_id="job_910000004_1700000000",
+        name=marked("watched"),
+        task="heartbeat",
+        **common,
+    )
+    heartbeat = Heartbeat.objects.create(pk=910000001, job=watched, owner=owner, slug=marked("slug"), pings=1)
+    ping = Ping.objects.create(
+        pk=910000001,
+        heartbeat=heartbeat,
+        number=1,
+        at=now,
+        kind="log",
+        body=marked("body"),
+        sender="192.0.2.1",
+    )
     question = Question.objects.create(
         execution=asked, job=job, asked_at=now, reason=marked("closed"), answered_by=marked("answered")
     )
@@ -176,6 +196,8 @@ def create_owned_rows() -> OwnedRows:
     )
     attempt = {"username": marked("attempt"), "ip_address": "192.0.2.1", "user_agent": "", "path_info": "/"}
     rows: list[Model] = [
+        heartbeat,
+        ping,
         channel,
         calendar,
         *(owner, owner.cronty_profile, job, run, question, token, event, ClusterFactory(pk=910000001)),
@@ -196,6 +218,7 @@ def create_owned_rows() -> OwnedRows:
         token,
         revoked,
         secret,
+        heartbeat,
         calendar,
         channel,
         {type(row): row for row in rows},

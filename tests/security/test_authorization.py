@@ -24,7 +24,7 @@ PAGES = [address for address in ADDRESSES if not address.is_admin and not addres
 ADMIN_PAGES = [address for address in ADDRESSES if address.is_admin]
 METHODS = ("get", "post")
 
-# Addresses without a login. A calendar address carries a key instead, because calendar apps cannot log in.
+# Addresses without a login. Those of a calendar and of pings carry a key instead, because their clients cannot log in.
 PUBLIC = {
     "login",
     "logout",
@@ -37,6 +37,7 @@ PUBLIC = {
     "schedules:ready",
     "schedules:metrics",
     "schedules:calendar-feed",
+    "schedules:ping",
     "schedules:answer-link",
     "schedules:api-openapi",
     "schedules:api-unknown",
@@ -50,6 +51,7 @@ ASK_THEMSELVES = {
 }
 # Addresses that are secrets themselves: whoever does not have them can only guess.
 NOT_GIVEN_TO_THEM = {
+    "schedules:ping": {"place": "no-such-key/no-such-job"},
     "schedules:calendar-feed": {"key": "no-such-key"},
     "schedules:answer-link": {"token": "no-such-token"},
 }
@@ -72,6 +74,9 @@ STAFF_REFUSED = {
     "schedules_cluster_add": METHODS,
     "schedules_cluster_delete": METHODS,
     "schedules_cluster_change": ("post",),
+    "schedules_heartbeat_add": METHODS,
+    "schedules_heartbeat_delete": METHODS,
+    "schedules_heartbeat_change": ("post",),
     "schedules_channel_add": METHODS,
     "schedules_channel_delete": METHODS,
     "schedules_channel_change": ("post",),
@@ -102,6 +107,7 @@ def examples(address: Address, owned: OwnedRows) -> dict[str, Any]:
         "calendar_id": owned.calendar.pk,
         "channel_id": owned.channel.pk,
         "key": owned.profile.calendar_key,
+        "place": owned.heartbeat.ping_id,
         "token": make_token(owned.asked.pk, owned.asked.key, Button.PAGE),
         "id": owned.owner.pk,
         "app_label": "schedules",
@@ -229,7 +235,9 @@ def test_staff_who_may_only_view_change_nothing_on_the_pages(
     job.save(update_fields=["task", "kwargs"])
     before = everything(except_of=people["viewer"])
     for method in METHODS:
-        answer = ask(visit("viewer"), method, address, owned)
+        wrong = NOT_GIVEN_TO_THEM[address.name] if address.name == "schedules:ping" else {}
+
+        answer = ask(visit("viewer"), method, address, owned, **wrong)
 
         assert answer.status_code in {*WELL, 403, 404, 405, 503}
         assert SECRET not in body(answer)
@@ -416,7 +424,7 @@ def test_foreign_id_is_answered_like_an_unknown_one(
     time_machine.move_to(clock.now(), tick=False)
     name = address.parameters[-1]
     for method in METHODS:
-        if name in {"app_label", "url", "key", "token"}:
+        if name in {"app_label", "url", "key", "token", "place"}:
             continue
         answers = {
             str(ids[name]): ask(visit(person), method, address, owned, **ids)

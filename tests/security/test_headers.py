@@ -69,6 +69,9 @@ def test_every_answer_has_the_security_headers(owned: OwnedRows, visit: Visit, a
 def test_no_form_is_accepted_without_its_csrf_token(owned: OwnedRows, operator: Any, address: Address):
     strict = Client(enforce_csrf_checks=True)
     strict.force_login(operator, backend="django.contrib.auth.backends.ModelBackend")
+    if address.name == "schedules:ping":
+        # Its clients have neither cookies nor forms, and the login above means nothing to it.
+        return
     before = everything()
 
     answer = ask(strict, "post", address, owned)

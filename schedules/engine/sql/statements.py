@@ -132,6 +132,8 @@ def adapter_of(field: Any) -> Callable[[Any], Any] | None:
             return lambda moment: moment and format_moment(moment)
         case models.DurationField() if connection.vendor == "sqlite":
             return lambda span: None if span is None else span // MICROSECOND
+        case models.UUIDField() if connection.vendor == "sqlite":
+            return lambda value: value and value.hex
         case models.JSONField():
             return lambda value: None if value is None else json.dumps(value)
         case _:

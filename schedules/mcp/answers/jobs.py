@@ -21,6 +21,7 @@ from schedules.result import Code, Err, Kind
 from schedules.services.files.sources import source_note
 from schedules.services.job_list import JobPage
 from schedules.services.jobs.forecasts import shown_next_run
+from schedules.services.jobs.heartbeats import ping_address_of
 from schedules.services.jobs.masked_arguments import shown_arguments
 from schedules.services.run_list import newest_rows
 from schedules.services.runs.question_words import reminder_words
@@ -145,6 +146,7 @@ class StatusOut(JobOut):
     pause_reason: str | None
     executions: list[ExecutionOut]
     method: str | None
+    ping_url: NotRequired[str]
     reminder: NotRequired[str]
     deleted: NotRequired[str]
 
@@ -247,10 +249,22 @@ def status_out(job: Any) -> StatusOut:
         "executions": [execution_out(row, job.timezone) for row in rows],
         # Most webhooks leave it to the default.
         "method": str(job.argument("method") or WEBHOOK_METHOD) if job.task == "webhook" else None,
+        **_ping_url_out(job),
         **reminder_out(job),
         **deleted_out(job),
         **calendars_out(job),
     }
+
+
+class PingUrlOut(TypedDict):
+    """Where the pings of a heartbeat go."""
+
+    ping_url: NotRequired[str]
+
+
+def _ping_url_out(job: Job) -> PingUrlOut:
+    address = ping_address_of(job)
+    return {"ping_url": address.url} if address else {}
 
 
 class CalendarsOut(TypedDict):

@@ -10,6 +10,7 @@ from django.core.serializers.json import DjangoJSONEncoder
 from schedules.models import Job
 from schedules.services.jobs.masked_arguments import named_arguments
 from schedules.services.permissions import Actor
+from schedules.tasks.heartbeat import HEARTBEAT
 
 CHANGED = "changed since it was applied"
 COLUMNS = (
@@ -43,6 +44,9 @@ def has_drifted(job: Job) -> bool:
 def digest_of_job(job: Job) -> str:
     """Return a digest of what a file decides about a job; whether it is paused is not part of it."""
     values: dict[str, Any] = {name: _comparable(getattr(job, name)) for name in COLUMNS}
+    if job.task == HEARTBEAT:
+        # Its interval begins anew with every ping.
+        del values["anchor_at"]
     if not job.calendars:
         # As before there were calendars.
         del values["calendars"], values["on_closed"]

@@ -21,6 +21,7 @@ from schedules.models.job_texts import searchable_text, skeleton
 from schedules.models.jobs import new_public_id
 from schedules.result import Code, Err, Ok, Result, invalid, invalid_fields
 from schedules.services.jobs.calendars import attach_calendars
+from schedules.services.jobs.heartbeats import add_heartbeats
 from schedules.services.jobs.masked_arguments import fill_in, shown_arguments
 from schedules.services.jobs.validation import (
     EDITABLE,
@@ -34,6 +35,7 @@ from schedules.services.people.profiles import known_profile
 from schedules.services.permissions import Actor, event_of, record
 from schedules.services.quotas import creation_problem, wait_for_turn
 from schedules.tasks import registry
+from schedules.tasks.heartbeat import HEARTBEAT
 from schedules.when.forecast import runs_per_minute
 
 INSERTED_AT_ONCE = 500
@@ -120,6 +122,8 @@ def schedule(
         if job.calendars and (problem := attach_calendars(job, is_locked=True)):
             return problem
         job.save(force_insert=True)
+        if job.task == HEARTBEAT:
+            add_heartbeats([job])
         record(actor, "create", now, job=job, after=changes_of(job, fields))
     return Ok(Scheduled(actor, job))
 
@@ -164,6 +168,7 @@ def insert_jobs(
     for start in range(0, len(new), INSERTED_AT_ONCE):
         chunk = new[start : start + INSERTED_AT_ONCE]
         Job.objects.bulk_create([job for job, _ in chunk])
+        add_heartbeats([job for job, _ in chunk if job.task == HEARTBEAT])
         Event.objects.bulk_create(
             event_of(actor, "create", now, job=job, after=changes_of(job, fields)) for job, fields in chunk
         )
@@ -222,6 +227,9 @@ def policy_defaults(task_name: str) -> dict[str, Any]:
     policies = {name: default_of(name) for name in Job.POLICY_FIELDS}
     if task := registry.get(task_name):
         policies |= {"attempts": task.attempts, "timeout": task.timeout}
+    if task_name == HEARTBEAT:
+        # A job that nobody hears of must be watched on.
+        policies["pause_after_failures"] = 0
     return policies
 
 

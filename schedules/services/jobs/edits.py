@@ -16,11 +16,13 @@ from schedules.models.job_texts import searchable_text, skeleton
 from schedules.result import Code, Err, Ok, Result, invalid_fields
 from schedules.services.jobs.calendars import attach_calendars
 from schedules.services.jobs.creation import changes_of, likeness_of, set_anchor
+from schedules.services.jobs.heartbeats import add_heartbeats
 from schedules.services.jobs.masked_arguments import fill_in
 from schedules.services.jobs.states import account_until, account_until_each, is_protected, protected
-from schedules.services.jobs.validation import editable_only, job_problem, no_runs_left, type_problems
+from schedules.services.jobs.validation import CALL, editable_only, job_problem, no_runs_left, type_problems
 from schedules.services.permissions import Actor, forbidden, not_found, record, wrong_state
 from schedules.services.quotas import reschedule_problem
+from schedules.tasks.heartbeat import HEARTBEAT
 from schedules.when.forecast import runs_per_minute
 
 EDIT_TRIES = 3
@@ -171,6 +173,8 @@ def store_edit(edited: PreparedEdit) -> bool:
     if not won:
         return False
     has_deleted = False
+    if job.task == HEARTBEAT and not CALL.isdisjoint(edited.changes):
+        add_heartbeats([job])
     if edited.is_rescheduled:
         account_until(old, now, _RESCHEDULED)
         has_deleted = engine.delete_future_rows(old, now)
@@ -197,6 +201,8 @@ def store_edits(edits: Sequence[PreparedEdit], now: datetime) -> None:
         names = ["id", *sorted(columns), "revision", "updated_at"]
         assignments = ", ".join(f"{name} = {{{name}}}" for name in names[1:])
         engine.update_rows(Job, assignments, names, map(attrgetter(*names), jobs))
+        if not CALL.isdisjoint(columns):
+            add_heartbeats([job for job in jobs if job.task == HEARTBEAT])
     for old in engine.jobs_with_future_rows(moved, now):
         engine.delete_future_rows(old, now)
 

@@ -16,6 +16,7 @@ from schedules.services.people.profiles import is_active_user
 from schedules.services.permissions import Actor, record, wrong_state
 from schedules.services.quotas import run_problem, wait_for_owner
 from schedules.tasks import registry
+from schedules.tasks.heartbeat import HEARTBEAT
 from schedules.when.durations import HORIZON
 from schedules.when.skips import MOST_SKIPS, day_of, slot_entry, still_ahead
 from schedules.when.triggers import TriggerError, load_zone
@@ -33,6 +34,8 @@ def run_now(actor: Actor, job_id: str) -> Result[Execution]:
             return job
         if job.owner_id != actor.user.pk and not is_active_user(job.owner):
             return Err(Code.JOB_OWNER_INACTIVE, job_id)
+        if job.task == HEARTBEAT:
+            return Err(Code.JOB_RUNS_ELSEWHERE, job_id)
         if job.status == Job.Status.CANCELLED:
             # No run of a cancelled job starts.
             return wrong_state(job)

@@ -15,6 +15,7 @@ from schedules.services.jobs.forecasts import MOST_STEPS, as_resumed, slots_ahea
 from schedules.services.permissions import Actor, not_found
 from schedules.services.runs.answers import question_of
 from schedules.services.runs.question_words import describe_question
+from schedules.tasks.heartbeat import HEARTBEAT
 from schedules.when import durations
 from schedules.when.moments import local_words, short_words
 from schedules.when.moves import Moved
@@ -126,16 +127,17 @@ def explain(row: Execution, timezone: str = "UTC", *, with_reason: bool = True) 
     again = f" for attempt {row.attempt + 1}" if row.attempt else ""
     if row.attempt and row.available_at:
         again += f", which starts at {local_words(row.available_at, timezone)}"
+    is_pinged = row.task == HEARTBEAT
     failed = f"Attempt {row.attempt} failed. " if row.attempt and row.error else ""
     explanation = {
-        Status.QUEUED: f"{failed}Queued{again}.",
+        Status.QUEUED: _awaited_words(row, timezone) or f"{failed}Queued{again}.",
         Status.CLAIMED: "A worker is about to start it.",
         Status.RUNNING: _running_words(row),
         Status.WAITING: f"Claimed by {row.leased_to} until {local_words(row.lease_until, timezone)}."
         if row.lease_until and row.is_held_at(clock.now())
         else "Waiting for an agent.",
-        Status.SUCCEEDED: f"Succeeded {on_attempt}{late}.",
-        Status.FAILED: {0: "Failed.", 1: "Failed on the first attempt."}.get(
+        Status.SUCCEEDED: "The ping came." if is_pinged else f"Succeeded {on_attempt}{late}.",
+        Status.FAILED: {0: "Failed.", 1: "Failed." if is_pinged else "Failed on the first attempt."}.get(
             row.attempt, f"Failed after {row.attempt} attempts."
         ),
         Status.SKIPPED: f"{many} skipped.",
@@ -145,6 +147,13 @@ def explain(row: Execution, timezone: str = "UTC", *, with_reason: bool = True) 
         Status.LOST: "" if with_reason and row.reason else "The worker crashed during this run.",
     }[Status(row.status)]
     return f"{explanation} {row.reason if with_reason else ''}".strip()
+
+
+def _awaited_words(row: Execution, timezone: str) -> str:
+    """Say until when a ping is awaited, or nothing for a run that waits for a worker."""
+    if row.task != HEARTBEAT or not row.available_at:
+        return ""
+    return f"A ping is expected until {local_words(row.available_at, timezone)}."
 
 
 def _running_words(row: Execution) -> str:

@@ -8,10 +8,11 @@ from django.db import transaction
 
 from schedules import clock
 from schedules.models import Execution, Job
-from schedules.result import Err, Ok, Result
+from schedules.result import Code, Err, Ok, Result
 from schedules.services.jobs.creation import build_job, changes_of
 from schedules.services.permissions import Actor, record
 from schedules.services.quotas import creation_problem, run_problem, wait_for_turn
+from schedules.tasks.heartbeat import HEARTBEAT
 
 
 def run_task(actor: Actor, fields: Mapping[str, Any]) -> Result[Execution]:
@@ -19,6 +20,8 @@ def run_task(actor: Actor, fields: Mapping[str, Any]) -> Result[Execution]:
 
     The run belongs to a one-time job that has ended, so that its arguments are kept and it can be run again.
     """
+    if fields.get("task") == HEARTBEAT:
+        return Err(Code.JOB_RUNS_ELSEWHERE, HEARTBEAT)
     now = clock.now()
     once = {"trigger_type": Job.TriggerType.ONCE, "run_at": now + timedelta.resolution}
     built = build_job(actor, now, {"timezone": actor.read_profile().zone, **fields, **once})

@@ -20,6 +20,7 @@ DESCRIPTIONS = {
     "notify": "Send a notification to an ntfy topic, or by one of your channels.",
     "webhook": "Call a URL. Requests are signed; retries share one Idempotency-Key.",
     "prompt": "Give a prompt to your agent when it's due.",
+    "heartbeat": "Expect a ping from a job that runs elsewhere, and report it if none comes in time.",
 }
 
 

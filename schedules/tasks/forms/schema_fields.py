@@ -23,11 +23,15 @@ LABELS = {
     "filename": "File name",
     "markdown": "Format as Markdown",
     "actions": "Buttons",
+    "grace": "Grace time",
+    "slug": "Name in the ping address",
     "ask": "Ask for an answer",
 }
 # The fields of the built-in tasks, in the words of the page; agents have texts of their own.
 NOTIFY_LABELS = {"tags": "Emojis"}
 HINTS = {
+    ("heartbeat", "grace"): "How long a ping may be late, and a started run may take, like 15m; 1h if empty",
+    ("heartbeat", "slug"): "Up to 100 small letters, digits, - and _; made from the name if empty",
     ("notify", "topic"): "Up to 64 letters, digits, - or _",
     ("notify", "channel"): "One of your channels, instead of a topic",
     ("notify", "priority"): "",

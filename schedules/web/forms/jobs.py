@@ -20,7 +20,7 @@ from schedules.web.messages import add_errors
 from schedules.when import durations
 from schedules.when.triggers import TriggerError
 
-FIRST_TASKS = ("notify", "webhook", "prompt")
+FIRST_TASKS = ("notify", "webhook", "prompt", "heartbeat")
 SCHEDULE_FIELDS = {"when", "phrase", "every_count", "every_unit", "every_start", "run_at", "timezone"}
 WHEN_ORDER = (
     "when",

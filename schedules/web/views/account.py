@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import logout
 from django.contrib.auth.decorators import login_not_required
@@ -12,6 +13,7 @@ from django.views.generic import TemplateView
 
 from schedules import services
 from schedules.result import Err, Ok
+from schedules.services.jobs.heartbeats import PING_PATH, change_ping_key
 from schedules.web.forms.people import SettingsForm
 from schedules.web.messages import add_errors
 from schedules.web.views.page import FormPageMixin, back, show_problem
@@ -31,7 +33,18 @@ class SettingsPage(FormPageMixin, TemplateView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         kwargs.setdefault("form", self.make_form())
-        return super().get_context_data(ends_sessions=services.ends_sessions(), **kwargs)
+        return super().get_context_data(
+            ends_sessions=services.ends_sessions(),
+            ping_key=self.page.profile.ping_key,
+            ping_base=f"{settings.CRONTY_URL}{PING_PATH}",
+            **kwargs,
+        )
+
+    def render_to_response(self, context: dict[str, Any], **kwargs: Any) -> HttpResponse:
+        # The page shows the ping key, which is a secret.
+        response = super().render_to_response(context, **kwargs)
+        response["Cache-Control"] = "no-store"
+        return response
 
     def post(self, request: HttpRequest) -> HttpResponse:
         form = self.make_form(request.POST)
@@ -48,6 +61,17 @@ class SettingsPage(FormPageMixin, TemplateView):
                 case Err() as problem:
                     add_errors(form, problem)
         return self.render_to_response(self.get_context_data(form=form), status=422)
+
+
+@require_POST
+def ping_key(request: HttpRequest) -> HttpResponse:
+    """Create the ping key, or replace it, unless another tab did so."""
+    match change_ping_key(request.user, shown=request.POST.get("shown", "")):
+        case Ok():
+            messages.success(request, "You have a new ping key.")
+        case Err() as problem:
+            show_problem(request, problem)
+    return HttpResponseRedirect(f"{reverse('schedules:settings')}#ping-key", status=303)
 
 
 @require_POST

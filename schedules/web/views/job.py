@@ -18,12 +18,15 @@ from schedules.result import Err, Ok, Result, sentence
 from schedules.services.files.sources import source_note
 from schedules.services.job_overview import read_standing
 from schedules.services.jobs.forecasts import next_runs_of, preview_of
+from schedules.services.jobs.heartbeats import PingAddress, newest_pings, ping_address_of
 from schedules.services.run_list import RunQuery, newest_runs, read_runs
 from schedules.tasks import registry
+from schedules.tasks.heartbeat import HEARTBEAT
 from schedules.tasks.outbound.signing import OVERLAP
 from schedules.templatetags.cronty_times import day_and_clock, day_words, local
 from schedules.web.messages import message_of
 from schedules.web.middleware import take_draft
+from schedules.web.ping_snippets import ping_snippets
 from schedules.web.views.activity import events_of_job
 from schedules.web.views.answers import question_context
 from schedules.web.views.editing import job_address, run_address
@@ -42,6 +45,7 @@ from schedules.when.moments import in_the_past
 from schedules.when.phrases import PhraseError, parse_moment, parse_past
 
 TABS = {"runs": "Runs", "history": "History", "why": "Why?", "agent": "Tell your agent"}
+PING_TAB = {"ping": "Ping address"}
 BARS = 60
 RUNS = 20
 PAUSE = ("reason", "until")
@@ -58,7 +62,8 @@ class JobPage(LivePageMixin, TemplateView):
         last = newest_runs(job, BARS)
         preview = preview_of(job, now)
         upcoming = upcoming_of(job, preview.next_runs, now)
-        tab = self._tab()
+        address = ping_address_of(job)
+        tab = self._tab(address)
         return super().get_context_data(
             job=job,
             preview=preview,
@@ -73,17 +78,29 @@ class JobPage(LivePageMixin, TemplateView):
             **self._rights(job),
             signing_keys=services.signing_keys_of(self.actor, job, now),
             overlap_days=OVERLAP.days,
-            tabs=TABS,
+            tabs=TABS | PING_TAB if address else TABS,
             tab=tab,
+            **(self._pings(job, address) if address and tab == "ping" else self._tab_content(tab, job)),
             **question_context(job),
-            **self._tab_content(tab, job),
             **self._pause(),
             **kwargs,
         )
 
-    def _tab(self) -> str:
+    def _tab(self, address: PingAddress | None) -> str:
         tab = self.request.GET.get("tab", "why" if self.request.GET.get("why") else "")
-        return tab if tab in TABS else "runs"
+        if tab in TABS or (address and tab in PING_TAB):
+            return tab
+        # Until the first ping, the address is what its owner needs.
+        return "ping" if address and not address.heartbeat.pings and not tab else "runs"
+
+    def _pings(self, job: Job, address: PingAddress) -> dict[str, Any]:
+        is_owner = job.owner_id == self.actor.user.pk
+        return {
+            "address": address,
+            "shows_key": is_owner,
+            "pings": newest_pings(address.heartbeat),
+            "snippets": ping_snippets(address.url, address.named_url if is_owner else ""),
+        }
 
     def _tab_content(self, tab: str, job: Job) -> dict[str, Any]:
         """Return what the chosen tab shows."""
@@ -109,7 +126,7 @@ class JobPage(LivePageMixin, TemplateView):
 
     def render_to_response(self, context: dict[str, Any], **kwargs: Any) -> HttpResponse:
         response = super().render_to_response(context, **kwargs)
-        if context["signing_keys"]:
+        if context["signing_keys"] or "address" in context:
             response["Cache-Control"] = "no-store"
         return response
 
@@ -119,7 +136,7 @@ class JobPage(LivePageMixin, TemplateView):
         is_armed = job.status in (Job.Status.PENDING, Job.Status.PAUSED)
         return {
             "can_change": may_change,
-            "can_run": may_change and job.status != Job.Status.CANCELLED,
+            "can_run": may_change and job.status != Job.Status.CANCELLED and job.task != HEARTBEAT,
             "can_skip": may_change and is_armed and job.trigger_type != Job.TriggerType.ONCE,
             "can_edit": may_change and is_armed and not is_protected,
             "can_cancel": may_change and job.status in Job.ACTIVE and not is_protected,

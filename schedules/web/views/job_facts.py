@@ -10,6 +10,7 @@ from schedules.models.counting import counted
 from schedules.secrets import masking
 from schedules.tasks import registry
 from schedules.tasks.forms.schema_fields import label_of
+from schedules.tasks.heartbeat import HEARTBEAT, grace_of
 from schedules.templatetags.cronty_times import duration, is_noticed
 from schedules.when import durations
 from schedules.when.forecast import start_of_day
@@ -71,6 +72,8 @@ def policies(job: Job) -> list[tuple[str, str]]:
         ("Overlap", overlap[Job.Overlap(job.overlap)]),
         ("After downtime", Job.CatchUp(job.catch_up).label.lower()),
     ]
+    if job.task == HEARTBEAT:
+        described = [("Grace time", durations.in_words(grace_of(job.args, job.kwargs)))]
     if job.pause_after_failures:
         described.append(
             ("Automatic pause", f"after {counted(job.pause_after_failures, 'failure')} in a row")

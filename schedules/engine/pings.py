@@ -1,0 +1,142 @@
+"""Pings of jobs that run elsewhere: a batch is stored, and ends the slots that wait for it, in one transaction."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+
+from django.db import transaction
+
+from schedules.engine.history import Outcome
+from schedules.engine.settle import conclude
+from schedules.engine.sql.statements import update_rows
+from schedules.engine.watched import Signal, Watched
+from schedules.limits import PING_BODY_BYTES
+from schedules.models import KEPT_PINGS, Execution, Heartbeat, Job, Ping, RunOutput
+
+# How often the oldest pings of a heartbeat are deleted, counted in pings.
+PRUNED_EVERY = 50
+_COLUMNS_OF_JOB = (
+    *(
+        "owner_id",
+        "public_id",
+        "name",
+        "task",
+        "args",
+        "kwargs",
+        "status",
+        "next_run_at",
+        "deleted_at",
+        "created_at",
+    ),
+    *(
+        "trigger_type",
+        "run_at",
+        "every",
+        "calendar_unit",
+        "anchor_at",
+        "cron",
+        "timezone",
+        "spread",
+        "skips",
+        "closed_by",
+    ),
+    *("ends_at", "max_runs", "slot_count", "run_count", "overlap", "catch_up"),
+)
+_CHANGED_OF_JOB = ("next_run_at", "anchor_at", "status", "slot_count", "run_count")
+_CHANGED_OF_RUN = (
+    *("status", "reason", "attempt", "available_at", "lease_until", "started_at", "finished_at", "lateness"),
+    *("result", "error"),
+)
+_CHANGED_OF_HEARTBEAT = (
+    *("pings", "last_ping_at", "last_kind", "last_rid", "last_success_at", "last_duration", "started_rid"),
+)
+
+
+def receive(signals: Sequence[Signal], now: datetime) -> list[bool]:
+    """Store pings; return for each whether it was accepted, which it is not if its job is gone."""
+    with transaction.atomic():
+        watched = _lock({signal.job_id for signal in signals}, now)
+        accepted = []
+        for signal in signals:
+            job = watched.get(signal.job_id)
+            accepted.append(job is not None)
+            if job:
+                job.receive(signal)
+        _write([job for job in watched.values() if job.pings], now)
+    return accepted
+
+
+def _lock(job_ids: set[int], now: datetime) -> dict[int, Watched]:
+    """Lock the jobs, in an order on which all processes agree, and read what waits for a ping."""
+    rows = Job.objects.filter(pk__in=job_ids, deleted_at=None).order_by("pk").only(*_COLUMNS_OF_JOB)
+    jobs = {job.pk: job for job in rows.select_for_update(no_key=True)}
+    heartbeats = {each.job_id: each for each in Heartbeat.objects.filter(job__in=list(jobs))}
+    live: dict[int, list[Execution]] = defaultdict(list)
+    waiting = Execution.objects.live().filter(job__in=list(jobs)).order_by("scheduled_for", "pk")
+    for row in waiting.defer("traceback", "earlier_attempts"):
+        live[row.job_id or 0].append(row)
+    return {pk: Watched(job, heartbeats[pk], live[pk], now) for pk, job in jobs.items() if pk in heartbeats}
+
+
+def _write(watched: Sequence[Watched], now: datetime) -> None:
+    """Write everything that a batch has changed, with as few statements for many jobs as for one."""
+    Execution.objects.bulk_create([row for each in watched for row in each.new])
+    changed = [row for each in watched for row in each.changed.values()]
+    _update(Execution, _CHANGED_OF_RUN, changed)
+    _update(Job, _CHANGED_OF_JOB, [each.job for each in watched if each.has_moved])
+    conclude([_outcome_of(row) for each in watched for row in each.ended])
+    _update(Heartbeat, _CHANGED_OF_HEARTBEAT, [each.heartbeat for each in watched])
+    for each in watched:
+        for ping, row in each.pings:
+            ping.execution_id = row.pk if row else None
+    Ping.objects.bulk_create([ping for each in watched for ping, _ in each.pings])
+    _add_outputs([(row, text) for each in watched for row, text in each.texts], now)
+    _prune(watched)
+
+
+def _update(model: type[Execution | Job | Heartbeat], columns: Sequence[str], rows: Sequence[object]) -> None:
+    names = ("id", *columns)
+    assignments = ", ".join(f"{name} = {{{name}}}" for name in columns)
+    update_rows(model, assignments, names, [[getattr(row, name) for name in names] for row in rows])
+
+
+def _outcome_of(row: Execution) -> Outcome:
+    assert row.finished_at is not None
+    return Outcome(
+        row.pk,
+        row.attempt,
+        row.job_id or 0,
+        Execution.Status(row.status),
+        row.finished_at,
+        error=row.error,
+        reason=row.reason,
+        started_at=row.started_at,
+    )
+
+
+def _add_outputs(texts: Sequence[tuple[Execution, str]], now: datetime) -> None:
+    """Append the bodies of pings to the output of their runs."""
+    if not texts:
+        return
+    keys = {row.pk for row, _ in texts}
+    outputs = {output.execution_id: output for output in RunOutput.objects.filter(execution__in=keys)}
+    for row, text in texts:
+        known = outputs.setdefault(row.pk, RunOutput(execution=row, attempt=row.attempt, position=0))
+        added = f"{known.tail and chr(10)}{text}"
+        known.tail = (known.tail + added)[-PING_BODY_BYTES:]
+        known.position += len(added)
+        known.updated_at = now
+    RunOutput.objects.bulk_create(
+        outputs.values(),
+        update_conflicts=True,
+        unique_fields=["execution", "attempt"],
+        update_fields=["tail", "position", "updated_at"],
+    )
+
+
+def _prune(watched: Sequence[Watched]) -> None:
+    """Delete the oldest pings of those heartbeats that have received many since the last time."""
+    for each in watched:
+        newest = each.heartbeat.pings
+        if newest // PRUNED_EVERY > (newest - len(each.pings)) // PRUNED_EVERY:
+            Ping.objects.filter(heartbeat=each.heartbeat.pk, number__lte=newest - KEPT_PINGS).delete()

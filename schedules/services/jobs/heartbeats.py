@@ -1,0 +1,96 @@
+"""Ping addresses: each heartbeat has one, and each owner has a key for addresses with names."""
+
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.utils.text import slugify
+
+from schedules.models import Heartbeat, Job, Ping, Profile
+from schedules.result import Code, Err, Ok, Result
+from schedules.services.people.profiles import profile_of
+from schedules.tasks.heartbeat import HEARTBEAT, SLUG_LENGTH, slug_of
+
+PING_PATH = "/ping/"
+SHOWN_PINGS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class PingAddress:
+    """Where the pings of a job are sent, and the last ones."""
+
+    heartbeat: Heartbeat
+    url: str
+    named_url: str
+    """The address with the owner's ping key and the name; empty for a job without a name in addresses."""
+
+
+def add_heartbeats(jobs: Sequence[Job]) -> None:
+    """Give jobs that have just become heartbeats their ping addresses; for others, follow the name that was chosen."""
+    if not jobs:
+        return
+    known = {each.job_id: each for each in Heartbeat.objects.filter(job__in=jobs)}
+    new = []
+    for job in jobs:
+        chosen = slug_of(job.args, job.kwargs)
+        heartbeat = known.get(job.pk)
+        if heartbeat is None:
+            slug = chosen or slugify(job.name)[:SLUG_LENGTH].rstrip("-")
+            new.append(Heartbeat(job=job, owner_id=job.owner_id, slug=slug))
+        elif chosen and chosen != heartbeat.slug:
+            # Without a choice, the name stays: clients use the address.
+            Heartbeat.objects.filter(pk=heartbeat.pk).update(slug=chosen)
+    Heartbeat.objects.bulk_create(new)
+    for owner_id in {heartbeat.owner_id for heartbeat in new}:
+        Profile.objects.filter(user=owner_id, ping_key=None).update(ping_key=_new_key())
+
+
+def set_ping_ids(ids: Iterable[tuple[Job, UUID]]) -> None:
+    """Let jobs keep the addresses that they have had elsewhere."""
+    for job, ping_id in ids:
+        Heartbeat.objects.filter(job=job).update(ping_id=ping_id)
+
+
+def taken_ping_ids(ids: Iterable[UUID]) -> set[UUID]:
+    """Return those of these ids that a heartbeat has."""
+    return set(Heartbeat.objects.filter(ping_id__in=list(ids)).values_list("ping_id", flat=True))
+
+
+def ping_address_of(job: Job) -> PingAddress | None:
+    """Return the ping address of a heartbeat, or None for any other job."""
+    if job.task != HEARTBEAT:
+        return None
+    heartbeat = Heartbeat.objects.filter(job=job).first()
+    if heartbeat is None:
+        return None
+    key = Profile.objects.filter(user=job.owner_id).values_list("ping_key", flat=True).first()
+    base = f"{settings.CRONTY_URL.rstrip('/')}{PING_PATH}"
+    named = f"{base}{key}/{heartbeat.slug}" if key and heartbeat.slug else ""
+    return PingAddress(heartbeat, f"{base}{heartbeat.ping_id}", named)
+
+
+def newest_pings(heartbeat: Heartbeat) -> list[Ping]:
+    """Return the last pings of a heartbeat, newest first."""
+    return list(Ping.objects.filter(heartbeat=heartbeat).order_by("-number")[:SHOWN_PINGS])
+
+
+def last_pings(jobs: Iterable[Job]) -> dict[int, Heartbeat]:
+    """Return what is known of the pings of those jobs that are heartbeats, by job."""
+    keys = [job.pk for job in jobs if job.task == HEARTBEAT]
+    return {each.job_id: each for each in Heartbeat.objects.filter(job__in=keys)} if keys else {}
+
+
+def change_ping_key(user: Any, *, shown: str) -> Result[str]:
+    """Replace a user's ping key if it is still `shown`; addresses with the old one stop working at once."""
+    profile = profile_of(user)
+    key = _new_key()
+    if not Profile.objects.filter(pk=profile.pk, ping_key=shown or None).update(ping_key=key):
+        return Err(Code.PING_KEY_CHANGED)
+    return Ok(key)
+
+
+def _new_key() -> str:
+    return secrets.token_urlsafe(16)

@@ -1,0 +1,69 @@
+"""What to paste where a job runs, so that it sends its pings; only the address differs from other services."""
+
+from schedules.web.snippets import Snippet
+
+
+def ping_snippets(url: str, named_url: str) -> list[Snippet]:
+    """Return a line for each place where jobs run."""
+    return [
+        Snippet(
+            "crontab",
+            "crontab",
+            "Add this to the end of the line. The exit code says whether it succeeded.",
+            f"17 3 * * * /usr/local/bin/backup; curl -fsS -m 10 --retry 5 -o /dev/null {url}/$?",
+        ),
+        Snippet("shell", "Shell script", "With the time it takes and its output.", _shell(url)),
+        Snippet(
+            "systemd",
+            "systemd",
+            "Add this to the [Service] section of the unit that the timer starts.",
+            f"ExecStartPre=-/usr/bin/curl -fsS -m 10 --retry 5 -o /dev/null {url}/start\n"
+            "ExecStopPost=-/bin/sh -c 'curl -fsS -m 10 --retry 5 -o /dev/null "
+            f"{url}/$${{EXIT_STATUS:-1}}'",
+        ),
+        Snippet(
+            "windows",
+            "Windows",
+            "Add this to the end of the PowerShell script that the Task Scheduler runs.",
+            f"Invoke-RestMethod -Uri {url} -TimeoutSec 10 -MaximumRetryCount 5 -RetryIntervalSec 2",
+        ),
+        Snippet("github", "GitHub Actions", "Add these steps to the end of the job.", _github(url)),
+        Snippet(
+            "borgmatic",
+            "borgmatic",
+            "Add this to its configuration file.",
+            f"healthchecks:\n    ping_url: {url}\n    send_logs: true",
+        ),
+        Snippet(
+            "runitor",
+            "runitor",
+            "Wraps a command: sends its start, its end and its output.",
+            f"runitor -api-url {url.rpartition('/')[0]} -uuid {url.rpartition('/')[2]} -- /usr/local/bin/backup",
+        ),
+        Snippet(
+            "python",
+            "Python",
+            "With the requests package.",
+            f'import requests\n\nrequests.get("{named_url or url}", timeout=10)',
+        ),
+    ]
+
+
+def _shell(url: str) -> str:
+    return (
+        "#!/bin/sh\n"
+        "rid=$(cat /proc/sys/kernel/random/uuid)\n"
+        f'curl -fsS -m 10 --retry 5 -o /dev/null "{url}/start?rid=$rid"\n'
+        "output=$(/usr/local/bin/backup 2>&1); code=$?\n"
+        f'curl -fsS -m 10 --retry 5 -o /dev/null --data-raw "$output" "{url}/$code?rid=$rid"'
+    )
+
+
+def _github(url: str) -> str:
+    return (
+        "- name: Report success\n"
+        f"  run: curl -fsS -m 10 --retry 5 -o /dev/null {url}\n"
+        "- name: Report failure\n"
+        "  if: failure()\n"
+        f"  run: curl -fsS -m 10 --retry 5 -o /dev/null {url}/fail"
+    )

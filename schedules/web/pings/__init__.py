@@ -1,0 +1,1 @@
+"""Ping addresses: what clients of healthchecks send, and the answers that they expect."""

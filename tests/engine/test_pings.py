@@ -1,0 +1,396 @@
+"""Pings end the slots that wait for them; a slot without a ping fails when its grace time is over."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from schedules import engine
+from schedules.models import Execution, Heartbeat, Job, Ping, RunOutput
+from tests.engine.conftest import NOW
+from tests.factories import JobFactory
+
+MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
+RID, OTHER = UUID(int=1), UUID(int=2)
+
+
+def heartbeat_job(grace="15m", **fields):
+    kind = {} if {"once", "interval"} & fields.keys() else {"cron": "0 * * * *"}
+    defaults = {"task": "heartbeat", "kwargs": {"grace": grace}, "next_run_at": NOW, "created_at": NOW - DAY}
+    if fields.get("paused"):
+        del defaults["next_run_at"]
+    job = JobFactory(**kind | defaults | fields)
+    Heartbeat.objects.create(job=job, owner=job.owner, slug="backup")
+    return job
+
+
+def claim(cluster, now):
+    claims = engine.claim_runs(cluster.pk, now, 100)
+    engine.sweep(now)
+    return claims
+
+
+def ping(job, now, kind="success", **fields):
+    return engine.receive([engine.Signal(job.pk, Ping.Kind(kind), **fields)], now)
+
+
+def slots(job):
+    rows = Execution.objects.filter(job=job).order_by("scheduled_for", "pk")
+    return [(row.scheduled_for, row.status) for row in rows]
+
+
+@pytest.mark.django_db
+def test_due_slot_waits_for_its_ping_and_keeps_no_worker_busy(cluster):
+    job = heartbeat_job()
+
+    claims = claim(cluster, NOW)
+
+    row = Execution.objects.get()
+    assert claims == []
+    assert (row.status, row.scheduled_for, row.available_at) == ("queued", NOW, NOW + 15 * MINUTE)
+    job.refresh_from_db()
+    assert job.next_run_at == NOW + HOUR
+    assert engine.wake_up_at(NOW) == NOW + 15 * MINUTE
+
+
+@pytest.mark.django_db
+def test_ping_in_time_ends_the_slot_as_succeeded(cluster):
+    job = heartbeat_job()
+    claim(cluster, NOW)
+
+    assert ping(job, NOW + 2 * MINUTE) == [True]
+
+    row = Execution.objects.get()
+    assert (row.status, row.finished_at, row.attempt) == ("succeeded", NOW + 2 * MINUTE, 1)
+    job.refresh_from_db()
+    assert (job.recent, job.failure_streak, job.last_success_at) == ("S", 0, NOW + 2 * MINUTE)
+    claim(cluster, NOW + 16 * MINUTE)
+    assert slots(job) == [(NOW, "succeeded")]
+
+
+@pytest.mark.django_db
+def test_slot_without_a_ping_fails_when_its_grace_time_is_over(cluster):
+    job = heartbeat_job(timezone="Europe/Berlin")
+    claim(cluster, NOW)
+    claim(cluster, NOW + 15 * MINUTE - timedelta(seconds=1))
+    assert slots(job) == [(NOW, "queued")]
+
+    claim(cluster, NOW + 15 * MINUTE)
+
+    row = Execution.objects.get()
+    assert (row.status, row.error) == ("failed", "No ping came until 10:15. None has come before.")
+    job.refresh_from_db()
+    assert (job.recent, job.failure_streak, job.last_error) == ("F", 1, row.error)
+
+
+@pytest.mark.django_db
+def test_failure_says_when_the_ping_of_the_day_before_came(cluster):
+    job = heartbeat_job(cron="0 9 * * *")
+    claim(cluster, NOW)
+    ping(job, NOW + 2 * MINUTE - timedelta(seconds=41), "start", rid=RID)
+    ping(job, NOW + 2 * MINUTE, rid=RID)
+
+    claim(cluster, NOW + DAY)
+    claim(cluster, NOW + DAY + 15 * MINUTE)
+
+    row = Execution.objects.get(status="failed")
+    assert row.error == "No ping came until 09:15. The one of the day before came at 09:02 after 41 s."
+
+
+@pytest.mark.django_db
+def test_start_runs_and_success_of_the_same_run_is_timed(cluster):
+    job = heartbeat_job()
+    claim(cluster, NOW)
+
+    ping(job, NOW + MINUTE, "start", rid=RID)
+    row = Execution.objects.get()
+    assert (row.status, row.started_at, row.lateness) == ("running", NOW + MINUTE, MINUTE)
+    ping(job, NOW + 3 * MINUTE, rid=RID)
+
+    row.refresh_from_db()
+    assert (row.status, row.took) == ("succeeded", 2 * MINUTE)
+    job.refresh_from_db()
+    assert job.last_duration == 2 * MINUTE
+
+
+@pytest.mark.django_db
+def test_start_without_an_end_within_the_grace_time_is_a_failure(cluster):
+    job = heartbeat_job()
+    claim(cluster, NOW)
+    ping(job, NOW + 10 * MINUTE, "start")
+    claim(cluster, NOW + 20 * MINUTE)
+    assert slots(job) == [(NOW, "running")]
+
+    claim(cluster, NOW + 25 * MINUTE + timedelta(seconds=1))
+
+    row = Execution.objects.get()
+    assert (row.status, row.error) == ("failed", "It started at 09:10, but no end was reported until 09:25.")
+
+
+@pytest.mark.django_db
+def test_only_the_newest_of_two_starts_is_timed(cluster):
+    job = heartbeat_job()
+    claim(cluster, NOW)
+    ping(job, NOW + MINUTE, "start", rid=RID)
+    ping(job, NOW + 4 * MINUTE, "start", rid=OTHER)
+
+    ping(job, NOW + 5 * MINUTE, rid=OTHER)
+
+    assert Execution.objects.get().took == MINUTE
+
+
+@pytest.mark.django_db
+def test_success_of_another_run_does_not_end_the_one_that_runs(cluster):
+    job = heartbeat_job()
+    claim(cluster, NOW)
+    ping(job, NOW + MINUTE, "start", rid=RID)
+
+    ping(job, NOW + 2 * MINUTE, rid=OTHER)
+
+    assert slots(job) == [(NOW, "running"), (NOW + 2 * MINUTE, "succeeded")]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("rid", [None, OTHER], ids=["without", "other"])
+def test_any_failure_ends_what_runs_without_a_duration(cluster, rid):
+    job = heartbeat_job()
+    claim(cluster, NOW)
+    ping(job, NOW + MINUTE, "start", rid=RID)
+
+    ping(job, NOW + 2 * MINUTE, "fail", rid=rid, exit_status=3, body="disk full\n")
+
+    row = Execution.objects.get()
+    assert (row.status, row.took, row.result) == ("failed", None, {"exit_code": 3})
+    assert row.error == "The job ended with exit code 3.\ndisk full"
+    assert RunOutput.objects.get().tail == "disk full\n"
+
+
+@pytest.mark.django_db
+def test_start_and_end_more_than_three_days_apart_are_unrelated(cluster):
+    job = heartbeat_job(grace="100h", cron="0 9 1 * *")
+    claim(cluster, NOW)
+    ping(job, NOW, "start", rid=RID)
+
+    ping(job, NOW + 73 * HOUR, rid=RID)
+
+    row = Execution.objects.get()
+    assert (row.status, row.took) == ("succeeded", None)
+
+
+@pytest.mark.django_db
+def test_log_changes_no_state(cluster):
+    job = heartbeat_job()
+    claim(cluster, NOW)
+
+    ping(job, NOW + MINUTE, "log", body="half way")
+
+    assert slots(job) == [(NOW, "queued")]
+    assert RunOutput.objects.get().tail == "half way"
+    ping(job, NOW + 2 * MINUTE, body="done")
+    assert RunOutput.objects.get().tail == "half way\ndone"
+    ping(job, NOW + 3 * MINUTE, "log", body="later")
+    assert Ping.objects.get(number=3).body == "later"
+    assert Heartbeat.objects.get().pings == 3
+
+
+@pytest.mark.django_db
+def test_ping_just_before_its_slot_counts_for_it(cluster):
+    job = heartbeat_job()
+
+    ping(job, NOW - timedelta(seconds=20))
+
+    assert slots(job) == [(NOW, "succeeded")]
+    job.refresh_from_db()
+    assert (job.next_run_at, job.slot_count) == (NOW + HOUR, 1)
+    claim(cluster, NOW + 30 * MINUTE)
+    assert slots(job) == [(NOW, "succeeded")]
+
+
+@pytest.mark.django_db
+def test_ping_outside_the_schedule_has_a_row_of_its_own(cluster):
+    job = heartbeat_job()
+
+    ping(job, NOW - 20 * MINUTE)
+
+    row = Execution.objects.get()
+    assert (row.status, row.cause, row.reason) == (
+        "succeeded",
+        "manual",
+        "This ping came outside the schedule.",
+    )
+    job.refresh_from_db()
+    assert job.next_run_at == NOW
+
+
+@pytest.mark.django_db
+def test_ping_finds_a_slot_that_no_cluster_has_claimed():
+    job = heartbeat_job()
+
+    ping(job, NOW + 2 * MINUTE)
+
+    assert slots(job) == [(NOW, "succeeded")]
+    job.refresh_from_db()
+    assert (job.next_run_at, job.slot_count) == (NOW + HOUR, 1)
+
+
+@pytest.mark.django_db
+def test_interval_begins_with_each_ping(cluster):
+    job = heartbeat_job(interval=True, every=HOUR, next_run_at=NOW)
+
+    ping(job, NOW - 10 * MINUTE)
+
+    job.refresh_from_db()
+    assert job.next_run_at == NOW + 50 * MINUTE
+    assert slots(job) == [(NOW - 10 * MINUTE, "succeeded")]
+    claim(cluster, NOW + 50 * MINUTE)
+    claim(cluster, NOW + 65 * MINUTE)
+    assert slots(job)[-1] == (NOW + 50 * MINUTE, "failed")
+    job.refresh_from_db()
+    assert job.next_run_at == NOW + 110 * MINUTE
+
+
+@pytest.mark.django_db
+def test_slots_within_a_long_grace_time_end_with_the_next_ping(cluster):
+    job = heartbeat_job(grace="3h")
+    for hours in range(3):
+        claim(cluster, NOW + hours * HOUR)
+    assert [status for _, status in slots(job)] == ["queued"] * 3
+
+    ping(job, NOW + 2 * HOUR + MINUTE)
+
+    assert [status for _, status in slots(job)] == ["missed", "missed", "succeeded"]
+    reasons = set(Execution.objects.filter(status="missed").values_list("reason", flat=True))
+    assert reasons == {"No ping of its own came; the next one came at 11:01, within the grace time."}
+    job.refresh_from_db()
+    assert job.failure_streak == 0
+
+
+@pytest.mark.django_db
+def test_slot_that_begins_and_ends_while_no_cluster_runs_is_missed(cluster):
+    job = heartbeat_job()
+
+    claim(cluster, NOW + 30 * MINUTE)
+
+    assert slots(job) == [(NOW, "missed")]
+
+
+@pytest.mark.django_db
+def test_slot_is_still_awaited_after_a_short_outage(cluster):
+    job = heartbeat_job()
+
+    claim(cluster, NOW + 5 * MINUTE)
+
+    row = Execution.objects.get()
+    assert (row.status, row.available_at) == ("queued", NOW + 15 * MINUTE)
+    assert slots(job) == [(NOW, "queued")]
+
+
+@pytest.mark.django_db
+def test_ping_of_a_paused_job_is_kept_and_changes_nothing():
+    job = heartbeat_job(paused=True)
+
+    assert ping(job, NOW) == [True]
+
+    assert slots(job) == []
+    assert Ping.objects.get().kind == "success"
+    job.refresh_from_db()
+    assert job.status == "paused"
+
+
+@pytest.mark.django_db
+def test_ping_of_a_deleted_job_is_refused():
+    job = heartbeat_job(deleted_at=NOW)
+
+    assert ping(job, NOW) == [False]
+    assert not Ping.objects.exists()
+
+
+@pytest.mark.django_db
+def test_repeated_ping_of_a_client_without_an_answer_is_no_second_run(cluster):
+    job = heartbeat_job()
+    claim(cluster, NOW)
+
+    ping(job, NOW + MINUTE, rid=RID)
+    ping(job, NOW + MINUTE + timedelta(seconds=5), rid=RID)
+
+    assert slots(job) == [(NOW, "succeeded")]
+    assert Ping.objects.count() == 2
+
+
+@pytest.mark.django_db
+def test_pings_of_one_batch_are_applied_in_order(cluster):
+    jobs = [heartbeat_job() for _ in range(3)]
+    claim(cluster, NOW)
+    signals = [engine.Signal(job.pk, Ping.Kind(kind)) for kind in ("start", "success") for job in jobs]
+
+    engine.receive(signals, NOW + MINUTE)
+
+    assert {tuple(slots(job)) for job in jobs} == {((NOW, "succeeded"),)}
+    assert set(Heartbeat.objects.values_list("pings", flat=True)) == {2}
+
+
+@pytest.mark.django_db
+def test_batch_costs_as_many_queries_as_one_ping(cluster, django_assert_max_num_queries):
+    jobs = [heartbeat_job() for _ in range(20)]
+    claim(cluster, NOW)
+
+    with django_assert_max_num_queries(14):
+        engine.receive([engine.Signal(job.pk, Ping.Kind.SUCCESS) for job in jobs], NOW + MINUTE)
+
+
+@pytest.mark.django_db
+def test_only_the_newest_pings_are_kept(cluster):
+    job = heartbeat_job()
+    for number in range(30):
+        engine.receive([engine.Signal(job.pk, Ping.Kind.LOG)] * 10, NOW + number * MINUTE)
+
+    assert Heartbeat.objects.get().pings == 300
+    assert 100 <= Ping.objects.count() < 150
+    assert Ping.objects.latest("number").number == 300
+
+
+@pytest.mark.django_db
+def test_last_slot_ends_the_job(cluster):
+    job = heartbeat_job(max_runs=1)
+    claim(cluster, NOW)
+
+    ping(job, NOW + MINUTE)
+
+    job.refresh_from_db()
+    assert (job.status, job.next_run_at) == ("completed", None)
+
+
+@pytest.mark.django_db
+def test_slots_follow_the_wall_clock_when_clocks_change(cluster):
+    first = datetime(2026, 3, 28, 2, 0, tzinfo=UTC)
+    job = heartbeat_job(cron="0 3 * * *", timezone="Europe/Berlin", next_run_at=first, created_at=first - DAY)
+    for now in (first, first + 23 * HOUR):
+        claim(cluster, now)
+        ping(job, now + MINUTE)
+
+    assert slots(job) == [(first, "succeeded"), (first + 23 * HOUR, "succeeded")]
+
+
+@pytest.mark.django_db
+def test_left_out_slot_waits_for_no_ping(cluster):
+    job = heartbeat_job(skips="2026-02-04")
+
+    claim(cluster, NOW)
+
+    assert slots(job) == [(NOW, "skipped")]
+
+
+@pytest.mark.django_db
+def test_late_ping_says_so(cluster):
+    job = heartbeat_job()
+    claim(cluster, NOW)
+    claim(cluster, NOW + 15 * MINUTE)
+
+    ping(job, NOW + 2 * HOUR, late_by=7140.0)
+
+    row = Execution.objects.latest("pk")
+    assert row.status == "succeeded"
+    assert row.reason.endswith("It was sent at 09:01, and arrived 1 h 59 min late.")
+    assert Job.objects.get().failure_streak == 0
