@@ -19,6 +19,7 @@ from schedules import clock
 from schedules.models import Event
 from schedules.services import Actor
 from schedules.tasks.commands import catalog as command_catalog
+from schedules.tasks.operator_files import watching
 from tests.factories import UserFactory
 from tests.waiting import PATIENCE
 
@@ -161,7 +162,7 @@ def schemas_checked_once() -> Iterator[None]:
 @pytest.fixture
 def commands_file(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The path of the operator's file of commands, which does not exist yet; every look reads it again."""
-    monkeypatch.setattr(command_catalog, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(watching, "LOOK_EVERY", 0.0)
     path = tmp_path / "commands.toml"
     settings.CRONTY_COMMANDS_FILE = str(path)
     yield path
