@@ -25,7 +25,7 @@ from schedules.admin.bases import (
     owned_by,
 )
 from schedules.admin.local_times import moment
-from schedules.models import Cluster, Event, Execution
+from schedules.models import AgentRun, Cluster, Event, Execution
 from schedules.models.executions import ExecutionQuerySet
 from schedules.secrets import masking
 from schedules.services import event_list, run_list
@@ -105,6 +105,20 @@ class ExecutionAdmin(LongListAdmin[Execution], ReadOnlyAdmin[Execution]):
     def console(self, execution: Execution) -> SafeString | str:
         text = output_since(execution).text
         return format_html("<pre>{}</pre>", text) if text else "-"
+
+
+@admin.register(AgentRun)
+class AgentRunAdmin(LongListAdmin[AgentRun], ReadOnlyAdmin[AgentRun]):
+    list_display = [
+        *("execution_id", owned_by, "runner", "verdict", moment("started_at"), moment("ended_at")),
+        *("turns", "tokens_in", "tokens_out", "cost"),
+    ]
+    list_filter = ["verdict"]
+    fields = [
+        *("execution_id", "owner", "attempt", "runner", "kind", "program_version", "session_id", "verdict"),
+        *("words", moment("started_at"), moment("ended_at"), "turns", "tokens_in", "tokens_out", "cost"),
+        *("tool_calls", "tools", "denials", "cap", "answer"),
+    ]
 
 
 class VerbFilter(admin.SimpleListFilter):

@@ -1,5 +1,6 @@
-"""The tables: jobs, runs and their output, clusters, starts of machines, profiles, tokens, secrets, sessions, events, the installation."""
+"""The tables: jobs, runs, their output and their agents, clusters, starts of machines, profiles, tokens, secrets, sessions, events, the installation."""
 
+from schedules.models.agent_runs import AgentRun
 from schedules.models.clusters import FRESH_FOR, Cluster, MachineStart
 from schedules.models.events import Event
 from schedules.models.executions import Execution
@@ -15,6 +16,7 @@ from schedules.models.tokens import Token
 __all__ = [
     "FRESH_FOR",
     "LATE_AFTER",
+    "AgentRun",
     "Cluster",
     "Event",
     "Execution",

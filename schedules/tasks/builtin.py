@@ -1,4 +1,4 @@
-"""The built-in tasks: notification, webhook and prompt, registered like any other task."""
+"""The built-in tasks: notification and webhook, registered like any other task; `agents` adds prompts."""
 
 import json
 import random
@@ -19,7 +19,6 @@ from pydantic import Field, JsonValue
 from schedules import limits
 from schedules.secrets.references import in_address, names_in, resolved, without_references
 from schedules.tasks import outbound
-from schedules.tasks.agent_command import run_agent_command
 from schedules.tasks.argument_types import (
     Action,
     FileLink,
@@ -28,12 +27,11 @@ from schedules.tasks.argument_types import (
     Link,
     Method,
     Priority,
-    PromptText,
     Text,
     Topic,
     WebAddress,
 )
-from schedules.tasks.interface import WAITING, Final, RetryLater, Run, SpecialResult
+from schedules.tasks.interface import Final, RetryLater, Run
 from schedules.tasks.outbound.headers import shape_problem
 from schedules.tasks.outbound.signing import signature_header
 from schedules.tasks.registry import task
@@ -145,14 +143,6 @@ async def webhook(
     if 300 <= reply.status < 400:
         raise _redirect(reply, words, "use the final address", run)
     raise _failure(reply, words, _beginning(reply, 200, run))
-
-
-@task(title="Prompt for an agent", timeout=timedelta(minutes=10))
-async def prompt(prompt: PromptText, *, run: Run) -> str | SpecialResult:
-    """Hand a prompt to the operator's agent command, or leave it in the inbox for an agent to claim."""
-    if not settings.CRONTY_AGENT_COMMAND:
-        return WAITING
-    return await run_agent_command(prompt, run)
 
 
 async def _with_secrets(
