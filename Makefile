@@ -79,7 +79,7 @@ VERIFIED_ON_POSTGRESQL := tests/services tests/test_clock.py tests/test_growth.p
 	tests/management/test_preparation.py tests/management/test_restore.py \
 	tests/mcp/tools/test_jobs.py tests/mcp/tools/test_prompts.py tests/mcp/test_orm.py \
 	tests/mcp/test_queries.py tests/security/test_hostile_requests.py tests/web/test_health.py \
-	tests/web/views/test_jobs.py tests/web/views/test_paging.py \
+	tests/web/views/test_jobs.py \
 	verification/faults/test_findings.py verification/hosts verification/model/test_agreement.py::test_cronty_agrees_with_the_reference \
 	$(RACES:%=--ignore=%) $(EXCEPT)
 

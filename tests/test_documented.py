@@ -239,6 +239,15 @@ def test_make_knows_every_target():
     assert sorted(long_programs - modules) == []
 
 
+def test_make_names_tests_that_exist():
+    paths = set(
+        re.findall(r"(?:tests|verification)/[\w/]+(?:\.py\b|(?=[\s:\\]))", (PROJECT / "Makefile").read_text())
+    )
+
+    assert len(paths) > 20
+    assert sorted(path for path in paths if not (PROJECT / path).exists()) == []
+
+
 def documented_programs() -> list[re.Match[str]]:
     lines = [command for _, command in all_commands()]
     lines += [

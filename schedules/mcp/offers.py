@@ -12,6 +12,7 @@ from schedules.mcp.answers.prompts import refused as refused_prompt
 from schedules.mcp.answers.prompts import refused_claim, refused_completion
 from schedules.mcp.tools import (
     bulk,
+    copying,
     history,
     jobs,
     manage,
@@ -20,6 +21,7 @@ from schedules.mcp.tools import (
     preferences,
     prompts,
     reading,
+    running,
     undoing,
 )
 from schedules.mcp.wording import Wording
@@ -154,11 +156,13 @@ OFFERS = (
     Offer("notifications", notifications.get_current_time, "Current time", READS, refused_notification),
     Offer("more", reading.preview_schedule, "Preview a schedule", READS, refused_job),
     Offer("more", manage.update_job, "Change a job", CHANGES, refused_job),
+    Offer("more", copying.copy_job, "Copy a job", CREATES, refused_job),
     Offer("more", manage.pause_job, "Pause a job", CHANGES, refused_job),
     Offer("more", manage.resume_job, "Resume a job", CHANGES, refused_job),
     Offer("more", manage.skip_runs, "Skip runs", CREATES, refused_job),
     Offer("more", manage.restore_job, "Restore a job", CREATES, refused_job, among=Actor.restorable),
-    Offer("more", manage.run_job, "Run a job now", ACTS, refused_job),
+    Offer("more", running.run_job, "Run a job now", ACTS, refused_job),
+    Offer("more", running.run_task, "Run a task now", ACTS, refused_job),
     Offer("more", reading.upcoming, "List upcoming runs", READS, refused_job),
     Offer("more", history.list_runs, "List past runs", READS, refused_job, beyond=Actor.trash),
     Offer("more", history.list_changes, "List changes", READS, refused_job, beyond=Actor.trash),

@@ -138,3 +138,16 @@ def _forms(secret: str) -> Iterable[str]:
 def visible(secret: str) -> str:
     """Return what is left of a secret in an output, without spaces around it."""
     return limits.clean_output(secret).strip()
+
+
+def has_mask(value: Any) -> bool:
+    """Return whether a mask stands anywhere in a value."""
+    match value:
+        case str():
+            return MASK in value
+        case list():
+            return any(map(has_mask, value))
+        case dict():
+            return any(map(has_mask, value.values()))
+        case _:
+            return False

@@ -13,7 +13,7 @@ from schedules.services.jobs.states import (
     restore,
     resume,
 )
-from schedules.services.people.preferences import set_preferences
+from schedules.services.people.preferences import other_zones, set_preferences
 from schedules.services.people.profiles import profile_of, update_profile
 from schedules.services.people.sign_out import end_access, ends_sessions
 from schedules.services.people.tokens import (
@@ -35,6 +35,7 @@ from schedules.services.runs.prompts import (
     unclaimed_jobs,
 )
 from schedules.services.runs.pushes import begin_push, end_push
+from schedules.services.runs.single import run_task
 
 __all__ = [
     "Actor",
@@ -56,6 +57,7 @@ __all__ = [
     "is_protected",
     "issue_token",
     "look_alike",
+    "other_zones",
     "output_since",
     "pause",
     "pause_active",
@@ -68,6 +70,7 @@ __all__ = [
     "rotate_signing_key",
     "rotate_token",
     "run_now",
+    "run_task",
     "schedule",
     "schedule_many",
     "set_preferences",

@@ -13,6 +13,7 @@ from schedules.when.zones import is_repeated, wall_time
 
 # Any moment: the phrase of a cron expression does not depend on it.
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
+_DAY = 24 * 3600
 
 
 def phrase_of(trigger: Trigger) -> str:
@@ -21,8 +22,10 @@ def phrase_of(trigger: Trigger) -> str:
         case Once(run_at=moment, timezone=zone):
             local = moment.astimezone(load_zone(zone))
             return _shown(local if is_repeated(local) else local.replace(tzinfo=None))
-        case Interval(start=start):
-            return f"{trigger.words().lower()}, starting {_shown(start.astimezone(UTC))}"
+        case Interval(seconds=seconds, start=start):
+            # Whole days would be read as days of the calendar.
+            words = trigger.words().lower() if seconds % _DAY else f"every {int(seconds) // 3600} hours"
+            return f"{words}, starting {_shown(start.astimezone(UTC))}"
         case CalendarInterval(count=count, unit=unit, start=start, timezone=zone):
             if unit == "days" and count % 7 == 0:
                 count, unit = count // 7, "weeks"

@@ -691,6 +691,25 @@ TASKS = (
         said__status="queued",
     ),
     task(
+        "Run the site check now. (There is no job for it.)",
+        Call("run_task", {"task": "webhook", "kwargs": {"url": "https://example.org", "method": "GET"}}),
+        Call("list_runs", {"from": "today", "to": "tomorrow", "task": "webhook"}, "runs"),
+        said__status="queued",
+        runs__total=1,
+    ),
+    task(
+        "Copy my tea reminder for Anna; her topic is anna.",
+        TEA,
+        Call(
+            "copy_job",
+            {"job_id": "{made.schedule_id}", "name": "Tea for Anna", "kwargs": {"topic": "anna"}},
+            "copy",
+        ),
+        Call("job_status", {"job_id": "Tea for Anna"}),
+        copy__description="Every day at 16:00",
+        said__kwargs={"message": "Drink tea", "topic": "anna"},
+    ),
+    task(
         "What time is it in Tokyo?",
         Call("get_current_time", {"timezone": "Tokyo"}),
         said__local="2026-02-04T20:00:00+09:00",

@@ -1,4 +1,4 @@
-"""One valid call of every tool, on a job of the caller, for tests over all tools."""
+"""One valid call of every tool, on a job of the caller, in an order in which all of them succeed."""
 
 from typing import Any
 
@@ -14,7 +14,6 @@ def examples(job: Job, prompt: Job, waiting: Execution) -> dict[str, dict[str, A
     return {
         "schedule_job": {"name": "New", "task": "tests.ping", **CRON},
         "list_jobs": {},
-        "cancel_job": by_id,
         "job_status": by_id,
         "schedule": {"at": "in 1 hour", "prompt": "Look"},
         "schedule_list": {},
@@ -28,21 +27,24 @@ def examples(job: Job, prompt: Job, waiting: Execution) -> dict[str, dict[str, A
         "list_scheduled_notifications": {},
         "pause_schedule": schedule,
         "resume_schedule": schedule,
-        "delete_schedule": schedule,
         "get_current_time": {},
         "preview_schedule": CRON,
         "update_job": {**by_id, "name": "Renamed"},
+        "copy_job": by_id,
         "pause_job": by_id,
         "resume_job": by_id,
         "skip_runs": by_id,
-        "restore_job": by_id,
         "run_job": by_id,
+        "run_task": {"task": "tests.ping"},
         "upcoming": {},
-        "list_runs": {},
-        "list_changes": {},
+        "list_runs": by_id,
+        "list_changes": by_id,
         "why": by_id,
         "bulk_jobs": {"action": "pause", "query": "nothing like this"},
         "undo_change": {},
+        "cancel_job": by_id,
+        "restore_job": by_id,
+        "delete_schedule": schedule,
         "get_preferences": {},
         "set_preferences": {"topic": "topic"},
     }

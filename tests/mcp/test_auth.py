@@ -69,7 +69,7 @@ def state_of_everything():
 
 
 def test_examples_cover_every_tool(calls_on_olgas_rows):
-    assert list(calls_on_olgas_rows) == [offer.name for offer in OFFERS]
+    assert set(calls_on_olgas_rows) == {offer.name for offer in OFFERS}
 
 
 @pytest.mark.parametrize("kind", ["none", "junk", "basic", "expired", "revoked", "inactive"])

@@ -33,11 +33,13 @@ NAMED_IN_THE_CONTRACT = [
     "get_current_time",
     "preview_schedule",
     "update_job",
+    "copy_job",
     "pause_job",
     "resume_job",
     "skip_runs",
     "restore_job",
     "run_job",
+    "run_task",
     "upcoming",
     "list_runs",
     "list_changes",
@@ -47,7 +49,7 @@ NAMED_IN_THE_CONTRACT = [
     "get_preferences",
     "set_preferences",
 ]
-CREATING = ["schedule_job", "schedule", "schedule_notification", "schedule_cron_notification"]
+CREATING = ["schedule_job", "copy_job", "schedule", "schedule_notification", "schedule_cron_notification"]
 
 
 def test_server_keeps_the_recorded_contract():
@@ -98,7 +100,7 @@ def test_annotations_match_the_effects_of_each_tool():
         return {name for name, tool in TOOLS.items() if hints.items() <= tool["annotations"].items()}
 
     assert having(destructiveHint=True) == {"cancel_job", "schedule_cancel", "delete_schedule", "bulk_jobs"}
-    assert having(openWorldHint=True) == {"send_push_notification", "run_job"}
+    assert having(openWorldHint=True) == {"send_push_notification", "run_job", "run_task"}
     assert having(readOnlyHint=True) == {
         "list_jobs",
         "job_status",

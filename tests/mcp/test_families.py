@@ -75,7 +75,7 @@ def test_row_of_another_family_is_answered_like_an_unknown_one(agent_of, rows, o
     with pytest.raises(MCPError, match="Job not found"):
         read(agent, f"jobs://{foreign.public_id}")
 
-    assert asked == 10
+    assert asked == 13
     assert everything() == before
 
 

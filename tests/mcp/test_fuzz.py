@@ -16,7 +16,7 @@ from mcp_types import CallToolResult
 
 from schedules.mcp.offers import OFFERS
 from schedules.mcp.server import build_server
-from schedules.mcp.tools import manage
+from schedules.mcp.tools import running
 from schedules.models import Event, Execution, Job, Profile
 from tests.clusters import PROJECT
 from tests.factories import ExecutionFactory, JobFactory
@@ -228,4 +228,4 @@ def test_no_call_crashes_leaks_or_gets_stuck(caller, owner, caplog, number_of_ca
 @pytest.fixture
 def nothing_to_wait_for(settings, monkeypatch):
     settings.NTFY_URL = "http://127.0.0.1:1"
-    monkeypatch.setattr(manage, "LONGEST_WAIT", 0.01)
+    monkeypatch.setattr(running, "LONGEST_WAIT", 0.01)

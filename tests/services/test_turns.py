@@ -16,6 +16,7 @@ from schedules.models import Event, Job, Secret, Token
 from schedules.result import Err, Kind, Ok
 from schedules.services.files import applying as files
 from schedules.services.jobs import bulk
+from schedules.services.jobs.undo import events_of_call, undo
 from schedules.services.people.profiles import profile_of
 from schedules.services.people.stored_secrets import set_secret
 from tests.factories import JobFactory
@@ -171,15 +172,18 @@ def test_undo_leaves_alone_a_pause_that_began_while_it_waited(actor, time_machin
     first, second = JobFactory.create_batch(2, owner=actor.user)
     done = bulk.change_jobs(actor, "pause", [first.pk, second.pk]).value
 
-    with held(row_of(first)):
-        undoing = waits(lambda: bulk.undo(actor, done.undo))
-        services.resume(actor, second.public_id)
+    # The newest change is undone first, so the other job changes while that waits.
+    with held(row_of(second)):
+        undoing = waits(lambda: undo(actor, events_of_call(actor, done.undo)))
+        services.resume(actor, first.public_id)
         time_machine.shift(1)
-        services.pause(actor, second.public_id, reason="Migration")
+        services.pause(actor, first.public_id, reason="Migration")
 
-    assert undoing.result().kind == Kind.CONFLICT
-    second.refresh_from_db()
-    assert (second.status, second.pause_reason) == ("paused", "Migration")
+    undone = undoing.result().value
+    assert [job.pk for job in undone.jobs] == [second.pk]
+    assert [error.kind for _, error in undone.refused] == [Kind.CONFLICT]
+    first.refresh_from_db()
+    assert (first.status, first.pause_reason) == ("paused", "Migration")
 
 
 def test_token_is_rotated_while_another_of_its_name_is_created(actor):

@@ -140,6 +140,8 @@ ARGUMENTS: dict[str, Callable[[Round], dict[str, Any]]] = {
     "resume_job": lambda now: now.job,
     "skip_runs": lambda now: now.job,
     "run_job": lambda now: now.job,
+    "run_task": lambda now: {"task": "webhook", "kwargs": {"url": "https://example.org"}},
+    "copy_job": lambda now: now.job | {"name": f"Copy {now.number}"},
     "cancel_job": lambda now: now.job,
     "restore_job": lambda now: now.job,
     "why": lambda now: OLD_JOB,

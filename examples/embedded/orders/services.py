@@ -23,5 +23,5 @@ def place_order(customer: Customer, item: str) -> Order:
     )
     if isinstance(answer, Err):
         # The exception also rolls back the order.
-        raise ValueError(answer.message)
+        raise ValueError(f"No reminder for this order: {answer.code.name}")
     return order

@@ -90,15 +90,15 @@ def _reference(value: Any) -> Any:
 
 
 Reference = Annotated[str, BeforeValidator(_reference)]
-JobId = Annotated[Reference, Field(description="The job's id, #number or exact name.")]
+JobId = Annotated[Reference, Field(description="Id, #number or exact name.")]
 TaskId = Annotated[
     Reference,
     WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string"}]}),
-    Field(description="The task's number, id or exact name."),
+    Field(description="Number, id or exact name."),
 ]
 TriggerType = Annotated[
     str,
-    Field(description="The kind of schedule.", json_schema_extra={"enum": ["once", "interval", "cron"]}),
+    Field(description="Kind of schedule.", json_schema_extra={"enum": ["once", "interval", "cron"]}),
 ]
 # A cron expression alone says enough.
 Config = Annotated[
@@ -115,11 +115,11 @@ TriggerConfig = Annotated[
 ZoneText = Annotated[str, AfterValidator(zone_named)]
 Timezone = Annotated[
     ZoneText | None,
-    Field(description="City or IANA zone, like Europe/Berlin. Default: the user's."),
+    Field(description="City or IANA zone. Default: the user's."),
 ]
 IdempotencyKey = Annotated[
     str | None,
-    Field(description="Unique text; a repeated call makes no second job."),
+    Field(description="Unique text: a repeat makes no second job."),
 ]
 
 
@@ -130,24 +130,24 @@ def _span(value: Any) -> Any:
 
 
 Span = Annotated[str, BeforeValidator(_span)]
-MaxRuns = Annotated[Whole | None, Field(description="Stop after so many scheduled runs.")]
-EndsAt = Annotated[str | None, Field(description="Last moment, or last whole day.")]
+MaxRuns = Annotated[Whole | None, Field(description="Stop after so many runs.")]
+EndsAt = Annotated[str | None, Field(description="Last moment or whole day.")]
 Attempts = Annotated[Whole | None, Field(description="Tries per run, up to 10.")]
-Backoff = Annotated[Span | None, Field(description='Wait before a retry ("10m"); doubles.')]
+Backoff = Annotated[Span | None, Field(description="Wait before a retry (10m); doubles.")]
 FixedBackoff = Annotated[StrictBool | None, Field(description="No doubling.")]
-Alerts = Annotated[str | None, Field(description='"never", "default" or a topic.')]
-Timeout = Annotated[Span | None, Field(description='Longest run, like "5m".')]
+Alerts = Annotated[str | None, Field(description="never, default or a topic.")]
+Timeout = Annotated[Span | None, Field(description="Longest run, like 5m.")]
 Overlap = Annotated[
     str | None,
     Field(
-        description="A new run while one goes on.",
+        description="While one still runs.",
         json_schema_extra={"enum": [*Job.Overlap.values, None]},
     ),
 ]
 CatchUp = Annotated[
     str | None,
     Field(
-        description="Missed runs to make up for.",
+        description="Missed runs to make up.",
         json_schema_extra={"enum": [*Job.CatchUp.values, None]},
     ),
 ]
@@ -188,9 +188,7 @@ class LimitedPolicies(Policies, total=False):
 
 
 PageLimit = Annotated[Whole | None, Field(description="1 to 1000. Default: 50.")]
-PageOffset = Annotated[
-    Whole | None, Field(description="How many to leave out: next_offset of the last page.")
-]
+PageOffset = Annotated[Whole | None, Field(description="next_offset of the last page.")]
 
 
 def read_moment(text: str, timezone: str, now: datetime, field: str, **rules: bool) -> Result[datetime]:

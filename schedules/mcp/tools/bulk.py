@@ -14,19 +14,16 @@ from schedules.mcp.auth import current_actor
 from schedules.mcp.messages import message_of
 from schedules.mcp.tools.arguments import Words, ZoneText, read_moment, read_span, read_time, refuse
 from schedules.mcp.tools.filters import Filters, read_filter
-from schedules.models import Job
 from schedules.result import Code, Err
 from schedules.services import Actor
 from schedules.services.activity import changes_between
-from schedules.services.job_list import JobQuery
 from schedules.services.jobs import bulk, moves
 from schedules.services.jobs.edits import PreparedEdit
 from schedules.services.jobs.states import pause_problem
 
 UPDATE = "update"
 ACTIONS = [*bulk.STATUSES, UPDATE]
-# How many jobs are looked through for a time of day, and how many changes are shown.
-MOST_READ = 5_000
+# How many changes are shown.
 SHOWN = 50
 NEXT_STEP = "Nothing has been changed. Show this to the user; if they agree, repeat the call with confirm, within ten minutes."
 
@@ -36,7 +33,7 @@ class Selection(Filters, total=False):
 
     at_time: Annotated[str | None, Field(description="Only at this time of day, like 8:30.")]
     in_timezone: Annotated[ZoneText | None, Field(description="Only in this zone.")]
-    shift: Annotated[str | None, Field(description='Later by "30m", earlier by "-1h".')]
+    shift: Annotated[str | None, Field(description="Later by 30m, earlier by -1h.")]
     time: Annotated[str | None, Field(description="New time of day, HH:MM.")]
     timezone: Annotated[ZoneText | None, Field(description="New zone.")]
     add_tags: Annotated[Words | None, Field(description="For update.")]
@@ -73,14 +70,14 @@ class ChangedJobsOut(TypedDict):
 
 def bulk_jobs(
     action: Annotated[str, Field(description="What to do with them.", json_schema_extra={"enum": ACTIONS})],
-    until: Annotated[str | None, Field(description='End of a pause, like "monday" (its start).')] = None,
+    until: Annotated[str | None, Field(description="End of a pause, like monday (its start).")] = None,
     reason: Annotated[str | None, Field(description="Why they are paused.")] = None,
     confirm: Annotated[str | None, Field(description="From the first answer.")] = None,
     **filters: Unpack[Selection],
 ) -> WouldChangeOut | ChangedJobsOut | ErrorOut:
     """Do the same to all jobs that match, up to 500 ("pause everything tagged home until Monday", "move my 8:30
-    reminders to 9:00"). The first call changes nothing: it answers what it would change. Show that to the user,
-    then repeat the call with `confirm`. It applies at once: for a later date, give an agent a prompt for that day.
+    reminders to 9:00"). The first call only answers what it would change: show that to the user, then repeat
+    the call with `confirm`. It applies at once: for a later date, give an agent a prompt for that day.
     For one job, use pause_job, cancel_job or update_job.
     """
     change = _update if action == UPDATE else _change
@@ -157,7 +154,7 @@ def _update(
     at = _read_clock(filters, "at_time")
     if isinstance(at, Err):
         return at
-    jobs, are_runs_cut = _jobs_to_move(actor, query.value, filters.get("in_timezone"), at)
+    jobs, are_runs_cut = moves.jobs_to_move(actor, query.value, timezone=filters.get("in_timezone"), at=at)
     if len(jobs) > bulk.MOST_JOBS:
         return Err(Code.TOO_MANY_MATCHES, limit=bulk.MOST_JOBS)
     plan = moves.plan_moves(actor, jobs, move, _reason_of)
@@ -223,22 +220,6 @@ def _read_clock(options: Selection, name: Literal["time", "at_time"]) -> time | 
         return None
     read = read_time(text)
     return refuse(name, 'write HH:MM, like "9:00" or "15:30"') if read is None else read
-
-
-def _jobs_to_move(
-    actor: Actor, query: JobQuery, timezone: str | None, at: time | None
-) -> tuple[list[Job], bool]:
-    jobs = bulk.without_own_jobs(actor.jobs().filter(status__in=moves.STATUSES))
-    if query.status:
-        jobs = jobs.in_state(query.status)
-    matching, are_runs_cut = query.matching_runs(actor.executions())
-    if query.is_filtered:
-        jobs = query.applied_to(jobs, matching)
-    if timezone is not None:
-        jobs = jobs.filter(timezone=timezone)
-    if at is None:
-        return list(jobs[: bulk.MOST_JOBS + 1]), are_runs_cut
-    return [job for job in jobs[:MOST_READ] if moves.runs_at(job, at)], are_runs_cut
 
 
 def _reason_of(error: Err) -> str:

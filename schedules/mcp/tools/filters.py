@@ -31,8 +31,8 @@ _PERIODS = {
 }
 
 
-Query = Annotated[str | None, Field(description="Words of its name, message, label, tags …")]
-TaskName = Annotated[str | None, Field(description='Its task, like "notify".')]
+Query = Annotated[str | None, Field(description="Words in its name, message, tags …")]
+TaskName = Annotated[str | None, Field(description="Its task, like notify.")]
 
 Outcome = Annotated[
     str | None,
@@ -57,7 +57,7 @@ class Filters(TypedDict, total=False):
             json_schema_extra={"enum": [*STATUSES_OF_OUTCOME, None]},
         ),
     ]
-    since: Annotated[str | None, Field(description='Ran since, like "7 days ago" or "monday".')]
+    since: Annotated[str | None, Field(description="Ran since, like 7 days ago or monday.")]
 
 
 def read_filter(actor: Actor, filters: Filters) -> Result[JobQuery]:

@@ -63,7 +63,7 @@ def list_runs(
     limit: PageLimit = None,
 ) -> RunsOut | ErrorOut:
     """List and count past runs ("yesterday's runs", "how many reminders did you send me last month?": task
-    "notify"). Runs of a job that ended alike are one line; with job_id, each is its own. Default: the last 7 days.
+    "notify"). Runs of a job that ended alike are one line, unless job_id is given. Default: the last 7 days.
     """
     actor, now = current_actor(), clock.now()
     zone = actor.read_profile().zone
@@ -129,10 +129,8 @@ class ChangesOut(TypedDict):
 
 
 def list_changes(
-    since: Annotated[
-        str | None, Field(description='Like "monday" or "7 days ago". Default: the last 7 days.')
-    ] = None,
-    mine: Annotated[StrictBool | None, Field(description="Only what you have changed.")] = None,
+    since: Annotated[str | None, Field(description="Like monday. Default: the last 7 days.")] = None,
+    mine: Annotated[StrictBool | None, Field(description="Only your own changes.")] = None,
     job_id: JobId | None = None,
 ) -> ChangesOut | ErrorOut:
     """List who changed which job and how, old → new, and the call that undoes it ("what did you change this

@@ -45,20 +45,18 @@ from schedules.services.permissions import read_activity
 
 
 def schedule_job(
-    name: Annotated[str, Field(description="A name that the user will recognise.")],
+    name: Annotated[str, Field(description="A name the user will recognise.")],
     task: Annotated[
         str,
-        Field(
-            description='A registered task: "webhook", "notify", "prompt", or another of tasks://registered.'
-        ),
+        Field(description="webhook, notify, prompt, or another of tasks://registered."),
     ],
     trigger_type: TriggerType,
     trigger_config: TriggerConfig,
-    args: Annotated[list[Any] | None, Field(description="Its positional arguments.")] = None,
+    args: Annotated[list[Any] | None, Field(description="Positional arguments.")] = None,
     kwargs: Annotated[
         dict[str, Any] | None,
         Field(
-            description="Its named arguments; for webhook "
+            description="Its arguments; for webhook "
             '{"url": "https://example.org", "method": "GET"} (default: POST).'
         ),
     ] = None,
@@ -109,7 +107,7 @@ def list_jobs(
     offset: PageOffset = None,
     **filters: Unpack[Filters],
 ) -> JobsOut | ErrorOut:
-    """Find the user's jobs, the next to run first, however they were made. "What failed this week?" is outcome
+    """Find the user's jobs, the next to run first. "What failed this week?" is outcome
     "failed" since "7 days ago". `outcome` and `error` are those of the last run. To see coming runs, use
     `upcoming`.
     """

@@ -1,29 +1,22 @@
-"""Tools to change, pause, skip, restore and run a job."""
+"""Tools to change, pause, skip and restore a job."""
 
-import asyncio
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime, timedelta
-from typing import Annotated, Any, NotRequired, Unpack, cast
+from typing import Annotated, Any, Unpack, cast
 
-from mcp.server.mcpserver import Context
 from pydantic import Field, StrictBool
-from typing_extensions import TypedDict
 
-from schedules import clock, limits, services
+from schedules import clock, services
 from schedules.mcp import answers
 from schedules.mcp.answers.changes import ChangeOut, change_of
 from schedules.mcp.answers.jobs import ErrorOut, JobOut, job_out, refused
 from schedules.mcp.auth import current_actor
-from schedules.mcp.orm import orm
 from schedules.mcp.tools.arguments import (
     ChangedPolicies,
-    Columns,
     Config,
     JobId,
-    Number,
     Whole,
     Words,
     ZoneText,
@@ -32,24 +25,20 @@ from schedules.mcp.tools.arguments import (
     read_policies,
     refuse,
 )
-from schedules.mcp.tools.triggers import implied_type, read_trigger
-from schedules.models import Execution, Job
+from schedules.mcp.tools.triggers import changed_trigger
+from schedules.models import Job
 from schedules.result import Code, Err, Ok, Result
 from schedules.secrets import masking
 from schedules.services.jobs.creation import SimilarJob
 from schedules.services.jobs.masked_arguments import merged_arguments
 from schedules.services.jobs.references import zone_of_job
 from schedules.services.permissions import read_activity
-from schedules.services.run_list import read_again, status_of
 from schedules.services.runs.actions import runs_around
 from schedules.when.durations import HORIZON
 from schedules.when.phrases import PhraseError, parse_day
-from schedules.when.triggers import CalendarInterval, TriggerError
+from schedules.when.triggers import TriggerError
 
-LONGEST_WAIT = 50
-POLL_SECONDS = 0.2
 _MOMENT = re.compile(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]\s*[0-9]")
-SETTLED = {*Execution.FINAL, Execution.Status.WAITING}
 
 
 class ChangedOut(JobOut, answers.WarningOut, ChangeOut):
@@ -64,35 +53,24 @@ class SkippedOut(ChangedOut):
     skips: list[str]
 
 
-class RunOut(TypedDict):
-    """A run that was started by hand, and its current status."""
-
-    job_id: str
-    execution_id: int
-    status: str
-    result: Any
-    error: str | None
-    warning: NotRequired[str]
-
-
 def update_job(
     job_id: JobId,
     name: Annotated[str | None, Field(description="The new name.")] = None,
     args: Annotated[list[Any] | None, Field(description="New positional arguments.")] = None,
     kwargs: Annotated[
         dict[str, Any] | None,
-        Field(description='Arguments to change, like {"message": "Tea"}; others stay, null removes one.'),
+        Field(description="Arguments to change; others stay, null removes one."),
     ] = None,
     trigger_type: Annotated[str | None, Field(description="once, interval or cron.")] = None,
     trigger_config: Annotated[
         Config | None,
-        Field(description='Like {"expression": "30 8 * * 1-5"}; see schedule_job.'),
+        Field(description='Like {"expression": "30 8 * * 1-5"}.'),
     ] = None,
     timezone: Annotated[ZoneText | None, Field(description="The new zone.")] = None,
     max_runs: Annotated[Whole | None, Field(description="Stop after so many runs; 0: never.")] = None,
-    ends_at: Annotated[str | None, Field(description='No run after it; "none": no end.')] = None,
+    ends_at: Annotated[str | None, Field(description="No run after it; none: no end.")] = None,
     label: Annotated[str | None, Field(description="A new label.")] = None,
-    tags: Annotated[Words | None, Field(description="New tags, instead of all old ones.")] = None,
+    tags: Annotated[Words | None, Field(description="New tags, instead of all old.")] = None,
     **options: Unpack[ChangedPolicies],
 ) -> ChangedOut | ErrorOut:
     """Change a pending or paused job; what is left out stays. Id and history are kept."""
@@ -113,7 +91,7 @@ def update_job(
     changes: dict[str, Any] = {field: value for field, value in plain.items() if value is not None}
     if args is not None or kwargs is not None:
         changes["args"], changes["kwargs"] = merged_arguments(job, args, kwargs or {})
-    if any(_has_mask(value) for value in (args, kwargs)):
+    if masking.has_mask([args, kwargs]):
         return refused(refuse("kwargs", f"write the real value instead of {masking.MASK}"), given)
     if max_runs is not None:
         changes["max_runs"] = max_runs or None
@@ -122,7 +100,7 @@ def update_job(
     if isinstance(policies, Err):
         return refused(policies, given)
     changes |= policies.value
-    match _new_trigger(job, trigger_type, trigger_config, zone):
+    match changed_trigger(job, trigger_type, trigger_config, zone):
         case Ok(columns):
             changes |= columns
         case error:
@@ -141,7 +119,7 @@ def pause_job(
     until: Annotated[
         str | None,
         Field(
-            description='When it goes on: "monday", "2026-12-24" (its start) or ISO 8601, in the job\'s zone. '
+            description="When it goes on, like monday or 2026-12-24 (its start), in the job's zone. "
             "Default: no end."
         ),
     ] = None,
@@ -177,7 +155,7 @@ def skip_runs(
     dates: Annotated[
         Words | None,
         Field(
-            description='Days like "tomorrow" or "2026-12-24" in the job\'s zone, or runs in ISO 8601. '
+            description="Days like tomorrow or 2026-12-24 in the job's zone, or runs in ISO 8601. "
             "Default: the next run."
         ),
     ] = None,
@@ -236,70 +214,8 @@ def _with_notes(out: SkippedOut, notes: Iterable[str]) -> SkippedOut:
 
 
 def restore_job(job_id: JobId) -> ChangedOut | ErrorOut:
-    """Undo cancel_job or delete_schedule: bring back a cancelled or deleted job. Runs that it has missed are
-    skipped.
-    """
+    """Bring back a job after cancel_job or delete_schedule. Runs that it has missed are skipped."""
     return _with_state(_changed(services.restore(current_actor(), job_id), {"job_id": job_id}))
-
-
-async def run_job(
-    job_id: JobId,
-    context: Context[Any, Any],
-    wait_seconds: Annotated[
-        Number | None,
-        Field(description="How long to wait for the result, up to 50. Default: 0."),
-    ] = None,
-) -> RunOut | ErrorOut:
-    """Run a job once, now, even if it is paused; its schedule stays. Every call starts another run. Ask job_status
-    for a result that takes longer.
-    """
-    wait = 0.0 if wait_seconds is None else wait_seconds
-    if not 0 <= wait <= LONGEST_WAIT:
-        return refused(refuse("wait_seconds", f"choose 0 to {LONGEST_WAIT}"), {"job_id": job_id})
-    started = await orm(_start)(job_id)
-    if isinstance(started, Err):
-        return await orm(refused)(started, {"job_id": job_id})
-    if not wait:
-        return started
-    execution_id = started["execution_id"]
-    for step in range(math.ceil(wait / POLL_SECONDS)):
-        status = await orm(status_of)(execution_id)
-        if status in SETTLED:
-            break
-        await context.report_progress(step * POLL_SECONDS, wait, f"The run is {status}.")
-        await asyncio.sleep(POLL_SECONDS)
-    return await orm(_read_run)(execution_id, job_id)
-
-
-def _new_trigger(
-    job: Job, trigger_type: str | None, config: Mapping[str, Any] | None, zone: str
-) -> Result[Columns]:
-    if trigger_type is None and config is None:
-        return Ok({})
-    if config is None:
-        return refuse("trigger_config", "give trigger_config together with trigger_type")
-    kind = trigger_type or implied_type(config) or job.trigger_type
-    if kind == job.trigger_type == Job.TriggerType.INTERVAL:
-        if config.keys() == {"start"}:
-            config = {**_interval_of(job), **config}
-        elif config.keys() <= {"days", "weeks", "months"}:
-            config = {**_start_of(job), **config}
-    return read_trigger(kind, config, zone, clock.now())
-
-
-def _interval_of(job: Job) -> dict[str, Any]:
-    """Return the interval of a job as it is configured."""
-    trigger = job.undelayed_trigger
-    if isinstance(trigger, CalendarInterval):
-        return {trigger.unit: trigger.count}
-    return {"seconds": job.every.total_seconds()} if job.every else {}
-
-
-def _start_of(job: Job) -> dict[str, Any]:
-    """Return the start of a job that runs at a time of day: another interval leaves the time as it is."""
-    if not job.calendar_unit or job.anchor_at is None:
-        return {}
-    return {"start": answers.iso(job.anchor_at, job.timezone)}
 
 
 def _changed(
@@ -339,38 +255,3 @@ def _or_as_it_was(result: Result[Job], job_id: str, wanted: Job.Status) -> Resul
         return result
     job = current_actor().jobs().find(job_id)
     return Ok(job) if job else result
-
-
-def _has_mask(value: Any) -> bool:
-    match value:
-        case str():
-            return masking.MASK in value
-        case list():
-            return any(map(_has_mask, value))
-        case dict():
-            return any(map(_has_mask, value.values()))
-        case _:
-            return False
-
-
-def _start(job_id: str) -> RunOut | Err:
-    match services.run_now(current_actor(), job_id):
-        case Ok(execution):
-            return _run_out(execution, job_id)
-        case error:
-            return error
-
-
-def _read_run(execution_id: int, job_id: str) -> RunOut:
-    return _run_out(read_again(execution_id), job_id)
-
-
-def _run_out(row: Execution, job_id: str) -> RunOut:
-    out: RunOut = {
-        "job_id": job_id,
-        "execution_id": row.pk,
-        "status": row.status,
-        "result": answers.readable(row.result),
-        "error": limits.strip_unprintable(row.error) or None,
-    }
-    return out if answers.is_worker_running() else {**out, "warning": answers.NO_WORKER}

@@ -13,7 +13,7 @@ from schedules.mcp.tools.arguments import Reference
 from schedules.models import Job
 from schedules.result import Code, Err, Kind, Ok, Result
 
-ScheduleId = Annotated[Reference, Field(description="Its id, #number or exact name.")]
+ScheduleId = Annotated[Reference, Field(description="Id, #number or exact name.")]
 
 
 def pause_schedule(schedule_id: ScheduleId) -> ChangedOut | RefusedOut:

@@ -65,10 +65,10 @@ CUT_OFF = (
     "The message was too long for one notification, and its end was cut off: send the rest in another one."
 )
 
-Message = Annotated[str, Field(description="The text, at most 4,000 bytes.")]
+Message = Annotated[str, Field(description="The text, up to 4,000 bytes.")]
 Topic = Annotated[
     str | None,
-    Field(description="ntfy topic of the user. Default: the one they have set. Never invent one."),
+    Field(description="The user's ntfy topic; never invent one. Default: the one set."),
 ]
 
 
@@ -77,7 +77,7 @@ class Content(TypedDict, total=False):
 
     title: Annotated[str | None, Field(description="A title line.")]
     priority: Annotated[Whole | None, Field(description="1 to 5 (urgent).")]
-    tags: Annotated[Words | None, Field(description='Words or emoji names, like ["warning"].')]
+    tags: Annotated[Words | None, Field(description="Words or emoji names.")]
     markdown: Annotated[StrictBool | None, Field(description="Is it Markdown?")]
     click: Annotated[str | None, Field(description="URL to open.")]
     icon: Annotated[str | None, Field(description="URL of an icon.")]
@@ -85,7 +85,7 @@ class Content(TypedDict, total=False):
     filename: Annotated[str | None, Field(description="Its file name.")]
     actions: Annotated[
         list[dict[str, Any]] | None,
-        Field(description='Up to 3, like {"action": "view", "label": "Open", "url": "https://…"}.'),
+        Field(description="Up to 3 buttons, as in ntfy's JSON."),
     ]
 
 
@@ -102,8 +102,8 @@ async def send_push_notification(
     notification_topic: Topic = None,
     **options: Unpack[Content],
 ) -> SentOut | RefusedOut:
-    """Send a notification to the user's phone now. To send it later, use schedule_notification. To repeat it,
-    use schedule_cron_notification. After an error, tell the user instead of sending it again at once.
+    """Send a notification to the user's phone now. For later, use schedule_notification; to
+    repeat it, schedule_cron_notification. After an error, tell the user, and do not send it again at once.
     """
     task = registry.get("notify")
     assert task is not None
@@ -138,12 +138,12 @@ def schedule_notification(
     notification_topic: Topic = None,
     datetime: Annotated[
         str | None,
-        Field(description='Like "2026-02-05T15:00" or "tomorrow at 9am", in timezone or the user\'s zone.'),
+        Field(description="Like 2026-02-05T15:00 or tomorrow at 9am, in timezone or the user's zone."),
     ] = None,
     date: Annotated[str | None, Field(description="YYYY-MM-DD, beside time. Default: today.")] = None,
     time: Annotated[str | None, Field(description="HH:MM, beside timezone.")] = None,
-    timezone: Annotated[ZoneText | None, Field(description="City or IANA zone, like Europe/Berlin.")] = None,
-    delay: Annotated[str | None, Field(description='From now, like "30m" or "1d2h".')] = None,
+    timezone: Annotated[ZoneText | None, Field(description="City or IANA zone.")] = None,
+    delay: Annotated[str | None, Field(description="From now, like 1d2h30m.")] = None,
     idempotency_key: IdempotencyKey = None,
     **options: Unpack[Reminder],
 ) -> LaterOut | RefusedOut:
@@ -186,7 +186,7 @@ def schedule_notification(
 def schedule_cron_notification(
     message: Message,
     cron: Annotated[
-        str, Field(description='Minute hour day month weekday: "30 8 * * 1-5" is 8:30 on weekdays.')
+        str, Field(description="Minute hour day month weekday: 30 8 * * 1-5 is 8:30 on weekdays.")
     ],
     timezone: Timezone = None,
     notification_topic: Topic = None,
@@ -238,8 +238,8 @@ def list_scheduled_notifications(
     limit: PageLimit = None,
     offset: PageOffset = None,
 ) -> ListOut | RefusedOut:
-    """List the notifications that are still to be sent, repeating and one-off, with their ids. `count` counts
-    up to 10,000. To search or to see past ones, use list_jobs.
+    """List the notifications still to be sent, with their ids. `count` counts up to 10,000. To search or see past
+    ones, use list_jobs.
     """
     size, start = PAGE if limit is None else limit, offset or 0
     if problem := page_problem(size, start):
@@ -256,9 +256,7 @@ def list_scheduled_notifications(
 
 
 def get_current_time(
-    timezone: Annotated[
-        ZoneText | None, Field(description="City or IANA zone, like Europe/Berlin. Default: UTC.")
-    ] = "UTC",
+    timezone: Annotated[ZoneText | None, Field(description="City or IANA zone. Default: UTC.")] = "UTC",
 ) -> TimeOut | RefusedOut:
     """Return the date and time in a zone, and `user_timezone`, the zone that the user has set (null: ask
     them).

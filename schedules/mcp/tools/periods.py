@@ -13,10 +13,10 @@ From = Annotated[
     str | None,
     Field(
         alias="from",
-        description='Start, like "today"; a day or period alone is meant whole, like "last week".',
+        description="Start, like today; a day or period alone, like last week, is meant whole.",
     ),
 ]
-To = Annotated[str | None, Field(description='End, itself included, like "tomorrow morning" or "now".')]
+To = Annotated[str | None, Field(description="End, included, like tomorrow morning or now.")]
 
 
 def read_period(

@@ -2,7 +2,6 @@
 
 from typing import Annotated, NotRequired
 
-from django.db.models import Count
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -32,21 +31,18 @@ def get_preferences() -> PreferencesOut | ErrorOut:
 
 def set_preferences(
     timezone: Annotated[
-        ZoneText | None, Field(description='A city or IANA zone, like "Europe/Berlin". "" removes it.')
+        ZoneText | None, Field(description='City or IANA zone, like Europe/Berlin. "" removes it.')
     ] = None,
     topic: Annotated[
-        str | None, Field(description='The ntfy topic, 1 to 64 letters, digits, - and _. "" removes it.')
+        str | None, Field(description='The ntfy topic: letters, digits, - and _. "" removes it.')
     ] = None,
     failure_topic: Annotated[
         str | None,
-        Field(
-            description='Where to tell the user that a job starts failing or was paused for it. "" turns that off.'
-        ),
+        Field(description='Where to report failing jobs. "" turns it off.'),
     ] = None,
 ) -> PreferencesOut | ErrorOut:
-    """Remember where the user lives, which topic they follow ("I live in Berlin"), or where failures are reported.
-
-    Existing jobs keep theirs. Failures of all jobs are reported ("tell me when it fails").
+    """Remember where the user lives ("I live in Berlin"), their topic, or where failures of all jobs are reported
+    ("tell me when it fails"). Existing jobs keep theirs.
     """
     given = {"timezone": timezone, "topic": topic, "failure_topic": failure_topic}
     if timezone is None and topic is None and failure_topic is None:
@@ -65,13 +61,12 @@ def set_preferences(
 
 def _staying_words(profile: Profile) -> str:
     """Say which jobs stay in another zone, and how to move them."""
-    elsewhere = current_actor().jobs().active().exclude(timezone=profile.zone).exclude(made_by="cronty")
-    zones = elsewhere.order_by().values_list("timezone").annotate(count=Count("pk")).order_by("-count")
+    zones = services.other_zones(current_actor(), profile.zone)
     words = [
         f"{count} {'job stays' if count == 1 else 'jobs stay'} in {zone}: to move "
         f'{"it" if count == 1 else "them"}, call bulk_jobs with action "update", in_timezone "{zone}", '
         f'timezone "{profile.zone}".'
-        for zone, count in zones[:3]
+        for zone, count in zones
     ]
     return " ".join(words)
 

@@ -50,7 +50,7 @@ COUNTED = 1_000
 
 At = Annotated[
     str,
-    Field(description='Like "tomorrow at 9am", "in 20 minutes" or "2026-02-04T15:00", in timezone.'),
+    Field(description="Like tomorrow at 9am, in 20 minutes or 2026-02-04T15:00, in timezone."),
 ]
 
 
@@ -100,9 +100,7 @@ def schedule_list(
     ] = None,
     to: Annotated[str | None, Field(description="Latest date, with its whole day, or time.")] = None,
 ) -> str:
-    """List prompts in the order they fire, one per line: number, time in the task's zone, status, start of the
-    prompt. schedule_edit and schedule_cancel take the number. `from` and `to` are in the user's zone.
-    """
+    """List prompts in the order they fire, one per line: number, time, status, start of the prompt. schedule_edit and schedule_cancel take the number. `from` and `to` are in the user's zone."""
     actor = current_actor()
     state = "pending" if status is None else status
     if state not in Job.Status.values:
@@ -129,7 +127,7 @@ def schedule_edit(
     id: TaskId,  # noqa: A002  (the name in the contract)
     at: Annotated[
         str | None,
-        Field(description='The new time, like "tomorrow at 9am", in the task\'s own zone.'),
+        Field(description="The new time, in the task's own zone."),
     ] = None,
     prompt: Annotated[str | None, Field(description="The new prompt.")] = None,
 ) -> str:
@@ -181,14 +179,12 @@ def schedule_cancel(id: TaskId) -> str:  # noqa: A002  (the name in the contract
 
 
 def claim_prompts(
-    limit: Annotated[Whole | None, Field(description="How many prompts, 1 to 20. Default: 1.")] = None,
+    limit: Annotated[Whole | None, Field(description="1 to 20 prompts. Default: 1.")] = None,
     lease_minutes: Annotated[
-        Number | None, Field(description="How long they are yours, 1 to 1440. Default: 15.")
+        Number | None, Field(description="For how long, 1 to 1440. Default: 15.")
     ] = None,
 ) -> ClaimOut:
-    """Take prompts that are due, to work on them; for agents that run on their own. Do what each prompt asks,
-    then call complete_prompt before lease_until: after that, another agent may take it.
-    """
+    """Take prompts that are due, to work on them; for agents that run on their own. Do what each asks, then call complete_prompt before lease_until: after that, another agent may take it."""
     actor = current_actor()
     minutes = 15.0 if lease_minutes is None else lease_minutes
     # The service refuses a lease that is too long; this only avoids an overflow.
@@ -202,8 +198,8 @@ def claim_prompts(
 
 
 def complete_prompt(
-    execution_id: Annotated[Whole, Field(description="The execution_id from claim_prompts.")],
-    result: Annotated[Any, Field(description="The result for the user to read, as text or JSON.")] = None,
+    execution_id: Annotated[Whole, Field(description="From claim_prompts.")],
+    result: Annotated[Any, Field(description="For the user to read, as text or JSON.")] = None,
     error: Annotated[str | None, Field(description="Why it could not be carried out.")] = None,
 ) -> CompleteOut:
     """Report a claimed prompt as done, or as failed with an error. Call this once, before the lease ends."""

@@ -78,10 +78,10 @@ def preview_schedule(
     trigger_type: TriggerType,
     trigger_config: Annotated[
         Config,
-        Field(description='Like {"expression": "30 8 * * 1-5"}; see schedule_job.'),
+        Field(description="As in schedule_job."),
     ],
     timezone: Timezone = None,
-    count: Annotated[Whole | None, Field(description="How many runs, 1 to 50. Default: 5.")] = None,
+    count: Annotated[Whole | None, Field(description="1 to 50 runs. Default: 5.")] = None,
 ) -> PreviewOut | ErrorOut:
     """Describe a schedule in words and list its next runs and warnings; nothing is stored. Use it before you
     create an unusual schedule.
@@ -123,15 +123,15 @@ def preview_schedule(
 
 def upcoming(
     hours: Annotated[
-        Number | None, Field(description="Hours from the start on, up to 744. Default: 24.")
+        Number | None, Field(description="Hours from the start, up to 744. Default: 24.")
     ] = None,
     from_: From = None,
     to: To = None,
     query: Query = None,
     task: TaskName = None,
 ) -> UpcomingOut | ErrorOut:
-    """List the jobs that run in a period, by their first run in it ("what is on today and tomorrow?"). A job that
-    runs several times is one line: `at` is the first of its `runs`, `last` the last. For past runs, use list_runs.
+    """List the coming runs of a period ("what is on today and tomorrow?"). A job that runs several times is one line:
+    `at` is the first of its `runs`, `last` the last. For past runs, use list_runs.
     """
     actor, now = current_actor(), clock.now()
     profile = actor.read_profile()
@@ -197,7 +197,7 @@ def why(
     at: Annotated[
         str | None,
         Field(
-            description='When it should have run: "yesterday at 9:00" or ISO 8601, in the job\'s zone. '
+            description="When it should have run, like yesterday at 9:00, in the job's zone. "
             "Default: the latest run."
         ),
     ] = None,

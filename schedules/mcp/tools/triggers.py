@@ -5,7 +5,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from schedules import clock
+from schedules.mcp import answers
 from schedules.mcp.tools.arguments import Columns, refuse
+from schedules.models import Job
 from schedules.models.triggers import MONTH, columns_of
 from schedules.result import Code, Err, Ok, Result
 from schedules.when.cron import NeverRunsError
@@ -80,6 +83,38 @@ def local_text(trigger_type: str, config: Mapping[str, Any]) -> str | None:
     """Return what a trigger says of its time, to find out whether it depends on the zone; None if it has no time."""
     text = {"once": config.get("run_at"), "cron": "9:00"}.get(trigger_type, config.get("start"))
     return text if isinstance(text, str) else None
+
+
+def changed_trigger(
+    job: Job, trigger_type: str | None, config: Mapping[str, Any] | None, zone: str
+) -> Result[Columns]:
+    """Turn a new trigger of a job into its columns; what the configuration leaves out stays where it can."""
+    if trigger_type is None and config is None:
+        return Ok({})
+    if config is None:
+        return refuse("trigger_config", "give trigger_config together with trigger_type")
+    kind = trigger_type or implied_type(config) or job.trigger_type
+    if kind == job.trigger_type == Job.TriggerType.INTERVAL:
+        if config.keys() == {"start"}:
+            config = {**_interval_of(job), **config}
+        elif config.keys() <= {"days", "weeks", "months"}:
+            config = {**_start_of(job), **config}
+    return read_trigger(kind, config, zone, clock.now())
+
+
+def _interval_of(job: Job) -> dict[str, Any]:
+    """Return the interval of a job as it is configured."""
+    trigger = job.undelayed_trigger
+    if isinstance(trigger, CalendarInterval):
+        return {trigger.unit: trigger.count}
+    return {"seconds": job.every.total_seconds()} if job.every else {}
+
+
+def _start_of(job: Job) -> dict[str, Any]:
+    """Return the start of a job that runs at a time of day: another interval leaves the time as it is."""
+    if not job.calendar_unit or job.anchor_at is None:
+        return {}
+    return {"start": answers.iso(job.anchor_at, job.timezone)}
 
 
 def _run_at(config: Mapping[str, Any], timezone: str, now: datetime) -> datetime:

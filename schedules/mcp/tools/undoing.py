@@ -40,7 +40,7 @@ def undo_change(
         Field(description="The number in an answer's `undo`. Default: your last call."),
     ] = None,
 ) -> UndoneOut | ErrorOut:
-    """Undo your last call that created, changed, paused, cancelled or deleted jobs, or any change by its number
+    """Undo your last call that made or changed jobs, or any change by its number
     ("undo that"). A job edited since stays as it is.
     """
     actor = current_actor()

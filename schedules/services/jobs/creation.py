@@ -80,12 +80,13 @@ def schedule(
     idempotency_key: str | None = None,
     request: Mapping[str, Any] | None = None,
     profile: Profile | None = None,
+    skips: str = "",
     **fields: Any,
 ) -> Result[Scheduled]:
     """Create a job from its editable columns; for missing ones, use the defaults of the task or the model.
 
     `request` is the caller's input, for the idempotency key, if the columns depend on the time of the call ("in 20
-    minutes"). `profile` is the actor's profile, if the caller has already read it.
+    minutes"). `profile` is the actor's profile, if the caller has already read it; `skips` is what the job leaves out.
     """
     fields = editable_only(fields)
     now = clock.now()
@@ -106,7 +107,7 @@ def schedule(
     if isinstance(built, Err):
         return built
     job = built.value
-    job.idempotency_key, job.request_digest = idempotency_key, digest
+    job.idempotency_key, job.request_digest, job.skips = idempotency_key, digest, skips
     with transaction.atomic():
         if idempotency_key is not None:
             # Check again: another caller with the same key may have been faster.

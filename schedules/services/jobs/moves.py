@@ -10,7 +10,8 @@ from django.db import transaction
 from schedules import clock
 from schedules.models import Event, Job
 from schedules.result import Code, Err, Ok, Result
-from schedules.services.jobs.bulk import Changed
+from schedules.services.job_list import JobQuery
+from schedules.services.jobs.bulk import MOST_JOBS, Changed, without_own_jobs
 from schedules.services.jobs.edits import PreparedEdit, prepare_edit, store_edits
 from schedules.services.jobs.masked_arguments import merged_arguments
 from schedules.services.permissions import Actor, event_of
@@ -18,6 +19,8 @@ from schedules.when.triggers import load_zone
 from schedules.when.zones import first_pass, wall_time
 
 STATUSES = (Job.Status.PENDING, Job.Status.PAUSED)
+# How many jobs are looked through for a time of day.
+MOST_READ = 5_000
 _DAY = 24 * 60
 
 
@@ -103,6 +106,23 @@ def runs_at(job: Job, at: time) -> bool:
             moment = job.anchor_at if job.calendar_unit else None
     there = wall_time(moment, load_zone(job.timezone)) if moment else None
     return there is not None and (there.hour, there.minute) == (at.hour, at.minute)
+
+
+def jobs_to_move(
+    actor: Actor, query: JobQuery, *, timezone: str | None = None, at: time | None = None
+) -> tuple[list[Job], bool]:
+    """Return the matching jobs, up to one too many, and whether older runs were not looked through."""
+    jobs = without_own_jobs(actor.jobs().filter(status__in=STATUSES))
+    if query.status:
+        jobs = jobs.in_state(query.status)
+    matching, are_runs_cut = query.matching_runs(actor.executions())
+    if query.is_filtered:
+        jobs = query.applied_to(jobs, matching)
+    if timezone is not None:
+        jobs = jobs.filter(timezone=timezone)
+    if at is None:
+        return list(jobs[: MOST_JOBS + 1]), are_runs_cut
+    return [job for job in jobs[:MOST_READ] if runs_at(job, at)], are_runs_cut
 
 
 def _clock_of(expression: str) -> tuple[int, list[int]] | None:

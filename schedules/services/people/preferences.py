@@ -1,6 +1,7 @@
 """A person's preferences as agents and the admin change them: with an event, because these act for somebody else."""
 
 from django.db import transaction
+from django.db.models import Count
 
 from schedules import clock
 from schedules.models import Event, Profile
@@ -37,3 +38,10 @@ def set_preferences(
                 after=changes,
             )
     return result
+
+
+def other_zones(actor: Actor, zone: str, most: int = 3) -> list[tuple[str, int]]:
+    """Return the zones in which active jobs of the actor stay, and how many each, the most frequent first."""
+    elsewhere = actor.jobs().active().exclude(timezone=zone).exclude(made_by="cronty")
+    counted = elsewhere.order_by().values_list("timezone").annotate(count=Count("pk")).order_by("-count")
+    return list(counted[:most])

@@ -48,6 +48,7 @@ def run_now(actor: Actor, job_id: str) -> Result[Execution]:
         if refusal := run_problem(job.owner_id, now):
             return refusal
         execution = Execution.of(job, now, available_at=now, cause=Execution.Cause.MANUAL)
+        execution.job = job
         execution.save(force_insert=True)
         record(actor, "run", now, job=job, after={"execution": execution.pk})
     return Ok(execution)

@@ -16,6 +16,7 @@ from schedules.services.run_list import NEWEST_FIRST
 COUNTED_RUNS = 60_000
 # The most failures of each kind that one call reads. They are read apart, so that no number of other runs hides one.
 READ_FAILURES = 50_000
+IS_GOOD = Q(status=Execution.Status.SUCCEEDED)
 FAILURES = (Execution.Status.FAILED, Execution.Status.LOST, Execution.Status.MISSED)
 
 
@@ -44,32 +45,34 @@ class Outcomes:
 def read_outcomes(actor: Actor, periods: Sequence[tuple[datetime, datetime]]) -> list[Outcomes]:
     """Return the outcomes of each period; periods follow each other."""
     outcomes = [Outcomes() for _ in periods]
-    runs = actor.executions().order_by(*NEWEST_FIRST)
-    runs = runs.filter(scheduled_for__gte=periods[0][0], scheduled_for__lt=periods[-1][1])
+    all_runs = actor.executions().order_by(*NEWEST_FIRST)
+    runs = _due_within(all_runs, periods[0][0], periods[-1][1])
     # The newest first, so that one comparison a period is enough.
     newest_first = [*enumerate(periods)][::-1]
     place = Case(*(When(scheduled_for__gte=start, then=Value(number)) for number, (start, _) in newest_first))
-    _count_successes(runs, periods, outcomes, place)
+    if count_up_to(runs, COUNTED_RUNS) <= COUNTED_RUNS:
+        for number, count in runs.filter(IS_GOOD).order_by().values_list(place).annotate(Count("pk")):
+            outcomes[number].good = count
+    else:
+        _count_newest(all_runs, periods, outcomes)
     for status in FAILURES:
         _add_failures(runs.indexed_for(status), periods, outcomes, place)
     return outcomes
 
 
-def _count_successes(
-    runs: ExecutionQuerySet,
-    periods: Sequence[tuple[datetime, datetime]],
-    outcomes: Sequence[Outcomes],
-    place: Case,
+def _due_within(runs: ExecutionQuerySet, start: datetime, end: datetime) -> ExecutionQuerySet:
+    return runs.filter(scheduled_for__gte=start, scheduled_for__lt=end)
+
+
+def _count_newest(
+    all_runs: ExecutionQuerySet, periods: Sequence[tuple[datetime, datetime]], outcomes: Sequence[Outcomes]
 ) -> None:
-    is_good = Q(status=Execution.Status.SUCCEEDED)
-    if count_up_to(runs, COUNTED_RUNS) <= COUNTED_RUNS:
-        for number, count in runs.filter(is_good).order_by().values_list(place).annotate(Count("pk")):
-            outcomes[number].good = count
-        return
+    """Count the successes among the newest runs of each period."""
     most = COUNTED_RUNS // len(periods)
     for (start, end), outcome in zip(periods, outcomes, strict=True):
-        newest = runs.filter(scheduled_for__gte=start, scheduled_for__lt=end)[: most + 1]
-        counts = newest.aggregate(all=Count("pk"), good=Count("pk", filter=is_good))
+        # With the bounds of all periods in the query, too, SQLite would walk through all later periods first.
+        newest = _due_within(all_runs, start, end)[: most + 1]
+        counts = newest.aggregate(all=Count("pk"), good=Count("pk", filter=IS_GOOD))
         outcome.good = min(counts["good"], most)
         outcome.is_good_cut = counts["all"] > most
 

@@ -49,6 +49,7 @@ class InboxPage(LivePageMixin, TemplateView):
             listed=listed,
             groups=groups,
             chosen=chosen,
+            can_dismiss=any(run.can_change for run in rows),
             list_address=self._address(None),
             following_address=self._address(following[0] if following else None),
             unsent=unsent,

@@ -78,7 +78,7 @@ def _create(request: HttpRequest, page: Page, read: Sentence, line: str) -> Http
             )
             messages.success(
                 request,
-                f"Created \u201c{made.job.name}\u201d.{first}",
+                f'Created "{made.job.name}".{first}',
                 extra_tags=f"undo-create {made.job.public_id}",
             )
     return HttpResponseRedirect(reverse("schedules:jobs"))

@@ -1,4 +1,4 @@
-"""The management tools: update, pause, resume, skip, restore and run."""
+"""The management tools: update, pause, resume, skip and restore."""
 
 from datetime import timedelta
 
@@ -6,7 +6,7 @@ import pytest
 import time_machine
 
 from schedules import clock
-from schedules.mcp.tools import manage
+from schedules.mcp.tools import running
 from schedules.models import Event, Execution, Job
 from schedules.services import issue_token, profile_of
 from tests.factories import ExecutionFactory, JobFactory
@@ -264,56 +264,6 @@ def test_update_during_a_run_shows_the_job_as_running(olga, owner):
     assert changed["status"] == olga.call("job_status", job_id=job.public_id)["status"] == "running"
 
 
-def test_run_job_queues_a_run_and_keeps_the_schedule(olga, cluster, owner):
-    job = JobFactory(owner=owner)
-
-    answer = olga.call("run_job", job_id=job.public_id)
-
-    row = Execution.objects.get()
-    assert answer == {
-        "job_id": job.public_id,
-        "execution_id": row.pk,
-        "status": "queued",
-        "result": None,
-        "error": None,
-    }
-    assert row.cause == "manual"
-    before = job.next_run_at
-    job.refresh_from_db()
-    assert job.next_run_at == before
-
-
-def test_run_job_waits_for_a_result_up_to_its_limit(call, owner, monkeypatch):
-    job = JobFactory(owner=owner)
-    monkeypatch.setattr(manage, "POLL_SECONDS", 0.001)
-    looks = []
-
-    def finish_at_the_third_query(execution_id):
-        looks.append(execution_id)
-        if len(looks) == 3:
-            Execution.objects.filter(pk=execution_id).update(status="succeeded", result={"values": []})
-        return Execution.objects.get(pk=execution_id).status
-
-    monkeypatch.setattr(manage, "status_of", finish_at_the_third_query)
-
-    assert call("run_job", job_id=job.public_id, wait_seconds=5)["result"] == {"values": []}
-    assert len(looks) == 3
-    monkeypatch.setattr(manage, "status_of", lambda execution_id: "queued")
-    assert call("run_job", job_id=job.public_id, wait_seconds=0.01)["status"] == "queued"
-
-
-def test_run_job_refuses_a_long_wait_and_too_many_runs(call, owner):
-    job = JobFactory(owner=owner)
-
-    assert (
-        call("run_job", job_id=job.public_id, wait_seconds=51)["error"]
-        == "Invalid wait_seconds: choose 0 to 50"
-    )
-    for _ in range(10):
-        call("run_job", job_id=job.public_id)
-    assert call("run_job", job_id=job.public_id)["error"].startswith("Quota exceeded: 10 runs of this job")
-
-
 def test_job_with_a_queued_run_is_pending_until_the_run_starts(olga, owner):
     job = JobFactory(owner=owner)
     olga.call("run_job", job_id=job.public_id)
@@ -535,8 +485,8 @@ def agent_waiting(request, era, owner, caller, cluster):
 def test_waiting_client_sees_how_the_run_is_going(agent_waiting, owner, monkeypatch):
     job = JobFactory(owner=owner)
     statuses = iter(["queued", "running", "succeeded"])
-    monkeypatch.setattr(manage, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(manage, "status_of", lambda execution_id: next(statuses))
+    monkeypatch.setattr(running, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(running, "status_of", lambda execution_id: next(statuses))
     seen = []
 
     async def note(progress, total, message):

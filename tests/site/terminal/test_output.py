@@ -49,6 +49,8 @@ def test_long_error_gives_way_to_everything_else(cronty, owner, monkeypatch, err
         pk=1_234_567,
         job=JobFactory(owner=owner, name=LONG["CJK"]),
         owner=owner,
+        # It is the same day in the zone of the job.
+        scheduled_for=clock.now().replace(hour=12),
         status="cancelled",
         error=error,
         started_at=clock.now() - timedelta(minutes=61),

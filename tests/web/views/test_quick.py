@@ -26,7 +26,7 @@ def test_line_creates_a_reminder_for_the_topic_and_undo_deletes_it(web: Client):
     assert (job.name, job.task) == ("Take out the bins", "notify")
     assert job.kwargs == {"message": "Take out the bins", "topic": "my-phone"}
     assert f"{job.next_run_at:%a %d %b %H:%M}" == "Tue 17 Nov 18:00"
-    assert "Created “Take out the bins”. First run Tue 17 Nov 18:00." in page
+    assert "Created &quot;Take out the bins&quot;. First run Tue 17 Nov 18:00." in page
     web.post("/activity/undo/", {"verb": "create", "job": job.public_id})
     assert not Job.objects.kept().filter(status="pending").exists()
 
