@@ -8,7 +8,7 @@ from schedules.tasks.operator_files.watching import WatchedFile
 AGENT_COMMAND = "agent-command"
 
 
-class RunnerCatalog(WatchedFile[dict[str, Runner]]):
+class RunnerCatalog(WatchedFile[Runner]):
     """The runners of one file."""
 
     setting, noun = "CRONTY_RUNNERS_FILE", "runner"
@@ -21,9 +21,7 @@ class RunnerCatalog(WatchedFile[dict[str, Runner]]):
         return {**self.content(), **_agent_command()}
 
     def get(self, name: str) -> Runner | None:
-        if name not in self.content():
-            self._read_unless_partial()
-        return self._content.get(name) or _agent_command().get(name)
+        return super().get(name) or _agent_command().get(name)
 
     def default(self) -> str:
         """Return the name of the runner for prompts that name none, or an empty text for the inbox."""

@@ -11,36 +11,29 @@ from schedules.tasks.parameters import arguments_adapter
 from schedules.tasks.registry import Task
 
 
-class Catalog(WatchedFile[tuple[dict[str, Command], dict[str, Task]]]):
-    """The commands of one file, and the tasks that run them."""
+class Catalog(WatchedFile[Task]):
+    """The commands of one file, as the tasks that run them."""
 
     setting, noun = "CRONTY_COMMANDS_FILE", "command"
 
-    def read(self, text: str) -> tuple[dict[str, Command], dict[str, Task]]:
+    def read(self, text: str) -> dict[str, Task]:
         return _read_tasks(text)
 
-    def get(self, name: str) -> Task | None:
-        if name not in self.content()[1]:
-            self._read_unless_partial()
-        return self._content[1].get(name)
-
-    def all(self) -> list[Task]:
-        return list(self.content()[1].values())
-
     def commands(self) -> dict[str, Command]:
-        return dict(self.content()[0])
+        return {
+            task.name: task.function.command for task in self.all() if isinstance(task.function, CommandRun)
+        }
 
 
-def _read_tasks(text: str) -> tuple[dict[str, Command], dict[str, Task]]:
-    """Return the commands of a text, and their tasks, by name; raises OperatorFileError."""
-    commands = parse(text)
+def _read_tasks(text: str) -> dict[str, Task]:
+    """Return the tasks that run the commands of a text, by name; raises OperatorFileError."""
     tasks = {}
-    for name, command in commands.items():
+    for name, command in parse(text).items():
         try:
             tasks[name] = task_of(name, command)
         except OperatorFileError as error:
             raise OperatorFileError(str(error), line_of(text, [name])) from error
-    return commands, tasks
+    return tasks
 
 
 def task_of(name: str, command: Command) -> Task:

@@ -23,10 +23,10 @@ logger = logging.getLogger(__name__)
 # How many seconds a process uses what it has read before it looks at the file again.
 LOOK_EVERY = 1.0
 
-Content = TypeVar("Content")
+Entry = TypeVar("Entry")
 
 
-class WatchedFile(Generic[Content]):
+class WatchedFile(Generic[Entry]):
     """One file. While it is broken, nothing changes: the last good content stays in force."""
 
     setting: str
@@ -46,8 +46,8 @@ class WatchedFile(Generic[Content]):
         """Why the file as it is now cannot be used, or an empty text."""
         self._place = ""
 
-    def read(self, text: str) -> Content:
-        """Return what a text defines, nothing if it is empty; raises OperatorFileError."""
+    def read(self, text: str) -> dict[str, Entry]:
+        """Return what a text defines, by name, nothing if it is empty; raises OperatorFileError."""
         raise NotImplementedError
 
     @property
@@ -68,9 +68,18 @@ class WatchedFile(Generic[Content]):
         self._refresh()
         return self.problem
 
-    def content(self) -> Content:
+    def content(self) -> dict[str, Entry]:
         self._refresh()
         return self._content
+
+    def get(self, name: str) -> Entry | None:
+        self._refresh()
+        if name not in self._content:
+            self._read_unless_partial()
+        return self._content.get(name)
+
+    def all(self) -> list[Entry]:
+        return list(self.content().values())
 
     def refresh(self) -> None:
         """Read the file now, if it has changed."""
