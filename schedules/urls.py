@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.http.response import HttpResponseBase
-from django.urls import URLPattern, path
+from django.urls import URLPattern, include, path
 
+from schedules.api.urls import api_document
 from schedules.web import health
 from schedules.web.metrics import metrics
 from schedules.web.middleware import keeps_draft, requires_login
@@ -21,7 +22,9 @@ from schedules.web.views import (
     jobs,
     live,
     notifications,
+    palette,
     quick,
+    reference,
     runs,
     secrets,
     system,
@@ -55,6 +58,7 @@ urlpatterns = [
     path("jobs/preview/", editing.preview, name="preview"),
     page("jobs/zones/", editing.zones, name="zones"),
     page("jobs/quick/", quick.quick, name="quick"),
+    page("palette/", palette.palette, name="palette"),
     page("jobs/bulk/", jobs.bulk, name="bulk"),
     page("jobs/restore/", job.restore, name="restore"),
     page("jobs/<str:job_id>/", job.JobPage.as_view(), name="job"),
@@ -100,6 +104,8 @@ urlpatterns = [
     page("settings/end-access/", account.end_access, name="end-access"),
     page("live/", live.version, name="live"),
     page("live/icon.svg", live.icon, name="icon"),
+    page("api/", reference.page, {"read_document": api_document}, name="api-reference"),
+    path("api/v1/", include("schedules.api.urls")),
     path("manifest.webmanifest", install.manifest, name="manifest"),
     path("worker.js", install.worker, name="worker"),
     path("offline/", install.offline, name="offline"),

@@ -46,6 +46,7 @@ BLOCKS: dict[str, list[str]] = {
         f"{EXAMPLES}::test_commands_of_the_terminal_work_in_their_order",
     ],
     "docs/how-to/agents.md": ["tests/agents/test_examples.py::test_first_runner_of_the_page_is_valid"],
+    "docs/how-to/api.md": ["tests/api/test_documented.py::test_requests_of_the_page_are_answered"] * 2,
     "docs/how-to/backup.md": [f"{EXAMPLES}::test_backup_of_the_page_is_restored"] * 4,
     "docs/how-to/commands.md": [
         f"{PAGES_ON_COMMANDS}::test_first_command_is_scheduled_and_runs",

@@ -3,11 +3,12 @@
 import pytest
 
 from cronty_site.terminal import messages as terminal
+from schedules.api import messages as api
 from schedules.mcp import messages as mcp
 from schedules.result import Code, Err
 from schedules.web import messages as web
 
-DOORS = [mcp, web, terminal]
+DOORS = [mcp, web, terminal, api]
 
 
 def refusal(code: Code) -> Err:
@@ -26,7 +27,7 @@ def refusal(code: Code) -> Err:
     )
 
 
-@pytest.mark.parametrize("door", DOORS, ids=["mcp", "web", "terminal"])
+@pytest.mark.parametrize("door", DOORS, ids=["mcp", "web", "terminal", "api"])
 @pytest.mark.parametrize("code", Code, ids=lambda code: code.name)
 def test_every_door_has_words_for_every_code(door, code):
     text = door.message_of(refusal(code))
@@ -35,7 +36,7 @@ def test_every_door_has_words_for_every_code(door, code):
     assert not set("{}") & set(text)
 
 
-@pytest.mark.parametrize("door", DOORS, ids=["mcp", "web", "terminal"])
+@pytest.mark.parametrize("door", DOORS, ids=["mcp", "web", "terminal", "api"])
 def test_no_door_has_words_for_what_no_service_refuses(door):
     assert set(door._MESSAGES) == set(Code)
 

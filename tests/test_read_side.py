@@ -1,4 +1,4 @@
-"""Pages, tools, admin and terminal ask the services for jobs, runs and events, and build no query of their own."""
+"""Pages, tools, API, admin and terminal ask the services for jobs, runs and events, and build no query of their own."""
 
 import ast
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).resolve().parent.parent
-DOORS = ("schedules/web", "schedules/mcp", "schedules/admin", "cronty_site")
+DOORS = ("schedules/web", "schedules/mcp", "schedules/api", "schedules/admin", "cronty_site")
 MODELS = ("Job", "Execution", "Event")
 MANAGERS = ("objects", "_default_manager")
 # What an actor sees: a door may look up one job by its id, or hand all of them to a service.

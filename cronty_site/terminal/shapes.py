@@ -1,4 +1,4 @@
-"""Jobs and runs as rows of a table and as JSON."""
+"""Jobs and runs as rows of a table."""
 
 import json
 from collections.abc import Sequence
@@ -6,15 +6,14 @@ from datetime import datetime
 from typing import Any
 
 from schedules import limits
+from schedules.api.documents import OUTCOMES, iso_in, job_json, next_run_of, run_json, settings_of
 from schedules.models import Execution, Job
-from schedules.models.executions import OUTCOME_LETTERS
-from schedules.services.jobs.forecasts import policies_of, shown_next_run, words_of
-from schedules.services.jobs.masked_arguments import shown_arguments
-from schedules.services.runs.explanations import explain
+from schedules.services.jobs.forecasts import words_of
 from schedules.templatetags.cronty_times import local, relative
 from schedules.when import durations
 
-OUTCOMES = {letter: outcome for outcome, letter in OUTCOME_LETTERS.items()}
+__all__ = ["iso_in", "job_json", "run_json", "settings_of"]
+
 JOB_COLUMNS = ("#", "name", "schedule", "next", "last", "status")
 RUN_COLUMNS = ("#", "at", "status", "took", "what")
 
@@ -31,10 +30,6 @@ def distance(moment: datetime | None, now: datetime) -> str:
     return relative(moment, now) if moment else ""
 
 
-def iso_in(moment: datetime | None, zone: str) -> str | None:
-    return local(moment, zone).isoformat(timespec="seconds") if moment else None
-
-
 def job_row(job: Job, now: datetime) -> Sequence[Any]:
     """Return the cells of JOB_COLUMNS."""
     outcome = OUTCOMES.get(job.recent[-1:], "")
@@ -43,54 +38,10 @@ def job_row(job: Job, now: datetime) -> Sequence[Any]:
     return job.pk, job.name, words_of(job), distance(next_run_of(job), now), last.strip(), status
 
 
-def next_run_of(job: Job) -> datetime | None:
-    """Return when a job runs next; one in the trash does not run."""
-    return None if job.deleted_at else shown_next_run(job)
-
-
 def next_run_note(job: Job) -> str:
     """Return what follows the name of a changed job: when it runs next, if it does."""
     next_run = next_run_of(job)
     return f", next run {clock_text(next_run, job.timezone)}" if next_run else ""
-
-
-def job_json(job: Job) -> dict[str, Any]:
-    """Return a job for programs; secrets in its arguments are masked."""
-    args, kwargs = shown_arguments(job)
-    return {
-        "id": job.public_id,
-        "number": job.pk,
-        "name": job.name,
-        "status": job.state,
-        "task": job.task,
-        "args": args,
-        "kwargs": kwargs,
-        "schedule": words_of(job),
-        "trigger_type": job.trigger_type,
-        "timezone": job.timezone,
-        "next_run": iso_in(next_run_of(job), job.timezone),
-        "last_run": iso_in(job.last_run_at, job.timezone),
-        "outcome": OUTCOMES.get(job.recent[-1:]),
-        "run_count": job.run_count,
-        "error": job.last_error or None,
-        "paused_until": iso_in(job.paused_until, job.timezone),
-        "pause_reason": job.pause_reason or None,
-        "label": job.label or None,
-        "tags": job.tags,
-        "made_by": job.made_by,
-        "source": job.source or None,
-    }
-
-
-def settings_of(job: Job) -> dict[str, Any]:
-    """Return the policies of a job, and when it ends and what it leaves out."""
-    return {
-        **policies_of(job),
-        "spread": durations.typed(job.spread),
-        "max_runs": job.max_runs,
-        "ends_at": iso_in(job.ends_at, job.timezone),
-        "skips": job.skips.split(),
-    }
 
 
 def skipped(text: str, zone: str) -> str:
@@ -126,21 +77,3 @@ def usage_text(result: Any) -> str:
 def _is_of_command(result: Any) -> bool:
     keys = {"exit_code", "signal", "cpu_seconds", "peak_memory_bytes", "output"}
     return isinstance(result, dict) and keys <= set(result)
-
-
-def run_json(run: Execution, zone: str) -> dict[str, Any]:
-    return {
-        "run": run.pk,
-        "job": run.job_name,
-        "scheduled_for": iso_in(run.scheduled_for, zone),
-        "cause": run.cause,
-        "status": run.status,
-        "attempt": run.attempt,
-        "started_at": iso_in(run.started_at, zone),
-        "finished_at": iso_in(run.finished_at, zone),
-        "seconds": run.took.total_seconds() if run.took else None,
-        "result": run.result,
-        "error": run.error or None,
-        "reason": run.reason or None,
-        "explanation": explain(run, zone),
-    }

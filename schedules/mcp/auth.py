@@ -2,13 +2,10 @@
 
 import logging
 import secrets
-import threading
-import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser
@@ -26,14 +23,12 @@ from schedules.result import Code, Err
 from schedules.services import Actor, verify_token
 from schedules.services.people.connected_apps import verify_app_token
 from schedules.services.people.profiles import is_active_user, profile_of_active
-from schedules.services.people.tokens import FAMILIES, SCOPES, report_calls, tasks_of, why_unusable
+from schedules.services.people.tokens import FAMILIES, SCOPES, call_rate, report_calls, tasks_of, why_unusable
 from schedules.worker.database_errors import TRY_AGAIN
 
 logger = logging.getLogger(__name__)
 
 LOCAL_NAME = "local agent"
-# How often a process reports its calls at full rate; more would be more exact.
-REPORTS_PER_MINUTE = 20
 _PROCESS = secrets.token_hex(8)
 
 
@@ -229,65 +224,6 @@ def current_actor() -> Actor:
     if caller is None:
         raise ToolError("this call needs a token")
     return caller.actor
-
-
-@dataclass(slots=True)
-class _Bucket:
-    """The calls that a caller has left, and what was exchanged with other processes about them."""
-
-    left: float
-    at: float
-    unreported: int = 0
-    """Calls to this process that the others do not know of yet."""
-    known: int | None = None
-    """The reported calls of all processes that are already taken from `left`."""
-
-
-@dataclass(slots=True)
-class CallRate:
-    """A token bucket per caller, which limits calls per minute over all processes.
-
-    Processes exchange their counts through the token's row: reading it costs nothing, because every request reads that
-    row anyway, and a process writes to it only once per twentieth of the limit.
-    """
-
-    _buckets: dict[Any, _Bucket] = field(default_factory=dict)
-    _lock: Any = field(default_factory=threading.Lock, repr=False)
-
-    def wait(self, caller: Caller) -> float:
-        """Count one call; return the seconds to wait if the caller has none left, else zero."""
-        with self._lock:
-            bucket = self._filled(caller.token_id)
-            if bucket.left < 1:
-                return (1 - bucket.left) * 60 / settings.CRONTY_MCP_CALLS_PER_MINUTE
-            bucket.left -= 1
-            bucket.unreported += 1
-            return 0.0
-
-    def exchange(self, token: Token) -> int:
-        """Take the calls that other processes reported into account; return how many this one should report now."""
-        most = settings.CRONTY_MCP_CALLS_PER_MINUTE
-        with self._lock:
-            bucket = self._filled(token.pk)
-            if bucket.known is not None:
-                bucket.left = max(bucket.left - max(0, token.call_count - bucket.known), -float(most))
-            # A row that was read before our last report is older than what we know.
-            bucket.known = max(token.call_count, bucket.known or 0)
-            if bucket.unreported < max(1, most // REPORTS_PER_MINUTE):
-                return 0
-            calls, bucket.unreported = bucket.unreported, 0
-            bucket.known += calls
-            return calls
-
-    def _filled(self, token_id: int | None) -> _Bucket:
-        most, now = float(settings.CRONTY_MCP_CALLS_PER_MINUTE), time.monotonic()
-        bucket = self._buckets.setdefault(token_id, _Bucket(most, now))
-        bucket.left = min(most, bucket.left + (now - bucket.at) * most / 60)
-        bucket.at = now
-        return bucket
-
-
-call_rate = CallRate()
 
 
 def too_many_calls(caller: Caller) -> Err | None:

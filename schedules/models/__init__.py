@@ -4,6 +4,7 @@ from schedules.models.agent_runs import AgentRun
 from schedules.models.clusters import FRESH_FOR, Cluster, MachineStart
 from schedules.models.events import Event
 from schedules.models.executions import Execution
+from schedules.models.idempotency import IdempotencyKey
 from schedules.models.installation import Installation
 from schedules.models.job_queries import LATE_AFTER
 from schedules.models.jobs import Job
@@ -20,6 +21,7 @@ __all__ = [
     "Cluster",
     "Event",
     "Execution",
+    "IdempotencyKey",
     "Installation",
     "Job",
     "MachineStart",

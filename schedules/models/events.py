@@ -13,6 +13,7 @@ class Event(models.Model):
         WEB = "web"
         ADMIN = "admin"
         MCP = "mcp"
+        API = "api"
         COMMAND = "command"
         TERMINAL = "terminal"
         CODE = "code"

@@ -1,4 +1,4 @@
-"""Access tokens of agents."""
+"""Access tokens of agents and programs."""
 
 from datetime import datetime
 from typing import Self
@@ -23,6 +23,7 @@ class Token(models.Model):
     class Kind(models.TextChoices):
         CONVERSATION = "conversation", "Interactive (chat)"
         HEARTBEAT = "heartbeat", "Autonomous (runs on its own)"
+        PROGRAM = "program", "Program (HTTP API, terminal)"
 
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="cronty_tokens"

@@ -65,5 +65,6 @@ def events_of(job: Job, most: int, *, since: datetime | None = None) -> list[Eve
 
 def undone_among(events: Sequence[Event]) -> set[int]:
     """Return the keys of those of the events that were undone."""
-    reversals = Event.objects.filter(undoes__in=[event.pk for event in events])
+    # Without an order, in which SQLite would rather read the whole table than the index of what was undone.
+    reversals = Event.objects.filter(undoes__in=[event.pk for event in events]).order_by()
     return {key for key in reversals.values_list("undoes", flat=True) if key is not None}

@@ -15,8 +15,9 @@ from schedules.models.counting import COUNTED, CountUpTo, among_first, count_bes
 from schedules.models.executions import OUTCOME_LETTERS, ExecutionQuerySet
 from schedules.models.job_texts import skeleton, tag_in_text
 from schedules.models.jobs import JobQuerySet
-from schedules.models.keysets import WALKED
+from schedules.models.keysets import WALKED, Segment
 from schedules.models.standings import Standing, standings_of
+from schedules.services.paging import Listed, read_page
 from schedules.services.permissions import Actor
 from schedules.services.runs.prompts import unclaimed_jobs
 from schedules.services.words import has_every_word
@@ -114,7 +115,13 @@ class JobQuery:
     def applied_to(self, jobs: JobQuerySet, matching: Mapping[int, Runs]) -> JobQuerySet:
         """Return those of the first jobs that match, the next to run first; `matching` are their matching runs."""
         # By key alone: to find few matches in its own order, the database would look through all jobs.
-        found = self.narrow(Job.objects.filter(among_first(jobs)))
+        return self._with_outcome(self.narrow(Job.objects.filter(among_first(jobs))), matching)
+
+    def among(self, jobs: JobQuerySet, matching: Mapping[int, Runs]) -> JobQuerySet:
+        """Return those of the jobs that match, however many there are; the caller limits how many are looked through."""
+        return self._with_outcome(self.narrow(jobs), matching)
+
+    def _with_outcome(self, found: JobQuerySet, matching: Mapping[int, Runs]) -> JobQuerySet:
         if self.since and not self.outcome:
             return found.filter(last_run_at__gte=self.since)
         if not self.outcome:
@@ -182,6 +189,20 @@ def read_jobs(
     return JobPage(rows, start, total, unclaimed, matching, are_jobs_cut, are_runs_cut)
 
 
+def read_newest(
+    actor: Actor, asked: JobQuery, columns: Callable[..., Any], position: Mapping[str, str], size: int
+) -> Listed:
+    """Read a page of the list, the newest first: no page leaves out or repeats a job, whatever runs meanwhile."""
+    jobs = actor.trash() if asked.in_trash else actor.jobs()
+    if asked.source:
+        jobs = jobs.filter(source=asked.source)
+    rows = jobs.in_state(asked.status) if asked.status else jobs
+    if asked.is_filtered:
+        rows = asked.among(rows, asked.matching_runs(actor.executions()).by_job)
+    # By the key alone, which has the order in which jobs were created.
+    return read_page([Segment(columns(rows), walked=None if rows is jobs else jobs)], position, size)
+
+
 def key_of(public_id: str) -> int | None:
     """Return the key of the job with this id, whoever owns it."""
     return Job.objects.called(public_id).values_list("pk", flat=True).first()
@@ -204,6 +225,20 @@ def jobs_named_like(actor: Actor, beginning: str, *columns: str, most: int) -> l
     """Return these columns of the jobs whose names look as if they begin with a text, by name."""
     jobs = actor.jobs().named_like(skeleton(beginning)).order_by("name")
     return list(jobs.values_list(*columns)[:most])
+
+
+def jobs_found(actor: Actor, text: str, most: int) -> list[Job]:
+    """Return jobs with their owners: those whose names begin with a text, then others of the newest that mention it."""
+    jobs = actor.jobs().select_related("owner")
+    named: list[Job] = []
+    # The index of names begins with the owner.
+    if not actor.sees_all and (beginning := skeleton(text)):
+        named = list(jobs.named_like(beginning).order_by()[:most])
+    order = ("-pk",) if actor.sees_all else ("-created_at", "-pk")
+    newest = actor.jobs().order_by(*order).values("pk")[:WALKED]
+    others = mentioning(jobs.filter(pk__in=newest), text).exclude(pk__in=[job.pk for job in named])
+    found = named + list(others.order_by("-pk")[: most - len(named)])
+    return sorted(found, key=lambda job: not job.name.casefold().startswith(text.casefold()))
 
 
 def count_due(actor: Actor, moment: datetime) -> int:

@@ -32,6 +32,8 @@ class Actor:
     """The tasks whose jobs this actor may see and change; None means all."""
     undoes: int | None = None
     """The event that the actor is reversing."""
+    is_program: bool = False
+    """Whether the token is one for programs; an agent's own token gets no more through the API than through its tools."""
 
     @property
     def label(self) -> str:
@@ -40,7 +42,7 @@ class Actor:
 
     @property
     def is_agent(self) -> bool:
-        return self.door == Event.Door.MCP
+        return self.door == Event.Door.MCP or (self.door == Event.Door.API and not self.is_program)
 
     @property
     def sees_all(self) -> bool:

@@ -89,10 +89,18 @@ class RunQuery:
         return indexed, indexed if indexed is not scope else scope.filter(status=self.status)
 
 
-def read_runs(actor: Actor, query: RunQuery, position: Mapping[str, str], size: int = PAGE_SIZE) -> Listed:
+def read_runs(
+    actor: Actor,
+    query: RunQuery,
+    position: Mapping[str, str],
+    size: int = PAGE_SIZE,
+    *,
+    with_results: bool = False,
+) -> Listed:
     """Read the page of the list at a position."""
     segment = query.segment(query.scope(actor))
-    rows = segment.rows.select_related("job").defer("traceback", "result")
+    unread = ["traceback"] if with_results else ["traceback", "result"]
+    rows = segment.rows.select_related("job").defer(*unread)
     return read_page([replace(segment, rows=rows)], position, size)
 
 

@@ -23,6 +23,8 @@ NAMED_JOBS = 3
 LEAST_BARS = 30
 BAR_HEIGHT = 70
 AHEAD_HEIGHT = 34
+# As many as have room in a list, each of at least 6 px.
+STRIP_RUNS = 24
 
 
 @register.simple_tag
@@ -30,12 +32,14 @@ AHEAD_HEIGHT = 34
 def strip(recent: str) -> SafeString:
     """Draw the last outcomes as bars, newest on the right, with one path per outcome to keep the page small."""
     paths: dict[str, str] = {}
+    recent = recent[-STRIP_RUNS:]
     for place, letter in enumerate(recent):
         paths[letter] = paths.get(letter, "") + f"M{place * 7} 0h5v18h-5z"
     counts = ", ".join(f"{recent.count(letter)} {OUTCOMES.get(letter, letter)}" for letter in paths)
     # Cached: a list shows 50 of them, and most jobs have the same history.
     return render_to_string(
-        "schedules/parts/strip.html", {"recent": recent, "counts": counts, "paths": paths}
+        "schedules/parts/strip.html",
+        {"recent": recent, "counts": counts, "paths": paths, "width": STRIP_RUNS * 7 - 2},
     )
 
 

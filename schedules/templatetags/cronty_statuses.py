@@ -8,6 +8,7 @@ from django.utils.safestring import SafeString
 
 from schedules.models.executions import OUTCOME_LETTERS
 from schedules.models.standings import STANDINGS
+from schedules.tasks.registry import Task
 
 register = template.Library()
 
@@ -31,6 +32,13 @@ ICONS = {
     "calendar": "M8 2v4m8-4v4M3 10h18M3 4h18v17H3z",
     "more": "M5 12h.01M12 12h.01M19 12h.01",
     "theme": f"{_CIRCLE}M12 2v20M12 6a6 6 0 0 1 0 12",
+    "search": "M19 11a8 8 0 1 1-16 0 8 8 0 1 1 16 0M21 21l-4.3-4.3",
+    "bell": "M6 8a6 6 0 0 1 12 0c0 7 3 9 3 9H3s3-2 3-9M10.3 21a2 2 0 0 0 3.4 0",
+    "globe": f"{_CIRCLE}M2 12h20M12 2a15 15 0 0 1 0 20a15 15 0 0 1 0-20",
+    "message": "M21 15a2 2 0 0 1-2 2H7l-4 4V5a2 2 0 0 1 2-2h14a2 2 0 0 1 2 2z",
+    "mail": "M2 5h20v14H2zM2 7l10 7L22 7",
+    "terminal": "M4 17l6-6-6-6M12 19h8",
+    "code": "M16 18l6-6-6-6M8 6l-6 6 6 6",
     "warning": "M12 3l10 18H2zM12 10v4m0 4h.01",
 }
 # Word, colour and icon of every status of jobs and runs; colour alone is not accessible.
@@ -55,6 +63,8 @@ STATUSES = {
     "lost": ("Lost", "fail", "alarm"),
 }
 OUTCOMES = {letter: outcome for outcome, letter in OUTCOME_LETTERS.items()}
+# The icons of kinds of jobs; commands and other functions have their own below.
+KINDS = {"notify": "bell", "webhook": "globe", "prompt": "message", "email": "mail"}
 CAUSES = {"schedule": "Scheduled", "manual": "Manual", "catch_up": "Catch-up"}
 
 
@@ -66,6 +76,11 @@ def icon(name: str) -> SafeString:
         " spin" if name == "turning" else "",
         ICONS[name],
     )
+
+
+@register.filter
+def kind_icon(task: Task) -> SafeString:
+    return icon(KINDS.get(task.name, "terminal" if task.is_command else "code"))
 
 
 @register.simple_tag

@@ -51,6 +51,7 @@ VERBS = {
 # Where a change came from.
 DOORS: dict[str, str] = {
     Event.Door.MCP: "MCP",
+    Event.Door.API: "API",
     Event.Door.COMMAND: "Server command",
     Event.Door.TERMINAL: "Terminal",
     Event.Door.CODE: "Python code",

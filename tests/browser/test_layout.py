@@ -155,3 +155,45 @@ def test_error_in_the_list_of_jobs_has_two_lines(visit: Callable[..., Visitor], 
     assert why.evaluate(
         "each => each.scrollHeight <= each.clientHeight + 1 && each.scrollWidth <= each.clientWidth"
     )
+
+
+def test_bar_of_a_run_has_room_in_the_list(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+    page = visit().open("/")
+
+    strip = page.locator("svg.strip").first
+    [_, _, width, _] = (strip.get_attribute("viewBox") or "").split()
+    box = strip.bounding_box()
+
+    # Seven units a run.
+    assert box
+    assert box["width"] / float(width) * 7 >= 6
+
+
+def test_name_in_another_script_begins_where_the_column_begins(
+    visit: Callable[..., Visitor], jobs: dict[str, Job]
+):
+    Job.objects.filter(pk=jobs["Stretch"].pk).update(name="نسخة احتياطية")
+    page = visit().open("/")
+
+    left = """element => {
+      const range = document.createRange();
+      range.selectNodeContents(element);
+      return Math.round(range.getBoundingClientRect().left);
+    }"""
+    names = page.locator("table.jobs a.name")
+
+    assert len({names.nth(place).evaluate(left) for place in range(names.count())}) == 1
+
+
+@pytest.mark.parametrize("width", [1280, 768, 390])
+def test_selection_bar_covers_no_checkbox_and_no_switch_in_part(
+    visit: Callable[..., Visitor], jobs: dict[str, Job], axe: str, width: int
+):
+    page = visit(viewport={"width": width, "height": 900}).open("/")
+    page.get_by_label("Select Price scraper").check()
+    page.locator(".bulk").wait_for()
+
+    for height in range(600, 660, 12):
+        page.set_viewport_size({"width": width, "height": height})
+        # The long link of a name may be covered in part; scrolling uncovers it.
+        assert [words for words in violations(page, axe) if "<a class" not in words] == [], height

@@ -14,9 +14,8 @@ from mcp.server.mcpserver.exceptions import ResourceError
 
 from cronty_site.asgi import build_application
 from schedules import clock, services
-from schedules.mcp import auth, resources, subscriptions
+from schedules.mcp import resources, subscriptions
 from schedules.mcp.auth import (
-    CallRate,
     CrontyTokens,
     call_rate,
     caller_of,
@@ -28,7 +27,8 @@ from schedules.mcp.offers import OFFERS
 from schedules.models import Event, Execution, Job, Token
 from schedules.result import Ok
 from schedules.services import Actor, issue_token, revoke_token
-from schedules.services.people.tokens import report_calls
+from schedules.services.people import tokens
+from schedules.services.people.tokens import CallRate, report_calls
 from tests.factories import ExecutionFactory, JobFactory, TokenFactory
 from tests.mcp.agents import InMemory, ToolRefusalError, answer_of, connected
 from tests.mcp.examples import examples
@@ -245,7 +245,7 @@ def test_caller_without_a_token_is_the_user_of_the_process(agent: Actor):
 def test_each_token_has_its_own_bucket_of_calls_that_refills(owner, settings, monkeypatch):
     settings.CRONTY_MCP_CALLS_PER_MINUTE = 60
     moment = [100.0]
-    monkeypatch.setattr("schedules.mcp.auth.time.monotonic", lambda: moment[0])
+    monkeypatch.setattr("schedules.services.people.tokens.time.monotonic", lambda: moment[0])
     rate, first, second = (
         CallRate(),
         caller_of(TokenFactory(owner=owner)),
@@ -263,7 +263,7 @@ def test_each_token_has_its_own_bucket_of_calls_that_refills(owner, settings, mo
 def test_calls_to_two_processes_count_together_within_five_percent(owner, settings, monkeypatch):
     settings.CRONTY_MCP_CALLS_PER_MINUTE = 200
     moment = [100.0]
-    monkeypatch.setattr(auth.time, "monotonic", lambda: moment[0])
+    monkeypatch.setattr(tokens.time, "monotonic", lambda: moment[0])
     token = TokenFactory(owner=owner)
     processes = [CallRate(), CallRate()]
     accepted, writes = 0, 0
@@ -310,7 +310,7 @@ def test_too_many_calls_get_a_normal_answer_in_the_shape_of_the_family(
     settings.CRONTY_MCP_CALLS_PER_MINUTE = 1
     monkeypatch.setattr(call_rate, "_buckets", {})
     # Only there: the event loop needs a clock that runs.
-    monkeypatch.setattr(auth, "time", SimpleNamespace(monotonic=lambda: 100.0))
+    monkeypatch.setattr(tokens, "time", SimpleNamespace(monotonic=lambda: 100.0))
     agent = InMemory("modern")
     agent.call("list_jobs")
     before = state_of_everything()

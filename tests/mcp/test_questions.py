@@ -8,10 +8,11 @@ from mcp import Client
 from mcp.client.stdio import stdio_client
 from mcp_types import INTERNAL_ERROR, ElicitResult, ErrorData
 
-from schedules.mcp.auth import CallRate, local_caller, set_local_caller
+from schedules.mcp.auth import local_caller, set_local_caller
 from schedules.models import Event, Job, Profile
 from schedules.result import Ok
 from schedules.services import Actor, issue_token, resume
+from schedules.services.people.tokens import CallRate
 from tests.factories import JobFactory
 from tests.mcp.agents import InMemory, ToolRefusalError, answer_of, mode_of
 from tests.mcp.over_http import OverHttp

@@ -33,6 +33,11 @@ class Address:
         return self.route.startswith("admin/")
 
     @property
+    def is_api(self) -> bool:
+        """Whether it asks for a token instead of a login."""
+        return self.route.startswith("api/v1/")
+
+    @property
     def model(self) -> type[Model] | None:
         """The model whose admin page this is."""
         return next((model for model in admin.site._registry if self.route.startswith(_folder(model))), None)

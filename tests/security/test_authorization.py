@@ -19,7 +19,7 @@ from tests.security.addresses import Address, every_address, for_each
 from tests.security.owned_rows import MARK, UNKNOWN_JOB, UNKNOWN_NUMBER, OwnedRows, everything
 
 ADDRESSES = every_address()
-PAGES = [address for address in ADDRESSES if not address.is_admin]
+PAGES = [address for address in ADDRESSES if not address.is_admin and not address.is_api]
 ADMIN_PAGES = [address for address in ADDRESSES if address.is_admin]
 METHODS = ("get", "post")
 
@@ -36,10 +36,16 @@ PUBLIC = {
     "schedules:ready",
     "schedules:metrics",
     "schedules:calendar-feed",
+    "schedules:api-openapi",
+    "schedules:api-unknown",
     "admin:login",
 }
 # The preview asks for a login itself: a redirect would replace the form.
-ASK_THEMSELVES = {"schedules:preview"}
+ASK_THEMSELVES = {
+    "schedules:preview",
+    # For a token; `test_authorization_of_api.py` asks with all kinds of them.
+    *(address.name for address in ADDRESSES if address.is_api),
+}
 IDS = {"job_id", "run_id", "token_id", "secret_id"}
 WELL = {200, 302, 303, 422}
 # Actions that even superusers cannot do: history is read-only, and tokens can be revoked but not changed.
@@ -83,6 +89,8 @@ def examples(address: Address, owned: OwnedRows) -> dict[str, Any]:
         "url": "nowhere",
         "content_type_id": ContentType.objects.get_for_model(Job).pk,
         "object_id": owned.job.pk,
+        "job": owned.job.public_id,
+        "run": owned.run.pk,
     }
     if address.model is not None:
         assert address.model in owned.rows, f"make a row of {address.model.__name__} in owned_rows.py"
@@ -140,6 +148,9 @@ def test_nothing_is_shown_or_changed_without_a_login(owned: OwnedRows, visit: Vi
 
         if address.name in PUBLIC:
             assert answer.status_code in {200, 302, 303, 404, 405, 503}
+        elif address.is_api:
+            assert answer.status_code in {401, 405}
+            assert answer["Content-Type"] == "application/problem+json"
         elif address.name == "schedules:preview":
             assert (answer.status_code, body(answer)) in {(401, ""), (405, "")}
         else:
@@ -376,7 +387,7 @@ def ids_of(address: Address, owned: OwnedRows) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("person", ["anonymous", "stranger"])
-@for_each([each for each in ADDRESSES if each.parameters])
+@for_each([each for each in ADDRESSES if each.parameters and not each.is_api])
 def test_foreign_id_is_answered_like_an_unknown_one(
     owned: OwnedRows, visit: Visit, time_machine: Any, address: Address, person: str
 ):

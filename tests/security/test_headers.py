@@ -73,8 +73,11 @@ def test_no_form_is_accepted_without_its_csrf_token(owned: OwnedRows, operator: 
 
     answer = ask(strict, "post", address, owned)
 
-    # An address that accepts no form answers 405.
-    assert answer.status_code in {403, 405}
+    # An address that accepts no form answers 405; the API takes tokens, which no browser sends by itself.
+    if address.is_api:
+        assert answer.status_code in {401, 404, 405}
+    else:
+        assert answer.status_code in {403, 405}
     assert everything() == before
 
 

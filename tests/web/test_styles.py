@@ -6,7 +6,7 @@ import pytest
 import schedules
 
 FOLDER = Path(schedules.__file__).parent / "static" / "schedules"
-PAGES = [FOLDER / f"{name}.css" for name in ("app", "detail", "calendar", "form")]
+PAGES = [FOLDER / f"{name}.css" for name in ("app", "detail", "calendar", "form", "inbox")]
 STYLES = PAGES[0]
 
 

@@ -60,6 +60,8 @@ PAGES = (
     "/settings/",
     "/welcome/",
     "/jobs/new/",
+    "/palette/?q=backup",
+    "/palette/?q=run+nothing+like+this",
     "/readyz",
     "/metrics",
 )

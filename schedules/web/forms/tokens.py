@@ -34,7 +34,7 @@ class TokenForm(PageForm):
         label="Type",
         choices=Token.Kind.choices,
         required=False,
-        help_text="Only a note for the activity log; it does not change what the agent may do.",
+        help_text="A program may do through the HTTP API what you may, with commands and secrets; an agent may not.",
     )
     expires = forms.ChoiceField(
         label="Expires", choices=list(LIFETIMES.items()), initial="365", required=False

@@ -12,6 +12,7 @@ PLAIN = [
     "/jobs/new/",
     "/jobs/preview/",
     "/jobs/zones/",
+    "/palette/?q=backup",
     "/runs/",
     "/runs/export.csv",
     "/runs/export.json",

@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("schedules", "0001_initial"),
+        ("schedules", "0002_api"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

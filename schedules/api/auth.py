@@ -1,0 +1,116 @@
+"""The caller of the API: the owner of a token, with its scopes and its share of calls."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.urls import reverse
+from ninja.security import HttpBearer
+
+from schedules.api.problems import ProblemError, problem_of
+from schedules.models import Event, Token
+from schedules.result import Code, Err
+from schedules.services import Actor, verify_token
+from schedules.services.people.tokens import FAMILIES, call_rate, report_calls, tasks_of, why_unusable
+
+_WHAT_IS_WRONG = {
+    "": "The API needs an access token in the header Authorization: Bearer cronty_…, and the request has none.",
+    "unknown": "This access token is unknown.",
+    "expired": "This access token has expired.",
+    "revoked": "This access token was revoked.",
+    "inactive": "The account of this access token is not active: ask the operator.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The owner of a token, as an actor, and what the token allows."""
+
+    actor: Actor
+    token: Token
+
+    @property
+    def token_id(self) -> int:
+        return self.token.pk
+
+    @property
+    def scopes(self) -> frozenset[str]:
+        return frozenset(self.token.scopes)
+
+
+def caller_of(token: Token) -> Caller:
+    actor = Actor(
+        token.owner,
+        Event.Door.API,
+        name=token.name,
+        key=f"token {token.pk}",
+        profile=getattr(token.owner, "cronty_profile", None),
+        tasks=tasks_of(token.families or FAMILIES),
+        is_program=token.kind == Token.Kind.PROGRAM,
+    )
+    return Caller(actor, token)
+
+
+class BearerToken(HttpBearer):
+    """Finds the caller of a request, and refuses it without the scope or with too many calls."""
+
+    def __init__(self, scope: str) -> None:
+        super().__init__()
+        self._scope = scope
+
+    def __call__(self, request: HttpRequest) -> Caller:
+        caller: Caller | None = super().__call__(request)
+        if caller is None:
+            raise unauthorized("")
+        return caller
+
+    def authenticate(self, request: HttpRequest, token: str) -> Caller:
+        found = verify_token(token.strip())
+        if found is None:
+            raise unauthorized(why_unusable(token.strip()))
+        if calls := call_rate.exchange(found):
+            report_calls(found.pk, calls)
+        caller = caller_of(found)
+        wait = call_rate.wait(caller)
+        vars(request)["rate_left"] = call_rate.left(caller)
+        if wait:
+            most = settings.CRONTY_MCP_CALLS_PER_MINUTE
+            raise problem_of(Err(Code.CALLS_TOO_FAST, limit=most, retry_after=wait))
+        if self._scope not in caller.scopes:
+            raise ProblemError(
+                403,
+                "scope_missing",
+                f"This call needs a token with the scope {self._scope}. Make one at {connect_address()}",
+                headers={
+                    "WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{self._scope}"',
+                },
+            )
+        return caller
+
+
+READS = BearerToken("read")
+WRITES = BearerToken("write")
+
+
+def unauthorized(reason: str) -> ProblemError:
+    """Say what is wrong with the token of a request, and where to make a new one."""
+    words = f"{_WHAT_IS_WRONG[reason]} Make a new one at {connect_address()}"
+    error = f' error="invalid_token", error_description="{_WHAT_IS_WRONG[reason]}"' if reason else ""
+    return ProblemError(
+        401,
+        "unauthorized",
+        words,
+        headers={"WWW-Authenticate": f'Bearer realm="Cronty"{"," * bool(error)}{error}'},
+    )
+
+
+def connect_address() -> str:
+    return f"{settings.CRONTY_URL}{reverse('schedules:connect')}"
+
+
+def actor_of(request: HttpRequest) -> Actor:
+    """Return the actor of a request, which `READS` or `WRITES` has identified."""
+    caller: Any = request.auth  # type: ignore[attr-defined]
+    actor: Actor = caller.actor
+    return actor

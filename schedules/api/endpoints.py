@@ -1,0 +1,131 @@
+"""Declarations of routes: the token's scope, the documented refusals, and unknown query parameters refused by name."""
+
+import functools
+import inspect
+from collections.abc import Callable, Collection
+from difflib import get_close_matches
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Router, Status
+from ninja.params.models import Query as QueryParameters
+from pydantic import BaseModel
+
+from schedules.api.auth import READS, WRITES, actor_of
+from schedules.api.problems import ProblemError, expect, refuse
+from schedules.services.repeats import FIELD, answer_once
+
+Function = Callable[..., Any]
+# Sent by caches and browsers, and means nothing here.
+_IGNORED = ("_",)
+_KEPT_HEADERS = ("ETag", "Location")
+
+
+def reads(router: Router, path: str, answer: Any, **options: Any) -> Callable[[Function], Function]:
+    """Declare a route that only reads."""
+    return _route(router, "GET", path, {200: answer}, READS, **options)
+
+
+def asks(router: Router, path: str, answer: Any, **options: Any) -> Callable[[Function], Function]:
+    """Declare a route whose question is in a body, and that changes nothing."""
+    return _route(router, "POST", path, {200: answer}, READS, **options)
+
+
+def changes(
+    router: Router, method: str, path: str, answers: dict[int, Any], **options: Any
+) -> Callable[[Function], Function]:
+    """Declare a route that changes something."""
+    return _route(router, method, path, answers, WRITES, **options)
+
+
+def _route(
+    router: Router,
+    method: str,
+    path: str,
+    answers: dict[int, Any],
+    auth: Any,
+    *,
+    repeatable: bool = False,
+    needs_match: bool = False,
+    takes_match: bool = False,
+) -> Callable[[Function], Function]:
+    """`repeatable` routes take an Idempotency-Key; their functions return a document, and have a `response`."""
+
+    def declare(function: Function) -> Function:
+        known = _query_names(function)
+
+        @functools.wraps(function)
+        def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+            _check_query(request, known)
+            key = request.headers.get(FIELD)
+            if key is None:
+                return function(request, *args, **kwargs)
+            if not repeatable:
+                raise refuse(FIELD, "this address takes no idempotency key")
+            return _answer_once(request, key, functools.partial(function, request, *args, **kwargs))
+
+        # Evaluated here, because the annotations of a wrapper would be looked up in this module.
+        checked.__signature__ = inspect.signature(function, eval_str=True)  # type: ignore[attr-defined]
+        words = inspect.getdoc(function) or ""
+        router.api_operation(
+            [method],
+            path,
+            auth=auth,
+            response=answers,
+            operation_id=function.__name__,
+            summary=words.partition("\n")[0].rstrip("."),
+            description=words,
+            openapi_extra={
+                "x-scope": "write" if auth is WRITES else "read",
+                "x-repeatable": repeatable,
+                "x-if-match": "required" if needs_match else "optional" if takes_match else "",
+            },
+        )(checked)
+        return function
+
+    return declare
+
+
+def _answer_once(request: HttpRequest, key: str, call: Function) -> Any:
+    """Call the function, or return what it returned to the same request before."""
+    response: HttpResponse = call.keywords["response"]  # type: ignore[attr-defined]
+
+    def act() -> dict[str, Any]:
+        answer = call()
+        status, content = (answer.status_code, answer.value) if isinstance(answer, Status) else (200, answer)
+        headers = {name: response[name] for name in _KEPT_HEADERS if name in response}
+        return {"status": status, "headers": headers, "content": content}
+
+    sent = {"method": request.method, "path": request.path, "body": request.body.decode()}
+    kept, is_repeated = expect(answer_once(actor_of(request), key, sent, act))
+    for name, value in kept["headers"].items():
+        response[name] = value
+    if is_repeated:
+        response["Idempotent-Replayed"] = "true"
+    return Status(kept["status"], kept["content"])
+
+
+def _query_names(function: Function) -> Collection[str]:
+    """Return the query parameters of a route: the fields of its model of filters."""
+    names: set[str] = set()
+    for parameter in inspect.signature(function, eval_str=True).parameters.values():
+        if any(
+            isinstance(each, QueryParameters) for each in getattr(parameter.annotation, "__metadata__", ())
+        ):
+            model: type[BaseModel] = parameter.annotation.__origin__
+            names |= set(model.model_fields)
+    return names
+
+
+def _check_query(request: HttpRequest, known: Collection[str]) -> None:
+    for name in request.GET:
+        if name not in known and name not in _IGNORED:
+            nearest = get_close_matches(name, known, 1)
+            takes = ", ".join(sorted(known)) or "none"
+            why = f"Did you mean {nearest[0]}?" if nearest else f"This address takes {takes}."
+            raise ProblemError(
+                422,
+                "unknown_parameter",
+                f"Unknown query parameter {name[:70]!r}. {why}",
+                errors=[(name[:70], f"Unknown parameter. {why}")],
+            )

@@ -1,0 +1,83 @@
+"""The OpenAPI 3.1 document: what ninja derives from the routes, with refusals, headers and the examples of each schema."""
+
+import functools
+import json
+from typing import Any
+
+from django.urls import reverse
+from ninja import NinjaAPI
+
+from schedules.api.problems import PROBLEM_JSON
+from schedules.api.schemas import FieldProblem, ProblemOut
+
+_REF = "#/components/schemas/{model}"
+_WORDS = {
+    400: "The body is not readable JSON.",
+    401: "No usable token.",
+    403: "The token lacks the scope, or the owner may not do this.",
+    404: "No such job, run or prompt for this token.",
+    409: "The state, a quota or another change does not allow it.",
+    412: "Somebody else changed the job first.",
+    413: "The body is too large.",
+    415: "The body is not declared as JSON.",
+    422: "A value is missing, unknown or refused; `errors` names the fields.",
+    428: "If-Match is missing.",
+    429: "Too many calls; `Retry-After` says when to go on.",
+    503: "The database did not answer; try again.",
+}
+_RATE = {
+    "RateLimit-Limit": "Calls per minute of this token.",
+    "RateLimit-Remaining": "Calls that are left now.",
+    "RateLimit-Reset": "Seconds until all are back.",
+}
+
+
+@functools.cache
+def document(api: NinjaAPI) -> str:
+    """Return the document as JSON; it is the same for everybody."""
+    root = reverse("schedules:api-openapi").removesuffix("/openapi.json")
+    schema: dict[str, Any] = dict(api.get_openapi_schema(path_prefix=f"{root.lstrip('/')}/"))
+    schema["info"]["license"] = {"name": "MIT", "identifier": "MIT"}
+    schema["components"]["schemas"] |= {
+        model.__name__: model.model_json_schema(ref_template=_REF) for model in (FieldProblem, ProblemOut)
+    }
+    schema["components"]["schemas"]["ProblemOut"].pop("$defs", None)
+    for operations in schema["paths"].values():
+        for method, operation in operations.items():
+            _complete(method, operation)
+    return json.dumps(schema, ensure_ascii=False)
+
+
+def _complete(method: str, operation: dict[str, Any]) -> None:
+    """Add what the declarations of the route say beyond types."""
+    scope = operation.pop("x-scope")
+    operation["x-scope"] = scope
+    operation["description"] = f"{operation['description']}\n\nScope of the token: `{scope}`."
+    has_body = "requestBody" in operation
+    statuses = {401, 403, 404, 422, 429, 503} | ({400, 413, 415} if has_body else set())
+    if scope == "write":
+        statuses |= {400, 409}
+    if operation.pop("x-repeatable"):
+        operation["parameters"].append(
+            _header(
+                "Idempotency-Key", "A repeated request with this key gets the first answer.", max_length=200
+            )
+        )
+    if match := operation.pop("x-if-match"):
+        statuses |= {412, 428} if match == "required" else {412}
+        operation["parameters"].append(
+            _header("If-Match", "The ETag of the job as you saw it, or *.", required=match == "required")
+        )
+    for answer in operation["responses"].values():
+        answer["headers"] = {
+            name: {"description": words, "schema": {"type": "integer"}} for name, words in _RATE.items()
+        }
+    content = {PROBLEM_JSON: {"schema": {"$ref": _REF.format(model="ProblemOut")}}}
+    operation["responses"] |= {
+        status: {"description": _WORDS[status], "content": content} for status in sorted(statuses)
+    }
+
+
+def _header(name: str, words: str, *, required: bool = False, max_length: int = 100) -> dict[str, Any]:
+    schema = {"type": "string", "minLength": 1, "maxLength": max_length}
+    return {"in": "header", "name": name, "required": required, "description": words, "schema": schema}

@@ -1,0 +1,53 @@
+"""Pages of lists, and the cursors that lead from one to the next."""
+
+import re
+from typing import Any
+
+from schedules.api.documents import listed_job, masked_run
+from schedules.api.problems import refuse
+from schedules.api.schemas import JobFilters, RunFilters
+from schedules.models.counting import COUNTED
+from schedules.models.jobs import JobQuerySet
+from schedules.services import Actor
+from schedules.services.job_list import JobQuery, read_jobs, read_newest
+from schedules.services.run_list import RunQuery, read_runs
+
+_KEY = re.compile(r"[0-9]{1,2}~-?[0-9]{0,18}~[0-9]{1,18}")
+_PLACE = re.compile(r"at([0-9]{1,9})")
+
+
+def position_of(cursor: str) -> dict[str, str]:
+    """Return the position that a cursor names; one that no page has given is refused."""
+    if cursor and not _KEY.fullmatch(cursor):
+        raise refuse("cursor", "take it from next_cursor of the page before, with the same filters")
+    return {"after": cursor} if cursor else {}
+
+
+def jobs_page(actor: Actor, query: JobQuery, asked: JobFilters) -> dict[str, Any]:
+    if asked.order == "next":
+        return _jobs_in_turn(actor, query, asked)
+    page = read_newest(actor, query, _with_activity, position_of(asked.cursor), asked.limit)
+    return {"jobs": [listed_job(job) for job in page.rows], "next_cursor": page.after or None}
+
+
+def _jobs_in_turn(actor: Actor, query: JobQuery, asked: JobFilters) -> dict[str, Any]:
+    place = _PLACE.fullmatch(asked.cursor)
+    if asked.cursor and not place:
+        raise refuse("cursor", "take it from next_cursor of the page before, with the same filters")
+    start = int(place[1]) if place else 0
+    page = read_jobs(actor, query, _with_activity, size=asked.limit, start=start)
+    note = None
+    if page.are_jobs_cut:
+        note = f"Only the first {COUNTED:,} jobs were looked through: give a status to see others."
+    following = None if page.next_start is None else f"at{page.next_start}"
+    return {"jobs": [listed_job(job) for job in page.rows], "next_cursor": following, "note": note}
+
+
+def runs_page(actor: Actor, query: RunQuery, asked: RunFilters) -> dict[str, Any]:
+    page = read_runs(actor, query, position_of(asked.cursor), asked.limit, with_results=True)
+    zone = actor.read_profile().zone
+    return {"runs": [masked_run(run, zone) for run in page.rows], "next_cursor": page.after or None}
+
+
+def _with_activity(jobs: JobQuerySet, **more: Any) -> JobQuerySet:
+    return jobs.with_activity().annotate(**more)

@@ -1,0 +1,44 @@
+"""Preconditions against lost updates: a job's tag, and requests that name it in If-Match."""
+
+import re
+
+from django.http import HttpRequest
+
+from schedules.api.problems import ProblemError, problem_of
+from schedules.models import Job
+from schedules.result import Code, Err
+
+_TAG = re.compile(r'"r([0-9]{1,18})"')
+
+
+def tag_of(job: Job) -> str:
+    return f'"r{job.revision}"'
+
+
+def required_revision(request: HttpRequest) -> int | None:
+    """Return the revision that a change is about, or None for the job as it is; refuse a request that names neither."""
+    text = request.headers.get("If-Match", "").strip()
+    if not text:
+        raise ProblemError(
+            428,
+            "precondition_required",
+            "Send If-Match with the ETag of the job as you saw it, or If-Match: * to change it as it is now.",
+            errors=[("If-Match", "This header is required.")],
+        )
+    return _revision(text)
+
+
+def check_match(request: HttpRequest, job: Job) -> None:
+    """Refuse a request whose If-Match, if it has one, is not about the job as it is."""
+    text = request.headers.get("If-Match", "").strip()
+    revision = _revision(text) if text else None
+    if revision is not None and revision != job.revision:
+        raise problem_of(Err(Code.JOB_CHANGED, job.public_id), status=412)
+
+
+def _revision(text: str) -> int | None:
+    if text == "*":
+        return None
+    found = _TAG.fullmatch(text)
+    # A tag that we have not given is that of no revision.
+    return int(found[1]) if found else -1

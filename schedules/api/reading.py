@@ -1,0 +1,169 @@
+"""Values of requests, read as the services take them: schedules, durations, moments, filters and references."""
+
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from typing import Any, TypeVar
+
+from schedules.api.problems import expect, problem_of, refuse
+from schedules.api.schemas import JobFilters, PolicyIn, RunFilters
+from schedules.models import Job
+from schedules.models.executions import OUTCOME_LETTERS
+from schedules.models.jobs import JobQuerySet
+from schedules.models.triggers import columns_of
+from schedules.services import Actor
+from schedules.services.job_list import JobQuery
+from schedules.services.jobs.references import job_meant, public_id_of
+from schedules.services.permissions import not_found
+from schedules.services.run_list import RunQuery
+from schedules.services.words import text_problem
+from schedules.when.phrases import PhraseError, parse_delay, parse_end, parse_moment
+from schedules.when.repeats import parse_trigger
+from schedules.when.triggers import CalendarInterval, Interval, Trigger, TriggerError, load_zone
+from schedules.when.zone_names import zone_named
+
+M = TypeVar("M", date, datetime)
+
+# The outcomes that a job does not remember are looked for in its runs of this long.
+USUAL_PERIOD = timedelta(days=7)
+LONGEST_SPAN = 10**9
+_SPANS = ("backoff", "timeout", "spread")
+_COPIED = (
+    "label",
+    "tags",
+    "attempts",
+    "fixed_backoff",
+    "overlap",
+    "catch_up",
+    "pause_after_failures",
+    "at_most_once",
+    "alerts",
+)
+
+
+def read_zone(name: str) -> str:
+    zone = zone_named(name)
+    try:
+        load_zone(zone)
+    except TriggerError as error:
+        raise refuse("timezone", error.reason) from error
+    return zone
+
+
+def read_schedule(text: str, zone: str, now: datetime) -> Trigger:
+    try:
+        return parse_trigger(text, now=now, timezone=zone)
+    except (PhraseError, TriggerError) as error:
+        raise refuse("schedule", str(error)) from error
+
+
+def columns_of_schedule(trigger: Trigger) -> dict[str, Any]:
+    """Return the columns of a schedule; an interval keeps the start that its text names."""
+    columns = columns_of(trigger)
+    if isinstance(trigger, Interval | CalendarInterval):
+        columns["anchor_at"] = trigger.start
+    return columns
+
+
+def columns_of_policies(given: PolicyIn, zone: str, now: datetime) -> dict[str, Any]:
+    """Return the columns for those of the policies that were given."""
+    values = given.model_dump(exclude_none=True)
+    columns = {name: values[name] for name in _COPIED if name in values}
+    columns |= {name: _read_span(values[name], name) for name in _SPANS if name in values}
+    if columns.get("alerts") == "default":
+        columns["alerts"] = ""
+    if "max_runs" in values:
+        columns["max_runs"] = values["max_runs"] or None
+    match values.get("ends_at"):
+        case None:
+            pass
+        case "none" | "":
+            columns["ends_at"] = None
+        case text:
+            columns["ends_at"] = read_moment(parse_end, text, "ends_at", zone, now)
+    return columns
+
+
+def _read_span(value: str | float, field: str) -> timedelta:
+    if not isinstance(value, str):
+        if not 0 <= value <= LONGEST_SPAN:
+            raise refuse(field, f"choose 0 to {LONGEST_SPAN:,} seconds")
+        return timedelta(seconds=value)
+    try:
+        return timedelta(0) if value.strip() in ("0", "0s") else parse_delay(value)
+    except PhraseError as error:
+        raise refuse(field, str(error)) from error
+
+
+def read_moment(parse: Callable[..., M], text: str, field: str, zone: str, now: datetime, **rules: bool) -> M:
+    """Read a time or a phrase with one of the parsers; without an offset, it is read in the zone."""
+    try:
+        return parse(text, now=now, timezone=zone, **rules)
+    except (PhraseError, TriggerError) as error:
+        raise refuse(field, str(error)) from error
+
+
+def read_past_moment(text: str, field: str, zone: str, now: datetime) -> datetime | None:
+    """Read a bound of a list; an empty text is none."""
+    if not text:
+        return None
+    return read_moment(parse_moment, text, field, zone, now, past=True, has_horizon=False)
+
+
+def job_id_of(actor: Actor, reference: str, *, among: JobQuerySet | None = None) -> str:
+    """Return the id of the job that is meant by an id, a number or an exact name."""
+    return expect(public_id_of(actor.jobs() if among is None else among, reference))
+
+
+def job_of(actor: Actor, reference: str) -> Job:
+    """Return the job that is meant, with its activity."""
+    job_id = job_id_of(actor, reference)
+    job = actor.job(job_id)
+    if job is None:
+        raise problem_of(not_found(job_id))
+    return job
+
+
+def known_job_of(actor: Actor, reference: str) -> Job:
+    """Return the job that is meant, also one in the trash."""
+    job = expect(job_meant(actor.known_jobs(), reference))
+    if job is None:
+        raise problem_of(not_found(reference))
+    return job
+
+
+def read_job_query(actor: Actor, filters: JobFilters, now: datetime) -> JobQuery:
+    _check_texts(query=filters.query, tag=filters.tag)
+    since = read_past_moment(filters.since, "since", actor.read_profile().zone, now)
+    if since is None and filters.outcome and filters.outcome not in OUTCOME_LETTERS:
+        since = now - USUAL_PERIOD
+    return JobQuery(
+        text=filters.query.strip(),
+        tag=filters.tag.strip(),
+        task=filters.task,
+        outcome=filters.outcome or "",
+        since=since,
+        status=filters.status or "",
+        source=filters.source,
+        in_trash=filters.trash,
+    )
+
+
+def read_run_query(actor: Actor, filters: RunFilters, now: datetime) -> RunQuery:
+    _check_texts(query=filters.query)
+    zone = actor.read_profile().zone
+    return RunQuery(
+        job=known_job_of(actor, filters.job) if filters.job else "",
+        status=filters.status or "",
+        outcome=filters.outcome or "",
+        cause=filters.cause or "",
+        task=filters.task,
+        text=filters.query.strip(),
+        since=read_past_moment(filters.since, "since", zone, now),
+        until=read_past_moment(filters.until, "until", zone, now),
+    )
+
+
+def _check_texts(**texts: str) -> None:
+    for field, text in texts.items():
+        if problem := text_problem(text):
+            raise refuse(field, problem)

@@ -1,0 +1,215 @@
+"""Jobs: list, show, create, change, and everything that can be done to one."""
+
+import re
+from datetime import date, datetime
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Query, Router, Status
+
+from schedules import clock, services
+from schedules.api.auth import actor_of
+from schedules.api.documents import masked_run, whole_job, why_json
+from schedules.api.endpoints import changes, reads
+from schedules.api.paging import jobs_page
+from schedules.api.preconditions import check_match, required_revision, tag_of
+from schedules.api.problems import expect, problem_of
+from schedules.api.reading import (
+    columns_of_policies,
+    columns_of_schedule,
+    job_id_of,
+    job_of,
+    known_job_of,
+    read_job_query,
+    read_moment,
+    read_schedule,
+    read_zone,
+)
+from schedules.api.schemas import (
+    JobChange,
+    JobFilters,
+    JobsOut,
+    NewJob,
+    NewJobOut,
+    Nothing,
+    Pause,
+    RunOut,
+    Skip,
+    WholeJobOut,
+    WhyFilter,
+    WhyOut,
+)
+from schedules.models import Job
+from schedules.result import Code, Err
+from schedules.services.jobs.masked_arguments import merged_arguments
+from schedules.services.permissions import read_activity
+from schedules.when.phrases import parse_day, parse_moment, parse_past
+
+router = Router(tags=["jobs"])
+_MOMENT = re.compile(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]\s*[0-9]")
+
+
+@reads(router, "", JobsOut)
+def list_jobs(request: HttpRequest, filters: Query[JobFilters]) -> Any:
+    """List jobs, the newest first.
+
+    The filters follow the rules of the page of jobs. `outcome` and `error` are those of the last run.
+    """
+    actor, now = actor_of(request), clock.now()
+    return jobs_page(actor, read_job_query(actor, filters, now), filters)
+
+
+@changes(router, "POST", "", {201: NewJobOut}, repeatable=True)
+def create_job(request: HttpRequest, response: HttpResponse, body: NewJob) -> Any:
+    """Create a job.
+
+    With an `Idempotency-Key`, a repeated request answers with the job that the first one made.
+    """
+    actor, now = actor_of(request), clock.now()
+    profile = actor.read_profile()
+    zone = read_zone(body.timezone) if body.timezone else profile.zone
+    kwargs = body.kwargs
+    if body.task == "notify" and profile.default_topic and len(body.args) < 2:
+        kwargs = {"topic": profile.default_topic} | kwargs
+    made = expect(
+        services.schedule(
+            actor,
+            profile=profile,
+            paused=body.paused,
+            **columns_of_schedule(read_schedule(body.schedule, zone, now)),
+            **columns_of_policies(body, zone, now),
+            name=body.name,
+            task=body.task,
+            args=body.args,
+            kwargs=kwargs,
+            timezone=zone,
+        )
+    )
+    response["Location"] = f"{request.path}/{made.job.public_id}"
+    similar = made.similar.public_id if made.similar else None
+    return Status(201, _shown(response, made.job) | {"similar": similar})
+
+
+@reads(router, "/{job}", WholeJobOut)
+def show_job(request: HttpRequest, response: HttpResponse, job: str) -> Any:
+    """Show a job: schedule, next runs, arguments, policies and last error.
+
+    A job is named by its id, its number or its exact name; one in the trash is shown, too. The `ETag` changes with
+    every edit and every pause, not with every run.
+    """
+    found = known_job_of(actor_of(request), job)
+    read_activity(found)
+    return _shown(response, found)
+
+
+@changes(router, "PATCH", "/{job}", {200: WholeJobOut}, needs_match=True)
+def change_job(request: HttpRequest, response: HttpResponse, job: str, body: JobChange) -> Any:
+    """Change a pending or paused job; what is left out stays.
+
+    `If-Match` is required: with the `ETag` of the job as you saw it, the change is refused if somebody else was first;
+    `*` means the job as it is now.
+    """
+    actor, now = actor_of(request), clock.now()
+    revision = required_revision(request)
+    found = job_of(actor, job)
+    zone = read_zone(body.timezone) if body.timezone else found.timezone
+    columns = columns_of_policies(body, zone, now)
+    columns |= {name: value for name, value in {"name": body.name}.items() if value is not None}
+    if body.timezone:
+        columns["timezone"] = zone
+    if body.schedule is not None:
+        columns |= columns_of_schedule(read_schedule(body.schedule, zone, now))
+    if body.args is not None or body.kwargs is not None:
+        columns["args"], columns["kwargs"] = merged_arguments(found, body.args, body.kwargs or {})
+    match services.edit(actor, found.public_id, revision=revision, **columns):
+        case Err(code=Code.JOB_CHANGED) as error if revision is not None:
+            raise problem_of(error, status=412)
+        case result:
+            return _shown(response, expect(result))
+
+
+@changes(router, "DELETE", "/{job}", {204: None}, takes_match=True)
+def delete_job(request: HttpRequest, job: str) -> Any:
+    """Move a job to the trash; `POST /jobs/{job}/restore` brings it back."""
+    actor = actor_of(request)
+    found = job_of(actor, job)
+    check_match(request, found)
+    expect(services.delete(actor, found.public_id))
+    return Status(204, None)
+
+
+@changes(router, "POST", "/{job}/pause", {200: WholeJobOut}, repeatable=True)
+def pause_job(request: HttpRequest, response: HttpResponse, job: str, body: Pause | None = None) -> Any:
+    """Pause a job until it is resumed, or until a time; called again, it changes the end.
+
+    Runs within the pause are skipped.
+    """
+    actor, found, given = actor_of(request), job_of(actor_of(request), job), body or Pause()
+    until = None
+    if given.until is not None:
+        until = read_moment(parse_moment, given.until, "until", found.timezone, clock.now(), may_be_day=True)
+    return _shown(response, expect(services.pause(actor, found.public_id, reason=given.reason, until=until)))
+
+
+@changes(router, "POST", "/{job}/resume", {200: WholeJobOut}, repeatable=True)
+def resume_job(request: HttpRequest, response: HttpResponse, job: str, body: Nothing | None = None) -> Any:
+    """End a pause: the job goes on with its next scheduled time."""
+    actor = actor_of(request)
+    return _shown(response, expect(services.resume(actor, job_id_of(actor, job))))
+
+
+@changes(router, "POST", "/{job}/cancel", {200: WholeJobOut}, repeatable=True)
+def cancel_job(request: HttpRequest, response: HttpResponse, job: str, body: Nothing | None = None) -> Any:
+    """End a job for good; a run in progress finishes, and `restore` undoes it."""
+    actor = actor_of(request)
+    return _shown(response, expect(services.cancel(actor, job_id_of(actor, job))))
+
+
+@changes(router, "POST", "/{job}/restore", {200: WholeJobOut}, repeatable=True)
+def restore_job(request: HttpRequest, response: HttpResponse, job: str, body: Nothing | None = None) -> Any:
+    """Bring back a deleted or cancelled job."""
+    actor = actor_of(request)
+    job_id = job_id_of(actor, job, among=actor.restorable())
+    return _shown(response, expect(services.restore(actor, job_id)))
+
+
+@changes(router, "POST", "/{job}/skip", {200: WholeJobOut}, repeatable=True)
+def skip_runs(request: HttpRequest, response: HttpResponse, job: str, body: Skip | None = None) -> Any:
+    """Leave out the next run of a repeating job, or its runs on certain days."""
+    actor, now, given = actor_of(request), clock.now(), body or Skip()
+    found = job_of(actor, job)
+    days: list[date] = []
+    slots: list[datetime] = []
+    for text in given.dates:
+        if _MOMENT.match(text):
+            slots.append(read_moment(parse_moment, text, "dates", found.timezone, now))
+        else:
+            days.append(read_moment(parse_day, text, "dates", found.timezone, now))
+    return _shown(response, expect(services.skip(actor, found.public_id, days, slots, undo=given.undo)))
+
+
+@changes(router, "POST", "/{job}/run", {202: RunOut}, repeatable=True)
+def run_job(request: HttpRequest, response: HttpResponse, job: str, body: Nothing | None = None) -> Any:
+    """Run a job once, now; its schedule does not change.
+
+    The answer is the queued run; its address is in `Location`.
+    """
+    actor = actor_of(request)
+    run = expect(services.run_now(actor, job_id_of(actor, job)))
+    response["Location"] = f"{request.path.partition('/jobs/')[0]}/runs/{run.pk}"
+    return Status(202, masked_run(run, actor.read_profile().zone))
+
+
+@reads(router, "/{job}/why", WhyOut)
+def explain_run(request: HttpRequest, job: str, filters: Query[WhyFilter]) -> Any:
+    """Explain from the records what became of a run: the last one, or the one nearest to a time."""
+    actor, now = actor_of(request), clock.now()
+    found = known_job_of(actor, job)
+    at = read_moment(parse_past, filters.at, "at", found.timezone, now) if filters.at else None
+    return why_json(expect(services.why(actor, found.public_id, at, now)))
+
+
+def _shown(response: HttpResponse, job: Job) -> dict[str, Any]:
+    """Return a job, with its tag in the header."""
+    response["ETag"] = tag_of(job)
+    return whole_job(job, clock.now())

@@ -1,0 +1,49 @@
+"""Runs: list, show, and what they printed."""
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Query, Router
+
+from schedules import clock, services
+from schedules.api.auth import actor_of
+from schedules.api.documents import masked_run
+from schedules.api.endpoints import reads
+from schedules.api.paging import runs_page
+from schedules.api.problems import problem_of
+from schedules.api.reading import read_run_query
+from schedules.api.schemas import OutputFilter, OutputOut, RunFilters, RunOut, RunsOut
+from schedules.models import Execution
+from schedules.result import Code, Err
+from schedules.services import Actor
+from schedules.services.run_list import find_run
+
+router = Router(tags=["runs"])
+
+
+@reads(router, "", RunsOut)
+def list_runs(request: HttpRequest, filters: Query[RunFilters]) -> Any:
+    """List runs, the newest first, perhaps of one job, with one outcome or since a time."""
+    actor = actor_of(request)
+    return runs_page(actor, read_run_query(actor, filters, clock.now()), filters)
+
+
+@reads(router, "/{int:run}", RunOut)
+def show_run(request: HttpRequest, run: int) -> Any:
+    """Show a run: when it was due, started and ended, its result or error, and an explanation."""
+    actor = actor_of(request)
+    return masked_run(run_of(actor, run), actor.read_profile().zone)
+
+
+@reads(router, "/{int:run}/output", OutputOut)
+def show_output(request: HttpRequest, run: int, filters: Query[OutputFilter]) -> Any:
+    """Return what a run has printed, whole or from a position on, also while it goes on."""
+    part = services.output_since(run_of(actor_of(request), run), filters.position, filters.attempt)
+    return part._asdict()
+
+
+def run_of(actor: Actor, run_id: int) -> Execution:
+    found = find_run(actor, run_id)
+    if found is None:
+        raise problem_of(Err(Code.RUN_NOT_FOUND, run_id))
+    return found

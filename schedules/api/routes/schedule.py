@@ -1,0 +1,90 @@
+"""What is ahead: previews of schedules, upcoming runs, tasks, and whose token this is."""
+
+from datetime import timedelta
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Query, Router
+
+from schedules import __version__, clock, engine, services
+from schedules.api.auth import actor_of
+from schedules.api.documents import iso_in
+from schedules.api.endpoints import asks, reads
+from schedules.api.problems import expect, refuse
+from schedules.api.reading import job_of, read_schedule, read_zone
+from schedules.api.schemas import MeOut, PreviewIn, PreviewOut, TasksOut, UpcomingFilter, UpcomingOut
+from schedules.services.jobs.forecasts import next_runs_of
+from schedules.services.jobs.validation import interval_problem, usable_tasks
+from schedules.services.people.tokens import FAMILIES
+from schedules.when.triggers import Interval
+
+router = Router(tags=["schedule"])
+
+
+@reads(router, "/me", MeOut)
+def show_me(request: HttpRequest) -> Any:
+    """Say whose token this is, what it allows, and whether a worker is running."""
+    actor = actor_of(request)
+    token, profile = request.auth.token, actor.read_profile()  # type: ignore[attr-defined]
+    return {
+        "user": actor.user.get_username(),
+        "token": token.name,
+        "kind": token.kind,
+        "scopes": token.scopes,
+        "tools": token.families or list(FAMILIES),
+        "expires_at": iso_in(token.expires_at, profile.zone),
+        "timezone": profile.zone,
+        "default_topic": profile.default_topic,
+        "version": __version__,
+        "is_worker_running": engine.is_any_cluster_running(clock.now()),
+    }
+
+
+@reads(router, "/tasks", TasksOut)
+def list_tasks(request: HttpRequest) -> Any:
+    """List the tasks that jobs can use, with the JSON Schema of their arguments."""
+    tasks = usable_tasks(actor_of(request))
+    return {
+        "tasks": [
+            {"name": task.name, "description": task.description, "arguments": task.schema} for task in tasks
+        ]
+    }
+
+
+@asks(router, "/preview", PreviewOut)
+def preview_schedule(request: HttpRequest, body: PreviewIn) -> Any:
+    """Say what a schedule means, and when it runs next; nothing is stored."""
+    actor, now = actor_of(request), clock.now()
+    zone = read_zone(body.timezone) if body.timezone else actor.read_profile().zone
+    trigger = read_schedule(body.schedule, zone, now)
+    if isinstance(trigger, Interval) and (
+        problem := interval_problem(actor, timedelta(seconds=trigger.seconds))
+    ):
+        expect(problem)
+    preview = services.preview(trigger, zone, now, body.count)
+    if not preview.next_runs and not preview.waits_for_start:
+        raise refuse("schedule", "this moment is in the past")
+    return {
+        "description": preview.description,
+        "timezone": zone,
+        "next_runs": [iso_in(run, zone) for run in preview.next_runs],
+        "warnings": preview.warnings,
+        "waits_for_start": preview.waits_for_start,
+    }
+
+
+@reads(router, "/upcoming", UpcomingOut)
+def list_upcoming(request: HttpRequest, filters: Query[UpcomingFilter]) -> Any:
+    """List the runs of the next hours in order, or the next runs of one job."""
+    actor, now = actor_of(request), clock.now()
+    zone = actor.read_profile().zone
+    if filters.job:
+        job = job_of(actor, filters.job)
+        runs: list[tuple[Any, Any]] = [(at, job) for at in next_runs_of(job, now, filters.limit)]
+    else:
+        runs = services.upcoming(actor, now, hours=filters.hours, limit=filters.limit)
+    return {
+        "upcoming": [{"at": iso_in(at, zone), "id": job.public_id, "name": job.name} for at, job in runs],
+        "timezone": zone,
+        "is_worker_running": engine.is_any_cluster_running(now),
+    }

@@ -1,0 +1,48 @@
+"""The output of a run in a browser: search, and lines that are wrapped or not."""
+
+from collections.abc import Callable
+
+import pytest
+from django.contrib.auth.models import User
+from playwright.sync_api import Page, expect
+
+from schedules import engine
+from schedules.models import Job
+from schedules.tasks.interface import OutputText
+from tests.browser.conftest import Visitor
+from tests.factories import ExecutionFactory, JobFactory
+
+
+@pytest.fixture
+def log(visit: Callable[..., Visitor], jobs: dict[str, Job], owner: User) -> Page:
+    run = ExecutionFactory(job=JobFactory(owner=owner), status="failed", attempt=1, error="exit 1")
+    lines = [f"line {number}" for number in range(1, 201)]
+    lines[49] = lines[149] = "Disk is FULL " + "x" * 400
+    text = "\n".join(lines)
+    engine.save_output(run.pk, 1, OutputText(text, "", len(text)))
+    return visit().open(f"/runs/{run.pk}/")
+
+
+def test_matches_are_counted_and_stepped_through(log: Page):
+    found = log.locator("#found")
+
+    log.get_by_label("Search the output").fill("disk is full")
+    expect(found).to_have_text("1 of 2")
+    expect(log.locator("#L50")).to_be_in_viewport()
+    log.keyboard.press("Enter")
+    expect(found).to_have_text("2 of 2")
+    expect(log.locator("#L150")).to_be_in_viewport()
+    log.keyboard.press("Shift+Enter")
+    expect(found).to_have_text("1 of 2")
+    log.get_by_label("Search the output").fill("nothing like it")
+    expect(found).to_have_text("No match")
+
+
+def test_long_lines_are_wrapped_unless_switched_off(log: Page):
+    is_wider = "element => element.scrollWidth > element.clientWidth"
+    console = log.locator(".console")
+    assert not console.evaluate(is_wider)
+
+    log.get_by_label("Wrap lines").uncheck()
+
+    assert console.evaluate(is_wider)

@@ -1,0 +1,145 @@
+"""Authorization of the API: every operation of its document, with every kind of token."""
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from schedules import clock
+from schedules.models import Token
+from schedules.services import revoke_token
+from tests.api.conftest import program_of
+from tests.security.owned_rows import MARK, UNKNOWN_JOB, UNKNOWN_NUMBER, OwnedRows, everything
+from tests.security.test_authorization import ADDRESSES, Visit
+
+# What a request must have to get past the checks of its shape.
+BODIES: dict[str, Any] = {
+    "create_job": {"name": "mine", "schedule": "every hour", "task": "tests.ping"},
+    "preview_schedule": {"schedule": "every hour"},
+}
+# These make something of the caller's own, or only show it.
+OWN = {"create_job", "preview_schedule", "list_jobs", "list_runs", "show_me", "list_tasks", "list_upcoming"}
+
+
+class Operation(NamedTuple):
+    """A method of an address, with values that point at the owner's rows."""
+
+    id: str
+    method: str
+    path: str
+    scope: str
+    has_parameters: bool
+
+
+def operations(owned: OwnedRows) -> Iterator[Operation]:
+    document = json.loads(Client().get("/api/v1/openapi.json").content)
+    for path, methods in document["paths"].items():
+        address = path.format(job=owned.job.public_id, run=owned.run.pk)
+        for method, operation in methods.items():
+            yield Operation(
+                operation["operationId"], method.upper(), address, operation["x-scope"], address != path
+            )
+
+
+def ask(operation: Operation, text: str | None) -> Any:
+    headers = {"If-Match": "*", **({"Authorization": f"Bearer {text}"} if text else {})}
+    data = json.dumps(BODIES.get(operation.id, {})) if operation.method != "GET" else ""
+    return Client().generic(
+        operation.method, operation.path, data, content_type="application/json", headers=headers
+    )
+
+
+def test_document_has_every_address_of_the_api(owned: OwnedRows):
+    described = set(json.loads(Client().get("/api/v1/openapi.json").content)["paths"])
+    served = {f"/{address.route}".replace("<int:", "<") for address in ADDRESSES if address.is_api}
+
+    others = {"/api/v1/openapi.json", "/api/v1/.*"}
+    assert {path.replace("{", "<").replace("}", ">") for path in described} == served - others
+
+
+@pytest.mark.parametrize("kind", ["none", "junk", "revoked", "expired", "inactive"])
+def test_no_operation_answers_without_a_usable_token(owned: OwnedRows, owner: User, kind: str):
+    program = program_of(owner)
+    text = {"none": None, "junk": f"cronty_01234567_{'x' * 32}"}.get(kind, program.text)
+    if kind == "revoked":
+        revoke_token(owner, program.token.pk)
+    elif kind == "expired":
+        Token.objects.filter(pk=program.token.pk).update(expires_at=clock.now() - timedelta(seconds=1))
+    elif kind == "inactive":
+        User.objects.filter(pk=owner.pk).update(is_active=False)
+    before = everything()
+
+    for operation in operations(owned):
+        answer = ask(operation, text)
+
+        assert answer.status_code == 401, operation
+        assert MARK not in answer.content.decode()
+    assert everything() == before
+
+
+def test_token_without_the_scope_is_refused(owned: OwnedRows, owner: User):
+    for scope in ("read", "write"):
+        program = program_of(owner, name=scope, scopes=[scope])
+        Token.objects.update(last_used_at=clock.now())
+        before = everything()
+        for operation in operations(owned):
+            if operation.scope != scope:
+                assert ask(operation, program.text).status_code == 403, operation
+        assert everything() == before
+
+
+@pytest.mark.parametrize("person", ["stranger", "staff"])
+def test_nobody_elses_token_reaches_the_owners_rows(owned: OwnedRows, people: dict[str, User], person: str):
+    other = people[person]
+    program = program_of(other)
+    before = everything(except_of=other)
+
+    for operation in operations(owned):
+        answer = ask(operation, program.text)
+
+        assert MARK not in answer.content.decode(), operation
+        if operation.has_parameters:
+            assert answer.status_code == 404, operation
+        else:
+            assert operation.id in OWN
+            assert answer.status_code in {200, 201}, operation
+    assert everything(except_of=other) == before
+
+
+def test_foreign_id_is_answered_like_an_unknown_one(owned: OwnedRows, stranger: User):
+    program = program_of(stranger)
+    for operation in operations(owned):
+        if not operation.has_parameters:
+            continue
+        unknown = operation.path.replace(owned.job.public_id, UNKNOWN_JOB)
+        unknown = unknown.replace(str(owned.run.pk), str(UNKNOWN_NUMBER))
+        answers = [
+            ask(operation._replace(path=path), program.text).content.decode()
+            for path in (operation.path, unknown)
+        ]
+
+        assert answers[0].replace(owned.job.public_id, "").replace(str(owned.run.pk), "") == answers[
+            1
+        ].replace(UNKNOWN_JOB, "").replace(str(UNKNOWN_NUMBER), ""), operation
+
+
+def test_token_of_another_family_reaches_no_job_of_a_task_that_it_is_not_about(owned: OwnedRows, owner: User):
+    program = program_of(owner, families=["prompts"])
+
+    for operation in operations(owned):
+        answer = ask(operation, program.text)
+        if "/jobs/job_" in operation.path:
+            assert answer.status_code == 404, operation
+
+
+def test_owners_own_token_reaches_everything(owned: OwnedRows, owner: User, visit: Visit):
+    program = program_of(owner)
+
+    for operation in operations(owned):
+        # A job that was deleted by the operation before is restored.
+        assert ask(operation, program.text).status_code in {200, 201, 202, 204, 404, 409}, operation
+    assert visit("owner").get("/api/").status_code == 200
