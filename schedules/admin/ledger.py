@@ -31,6 +31,7 @@ from schedules.secrets import masking
 from schedules.services import event_list, run_list
 from schedules.services.jobs.masked_arguments import shown_arguments
 from schedules.services.run_list import mentioning
+from schedules.services.runs import agent_runs
 from schedules.services.runs.outputs import output_since
 from schedules.templatetags.cronty_statuses import STATUSES
 from schedules.templatetags.cronty_text import VERBS
@@ -113,12 +114,15 @@ class AgentRunAdmin(LongListAdmin[AgentRun], ReadOnlyAdmin[AgentRun]):
         *("execution_id", owned_by, "runner", "verdict", moment("started_at"), moment("ended_at")),
         *("turns", "tokens_in", "tokens_out", "cost"),
     ]
-    list_filter = ["verdict"]
+    list_filter = ["verdict", OwnerFilter]
     fields = [
         *("execution_id", "owner", "attempt", "runner", "kind", "program_version", "session_id", "verdict"),
         *("words", moment("started_at"), moment("ended_at"), "turns", "tokens_in", "tokens_out", "cost"),
         *("tool_calls", "tools", "denials", "cap", "answer"),
     ]
+
+    def newest(self, owner: AbstractBaseUser | None, filters: Mapping[str, str]) -> QuerySet[AgentRun]:
+        return agent_runs.newest_of_owner(owner and owner.pk)
 
 
 class VerbFilter(admin.SimpleListFilter):

@@ -12,7 +12,7 @@ from django.db import connection
 from django.db.models import Model
 
 from schedules import clock
-from schedules.models import Event, Execution, Job, Profile, Secret, Token, UserSession
+from schedules.models import AgentRun, Event, Execution, Job, Profile, Secret, Token, UserSession
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, TokenFactory, UserFactory
 
 MARK = "zqmark"
@@ -134,6 +134,15 @@ def create_owned_rows() -> OwnedRows:
     )
     attempt = {"username": marked("attempt"), "ip_address": "192.0.2.1", "user_agent": "", "path_info": "/"}
     rows: list[Model] = [
+        AgentRun.objects.create(
+            pk=910000001,
+            execution=run,
+            attempt=1,
+            owner=owner,
+            runner=marked("runner"),
+            kind="command",
+            started_at=now,
+        ),
         *(owner, owner.cronty_profile, job, run, token, event, ClusterFactory(pk=910000001)),
         Group.objects.create(pk=910000001, name=marked("group")),
         AccessAttempt.objects.create(pk=910000001, failures_since_start=1, **attempt),
