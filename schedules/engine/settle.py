@@ -251,13 +251,14 @@ def save_output(execution_id: int, attempt: int, output: OutputText) -> None:
         head=output.head,
         tail=output.tail,
         position=output.position,
+        colours=output.colours,
         updated_at=clock.now(),
     )
     RunOutput.objects.bulk_create(
         [row],
         update_conflicts=True,
         unique_fields=["execution", "attempt"],
-        update_fields=["head", "tail", "position", "updated_at"],
+        update_fields=["head", "tail", "position", "colours", "updated_at"],
     )
 
 

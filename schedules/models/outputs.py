@@ -18,6 +18,12 @@ class RunOutput(models.Model):
     position = models.PositiveBigIntegerField(
         help_text="The number of characters that were printed in all, of which the last are the tail."
     )
+    colours = models.JSONField(
+        default=list,
+        db_default=models.Value([], models.JSONField()),
+        blank=True,
+        help_text="Where colours begin: pairs of a position and the codes of the sequence for terminals.",
+    )
     updated_at = models.DateTimeField()
 
     class Meta:

@@ -57,6 +57,9 @@ class Profile(models.Model):
     )
     signing_key = models.CharField(max_length=64, default=_random_key)
     calendar_key = models.CharField(max_length=64, default=_random_key, unique=True)
+    prompts_asked_at = models.DateTimeField(
+        null=True, editable=False, help_text="About when an agent last asked for prompts that are due."
+    )
     # Upper limits of what the owner has, so that not every new job counts all the others; `services.quotas` has the rule.
     counted_at = models.DateTimeField(null=True, editable=False)
     active_jobs = models.PositiveIntegerField(default=0, db_default=0, editable=False)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -90,6 +90,19 @@ class Masker:
 
     def mask(self, text: str) -> str:
         return self._pattern.sub(MASK, text) if self._pattern else text
+
+    def positions(self, text: str, positions: Sequence[int]) -> list[int]:
+        """Return where these positions, in ascending order, are when the secrets of a text are replaced."""
+        secrets = self._pattern.finditer(text) if self._pattern else iter(())
+        found, shift = [], 0
+        secret = next(secrets, None)
+        for position in positions:
+            while secret and secret.end() <= position:
+                shift += len(MASK) - len(secret[0])
+                secret = next(secrets, None)
+            is_inside = secret is not None and secret.start() < position
+            found.append((secret.start() if secret and is_inside else position) + shift)
+        return found
 
     def mask_value(self, value: Any) -> Any:
         """Copy a text or a JSON value without its secrets."""

@@ -16,7 +16,7 @@ from schedules.models.executions import OUTCOME_LETTERS, ExecutionQuerySet
 from schedules.models.job_texts import skeleton, tag_in_text
 from schedules.models.jobs import JobQuerySet
 from schedules.models.keysets import WALKED, Segment
-from schedules.models.standings import Standing, standings_of
+from schedules.models.standings import Standing, is_failing, is_stopped_failing, standings_of
 from schedules.services.paging import Listed, read_page
 from schedules.services.permissions import Actor
 from schedules.services.runs.prompts import unclaimed_jobs
@@ -37,6 +37,13 @@ def mentioning(jobs: JobQuerySet, text: str, *more: str) -> JobQuerySet:
     return jobs.filter(
         has_every_word(text, "public_id", "last_error", *more, normalized_column="search_text")
     )
+
+
+def in_asked_state(jobs: JobQuerySet, status: str) -> JobQuerySet:
+    """Jobs in the state that a person means: repeating jobs whose last run failed have failed, too."""
+    if status == Job.Status.FAILED:
+        return jobs.filter(Q(status=status) | is_failing() | is_stopped_failing())
+    return jobs.in_state(status)
 
 
 def tagged(jobs: JobQuerySet, tag: str) -> JobQuerySet:
@@ -252,8 +259,12 @@ def _parts(actor: Actor, asked: JobQuery, jobs: JobQuerySet) -> tuple[list[JobQu
         return [jobs], []
     if asked.in_trash:
         # A deleted job has no next run, by which the others are listed.
-        return [jobs.in_state(asked.status)], []
+        return [in_asked_state(jobs, asked.status)], []
     listed = jobs.listed(asked.status)
+    if asked.status == Job.Status.FAILED:
+        # Each part has an index in this order.
+        failing = jobs.filter(is_failing()).order_by("next_run_at", "-pk")
+        return [failing, jobs.filter(is_stopped_failing()).order_by("-pk"), listed], []
     if not actor.is_agent or asked.status not in (Job.Status.PENDING, Job.Status.RUNNING):
         return [listed], []
     # For an agent, a prompt that is due and that no agent has claimed is pending.

@@ -65,6 +65,8 @@ class OutputText(NamedTuple):
     tail: str
     position: int
     """The end of the output: how much there was in all."""
+    colours: tuple[tuple[int, str], ...] = ()
+    """Where colours begin: a position, and the codes of the sequence for terminals."""
 
 
 async def _find_no_secrets(

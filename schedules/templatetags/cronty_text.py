@@ -5,8 +5,6 @@ from typing import Any
 
 from django import template
 from django.forms import Form
-from django.utils.html import format_html_join
-from django.utils.safestring import SafeString
 
 from schedules import clock
 from schedules.models import Event, Job
@@ -58,7 +56,6 @@ DOORS: dict[str, str] = {
     Event.Door.ENGINE: "Scheduler",
 }
 LONG_VALUE = 120
-NUMBERED_LINES = 1000
 
 
 @register.filter
@@ -100,19 +97,6 @@ def pretty(value: Any) -> str:
 @register.filter
 def is_long(value: Any) -> bool:
     return not isinstance(value, str) or len(value) > LONG_VALUE or "\n" in value
-
-
-@register.filter
-def numbered_lines(text: str) -> SafeString:
-    """Write each line with a number that can be linked to; the number is no part of the text."""
-    lines = text.split("\n")
-    # Numbered as in the whole text, if only its end is shown.
-    first = max(0, len(lines) - NUMBERED_LINES)
-    return format_html_join(
-        "\n",
-        '<span id="L{0}"><a href="#L{0}" data-n="{0}" aria-label="Line {0}"></a>{1}</span>',
-        enumerate(lines[first:], start=first + 1),
-    )
 
 
 @register.filter

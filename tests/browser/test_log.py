@@ -8,7 +8,9 @@ from playwright.sync_api import Page, expect
 
 from schedules import engine
 from schedules.models import Job
+from schedules.tasks.commands.output import KeptOutput
 from schedules.tasks.interface import OutputText
+from tests.browser.checks import violations
 from tests.browser.conftest import Visitor
 from tests.factories import ExecutionFactory, JobFactory
 
@@ -46,3 +48,20 @@ def test_long_lines_are_wrapped_unless_switched_off(log: Page):
     log.get_by_label("Wrap lines").uncheck()
 
     assert console.evaluate(is_wider)
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_colours_of_an_output_can_be_read_and_searched(
+    visit: Callable[..., Visitor], jobs: dict[str, Job], owner: User, axe: str, mode: str
+):
+    run = ExecutionFactory(job=JobFactory(owner=owner), status="failed", attempt=1, error="exit 1")
+    output = KeptOutput(10_000)
+    output.add(1, b"".join(b"\x1b[1;%dmcolour\x1b[0m %d\n" % (number, number) for number in range(30, 38)))
+    engine.save_output(run.pk, 1, output.text)
+    page = visit(mode).open(f"/runs/{run.pk}/")
+
+    page.get_by_label("Search the output").fill("colour 33")
+
+    expect(page.locator("#found")).to_have_text("1 of 1")
+    assert page.locator("pre.lines .a-red").inner_text() == "colour"
+    assert violations(page, axe) == []

@@ -86,6 +86,7 @@ ERRORS = [
         for tool, more in {
             "job_status": {},
             "update_job": {"name": "New"},
+            "copy_job": {"name": "New"},
             "pause_job": {},
             "resume_job": {},
             "run_job": {},
@@ -143,6 +144,7 @@ ERRORS = [
     error("claim_prompts", {"lease_minutes": 0}, "between (1) minute", {"lease_minutes": 1}),
     error("preview_schedule", CRON | {"count": 99}, "choose 1 to (50)", {"count": 50}),
     error("run_job", {"job_id": "Take out the bins", "wait_seconds": 99}, "choose (0) to 50", {"wait_seconds": 0}),
+    error("run_task", {"task": "webhok", "kwargs": {"url": "https://example.org"}}, '"(webhook)"', {"task": "{1}"}),
     error("upcoming", {"hours": 9999}, "at most (744)", {"hours": 744}),
     error("bulk_jobs", {"action": "stop", "tag": "x"}, "choose one of: (pause)", {"action": "{1}"}),
     error("bulk_jobs", {"action": "cancel", "tag": "x", "until": "monday"}, "only a (pause) has", {"action": "{1}"}),

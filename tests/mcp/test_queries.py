@@ -7,6 +7,8 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
+from schedules import clock
+from schedules.models import Profile
 from schedules.services import Actor
 from tests.factories import ExecutionFactory, JobFactory
 
@@ -111,6 +113,8 @@ def test_prompt_is_found_by_its_number_in_one_query(rows, queries, agent):
 def test_prompt_is_claimed_and_completed_with_few_queries(rows, queries, agent):
     job = JobFactory(owner=agent.user, task="prompt", kwargs={"prompt": "Check the build"})
     run = ExecutionFactory(job=job, task="prompt", status="waiting")
+    # Remembered once an hour.
+    Profile.objects.filter(user=agent.user).update(prompts_asked_at=clock.now())
 
     # The prompt with its job, and its lease.
     assert queries("claim_prompts") == 2

@@ -18,6 +18,7 @@ from schedules.services import Scheduled
 from schedules.services.jobs.creation import SimilarJob, policy_defaults
 from schedules.services.jobs.forecasts import next_runs_of, words_of
 from schedules.services.jobs.references import similar_jobs
+from schedules.services.runs.prompts import has_agent_asked
 from schedules.tasks.builtin import NTFY_MESSAGE_BYTES, WEBHOOK_METHOD
 from schedules.when import durations
 from schedules.when.triggers import TriggerError, load_zone, unreadable
@@ -39,6 +40,10 @@ _HEALTH_CHECK = re.compile(
 )
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 NO_WORKER = "No worker is running, so nothing fires until one is started: tell the user."
+NO_TAKER = (
+    "No agent has asked for prompts in the last week, so this one will wait in the inbox: tell the user to have an agent "
+    "call claim_prompts at regular intervals, or to answer it there."
+)
 MESSAGE_TOO_LONG = (
     f"A notification carries {NTFY_MESSAGE_BYTES:,} bytes: the rest of this message will be cut off. "
     "Shorten it, or schedule several."
@@ -176,6 +181,8 @@ def warning_on(job: Job, *others: str, look_alike: SimilarJob | None = None) -> 
     message = job.argument("message") if job.task == "notify" else None
     if isinstance(message, str) and len(message.encode()) > NTFY_MESSAGE_BYTES:
         warnings.append(MESSAGE_TOO_LONG)
+    if job.task == "prompt" and not has_agent_asked(current_actor().read_profile(), now):
+        warnings.append(NO_TAKER)
     if is_posted_ping(job):
         warnings.append(PINGED)
     if not is_worker_running():

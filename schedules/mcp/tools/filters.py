@@ -45,7 +45,9 @@ class Filters(TypedDict, total=False):
 
     status: Annotated[
         str | None,
-        Field(description="State of the job.", json_schema_extra={"enum": [*Job.Status.values, None]}),
+        Field(
+            description="failed: its last run failed.", json_schema_extra={"enum": [*Job.Status.values, None]}
+        ),
     ]
     query: Query
     tag: Annotated[str | None, Field(description="One of its tags.")]

@@ -17,7 +17,7 @@ from schedules.models import Event, Job
 from schedules.models.job_queries import is_public_id
 from schedules.models.jobs import JobQuerySet
 from schedules.result import Code, Err, Ok, Result, invalid
-from schedules.services.job_list import JobQuery
+from schedules.services.job_list import JobQuery, in_asked_state
 from schedules.services.jobs.edits import edit
 from schedules.services.jobs.states import (
     account_until_each,
@@ -81,7 +81,7 @@ def matching_jobs(actor: Actor, action: str, query: JobQuery) -> tuple[list[Any]
     """Return the jobs that an action would change, up to one too many, and whether older runs were not looked through."""
     jobs = changeable(actor, action)
     if query.status:
-        jobs = jobs.in_state(query.status)
+        jobs = in_asked_state(jobs, query.status)
     matching, are_runs_cut = query.matching_runs(actor.executions())
     if query.is_filtered:
         jobs = query.applied_to(jobs, matching)

@@ -10,7 +10,7 @@ from django.db import transaction
 from schedules import clock
 from schedules.models import Event, Job
 from schedules.result import Code, Err, Ok, Result
-from schedules.services.job_list import JobQuery
+from schedules.services.job_list import JobQuery, in_asked_state
 from schedules.services.jobs.bulk import MOST_JOBS, Changed, without_own_jobs
 from schedules.services.jobs.edits import PreparedEdit, prepare_edit, store_edits
 from schedules.services.jobs.masked_arguments import merged_arguments
@@ -114,7 +114,7 @@ def jobs_to_move(
     """Return the matching jobs, up to one too many, and whether older runs were not looked through."""
     jobs = without_own_jobs(actor.jobs().filter(status__in=STATUSES))
     if query.status:
-        jobs = jobs.in_state(query.status)
+        jobs = in_asked_state(jobs, query.status)
     matching, are_runs_cut = query.matching_runs(actor.executions())
     if query.is_filtered:
         jobs = query.applied_to(jobs, matching)

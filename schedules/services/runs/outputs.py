@@ -1,5 +1,6 @@
 """The output of a run, whole or from a position on, for those who follow it while it is printed."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from schedules.models import Execution, RunOutput
@@ -13,6 +14,8 @@ class OutputPart(NamedTuple):
     attempt: int
     is_ended: bool
     """Whether nothing will follow."""
+    colours: tuple[tuple[int, str], ...] = ()
+    """Where colours begin in this text, with the codes of the sequence for terminals; only of a whole output."""
 
 
 def output_since(execution: Execution, position: int = 0, attempt: int = 0) -> OutputPart:
@@ -25,8 +28,17 @@ def output_since(execution: Execution, position: int = 0, attempt: int = 0) -> O
     row = RunOutput.objects.filter(execution=execution.pk).order_by("-attempt").first()
     if row is None:
         return OutputPart("", 0, attempt, is_ended)
-    text = _from(row, position if row.attempt == attempt else 0)
-    return OutputPart(text, row.position, row.attempt, is_ended)
+    start = position if row.attempt == attempt else 0
+    text = _from(row, start)
+    colours = () if start else tuple(_colours_of(row, len(text) - row.position))
+    return OutputPart(text, row.position, row.attempt, is_ended, colours)
+
+
+def _colours_of(row: RunOutput, shift: int) -> Iterator[tuple[int, str]]:
+    """Yield the colours in the text of a row, whose tail is shifted because something is left out before it."""
+    tail_at = row.position - len(row.tail)
+    for position, codes in row.colours:
+        yield (position if position <= len(row.head) else max(position, tail_at) + shift), codes
 
 
 def _from(row: RunOutput, position: int) -> str:

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from schedules import clock, engine, limits
-from schedules.models import Execution, Job
+from schedules.models import Execution, Job, Profile
 from schedules.models.counting import count_up_to
 from schedules.models.keysets import WALKED, Segment
 from schedules.result import Code, Err, Ok, Result, invalid
@@ -20,6 +20,9 @@ Status = Execution.Status
 
 MOST_PROMPTS = 20
 MOST_UNCLAIMED = 1_000
+# For how long an agent that has asked for prompts is expected to ask again, and how exactly that is remembered.
+ASKED_WITHIN = timedelta(days=7)
+ASKED_TO = timedelta(hours=1)
 LONGEST_LEASE = timedelta(hours=24)
 _RELEASED = "taken away"
 _ENDED: dict[str, Code] = {Status.SUCCEEDED: Code.PROMPT_ANSWERED, Status.CANCELLED: Code.PROMPT_DISMISSED}
@@ -60,7 +63,19 @@ def claim_prompts(
                 leased_to=row.leased_to,
                 lease_key=row.lease_key,
             )
+    _remember_asking(actor.read_profile(), now)
     return Ok(rows)
+
+
+def has_agent_asked(profile: Profile, now: datetime) -> bool:
+    """Return whether an agent has asked for prompts lately, so that one will probably take the next."""
+    return profile.prompts_asked_at is not None and profile.prompts_asked_at > now - ASKED_WITHIN
+
+
+def _remember_asking(profile: Profile, now: datetime) -> None:
+    if profile.prompts_asked_at is None or abs(now - profile.prompts_asked_at) > ASKED_TO:
+        profile.prompts_asked_at = now
+        Profile.objects.filter(pk=profile.pk).update(prompts_asked_at=now)
 
 
 def unclaimed_jobs(actor: Actor, now: datetime) -> list[int]:

@@ -752,3 +752,27 @@ def test_secret_given_by_position_is_masked(call, owner):
     assert "other" not in str(event.after)
     job.refresh_from_db()
     assert job.args == ["host", "other"]
+
+
+def test_failed_jobs_include_those_that_repeat_and_whose_last_run_failed(call, owner):
+    failed = JobFactory(owner=owner, name="Ended", ended=True, status="failed")
+    failing = JobFactory(owner=owner, name="Failing", failure_streak=2, recent="SFF")
+    stopped = JobFactory(
+        owner=owner,
+        name="Stopped",
+        status="paused",
+        next_run_at=None,
+        failure_streak=5,
+        pause_after_failures=5,
+    )
+    JobFactory(owner=owner, name="Healthy", recent="S")
+
+    answer = call("list_jobs", status="failed")
+    found = call("list_jobs", status="failed", query="failing")
+    asked = call("bulk_jobs", action="pause", status="failed")
+
+    assert [row["name"] for row in answer["jobs"]] == [failing.name, stopped.name, failed.name]
+    assert answer["total"] == 3
+    assert [row["standing"] for row in answer["jobs"]] == ["failing", "stopped_failing", "failed"]
+    assert [row["name"] for row in found["jobs"]] == ["Failing"]
+    assert [row["name"] for row in asked["jobs"]] == ["Failing"]

@@ -7,7 +7,7 @@ import time_machine
 
 from schedules import clock, services
 from schedules.mcp.auth import local_caller, set_local_caller
-from schedules.models import Execution, Job
+from schedules.models import Execution, Job, Profile
 from schedules.models.job_texts import skeleton
 from schedules.services import Actor
 from tests.factories import ExecutionFactory, JobFactory
@@ -22,6 +22,12 @@ def noon():
     """Wednesday, 4 February 2026, 12:00 in Berlin, where Olga lives."""
     with time_machine.travel(NOON, tick=False):
         yield
+
+
+@pytest.fixture(autouse=True)
+def asking_agent(owner):
+    """An agent asks for prompts at regular intervals."""
+    Profile.objects.filter(user=owner).update(prompts_asked_at=clock.now())
 
 
 def prompt_job(owner, number=1, **fields):
@@ -624,3 +630,17 @@ def test_bounds_in_words_are_whole_days(call, owner, bounds, numbers):
     said = call("schedule_list", **bounds)
 
     assert [number for number in (1, 2, 3, 4) if f"Prompt {number}" in said] == numbers
+
+
+@pytest.mark.parametrize("asked", [None, timedelta(days=8)])
+def test_prompt_warns_if_no_agent_has_asked_for_prompts_lately(call, owner, asked):
+    Profile.objects.filter(user=owner).update(prompts_asked_at=asked and clock.now() - asked)
+    job = {"name": "Inbox", "task": "prompt", "kwargs": {"prompt": "Read my inbox"}}
+
+    once = call("schedule", at="tomorrow at 9", prompt="Look")
+    repeated = call("schedule_job", **job, trigger_type="cron", trigger_config={"expression": "0 8 * * *"})
+
+    assert "\nwarning: No agent has asked for prompts in the last week" in once
+    assert "call claim_prompts at regular intervals" in repeated["warning"]
+    call("claim_prompts")
+    assert "warning" not in call("schedule", at="tomorrow at 10", prompt="Look again")

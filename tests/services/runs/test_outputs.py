@@ -13,7 +13,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_run_without_output_has_none():
-    assert output_since(ExecutionFactory()) == ("", 0, 0, True)
+    assert output_since(ExecutionFactory()) == ("", 0, 0, True, ())
 
 
 def test_follower_sees_every_character_once_and_a_gap_where_it_was_too_slow():
@@ -52,3 +52,19 @@ def test_pruned_run_takes_its_output_along():
 
     assert sum(delete_batches(Execution.objects.all())) == 1
     assert not RunOutput.objects.exists()
+
+
+def test_colours_of_the_end_follow_the_line_about_what_is_left_out():
+    run = ExecutionFactory(status="running", attempt=1)
+    kept = KeptOutput(40)
+    kept.add(1, b"\x1b[32mbegin\x1b[0m" + b"." * 100 + b"\x1b[31mbad")
+    engine.save_output(run.pk, 1, kept.text)
+
+    whole = output_since(run)
+
+    assert [(whole.text[position : position + 3], codes) for position, codes in whole.colours] == [
+        ("beg", "32"),
+        ("...", "0"),
+        ("bad", "31"),
+    ]
+    assert output_since(run, 20, 1).colours == ()

@@ -60,7 +60,7 @@ def test_what_the_guard_left_out_counts_and_ends_the_beginning():
     output.add(2, b"end\n")
     output.finish()
 
-    assert output.text == ("begin\n", "end\n", 1_000_010)
+    assert output.text == ("begin\n", "end\n", 1_000_010, ())
     assert output.last_lines == "end"
 
 

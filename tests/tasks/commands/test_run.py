@@ -367,8 +367,8 @@ def test_output_is_saved_while_the_program_runs_and_at_its_end(use_commands, run
 
     perform(replace(run, save_output=save))
 
-    assert saved[0] == ("first\n", "", 6)
-    assert saved[-1] == ("first\nlast\n", "", 11)
+    assert saved[0] == ("first\n", "", 6, ())
+    assert saved[-1] == ("first\nlast\n", "", 11, ())
 
 
 def test_output_is_saved_at_the_end_although_nothing_is_new(use_commands, run, tmp_path, monkeypatch):

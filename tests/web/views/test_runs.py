@@ -18,7 +18,6 @@ from django.test.utils import CaptureQueriesContext
 from schedules import clock, engine
 from schedules.models import Event, Execution, Job, RunOutput
 from schedules.tasks.interface import OutputText
-from schedules.templatetags.cronty_text import numbered_lines
 from schedules.web import exports
 from schedules.web.exports import COLUMNS, _without_formula
 from schedules.web.views.runs import attempts_of, export, response_of
@@ -499,7 +498,3 @@ def test_running_run_says_how_long_it_usually_takes(web: Client, job: Job):
     )
 
     assert re.search(r"1 min 1\d s of usually 2 min 37 s", html_of(web.get(f"/runs/{run.pk}/")))
-
-
-def test_output_stays_text_when_its_lines_are_numbered():
-    assert "<b>" not in numbered_lines("<b>\nx")
