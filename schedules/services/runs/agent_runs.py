@@ -1,5 +1,7 @@
 """What the agents of runs did, for those who may see the runs."""
 
+from typing import Any
+
 from django.db.models import QuerySet
 
 from schedules.models import AgentRun, Execution
@@ -12,7 +14,7 @@ def agent_run_of(run: Execution) -> AgentRun | None:
     return AgentRun.objects.filter(execution=run.pk).order_by("-attempt").first()
 
 
-def newest_of_owner(owner_id: int | None) -> QuerySet[AgentRun]:
+def newest_of_owner(owner_id: Any) -> QuerySet[AgentRun]:
     """Return the newest rows of a person, or of everybody, as the admin lists them."""
     newest = AgentRun.objects.order_by("-pk")
     if owner_id is not None:
