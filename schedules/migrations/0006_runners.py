@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("schedules", "0004_output_colours"),
+        ("schedules", "0005_answers"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
