@@ -64,7 +64,7 @@ def perform(execution: Execution, prompt: str = "Tidy up.", runner: str | None =
     started = Started(
         *(execution.pk, execution.attempt, execution.cause, execution.scheduled_for, execution.owner_id),
         *(execution.job_id, "prompt", execution.job.public_id, execution.job.name, [], {}),
-        *(execution.job.timeout, 1, execution.job.backoff, False, None, 0, None),
+        *(execution.job.timeout, 1, execution.job.backoff, False, None, 0, None, "cron"),
     )
 
     async def save_output(output):
@@ -325,7 +325,7 @@ def test_outcome_of_a_worker_has_the_words_and_the_answer(scripted, execution):
         *(execution.pk, 1, execution.cause, execution.scheduled_for, execution.owner_id),
         *(execution.job_id, "prompt", execution.job.public_id, execution.job.name, []),
         {"prompt": "Push it", "runner": "one"},
-        *(execution.job.timeout, 3, execution.job.backoff, False, None, 0, None),
+        *(execution.job.timeout, 3, execution.job.backoff, False, None, 0, None, "cron"),
     )
     outcome = asyncio.run(run_coroutine(started, registry.get("prompt")))
 
