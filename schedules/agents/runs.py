@@ -16,6 +16,7 @@ from schedules.agents.recording import Bounds, Recorder
 from schedules.agents.reports import Report, ToolUse
 from schedules.agents.spending import (
     Earlier,
+    cap_reached,
     earlier_session,
     is_place_free,
     previous_answer,
@@ -27,7 +28,7 @@ from schedules.models import AgentRun
 from schedules.secrets.masking import Masker
 from schedules.secrets.references import resolved
 from schedules.tasks.commands.output import KeptOutput
-from schedules.tasks.interface import Final, RetryLater, Run
+from schedules.tasks.interface import Final, RetryLater, Run, Skip
 from schedules.tasks.processes import Ended, Program, StartError, run_program
 
 SAVE_EVERY = 1.0
@@ -78,6 +79,11 @@ class AgentSession:
         self._masker = Masker(self._secrets.values())
         if self._runner.session == "continue":
             self._earlier = await asyncio.to_thread(earlier_session, self._run.execution_id, self._name)
+        if self._name != AGENT_COMMAND and self._run.execution_id:
+            arguments = self._run.execution_id, self._run.owner_id, self._name, self._runner
+            if cap := await asyncio.to_thread(cap_reached, *arguments, self._started_at):
+                await self._save(Report(), cap=cap)
+                raise Skip(cap)
         await self._save(Report())
         await self._wait_for_place()
 
@@ -218,13 +224,14 @@ class AgentSession:
     def _uses(self, uses: Iterable[ToolUse]) -> list[Any]:
         return [{key: self._masked(text) for key, text in use.as_json().items()} for use in uses]
 
-    async def _save(self, report: Report, judged: Judged | None = None) -> None:
+    async def _save(self, report: Report, judged: Judged | None = None, cap: str = "") -> None:
         total = report.session_usage
         values = {
             "runner": self._name,
             "kind": self._runner.kind,
             "started_at": self._started_at,
-            "ended_at": clock.now() if judged else None,
+            "ended_at": clock.now() if judged or cap else None,
+            "cap": cap,
             "verdict": judged.verdict if judged else "",
             "words": self._masked(judged.words) if judged else "",
             "program_version": self._masked(report.version)[:40],

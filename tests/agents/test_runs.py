@@ -18,7 +18,7 @@ from schedules.services.people.profiles import profile_of
 from schedules.services.people.stored_secrets import set_secret
 from schedules.services.permissions import Actor
 from schedules.tasks import registry
-from schedules.tasks.interface import WAITING, Final, RetryLater, Run
+from schedules.tasks.interface import WAITING, Final, RetryLater, Run, Skip
 from schedules.worker.calls import run_coroutine, secrets_of
 from tests.agents.streams import Lines, as_bytes, lines_of
 from tests.factories import ExecutionFactory, JobFactory
@@ -242,6 +242,29 @@ def test_prompt_without_any_runner_waits_in_the_inbox_without_a_query(
         assert asyncio.run(tasks.prompt("Hello", run=RUN)) is WAITING
 
 
+@pytest.mark.parametrize(
+    ("caps", "words"),
+    [
+        ("per_day = { runs = 1 }", "The runner one has used up today's 1 runs."),
+        ("per_day = { tokens = 2000 }", "The runner one has used up today's 2000 tokens."),
+        ("per_person_per_day = { money = 0.01 }", "You, with the runner one, have used up today's $0.01."),
+        ("per_job_per_day = { minutes = 0.000001 }", "This job, with the runner one, has used up"),
+    ],
+)
+def test_run_over_a_limit_of_the_day_is_skipped_with_the_reason(scripted, execution, caps, words):
+    scripted("claude", lines_of("claude", "done"), f"{caps}\n")
+    perform(execution)
+    again = ExecutionFactory(job=execution.job, status="running", attempt=1, finished_at=None)
+
+    with pytest.raises(Skip) as caught:
+        perform(again)
+
+    assert str(caught.value).startswith(words)
+    stored = AgentRun.objects.get(execution=again)
+    assert (stored.verdict, stored.cap) == ("", str(caught.value))
+    assert stored.ended_at is not None
+
+
 def test_run_waits_for_a_place(scripted, execution):
     scripted("command", more="at_once = 1\n", then="print('ok')")
     busy = ExecutionFactory(job__owner=execution.owner, status="running", attempt=1, finished_at=None)
@@ -317,6 +340,23 @@ def test_hosted_agent_gets_the_prompt_and_its_reply_is_judged(use_runners, execu
     assert request.headers["x-team"] == "notes"
     assert request.headers["cronty-signature"]
     assert AgentRun.objects.get().verdict == verdict
+
+
+def test_run_over_a_limit_of_the_day_is_a_skipped_row(scripted, execution):
+    scripted("claude", lines_of("claude", "done"), "per_day = { runs = 1 }\n")
+    perform(execution)
+    again = ExecutionFactory(job=execution.job, status="running", attempt=1, finished_at=None)
+    started = Started(
+        *(again.pk, 1, again.cause, again.scheduled_for, again.owner_id),
+        *(again.job_id, "prompt", again.job.public_id, again.job.name, []),
+        {"prompt": "Push it", "runner": "one"},
+        *(again.job.timeout, 3, again.job.backoff, False, None, 0, None, "cron"),
+    )
+
+    outcome = asyncio.run(run_coroutine(started, registry.get("prompt")))
+
+    assert (outcome.status, outcome.retry_at) == ("skipped", None)
+    assert outcome.reason == "The runner one has used up today's 1 runs."
 
 
 def test_outcome_of_a_worker_has_the_words_and_the_answer(scripted, execution):
