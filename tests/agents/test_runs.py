@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from django.db import connections
 
 from schedules import engine
 from schedules.agents import tasks
@@ -59,6 +60,14 @@ def scripted(use_runners, tmp_path):
     return use
 
 
+def _closing(write, *arguments) -> None:
+    try:
+        write(*arguments)
+    finally:
+        # This thread is not used again.
+        connections.close_all()
+
+
 def perform(execution: Execution, prompt: str = "Tidy up.", runner: str | None = "one", **changes) -> object:
     """Call the task as a worker does, with a row in the ledger."""
     started = Started(
@@ -68,10 +77,10 @@ def perform(execution: Execution, prompt: str = "Tidy up.", runner: str | None =
     )
 
     async def save_output(output):
-        await asyncio.to_thread(engine.save_output, execution.pk, execution.attempt, output)
+        await asyncio.to_thread(_closing, engine.save_output, execution.pk, execution.attempt, output)
 
     async def save_agent_run(values):
-        await asyncio.to_thread(engine.save_agent_run, started, values)
+        await asyncio.to_thread(_closing, engine.save_agent_run, started, values)
 
     run: Run = replace(
         RUN,
