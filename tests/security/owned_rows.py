@@ -12,7 +12,18 @@ from django.db import connection
 from django.db.models import Model
 
 from schedules import clock
-from schedules.models import AgentRun, Event, Execution, Job, Profile, Question, Secret, Token, UserSession
+from schedules.models import (
+    AgentRun,
+    Channel,
+    Event,
+    Execution,
+    Job,
+    Profile,
+    Question,
+    Secret,
+    Token,
+    UserSession,
+)
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, TokenFactory, UserFactory
 
 MARK = "zqmark"
@@ -40,6 +51,7 @@ class OwnedRows:
     token: Token
     revoked_token: Token
     secret: Secret
+    channel: Channel
     rows: dict[type[Model], Model] = field(default_factory=dict)
 
     @property
@@ -124,6 +136,17 @@ def create_owned_rows() -> OwnedRows:
         created_at=now,
         updated_at=now,
     )
+    channel = Channel.objects.create(
+        pk=910000001,
+        owner=owner,
+        name=marked("channel"),
+        kind="ntfy",
+        options={"topic": marked("address")},
+        sealed=marked("sealed-channel"),
+        last_error=marked("undelivered"),
+        created_at=now,
+        updated_at=now,
+    )
     event = Event.objects.create(
         pk=910000001,
         at=now,
@@ -147,6 +170,7 @@ def create_owned_rows() -> OwnedRows:
             kind="command",
             started_at=now,
         ),
+        channel,
         *(owner, owner.cronty_profile, job, run, question, token, event, ClusterFactory(pk=910000001)),
         Group.objects.create(pk=910000001, name=marked("group")),
         AccessAttempt.objects.create(pk=910000001, failures_since_start=1, **attempt),
@@ -165,6 +189,7 @@ def create_owned_rows() -> OwnedRows:
         token,
         revoked,
         secret,
+        channel,
         {type(row): row for row in rows},
     )
 

@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("schedules", "0005_answers"),
+        ("schedules", "0006_channels"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
