@@ -109,6 +109,7 @@ class Code(Enum):
     TOO_MANY_WAITING_RUNS = Kind.QUOTA, "So many manual runs of a job are waiting: limit."
     TOO_MANY_TOKENS = Kind.QUOTA, "The quota of tokens is reached: limit."
     TOO_MANY_SECRETS = Kind.QUOTA, "The quota of secrets is reached: limit."
+    TOO_MANY_CALENDARS = Kind.QUOTA, "The quota of calendars is reached: limit."
     JOBS_CREATED_TOO_FAST = Kind.TOO_FAST, "Too many new jobs within a minute: limit, retry_after."
     RUNS_STARTED_TOO_FAST = Kind.TOO_FAST, "Too many manual runs within a minute: limit, retry_after."
     NOTIFICATIONS_SENT_TOO_FAST = (
@@ -126,6 +127,8 @@ class Code(Enum):
     TOKENS_HIDDEN_FROM_AGENTS = Kind.FORBIDDEN, "Agents cannot create tokens, or revoke those of others."
     SECRETS_HIDDEN_FROM_AGENTS = Kind.FORBIDDEN, "Agents cannot see or change secrets."
     SECRETS_OF_INSTALLATION = Kind.FORBIDDEN, "Only superusers manage the secrets of the installation."
+    CALENDAR_NOT_FOUND = Kind.NOT_FOUND, "No such calendar: subject."
+    CALENDAR_IN_USE = Kind.WRONG_STATE, "Jobs use the calendar: subject, matches, limit is their number."
     CHANNEL_NOT_FOUND = Kind.NOT_FOUND, "No such channel: subject."
     CHANNEL_IN_USE = Kind.WRONG_STATE, "Jobs refer to the channel: subject, limit is how many, matches."
     CHANNEL_CODE_WRONG = Kind.INVALID, "The code was not sent to the address of the channel: subject."

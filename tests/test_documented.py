@@ -51,6 +51,7 @@ BLOCKS: dict[str, list[str]] = {
     ],
     "docs/how-to/api.md": ["tests/api/test_documented.py::test_requests_of_the_page_are_answered"] * 2,
     "docs/how-to/backup.md": [f"{EXAMPLES}::test_backup_of_the_page_is_restored"] * 4,
+    "docs/how-to/calendars.md": [f"{PAGES_ON_COMMANDS}::test_calendars_are_set_and_deleted_as_the_page_says"],
     "docs/how-to/commands.md": [
         f"{PAGES_ON_COMMANDS}::test_first_command_is_scheduled_and_runs",
         f"{PAGES_ON_COMMANDS}::test_first_command_is_scheduled_and_runs",

@@ -51,6 +51,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "up": Entry("operating", "Run the web pages and a cluster until Ctrl-C."),
         "mcp": Entry("operating", "Serve the MCP tools to an agent over standard input and output."),
         "token": Entry("tokens", "Create, list and revoke tokens of agents."),
+        "calendars": Entry("calendars", "List, set and delete calendars."),
         "secret": Entry("secrets", "List, set and delete secrets."),
         "channels": Entry("channels", "List, add, test and delete channels."),
         "doctor": Entry("operating", "Examine the installation, and say what to do."),

@@ -1,4 +1,4 @@
-"""Admin pages for tokens and profiles."""
+"""Admin pages for tokens, profiles and calendars."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from schedules.admin.bases import (
 )
 from schedules.admin.forms import ProfileForm, TokenAdminForm
 from schedules.admin.local_times import moment
-from schedules.models import Channel, Event, Profile, Token
+from schedules.models import Calendar, Channel, Event, Profile, Token
 from schedules.result import Err, Ok, Result
 from schedules.services import Actor
 from schedules.services.people.profiles import is_above
@@ -92,6 +92,17 @@ class TokenAdmin(ServiceAdmin[Token]):
             for token in tokens
         ]
         report(self, request, answers, "Revoked:")
+
+
+@admin.register(Calendar)
+class CalendarAdmin(ReadOnlyAdmin[Calendar]):
+    """Their owners change them on their pages, where the dates are shown first."""
+
+    list_display = ["name", owned_by, "kind", "words", "closes", "until", moment("updated_at")]
+    list_filter = ["kind", OwnerFilter]
+    list_select_related = ["owner"]
+    search_fields = ["name"]
+    fields = ["name", "owner", "kind", "words", "closes", "until", "timezone", "rule", moment("created_at")]
 
 
 @admin.register(Channel)

@@ -63,6 +63,8 @@ def settings_of(job: Job) -> dict[str, Any]:
         "max_runs": job.max_runs,
         "ends_at": iso_in(job.ends_at, job.timezone),
         "skips": job.skips.split(),
+        "calendars": job.calendars,
+        "on_closed": job.on_closed,
     }
 
 

@@ -21,6 +21,7 @@ Outcome = Literal["succeeded", "failed", "cancelled", "skipped", "missed"]
 Cause = Literal["schedule", "manual", "catch_up", "reminder"]
 Scope = Literal["read", "write"]
 Overlap = Literal["skip", "queue", "allow"]
+OnClosed = Literal["skip", "next", "previous"]
 CatchUp = Literal["none", "once", "all"]
 LONGEST_PAGE = 200
 
@@ -72,6 +73,10 @@ class PolicyIn(Input):
     max_runs: int | None = Field(
         None, ge=0, le=2**31 - 1, description="Stop after so many scheduled runs; 0: never."
     )
+    calendars: list[Text] | None = Field(
+        None, max_length=10, description="The names of the calendars that close times for it."
+    )
+    on_closed: OnClosed | None = Field(None, description="What to do with a run at a closed time.")
     ends_at: Text | None = Field(
         None,
         description='No run after it: a time, a day or a phrase; "none" removes it.',
@@ -369,6 +374,8 @@ class WholeJobOut(JobOut):
     max_runs: int | None
     ends_at: str | None
     skips: list[str]
+    calendars: list[str]
+    on_closed: str
     managed_by: str | None
     next_runs: list[str]
     warnings: list[str]

@@ -1,6 +1,7 @@
-"""The tables: jobs, runs, their output and agents, questions, clusters, starts of machines, profiles, tokens, secrets, channels, sessions, events, the installation."""
+"""The tables: jobs, calendars, runs, their output and agents, questions, clusters, starts of machines, profiles, tokens, secrets, channels, sessions, events, the installation."""
 
 from schedules.models.agent_runs import AgentRun
+from schedules.models.calendars import Calendar
 from schedules.models.channels import Channel
 from schedules.models.clusters import FRESH_FOR, Cluster, MachineStart
 from schedules.models.events import Event
@@ -20,6 +21,7 @@ __all__ = [
     "FRESH_FOR",
     "LATE_AFTER",
     "AgentRun",
+    "Calendar",
     "Channel",
     "Cluster",
     "Event",

@@ -14,6 +14,7 @@ from django.db.models import Model
 from schedules import clock
 from schedules.models import (
     AgentRun,
+    Calendar,
     Channel,
     Event,
     Execution,
@@ -24,6 +25,8 @@ from schedules.models import (
     Token,
     UserSession,
 )
+from schedules.when.calendar_data import stored
+from schedules.when.calendars import Calendar as MarkedDays
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, TokenFactory, UserFactory
 
 MARK = "zqmark"
@@ -51,6 +54,7 @@ class OwnedRows:
     token: Token
     revoked_token: Token
     secret: Secret
+    calendar: Calendar
     channel: Channel
     rows: dict[type[Model], Model] = field(default_factory=dict)
 
@@ -136,6 +140,18 @@ def create_owned_rows() -> OwnedRows:
         created_at=now,
         updated_at=now,
     )
+    calendar = Calendar.objects.create(
+        pk=910000001,
+        owner=owner,
+        name=marked("holidays"),
+        kind="dates",
+        rule={"dates": ["2026-12-24"]},
+        words=marked("holiday-words"),
+        compiled=stored(MarkedDays(marked("holidays"), marked("holiday-words"), days={"2026-12-24": ""})),
+        digest="0",
+        created_at=now,
+        updated_at=now,
+    )
     channel = Channel.objects.create(
         pk=910000001,
         owner=owner,
@@ -171,6 +187,7 @@ def create_owned_rows() -> OwnedRows:
             started_at=now,
         ),
         channel,
+        calendar,
         *(owner, owner.cronty_profile, job, run, question, token, event, ClusterFactory(pk=910000001)),
         Group.objects.create(pk=910000001, name=marked("group")),
         AccessAttempt.objects.create(pk=910000001, failures_since_start=1, **attempt),
@@ -189,6 +206,7 @@ def create_owned_rows() -> OwnedRows:
         token,
         revoked,
         secret,
+        calendar,
         channel,
         {type(row): row for row in rows},
     )

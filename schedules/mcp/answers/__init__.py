@@ -84,6 +84,7 @@ class AdviceOut(WarningOut):
     alerts: NotRequired[str]
     max_runs: NotRequired[int]
     ends_at: NotRequired[str]
+    calendars: NotRequired[list[str]]
     existing: NotRequired[bool]
     similar: NotRequired[OtherJobOut]
 
@@ -216,6 +217,8 @@ def asked_of(job: Job) -> AdviceOut:
         out["max_runs"] = job.max_runs
     if job.ends_at is not None:
         out["ends_at"] = iso(job.ends_at, job.timezone)
+    if job.calendars:
+        out["calendars"] = readable(job.calendars)
     return out
 
 

@@ -33,6 +33,8 @@ WHEN_ORDER = (
     "ends_at",
     "max_runs",
     "spread",
+    "calendars",
+    "on_closed",
 )
 # The form fields that show errors of these columns.
 SHOWN_AS = {"trigger_type": "when", "cron": "phrase", "every": "every_count"}
@@ -112,6 +114,7 @@ class JobForm(WhenForm):
         job: Job | None = None,
         is_copy: bool = False,
         tasks: Sequence[registry.Task] | None = None,
+        calendars: Mapping[str, str] | None = None,
     ) -> None:
         initial: dict[str, Any] = {
             "timezone": zone,
@@ -120,7 +123,7 @@ class JobForm(WhenForm):
             "opened": clock.now().isoformat(),
         }
         initial |= {f"notify-{name}": value for name, value in (place or {}).items()}
-        super().__init__(data, initial=initial | (_shown(job) if job else {}))
+        super().__init__(data, initial=initial | (_shown(job) if job else {}), calendars=calendars)
         self.source = job
         self.job = None if is_copy else job
         offered = {task.name: task for task in (registry.all_tasks() if tasks is None else tasks)}
@@ -236,6 +239,8 @@ class JobForm(WhenForm):
             ("trigger_type", "run_at", "every", "calendar_unit", "anchor_at", "cron"): SCHEDULE_FIELDS,
             ("ends_at",): {"ends_at", "timezone"},
             ("spread",): {"spread"},
+            ("calendars",): {"calendars"},
+            ("on_closed",): {"on_closed"},
             **{(name,): {name} for name in ("name", "tags", *Job.POLICY_FIELDS)},
         }
         untouched = {
@@ -246,6 +251,8 @@ class JobForm(WhenForm):
         }
         if arguments and not arguments.is_changed(self):
             untouched |= {"args", "kwargs"}
+        if self.calendars_of_phrase:
+            untouched.discard("calendars")
         if self._end_of_phrase:
             untouched.discard("ends_at")
         columns = policy_defaults(self.cleaned_data["task"]) | self.columns()

@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("schedules", "0006_channels"),
+        ("schedules", "0007_calendars"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
