@@ -27,6 +27,11 @@ class Operation:
     example: str
     answers: list[tuple[str, str]]
 
+    @property
+    def fields(self) -> list[dict[str, Any]]:
+        """The parameters, and the fields of the body with the required ones first."""
+        return [*self.parameters, *sorted(self.body, key=lambda each: not each["required"])]
+
 
 @require_safe
 def page(request: HttpRequest, read_document: Callable[[], str]) -> HttpResponse:
@@ -55,7 +60,7 @@ def _operation(method: str, path: str, operation: dict[str, Any], schemas: dict[
         method=method.upper(),
         path=path,
         summary=operation["summary"],
-        description=" ".join(rest.split()),
+        description=" ".join(rest.replace("`", "").split()),
         scope=operation["x-scope"],
         parameters=[_parameter(each) for each in operation["parameters"]],
         body=_fields(model),
@@ -78,7 +83,7 @@ def _parameter(parameter: dict[str, Any]) -> dict[str, Any]:
         "place": parameter["in"],
         "type": _type_of(parameter["schema"]),
         "required": parameter.get("required", False),
-        "description": parameter.get("description", ""),
+        "description": parameter.get("description", "").replace("`", ""),
     }
 
 
@@ -87,9 +92,10 @@ def _fields(model: dict[str, Any]) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
+            "place": "body",
             "type": _type_of(schema),
             "required": name in required,
-            "description": schema.get("description", ""),
+            "description": schema.get("description", "").replace("`", ""),
         }
         for name, schema in model.get("properties", {}).items()
     ]
