@@ -26,6 +26,7 @@ class SchedulesConfig(AppConfig):
         # Importing a module registers its tasks: our own, and the tasks.py of every installed app.
         import_module("schedules.tasks.builtin")
         import_module("schedules.tasks.heartbeat")
+        import_module("schedules.agents.tasks")
         import_module("schedules.channels.notify")
         import_module("schedules.engine.upkeep.tasks")
         autodiscover_modules("tasks")

@@ -20,6 +20,8 @@ CRONTY_AGENT_COMMAND: list[str] = []
 CRONTY_AGENT_USERS: list[str] = []
 # The file that lists the commands that jobs may run; without one, there are none.
 CRONTY_COMMANDS_FILE = ""
+# The file that lists the runners that prompts may be given to.
+CRONTY_RUNNERS_FILE = ""
 CRONTY_OUTBOUND_ALLOW: list[str] = []
 CRONTY_WEBHOOK_HEADERS: list[str] = []
 CRONTY_OUTBOUND_TIMEOUT = 10

@@ -16,9 +16,11 @@ from hypothesis import settings as hypothesis_settings
 from jsonschema import Draft202012Validator
 
 from schedules import clock
+from schedules.agents.catalog import catalog as runner_catalog
 from schedules.models import Event
 from schedules.services import Actor
 from schedules.tasks.commands import catalog as command_catalog
+from schedules.tasks.operator_files import watching
 from tests.factories import UserFactory
 from tests.waiting import PATIENCE
 
@@ -161,7 +163,7 @@ def schemas_checked_once() -> Iterator[None]:
 @pytest.fixture
 def commands_file(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The path of the operator's file of commands, which does not exist yet; every look reads it again."""
-    monkeypatch.setattr(command_catalog, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(watching, "LOOK_EVERY", 0.0)
     path = tmp_path / "commands.toml"
     settings.CRONTY_COMMANDS_FILE = str(path)
     yield path
@@ -178,6 +180,30 @@ def use_commands(commands_file: Path) -> Callable[[str], None]:
         commands_file.chmod(0o600)
         command_catalog.catalog.refresh()
         assert command_catalog.catalog.problem == ""
+
+    return use
+
+
+@pytest.fixture
+def runners_file(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The path of the operator's file of runners, which does not exist yet; every look reads it again."""
+    monkeypatch.setattr(watching, "LOOK_EVERY", 0.0)
+    path = tmp_path / "runners.toml"
+    settings.CRONTY_RUNNERS_FILE = str(path)
+    yield path
+    settings.CRONTY_RUNNERS_FILE = ""
+    runner_catalog.refresh()
+
+
+@pytest.fixture
+def use_runners(runners_file: Path) -> Callable[[str], None]:
+    """Write the operator's file of runners and put it into force."""
+
+    def use(text: str) -> None:
+        runners_file.write_text(text)
+        runners_file.chmod(0o600)
+        runner_catalog.refresh()
+        assert runner_catalog.problem == ""
 
     return use
 

@@ -45,6 +45,7 @@ BLOCKS: dict[str, list[str]] = {
         f"{EXAMPLES}::test_first_steps_show_what_up_prints",
         f"{EXAMPLES}::test_commands_of_the_terminal_work_in_their_order",
     ],
+    "docs/how-to/agents.md": ["tests/agents/test_examples.py::test_first_runner_of_the_page_is_valid"],
     "docs/how-to/answers.md": [
         "tests/site/terminal/test_answering.py::test_commands_of_the_page_work_in_their_order"
     ],

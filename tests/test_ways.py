@@ -13,7 +13,7 @@ from schedules import clock
 from schedules.mcp import answers
 from schedules.models import Execution, Job
 from schedules.services import issue_token
-from schedules.tasks.commands import catalog as command_catalog
+from schedules.tasks.operator_files import watching
 from schedules.worker import packages
 from schedules.worker.claim_loop import ClaimLoop
 from schedules.worker.context import Clock, ClusterContext
@@ -52,7 +52,7 @@ class StillClock(Clock):
 @pytest.fixture(autouse=True)
 def steady_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look for the file of commands once: whether a second has passed must not decide about a way."""
-    monkeypatch.setattr(command_catalog, "LOOK_EVERY", math.inf)
+    monkeypatch.setattr(watching, "LOOK_EVERY", math.inf)
 
 
 def check(title: str, way: Way) -> None:

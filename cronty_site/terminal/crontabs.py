@@ -25,7 +25,8 @@ from schedules.services.files.writing import write_jobs
 from schedules.tasks import registry
 from schedules.tasks.commands.accounts import AccountError, account_of
 from schedules.tasks.commands.catalog import catalog
-from schedules.tasks.commands.definitions import CommandsFileError, parse
+from schedules.tasks.commands.definitions import parse
+from schedules.tasks.operator_files.tables import OperatorFileError
 
 SYSTEM_PATHS = ("/etc/crontab", "/etc/cron.d/")
 
@@ -176,7 +177,7 @@ def _existing(file: Path) -> str:
 def _check_commands(file: Path, text: str) -> None:
     try:
         parse(text)
-    except CommandsFileError as error:
+    except OperatorFileError as error:
         raise Failure(f"{file}: {error}") from error
 
 

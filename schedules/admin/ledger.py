@@ -25,12 +25,13 @@ from schedules.admin.bases import (
     owned_by,
 )
 from schedules.admin.local_times import moment
-from schedules.models import Cluster, Event, Execution, Heartbeat, Question
+from schedules.models import AgentRun, Cluster, Event, Execution, Heartbeat, Question
 from schedules.models.executions import ExecutionQuerySet
 from schedules.secrets import masking
 from schedules.services import event_list, run_list
 from schedules.services.jobs.masked_arguments import shown_arguments
 from schedules.services.run_list import mentioning
+from schedules.services.runs import agent_runs
 from schedules.services.runs.outputs import output_since
 from schedules.templatetags.cronty_statuses import STATUSES
 from schedules.templatetags.cronty_text import VERBS
@@ -106,6 +107,23 @@ class ExecutionAdmin(LongListAdmin[Execution], ReadOnlyAdmin[Execution]):
     def console(self, execution: Execution) -> SafeString | str:
         text = output_since(execution).text
         return format_html("<pre>{}</pre>", text) if text else "-"
+
+
+@admin.register(AgentRun)
+class AgentRunAdmin(LongListAdmin[AgentRun], ReadOnlyAdmin[AgentRun]):
+    list_display = [
+        *("execution_id", owned_by, "runner", "verdict", moment("started_at"), moment("ended_at")),
+        *("turns", "tokens_in", "tokens_out", "cost"),
+    ]
+    list_filter = ["verdict", OwnerFilter]
+    fields = [
+        *("execution_id", "owner", "attempt", "runner", "kind", "program_version", "session_id", "verdict"),
+        *("words", moment("started_at"), moment("ended_at"), "turns", "tokens_in", "tokens_out", "cost"),
+        *("tool_calls", "tools", "denials", "cap", "answer"),
+    ]
+
+    def newest(self, owner: AbstractBaseUser | None, filters: Mapping[str, str]) -> QuerySet[AgentRun]:
+        return agent_runs.newest_of_owner(owner and owner.pk)
 
 
 class VerbFilter(admin.SimpleListFilter):

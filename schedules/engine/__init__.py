@@ -24,6 +24,7 @@ from schedules.engine.settle import (
     renew,
     renew_claims,
     retry_at,
+    save_agent_run,
     save_output,
     settle_runs,
     stop_run,

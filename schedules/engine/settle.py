@@ -7,7 +7,7 @@ import random
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.db import transaction
@@ -19,7 +19,7 @@ from schedules.engine.history import Outcome, add_to_history, failures_of, relea
 from schedules.engine.questions import add_questions
 from schedules.engine.sql.runs import Started, lock_running
 from schedules.engine.sql.statements import update_rows
-from schedules.models import Cluster, Execution, Job, RunOutput
+from schedules.models import AgentRun, Cluster, Execution, Job, RunOutput
 from schedules.models.executions import job_was_stopped
 from schedules.tasks.interface import OutputText
 
@@ -264,6 +264,23 @@ def save_output(execution_id: int, attempt: int, output: OutputText) -> None:
         update_conflicts=True,
         unique_fields=["execution", "attempt"],
         update_fields=["head", "tail", "position", "colours", "updated_at"],
+    )
+
+
+def save_agent_run(started: Started, values: Mapping[str, Any]) -> None:
+    """Store what the agent of an attempt has done so far, in one statement; its worker does so about every second."""
+    row = AgentRun(
+        execution_id=started.execution_id,
+        attempt=started.attempt,
+        job_id=started.job_id,
+        owner_id=started.owner_id,
+        **values,
+    )
+    AgentRun.objects.bulk_create(
+        [row],
+        update_conflicts=True,
+        unique_fields=["execution", "attempt"],
+        update_fields=[name for name in values if name != "started_at"],
     )
 
 

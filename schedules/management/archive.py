@@ -34,6 +34,7 @@ def places() -> dict[str, Path]:
     return {
         SECRET_KEY: data / SECRET_KEY,
         "commands.toml": Path(settings.CRONTY_COMMANDS_FILE),
+        "runners.toml": Path(settings.CRONTY_RUNNERS_FILE),
         ".env": (Path(settings.BASE_DIR) if is_checkout else data) / ".env",
         "apps": data / "apps",
     }

@@ -1,5 +1,6 @@
-"""The tables: jobs, calendars, runs and their output, questions, heartbeats and pings, clusters, starts of machines, profiles, tokens, secrets, channels, sessions, events, the installation."""
+"""The tables: jobs, calendars, runs, their output and agents, questions, heartbeats and pings, clusters, starts of machines, profiles, tokens, secrets, channels, sessions, events, the installation."""
 
+from schedules.models.agent_runs import AgentRun
 from schedules.models.calendars import Calendar
 from schedules.models.channels import Channel
 from schedules.models.clusters import FRESH_FOR, Cluster, MachineStart
@@ -21,6 +22,7 @@ __all__ = [
     "FRESH_FOR",
     "KEPT_PINGS",
     "LATE_AFTER",
+    "AgentRun",
     "Calendar",
     "Channel",
     "Cluster",

@@ -42,6 +42,13 @@ class Profile(models.Model):
         max_length=64, blank=True, default="", db_default="", help_text="Where notifications go by default."
     )
     failure_topic = models.CharField(max_length=64, blank=True)
+    runner = models.CharField(
+        max_length=100,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Works on the prompts that name no runner; empty for the default of the installation.",
+    )
     channel = models.CharField(
         max_length=40,
         blank=True,

@@ -1,25 +1,21 @@
-"""The built-in tasks webhook and prompt, registered like any other task; `channels/notify.py` has the third."""
+"""The built-in task webhook, registered like any other task; `channels/notify.py` and `agents/tasks.py` have the others."""
 
 import json
 import time
-from datetime import timedelta
 from http import HTTPStatus
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from django.conf import settings
 from pydantic import Field, JsonValue
 
 from schedules.secrets.references import in_address, names_in, resolved, without_references
 from schedules.tasks import outbound
-from schedules.tasks.agent_command import run_agent_command
 from schedules.tasks.argument_types import (
     Headers,
     Method,
-    PromptText,
     WebAddress,
 )
-from schedules.tasks.interface import WAITING, Final, Run, SpecialResult
+from schedules.tasks.interface import Final, Run
 from schedules.tasks.outbound.headers import shape_problem
 from schedules.tasks.outbound.signing import signature_header
 from schedules.tasks.registry import task
@@ -64,14 +60,6 @@ async def webhook(
     if 300 <= reply.status < 400:
         raise redirect(reply, words, "use the final address", run)
     raise failure(reply, words, beginning(reply, 200, run))
-
-
-@task(title="Prompt for an agent", timeout=timedelta(minutes=10))
-async def prompt(prompt: PromptText, *, run: Run) -> str | SpecialResult:
-    """Hand a prompt to the operator's agent command, or leave it in the inbox for an agent to claim."""
-    if not settings.CRONTY_AGENT_COMMAND:
-        return WAITING
-    return await run_agent_command(prompt, run)
 
 
 async def _with_secrets(

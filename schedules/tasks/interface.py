@@ -1,7 +1,7 @@
 """What a task gets and may answer: the current run, special results, and errors that say whether to retry."""
 
 import enum
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol, Self
@@ -54,6 +54,10 @@ class RetryLater(Exception):  # noqa: N818  (part of the interface of tasks)
             raise TypeError(f"RetryLater: give `after` as a timedelta or in seconds, not as {after!r}.")
 
 
+class Skip(Exception):  # noqa: N818  (part of the interface of tasks)
+    """Raised by a task: this run is skipped on purpose; the text says why."""
+
+
 class FindSecrets(Protocol):
     """Finds secrets for a run: its owner's, or the installation's for what the operator wrote."""
 
@@ -94,6 +98,10 @@ async def _save_no_output(output: OutputText) -> None:
     """Keep nothing: this run has no row in the ledger."""
 
 
+async def _save_no_agent_run(values: Mapping[str, Any]) -> None:
+    """Keep nothing: this run has no row in the ledger."""
+
+
 @dataclass(frozen=True)
 class Run:
     """The current run, passed to a task that has a keyword-only parameter annotated `Run`."""
@@ -117,6 +125,10 @@ class Run:
     """Returns which reminder this is, or None for the first message."""
     save_output: Callable[[OutputText], Awaitable[None]] = field(repr=False, default=_save_no_output)
     """Stores what is kept of the output so far, for those who watch the run."""
+    save_agent_run: Callable[[Mapping[str, Any]], Awaitable[None]] = field(
+        repr=False, default=_save_no_agent_run
+    )
+    """Stores what an agent has done so far, as columns of `AgentRun`."""
 
     @classmethod
     def without_job(cls, now: datetime, owner_id: int, timeout: float) -> Self:

@@ -51,6 +51,8 @@ class Task:
     run_parameter: str | None
     is_command: bool = False
     """Whether it runs a program of the operator, of which only some run at once."""
+    may_start_program: bool = False
+    """Whether it may run a program although it is no command: one that is shown, stopped and ended in time like one."""
     takes_secrets: bool = False
     """Whether it replaces references like ${secret:NAME} in its arguments."""
     check_together: Callable[[Mapping[str, Any]], list[str]] | None = field(repr=False, default=None)
@@ -69,6 +71,11 @@ class Task:
     def is_built_in(self) -> bool:
         """Whether it is one of Cronty's own; their coroutines leave the sessions of the ORM alone."""
         return self.function.__module__.startswith("schedules.")
+
+    @property
+    def runs_program(self) -> bool:
+        """Whether it may run a program, which prints, can be stopped, and ends within its time limit by itself."""
+        return self.is_command or self.may_start_program
 
     def refuses(self, user: Any, is_agent: bool) -> str | None:
         """Return why this user or agent may not schedule the task, or None."""
@@ -166,6 +173,7 @@ def task(
     timeout: timedelta = timedelta(seconds=60),
     system: bool = False,
     takes_secrets: bool = False,
+    may_start_program: bool = False,
     check: Callable[[Mapping[str, Any]], list[str]] | None = None,
 ) -> Callable[[Function], Function]:
     """Register a function or coroutine function for jobs to run; the function itself is not changed."""
@@ -200,6 +208,7 @@ def task(
                 adapter=arguments_adapter(label, signature),
                 run_parameter=run_parameter,
                 takes_secrets=takes_secrets,
+                may_start_program=may_start_program,
                 check_together=check,
             )
         )

@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
 from schedules import clock, engine
+from schedules.agents.catalog import catalog as runner_catalog
 from schedules.engine import sqlite_file
 from schedules.models import Cluster
 from schedules.services.installation.workload import is_any_job_late
@@ -30,7 +31,7 @@ def ready(request: HttpRequest) -> JsonResponse:
     commands can run.
 
     What the database cannot tell is null. A broken file of commands whose last good content is in force stops nothing:
-    it is a warning.
+    it is a warning, like a broken file of runners.
     """
     facts: dict[str, bool | None]
     reason = ""
@@ -68,8 +69,11 @@ def ready(request: HttpRequest) -> JsonResponse:
     answer: dict[str, bool | str | None] = {**facts}
     if reason:
         answer["reason"] = reason
-    if can_run_commands and catalog.problem:
-        answer["warning"] = catalog.short_problem
+    broken = [catalog.short_problem] if can_run_commands and catalog.problem else []
+    # Prompts without a runner wait, so even without a last good file nothing is lost.
+    broken += [runner_catalog.short_problem] if runner_catalog.current_problem() else []
+    if broken:
+        answer["warning"] = " ".join(broken)
     return JsonResponse(answer, status=200 if all(facts.values()) else 503)
 
 

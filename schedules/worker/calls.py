@@ -5,7 +5,7 @@ import inspect
 import json
 import threading
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -21,13 +21,14 @@ from schedules.models.triggers import TriggerType
 from schedules.secrets.access import SecretAccess
 from schedules.tasks import registry
 from schedules.tasks.asking import Again
-from schedules.tasks.interface import WAITING, Asked, Final, OutputText, RetryLater, Run
+from schedules.tasks.interface import WAITING, Asked, Final, OutputText, RetryLater, Run, Skip
 from schedules.tasks.outbound.signing import current_keys
 from schedules.tasks.time_limit import PlainTimeLimit, TimeLimit
 from schedules.worker import q2
 from schedules.worker.log_context import current_run
 
 SaveOutput = Callable[[OutputText], Awaitable[None]]
+SaveAgentRun = Callable[[Mapping[str, Any]], Awaitable[None]]
 Mask = Callable[[Any], Any]
 
 Status = Execution.Status
@@ -62,15 +63,18 @@ def run_plain(started: Started, task: registry.Task | None) -> Outcome:
 
 
 async def run_coroutine(
-    started: Started, task: registry.Task | None, save_output: SaveOutput | None = None
+    started: Started,
+    task: registry.Task | None,
+    save_output: SaveOutput | None = None,
+    save_agent_run: SaveAgentRun | None = None,
 ) -> Outcome:
     """Await a coroutine task within its time limit, without the secrets that it used in its outcome."""
     called_at = clock.now()
     # Not reset, because the asyncio task of each run has a context of its own.
     current_run.set(_log_fields(started))
     secrets = secrets_of(started.owner_id)
-    # A command ends within its time limit by itself, and says how.
-    timer = TimeLimit(None if task and task.is_command else started.timeout.total_seconds())
+    # A program ends within its time limit by itself, and says how.
+    timer = TimeLimit(None if task and task.runs_program else started.timeout.total_seconds())
     try:
         async with timer:
             run = _context(
@@ -78,6 +82,7 @@ async def run_coroutine(
                 secrets=secrets.find,
                 mask_cut=secrets.mask_cut,
                 **({"save_output": save_output} if save_output else {}),
+                **({"save_agent_run": save_agent_run} if save_agent_run else {}),
                 **({"find_reminder": partial(_find_reminder, started)} if started.is_reminder else {}),
             )
             value = _known(started, task).call(run, started.args, started.kwargs)
@@ -221,6 +226,8 @@ def _failed(started: Started, called_at: datetime, error: BaseException, mask: M
 
 
 def _failure(started: Started, called_at: datetime, error: BaseException, mask: Mask) -> Outcome:
+    if isinstance(error, Skip):
+        return _outcome(started, called_at, Status.SKIPPED, reason=_shortened(str(error), mask)[:300])
     raised = error
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         # Of asyncio.TaskGroup, which wraps even a single exception.

@@ -4,10 +4,12 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
+from typing import Any
 
 from django.conf import settings
 from django.db import Error, connections
@@ -48,11 +50,12 @@ class Commands:
     def add(self, started: Started) -> None:
         self._attempts[started.execution_id] = started.attempt
 
-    def remove(self, started: Started, permit: int) -> None:
+    def remove(self, started: Started, permit: int | None) -> None:
         """Forget a command that has ended, unless a later attempt has come to this worker, too."""
         if self._attempts.get(started.execution_id) == started.attempt:
             del self._attempts[started.execution_id]
-        self._context.permits.give_back(permit)
+        if permit is not None:
+            self._context.permits.give_back(permit)
 
     def is_interrupted(self, started: Started) -> bool:
         """Return whether the command was told to end because the cluster stops."""
@@ -88,19 +91,25 @@ class Commands:
                 task.cancel()
 
     async def save_output(self, started: Started, output: OutputText) -> None:
-        def save() -> None:
+        await self._write(partial(engine.save_output, started.execution_id, started.attempt, output))
+
+    async def save_agent_run(self, started: Started, values: Mapping[str, Any]) -> None:
+        await self._write(partial(engine.save_agent_run, started, values))
+
+    async def _write(self, save: Callable[[], None]) -> None:
+        def save_in_turn() -> None:
             try:
                 connections["default"].close_if_unusable_or_obsolete()
                 with self._context.turns.take():
-                    engine.save_output(started.execution_id, started.attempt, output)
+                    save()
             except Error as error:
-                # The next save brings the same text and more.
+                # The next save brings the same and more.
                 logger.warning("Could not store output (%s)", reason_of(error))
                 connections["default"].close()
 
         # The event loop may have just ended.
         with suppress(RuntimeError):
-            await asyncio.get_running_loop().run_in_executor(self._output_writer, save)
+            await asyncio.get_running_loop().run_in_executor(self._output_writer, save_in_turn)
 
     def close(self) -> None:
         self._output_writer.submit(connections.close_all)

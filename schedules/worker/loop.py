@@ -211,17 +211,26 @@ class WorkerLoop:
             self._loop.call_soon(go_on)
 
     async def _complete(self, started: Started, permit: int | None) -> None:
+        task = registry.get(started.task)
+        is_program = permit is not None or (task is not None and task.runs_program)
+        if is_program and permit is None:
+            self._commands.add(started)
+            self._spawn(self._commands.interrupt_in_time(started.execution_id))
         try:
-            save_output = partial(self._commands.save_output, started)
-            outcome = await run_coroutine(started, registry.get(started.task), save_output)
+            outcome = await run_coroutine(
+                started,
+                task,
+                partial(self._commands.save_output, started),
+                partial(self._commands.save_agent_run, started),
+            )
         finally:
             self.leases.drop(started)
             # A later attempt may have come to this worker, too.
             if self._tasks.get(started.execution_id) is asyncio.current_task():
                 del self._tasks[started.execution_id]
-            if permit is not None:
+            if is_program:
                 self._commands.remove(started, permit)
-        if permit is not None and self._commands.is_interrupted(started):
+        if is_program and self._commands.is_interrupted(started):
             # Without an outcome: the leader hands the run back, so that another cluster starts it again.
             return
         self.outcomes.add(outcome)

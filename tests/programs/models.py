@@ -68,9 +68,9 @@ class ScriptedModel:
 
 
 @contextmanager
-def scripted_model(*steps: Step) -> Iterator[ScriptedModel]:
+def scripted_model(*steps: Step, model: ScriptedModel | None = None) -> Iterator[ScriptedModel]:
     """Serve a scripted model on a free port of this machine."""
-    model = ScriptedModel(steps)
+    model = model or ScriptedModel(steps)
     handler = type("Handler", (_Handler,), {"model": model})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     model.address = f"http://127.0.0.1:{server.server_port}"

@@ -13,6 +13,7 @@ from django.db.models import Model
 
 from schedules import clock
 from schedules.models import (
+    AgentRun,
     Calendar,
     Channel,
     Event,
@@ -198,6 +199,15 @@ def create_owned_rows() -> OwnedRows:
     rows: list[Model] = [
         heartbeat,
         ping,
+        AgentRun.objects.create(
+            pk=910000001,
+            execution=run,
+            attempt=1,
+            owner=owner,
+            runner=marked("runner"),
+            kind="command",
+            started_at=now,
+        ),
         channel,
         calendar,
         *(owner, owner.cronty_profile, job, run, question, token, event, ClusterFactory(pk=910000001)),

@@ -59,6 +59,9 @@ IDS = {"job_id", "run_id", "token_id", "secret_id", "channel_id", "calendar_id"}
 WELL = {200, 302, 303, 422}
 # Actions that even superusers cannot do: history is read-only, and tokens can be revoked but not changed.
 STAFF_REFUSED = {
+    "schedules_agentrun_add": METHODS,
+    "schedules_agentrun_delete": METHODS,
+    "schedules_agentrun_change": ("post",),
     "schedules_execution_add": METHODS,
     "schedules_execution_delete": METHODS,
     "schedules_execution_change": ("post",),

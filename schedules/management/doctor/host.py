@@ -12,6 +12,8 @@ from pathlib import Path
 from django.conf import settings
 
 from schedules import clock
+from schedules.agents.catalog import AGENT_COMMAND
+from schedules.agents.catalog import catalog as runner_catalog
 from schedules.management.doctor import Finding, ok, problem, warning
 from schedules.secrets import private_files
 from schedules.tasks.commands.accounts import AccountError, account_of
@@ -31,6 +33,7 @@ def examine() -> Iterator[Finding]:
     yield _zone_data()
     yield from _named_files()
     yield from _commands()
+    yield from _runners()
 
 
 def data_folders() -> list[Path]:
@@ -104,13 +107,14 @@ def _zone_data() -> Finding:
 
 def _named_files() -> Iterator[Finding]:
     """Examine files and programs that a setting names; the default file of commands need not exist."""
-    file = os.environ.get("CRONTY_COMMANDS_FILE", "").strip()
-    if file and not Path(file).exists():
-        yield warning(
-            "commands",
-            f"CRONTY_COMMANDS_FILE names {file}, which does not exist: there are no commands.",
-            "Create it, or unset CRONTY_COMMANDS_FILE.",
-        )
+    for setting, nouns in (("CRONTY_COMMANDS_FILE", "commands"), ("CRONTY_RUNNERS_FILE", "runners")):
+        file = os.environ.get(setting, "").strip()
+        if file and not Path(file).exists():
+            yield warning(
+                nouns,
+                f"{setting} names {file}, which does not exist: there are no {nouns}.",
+                f"Create it, or unset {setting}.",
+            )
     agent = getattr(settings, "CRONTY_AGENT_COMMAND", [])
     if agent and shutil.which(agent[0]) is None:
         yield warning(
@@ -143,3 +147,27 @@ def _commands() -> Iterator[Finding]:
             )
     if commands:
         yield ok("commands", f"{len(commands)} in {settings.CRONTY_COMMANDS_FILE}.")
+
+
+def _runners() -> Iterator[Finding]:
+    runner_catalog.refresh()
+    if runner_catalog.problem:
+        yield problem("runners", runner_catalog.problem, f"Correct {settings.CRONTY_RUNNERS_FILE}.")
+        return
+    runners = {name: each for name, each in runner_catalog.runners().items() if name != AGENT_COMMAND}
+    for name, runner in runners.items():
+        program = runner.command[0]
+        if program and shutil.which(program, path=runner.environment.get("PATH")) is None:
+            yield warning(
+                "runners",
+                f"The program of the runner {name} cannot be started on this host: {program}.",
+                f"Install it, or correct {settings.CRONTY_RUNNERS_FILE}.",
+            )
+        if runner.directory and not Path(runner.directory).is_dir():
+            yield warning(
+                "runners",
+                f"The working directory of the runner {name} does not exist on this host: {runner.directory}.",
+                f"Create it, or correct {settings.CRONTY_RUNNERS_FILE}.",
+            )
+    if runners:
+        yield ok("runners", f"{len(runners)} in {settings.CRONTY_RUNNERS_FILE}.")

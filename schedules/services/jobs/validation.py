@@ -9,6 +9,8 @@ from django.core.exceptions import ValidationError
 from django.db import models
 
 from schedules import limits
+from schedules.agents import choice
+from schedules.agents.catalog import AGENT_COMMAND
 from schedules.models import Channel, Job
 from schedules.models.jobs import argument_of
 from schedules.result import Err, invalid, invalid_fields
@@ -165,11 +167,26 @@ def usable_tasks(actor: Actor) -> list[registry.Task]:
 def use_problem(actor: Actor, job: Job) -> str | None:
     """Return why this person or agent may not schedule or start the task of a job, or None."""
     task = registry.get(job.task)
+    if job.task == "prompt":
+        return _runner_problem(actor, job)
     if task is None or task.refusal is None:
         return None
     reason = task.refuses(actor.user, actor.is_agent)
     # It runs for its owner, whoever changes it.
     return reason or (task.refuses(job.owner, False) if job.owner_id != actor.user.pk else None)
+
+
+def _runner_problem(actor: Actor, job: Job) -> str | None:
+    """Return why this person or agent may not give a prompt to its runner, or None."""
+    named = argument_of(job, "runner")
+    if not isinstance(named, str | None) or (named is None and choice.is_always_inbox()):
+        return None
+    chosen = choice.choose(actor.user, named, is_agent=actor.is_agent)
+    if not chosen.problem and job.owner_id != actor.user.pk:
+        # It runs for its owner, whoever changes it.
+        chosen = choice.choose(job.owner, named)
+    # The agent command is older than runners: who may use it is decided when it starts.
+    return chosen.problem if chosen.name != AGENT_COMMAND else None
 
 
 def _secret_problem(actor: Actor, job: Job, task: registry.Task) -> str | None:

@@ -68,7 +68,7 @@ def stop_run(actor: Actor, execution_id: int) -> Result[Execution]:
         if isinstance(job, Err):
             return job
         task = registry.get(run.task)
-        if task is None or not task.is_command:
+        if task is None or not task.runs_program:
             return Err(Code.RUN_NOT_A_COMMAND, execution_id)
         if not engine.stop_run(run.pk, run.attempt, job.pk, now, f"Stopped by {actor.label}."):
             return Err(Code.RUN_NOT_RUNNING, execution_id)

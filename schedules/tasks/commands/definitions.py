@@ -2,23 +2,12 @@
 
 import inspect
 import re
-import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    model_validator,
-)
-from pydantic_core import ErrorDetails
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
-from schedules import limits
-from schedules.secrets.references import problem_in
 from schedules.tasks.commands.parameters import Line, Parameter, Table, task_parameter
 from schedules.tasks.commands.templates import (
     END_OF_OPTIONS,
@@ -29,35 +18,19 @@ from schedules.tasks.commands.templates import (
     secrets_in,
     template_problem,
 )
-from schedules.tasks.registry import MOST_ATTEMPTS, NAME
-from schedules.when.phrases import PhraseError, parse_delay
+from schedules.tasks.operator_files.tables import (
+    Template,
+    Timeout,
+    VariableName,
+    absolute,
+    parse_tables,
+    without_nul,
+)
+from schedules.tasks.registry import MOST_ATTEMPTS
 
-LONGEST_FILE = 1_000_000
-TOO_LARGE = f"The file is larger than {LONGEST_FILE:,} bytes."
 LEAST_MEMORY, MOST_MEMORY = 16 * 10**6, 10**15
 # The name of the argument that every task gets its run by.
 RESERVED = "run"
-
-
-class CommandsFileError(Exception):
-    """The file cannot be used; the text says what is wrong, and where."""
-
-    def __init__(self, problem: str, line: int | None = None) -> None:
-        super().__init__(f"line {line}: {problem}" if line else problem)
-        self.line = line
-
-
-def _duration(value: Any) -> timedelta:
-    if isinstance(value, str):
-        try:
-            value = parse_delay(value).total_seconds()
-        except PhraseError as error:
-            raise ValueError('write a duration like "90s", "10m" or "2h"') from error
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError('write a duration like "90s", "10m" or "2h"')
-    if not 1 <= value <= limits.LONGEST_TIMEOUT.total_seconds():
-        raise ValueError("choose between one second and one day")
-    return timedelta(seconds=value)
 
 
 def _bytes(value: Any) -> int:
@@ -73,14 +46,6 @@ def _bytes(value: Any) -> int:
     return size
 
 
-def _without_nul(text: str) -> str:
-    if "\0" in text:
-        raise ValueError("remove the NUL character")
-    if problem := problem_in(text):
-        raise ValueError(problem)
-    return text
-
-
 def _program(text: str) -> str:
     if parameters_in(text) or secrets_in(text):
         raise ValueError("a program cannot be chosen by a parameter or a secret")
@@ -89,16 +54,7 @@ def _program(text: str) -> str:
     return text
 
 
-def _absolute(text: str) -> str:
-    if not text.startswith("/"):
-        raise ValueError("give the whole path, from / on")
-    return text
-
-
-Template = Annotated[str, Field(max_length=32_768), AfterValidator(_without_nul)]
-Timeout = Annotated[timedelta, BeforeValidator(_duration)]
 Bytes = Annotated[int, BeforeValidator(_bytes)]
-VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
 ParameterName = Annotated[str, Field(pattern=rf"^{PARAMETER_PATTERN}$")]
 
 
@@ -116,10 +72,10 @@ class Command(Table):
 
     description: Line
     title: Annotated[Line, Field(max_length=100)] = ""
-    program: Annotated[str, Field(min_length=1), AfterValidator(_without_nul), AfterValidator(_program)]
+    program: Annotated[str, Field(min_length=1), AfterValidator(without_nul), AfterValidator(_program)]
     arguments: list[Template | Condition] = []
     parameters: dict[ParameterName, Parameter] = {}
-    directory: Annotated[str, AfterValidator(_without_nul), AfterValidator(_absolute)] | None = None
+    directory: Annotated[str, AfterValidator(without_nul), AfterValidator(absolute)] | None = None
     environment: dict[VariableName, Template] = {}
     input: Template | None = None
     user: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$")] | None = None
@@ -256,74 +212,5 @@ class Command(Table):
 
 
 def parse(text: str) -> dict[str, Command]:
-    """Return the commands of a file by name, or raise CommandsFileError with every problem."""
-    if len(text.encode()) > LONGEST_FILE:
-        raise CommandsFileError(TOO_LARGE)
-    try:
-        tables = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        found = re.search(r"at line (\d+)", str(error))
-        line = int(found[1]) if found else text.rstrip().count("\n") + 1
-        raise CommandsFileError(f"This is not TOML: {error}", line) from error
-    commands: dict[str, Command] = {}
-    problems: dict[str, int | None] = {}
-    for name, table in tables.items():
-        if not NAME.fullmatch(name):
-            words = f"{name!r} is not a name: use a letter first, then letters, digits, _, . and -"
-            problems[words] = line_of(text, [name])
-            continue
-        try:
-            commands[name] = Command.model_validate(table)
-        except ValidationError as error:
-            for detail in error.errors():
-                problems[_words(name, detail)] = line_of(text, [name, *map(str, detail["loc"])])
-    if problems:
-        (first, place), *others = problems.items()
-        more = [f"line {number}: {words}" if number else words for words, number in others]
-        raise CommandsFileError("; ".join([first, *more]), place)
-    return commands
-
-
-_HEADER = re.compile(r"\s*\[[^\[\]]+\]\s*(?:#.*)?")
-_KEY = re.compile(r"""\s*(?P<key>[\w"'.\s-]+?)\s*=""")
-
-
-def line_of(text: str, places: Sequence[str]) -> int | None:
-    """Return the number of the line that a value stands on, or else of the table or list that it belongs to."""
-    table: list[str] = []
-    best, number_of_best = 0, None
-    for number, line in enumerate(text.splitlines(), 1):
-        if _HEADER.fullmatch(line):
-            table = path = _keys(line)
-        elif found := _KEY.match(line):
-            path = [*table, *_keys(f"{found['key']} = 0")]
-        else:
-            continue
-        if best < len(path) and path == list(places[: len(path)]):
-            best, number_of_best = len(path), number
-    return number_of_best
-
-
-def _keys(line: str) -> list[str]:
-    """Return the path that a line of TOML names; a line within a text of several lines may name none."""
-    try:
-        found: Any = tomllib.loads(line)
-    except tomllib.TOMLDecodeError:
-        return []
-    keys = []
-    while isinstance(found, dict) and found:
-        key, found = next(iter(found.items()))
-        keys.append(key)
-    return keys
-
-
-# The names of types that Pydantic puts into a place where a value may be of several.
-_NOISE = re.compile(r"^(str|int|float|bool|Condition|function-.*|constrained-.*)$")
-
-
-def _words(name: str, detail: ErrorDetails) -> str:
-    places = [str(part) for part in detail["loc"] if not _NOISE.match(str(part))]
-    message = detail["msg"].removeprefix("Value error, ")
-    if detail["type"] == "extra_forbidden":
-        message = "unknown key"
-    return f"{'.'.join([name, *places])}: {message[:1].lower()}{message[1:]}"
+    """Return the commands of a file by name, or raise OperatorFileError with every problem."""
+    return parse_tables(text, Command)

@@ -47,23 +47,23 @@ class CommandRun:
     __qualname__ = "CommandRun"
 
     def __init__(self, name: str, command: Command, hints: Mapping[str, Any]) -> None:
-        self._name, self._command, self._hints = name, command, hints
+        self._name, self.command, self._hints = name, command, hints
 
     async def __call__(self, *args: Any, run: Run, **kwargs: Any) -> dict[str, Any]:
         owner = await asyncio.to_thread(self._permitted_owner, run.owner_id)
-        values = dict(zip(self._command.order, args, strict=False)) | kwargs
+        values = dict(zip(self.command.order, args, strict=False)) | kwargs
         given = {name: value for name, value in values.items() if value is not None}
-        for name, parameter in self._command.parameters.items():
+        for name, parameter in self.command.parameters.items():
             if name not in given and parameter.default is not None:
                 given[name] = parameter.default
-        account = _account(self._name, self._command)
+        account = _account(self._name, self.command)
         own = await run.secrets(names_in(given), command=self._name)
-        shared = await run.secrets(self._command.secrets, command=self._name, of_installation=True)
+        shared = await run.secrets(self.command.secrets, command=self._name, of_installation=True)
         filled = resolved(given, own)
         self._check_filled_in({name: value for name, value in filled.items() if value != given[name]})
         program = self._program(filled, shared, account, run, owner)
-        output = KeptOutput(self._command.output_characters, [*own.values(), *shared.values()])
-        timeout = min(run.timeout, self._command.timeout.total_seconds())
+        output = KeptOutput(self.command.output_characters, [*own.values(), *shared.values()])
+        timeout = min(run.timeout, self.command.timeout.total_seconds())
         saving = asyncio.ensure_future(_keep_saving(output, run))
         try:
             ended = await run_program(program, timeout, output)
@@ -93,23 +93,23 @@ class CommandRun:
     ) -> Program:
         texts = {name: _text(value) for name, value in values.items()}
         try:
-            arguments = self._command.argument_list(texts, secrets)
+            arguments = self.command.argument_list(texts, secrets)
         except ValueError as error:
             raise Final(f"Invalid arguments: {error}") from error
-        environment = _basic_environment(run, owner, account) | self._command.variables(texts, secrets)
+        environment = _basic_environment(run, owner, account) | self.command.variables(texts, secrets)
         if any("\0" in text for text in (*arguments, *environment.values())):
             raise Final("Invalid arguments: remove the NUL character.")
-        kept = self._command.output_characters
+        kept = self.command.output_characters
         return Program(
             arguments,
             environment,
-            self._command.directory or account.home,
-            input=self._command.standard_input(texts, secrets),
+            self.command.directory or account.home,
+            input=self.command.standard_input(texts, secrets),
             umask=UMASK,
             head=kept,
             tail=kept,
             identity=account.identity,
-            limits=Limits(self._command.max_cpu, self._command.max_memory),
+            limits=Limits(self.command.max_cpu, self.command.max_memory),
             mark=token_hex(16),
         )
 
@@ -126,8 +126,8 @@ class CommandRun:
         if ended.code == 0 and not ended.is_timeout:
             return result
         words = ended.describe(self._name, timeout)
-        if ended.signal == signal.SIGXCPU and self._command.max_cpu:
-            words = f"{self._name} used more than {durations.short(self._command.max_cpu)} of CPU time and was killed"
+        if ended.signal == signal.SIGXCPU and self.command.max_cpu:
+            words = f"{self._name} used more than {durations.short(self.command.max_cpu)} of CPU time and was killed"
         failure = RetryLater(f"{words}: {output.last_lines}" if output.last_lines else f"{words}.")
         failure.result = result
         raise failure
@@ -141,7 +141,7 @@ class CommandRun:
             connections.close_all()
         if owner is None:
             raise Final("The owner of this job is gone.")
-        if problem := refusal_of(self._name, self._command)(owner, False):
+        if problem := refusal_of(self._name, self.command)(owner, False):
             raise Final(problem)
         return owner.get_username()
 

@@ -36,15 +36,19 @@ async def send(
     headers: Mapping[str, str] | None = None,
     content: bytes | None = None,
     trusted: bool = False,
+    timeout: float | None = None,
 ) -> Reply:
-    """Send one request and return the reply, whatever its status; `trusted` allows the operator's own hosts."""
+    """Send one request and return the reply, whatever its status; `trusted` allows the operator's own hosts.
+
+    Without a time limit of its own, it has that of the settings.
+    """
     target = Target.parse(url)
     if content is None and method in ("POST", "PUT", "PATCH"):
         # Some servers refuse a request that does not say that it is empty.
         content = b""
     request = _request(method, target, headers or {}, content)
     incoming = Incoming(most=settings.CRONTY_OUTBOUND_BYTES)
-    limit = settings.CRONTY_OUTBOUND_TIMEOUT
+    limit = settings.CRONTY_OUTBOUND_TIMEOUT if timeout is None else timeout
     channel = await channel_of_this_loop()
     # Waiting for a free connection does not count against the time limit.
     async with channel.capacity:

@@ -26,6 +26,7 @@ from schedules.result import sentence
 from schedules.services import run_list
 from schedules.services.run_list import COUNTED_RUNS, RunQuery, count_by_status, read_runs
 from schedules.services.runs import answers
+from schedules.services.runs.agent_runs import agent_run_of
 from schedules.services.runs.explanations import explain
 from schedules.services.runs.outputs import output_since
 from schedules.services.runs.question_words import describe_question
@@ -118,6 +119,7 @@ class RunPage(LivePageMixin, TemplateView):
             **self._answer(run, can_change=can_change),
             zone=zone,
             explanation=explain(run, zone),
+            agent=agent_run_of(run),
             attempts=attempts_of(run),
             heading=heading,
             output="" if console["console"].text else output[:SHOWN_OUTPUT],
@@ -225,7 +227,7 @@ def console_of(run: Execution) -> dict[str, Any]:
     console = output_since(run)
     task = registry.get(run.task)
     is_running = run.status == Execution.Status.RUNNING
-    return {"console": console, "is_following": is_running and task is not None and task.is_command}
+    return {"console": console, "is_following": is_running and task is not None and task.runs_program}
 
 
 @require_safe

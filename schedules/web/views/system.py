@@ -9,6 +9,7 @@ from django.db import connection
 from django.views.generic import TemplateView
 
 from schedules import __version__, engine
+from schedules.agents.catalog import catalog as runner_catalog
 from schedules.models import Cluster
 from schedules.models.counting import COUNTED
 from schedules.services.installation import workload
@@ -30,6 +31,7 @@ SETTINGS = (
     "CRONTY_AGENT_COMMAND",
     "CRONTY_AGENT_USERS",
     "CRONTY_COMMANDS_FILE",
+    "CRONTY_RUNNERS_FILE",
     "CRONTY_COMMANDS_AT_ONCE",
     "CRONTY_OUTBOUND_ALLOW",
     "CRONTY_OUTBOUND_TIMEOUT",
@@ -63,7 +65,7 @@ class SystemPage(LivePageMixin, TemplateView):
             warnings=[
                 *engine.host_warnings(now),
                 *filter(None, [secret_key_warning()]),
-                *self._commands_warning(),
+                *self._warnings_of_files(),
             ],
             fresh={cluster.pk for cluster in Cluster.objects.fresh(now)},
             live=workload.live_runs_by_status(),
@@ -86,11 +88,13 @@ class SystemPage(LivePageMixin, TemplateView):
             **kwargs,
         )
 
-    def _commands_warning(self) -> list[str]:
-        """Say what is wrong with the file of commands: the details only to staff, because they name programs."""
-        if not (problem := catalog.current_problem()):
-            return []
-        return [problem if self.actor.sees_all else f"{catalog.short_problem} Tell your operator."]
+    def _warnings_of_files(self) -> list[str]:
+        """Say what is wrong with the operator's files: the details only to staff, because they name programs."""
+        return [
+            problem if self.actor.sees_all else f"{file.short_problem} Tell your operator."
+            for file in (catalog, runner_catalog)
+            if (problem := file.current_problem())
+        ]
 
     def _staff_context(self) -> dict[str, Any]:
         return {

@@ -10,7 +10,8 @@ import pytest
 
 from schedules.tasks import registry
 from schedules.tasks.commands.catalog import Catalog, catalog, task_of
-from schedules.tasks.commands.definitions import CommandsFileError, parse
+from schedules.tasks.commands.definitions import parse
+from schedules.tasks.operator_files.tables import OperatorFileError
 
 TRY = '[{name}]\ndescription = "Try it."\nprogram = "/bin/true"\n'
 
@@ -328,7 +329,7 @@ def test_arguments_are_checked_when_a_job_is_scheduled(kwargs, words):
 
 
 def test_command_cannot_take_the_name_of_a_task():
-    with pytest.raises(CommandsFileError, match="notify: there is a task of this name already"):
+    with pytest.raises(OperatorFileError, match="notify: there is a task of this name already"):
         task_of("notify", parse(TRY.format(name="notify"))["notify"])
 
 
@@ -359,5 +360,5 @@ def test_without_a_file_there_are_no_commands(settings):
 def test_default_that_a_job_could_not_give_is_refused(parameter, words):
     text = f"{TRY.format(name='try')}arguments = ['--', '{{x}}']\nparameters.x = {{ {parameter} }}"
 
-    with pytest.raises(CommandsFileError, match=f"^try: parameters.x.default: {words}"):
+    with pytest.raises(OperatorFileError, match=f"^try: parameters.x.default: {words}"):
         task_of("try", parse(text)["try"])

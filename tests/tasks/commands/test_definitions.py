@@ -5,7 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from schedules.tasks.commands.definitions import LONGEST_FILE, CommandsFileError, line_of, parse
+from schedules.tasks.commands.definitions import parse
+from schedules.tasks.operator_files.tables import LONGEST_FILE, OperatorFileError, line_of
 
 BACKUP = """
 [backup]
@@ -143,7 +144,7 @@ def test_value_that_would_become_an_option_is_refused(value):
     ],
 )
 def test_mistake_is_refused_with_its_place(text, words):
-    with pytest.raises(CommandsFileError, match=words):
+    with pytest.raises(OperatorFileError, match=words):
         parse(text)
 
 
@@ -153,12 +154,12 @@ def test_end_of_options_that_is_not_always_there_protects_only_what_stands_besid
         + "\n[try.parameters]\nx = { optional = true }\ny = {}"
     )
 
-    with pytest.raises(CommandsFileError, match="could become an option"):
+    with pytest.raises(OperatorFileError, match="could become an option"):
         parse(text)
 
 
 def test_every_mistake_of_a_file_is_named():
-    with pytest.raises(CommandsFileError) as caught:
+    with pytest.raises(OperatorFileError) as caught:
         parse(minimal(shel="true", timeout='"x"') + '\n[other]\nprogram = "/x"')
 
     assert all(place in str(caught.value) for place in ("try.shel", "try.timeout", "other.description"))
@@ -183,7 +184,7 @@ def test_problem_is_found_on_its_line(text, places, line):
 def test_every_problem_names_its_line():
     text = "[a]\ndescription = 'x'\nprogram = 'x/y'\n\n[b]\ndescription = 'x'\nprogram = 'x'\nattempts = 99\n"
 
-    with pytest.raises(CommandsFileError) as refused:
+    with pytest.raises(OperatorFileError) as refused:
         parse(text)
 
     assert str(refused.value).startswith("line 3: a.program: give the whole path")
@@ -206,7 +207,7 @@ def test_every_problem_names_its_line():
     ],
 )
 def test_input_user_and_limits_are_checked(keys, words):
-    with pytest.raises(CommandsFileError, match=f"(?i){re.escape(words)}"):
+    with pytest.raises(OperatorFileError, match=f"(?i){re.escape(words)}"):
         parse(f"[try]\ndescription = 'x'\nprogram = 'x'\n{keys}")
 
 

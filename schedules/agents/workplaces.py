@@ -1,4 +1,4 @@
-"""The boundary around a process that works for a user: who may start one, its folder and its environment.
+"""The folder and the environment of a process that works for a user.
 
 Everything that starts an agent for a prompt uses it, whatever the process is.
 """
@@ -13,12 +13,9 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from django.conf import settings
-from django.contrib.auth import get_user_model
-from django.db import connections
 
-from schedules.tasks.interface import Final, Run
+from schedules.tasks.interface import Run
 
-EVERYBODY = "*"
 # The rest of the worker's environment holds secrets and the operator's own settings.
 PASSED_ON = ("PATH", "LANG")
 
@@ -32,9 +29,8 @@ class Workplace:
 
 
 @asynccontextmanager
-async def workplace(run: Run) -> AsyncIterator[Workplace]:
-    """Provide an empty folder for a run and remove it afterwards; raises Final if its owner may not start agents."""
-    owner = await asyncio.to_thread(_permitted_owner, run.owner_id)
+async def workplace(run: Run, owner: str) -> AsyncIterator[Workplace]:
+    """Provide an empty folder for a run of this owner, and remove it afterwards."""
     # Readable by this user only.
     folder = tempfile.mkdtemp(prefix="cronty-agent-")
     try:
@@ -42,24 +38,6 @@ async def workplace(run: Run) -> AsyncIterator[Workplace]:
     finally:
         # In a thread, because an agent may leave many files; shielded, so that a cancelled run leaves none.
         await asyncio.shield(asyncio.to_thread(_remove, folder))
-
-
-def _permitted_owner(owner_id: int) -> str:
-    """Return the login name of a user who may start agents, or raise Final."""
-    users = get_user_model()
-    try:
-        owner = users._default_manager.filter(pk=owner_id).first()
-    finally:
-        # This thread is not used again.
-        connections.close_all()
-    name = owner.get_username() if owner else ""
-    chosen = settings.CRONTY_AGENT_USERS
-    is_chosen = EVERYBODY in chosen or name in chosen if chosen else getattr(owner, "is_superuser", False)
-    if not owner or not is_chosen:
-        raise Final(
-            "The agent command does not run for this user: the operator can add them to CRONTY_AGENT_USERS."
-        )
-    return name
 
 
 def _environment(run: Run, owner: str, folder: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The operator's file of commands on disk, and the copy of its last good content, which outlives a restart."""
+"""An operator's file on disk, and the copy of its last good content, which outlives a restart."""
 
 import json
 import logging
@@ -11,11 +11,10 @@ from pathlib import Path
 from django.conf import settings
 
 from schedules.secrets.private_files import foreign_link
-from schedules.tasks.commands.definitions import LONGEST_FILE, TOO_LARGE, CommandsFileError
+from schedules.tasks.operator_files.tables import LONGEST_FILE, TOO_LARGE, OperatorFileError
 
 logger = logging.getLogger(__name__)
 
-COPY_NAME = "commands.last-good.toml"
 # A file that has not changed for this many seconds is not being written.
 SETTLED_AFTER = 1.0
 
@@ -36,37 +35,37 @@ def has_settled(found: Signature) -> bool:
 
 
 def read_content(path: Path) -> str:
-    """Return the text of a file that only its owner can change, or raise CommandsFileError."""
+    """Return the text of a file that only its owner can change, or raise OperatorFileError."""
     try:
         # Opening a pipe would wait for somebody to write into it.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
-                raise CommandsFileError("It is not a file.")
+                raise OperatorFileError("It is not a file.")
             if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or found.st_uid not in (0, os.getuid()):
-                raise CommandsFileError(
+                raise OperatorFileError(
                     "Others than the user who runs Cronty can change it. Make it yours: chmod go-w, chown."
                 )
             if link := foreign_link(path):
-                raise CommandsFileError(f"Another user made the link {link}, and can change where it leads.")
+                raise OperatorFileError(f"Another user made the link {link}, and can change where it leads.")
             content = file.read(LONGEST_FILE + 1)
         if len(content) > LONGEST_FILE:
-            raise CommandsFileError(TOO_LARGE)
+            raise OperatorFileError(TOO_LARGE)
         return content.decode()
     except OSError as error:
-        raise CommandsFileError(f"It cannot be read: {error.strerror}.") from error
+        raise OperatorFileError(f"It cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise CommandsFileError("It is not UTF-8 text.") from error
+        raise OperatorFileError("It is not UTF-8 text.") from error
 
 
-def copy_of(path: Path) -> Path:
+def copy_of(path: Path, nouns: str) -> Path:
     """Return where the last good content of a file is kept: in the data folder, or beside the file without one."""
-    return Path(getattr(settings, "CRONTY_DATA", None) or path.parent) / COPY_NAME
+    return Path(getattr(settings, "CRONTY_DATA", None) or path.parent) / f"{nouns}.last-good.toml"
 
 
-def keep_copy(path: Path, text: str) -> None:
+def keep_copy(path: Path, nouns: str, text: str) -> None:
     """Keep the content of a good file, or log why that is not possible."""
-    copy = copy_of(path)
+    copy = copy_of(path, nouns)
     content = f"{_heading(path)}\n{text}".encode()
     try:
         with suppress(FileNotFoundError):
@@ -75,28 +74,29 @@ def keep_copy(path: Path, text: str) -> None:
         _write(copy, content)
     except OSError as error:
         logger.warning(
-            "%s cannot be written (%s): a broken %s would stop all commands after a restart",
+            "%s cannot be written (%s): a broken %s would stop all %s after a restart",
             copy,
             error.strerror,
             path.name,
+            nouns,
         )
 
 
-def discard_copy(path: Path) -> None:
-    """Delete the copy of a file that the operator has deleted: its commands must not come back."""
+def discard_copy(path: Path, nouns: str) -> None:
+    """Delete the copy of a file that the operator has deleted: what it defined must not come back."""
     with suppress(OSError):
-        copy = copy_of(path)
+        copy = copy_of(path, nouns)
         if copy.read_text(errors="replace").startswith(_heading(path) + "\n"):
             copy.unlink()
 
 
-def read_copy(path: Path) -> str | None:
+def read_copy(path: Path, nouns: str) -> str | None:
     """Return the last good content of a file, or None."""
     try:
-        heading, _, text = read_content(copy_of(path)).partition("\n")
-    except CommandsFileError:
+        heading, _, text = read_content(copy_of(path, nouns)).partition("\n")
+    except OperatorFileError:
         return None
-    # A file at another path has other commands.
+    # A file at another path has other content.
     return text if heading == _heading(path) else None
 
 

@@ -1,0 +1,1 @@
+"""Agents: the runners that prompts are given to, what they report, and how each run ended."""

@@ -1,0 +1,170 @@
+"""Runners as the operator defines them in runners.toml: parsing and validation, without files or a database."""
+
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from schedules.agents.adapters import ADAPTERS
+from schedules.secrets.references import names_in
+from schedules.tasks.commands.parameters import Line, Table
+from schedules.tasks.operator_files.tables import (
+    OperatorFileError,
+    Template,
+    Timeout,
+    VariableName,
+    absolute,
+    line_of,
+    parse_tables,
+    without_nul,
+)
+
+Kind = Literal["claude", "codex", "gemini", "goose", "opencode", "command", "webhook", "inbox"]
+Word = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(without_nul)]
+ParameterName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,99}$")]
+MOST_TOOLS = 200
+# Of a run of its own program, so that a secret in its output can be masked.
+_OWN_PROCESS = ("claude", "codex", "gemini", "goose", "opencode", "command")
+
+
+def _program(text: str) -> str:
+    if names_in(text):
+        raise ValueError("a program cannot be chosen by a secret")
+    if "/" in text and not text.startswith("/"):
+        raise ValueError("give the whole path, from / on, or a name that PATH finds")
+    return text
+
+
+def _tool(text: str) -> str:
+    if text.startswith("-") or "," in text:
+        raise ValueError("write one tool per entry, without a comma, and not with - first")
+    return text
+
+
+Tool = Annotated[Word, AfterValidator(_tool)]
+Amount = Annotated[int, Field(ge=1, le=10**12)]
+Money = Annotated[float, Field(gt=0, le=1_000_000)]
+
+
+class Caps(Table):
+    """How much may be spent within one day."""
+
+    runs: Amount | None = None
+    minutes: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
+    tokens: Amount | None = None
+    money: Money | None = None
+
+
+class Runner(Table):
+    """One runner: what a prompt is given to, with which tools and limits, and who may use it."""
+
+    description: Line
+    kind: Kind
+    program: Annotated[Word, AfterValidator(_program)] | None = None
+    arguments: Annotated[list[Template], Field(max_length=100)] = []
+    directory: Annotated[str, AfterValidator(without_nul), AfterValidator(absolute)] | None = None
+    environment: dict[VariableName, Template] = {}
+    url: Annotated[str, Field(max_length=2000)] | None = None
+    headers: dict[str, Template] = {}
+    model: Word | None = None
+    parameters: dict[ParameterName, str | int | float | bool] = {}
+    tools: Annotated[list[Tool], Field(max_length=MOST_TOOLS)] = []
+    mode: Word | None = None
+    bypass_permissions: bool = False
+    session: Literal["new", "continue"] = "new"
+    preamble: bool = True
+    max_time: Timeout | None = None
+    max_turns: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    max_tokens: Amount | None = None
+    max_money: Money | None = None
+    at_once: Annotated[int, Field(ge=1, le=100)] = 2
+    per_day: Caps = Caps()
+    per_person_per_day: Caps = Caps()
+    per_job_per_day: Caps = Caps()
+    output_characters: Annotated[int, Field(ge=1000, le=1_000_000)] = 64_000
+    allow: Annotated[list[Literal["staff", "everyone", "agents"]], Field(min_length=1)] = ["staff"]
+    users: list[Word] = []
+    default: bool = False
+
+    @property
+    def secrets(self) -> set[str]:
+        """The names of the secrets that the operator wrote into the file."""
+        return names_in([self.arguments, self.environment, self.headers, self.url])
+
+    @property
+    def command(self) -> list[str]:
+        """The program and its own arguments, with references to secrets."""
+        adapter = ADAPTERS.get(self.kind)
+        program = self.program or (adapter.program if adapter else "")
+        return [program, *self.arguments]
+
+    def refusal(self, user: Any, is_agent: bool, name: str) -> str | None:
+        """Return why a user, or their agent, may not use it, or None."""
+        is_chosen = user.get_username() in self.users
+        if not ("everyone" in self.allow or getattr(user, "is_staff", False) or is_chosen):
+            return f"The runner {name} is not open to this user: the operator can add them to its users."
+        if is_agent and "agents" not in self.allow:
+            return f"Agents may not use the runner {name}."
+        return None
+
+    def limits_in_words(self) -> str:
+        """Return its limits for people and agents, or an empty text."""
+        day = self.per_day
+        parts = [
+            f"{self.max_time / timedelta(minutes=1):g} min" if self.max_time else "",
+            f"{self.max_turns:,} turns" if self.max_turns else "",
+            f"{self.max_tokens:,} tokens" if self.max_tokens else "",
+            f"${self.max_money:g}" if self.max_money else "",
+            f"{day.runs:,} runs a day" if day.runs else "",
+            f"{day.minutes:g} min a day" if day.minutes else "",
+            f"{day.tokens:,} tokens a day" if day.tokens else "",
+            f"${day.money:g} a day" if day.money else "",
+        ]
+        return ", ".join(filter(None, parts))
+
+    @model_validator(mode="after")
+    def _fits_its_kind(self) -> "Runner":
+        adapter = ADAPTERS.get(self.kind)
+        self._check_places()
+        if adapter is None:
+            for name in ("model", "mode", "parameters", "tools", "bypass_permissions", "max_turns"):
+                if getattr(self, name):
+                    raise ValueError(f"{name}: a runner of kind {self.kind} has none")
+        else:
+            adapter.check(self)
+        if self.session == "continue":
+            if adapter is None or not adapter.can_resume:
+                raise ValueError(f"session: a runner of kind {self.kind} keeps no session")
+            if "HOME" not in self.environment or not self.directory:
+                raise ValueError(
+                    "session: programs keep sessions by folder, in their home: set directory, and HOME in the"
+                    " environment; the folder of a run is deleted"
+                )
+        return self
+
+    def _check_places(self) -> None:
+        if self.kind == "command" and not self.program:
+            raise ValueError("program: field required for a runner of kind command")
+        if self.arguments and self.kind != "command":
+            raise ValueError(
+                "arguments: write parameters instead; only a runner of kind command has arguments"
+            )
+        if (self.kind == "webhook") != (self.url is not None):
+            raise ValueError("url: a runner of kind webhook has one, and no other kind")
+        if self.headers and self.kind != "webhook":
+            raise ValueError("headers: only a runner of kind webhook sends headers")
+        if self.kind not in _OWN_PROCESS:
+            for name in ("program", "directory", "environment"):
+                if getattr(self, name):
+                    raise ValueError(f"{name}: a runner of kind {self.kind} starts no program")
+
+
+def parse(text: str) -> dict[str, Runner]:
+    """Return the runners of a file by name, or raise OperatorFileError with every problem."""
+    runners = parse_tables(text, Runner)
+    defaults = [name for name, runner in runners.items() if runner.default]
+    if len(defaults) > 1:
+        raise OperatorFileError(
+            f"{defaults[1]}: {defaults[0]} is the default already", line_of(text, [defaults[1], "default"])
+        )
+    return runners

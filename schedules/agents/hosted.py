@@ -1,0 +1,56 @@
+"""Hosted agents: a prompt is sent to an address, and the reply is the answer."""
+
+import json
+import time
+from collections.abc import Mapping
+
+from schedules.agents.recording import Recorder
+from schedules.agents.reports import LONGEST_ANSWER, mapping_of, number_of, text_of
+from schedules.tasks import outbound
+from schedules.tasks.interface import Run
+from schedules.tasks.outbound.signing import signature_header
+from schedules.tasks.processes.running import STANDARD_OUTPUT
+
+
+async def ask(
+    url: str, headers: Mapping[str, str], prompt: str, run: Run, recorder: Recorder, timeout: float
+) -> None:
+    """Send a prompt, signed like a webhook, and note what came back; the operator chose the address."""
+    report = recorder.report
+    content = json.dumps(
+        {"prompt": prompt, "job": run.job_id, "run": run.execution_id, "attempt": run.attempt},
+        ensure_ascii=False,
+    ).encode()
+    timestamp = str(int(time.time()))
+    own = {
+        "Content-Type": "application/json",
+        "Idempotency-Key": run.key,
+        "Cronty-Execution": str(run.execution_id),
+        "Cronty-Attempt": str(run.attempt),
+        "Cronty-Timestamp": timestamp,
+        "Cronty-Signature": signature_header(run.signing_keys(), timestamp, run.key, content),
+    }
+    try:
+        reply = await outbound.send(
+            "POST", url, headers={**headers, **own}, content=content, trusted=True, timeout=timeout
+        )
+    except outbound.OutboundError as error:
+        report.problem = str(error)
+        return
+    recorder.output.add(STANDARD_OUTPUT, reply.text.encode("utf-8", "replace"))
+    report.has_ended = not reply.truncated
+    if not 200 <= reply.status < 300:
+        report.problem = (
+            f"{outbound.Target.parse(url).host} answered {reply.status}: {reply.text[:300].strip()}"
+        )
+        return
+    report.answer = reply.text[:LONGEST_ANSWER]
+    try:
+        found = mapping_of(json.loads(reply.text))
+    except (ValueError, RecursionError):
+        return
+    if isinstance(found.get("answer"), str):
+        report.answer = text_of(found["answer"])[:LONGEST_ANSWER]
+        report.problem = text_of(found.get("error"))[:1000]
+        report.session_id = text_of(found.get("session_id"))
+        report.raise_tokens(number_of(found.get("input_tokens")), number_of(found.get("output_tokens")))

@@ -1,0 +1,128 @@
+"""The flight recorder: it reads what a program prints, keeps a transcript, and stops the program at its limits."""
+
+import codecs
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from schedules import limits
+from schedules.agents.adapters.base import Adapter
+from schedules.agents.reports import LONGEST_ANSWER, Report
+from schedules.tasks.commands.output import KeptOutput
+from schedules.tasks.processes.running import STANDARD_OUTPUT
+
+LONGEST_LINE = 4_000_000
+LONGEST_ERROR_LINE = 10_000
+
+
+class Bounds(NamedTuple):
+    """How much one run may use; None means no limit."""
+
+    turns: int | None = None
+    tokens: int | None = None
+    money: float | None = None
+
+    def reached(self, report: Report) -> str:
+        """Return what is used up, or an empty text."""
+        if self.turns is not None and report.turns > self.turns:
+            return "turns"
+        if self.tokens is not None and report.tokens > self.tokens:
+            return "tokens"
+        if self.money is not None and (report.cost or 0.0) > self.money:
+            return "money"
+        return ""
+
+
+class Recorder:
+    """Takes what a program prints; without an adapter, all of it is the answer."""
+
+    def __init__(
+        self, adapter: Adapter | None, output: KeptOutput, bounds: Bounds, stop: Callable[[], object]
+    ) -> None:
+        self.report = Report()
+        self.output = output
+        self.has_gap = False
+        self.stopped_for = ""
+        """Which limit the program was stopped for."""
+        self.is_changed = False
+        self._adapter, self._bounds, self._stop = adapter, bounds, stop
+        self._line, self._error_line = bytearray(), bytearray()
+        self._is_within_lost_line = False
+        self._text = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def add(self, stream: int, data: bytes) -> None:
+        """Take what was printed on standard output (1) or error (2)."""
+        self.is_changed = True
+        if stream != STANDARD_OUTPUT:
+            self.output.add(stream, data)
+            self._read_error_lines(data)
+        elif self._adapter is None:
+            self.output.add(stream, data)
+            if not self.has_gap and len(self.report.answer) < LONGEST_ANSWER:
+                self.report.answer += self._text.decode(data)
+        else:
+            self._read_lines(self._adapter, data)
+
+    def skip(self, stream: int, count: int) -> None:
+        """Note that so many bytes were printed there and not kept."""
+        self.output.skip(stream, count)
+        self.is_changed = True
+        if stream == STANDARD_OUTPUT:
+            self.has_gap = True
+            self._line.clear()
+            self._is_within_lost_line = True
+        else:
+            self._error_line.clear()
+
+    def finish(self) -> None:
+        """Read what is left after the last line break, and conclude."""
+        if self._adapter is None:
+            self.report.has_ended = True
+            cleaned = limits.clean_output(self.report.answer)
+            self.report.answer = limits.shortened(cleaned, LONGEST_ANSWER, is_cut=self.has_gap)
+        else:
+            self._read_lines(self._adapter, b"\n")
+            self._adapter.finish(self.report)
+        self._read_error_lines(b"\n")
+        self.output.finish()
+
+    def _read_lines(self, adapter: Adapter, data: bytes) -> None:
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            self._line += line
+            if not self._is_within_lost_line:
+                self._read_line(adapter, bytes(self._line))
+            self._line.clear()
+            self._is_within_lost_line = False
+        if len(self._line) + len(rest) > LONGEST_LINE:
+            self.has_gap = self._is_within_lost_line = True
+            self._line.clear()
+        elif not self._is_within_lost_line:
+            self._line += rest
+
+    def _read_line(self, adapter: Adapter, line: bytes) -> None:
+        try:
+            event: Any = json.loads(line)
+        except (ValueError, RecursionError):
+            event = None
+        if isinstance(event, dict):
+            shown = adapter.read(event, self.report)
+        else:
+            # A banner, a warning, or half a line.
+            shown = f"{line.decode(errors='replace')}\n" if line.strip() else ""
+        if shown:
+            self.output.add(STANDARD_OUTPUT, shown.encode("utf-8", "replace"))
+        if not self.stopped_for and (reached := self._bounds.reached(self.report)):
+            self.stopped_for = reached
+            self._stop()
+
+    def _read_error_lines(self, data: bytes) -> None:
+        if self._adapter is None:
+            return
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            self._error_line += line
+            text = self._error_line[:LONGEST_ERROR_LINE].decode(errors="replace")
+            self._adapter.read_error_line(text, self.report)
+            self._error_line.clear()
+        self._error_line += rest[: LONGEST_ERROR_LINE - len(self._error_line)]

@@ -1,0 +1,257 @@
+"""The run of a prompt by a runner: its place, its process, its transcript, and its verdict."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from schedules import clock, limits
+from schedules.agents.adapters import ADAPTERS
+from schedules.agents.catalog import AGENT_COMMAND
+from schedules.agents.definitions import Runner
+from schedules.agents.hosted import ask
+from schedules.agents.preamble import PREAMBLE, uses_previous, with_previous
+from schedules.agents.recording import Bounds, Recorder
+from schedules.agents.reports import Report, ToolUse
+from schedules.agents.spending import (
+    Earlier,
+    cap_reached,
+    earlier_session,
+    is_place_free,
+    previous_answer,
+    settle_session,
+)
+from schedules.agents.verdicts import Ending, Judged, Verdict, judge
+from schedules.agents.workplaces import Workplace, workplace
+from schedules.models import AgentRun
+from schedules.secrets.masking import Masker
+from schedules.secrets.references import resolved
+from schedules.tasks.commands.output import KeptOutput
+from schedules.tasks.interface import Final, RetryLater, Run, Skip
+from schedules.tasks.processes import Ended, Program, StartError, run_program
+
+SAVE_EVERY = 1.0
+LOOK_FOR_PLACE_EVERY = 0.5
+RESULT_BYTES = 16_384
+LAST_WORDS = 1000
+# Between two looks: lines of JSON must come whole, and the last ones say how it ended.
+KEPT_BYTES = 1_048_576
+KEPT_LAST_BYTES = 262_144
+# What another attempt could change. The rest needs a person, or would be refused again.
+_MAY_RETRY = (Verdict.FAILED, Verdict.TIMED_OUT, Verdict.UNKNOWN)
+
+
+async def run_prompt(prompt: str, name: str, runner: Runner, run: Run, owner: str) -> str:
+    """Give a prompt to a runner and return its answer; raises Final or RetryLater unless the verdict is good."""
+    session = AgentSession(name, runner, run)
+    await session.begin(prompt)
+    if runner.kind == "webhook":
+        return session.result(await session.send())
+    async with workplace(run, owner) as place:
+        judged = await session.work(place)
+    return session.result(judged)
+
+
+class AgentSession:
+    """One run of a prompt by one runner, and what is stored of it."""
+
+    def __init__(self, name: str, runner: Runner, run: Run) -> None:
+        self._name, self._runner, self._run = name, runner, run
+        self._adapter = ADAPTERS.get(runner.kind)
+        self._prompt = ""
+        self._secrets: dict[str, str] = {}
+        self._earlier = Earlier()
+        self._started_at = clock.now()
+        self._masker = Masker()
+        self._recorder: Recorder | None = None
+
+    async def begin(self, prompt: str) -> None:
+        """Prepare the prompt and the secrets, and wait for a place."""
+        if uses_previous(prompt):
+            answer = await asyncio.to_thread(previous_answer, self._run.execution_id)
+            prompt = with_previous(prompt, answer)
+        # An agent would read what a person who checks the prompt cannot see.
+        self._prompt = (PREAMBLE if self._runner.preamble else "") + limits.strip_unprintable(prompt)
+        if self._name != AGENT_COMMAND:
+            names = self._runner.secrets
+            self._secrets = await self._run.secrets(names, command=self._name, of_installation=True)
+        self._masker = Masker(self._secrets.values())
+        if self._runner.session == "continue":
+            self._earlier = await asyncio.to_thread(earlier_session, self._run.execution_id, self._name)
+        if self._name != AGENT_COMMAND and self._run.execution_id:
+            arguments = self._run.execution_id, self._run.owner_id, self._name, self._runner
+            if cap := await asyncio.to_thread(cap_reached, *arguments, self._started_at):
+                await self._save(Report(), cap=cap)
+                raise Skip(cap)
+        await self._save(Report())
+        await self._wait_for_place()
+
+    async def send(self) -> Judged:
+        """Send the prompt to a hosted agent, and judge its reply."""
+        recorder = self._new_recorder()
+        url, headers = resolved([self._runner.url, dict(self._runner.headers)], self._secrets)
+        await ask(url, headers, self._prompt, self._run, recorder, self._timeout())
+        recorder.output.finish()
+        await self._run.save_output(recorder.output.text)
+        return await self._judge(recorder, Ending(stopped_for=self._bounds().reached(recorder.report)))
+
+    async def work(self, place: Workplace) -> Judged:
+        """Run the program to its end, and judge it."""
+        recorder = self._new_recorder()
+        program = await self._program(place)
+        timeout = self._timeout()
+        self._running = asyncio.ensure_future(run_program(program, timeout, recorder))
+        saving = asyncio.ensure_future(self._keep_saving(recorder))
+        ended: Ended | None = None
+        try:
+            ended = await self._running
+        except StartError as error:
+            recorder.finish()
+            judged = Judged(Verdict.FAILED, f"The program of {self._shown_name} cannot be started: {error}")
+            await self._save(recorder.report, judged)
+            raise Final(judged.words) from error
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not recorder.stopped_for or (task is not None and task.cancelling()):
+                raise
+        finally:
+            saving.cancel()
+            if ended is not None or recorder.stopped_for:
+                recorder.finish()
+            await asyncio.shield(self._run.save_output(recorder.output.text))
+        settle_session(recorder.report, self._earlier)
+        return await self._judge(recorder, self._ending(ended, recorder))
+
+    def result(self, judged: Judged) -> str:
+        """Return the answer of a run that went well; raises the failure of any other."""
+        assert self._recorder is not None
+        answer = limits.shortened(self._masked(self._recorder.report.answer), RESULT_BYTES)
+        if judged.verdict in AgentRun.GOOD:
+            return answer
+        failure: Final | RetryLater = (RetryLater if judged.verdict in _MAY_RETRY else Final)(judged.words)
+        failure.result = answer or None
+        raise failure
+
+    async def _judge(self, recorder: Recorder, ending: Ending) -> Judged:
+        tells_all = self._adapter is None or self._adapter.tells_all_at_end
+        judged = judge(recorder.report, ending, tells_all_at_end=tells_all)
+        await self._save(recorder.report, judged)
+        return judged
+
+    def _new_recorder(self) -> Recorder:
+        kept = KeptOutput(self._runner.output_characters, self._secrets.values())
+        self._recorder = Recorder(self._adapter, kept, self._bounds(), self._stop)
+        return self._recorder
+
+    @property
+    def _shown_name(self) -> str:
+        return "the agent command" if self._name == AGENT_COMMAND else f"the runner {self._name}"
+
+    def _timeout(self) -> float:
+        longest = self._runner.max_time
+        return min(self._run.timeout, longest.total_seconds()) if longest else self._run.timeout
+
+    def _bounds(self) -> Bounds:
+        return Bounds(self._runner.max_turns, self._runner.max_tokens, self._runner.max_money)
+
+    def _stop(self) -> None:
+        self._running.cancel()
+
+    async def _program(self, place: Workplace) -> Program:
+        runner, adapter = self._runner, self._adapter
+        arguments = list(runner.command)
+        variables: Mapping[str, str] = runner.environment
+        if self._name != AGENT_COMMAND:
+            arguments = [arguments[0], *resolved(arguments[1:], self._secrets)]
+            variables = resolved(dict(variables), self._secrets)
+        own: dict[str, str] = {}
+        if adapter:
+            arguments += adapter.arguments(runner, self._earlier.session_id)
+            own = adapter.environment(runner, place.folder)
+            await asyncio.to_thread(_write_files, place.folder, adapter.files(runner))
+        if any("\0" in text for text in (*arguments, *variables.values())):
+            raise Final("A secret of the runner has a NUL character, which no program can be given.")
+        return Program(
+            arguments,
+            {**place.environment, **own, **variables},
+            runner.directory or place.folder,
+            input=self._prompt,
+            head=KEPT_BYTES,
+            tail=KEPT_LAST_BYTES,
+            mark=token_hex(16),
+        )
+
+    def _ending(self, ended: Ended | None, recorder: Recorder) -> Ending:
+        last_words = recorder.output.last_lines[-LAST_WORDS:]
+        if ended is None:
+            return Ending(stopped_for=recorder.stopped_for, last_words=last_words)
+        over = recorder.stopped_for or self._bounds().reached(recorder.report)
+        return Ending(
+            code=ended.code,
+            signal=ended.signal_name if ended.signal else "",
+            stopped_for="time" if ended.is_timeout else over,
+            has_gap=recorder.has_gap,
+            last_words=last_words,
+        )
+
+    async def _wait_for_place(self) -> None:
+        """Wait until fewer runs than may work at once are under way with this runner."""
+        if self._name == AGENT_COMMAND or not self._run.execution_id:
+            return
+        arguments = self._run.execution_id, self._run.attempt, self._name, self._runner.at_once
+        try:
+            async with asyncio.timeout(self._run.timeout):
+                while not await asyncio.to_thread(is_place_free, *arguments):
+                    await asyncio.sleep(LOOK_FOR_PLACE_EVERY)
+        except TimeoutError:
+            words = f"The runner {self._name} works on {self._runner.at_once} prompts at once, and had no place for this one."
+            await self._save(Report(), Judged(Verdict.TIMED_OUT, words))
+            raise RetryLater(words) from None
+
+    async def _keep_saving(self, recorder: Recorder) -> None:
+        """Store what is new, at most every second."""
+        while True:
+            await asyncio.sleep(SAVE_EVERY)
+            if recorder.is_changed:
+                recorder.is_changed = False
+                await self._run.save_output(recorder.output.text)
+                await self._save(recorder.report)
+
+    def _masked(self, text: str) -> str:
+        return limits.strip_unprintable(self._masker.mask(text))
+
+    def _uses(self, uses: Iterable[ToolUse]) -> list[Any]:
+        return [{key: self._masked(text) for key, text in use.as_json().items()} for use in uses]
+
+    async def _save(self, report: Report, judged: Judged | None = None, cap: str = "") -> None:
+        total = report.session_usage
+        values = {
+            "runner": self._name,
+            "kind": self._runner.kind,
+            "started_at": self._started_at,
+            "ended_at": clock.now() if judged or cap else None,
+            "cap": cap,
+            "verdict": judged.verdict if judged else "",
+            "words": self._masked(judged.words) if judged else "",
+            "program_version": self._masked(report.version)[:40],
+            "session_id": self._masked(report.session_id)[:200],
+            "turns": report.turns,
+            "tokens_in": report.tokens_in,
+            "tokens_out": report.tokens_out,
+            "cost": None if report.cost is None else round(report.cost, 6),
+            "session_cost": None if report.session_cost is None else round(report.session_cost, 6),
+            "session_tokens": sum(total) if total else None,
+            "tool_calls": report.tool_calls,
+            "tools": self._uses(report.tools),
+            "denials": self._uses(report.denials),
+            "answer": self._masked(report.answer),
+        }
+        await asyncio.shield(self._run.save_agent_run(values))
+
+
+def _write_files(folder: str, files: Mapping[str, str]) -> None:
+    for path, text in files.items():
+        file = Path(folder, path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)

@@ -1,0 +1,92 @@
+"""Verdicts: how a run of a prompt ended, read from what the program said about itself, never from its exit code alone."""
+
+import re
+from typing import NamedTuple
+
+from schedules.agents.reports import Report, ToolUse
+from schedules.models import AgentRun
+
+Verdict = AgentRun.Verdict
+
+NOTHING_TO_DO = "NOTHING TO DO"
+NEEDS_YOU = "NEEDS YOU:"
+# Some programs put an emphasis on a last line like this.
+_NOTHING = re.compile(r"[\s*_`>#-]*nothing to do[\s*_`.!]*", re.IGNORECASE)
+_NEEDS = re.compile(r"[\s*_`>#-]*needs you:[\s*_`]*(?P<question>.*)", re.IGNORECASE)
+
+
+class Ending(NamedTuple):
+    """How the process of a program ended, and what Cronty knows about it."""
+
+    code: int | None = 0
+    signal: str = ""
+    stopped_for: str = ""
+    """Which limit Cronty stopped it for: time, turns, tokens or money."""
+    has_gap: bool = False
+    """Whether a part of its output was lost, because there was too much of it."""
+    last_words: str = ""
+    """The end of its error output."""
+
+
+class Judged(NamedTuple):
+    """A verdict, and why, in a sentence; empty if all is well."""
+
+    verdict: AgentRun.Verdict
+    words: str = ""
+
+
+def judge(report: Report, ending: Ending, *, tells_all_at_end: bool = True) -> Judged:
+    """Return the verdict of a run: success needs an end that the program itself wrote, an answer, and no refusal."""
+    if ending.stopped_for == "time":
+        return Judged(Verdict.TIMED_OUT, _after(report, "it did not finish in time and was stopped"))
+    if report.cap:
+        return Judged(Verdict.OVER_BUDGET, _after(report, report.cap))
+    if ending.stopped_for:
+        return Judged(Verdict.OVER_BUDGET, _after(report, f"it used up its {ending.stopped_for}"))
+    if report.deferred:
+        return Judged(
+            Verdict.NEEDS_YOU, _after(report, f"it waits for permission for {_quoted(report.deferred)}")
+        )
+    if report.problem:
+        return Judged(Verdict.FAILED, _after(report, report.problem))
+    if report.denials:
+        return Judged(Verdict.REFUSED, _after(report, _denied(report.denials)))
+    if ending.signal or ending.code:
+        how = f"it was killed by {ending.signal}" if ending.signal else f"it ended with code {ending.code}"
+        return Judged(
+            Verdict.FAILED, _after(report, f"{how}: {ending.last_words}" if ending.last_words else how)
+        )
+    if not report.has_ended:
+        return Judged(Verdict.UNKNOWN, _after(report, "it ended without saying how"))
+    if ending.has_gap and not tells_all_at_end:
+        return Judged(
+            Verdict.UNKNOWN, _after(report, "it wrote more than could be read, so a refusal may be missing")
+        )
+    return _of_answer(report)
+
+
+def _of_answer(report: Report) -> Judged:
+    lines = report.answer.strip().splitlines()
+    if not lines:
+        return Judged(Verdict.UNKNOWN, _after(report, "its answer is empty"))
+    if _NOTHING.fullmatch(lines[-1]):
+        return Judged(Verdict.NOTHING_TO_DO)
+    if asked := _NEEDS.fullmatch(lines[-1]):
+        return Judged(Verdict.NEEDS_YOU, _after(report, f"it asks: {asked['question'] or 'see its answer'}"))
+    return Judged(Verdict.DONE)
+
+
+def _after(report: Report, what: str) -> str:
+    turns = f"It ended after {report.turns:,} turn{'' if report.turns == 1 else 's'}: {what}"
+    words = turns if report.turns else f"{what[:1].upper()}{what[1:]}"
+    return words if words.endswith((".", "!", "?")) else f"{words}."
+
+
+def _denied(denials: list[ToolUse]) -> str:
+    others = len({use.words for use in denials}) - 1
+    more = f" and {others} more" if others else ""
+    return f"permission for {_quoted(denials[0])}{more} was not granted"
+
+
+def _quoted(use: ToolUse) -> str:
+    return f"`{use.words[:300]}`"

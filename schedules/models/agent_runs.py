@@ -1,0 +1,98 @@
+"""What agents did in runs of prompts: the verdict, and what was used, one row per attempt."""
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from schedules.models.executions import Execution
+from schedules.models.jobs import Job
+
+
+class AgentRun(models.Model):
+    """One attempt of a run that a runner has worked on."""
+
+    class Verdict(models.TextChoices):
+        DONE = "done"
+        NOTHING_TO_DO = "nothing_to_do", "Nothing to do"
+        """It looked, and nothing had to be done: a success without news."""
+        NEEDS_YOU = "needs_you", "Needs you"
+        """It cannot go on without a person."""
+        REFUSED = "refused"
+        """A tool that it wanted was not permitted."""
+        OVER_BUDGET = "over_budget", "Over budget"
+        """It reached a limit of turns, tokens or money."""
+        TIMED_OUT = "timed_out", "Timed out"
+        FAILED = "failed"
+        UNKNOWN = "unknown"
+        """It did not say how it ended, or said nothing at all."""
+
+    GOOD = (Verdict.DONE, Verdict.NOTHING_TO_DO)
+
+    # Without constraints, because pruning deletes both, and must not read every run to do so.
+    execution = models.ForeignKey(
+        Execution, on_delete=models.DO_NOTHING, related_name="agent_runs", db_constraint=False, db_index=False
+    )
+    attempt = models.PositiveSmallIntegerField()
+    job = models.ForeignKey(
+        Job, null=True, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
+    )
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.DO_NOTHING,
+        related_name="+",
+        db_constraint=False,
+        db_index=False,
+    )
+    runner = models.CharField(max_length=100)
+    kind = models.CharField(max_length=20)
+    verdict = models.CharField(
+        max_length=13,
+        choices=Verdict,
+        blank=True,
+        help_text="Empty while it runs, and of a run that was skipped.",
+    )
+    started_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True)
+    program_version = models.CharField(max_length=40, blank=True)
+    session_id = models.CharField(max_length=200, blank=True)
+    turns = models.PositiveIntegerField(default=0)
+    tokens_in = models.PositiveBigIntegerField(default=0, help_text="Also those that came from a cache.")
+    tokens_out = models.PositiveBigIntegerField(default=0)
+    cost = models.DecimalField(
+        max_digits=12,
+        decimal_places=6,
+        null=True,
+        help_text="US dollars as the program reports them, if it does.",
+    )
+    session_cost = models.DecimalField(max_digits=12, decimal_places=6, null=True)
+    session_tokens = models.PositiveBigIntegerField(null=True)
+    tool_calls = models.PositiveIntegerField(default=0)
+    tools = models.JSONField(default=list, help_text="The first calls: name, input and outcome of each.")
+    denials = models.JSONField(default=list, help_text="The calls that were not permitted.")
+    answer = models.TextField(blank=True)
+    words = models.TextField(blank=True, help_text="Why it ended like this.")
+    cap = models.CharField(
+        max_length=200, blank=True, help_text="The daily limit that was used up, so that the run was skipped."
+    )
+
+    class Meta:
+        ordering = ["-started_at", "-pk"]
+        constraints = [
+            models.UniqueConstraint(
+                name="agent_run_is_the_only_one_of_its_attempt", fields=["execution", "attempt"]
+            )
+        ]
+        indexes = [
+            models.Index(name="agent_run_of_runner", fields=["runner", "-started_at", "-id"]),
+            models.Index(name="agent_run_of_owner", fields=["owner", "-started_at", "-id"]),
+            models.Index(name="agent_run_of_job", fields=["job", "-started_at", "-id"]),
+            models.Index(name="agent_run_live", fields=["runner", "id"], condition=Q(ended_at=None)),
+            models.Index(name="agent_run_capped", fields=["cap"], condition=~Q(cap="")),
+        ]
+
+    def __str__(self) -> str:
+        return f"Run {self.execution_id} by {self.runner}, attempt {self.attempt}"
+
+    @property
+    def tokens(self) -> int:
+        return self.tokens_in + self.tokens_out

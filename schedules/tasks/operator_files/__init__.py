@@ -1,0 +1,1 @@
+"""Files of the operator that are read again when they change: commands.toml and runners.toml."""

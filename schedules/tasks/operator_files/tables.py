@@ -1,0 +1,134 @@
+"""What the operator's files are made of: TOML tables that become models, and every problem with its line."""
+
+import re
+import tomllib
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from schedules import limits
+from schedules.secrets.references import problem_in
+from schedules.tasks.registry import NAME
+from schedules.when.phrases import PhraseError, parse_delay
+
+Model = TypeVar("Model", bound=BaseModel)
+
+LONGEST_FILE = 1_000_000
+TOO_LARGE = f"The file is larger than {LONGEST_FILE:,} bytes."
+
+
+class OperatorFileError(Exception):
+    """The file cannot be used; the text says what is wrong, and where."""
+
+    def __init__(self, problem: str, line: int | None = None) -> None:
+        super().__init__(f"line {line}: {problem}" if line else problem)
+        self.line = line
+
+
+def _duration(value: Any) -> timedelta:
+    if isinstance(value, str):
+        try:
+            value = parse_delay(value).total_seconds()
+        except PhraseError as error:
+            raise ValueError('write a duration like "90s", "10m" or "2h"') from error
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError('write a duration like "90s", "10m" or "2h"')
+    if not 1 <= value <= limits.LONGEST_TIMEOUT.total_seconds():
+        raise ValueError("choose between one second and one day")
+    return timedelta(seconds=value)
+
+
+def without_nul(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("remove the NUL character")
+    if problem := problem_in(text):
+        raise ValueError(problem)
+    return text
+
+
+def absolute(text: str) -> str:
+    if not text.startswith("/"):
+        raise ValueError("give the whole path, from / on")
+    return text
+
+
+Template = Annotated[str, Field(max_length=32_768), AfterValidator(without_nul)]
+Timeout = Annotated[timedelta, BeforeValidator(_duration)]
+VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
+
+
+def parse_tables(text: str, model: type[Model]) -> dict[str, Model]:
+    """Return the tables of a file by name, or raise OperatorFileError with every problem."""
+    if len(text.encode()) > LONGEST_FILE:
+        raise OperatorFileError(TOO_LARGE)
+    try:
+        tables = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        found = re.search(r"at line (\d+)", str(error))
+        line = int(found[1]) if found else text.rstrip().count("\n") + 1
+        raise OperatorFileError(f"This is not TOML: {error}", line) from error
+    found_tables: dict[str, Model] = {}
+    problems: dict[str, int | None] = {}
+    for name, table in tables.items():
+        if not NAME.fullmatch(name):
+            words = f"{name!r} is not a name: use a letter first, then letters, digits, _, . and -"
+            problems[words] = line_of(text, [name])
+            continue
+        try:
+            found_tables[name] = model.model_validate(table)
+        except ValidationError as error:
+            for detail in error.errors():
+                problems[_words(name, detail)] = line_of(text, [name, *map(str, detail["loc"])])
+    if problems:
+        (first, place), *others = problems.items()
+        more = [f"line {number}: {words}" if number else words for words, number in others]
+        raise OperatorFileError("; ".join([first, *more]), place)
+    return found_tables
+
+
+_HEADER = re.compile(r"\s*\[[^\[\]]+\]\s*(?:#.*)?")
+_KEY = re.compile(r"""\s*(?P<key>[\w"'.\s-]+?)\s*=""")
+
+
+def line_of(text: str, places: Sequence[str]) -> int | None:
+    """Return the number of the line that a value stands on, or else of the table or list that it belongs to."""
+    table: list[str] = []
+    best, number_of_best = 0, None
+    for number, line in enumerate(text.splitlines(), 1):
+        if _HEADER.fullmatch(line):
+            table = path = _keys(line)
+        elif found := _KEY.match(line):
+            path = [*table, *_keys(f"{found['key']} = 0")]
+        else:
+            continue
+        if best < len(path) and path == list(places[: len(path)]):
+            best, number_of_best = len(path), number
+    return number_of_best
+
+
+def _keys(line: str) -> list[str]:
+    """Return the path that a line of TOML names; a line within a text of several lines may name none."""
+    try:
+        found: Any = tomllib.loads(line)
+    except tomllib.TOMLDecodeError:
+        return []
+    keys = []
+    while isinstance(found, dict) and found:
+        key, found = next(iter(found.items()))
+        keys.append(key)
+    return keys
+
+
+# The names of types that Pydantic puts into a place where a value may be of several.
+_NOISE = re.compile(r"^(str|int|float|bool|Condition|function-.*|constrained-.*)$")
+
+
+def _words(name: str, detail: ErrorDetails) -> str:
+    places = [str(part) for part in detail["loc"] if not _NOISE.match(str(part))]
+    message = detail["msg"].removeprefix("Value error, ")
+    if detail["type"] == "extra_forbidden":
+        message = "unknown key"
+    return f"{'.'.join([name, *places])}: {message[:1].lower()}{message[1:]}"

@@ -1,0 +1,150 @@
+"""Runners in the operator's file: what is read, and every mistake with its line."""
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+
+from schedules.agents.adapters import ADAPTERS
+from schedules.agents.definitions import parse
+from schedules.tasks.operator_files.tables import OperatorFileError
+
+HEAD = '[one]\ndescription = "x"\n'
+
+
+def runner_of(more: str):
+    return parse(HEAD + more)["one"]
+
+
+def test_runner_has_model_tools_limits_and_people():
+    runner = runner_of(
+        'kind = "claude"\nmodel = "opus"\ntools = ["Read", "Bash(git log:*)"]\nmax_time = "5m"\nmax_turns = 9\n'
+        'max_tokens = 1000\nmax_money = 0.5\nper_day = { runs = 3, money = 2 }\nusers = ["olga"]\n'
+        'environment = { ANTHROPIC_API_KEY = "${secret:CLAUDE}" }\n'
+    )
+
+    assert runner.max_time == timedelta(minutes=5)
+    assert runner.secrets == {"CLAUDE"}
+    assert runner.limits_in_words() == "5 min, 9 turns, 1,000 tokens, $0.5, 3 runs a day, $2 a day"
+    assert runner.refusal(User(username="olga"), False, "one") is None
+    assert runner.refusal(User(username="boss", is_staff=True), False, "one") is None
+    assert "not open to this user" in runner.refusal(User(username="sam"), False, "one")
+    assert runner.refusal(User(username="olga"), True, "one") == "Agents may not use the runner one."
+
+
+@pytest.mark.parametrize(
+    ("more", "arguments"),
+    [
+        (
+            'kind = "claude"\nmodel = "opus"\ntools = ["Read", "Grep"]\nmax_turns = 3\nmax_money = 0.5\n',
+            "-p --output-format stream-json --verbose --permission-mode dontAsk --model=opus --allowedTools=Read,Grep"
+            " --max-turns 3 --max-budget-usd 0.5 --no-session-persistence",
+        ),
+        (
+            'kind = "claude"\nparameters = { bare = true, effort = "high", debug = false }\n',
+            "-p --output-format stream-json --verbose --permission-mode dontAsk --no-session-persistence --bare --effort=high",
+        ),
+        (
+            'kind = "codex"\nmode = "workspace-write"\nparameters = { model_reasoning_effort = "low" }\n',
+            "exec --json --skip-git-repo-check --sandbox workspace-write --ephemeral --config=model_reasoning_effort=low -",
+        ),
+        (
+            'kind = "gemini"\ntools = ["read_file"]\n',
+            "--output-format stream-json --approval-mode default --allowed-tools=read_file",
+        ),
+        (
+            'kind = "goose"\nmax_turns = 5\n',
+            "run --quiet --output-format stream-json --instructions - --max-turns 5",
+        ),
+        ('kind = "opencode"\nmodel = "a/b"\n', "run --format json --model=a/b"),
+    ],
+)
+def test_adapter_builds_the_argument_list(more: str, arguments: str):
+    runner = runner_of(more)
+
+    assert ADAPTERS[runner.kind].arguments(runner, "") == arguments.split(" ")
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments"),
+    [
+        ("claude", "--resume s1"),
+        ("codex", "resume s1 -"),
+        ("gemini", "--resume s1"),
+        ("goose", "--resume --session-id s1"),
+        ("opencode", "--session s1"),
+    ],
+)
+def test_session_that_is_continued_is_named(kind: str, arguments: str):
+    runner = runner_of(
+        f'kind = "{kind}"\nsession = "continue"\ndirectory = "/srv"\nenvironment = {{ HOME = "/home/me" }}\n'
+    )
+
+    assert " ".join(ADAPTERS[kind].arguments(runner, "s1")).endswith(arguments)
+    assert "--ephemeral" not in ADAPTERS[kind].arguments(runner, "s1")
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ('kind = "clippy"\n', "one.kind: input should be"),
+        ('kind = "command"\n', "program: field required"),
+        ('kind = "webhook"\n', "url: a runner of kind webhook has one"),
+        (
+            'kind = "claude"\nurl = "https://x.example"\n',
+            "url: a runner of kind webhook has one, and no other kind",
+        ),
+        ('kind = "claude"\narguments = ["--x"]\n', "arguments: write parameters instead"),
+        ('kind = "inbox"\nprogram = "/bin/true"\n', "program: a runner of kind inbox starts no program"),
+        ('kind = "command"\nprogram = "cat"\nmodel = "x"\n', "model: a runner of kind command has none"),
+        ('kind = "claude"\nprogram = "bin/claude"\n', "give the whole path"),
+        ('kind = "claude"\nmode = "bypassPermissions"\n', "bypass_permissions = true if you mean it"),
+        (
+            'kind = "claude"\nparameters = { dangerously-skip-permissions = true }\n',
+            "grants everything without asking",
+        ),
+        ('kind = "codex"\nmode = "danger-full-access"\n', "grants everything without asking"),
+        ('kind = "codex"\nparameters = { sandbox_mode = "danger-full-access" }\n', "grants everything"),
+        ('kind = "gemini"\nmode = "yolo"\n', "grants everything without asking"),
+        ('kind = "goose"\nmode = "auto"\n', "grants everything without asking"),
+        ('kind = "goose"\nmode = "chat"\nbypass_permissions = true\n', "reports skipped calls as done"),
+        ('kind = "opencode"\nmode = "auto"\n', "grants everything without asking"),
+        ('kind = "claude"\nmode = "sometimes"\n', "mode: choose one of dontAsk"),
+        ('kind = "claude"\nparameters = { output-format = "json" }\n', "output-format is set by Cronty"),
+        ('kind = "codex"\ntools = ["x"]\n', "takes no list of tools"),
+        ('kind = "codex"\nmax_money = 1\n', "does not report money"),
+        ('kind = "claude"\ntools = ["--x"]\n', "write one tool per entry"),
+        ('kind = "claude"\nmax_turns = 0\n', "greater than or equal to 1"),
+        ('kind = "claude"\nper_day = { rnus = 1 }\n', "per_day.rnus: unknown key"),
+        ('kind = "claude"\nsession = "continue"\n', "set directory, and HOME"),
+        ('kind = "claude"\nenvironment = { A = "${secret:}" }\n', "secret"),
+    ],
+)
+def test_mistake_is_named(more: str, words: str):
+    with pytest.raises(OperatorFileError, match=r"(?i)line [1-9]") as caught:
+        parse(HEAD + more)
+
+    assert words in str(caught.value)
+
+
+def test_operator_can_write_that_everything_is_granted():
+    runner = runner_of('kind = "goose"\nmode = "auto"\nbypass_permissions = true\n')
+
+    assert ADAPTERS["goose"].environment(runner, "/f") == {"GOOSE_MODE": "auto"}
+
+
+def test_two_defaults_are_refused():
+    table = 'description = "x"\nkind = "inbox"\ndefault = true\n'
+
+    with pytest.raises(OperatorFileError, match="line 8: two: one is the default already"):
+        parse(f"[one]\n{table}[two]\n{table}")
+
+
+def test_tools_of_goose_and_opencode_are_the_only_ones_allowed():
+    goose, opencode = (runner_of(f'kind = "{kind}"\ntools = ["shell"]\n') for kind in ("goose", "opencode"))
+
+    files = ADAPTERS["goose"].files(goose)
+    assert '"always_allow": ["shell"]' in files["goose/config/permission.yaml"]
+    assert ADAPTERS["goose"].environment(goose, "/f")["GOOSE_PATH_ROOT"] == "/f/goose"
+    config = ADAPTERS["opencode"].environment(opencode, "/f")["OPENCODE_CONFIG_CONTENT"]
+    assert config == '{"permission": {"*": "ask", "shell": "allow"}}'

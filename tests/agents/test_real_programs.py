@@ -1,0 +1,181 @@
+"""The real `claude` and `codex` through their adapters, with a model on this machine that ends in every way."""
+
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedules.models import AgentRun
+from schedules.tasks.interface import Final, RetryLater
+from tests.agents.test_runs import execution, perform
+from tests.programs.models import FINAL_TEXT, Request, ScriptedModel, Step, scripted_model
+from tests.programs.programs import BIN, PROGRAMS
+
+__all__ = ["execution"]
+
+Verdict = AgentRun.Verdict
+PUSH = {
+    "claude": Step("Bash", {"command": "git push origin main", "description": "push"}),
+    "codex": Step(
+        "exec_command",
+        {"cmd": "git push", "sandbox_permissions": "require_escalated", "justification": "needed"},
+    ),
+}
+
+
+@dataclass
+class EndlessModel(ScriptedModel):
+    """A model that repeats its step for ever, never answers, or breaks the connection."""
+
+    manner: str = "loop"
+    closed: threading.Event = field(default_factory=threading.Event)
+
+    def next_call(self, request: Request) -> tuple[str, Mapping[str, Any]] | None:
+        if self.manner == "hang":
+            self.closed.wait(60)
+        if self.manner == "die":
+            raise ConnectionResetError
+        step = self.steps[0]
+        return (step.tool, step.arguments) if request.tools else None
+
+
+@pytest.fixture(autouse=True)
+def database(transactional_db):
+    """Runs read their owner in another thread."""
+
+
+@pytest.fixture(params=["claude", "codex"])
+def kind(request: pytest.FixtureRequest) -> str:
+    if not PROGRAMS["code" if request.param == "claude" else "codex"].is_installed:
+        pytest.skip(f"{request.param} is not installed in {BIN.parent.parent.name}: run `make programs`")
+    return str(request.param)
+
+
+@contextmanager
+def served(manner: str, kind: str) -> Iterator[ScriptedModel]:
+    steps = [PUSH[kind]] if manner != "finish" else []
+    model = ScriptedModel(steps) if manner in ("finish", "deny") else EndlessModel(steps, manner=manner)
+    with scripted_model(model=model) as served_model:
+        try:
+            yield served_model
+        finally:
+            if isinstance(model, EndlessModel):
+                model.closed.set()
+
+
+def use(use_runners: Any, kind: str, model: ScriptedModel, home: Path, more: str = "") -> None:
+    """Put a runner into force that talks to the scripted model."""
+    variables = {"HOME": str(home), "PATH": f"{BIN}:{os.environ['PATH']}"}
+    if kind == "claude":
+        variables |= {
+            "ANTHROPIC_BASE_URL": model.address,
+            "ANTHROPIC_API_KEY": "x",
+            "CLAUDE_CODE_MAX_RETRIES": "0",
+            "ENABLE_TOOL_SEARCH": "false",
+        }
+    else:
+        variables["MODEL_KEY"] = "x"
+        (home / ".codex").mkdir(exist_ok=True)
+        (home / ".codex" / "config.toml").write_text(
+            'model_provider = "scripted"\nmodel = "gpt-5"\n[model_providers.scripted]\nname = "scripted"\n'
+            f'base_url = "{model.address}/v1"\nwire_api = "responses"\nenv_key = "MODEL_KEY"\n'
+            "request_max_retries = 0\nstream_max_retries = 0\n"
+        )
+    environment = "\n".join(f'{name} = "{value}"' for name, value in variables.items())
+    use_runners(
+        f'[one]\ndescription = "x"\nkind = "{kind}"\nprogram = "{BIN / kind}"\nallow = ["everyone"]\n'
+        f"{more}[one.environment]\n{environment}\n"
+    )
+
+
+def test_finished_run_is_done_and_its_tokens_are_those_of_the_model(kind, use_runners, execution, tmp_path):
+    with served("finish", kind) as model:
+        use(use_runners, kind, model, tmp_path)
+
+        assert perform(execution) == FINAL_TEXT
+
+    stored = AgentRun.objects.get()
+    calls = len([request for request in model.requests if request.tools])
+    assert (stored.verdict, stored.tokens_in, stored.tokens_out) == (Verdict.DONE, 1000 * calls, 20 * calls)
+    assert stored.session_id
+    assert (stored.cost is None) == (kind == "codex")
+
+
+def test_refused_tool_is_not_done_although_the_program_says_so(kind, use_runners, execution, tmp_path):
+    with served("deny", kind) as model:
+        use(use_runners, kind, model, tmp_path)
+
+        with pytest.raises(Final, match=r"permission for .* was not granted"):
+            perform(execution)
+
+    stored = AgentRun.objects.get()
+    assert (stored.verdict, len(stored.denials)) == (Verdict.REFUSED, 1)
+    assert stored.answer == FINAL_TEXT
+
+
+def test_loop_is_ended_at_its_limit(kind, use_runners, execution, tmp_path):
+    # Codex reports no tokens before the end of its turn, so that its only bound is time.
+    limit, error, verdict = {
+        "claude": ("max_tokens = 5000\n", Final, Verdict.OVER_BUDGET),
+        "codex": ("max_time = 2\n", RetryLater, Verdict.TIMED_OUT),
+    }[kind]
+    with served("loop", kind) as model:
+        use(use_runners, kind, model, tmp_path, limit)
+
+        with pytest.raises(error):
+            perform(execution)
+
+    assert AgentRun.objects.get().verdict == verdict
+
+
+def test_claude_reports_its_own_limits(use_runners, execution, tmp_path):
+    if not PROGRAMS["code"].is_installed:
+        pytest.skip("claude is not installed: run `make programs`")
+    with served("loop", "claude") as model:
+        use(use_runners, "claude", model, tmp_path, "max_money = 0.004\n")
+
+        with pytest.raises(Final, match="limit of money"):
+            perform(execution)
+
+    assert AgentRun.objects.get().verdict == Verdict.OVER_BUDGET
+
+
+def test_model_that_never_answers_is_a_timeout(kind, use_runners, execution, tmp_path):
+    with served("hang", kind) as model:
+        use(use_runners, kind, model, tmp_path, "max_time = 2\n")
+
+        with pytest.raises(RetryLater, match="did not finish in time"):
+            perform(execution)
+
+    assert AgentRun.objects.get().verdict == Verdict.TIMED_OUT
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_model_that_breaks_off_is_a_failure(kind, use_runners, execution, tmp_path):
+    with served("die", kind) as model:
+        use(use_runners, kind, model, tmp_path, "max_time = 60\n")
+
+        with pytest.raises(RetryLater):
+            perform(execution)
+
+    assert AgentRun.objects.get().verdict == Verdict.FAILED
+
+
+def test_session_that_goes_on_counts_only_its_own_tokens(use_runners, execution, tmp_path):
+    if not PROGRAMS["code"].is_installed:
+        pytest.skip("claude is not installed: run `make programs`")
+    with served("finish", "claude") as model:
+        use(use_runners, "claude", model, tmp_path, f'session = "continue"\ndirectory = "{tmp_path}"\n')
+        perform(execution)
+        execution.attempt = 2
+        perform(execution)
+
+    first, second = AgentRun.objects.order_by("attempt")
+    assert first.session_id == second.session_id
+    assert first.tokens_in == second.tokens_in == 1000
+    assert first.cost == second.cost
