@@ -120,6 +120,7 @@ class Code(Enum):
     TOKEN_OF_APP = Kind.WRONG_STATE, "A connected app renews its own tokens."
     USER_IS_SUPERIOR = Kind.FORBIDDEN, "The user has more rights than the caller."
     SECRET_NOT_FOUND = Kind.NOT_FOUND, "No such secret: subject."
+    TOKENS_HIDDEN_FROM_AGENTS = Kind.FORBIDDEN, "Agents cannot create tokens, or revoke those of others."
     SECRETS_HIDDEN_FROM_AGENTS = Kind.FORBIDDEN, "Agents cannot see or change secrets."
     SECRETS_OF_INSTALLATION = Kind.FORBIDDEN, "Only superusers manage the secrets of the installation."
     SECRET_KEY_CHANGED = Kind.WRONG_STATE, "This host does not have the current secret key."

@@ -91,6 +91,7 @@ _MESSAGES: Mapping[Code, str] = {
     Code.TOKEN_OF_APP: "A connected app renews its tokens itself: disconnect it instead.",
     Code.USER_IS_SUPERIOR: "You can't do this for a user with more rights than you.",
     Code.SECRET_NOT_FOUND: "Secret not found: {0.subject}",
+    Code.TOKENS_HIDDEN_FROM_AGENTS: "Agents cannot create tokens, or revoke those of others.",
     Code.SECRETS_HIDDEN_FROM_AGENTS: "Agents cannot see or change secrets.",
     Code.SECRETS_OF_INSTALLATION: "Only superusers manage the secrets of the installation.",
     Code.SECRET_KEY_CHANGED: (

@@ -102,6 +102,8 @@ def examples(address: Address, owned: OwnedRows) -> dict[str, Any]:
         "object_id": owned.job.pk,
         "job": owned.job.public_id,
         "run": owned.run.pk,
+        "number": owned.token.pk,
+        "name": owned.secret.name,
     }
     if address.model is not None:
         assert address.model in owned.rows, f"make a row of {address.model.__name__} in owned_rows.py"
