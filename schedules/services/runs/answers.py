@@ -56,14 +56,10 @@ class Linked:
 
 def find_linked(link: Link, actor: Actor | None = None) -> Result[Linked]:
     """Return what a link is about; whoever is logged in and may change the job answers under their own name."""
-    reminder = Reminder.objects.select_related("execution").filter(pk=link.execution_id).first()
-    sent = (
-        reminder.execution
-        if reminder
-        else Execution.objects.select_related("job").filter(pk=link.execution_id).first()
-    )
+    reminder = Reminder.objects.select_related("execution__job").filter(pk=link.execution_id).first()
     root_id = reminder.question_id if reminder else link.execution_id
-    run = Execution.objects.select_related("job__owner").filter(pk=root_id).first()
+    run = Execution.objects.select_related("job__owner", "question").filter(pk=root_id).first()
+    sent = reminder.execution if reminder else run
     if sent is None or run is None or run.job is None or not link.is_about(sent.key):
         return Err(Code.LINK_UNKNOWN)
     if run.job.deleted_at:
@@ -75,7 +71,7 @@ def find_linked(link: Link, actor: Actor | None = None) -> Result[Linked]:
     knows = actor is not None and actor.jobs().filter(pk=run.job.pk).exists() and actor.may_change(run.job)
     if knows and actor is not None:
         by_link = replace(by_link, name=actor.label)
-    return Ok(Linked(link, run.job, run, by_link, Question.objects.filter(pk=root_id).first()))
+    return Ok(Linked(link, run.job, run, by_link, getattr(run, "question", None)))
 
 
 def answer_by_link(
@@ -198,9 +194,12 @@ def _answer(
 
 def _locked_question(job: Job, run_id: int, now: datetime) -> Question:
     """Lock a question; a quick reader answers before the worker has recorded that it was asked."""
+    locked = Question.objects.select_for_update()
+    if known := locked.filter(pk=run_id).first():
+        return known
     row = Question(pk=run_id, job=job, asked_at=now)
     Question.objects.bulk_create([row], ignore_conflicts=True)
-    return Question.objects.select_for_update().get(pk=run_id)
+    return locked.get(pk=run_id)
 
 
 def _refusal(job: Job, question: Question, answer: str) -> Err | None:
@@ -238,6 +237,8 @@ def _apply(
         "status": question.status,
         "due_at": question.due_at.isoformat() if question.due_at else None,
         "reason": question.reason,
+        "answered_at": question.answered_at.isoformat() if question.answered_at else None,
+        "answered_by": question.answered_by,
     }
     skipped: list[str] = []
     if answer == SKIP:
@@ -281,7 +282,9 @@ def _take_back(actor: Actor, job: Job, question: Question, now: datetime) -> Res
     due = datetime.fromisoformat(before["due_at"]) if before["due_at"] else None
     question.status, question.reason = before["status"], before["reason"]
     question.due_at = max(due, now + _AFTER_UNDO) if due else None
-    question.answered_at, question.answered_by = None, ""
+    answered_at = before["answered_at"]
+    question.answered_at = datetime.fromisoformat(answered_at) if answered_at else None
+    question.answered_by = before["answered_by"]
     question.answers = [
         *question.answers,
         {"answer": UNDO, "at": now.isoformat(), "by": actor.label, "door": actor.door, "link": ""},

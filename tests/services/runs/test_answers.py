@@ -216,6 +216,16 @@ def test_undo_restores_what_was_before(run, answer):
     assert run.job.__class__.objects.get().skips == ""
 
 
+def test_undo_of_done_names_again_who_had_snoozed(run):
+    press(run, "snooze")
+    press(run)
+
+    choose(run, UNDO, 2)
+
+    row = question()
+    assert (row.status, row.due_at, row.answered_by) == ("snoozed", NOW + 10 * MINUTE, "ntfy: home")
+
+
 def test_undo_without_an_answer_is_refused(run):
     assert choose(run, UNDO, 0).code == Code.NO_ANSWER_TO_UNDO
 
