@@ -90,6 +90,16 @@ class Code(Enum):
     PROMPT_COUNT_OUT_OF_RANGE = Kind.INVALID, "No agent may claim so many prompts at once: limit."
     PROMPT_ERROR_TOO_LONG = Kind.INVALID, "The error that an agent reports is too long."
 
+    NOTHING_ASKED = Kind.WRONG_STATE, "No run of the job has asked for an answer: subject."
+    ALREADY_ANSWERED = Kind.CONFLICT, "Somebody gave another answer first: subject, state, reason is by whom, until is when."
+    ANSWERED_MEANWHILE = Kind.CONFLICT, "Somebody has answered since the page was shown: subject."
+    QUESTION_CLOSED = Kind.WRONG_STATE, "Nobody is reminded any more: subject, reason."
+    LINK_USED = Kind.CONFLICT, "The link was used before: subject, state, reason is by whom, until is when."
+    LINK_UNKNOWN = Kind.NOT_FOUND, "Nobody has made this link, or its run was deleted."
+    LINK_EXPIRED = Kind.WRONG_STATE, "The link is too old."
+    TOO_MANY_ANSWERS = Kind.QUOTA, "One question takes no more answers: limit."
+    NO_ANSWER_TO_UNDO = Kind.WRONG_STATE, "There is no answer to take back: subject."
+
     TOO_MANY_JOBS = Kind.QUOTA, "The quota of active jobs is reached: limit."
     TOO_MANY_PLANNED_RUNS = Kind.QUOTA, "Too many runs a minute would be planned: limit, planned, added."
     TOO_MANY_NEW_JOBS = Kind.QUOTA, "More new jobs at once than a minute allows: limit."

@@ -13,6 +13,7 @@ from schedules.web.middleware import keeps_draft, requires_login
 from schedules.web.views import (
     account,
     activity,
+    answers,
     calendar,
     connect,
     editing,
@@ -68,6 +69,7 @@ urlpatterns = [
     page("jobs/<str:job_id>/skip/", job.skip, name="skip"),
     page("jobs/<str:job_id>/resume/", job.resume, name="resume"),
     page("jobs/<str:job_id>/cancel/", job.cancel, name="cancel"),
+    page("jobs/<str:job_id>/answer/", answers.answer_job, name="answer-job"),
     page("jobs/<str:job_id>/rotate-key/", job.rotate_key, name="rotate-key"),
     page("jobs/<str:job_id>/delete/", job.delete, name="delete"),
     page("runs/", runs.RunsPage.as_view(), name="runs"),
@@ -110,6 +112,7 @@ urlpatterns = [
     path("worker.js", install.worker, name="worker"),
     path("offline/", install.offline, name="offline"),
     path("theme/", account.theme, name="theme"),
+    path("a/<str:token>/", answers.page, name="answer-link"),
     path("healthz", health.alive, name="alive"),
     path("readyz", health.ready, name="ready"),
     path("metrics", metrics, name="metrics"),

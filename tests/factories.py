@@ -8,7 +8,7 @@ from django.contrib.auth.models import Permission, User
 from factory.django import DjangoModelFactory
 
 from schedules import clock
-from schedules.models import Cluster, Execution, Job, Profile, Token
+from schedules.models import Cluster, Execution, Job, Profile, Question, Reminder, Token
 from schedules.models.job_texts import searchable_text, skeleton
 from schedules.models.jobs import new_public_id
 from tests.sample_app import tasks  # noqa: F401  (registers them)
@@ -91,6 +91,13 @@ def _searchable(job: Job) -> Job:
     return job
 
 
+def reminder_job(ask: str = "yes", **fields: Any) -> Job:
+    """Return a job whose notification asks for an answer."""
+    return JobFactory(
+        **{"task": "notify", "kwargs": {"message": "Take the pills", "topic": "home", "ask": ask}} | fields
+    )
+
+
 class ExecutionFactory(DjangoModelFactory[Execution]):
     class Meta:
         model = Execution
@@ -105,6 +112,27 @@ class ExecutionFactory(DjangoModelFactory[Execution]):
     lease_until = factory.LazyAttribute(
         lambda row: clock.now() + timedelta(seconds=10) if row.status in Execution.HELD else None
     )
+
+
+class QuestionFactory(DjangoModelFactory[Question]):
+    class Meta:
+        model = Question
+
+    execution = factory.SubFactory(ExecutionFactory, job=factory.LazyFunction(reminder_job))
+    job = factory.SelfAttribute("execution.job")
+    asked_at = factory.LazyFunction(clock.now)
+
+
+class ReminderFactory(DjangoModelFactory[Reminder]):
+    class Meta:
+        model = Reminder
+
+    question = factory.SubFactory(QuestionFactory)
+    execution = factory.SubFactory(
+        ExecutionFactory, job=factory.SelfAttribute("..question.job"), cause="reminder"
+    )
+    number = 1
+    most = 5
 
 
 class ClusterFactory(DjangoModelFactory[Cluster]):

@@ -45,6 +45,9 @@ BLOCKS: dict[str, list[str]] = {
         f"{EXAMPLES}::test_first_steps_show_what_up_prints",
         f"{EXAMPLES}::test_commands_of_the_terminal_work_in_their_order",
     ],
+    "docs/how-to/answers.md": [
+        "tests/site/terminal/test_answering.py::test_commands_of_the_page_work_in_their_order"
+    ],
     "docs/how-to/api.md": ["tests/api/test_documented.py::test_requests_of_the_page_are_answered"] * 2,
     "docs/how-to/backup.md": [f"{EXAMPLES}::test_backup_of_the_page_is_restored"] * 4,
     "docs/how-to/commands.md": [
@@ -118,6 +121,8 @@ EXECUTED = {
     "python -m tests.browser.lighthouse": LONG,
     "python -m tests.ways": "tests/test_ways.py::test_list_of_a_way_is_written_anew",
     ".venv/bin/python -m cronty_site.terminal": f"{EXAMPLES}::test_backup_of_the_page_is_restored",
+    "done JOB [--undo]": "tests/site/terminal/test_answering.py::test_commands_of_the_page_work_in_their_order",
+    "snooze JOB [UNTIL]": "tests/site/terminal/test_answering.py::test_commands_of_the_page_work_in_their_order",
     "run --wait": "tests/site/terminal/test_changing.py::test_run_waits_for_its_outcome",
     "apply --check": "tests/site/terminal/test_files.py::test_file_is_checked_applied_and_then_unchanged",
 }

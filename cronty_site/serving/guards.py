@@ -37,6 +37,8 @@ class Kind(Enum):
     """Forms that check a password of somebody who is not logged in, or send one a message."""
     OAUTH = auto()
     """The authorization server, which anybody can ask."""
+    ANSWER = auto()
+    """Answers to notifications, which need no login."""
     MCP = auto()
     PAGE = auto()
     """Everything else."""
@@ -47,12 +49,16 @@ def kind_of(path: str) -> Kind:
         return Kind.MCP
     if settings.CRONTY_OAUTH and path.startswith(OAUTH_PATH):
         return Kind.OAUTH
+    if (answers := _answers(settings.ROOT_URLCONF)) and path.startswith(answers):
+        return Kind.ANSWER
     return _kinds(settings.ROOT_URLCONF).get(path, Kind.PAGE)
 
 
 def largest_body(kind: Kind, method: str) -> int | None:
     """Return the number of bytes that a request may have; None if the project has turned Django's limit off."""
     if kind in {Kind.ALIVE, Kind.STATE} or method not in METHODS_WITH_BODY:
+        return SMALL_BODY
+    if kind is Kind.ANSWER:
         return SMALL_BODY
     if kind in {Kind.LOGIN, Kind.OAUTH}:
         return LOGIN_BODY
@@ -81,6 +87,14 @@ def _kinds(urlconf: str) -> dict[str, Kind]:
     return kinds
 
 
+@cache
+def _answers(urlconf: str) -> str:
+    """Return what the addresses of answers to notifications begin with, if the project includes the pages."""
+    with suppress(NoReverseMatch):
+        return reverse("schedules:answer-link", urlconf, args=["-"]).removesuffix("-/")
+    return ""
+
+
 # Seconds between two parts of a body, and for all of it.
 BETWEEN_BYTES = 10.0
 WHOLE_BODY = 60.0
@@ -92,6 +106,7 @@ AT_ONCE = {Kind.ALIVE: 4, Kind.STATE: 4, Kind.PAGE: 10}
 LOGINS_AT_ONCE = max(1, (os.cpu_count() or 1) // 2)
 # More than documents of clients are fetched at once, which takes seconds.
 OAUTH_AT_ONCE = 4
+ANSWERS_AT_ONCE = 4
 # How many wait in a queue or are handled, of each address and of all.
 WAITING_PER_ADDRESS = 5
 MOST_WAITING = 50
@@ -117,6 +132,7 @@ class Guards:
         self._queues = {
             Kind.LOGIN: AddressQueue("logins", LOGINS_AT_ONCE),
             Kind.OAUTH: AddressQueue("requests to the authorization server", OAUTH_AT_ONCE),
+            Kind.ANSWER: AddressQueue("answers", ANSWERS_AT_ONCE),
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -164,7 +180,7 @@ class Guards:
             if kind is Kind.MCP:
                 # Subscriptions stay open, and each call is short.
                 yield
-            elif kind is Kind.OAUTH or (kind is Kind.LOGIN and scope["method"] == "POST"):
+            elif kind in {Kind.OAUTH, Kind.ANSWER} or (kind is Kind.LOGIN and scope["method"] == "POST"):
                 async with self._queues[kind].turn(_client_of(scope)):
                     yield
             else:

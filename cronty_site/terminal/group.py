@@ -35,6 +35,8 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "pause": Entry("changing", "Pause jobs."),
         "resume": Entry("changing", "Resume paused jobs."),
         "skip": Entry("changing", "Leave out the next run, or the runs of some days."),
+        "done": Entry("answering", "Answer a reminder: done."),
+        "snooze": Entry("answering", "Answer a reminder: again later."),
         "cancel": Entry("changing", "Cancel jobs: they never run again."),
         "rm": Entry("changing", "Move jobs to the trash."),
         "restore": Entry("changing", "Bring back deleted and cancelled jobs."),

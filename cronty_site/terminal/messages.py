@@ -61,6 +61,15 @@ _MESSAGES: Mapping[Code, str] = {
     Code.PROMPT_LEASE_OVER: "Your lease on prompt {0.subject} is over: claim it again.",
     Code.PROMPT_COUNT_OUT_OF_RANGE: "limit: choose 1 to {0.limit}.",
     Code.PROMPT_ERROR_TOO_LONG: "error: too long",
+    Code.NOTHING_ASKED: "No notification of this job has asked for an answer: {0.subject}",
+    Code.ALREADY_ANSWERED: "Already {0.state}, by {0.reason} ({0.until}): {0.subject}",
+    Code.ANSWERED_MEANWHILE: "Somebody has answered meanwhile: {0.subject}",
+    Code.QUESTION_CLOSED: "No more reminders are sent: {0.subject}. {0.reason}",
+    Code.LINK_USED: "This link was used before.",
+    Code.LINK_UNKNOWN: "This link is not valid.",
+    Code.LINK_EXPIRED: "This link has expired.",
+    Code.TOO_MANY_ANSWERS: "This notification was answered {0.limit} times already.",
+    Code.NO_ANSWER_TO_UNDO: "There is no answer to undo: {0.subject}",
     Code.TOO_MANY_JOBS: "at most {0.limit:,} active jobs; stop or delete some first",
     Code.TOO_MANY_PLANNED_RUNS: (
         "at most {0.limit:,} planned runs a minute: this schedule would add {0.added:,.4g} to the {0.planned:,.4g}"

@@ -30,6 +30,7 @@ from schedules.services.job_list import JobQuery, read_jobs
 from schedules.services.jobs.forecasts import next_runs_of, preview_of
 from schedules.services.jobs.masked_arguments import shown_arguments
 from schedules.services.run_list import newest_runs
+from schedules.services.runs.question_words import reminder_words
 from schedules.services.words import text_problem
 from schedules.when.phrases import parse_past
 from schedules.when.repeats import parse_trigger
@@ -103,6 +104,7 @@ def show_command(session: Session, reference: str) -> None:
                 "managed_by": source_note(job) or None,
                 "next_runs": [iso_in(run, job.timezone) for run in ahead.next_runs],
                 "warnings": ahead.warnings,
+                "reminder": reminder_words(job) or None,
                 "runs": [run_json(run, job.timezone) for run in runs],
             }
         )
@@ -127,6 +129,7 @@ def show_command(session: Session, reference: str) -> None:
             "made by": job.made_by,
             "managed by": source_note(job),
             "last error": job.last_error,
+            "reminder": reminder_words(job),
         }
     )
     for warning in ahead.warnings:

@@ -25,7 +25,7 @@ from schedules.admin.bases import (
     owned_by,
 )
 from schedules.admin.local_times import moment
-from schedules.models import Cluster, Event, Execution
+from schedules.models import Cluster, Event, Execution, Question
 from schedules.models.executions import ExecutionQuerySet
 from schedules.secrets import masking
 from schedules.services import event_list, run_list
@@ -34,6 +34,7 @@ from schedules.services.run_list import mentioning
 from schedules.services.runs.outputs import output_since
 from schedules.templatetags.cronty_statuses import STATUSES
 from schedules.templatetags.cronty_text import VERBS
+from schedules.when import durations
 
 
 class RunStatusFilter(StatusFilter):
@@ -137,6 +138,41 @@ class EventAdmin(LongListAdmin[Event], ReadOnlyAdmin[Event]):
     @admin.display(description="after")
     def became(self, event: Event) -> SafeString:
         return as_json(event.after)
+
+
+@admin.register(Question)
+class QuestionAdmin(ReadOnlyAdmin[Question]):
+    """What notifications have asked, with the reminders that were sent and the answers."""
+
+    list_display = [
+        "job",
+        "status",
+        moment("asked_at"),
+        "reminders",
+        moment("due_at"),
+        "answered_by",
+        "after",
+    ]
+    list_filter = ["status"]
+    list_select_related = ["job"]
+    search_fields = ["job__name", "answered_by"]
+    fields = [
+        *("job", "run", "status", "reason", moment("asked_at"), moment("due_at"), "reminders"),
+        *(moment("answered_at"), "answered_by", "after", "given"),
+    ]
+    ordering = ["-execution"]
+
+    @admin.display(description="run")
+    def run(self, question: Question) -> int:
+        return int(question.pk)
+
+    @admin.display(description="after")
+    def after(self, question: Question) -> str:
+        return durations.short(question.took) if question.took is not None else "-"
+
+    @admin.display(description="answers")
+    def given(self, question: Question) -> SafeString:
+        return as_json(question.answers)
 
 
 @admin.register(Cluster)

@@ -18,7 +18,7 @@ RunStatus = Literal[
     "lost",
 ]
 Outcome = Literal["succeeded", "failed", "cancelled", "skipped", "missed"]
-Cause = Literal["schedule", "manual", "catch_up"]
+Cause = Literal["schedule", "manual", "catch_up", "reminder"]
 Overlap = Literal["skip", "queue", "allow"]
 CatchUp = Literal["none", "once", "all"]
 LONGEST_PAGE = 200

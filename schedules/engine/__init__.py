@@ -14,6 +14,7 @@ from schedules.engine.gaps import (
 from schedules.engine.history import Outcome
 from schedules.engine.machine_starts import note_machine_start, remember_machine_start
 from schedules.engine.pauses import pause, pause_each, rearm, rearm_each, withdraw, withdraw_each
+from schedules.engine.questions import asked_by, read_reminder, send_reminders, withdraw_reminders
 from schedules.engine.rescue import hand_back, release_claims, release_uncalled, sweep
 from schedules.engine.settle import (
     Settled,

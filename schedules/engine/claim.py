@@ -295,7 +295,7 @@ def _known_slots(job_ids: Sequence[int]) -> dict[int, list[tuple[datetime, datet
     if job_ids:
         rows = (
             Execution.objects.filter(job_id__in=job_ids, scheduled_for__gte=F("job__next_run_at"))
-            .exclude(cause=Execution.Cause.MANUAL)
+            .exclude(cause__in=Execution.UNPLANNED)
             .order_by()
             .values_list("job_id", "scheduled_for", "last_slot")
         )

@@ -4,19 +4,17 @@ import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import cache
-from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.db.models import F, Q
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 
 from schedules.engine.pauses import note, pause
 from schedules.models import Job, Profile
 from schedules.models.job_queries import NOTICE_PREFIX
 from schedules.models.job_texts import searchable_text, skeleton
 from schedules.models.jobs import JobQuerySet, new_public_id
-from schedules.tasks.outbound.destinations import is_loopback
+from schedules.tasks.site import public_site
 
 logger = logging.getLogger(__name__)
 
@@ -140,40 +138,16 @@ def _notify_owner(jobs: Sequence[Job], topic: str, now: datetime) -> None:
 
 def prepare_links() -> None:
     """Load the addresses of the pages, so that no process does it for its first notice, in the middle of its work."""
-    _site()
+    public_site()
 
 
 def _link_to(jobs: Sequence[Job]) -> dict[str, str]:
     """Return what a tap on the notice opens: the page of the job, or the list of jobs if there are several."""
-    if not (site := _site()):
+    if not (site := public_site()):
         return {}
     if len(jobs) > 1:
         return {"click": f"{site}{reverse('schedules:jobs')}"}
     return {"click": f"{site}{reverse('schedules:job', args=[jobs[0].public_id])}"}
-
-
-def _site() -> str:
-    return _site_of(settings.CRONTY_URL, str(getattr(settings, "ROOT_URLCONF", "")))
-
-
-@cache
-def _site_of(url: str, urlconf: str) -> str:
-    """Return what a link to a page begins with; nothing without pages, or if a phone cannot open them.
-
-    Whatever is wrong with the addresses of a project, it must not keep runs from being claimed and settled.
-    """
-    try:
-        host = urlsplit(url).hostname
-        if not urlconf or host is None or is_loopback(host):
-            return ""
-        reverse("schedules:jobs")
-    except NoReverseMatch:
-        # A project need not have the pages.
-        return ""
-    except Exception:
-        logger.exception("Failure alerts have no link: the addresses in %s cannot be used", urlconf)
-        return ""
-    return url.rstrip("/")
 
 
 def _news_of(job: Job) -> str:

@@ -127,7 +127,7 @@ def account_for_each(jobs: Iterable[Job], column: str, now: datetime, reason: Ca
     since_then = Q(scheduled_for__gte=F(f"job__{column}")) | Q(last_slot__gte=F(f"job__{column}"))
     rows = Execution.objects.filter(since_then, job__in=[job for job, _ in gaps], scheduled_for__lte=now)
     known = defaultdict(list)
-    for job_id, first, last in rows.exclude(cause=Cause.MANUAL).values_list(
+    for job_id, first, last in rows.exclude(cause__in=Execution.UNPLANNED).values_list(
         "job_id", "scheduled_for", "last_slot"
     ):
         known[job_id].append((first, last))
@@ -148,5 +148,5 @@ def _known(job: Job, since: datetime, until: datetime) -> list[tuple[datetime, d
     """Return the first and last slots of existing rows within [since, until]."""
     rows = Execution.objects.filter(
         Q(scheduled_for__gte=since) | Q(last_slot__gte=since), job=job, scheduled_for__lte=until
-    ).exclude(cause=Cause.MANUAL)
+    ).exclude(cause__in=Execution.UNPLANNED)
     return list(rows.values_list("scheduled_for", "last_slot"))

@@ -13,6 +13,7 @@ from schedules.engine.sql.runs import next_in_line, status_after_runs
 from schedules.engine.sql.statements import update_rows
 from schedules.models import Execution, Job
 from schedules.models.executions import OUTCOME_LETTERS
+from schedules.tasks.asking import Ask
 from schedules.when.triggers import TriggerError
 
 Status = Execution.Status
@@ -35,6 +36,10 @@ class Outcome(NamedTuple):
     """When the task was called; None if it was not, or if nobody knows."""
     lateness: timedelta | None = None
     """The time between the slot and the call of the first attempt."""
+    question: Ask | None = None
+    """What the run has asked its reader, if it has."""
+    is_reminder: bool = False
+    """Whether it only repeats another run, and so tells nothing about how the job is doing."""
 
     @property
     def is_failure(self) -> bool:
@@ -88,14 +93,19 @@ def release_next(job_ids: Collection[int], now: datetime) -> None:
 def failures_of(ended: Sequence[Outcome]) -> int:
     """Count the failures after the last success in a list of outcomes."""
     count = 0
-    for outcome in ended:
+    for outcome in _telling(ended):
         count = 0 if outcome.status == Status.SUCCEEDED else count + outcome.is_failure
     return count
+
+
+def _telling(ended: Sequence[Outcome]) -> list[Outcome]:
+    return [outcome for outcome in ended if not outcome.is_reminder]
 
 
 def _summary(
     ended: list[Outcome],
 ) -> tuple[str, datetime | None, datetime | None, timedelta | None, str | None, int]:
+    ended = _telling(ended)
     letters = "".join(OUTCOME_LETTERS.get(outcome.status, "") for outcome in ended)
     failures = failures_of(ended)
     error = None
@@ -131,7 +141,7 @@ def uncount_missed(job_ids: Iterable[int]) -> None:
     missed = list(job_ids)
     uncount(missed)
     for job in Job.objects.filter(pk__in=set(missed), status=Job.Status.RUNNING).exclude(max_runs=None):
-        decided = Execution.objects.filter(job=job).exclude(cause=Execution.Cause.MANUAL)
+        decided = Execution.objects.filter(job=job).exclude(cause__in=Execution.UNPLANNED)
         first, last = decided.order_by("-scheduled_for").values_list("scheduled_for", "last_slot")[0]
         try:
             # A slot in the past is due: the claim decides whether it is missed or caught up on.

@@ -12,6 +12,7 @@ from django.db.models import Case, F, Value, When
 from schedules import limits
 from schedules.engine.gaps import account_for, account_for_each, account_for_pause, account_for_pauses
 from schedules.engine.history import Outcome, add_to_history, release_next
+from schedules.engine.questions import close_questions
 from schedules.engine.upkeep.clock_rollback import delete_future_rows, jobs_with_future_rows
 from schedules.models import Event, Execution, Job
 from schedules.when.triggers import TriggerError, unreadable
@@ -108,6 +109,7 @@ def withdraw_each(
     keep_prompts: bool = False,
 ) -> set[int]:
     """Do the same for several jobs; return those whose own row has changed."""
+    close_questions(job_ids, done)
     # Do not lock a running execution: its worker locks the execution before the job.
     rows = Execution.objects.filter(job__in=job_ids, finished_at=None, status__in=_UNSTARTED)
     if not also_manual:

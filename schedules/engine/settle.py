@@ -16,6 +16,7 @@ from django.db.models import Q, Subquery
 from schedules import clock
 from schedules.engine.failures import handle_failures
 from schedules.engine.history import Outcome, add_to_history, failures_of, release_next
+from schedules.engine.questions import add_questions
 from schedules.engine.sql.runs import Started, lock_running
 from schedules.engine.sql.statements import update_rows
 from schedules.models import Cluster, Execution, Job, RunOutput
@@ -121,6 +122,8 @@ def settle_runs(cluster_id: int, outcomes: Sequence[Outcome]) -> Settled:
                 for outcome in ours
             ],
         )
+        if asked := [outcome for outcome in ours if outcome.question]:
+            add_questions(asked)
         if retried := {outcome.execution_id: outcome for outcome in ours if outcome.retry_at}:
             _remember_attempts(retried)
         conclude([outcome for outcome in ours if not outcome.retry_at and outcome.status != Status.WAITING])
@@ -182,6 +185,8 @@ def _honour_stop(
 
     A prompt waits for an agent only if the job was paused, not if it was stopped for good.
     """
+    if cause == Execution.Cause.REMINDER:
+        outcome = outcome._replace(is_reminder=True)
     if not job_was_stopped(cause, job_status, job_deleted_at):
         return outcome
     if outcome.retry_at:

@@ -28,7 +28,11 @@ def is_too_late(row: Execution, job: Job, since: datetime, now: datetime) -> boo
     if now - since > start_limit(job, row.cause):
         return True
     # A retry is planned long after its slot, and may run long after it.
-    return not row.attempt and row.cause != Cause.MANUAL and now - row.scheduled_for > _catch_up_window()
+    return (
+        not row.attempt
+        and row.cause not in Execution.UNPLANNED
+        and now - row.scheduled_for > _catch_up_window()
+    )
 
 
 def end_late_runs(late: Sequence[tuple[Execution, Job]], now: datetime) -> None:
@@ -52,7 +56,7 @@ def end_late_runs(late: Sequence[tuple[Execution, Job]], now: datetime) -> None:
         was_to_be_retried = bool(error) and status_before == Status.QUEUED
         status, reason = _ending(row, job, was_to_be_retried=was_to_be_retried)
         ended[status, reason].append(row.pk)
-        if status == Status.MISSED and row.cause != Cause.MANUAL:
+        if status == Status.MISSED and row.cause not in Execution.UNPLANNED:
             missed.append(job.pk)
         error = reason if status == Status.LOST else error
         outcomes.append(Outcome(row.pk, row.attempt, job.pk, status, now, error=error, reason=reason))

@@ -1,4 +1,4 @@
-"""The tables: jobs, runs and their output, clusters, starts of machines, profiles, tokens, secrets, sessions, events, the installation."""
+"""The tables: jobs, runs and their output, questions, clusters, starts of machines, profiles, tokens, secrets, sessions, events, the installation."""
 
 from schedules.models.clusters import FRESH_FOR, Cluster, MachineStart
 from schedules.models.events import Event
@@ -9,6 +9,7 @@ from schedules.models.job_queries import LATE_AFTER
 from schedules.models.jobs import Job
 from schedules.models.outputs import RunOutput
 from schedules.models.people import Profile
+from schedules.models.questions import Question, Reminder
 from schedules.models.secrets import Secret
 from schedules.models.sessions import UserSession
 from schedules.models.tokens import Token
@@ -24,6 +25,8 @@ __all__ = [
     "Job",
     "MachineStart",
     "Profile",
+    "Question",
+    "Reminder",
     "RunOutput",
     "Secret",
     "Token",

@@ -19,6 +19,8 @@ class Event(models.Model):
         CODE = "code"
         """A project that embeds the app."""
         ENGINE = "engine"
+        LINK = "link"
+        """A button or a link in a notification, without a login."""
 
     at = models.DateTimeField()
     owner = models.ForeignKey(

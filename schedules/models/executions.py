@@ -15,7 +15,7 @@ from schedules.models.jobs import Job
 def slot_key(job_public_id: str, scheduled_for: datetime, cause: str) -> str:
     """Return a key for one slot of a job that stays the same over attempts and after a restore from a backup."""
     key = f"{job_public_id}@{_compact(scheduled_for.astimezone(UTC))}"
-    return f"{key}-manual" if cause == Execution.Cause.MANUAL else key
+    return f"{key}-{cause}" if cause in Execution.UNPLANNED else key
 
 
 # Cached, because the runs of a burst have the same slot.
@@ -164,6 +164,11 @@ class Execution(models.Model):
         SCHEDULE = "schedule"
         MANUAL = "manual"
         CATCH_UP = "catch_up"
+        REMINDER = "reminder"
+        """Repeats the notification of a run that nobody has answered yet."""
+
+    UNPLANNED = (Cause.MANUAL, Cause.REMINDER)
+    """The causes of runs that stand for no slot."""
 
     HELD = (Status.CLAIMED, Status.RUNNING)
     LIVE = (Status.QUEUED, Status.CLAIMED, Status.RUNNING, Status.WAITING)
@@ -227,12 +232,12 @@ class Execution(models.Model):
     class Meta:
         ordering = ["-scheduled_for", "-pk"]
         constraints = [
-            # Runs by hand have null there, so that any number of them is allowed. They are in it, because it is also the
+            # Runs by hand and reminders have null there, so that any number of them is allowed. They are in it, because it is also the
             # index of a job's history.
             models.UniqueConstraint(
                 F("job"),
                 F("scheduled_for"),
-                Case(When(~Q(cause="manual"), then=Value(1))),
+                Case(When(~Q(cause__in=["manual", "reminder"]), then=Value(1))),
                 name="execution_is_the_only_one_of_its_slot",
             ),
             models.CheckConstraint(

@@ -25,6 +25,7 @@ from schedules.services.people.tokens import (
 )
 from schedules.services.permissions import Actor
 from schedules.services.runs.actions import run_now, skip, stop_run
+from schedules.services.runs.answers import answer
 from schedules.services.runs.explanations import Why, why
 from schedules.services.runs.outputs import OutputPart, output_since
 from schedules.services.runs.prompts import (
@@ -44,6 +45,7 @@ __all__ = [
     "Preview",
     "Scheduled",
     "Why",
+    "answer",
     "begin_push",
     "cancel",
     "claim_prompts",

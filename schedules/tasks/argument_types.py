@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 from schedules import limits
 from schedules.secrets.references import names_in, without_references
 from schedules.tasks import outbound
+from schedules.tasks.asking import read_ask
 from schedules.tasks.links import link_problem
 from schedules.tasks.outbound.headers import header_problem, shape_problem
 
@@ -84,6 +85,14 @@ Headers = Annotated[
     Field(max_length=20),
     _headers_without(lambda name, value: header_problem(name, value, settings.CRONTY_WEBHOOK_HEADERS)),
 ]
+
+
+def _readable_ask(text: str) -> str:
+    read_ask(text)
+    return text
+
+
+AskText = Annotated[str, Field(max_length=200), AfterValidator(_readable_ask)]
 
 
 class ViewAction(TypedDict):

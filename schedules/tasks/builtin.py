@@ -20,8 +20,10 @@ from schedules import limits
 from schedules.secrets.references import in_address, names_in, resolved, without_references
 from schedules.tasks import outbound
 from schedules.tasks.agent_command import run_agent_command
+from schedules.tasks.answer_buttons import ask_for_answer
 from schedules.tasks.argument_types import (
     Action,
+    AskText,
     FileLink,
     Headers,
     Line,
@@ -33,7 +35,8 @@ from schedules.tasks.argument_types import (
     Topic,
     WebAddress,
 )
-from schedules.tasks.interface import WAITING, Final, RetryLater, Run, SpecialResult
+from schedules.tasks.asking import read_ask
+from schedules.tasks.interface import WAITING, Asked, Final, RetryLater, Run, SpecialResult
 from schedules.tasks.outbound.headers import shape_problem
 from schedules.tasks.outbound.signing import signature_header
 from schedules.tasks.registry import task
@@ -65,9 +68,13 @@ async def notify(
     attach: FileLink | None = None,
     filename: Line | None = None,
     actions: Annotated[list[Action], Field(max_length=3)] | None = None,
+    ask: Annotated[
+        AskText, Field(description='Buttons for an answer: "yes", or until done "every 10m 5 times".')
+    ]
+    | None = None,
     *,
     run: Run,
-) -> dict[str, Any]:
+) -> dict[str, Any] | Asked:
     """Send a push notification to everybody who follows the topic on the ntfy server."""
     fields = {
         "topic": topic,
@@ -82,6 +89,10 @@ async def notify(
         "filename": filename if attach else None,
         "actions": actions,
     }
+    again = await run.find_reminder() if ask else None
+    if ask:
+        ask_for_answer(fields, run, again)
+        topic = str(fields["topic"])
     sent = _fit_message(message, {name: value for name, value in fields.items() if value is not None})
     reply = await _send_or_retry(
         "POST",
@@ -98,8 +109,10 @@ async def notify(
         # Without a readable id, the server may have sent the message all the same: never send it again.
         if not answer.get("id") and not reply.truncated:
             raise Final(f"{words}, but not as an ntfy server does: check NTFY_URL.")
-        result = {"id": answer.get("id"), "topic": topic, "server": server}
-        return result if sent["message"] == message else {**result, "shortened": True}
+        result: dict[str, Any] = {"id": answer.get("id"), "topic": topic, "server": server}
+        if sent["message"] != message:
+            result["shortened"] = True
+        return Asked(result, read_ask(ask)) if ask and again is None else result
     if 300 <= reply.status < 400:
         raise _redirect(reply, words, "set NTFY_URL to the final address", run)
     said = str(answer.get("error") or _beginning(reply, 200, run))

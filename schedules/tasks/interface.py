@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol, Self
 
+from schedules.tasks.asking import Again, Ask
+
 
 class SpecialResult(enum.Enum):
     """Special values that a task can return instead of a result."""
@@ -15,6 +17,13 @@ class SpecialResult(enum.Enum):
 
 # Returned by a task whose work waits for an agent to claim and complete it.
 WAITING = SpecialResult.WAITING
+
+
+class Asked(NamedTuple):
+    """Returned by a task that has asked its reader for an answer: its result, and how to go on until there is one."""
+
+    result: Any
+    question: Ask
 
 
 class Final(Exception):  # noqa: N818  (part of the interface of tasks)
@@ -77,6 +86,10 @@ def _unmasked(text: str) -> str:
     return text
 
 
+async def _is_no_reminder() -> Again | None:
+    return None
+
+
 async def _save_no_output(output: OutputText) -> None:
     """Keep nothing: this run has no row in the ledger."""
 
@@ -98,6 +111,10 @@ class Run:
     secrets: FindSecrets = field(repr=False, default=_find_no_secrets)
     mask_cut: Callable[[str], str] = field(repr=False, default=_unmasked)
     """Masks the secrets in a text that was cut off, also the part of one at its end."""
+    repeats: bool = False
+    """Whether the job has more than one slot."""
+    find_reminder: Callable[[], Awaitable[Again | None]] = field(repr=False, default=_is_no_reminder)
+    """Returns which reminder this is, or None for the first message."""
     save_output: Callable[[OutputText], Awaitable[None]] = field(repr=False, default=_save_no_output)
     """Stores what is kept of the output so far, for those who watch the run."""
 

@@ -65,7 +65,7 @@ STATUSES = {
 OUTCOMES = {letter: outcome for outcome, letter in OUTCOME_LETTERS.items()}
 # The icons of kinds of jobs; commands and other functions have their own below.
 KINDS = {"notify": "bell", "webhook": "globe", "prompt": "message", "email": "mail"}
-CAUSES = {"schedule": "Scheduled", "manual": "Manual", "catch_up": "Catch-up"}
+CAUSES = {"schedule": "Scheduled", "manual": "Manual", "catch_up": "Catch-up", "reminder": "Reminder"}
 
 
 @register.simple_tag

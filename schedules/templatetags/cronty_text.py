@@ -37,6 +37,7 @@ VERBS = {
     "complete": "answered a prompt for",
     "dismiss": "dismissed a prompt for",
     "release": "released a prompt for",
+    "answer": "answered the reminder of",
     "issue token": "created the token",
     "revoke token": "revoked the token",
     "connect app": "connected the app",
@@ -54,6 +55,7 @@ DOORS: dict[str, str] = {
     Event.Door.TERMINAL: "Terminal",
     Event.Door.CODE: "Python code",
     Event.Door.ENGINE: "Scheduler",
+    Event.Door.LINK: "Notification",
 }
 LONG_VALUE = 120
 

@@ -86,6 +86,12 @@ def day_words(day: date, today: date) -> str:
 
 
 @register.filter
+def moment_of(text: str) -> datetime:
+    """Return the moment that a stored text means."""
+    return datetime.fromisoformat(text)
+
+
+@register.filter
 def on_readers_clock(text: str) -> str:
     """Write the times of day in a text on a 12-hour clock, if the reader has one."""
     return _TIME_OF_DAY.sub(_on_12_hours, text) if _is_12_hours.get() else text

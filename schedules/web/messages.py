@@ -59,6 +59,15 @@ _MESSAGES: Mapping[Code, str] = {
     Code.PROMPT_LEASE_OVER: "The lease of this agent on the prompt is over.",
     Code.PROMPT_COUNT_OUT_OF_RANGE: "Choose 1 to {0.limit} prompts.",
     Code.PROMPT_ERROR_TOO_LONG: "Too long.",
+    Code.NOTHING_ASKED: "No notification of this job has asked for an answer yet.",
+    Code.ALREADY_ANSWERED: "Answered already: {0.state} ({0.reason}, {0.until}).",
+    Code.ANSWERED_MEANWHILE: "Somebody has answered meanwhile. This is how it stands now.",
+    Code.QUESTION_CLOSED: "No more reminders are sent. {0.reason}",
+    Code.LINK_USED: "This button was used before. Open the notification to choose again.",
+    Code.LINK_UNKNOWN: "This link is not valid, or its notification was deleted.",
+    Code.LINK_EXPIRED: "This link has expired: links are valid for seven days.",
+    Code.TOO_MANY_ANSWERS: "This notification was answered {0.limit} times. Open the job to change its reminders.",
+    Code.NO_ANSWER_TO_UNDO: "There is no answer to undo.",
     Code.TOO_MANY_JOBS: "At most {0.limit:,} active jobs; stop or delete some first.",
     Code.TOO_MANY_PLANNED_RUNS: (
         "At most {0.limit:,} planned runs a minute: this schedule would add {0.added:,.4g} to the {0.planned:,.4g}"

@@ -17,9 +17,11 @@ from django.db import connections
 from schedules import clock, engine, limits
 from schedules.engine import Outcome, Started
 from schedules.models import Execution, Secret
+from schedules.models.triggers import TriggerType
 from schedules.secrets.access import SecretAccess
 from schedules.tasks import registry
-from schedules.tasks.interface import WAITING, Final, OutputText, RetryLater, Run
+from schedules.tasks.asking import Again
+from schedules.tasks.interface import WAITING, Asked, Final, OutputText, RetryLater, Run
 from schedules.tasks.outbound.signing import current_keys
 from schedules.tasks.time_limit import PlainTimeLimit, TimeLimit
 from schedules.worker import q2
@@ -76,6 +78,7 @@ async def run_coroutine(
                 secrets=secrets.find,
                 mask_cut=secrets.mask_cut,
                 **({"save_output": save_output} if save_output else {}),
+                **({"find_reminder": partial(_find_reminder, started)} if started.is_reminder else {}),
             )
             value = _known(started, task).call(run, started.args, started.kwargs)
             value = await value if inspect.isawaitable(value) else value
@@ -102,6 +105,18 @@ def _read_secrets(owner_id: int | None, names: list[str]) -> list[Secret]:
         return list(Secret.objects.filter(owner=owner_id, name__in=names))
     finally:
         # This thread is not used again.
+        connections.close_all()
+
+
+async def _find_reminder(started: Started) -> Again | None:
+    return await asyncio.to_thread(_read_reminder, started.execution_id)
+
+
+def _read_reminder(execution_id: int) -> Again | None:
+    try:
+        return engine.read_reminder(execution_id)
+    finally:
+        # This thread may not be used again.
         connections.close_all()
 
 
@@ -159,6 +174,7 @@ def _context(started: Started, **more: Any) -> Run:
         owner_id=started.owner_id,
         signing_keys=partial(_signing_keys, started),
         timeout=started.timeout.total_seconds(),
+        repeats=started.trigger_type != TriggerType.ONCE,
         **more,
     )
 
@@ -182,6 +198,9 @@ def _unmasked(value: Any) -> Any:
 def _returned(started: Started, called_at: datetime, value: Any, mask: Mask = _unmasked) -> Outcome:
     if value is WAITING:
         return _outcome(started, called_at, Status.WAITING)
+    if isinstance(value, Asked):
+        kept = _kept(value.result, mask)
+        return _outcome(started, called_at, Status.SUCCEEDED, result=kept, question=value.question)
     return _outcome(started, called_at, Status.SUCCEEDED, result=_kept(value, mask))
 
 

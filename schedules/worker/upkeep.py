@@ -61,6 +61,9 @@ class Upkeep:
         # Also without a sweep: the clock may have been ahead for a few seconds only.
         engine.recover_from_clock_rollback(now)
         self._context.pulse()
+        with self._context.turns.take_for_claim_loop():
+            engine.send_reminders(now)
+        self._context.pulse()
         if self._sweeps.may_sweep(now):
             with self._context.turns.take_for_claim_loop():
                 engine.sweep(now)

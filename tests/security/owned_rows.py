@@ -12,7 +12,7 @@ from django.db import connection
 from django.db.models import Model
 
 from schedules import clock
-from schedules.models import Event, Execution, Job, Profile, Secret, Token, UserSession
+from schedules.models import Event, Execution, Job, Profile, Question, Secret, Token, UserSession
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, TokenFactory, UserFactory
 
 MARK = "zqmark"
@@ -36,6 +36,7 @@ class OwnedRows:
     run: Execution
     trashed_run: Execution
     orphaned_run: Execution
+    asked: Execution
     token: Token
     revoked_token: Token
     secret: Secret
@@ -99,7 +100,7 @@ def create_owned_rows() -> OwnedRows:
     orphaned_run = ExecutionFactory(
         pk=910000004, job=None, owner=owner, job_name=marked("gone"), task="prompt", **waiting
     )
-    ExecutionFactory(
+    asked = ExecutionFactory(
         pk=910000002,
         job=job,
         scheduled_for=now - timedelta(hours=1),
@@ -108,6 +109,9 @@ def create_owned_rows() -> OwnedRows:
         traceback=marked("traceback"),
         result={marked("key"): marked("result")},
         finished_at=now,
+    )
+    question = Question.objects.create(
+        execution=asked, job=job, asked_at=now, reason=marked("closed"), answered_by=marked("answered")
     )
     token = TokenFactory(pk=910000001, owner=owner, name=marked("token"))
     revoked = TokenFactory(pk=910000003, owner=owner, name=marked("revoked"), revoked_at=now)
@@ -134,7 +138,7 @@ def create_owned_rows() -> OwnedRows:
     )
     attempt = {"username": marked("attempt"), "ip_address": "192.0.2.1", "user_agent": "", "path_info": "/"}
     rows: list[Model] = [
-        *(owner, owner.cronty_profile, job, run, token, event, ClusterFactory(pk=910000001)),
+        *(owner, owner.cronty_profile, job, run, question, token, event, ClusterFactory(pk=910000001)),
         Group.objects.create(pk=910000001, name=marked("group")),
         AccessAttempt.objects.create(pk=910000001, failures_since_start=1, **attempt),
         AccessFailureLog.objects.create(pk=910000001, locked_out=False, **attempt),
@@ -148,6 +152,7 @@ def create_owned_rows() -> OwnedRows:
         run,
         trashed_run,
         orphaned_run,
+        asked,
         token,
         revoked,
         secret,

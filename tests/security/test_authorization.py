@@ -14,6 +14,7 @@ from django.urls import resolve
 
 from schedules import clock
 from schedules.models import Job
+from schedules.tasks.answer_links import Button, make_token
 from tests.factories import ExecutionFactory
 from tests.security.addresses import Address, every_address, for_each
 from tests.security.owned_rows import MARK, UNKNOWN_JOB, UNKNOWN_NUMBER, OwnedRows, everything
@@ -36,6 +37,7 @@ PUBLIC = {
     "schedules:ready",
     "schedules:metrics",
     "schedules:calendar-feed",
+    "schedules:answer-link",
     "schedules:api-openapi",
     "schedules:api-unknown",
     "admin:login",
@@ -46,6 +48,11 @@ ASK_THEMSELVES = {
     # For a token; `test_authorization_of_api.py` asks with all kinds of them.
     *(address.name for address in ADDRESSES if address.is_api),
 }
+# Addresses that are secrets themselves: whoever does not have them can only guess.
+NOT_GIVEN_TO_THEM = {
+    "schedules:calendar-feed": {"key": "no-such-key"},
+    "schedules:answer-link": {"token": "no-such-token"},
+}
 IDS = {"job_id", "run_id", "token_id", "secret_id"}
 WELL = {200, 302, 303, 422}
 # Actions that even superusers cannot do: history is read-only, and tokens can be revoked but not changed.
@@ -53,6 +60,9 @@ STAFF_REFUSED = {
     "schedules_execution_add": METHODS,
     "schedules_execution_delete": METHODS,
     "schedules_execution_change": ("post",),
+    "schedules_question_add": METHODS,
+    "schedules_question_delete": METHODS,
+    "schedules_question_change": ("post",),
     "schedules_event_add": METHODS,
     "schedules_event_delete": METHODS,
     "schedules_event_change": ("post",),
@@ -84,6 +94,7 @@ def examples(address: Address, owned: OwnedRows) -> dict[str, Any]:
         "token_id": owned.token.pk,
         "secret_id": owned.secret.pk,
         "key": owned.profile.calendar_key,
+        "token": make_token(owned.asked.pk, owned.asked.key, Button.PAGE),
         "id": owned.owner.pk,
         "app_label": "schedules",
         "url": "nowhere",
@@ -142,7 +153,7 @@ def test_public_addresses_are_listed():
 def test_nothing_is_shown_or_changed_without_a_login(owned: OwnedRows, visit: Visit, address: Address):
     before = everything()
     for method in METHODS:
-        wrong = {"key": "no-such-key"} if address.name == "schedules:calendar-feed" else {}
+        wrong = NOT_GIVEN_TO_THEM.get(address.name, {})
 
         answer = ask(visit("anonymous"), method, address, owned, **wrong)
 
@@ -171,7 +182,7 @@ def test_stranger_can_neither_see_nor_change_the_owners_rows(
             method,
             address,
             owned,
-            **({"key": "no"} if address.name == "schedules:calendar-feed" else {}),
+            **NOT_GIVEN_TO_THEM.get(address.name, {}),
         )
 
         statuses.append(answer.status_code)
@@ -189,7 +200,7 @@ def test_staff_without_permission_see_and_change_nothing_on_the_pages(
 ):
     before = everything(except_of=people["clerk"])
     for method in METHODS:
-        wrong = {"key": "no"} if address.name == "schedules:calendar-feed" else {}
+        wrong = NOT_GIVEN_TO_THEM.get(address.name, {})
 
         answer = ask(visit("clerk"), method, address, owned, **wrong)
 
@@ -394,7 +405,7 @@ def test_foreign_id_is_answered_like_an_unknown_one(
     time_machine.move_to(clock.now(), tick=False)
     name = address.parameters[-1]
     for method in METHODS:
-        if name in {"app_label", "url", "key"}:
+        if name in {"app_label", "url", "key", "token"}:
             continue
         answers = {
             str(ids[name]): ask(visit(person), method, address, owned, **ids)

@@ -12,9 +12,27 @@ from tests.factories import ExecutionFactory, JobFactory
 urlpatterns = [path("tools/cronty/", include("schedules.urls"))]
 
 # The preview has no page to redirect: it is refused.
-PUBLIC = {"theme", "alive", "ready", "metrics", "calendar-feed", "preview", "worker", "manifest", "offline"}
+PUBLIC = {
+    "theme",
+    "alive",
+    "ready",
+    "metrics",
+    "calendar-feed",
+    "answer-link",
+    "preview",
+    "worker",
+    "manifest",
+    "offline",
+}
 NAMES = sorted(str(pattern.name) for pattern in urls.urlpatterns if isinstance(pattern, URLPattern))
-ARGUMENTS = {"job_id": "job_1", "run_id": 1, "token_id": 1, "secret_id": 1, "key": "unknown"}
+ARGUMENTS = {
+    "job_id": "job_1",
+    "run_id": 1,
+    "token_id": 1,
+    "secret_id": 1,
+    "key": "unknown",
+    "token": "unknown",
+}
 
 
 @pytest.fixture(autouse=True)

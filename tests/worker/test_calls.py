@@ -179,6 +179,7 @@ def started(name: str = "tests.calls.give", *, attempt: int = 1, **fields: Any) 
         "owner_key": None,
         "signing_version": 1,
         "signing_changed_at": None,
+        "trigger_type": "cron",
     }
     return Started(**values | fields)
 

@@ -35,6 +35,7 @@ _DUE_JOBS = """
 _LIVE_RUNS = """
     SELECT job_id, count(*) FROM schedules_execution
     WHERE job_id {among} AND finished_at IS NULL AND status IN ('queued', 'claimed', 'running', 'waiting')
+        AND cause <> 'reminder'
     GROUP BY job_id
 """
 # `LIMIT 1` keeps PostgreSQL from a join, for which it would read the whole ledger if its statistics are from a time when
@@ -44,7 +45,7 @@ _INSERT_CLAIMED = """
     SELECT {values} FROM schedules_job job
     WHERE job.id {among} AND (
         SELECT 1 FROM schedules_execution known
-        WHERE known.job_id = job.id AND known.scheduled_for >= job.next_run_at AND known.cause <> 'manual'
+        WHERE known.job_id = job.id AND known.scheduled_for >= job.next_run_at AND known.cause NOT IN ('manual', 'reminder')
         LIMIT 1) IS NULL
     RETURNING id, job_id
 """

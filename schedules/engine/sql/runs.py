@@ -33,7 +33,7 @@ _STARTED_COLUMNS = """
     run.id, run.attempt, run.cause, run.scheduled_for, run.owner_id, run.job_id, run.task,
     job.public_id, job.name, job.args, job.kwargs, job.timeout, job.attempts, job.backoff, job.fixed_backoff,
     profile.signing_key,
-    job.signing_version, job.signing_changed_at
+    job.signing_version, job.signing_changed_at, job.trigger_type
 """
 _STARTED_TABLES = """
     FROM {runs} run JOIN schedules_job job ON job.id = run.job_id
@@ -94,6 +94,7 @@ _NEXT_IN_LINE = """
             WHERE busy.job_id = held.job_id AND busy.finished_at IS NULL
                 AND (busy.status IN ('claimed', 'running', 'waiting')
                     OR busy.status = 'queued' AND busy.available_at IS NOT NULL)
+            AND busy.cause <> 'reminder'
             LIMIT 1) IS NULL
     GROUP BY held.job_id
 """
@@ -120,10 +121,15 @@ class Started(NamedTuple):
     owner_key: str | None
     signing_version: int
     signing_changed_at: datetime | None
+    trigger_type: str
 
     @property
     def key(self) -> str:
         return slot_key(self.job_public_id, self.scheduled_for, self.cause)
+
+    @property
+    def is_reminder(self) -> bool:
+        return self.cause == "reminder"
 
 
 def start_runs(

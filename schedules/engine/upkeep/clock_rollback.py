@@ -136,7 +136,7 @@ def _delete_future_queued(job: Job, now: datetime) -> None:
     queued = (
         Execution.objects.live()
         .filter(job=job, status=Status.QUEUED, attempt=0, scheduled_for__gt=now)
-        .exclude(cause=Execution.Cause.MANUAL)
+        .exclude(cause__in=Execution.UNPLANNED)
     )
     queued_ids = list(queued.select_for_update().values_list("pk", flat=True))
     if queued_ids:

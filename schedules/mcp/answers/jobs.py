@@ -23,6 +23,7 @@ from schedules.services.job_list import JobPage
 from schedules.services.jobs.forecasts import shown_next_run
 from schedules.services.jobs.masked_arguments import shown_arguments
 from schedules.services.run_list import newest_rows
+from schedules.services.runs.question_words import reminder_words
 from schedules.tasks import registry
 from schedules.tasks.builtin import WEBHOOK_METHOD
 from schedules.when import durations
@@ -143,6 +144,7 @@ class StatusOut(JobOut):
     pause_reason: str | None
     executions: list[ExecutionOut]
     method: str | None
+    reminder: NotRequired[str]
     deleted: NotRequired[str]
 
 
@@ -244,8 +246,20 @@ def status_out(job: Any) -> StatusOut:
         "executions": [execution_out(row, job.timezone) for row in rows],
         # Most webhooks leave it to the default.
         "method": str(job.argument("method") or WEBHOOK_METHOD) if job.task == "webhook" else None,
+        **reminder_out(job),
         **deleted_out(job),
     }
+
+
+class ReminderOut(TypedDict):
+    """What became of the last message that asked for an answer."""
+
+    reminder: NotRequired[str]
+
+
+def reminder_out(job: Job) -> ReminderOut:
+    words = reminder_words(job)
+    return {"reminder": answers.line(words, 400)} if words else {}
 
 
 class DeletedOut(TypedDict):

@@ -4,14 +4,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime, timedelta
-from typing import Annotated, Any, Unpack, cast
+from typing import Annotated, Any, NotRequired, Unpack, cast
 
 from pydantic import Field, StrictBool
 
 from schedules import clock, services
 from schedules.mcp import answers
 from schedules.mcp.answers.changes import ChangeOut, change_of
-from schedules.mcp.answers.jobs import ErrorOut, JobOut, job_out, refused
+from schedules.mcp.answers.jobs import ErrorOut, JobOut, job_out, refused, reminder_out
 from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import (
     ChangedPolicies,
@@ -34,6 +34,7 @@ from schedules.services.jobs.masked_arguments import merged_arguments
 from schedules.services.jobs.references import zone_of_job
 from schedules.services.permissions import read_activity
 from schedules.services.runs.actions import runs_around
+from schedules.services.runs.answers import answer_in_words
 from schedules.when.durations import HORIZON
 from schedules.when.phrases import PhraseError, parse_day
 from schedules.when.triggers import TriggerError
@@ -45,6 +46,7 @@ class ChangedOut(JobOut, answers.WarningOut, ChangeOut):
     """The job after the change."""
 
     paused_until: str | None
+    reminder: NotRequired[str]
 
 
 class SkippedOut(ChangedOut):
@@ -71,6 +73,9 @@ def update_job(
     ends_at: Annotated[str | None, Field(description="No run after it; none: no end.")] = None,
     label: Annotated[str | None, Field(description="A new label.")] = None,
     tags: Annotated[Words | None, Field(description="New tags, instead of all old.")] = None,
+    answer: Annotated[
+        str | None, Field(description="The user's answer to its reminder: done, skip, undo, snooze 1h.")
+    ] = None,
     **options: Unpack[ChangedPolicies],
 ) -> ChangedOut | ErrorOut:
     """Change a pending or paused job; what is left out stays. Id and history are kept."""
@@ -78,6 +83,14 @@ def update_job(
     job = actor.jobs().find(job_id)
     if job is None:
         return refused(services.permissions.not_found(job_id), {"job_id": job_id})
+    if answer is not None:
+        answered = answer_in_words(actor, job.public_id, answer)
+        if isinstance(answered, Err):
+            return refused(answered, {"job_id": job_id})
+        others = (name, args, kwargs, trigger_type, trigger_config, timezone, max_runs, ends_at, label, tags)
+        if not options and all(each is None for each in others):
+            return _changed(Ok(answered.value.job), {"job_id": job_id})
+        job.refresh_from_db()
     zone = job.timezone if timezone is None else timezone
     given: dict[str, Any] = {
         "job_id": job_id,
@@ -236,6 +249,7 @@ def _changed_out(job: Job, look_alike: SimilarJob | None = None) -> ChangedOut:
         **job_out(job),
         "paused_until": answers.iso_or_none(job.paused_until, job.timezone),
         **change_of(job),
+        **reminder_out(job),
         **(answers.warning_on if is_pending else answers.pause_warning_on)(job, look_alike=look_alike),
     }
 

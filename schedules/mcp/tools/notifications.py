@@ -89,11 +89,20 @@ class Content(TypedDict, total=False):
     ]
 
 
-class Reminder(Retries, Content, total=False):
+class Asking(Content, total=False):
+    """The same for what may ask for an answer."""
+
+    ask: Annotated[
+        str | None,
+        Field(description='Remind until the user says done: "every 10m 5 times"; once: "yes".'),
+    ]
+
+
+class Reminder(Retries, Asking, total=False):
     """The options of a notification that is sent once."""
 
 
-class RepeatedReminder(LimitedPolicies, Content, total=False):
+class RepeatedReminder(LimitedPolicies, Asking, total=False):
     """The options of a notification that is sent repeatedly."""
 
 
@@ -285,7 +294,7 @@ def _content(profile: Profile, message: str, topic: str | None, options: Mapping
             "notification_topic", "The user has set no topic: ask which one they follow."
         )
     return {"message": message, "topic": topic} | {
-        name: value for name, value in options.items() if name in Content.__annotations__
+        name: value for name, value in options.items() if name in Asking.__annotations__
     }
 
 

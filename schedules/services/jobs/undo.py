@@ -17,9 +17,10 @@ from schedules.services.jobs.edits import edit
 from schedules.services.jobs.rows import change_row, locked_job
 from schedules.services.jobs.states import cancel, delete, pause, pause_of, restore, resume
 from schedules.services.permissions import Actor, not_found, record
+from schedules.services.runs.answers import UNDO, answer, is_last_answer
 from schedules.when.skips import still_ahead
 
-UNDOABLE = ("create", "edit", "pause", "resume", "cancel", "delete", "restore")
+UNDOABLE = ("create", "edit", "pause", "resume", "cancel", "delete", "restore", "answer")
 # How many changes one request reverses, and how many of the newest it looks through for them.
 MOST_EVENTS = 500
 LOOKED_THROUGH = 10_000
@@ -153,6 +154,8 @@ def _reversal_of(event: Event) -> Reversal:
             if is_stopped or skips["skips"] != event.after["skips"]:
                 return changed_since
             return Reversal(event, "skip", skips, event.before)
+        case "answer":
+            return Reversal(event, "reopen") if is_last_answer(event) else changed_since
         case "edit":
             now = masked(changes_of(job, event.after))
             if is_stopped or now != event.after:
@@ -196,6 +199,9 @@ def _apply(actor: Actor, reversal: Reversal) -> Result[Job]:
         case "pause":
             ahead = until if until and until > now else None
             return pause(actor, job_id, reason=values.get("reason") or "", until=ahead)
+        case "reopen":
+            reopened = answer(actor, job_id, UNDO)
+            return Ok(reopened.value.job) if isinstance(reopened, Ok) else reopened
         case "skip":
             return _set_skips(actor, job_id, values["skips"], now)
         case _:

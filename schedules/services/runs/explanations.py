@@ -5,12 +5,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
+from django.db.models import QuerySet
+
 from schedules import clock, engine
 from schedules.models import Event, Execution, Job
 from schedules.models.jobs import why_skipped
 from schedules.result import Ok, Result
 from schedules.services.jobs.forecasts import MOST_STEPS, as_resumed, slots_ahead
 from schedules.services.permissions import Actor, not_found
+from schedules.services.runs.answers import question_of
+from schedules.services.runs.question_words import describe_question
 from schedules.when import durations
 from schedules.when.moments import local_words, short_words
 from schedules.when.phrases import end_of_day
@@ -71,8 +75,8 @@ def _of_day(job: Job, day: date, now: datetime) -> Why | datetime:
     if end < job.created_at:
         return Why(job, end, "nothing", "The job did not exist yet.")
     start = end_of_day(day - _DAY, job.timezone)
-    rows = Execution.objects.filter(job=job).order_by("-scheduled_for")
-    slots = rows.exclude(cause=Execution.Cause.MANUAL)
+    rows = _without_reminders(job).order_by("-scheduled_for")
+    slots = rows.exclude(cause__in=Execution.UNPLANNED)
     within = {"scheduled_for__gt": start, "scheduled_for__lte": min(end, now)}
     gap = slots.filter(scheduled_for__lte=start).first()
     row = (
@@ -92,7 +96,10 @@ def _of_day(job: Job, day: date, now: datetime) -> Why | datetime:
 
 def _why_of_row(job: Job, row: Execution) -> Why:
     if not row.reason.startswith(engine.PAUSED):
-        return Why(job, row.scheduled_for, row.status, explain(row, job.timezone), row, row.error)
+        words = explain(row, job.timezone)
+        if question := question_of(row):
+            words = f"{words} {describe_question(question, job)}"
+        return Why(job, row.scheduled_for, row.status, words, row, row.error)
     explanation = f"{explain(row, job.timezone, with_reason=False)} The job was paused."
     return Why(
         job,
@@ -143,17 +150,22 @@ def _running_words(row: Execution) -> str:
 
 
 def _nearest_execution(job: Job, moment: datetime) -> Execution | None:
-    rows = Execution.objects.filter(job=job)
+    rows = _without_reminders(job)
     earlier = rows.filter(scheduled_for__lte=moment).order_by("-scheduled_for")
     before = earlier.first()
     # A manual run may lie within a gap: then look at scheduled slots alone.
     is_manual = before is not None and before.cause == Execution.Cause.MANUAL
-    slot = earlier.exclude(cause=Execution.Cause.MANUAL).first() if is_manual else before
+    slot = earlier.exclude(cause__in=Execution.UNPLANNED).first() if is_manual else before
     if slot and slot.last_slot and slot.last_slot >= moment:
         return slot
     after = rows.filter(scheduled_for__gt=moment).order_by("scheduled_for").first()
     neighbors = [row for row in (before, after) if row]
     return min(neighbors, key=lambda row: abs(row.scheduled_for - moment), default=None)
+
+
+def _without_reminders(job: Job) -> QuerySet[Execution]:
+    """Return the runs of a job, except those that only repeat one."""
+    return Execution.objects.filter(job=job).exclude(cause=Execution.Cause.REMINDER)
 
 
 def _is_near(job: Job, row: Execution, moment: datetime) -> bool:

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from schedules.tasks.forms.fields import Json, Pairs, Text, Whole, as_text
 from schedules.tasks.registry import Task
+from schedules.tasks.site import public_site
 
 LONG_TEXTS = {"message", "prompt", "body"}
 OBJECT_HINT = 'A JSON object, like {"key": "value"}.'
@@ -22,6 +23,7 @@ LABELS = {
     "filename": "File name",
     "markdown": "Format as Markdown",
     "actions": "Buttons",
+    "ask": "Ask for an answer",
 }
 # The fields of the built-in tasks, in the words of the page; agents have texts of their own.
 NOTIFY_LABELS = {"tags": "Emojis"}
@@ -30,9 +32,17 @@ HINTS = {
     ("notify", "priority"): "",
     ("notify", "tags"): "Short codes like warning or tada, separated by commas",
     ("notify", "actions"): "Up to three, as a JSON list",
+    (
+        "notify",
+        "ask",
+    ): "“yes” for the buttons Done, Snooze and Skip next; “every 10m 5 times” to be reminded until done; "
+    "“every 10m 5 times then other-topic” to tell somebody else after that",
     ("webhook", "body"): "Valid JSON is sent as JSON, anything else as plain text",
     ("webhook", "headers"): "One name and value a row; ${secret:NAME} stands for one of your secrets",
 }
+NO_BUTTONS = (
+    ". Messages have no buttons here, because phones cannot reach CRONTY_URL: answer on the page of the job"
+)
 ABSENT = object()
 PRIORITIES = [("", "Default"), (1, "Min"), (2, "Low"), (4, "High"), (5, "Urgent")]
 
@@ -88,8 +98,12 @@ class Schema:
         return {
             "label": labels.get(self.name, label_of(self.name)),
             "required": self.is_required,
-            "help_text": HINTS.get((self.task.name, self.name), description) or hint,
+            "help_text": (HINTS.get((self.task.name, self.name), description) or hint) + self._caveat(),
         }
+
+    def _caveat(self) -> str:
+        """Say where the installation lacks what an option needs."""
+        return NO_BUTTONS if (self.task.name, self.name) == ("notify", "ask") and not public_site() else ""
 
     def argument(self, field: forms.Field, **conversions: Any) -> Argument:
         return Argument(self.name, f"{self.task.name}-{self.name}", field, **conversions)

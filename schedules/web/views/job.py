@@ -25,6 +25,7 @@ from schedules.templatetags.cronty_times import day_and_clock, day_words, local
 from schedules.web.messages import message_of
 from schedules.web.middleware import take_draft
 from schedules.web.views.activity import events_of_job
+from schedules.web.views.answers import question_context
 from schedules.web.views.editing import job_address, run_address
 from schedules.web.views.job_facts import Health, policies, shown_values, upcoming_of
 from schedules.web.views.live import LivePageMixin
@@ -74,6 +75,7 @@ class JobPage(LivePageMixin, TemplateView):
             overlap_days=OVERLAP.days,
             tabs=TABS,
             tab=tab,
+            **question_context(job),
             **self._tab_content(tab, job),
             **self._pause(),
             **kwargs,

@@ -25,8 +25,10 @@ from schedules.models import Execution
 from schedules.result import sentence
 from schedules.services import run_list
 from schedules.services.run_list import COUNTED_RUNS, RunQuery, count_by_status, read_runs
+from schedules.services.runs import answers
 from schedules.services.runs.explanations import explain
 from schedules.services.runs.outputs import output_since
+from schedules.services.runs.question_words import describe_question
 from schedules.tasks import registry
 from schedules.tasks.forms.fields import json_problem, looks_like_json
 from schedules.web.exports import MOST_ROWS, csv_chunks, in_threads, json_chunks
@@ -125,9 +127,17 @@ class RunPage(LivePageMixin, TemplateView):
             comparison=compare(run, neighbours, console["console"].text),
             runs_for=self.page.now - run.started_at if run.started_at and not run.finished_at else None,
             receipt=receipt(run),
+            **self._question(run),
             values=shown_values(job) if job else [],
             **kwargs,
         )
+
+    def _question(self, run: Execution) -> dict[str, Any]:
+        """Return what became of the question that this run has asked or repeated."""
+        question = answers.question_of(run)
+        if question is None or run.job is None:
+            return {}
+        return {"question": question, "question_words": describe_question(question, run.job)}
 
     def _answer(self, run: Execution, *, can_change: bool) -> dict[str, Any]:
         """Return what the form for the answer to a prompt needs, and an answer that was typed before a log-in."""

@@ -1,0 +1,150 @@
+"""Questions that notifications have asked: recorded when a run ends, repeated until somebody answers.
+
+What is pending has a due time in a small index of its own, so that thousands of them cost the scheduler one query.
+"""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef, QuerySet
+
+from schedules.engine.history import Outcome, release_next
+from schedules.models import Execution, Job, Question, Reminder
+from schedules.tasks.asking import Again, Ask, read_ask
+
+Status = Question.Status
+
+# How many reminders one step sends.
+BATCH = 200
+NEXT_RUN = "The next run came."
+NOT_ASKING = "The job was changed and no longer asks."
+_CHANGED = ("status", "reason", "due_at", "reminders")
+
+
+def add_questions(outcomes: Sequence[Outcome]) -> None:
+    """Record what these runs have asked; the older questions of their jobs are closed.
+
+    A question may be there already: a quick reader answers before the outcome is written.
+    """
+    rows = [
+        Question(
+            execution_id=outcome.execution_id,
+            job_id=outcome.job_id,
+            asked_at=outcome.finished_at,
+            due_at=outcome.finished_at + outcome.question.every if outcome.question.every else None,
+        )
+        for outcome in outcomes
+        if outcome.question
+    ]
+    Question.objects.bulk_create(rows, ignore_conflicts=True)
+    older = Question.objects.filter(job__in={row.job_id for row in rows}, status__in=Question.PENDING)
+    older.exclude(pk__in=[row.pk for row in rows]).update(status=Status.CLOSED, reason=NEXT_RUN, due_at=None)
+
+
+def close_questions(job_ids: Collection[int], done: str) -> None:
+    """Send no more reminders of these jobs; `done` says what happened to them."""
+    reminded = Question.objects.filter(job__in=job_ids, due_at__isnull=False)
+    reminded.update(status=Status.CLOSED, reason=f"The job was {done}.", due_at=None)
+
+
+def asked_by(job: Job) -> Ask | None:
+    """Return what the notification of a job asks for, or None."""
+    text = job.argument("ask") if job.task == "notify" else None
+    try:
+        return read_ask(text) if isinstance(text, str) else None
+    except ValueError:
+        # Stored by other code: the run fails and says so.
+        return None
+
+
+def read_reminder(execution_id: int) -> Again | None:
+    row = Reminder.objects.filter(pk=execution_id).first()
+    return Again(row.number, row.most, row.topic) if row else None
+
+
+def send_reminders(now: datetime) -> int:
+    """Queue the reminders that are due, a limited number at a time; return how many questions were looked at."""
+    due = Question.objects.filter(due_at__lte=now).order_by("due_at")
+    if not due.exists():
+        return 0
+    with transaction.atomic():
+        later = Execution.objects.filter(
+            job=OuterRef("job"), scheduled_for__gt=OuterRef("execution__scheduled_for")
+        ).exclude(cause=Execution.Cause.REMINDER)
+        questions = list(
+            due.annotate(has_later_run=Exists(later))
+            .select_related("job")
+            .select_for_update(skip_locked=True, of=("self",))[:BATCH]
+        )
+        steps = [(question, _next_step(question, now)) for question in questions]
+        sent = [(question, step) for question, step in steps if step is not None]
+        runs = Execution.objects.bulk_create(
+            Execution.of(question.job, step.at, available_at=now, cause=Execution.Cause.REMINDER)
+            for question, step in sent
+        )
+        Reminder.objects.bulk_create(
+            Reminder(execution_id=run.pk, question=question, **step.again._asdict())
+            for run, (question, step) in zip(runs, sent, strict=True)
+        )
+        Question.objects.bulk_update(questions, _CHANGED)
+    return len(questions)
+
+
+class _Step(NamedTuple):
+    """A reminder to send, and the moment that it was planned for."""
+
+    at: datetime
+    again: Again
+
+
+def _next_step(question: Question, now: datetime) -> _Step | None:
+    """Move a due question on, and return the reminder to send, if any."""
+    at, question.due_at = question.due_at or now, None
+    job = question.job
+    if reason := _reason_to_close(question, job):
+        question.status, question.reason = Status.CLOSED, reason
+        return None
+    assert job is not None
+    ask = asked_by(job) or Ask()
+    number = 0
+    if question.status == Status.SNOOZED:
+        question.status = Status.OPEN
+    elif question.reminders < ask.steps:
+        question.reminders += 1
+        number = question.reminders
+    else:
+        # It was changed and asks less often now.
+        return None
+    if ask.every and question.reminders < ask.steps:
+        # After an outage one reminder is enough.
+        question.due_at = max(at + ask.every, now + ask.every / 2)
+    topic = ask.then if number > ask.times else ""
+    return _Step(at, Again(number, ask.times, topic))
+
+
+def _reason_to_close(question: Question, job: Job | None) -> str:
+    if job is None or job.deleted_at:
+        return "The job was deleted."
+    if job.status == Job.Status.CANCELLED:
+        return "The job was stopped."
+    if job.status == Job.Status.PAUSED:
+        return "The job was paused."
+    if question.has_later_run:  # type: ignore[attr-defined]
+        return NEXT_RUN
+    return "" if job.task == "notify" and job.argument("ask") else NOT_ASKING
+
+
+def withdraw_reminders(question: Question, now: datetime, reason: str) -> None:
+    """Call off the reminders of a question that have not started; the caller has locked the job."""
+    unstarted = _live_reminders(question).filter(status=Execution.Status.QUEUED)
+    if (
+        unstarted.update(status=Execution.Status.CANCELLED, finished_at=now, available_at=None, reason=reason)
+        and question.job_id
+    ):
+        release_next([question.job_id], now)
+
+
+def _live_reminders(question: Question) -> QuerySet[Execution]:
+    return Execution.objects.live().filter(job=question.job_id, pk__in=question.sent.values("pk"))

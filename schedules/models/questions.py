@@ -1,0 +1,101 @@
+"""Questions: what notifications have asked their readers, the reminders that followed, and the answers."""
+
+from datetime import datetime, timedelta
+
+from django.db import models
+from django.db.models import Q
+
+from schedules import limits
+from schedules.models.executions import Execution
+from schedules.models.jobs import Job
+
+MOST_ANSWERS = 100
+"""How many answers one question keeps, and takes: each snooze is one."""
+
+
+class Question(models.Model):
+    """One run that asked for an answer: what became of it."""
+
+    class Status(models.TextChoices):
+        OPEN = "open"
+        """Nobody has answered yet."""
+        SNOOZED = "snoozed"
+        """Somebody asked to be reminded again at `due_at`."""
+        DONE = "done"
+        SKIPPED = "skipped"
+        """Somebody left out the next run."""
+        CLOSED = "closed"
+        """Nobody is reminded any more; `reason` says why. It can still be answered with "done"."""
+
+    PENDING = (Status.OPEN, Status.SNOOZED)
+    ANSWERED = (Status.DONE, Status.SKIPPED)
+
+    # Without a constraint, because pruning deletes both, and must not read every run to do so.
+    execution = models.OneToOneField(
+        Execution, primary_key=True, on_delete=models.DO_NOTHING, related_name="question", db_constraint=False
+    )
+    job = models.ForeignKey(
+        Job, null=True, on_delete=models.SET_NULL, related_name="questions", db_index=False
+    )
+    status = models.CharField(max_length=7, choices=Status, default=Status.OPEN)
+    reason = models.CharField(max_length=limits.NAME_LENGTH, blank=True)
+    asked_at = models.DateTimeField()
+    due_at = models.DateTimeField(null=True, help_text="When the next reminder is sent, if one is.")
+    reminders = models.PositiveSmallIntegerField(
+        default=0, help_text="How many reminders were sent that nobody asked for, the escalation included."
+    )
+    answered_at = models.DateTimeField(null=True)
+    answered_by = models.CharField(max_length=limits.ACTOR_LENGTH, blank=True)
+    answers = models.JSONField(
+        default=list, help_text="Each answer: what, when, by whom, until when, and with which link."
+    )
+
+    class Meta:
+        indexes = [
+            # The scheduler looks here every few seconds, so the index must stay as small as what is pending.
+            models.Index(name="question_due", fields=["due_at"], condition=Q(due_at__isnull=False)),
+            models.Index(name="question_job", fields=["job", "-execution"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"Question of run {self.pk}"
+
+    @property
+    def is_pending(self) -> bool:
+        return self.status in self.PENDING
+
+    @property
+    def took(self) -> timedelta | None:
+        """How long it took until somebody answered."""
+        return self.answered_at - self.asked_at if self.answered_at else None
+
+    @property
+    def revision(self) -> int:
+        """How often it was answered, so that a page can tell that somebody has answered meanwhile."""
+        return len(self.answers)
+
+    @property
+    def snoozed_until(self) -> datetime | None:
+        return self.due_at if self.status == self.Status.SNOOZED else None
+
+
+class Reminder(models.Model):
+    """One run that repeated a question."""
+
+    execution = models.OneToOneField(
+        Execution, primary_key=True, on_delete=models.DO_NOTHING, related_name="reminder", db_constraint=False
+    )
+    question = models.ForeignKey(
+        Question, on_delete=models.DO_NOTHING, related_name="sent", db_constraint=False
+    )
+    number = models.PositiveSmallIntegerField(help_text="Which one it is; 0 for one that a snooze asked for.")
+    most = models.PositiveSmallIntegerField(help_text="How many there are at most.")
+    topic = models.CharField(
+        max_length=64, blank=True, help_text="Where it went because nobody had answered the others."
+    )
+
+    class Meta:
+        ordering = ["pk"]
+
+    def __str__(self) -> str:
+        return f"Reminder of run {self.question_id}"

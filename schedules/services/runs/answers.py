@@ -1,0 +1,302 @@
+"""Answers to notifications: done, snoozed or the next run left out, by link, page, agent or terminal."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+
+from schedules import clock, engine, limits
+from schedules.models import Event, Execution, Job, Question, Reminder
+from schedules.models.questions import MOST_ANSWERS
+from schedules.result import Code, Err, Ok, Result, invalid, sentence
+from schedules.services.jobs.rows import locked_job
+from schedules.services.people.profiles import is_active_user
+from schedules.services.permissions import Actor, not_found, record, wrong_state
+from schedules.services.runs.actions import skip
+from schedules.tasks.answer_links import Button, Link
+from schedules.when.moments import short_words
+from schedules.when.phrases import PhraseError, parse_moment
+from schedules.when.triggers import TriggerError
+
+Status = Question.Status
+
+DONE, SNOOZE, SKIP, UNDO = "done", "snooze", "skip", "undo"
+ANSWERS = 'Answer "done", "skip", "undo", "snooze" or "snooze 1h".'
+LONGEST_WORDS = 200
+SNOOZE_OF_BUTTON = timedelta(minutes=10)
+LONGEST_SNOOZE = timedelta(days=366)
+# After an answer was taken back, nobody is reminded at once.
+_AFTER_UNDO = timedelta(minutes=1)
+_STATUS_AFTER = {DONE: Status.DONE, SNOOZE: Status.SNOOZED, SKIP: Status.SKIPPED}
+_STOPPED = (Job.Status.CANCELLED, Job.Status.PAUSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A question after an answer."""
+
+    job: Job
+    question: Question
+    is_repeated: bool = False
+    """Whether the same answer had been given before, so that nothing has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """What a link is about: the job of a run that asked, and its question, unless that is not recorded yet."""
+
+    link: Link
+    job: Job
+    run: Execution
+    """The run that asked first, which the message of the link may only repeat."""
+    actor: Actor
+    question: Question | None
+
+
+def find_linked(link: Link, actor: Actor | None = None) -> Result[Linked]:
+    """Return what a link is about; whoever is logged in and may change the job answers under their own name."""
+    reminder = Reminder.objects.select_related("execution").filter(pk=link.execution_id).first()
+    sent = (
+        reminder.execution
+        if reminder
+        else Execution.objects.select_related("job").filter(pk=link.execution_id).first()
+    )
+    root_id = reminder.question_id if reminder else link.execution_id
+    run = Execution.objects.select_related("job__owner").filter(pk=root_id).first()
+    if sent is None or run is None or run.job is None or not link.is_about(sent.key):
+        return Err(Code.LINK_UNKNOWN)
+    if run.job.deleted_at:
+        return not_found(run.job.public_id)
+    if not is_active_user(run.job.owner):
+        return Err(Code.JOB_OWNER_INACTIVE, run.job.public_id)
+    topic = (reminder.topic if reminder else "") or str(run.job.argument("topic") or "")
+    by_link = Actor(run.job.owner, Event.Door.LINK, f"ntfy: {topic}"[: limits.ACTOR_LENGTH])
+    knows = actor is not None and actor.jobs().filter(pk=run.job.pk).exists() and actor.may_change(run.job)
+    if knows and actor is not None:
+        by_link = replace(by_link, name=actor.label)
+    return Ok(Linked(link, run.job, run, by_link, Question.objects.filter(pk=root_id).first()))
+
+
+def answer_by_link(
+    linked: Linked, answer: str, until: datetime | None = None, *, seen: int | None = None
+) -> Result[Answered]:
+    """Give the answer of a button, or one that was chosen on the page that had `seen` so many answers."""
+    button = linked.link.button
+    if button is not Button.PAGE:
+        if answer != button:
+            return Err(Code.LINK_UNKNOWN)
+        return _answer(
+            linked.actor, linked.job.public_id, linked.run.pk, answer, until, link=linked.link.name
+        )
+    return _answer(linked.actor, linked.job.public_id, linked.run.pk, answer, until, seen=seen or 0)
+
+
+def answer(actor: Actor, job_id: str, answer: str, until: datetime | None = None) -> Result[Answered]:
+    """Answer the last question of a job, or take the last answer back."""
+    job = actor.jobs().find(job_id)
+    if job is None:
+        return not_found(job_id)
+    question = latest_question(job)
+    if question is None:
+        return Err(Code.NOTHING_ASKED, job_id)
+    return _answer(actor, job_id, question.pk, answer, until)
+
+
+def answer_in_words(actor: Actor, job_id: str, words: str) -> Result[Answered]:
+    """Give an answer as people write it: "done", "skip", "undo", "snooze", or "snooze" with a time or a duration."""
+    kind, _, until = words.strip().partition(" ")
+    kind = kind.lower()
+    job = actor.jobs().find(job_id)
+    if job is None:
+        return not_found(job_id)
+    if kind not in (DONE, SNOOZE, SKIP, UNDO) or (until and kind != SNOOZE):
+        return invalid("answer", ANSWERS)
+    if not until:
+        return answer(actor, job_id, kind)
+    read = read_until(until, job.timezone)
+    return read if isinstance(read, Err) else answer(actor, job_id, kind, read.value)
+
+
+def read_until(text: str, timezone: str) -> Result[datetime]:
+    """Read until when a reminder is snoozed, in the zone of its job."""
+    try:
+        words = text.strip()[:LONGEST_WORDS]
+        return Ok(parse_moment(words, now=clock.now(), timezone=timezone, may_be_day=True))
+    except (PhraseError, TriggerError) as error:
+        return invalid("until", sentence(str(error)))
+
+
+def latest_question(job: Job) -> Question | None:
+    return Question.objects.filter(job=job).order_by("-execution").first()
+
+
+def is_last_answer(event: Event) -> bool:
+    """Return whether the answer that this event recorded is the last one to the last question of its job."""
+    question = latest_question(event.job) if event.job and event.job.deleted_at is None else None
+    if question is None or question.pk != event.after.get("execution") or not question.answers:
+        return False
+    last = question.answers[-1]
+    return last["answer"] != UNDO and datetime.fromisoformat(last["at"]) == event.at
+
+
+def question_of(run: Execution) -> Question | None:
+    """Return the question that a run has asked or repeated, with the reminders that were sent, or None."""
+    if run.task != "notify":
+        return None
+    found = Question.objects.select_related("execution").prefetch_related("sent__execution")
+    return found.filter(pk=run.pk).first() or found.filter(sent=run.pk).first()
+
+
+def snooze_problem(until: datetime | None, now: datetime) -> Err | None:
+    """Return what is wrong with the end of a snooze."""
+    if until is None:
+        return None
+    if problem := limits.moment_problem(until):
+        return invalid("until", problem)
+    if until <= now:
+        return invalid("until", "Choose a time in the future.")
+    return invalid("until", "Choose a time within a year.") if until > now + LONGEST_SNOOZE else None
+
+
+def _answer(
+    actor: Actor,
+    job_id: str,
+    run_id: int,
+    answer: str,
+    until: datetime | None,
+    *,
+    link: str = "",
+    seen: int | None = None,
+) -> Result[Answered]:
+    now = clock.now()
+    if problem := snooze_problem(until, now):
+        return problem
+    with transaction.atomic():
+        job = locked_job(actor, job_id)
+        if isinstance(job, Err):
+            return job
+        question = _locked_question(job, run_id, now)
+        if question.status == _STATUS_AFTER.get(answer) and answer != SNOOZE:
+            return Ok(Answered(job, question, is_repeated=True))
+        result: Result[Answered]
+        if seen is not None and question.revision != seen:
+            result = Err(Code.ANSWERED_MEANWHILE, job_id)
+        elif link and any(given["link"] == link for given in question.answers):
+            result = _refuse(Code.LINK_USED, job, question)
+        elif refusal := _refusal(job, question, answer):
+            result = refusal
+        elif answer == UNDO:
+            result = _take_back(actor, job, question, now)
+        else:
+            result = _apply(actor, job, question, answer, until or now + SNOOZE_OF_BUTTON, link, now)
+        if isinstance(result, Err):
+            # Without this, a question that its worker has not recorded yet would remain without its reminders.
+            transaction.set_rollback(True)
+    return result
+
+
+def _locked_question(job: Job, run_id: int, now: datetime) -> Question:
+    """Lock a question; a quick reader answers before the worker has recorded that it was asked."""
+    row = Question(pk=run_id, job=job, asked_at=now)
+    Question.objects.bulk_create([row], ignore_conflicts=True)
+    return Question.objects.select_for_update().get(pk=run_id)
+
+
+def _refusal(job: Job, question: Question, answer: str) -> Err | None:
+    """Return why this answer is not possible now."""
+    if answer == UNDO:
+        can_undo = question.answers and question.answers[-1]["answer"] != UNDO
+        return None if can_undo else Err(Code.NO_ANSWER_TO_UNDO, job.public_id)
+    if question.revision >= MOST_ANSWERS:
+        return Err(Code.TOO_MANY_ANSWERS, limit=MOST_ANSWERS)
+    if question.status in Question.ANSWERED:
+        return _refuse(Code.ALREADY_ANSWERED, job, question)
+    if answer == SNOOZE and job.status in _STOPPED:
+        return wrong_state(job)
+    if answer == SNOOZE and question.status == Status.CLOSED:
+        return Err(Code.QUESTION_CLOSED, job.public_id, reason=question.reason)
+    return None
+
+
+def _refuse(code: Code, job: Job, question: Question) -> Err:
+    """Say what the first answer was."""
+    at = question.answered_at
+    return Err(
+        code,
+        job.public_id,
+        state=question.status,
+        reason=question.answered_by,
+        until=short_words(at, job.timezone) if at else "",
+    )
+
+
+def _apply(
+    actor: Actor, job: Job, question: Question, answer: str, until: datetime, link: str, now: datetime
+) -> Result[Answered]:
+    before = {
+        "status": question.status,
+        "due_at": question.due_at.isoformat() if question.due_at else None,
+        "reason": question.reason,
+    }
+    skipped: list[str] = []
+    if answer == SKIP:
+        match skip(actor, job.public_id):
+            case Ok(changed):
+                skipped = [entry for entry in changed.skips.split() if entry not in job.skips.split()]
+            case refusal:
+                return refusal
+    given = {
+        "answer": answer,
+        "at": now.isoformat(),
+        "by": actor.label,
+        "door": actor.door,
+        "until": until.isoformat() if answer == SNOOZE else None,
+        "skipped": skipped,
+        "link": link,
+        "before": before,
+    }
+    question.status, question.reason = _STATUS_AFTER[answer], ""
+    question.due_at = until if answer == SNOOZE else None
+    question.answered_at, question.answered_by = now, actor.label
+    question.answers = [*question.answers, given]
+    _save(question)
+    engine.withdraw_reminders(question, now, f"Answered by {actor.label}.")
+    after = {"answer": answer, "execution": question.pk}
+    if answer == SNOOZE:
+        after["until"] = until.isoformat()
+    record(actor, "answer", now, job=job, before={}, after=after)
+    return Ok(Answered(job, question))
+
+
+def _take_back(actor: Actor, job: Job, question: Question, now: datetime) -> Result[Answered]:
+    """Restore the question as it was before its last answer."""
+    last: dict[str, Any] = question.answers[-1]
+    if last["skipped"]:
+        slots = [datetime.fromisoformat(entry) for entry in last["skipped"]]
+        undone = skip(actor, job.public_id, slots=[slot for slot in slots if slot > now], undo=True)
+        if isinstance(undone, Err) and any(slot > now for slot in slots):
+            return undone
+    before: dict[str, Any] = last["before"]
+    due = datetime.fromisoformat(before["due_at"]) if before["due_at"] else None
+    question.status, question.reason = before["status"], before["reason"]
+    question.due_at = max(due, now + _AFTER_UNDO) if due else None
+    question.answered_at, question.answered_by = None, ""
+    question.answers = [
+        *question.answers,
+        {"answer": UNDO, "at": now.isoformat(), "by": actor.label, "door": actor.door, "link": ""},
+    ]
+    _save(question)
+    record(
+        actor,
+        "answer",
+        now,
+        job=job,
+        before={"answer": last["answer"]},
+        after={"answer": UNDO, "execution": question.pk},
+    )
+    return Ok(Answered(job, question))
+
+
+def _save(question: Question) -> None:
+    question.save(update_fields=["status", "reason", "due_at", "answered_at", "answered_by", "answers"])

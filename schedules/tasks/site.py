@@ -1,0 +1,36 @@
+"""The public address of the pages, for links in notifications."""
+
+import logging
+from functools import cache
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.urls import NoReverseMatch, reverse
+
+from schedules.tasks.outbound.destinations import is_loopback
+
+logger = logging.getLogger(__name__)
+
+
+def public_site() -> str:
+    """Return what a link to a page begins with; nothing without pages, or if a phone cannot open them.
+
+    Whatever is wrong with the addresses of a project, it must not keep runs from being claimed and settled.
+    """
+    return _site_of(settings.CRONTY_URL, str(getattr(settings, "ROOT_URLCONF", "")))
+
+
+@cache
+def _site_of(url: str, urlconf: str) -> str:
+    try:
+        host = urlsplit(url).hostname
+        if not urlconf or host is None or is_loopback(host):
+            return ""
+        reverse("schedules:jobs")
+    except NoReverseMatch:
+        # A project need not have the pages.
+        return ""
+    except Exception:
+        logger.exception("Notifications have no link: the addresses in %s cannot be used", urlconf)
+        return ""
+    return url.rstrip("/")

@@ -1,0 +1,65 @@
+"""What a notification may ask for, read from a text."""
+
+from datetime import timedelta
+
+import pytest
+
+from schedules.tasks.asking import Ask, read_ask
+
+TEN = timedelta(minutes=10)
+
+
+@pytest.mark.parametrize(
+    ("text", "ask"),
+    [
+        ("yes", Ask()),
+        ("Yes", Ask()),
+        ("every 10m", Ask(TEN, 10)),
+        ("every 10 minutes", Ask(TEN, 10)),
+        ("Every 10m, at most 5 times", Ask(TEN, 5)),
+        ("every ten minutes 1 time", Ask(TEN, 1)),
+        ("every hour", Ask(timedelta(hours=1), 10)),
+        ("every 1h30m 3 times, then boss-phone", Ask(timedelta(minutes=90), 3, "boss-phone")),
+        ("every half an hour then x", Ask(timedelta(minutes=30), 10, "x")),
+    ],
+)
+def test_text_is_read(text, ask):
+    assert read_ask(text) == ask
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "not understood"),
+        ("no", "not understood"),
+        ("every", "not understood"),
+        ("every blue moon", "interval is not understood"),
+        ("every 10s", "from one minute to seven days"),
+        ("every 8d", "from one minute to seven days"),
+        ("every 10m 0 times", "1 to 100 reminders"),
+        ("every 10m 101 times", "1 to 100 reminders"),
+        ("every 10m then a/b", "topic"),
+        ("every " + "9" * 5000, "not understood"),
+    ],
+)
+def test_refusal_names_the_reason(text, reason):
+    with pytest.raises(ValueError, match=reason):
+        read_ask(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("yes", "once"),
+        ("every 10m 1 time", "every 10 minutes, at most 1 time"),
+        ("every 1h 3 times then boss", "every 1 hour, at most 3 times, then boss"),
+    ],
+)
+def test_ask_in_words(text, words):
+    assert read_ask(text).words == words
+
+
+def test_last_step_goes_to_the_other_topic():
+    steps = [read_ask(text).steps for text in ("yes", "every 10m 5 times", "every 10m 5 times then boss")]
+
+    assert steps == [0, 5, 6]

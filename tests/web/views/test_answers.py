@@ -1,0 +1,189 @@
+"""The answer page: buttons pressed by an app, and the page behind a tap, without a login."""
+
+from datetime import timedelta
+
+import pytest
+import time_machine
+from django.test import Client
+
+from schedules import clock
+from schedules.models import Event, Question
+from schedules.tasks.answer_links import LIFETIME, Button, make_token
+from tests.factories import ExecutionFactory, reminder_job
+
+pytestmark = pytest.mark.django_db
+
+PAGE = {"HTTP_ACCEPT": "text/html,application/xhtml+xml"}
+
+
+@pytest.fixture
+def run(owner):
+    job = reminder_job(owner=owner, name="Pills <b>", ask="every 10m")
+    row = ExecutionFactory(job=job, scheduled_for=clock.now())
+    Question.objects.create(execution=row, job=job, asked_at=clock.now(), due_at=clock.now())
+    return row
+
+
+@pytest.fixture
+def phone() -> Client:
+    """An app or a browser without a session, which enforces tokens against forged requests."""
+    return Client(enforce_csrf_checks=True)
+
+
+def address(run, button: str = "page") -> str:
+    return f"/a/{make_token(run.pk, run.key, Button(button))}/"
+
+
+def status() -> str:
+    return Question.objects.get().status
+
+
+def test_app_presses_done(phone, run):
+    answer = phone.post(address(run, "done"))
+
+    assert (answer.status_code, status()) == (200, "done")
+    assert answer["Content-Type"].startswith("text/plain")
+    assert answer.content.decode().startswith("Done by ntfy: home, after ")
+
+
+@pytest.mark.parametrize("method", ["get", "head", "options", "put", "delete"])
+@pytest.mark.parametrize("button", ["done", "snooze", "skip", "page"])
+def test_scanners_change_nothing(phone, run, method, button):
+    getattr(phone, method)(address(run, button), **PAGE)
+
+    assert status() == "open"
+    assert not Event.objects.exists()
+
+
+def test_opened_button_asks_for_one_more_press(phone, run):
+    page = phone.get(address(run, "done"), **PAGE).content.decode()
+
+    assert "Pills &lt;b&gt;" in page
+    assert '<form method="post">' in page
+    assert 'name="answer"' not in page
+
+
+def test_second_phone_is_told(phone, run):
+    phone.post(address(run, "done"))
+
+    answer = phone.post(address(run, "snooze"))
+
+    assert answer.status_code == 409
+    assert answer.content.decode().startswith("Answered already: done (ntfy: home, ")
+
+
+def test_same_button_twice_is_no_error(phone, run):
+    phone.post(address(run, "done"))
+
+    answer = phone.post(address(run, "done"))
+
+    assert answer.status_code == 200
+    assert answer.content.decode().startswith("Already: Done by ntfy: home")
+
+
+@pytest.mark.parametrize("token", ["x", "1.done.0123456789abcdef.abc.def", "é", "a" * 3000])
+def test_forged_link_is_refused_without_asking_the_database(phone, token, django_assert_num_queries):
+    with django_assert_num_queries(0):
+        answers = [phone.get(f"/a/{token}/", **PAGE), phone.post(f"/a/{token}/")]
+
+    assert [answer.status_code for answer in answers] == [404, 404]
+
+
+def test_expired_link_is_refused(phone, run):
+    link = address(run, "done")
+
+    with time_machine.travel(clock.now() + LIFETIME + timedelta(minutes=1)):
+        answer = phone.post(link)
+
+    assert (answer.status_code, status()) == (410, "open")
+    assert "expired" in answer.content.decode()
+
+
+def test_button_ignores_what_else_is_posted(phone, run):
+    phone.post(address(run, "snooze"), {"answer": "done"})
+
+    assert status() == "snoozed"
+
+
+def test_page_shows_every_choice(phone, run):
+    page = phone.get(address(run), **PAGE).content.decode()
+
+    assert "Take the pills" in page
+    for choice in ('value="done"', 'value="skip"', "Tomorrow morning", 'name="words"'):
+        assert choice in page
+    assert 'value="undo"' not in page
+
+
+@pytest.mark.parametrize(
+    "words", ["10 minutes", "1 hour", "1h", "tomorrow at 9:00", "friday at 5pm", "in 20 minutes"]
+)
+def test_page_snoozes_in_words(phone, run, words):
+    answer = phone.post(address(run), {"answer": "snooze", "words": words, "seen": "0"}, **PAGE)
+
+    assert answer.status_code == 200
+    assert status() == "snoozed"
+    assert Question.objects.get().due_at > clock.now()
+
+
+def test_words_that_are_not_understood_are_kept_and_change_nothing(phone, run):
+    answer = phone.post(address(run), {"answer": "snooze", "words": "when I'm 64", "seen": "0"}, **PAGE)
+
+    assert (answer.status_code, status()) == (422, "open")
+    assert "when I&#x27;m 64" in answer.content.decode()
+
+
+def test_page_undoes_an_answer(phone, run):
+    phone.post(address(run, "done"))
+
+    answer = phone.post(address(run), {"answer": "undo", "seen": "1"}, **PAGE)
+
+    assert (answer.status_code, status()) == (200, "open")
+
+
+@pytest.mark.parametrize("seen", ["0", "", "x", "9" * 50])
+def test_page_that_is_out_of_date_shows_how_it_stands(phone, run, seen):
+    phone.post(address(run, "snooze"))
+
+    answer = phone.post(address(run), {"answer": "done", "seen": seen}, **PAGE)
+
+    assert (answer.status_code, status()) == (409, "snoozed")
+    assert "Somebody has answered meanwhile" in answer.content.decode()
+    assert 'name="seen" value="1"' in answer.content.decode()
+
+
+def test_unknown_answer_is_refused(phone, run):
+    assert phone.post(address(run), {"answer": "explode", "seen": "0"}, **PAGE).status_code == 422
+    assert status() == "open"
+
+
+def test_page_keeps_its_address_to_itself(phone, run):
+    answer = phone.get(address(run), **PAGE)
+
+    assert (answer["Referrer-Policy"], answer["Cache-Control"]) == ("no-referrer", "no-store")
+    assert answer["X-Robots-Tag"] == "noindex"
+
+
+def test_deleted_job_is_no_server_error(phone, run):
+    run.job.deleted_at = clock.now()
+    run.job.save()
+
+    assert phone.post(address(run, "done")).status_code == 404
+    assert phone.get(address(run), **PAGE).status_code == 404
+
+
+def test_owner_answers_on_the_page_of_the_job(web, run):
+    answer = web.post(f"/jobs/{run.job.public_id}/answer/", {"answer": "snooze", "until": "1h"}, follow=True)
+
+    assert status() == "snoozed"
+    assert f"Snoozed by {run.owner.username} until" in answer.content.decode()
+
+
+def test_stranger_does_not_answer_on_the_page_of_the_job(other, run):
+    assert other.post(f"/jobs/{run.job.public_id}/answer/", {"answer": "done"}).status_code == 404
+    assert status() == "open"
+
+
+def test_logged_in_reader_of_the_link_answers_under_their_own_name(web, run):
+    web.post(address(run, "done"))
+
+    assert Question.objects.get().answered_by == run.owner.username
