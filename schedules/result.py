@@ -91,7 +91,10 @@ class Code(Enum):
     PROMPT_ERROR_TOO_LONG = Kind.INVALID, "The error that an agent reports is too long."
 
     NOTHING_ASKED = Kind.WRONG_STATE, "No run of the job has asked for an answer: subject."
-    ALREADY_ANSWERED = Kind.CONFLICT, "Somebody gave another answer first: subject, state, reason is by whom, until is when."
+    ALREADY_ANSWERED = (
+        Kind.CONFLICT,
+        "Somebody gave another answer first: subject, state, reason is by whom, until is when.",
+    )
     ANSWERED_MEANWHILE = Kind.CONFLICT, "Somebody has answered since the page was shown: subject."
     QUESTION_CLOSED = Kind.WRONG_STATE, "Nobody is reminded any more: subject, reason."
     LINK_USED = Kind.CONFLICT, "The link was used before: subject, state, reason is by whom, until is when."
