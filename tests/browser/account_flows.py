@@ -210,7 +210,7 @@ READING = {
         start="/activity/",
         steps=(choose("Action", "Moved to the trash"),),
         send=press("Filter"),
-        seen="Nothing yet",
+        seen="No events found",
         prepare=skip_next,
         keeps=False,
     ),
