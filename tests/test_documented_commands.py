@@ -18,7 +18,7 @@ from django.contrib.auth.models import User
 from cronty_site.terminal import crontabs
 from cronty_site.terminal.group import main
 from schedules import clock
-from schedules.models import Job, Secret
+from schedules.models import Calendar, Job, Secret
 from schedules.tasks import registry
 from schedules.tasks.commands.definitions import Command, Parameter, parse
 from schedules.tasks.interface import Run
@@ -28,6 +28,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 COMMANDS = (PROJECT / "docs/how-to/commands.md").read_text()
 CRONTABS = (PROJECT / "docs/how-to/crontab.md").read_text()
+CALENDARS = (PROJECT / "docs/how-to/calendars.md").read_text()
 SECRETS = (PROJECT / "docs/how-to/secrets.md").read_text()
 EXAMPLES = (PROJECT / "examples/commands.toml").read_text()
 
@@ -107,6 +108,14 @@ def test_secrets_are_set_and_deleted_as_the_pages_say(operator, monkeypatch, cap
 
     row = Secret.objects.get()
     assert (row.name, row.commands, row.owner_id) == ("RESTIC_PASSWORD", ["backup"], None)
+
+
+def test_calendars_are_set_and_deleted_as_the_page_says(operator, capsys):
+    for line in blocks(CALENDARS, "sh")[0].splitlines():
+        assert main([*shlex.split(line)[1:], "--user", operator.username]) == 0, capsys.readouterr()
+
+    row = Calendar.objects.get()
+    assert (row.name, row.rule["categories"]) == ("DE-BY", ["public", "catholic"])
 
 
 @pytest.mark.usefixtures("commands_file")

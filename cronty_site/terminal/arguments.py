@@ -62,6 +62,17 @@ _POLICIES = (
     click.option("--max-runs", type=int, help="Stop after this many scheduled runs."),
     click.option("--until", help="No run after this time; a date includes its whole day."),
     click.option(
+        "--calendar",
+        "calendars",
+        multiple=True,
+        help='A calendar that closes days or hours for it; repeat it for several; "" for none.',
+    ),
+    click.option(
+        "--on-closed",
+        type=click.Choice(Job.OnClosed.values),
+        help="What happens to a run at a closed time.",
+    ),
+    click.option(
         "--pause-after-failures",
         type=click.IntRange(0),
         help="Pause the job after so many failed runs in a row; 0 never does.",
@@ -83,7 +94,9 @@ def policy_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def columns_of_policies(session: Session, zone: str, until: str | None, **fields: Any) -> dict[str, Any]:
     """Return the columns for those of the options that were given."""
-    columns = {name: value for name, value in fields.items() if value is not None}
+    columns = {name: value for name, value in fields.items() if value not in (None, ())}
+    if "calendars" in columns:
+        columns["calendars"] = [name for name in columns["calendars"] if name]
     return columns | ({"ends_at": session.read(parse_end, until, "--until", zone)} if until else {})
 
 

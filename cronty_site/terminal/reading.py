@@ -147,6 +147,7 @@ def _policies(job: Job) -> dict[str, Any]:
         "spread": job.spread or None,
         "max runs": job.max_runs,
         "ends": clock_text(job.ends_at, job.timezone),
+        "calendars": job.calendars,
         "leaves out": [skipped(each, job.timezone) for each in job.skips.split()],
     }
 

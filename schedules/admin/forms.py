@@ -108,6 +108,15 @@ class JobAdminForm(forms.ModelForm[Job]):
     args = ArgumentsField(required=False, initial=list, help_text="A JSON list of positional arguments.")
     kwargs = ArgumentsField(required=False, initial=dict, help_text="A JSON object of named arguments.")
     tags = TagsField(required=False, help_text="Separated by commas: home, backup.")
+    calendars = TagsField(
+        required=False, help_text="The names of the owner's calendars that close times for it: DE-BY, office."
+    )
+    on_closed = forms.ChoiceField(
+        label="A run at a closed time",
+        choices=Job.OnClosed.choices,
+        required=False,
+        initial=Job.OnClosed.SKIP,
+    )
     every = DelayField(required=False, help_text="For type interval: 15m, 1h30m, 1d.")
     spread = DelayField(
         required=False,
@@ -134,6 +143,9 @@ class JobAdminForm(forms.ModelForm[Job]):
         }
         widgets = dict.fromkeys(MOMENTS, LocalDateTimeInput)
         field_classes = dict.fromkeys(MOMENTS, MomentField)
+
+    def clean_on_closed(self) -> str:
+        return self.cleaned_data["on_closed"] or Job.OnClosed.SKIP
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

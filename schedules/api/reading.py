@@ -37,6 +37,8 @@ _COPIED = (
     "pause_after_failures",
     "at_most_once",
     "alerts",
+    "calendars",
+    "on_closed",
 )
 
 

@@ -29,6 +29,13 @@ from schedules.engine.settle import (
 )
 from schedules.engine.sql.runs import Started, start_runs
 from schedules.engine.sql.statements import is_lock_timeout, update_rows
+from schedules.engine.upkeep.calendars import (
+    compile_calendar,
+    follow_calendar,
+    jobs_by_calendar,
+    references_to,
+    refresh_calendars,
+)
 from schedules.engine.upkeep.clock_rollback import (
     delete_future_rows,
     jobs_with_future_rows,

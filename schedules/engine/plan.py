@@ -72,13 +72,14 @@ def plan(
     else:
         newest = trigger.latest_at_or_before(due_until, first) or first
         following = trigger.next_after(max(now, newest))
-    if first == newest and now - first <= ON_TIME and owner_is_active and not (known or job.skips or live):
+    is_free = not (known or job.skips or job.closed_by or live)
+    if first == newest and now - first <= ON_TIME and owner_is_active and is_free:
         # The most frequent case: no policy has anything to decide.
         return _planned(job, [Slot(first, Status.CLAIMED)], following)
     if not owner_is_active:
         gap = gap_from(job, first, newest, Status.SKIPPED, "The owner's account is not active.")
         return _planned(job, remaining(job, gap, known), following)
-    left_out = _left_out_at_the_end(job, first, newest) if job.skips else None
+    left_out = _left_out_at_the_end(job, first, newest) if job.skips or job.closed_by else None
     if left_out and left_out.at == first:
         return _planned(job, remaining(job, left_out, known), following)
     newest = _slot_before(job, left_out.at, first) or first if left_out else newest
@@ -87,7 +88,7 @@ def plan(
     rows += remaining(job, left_out, known) if left_out else []
     # Before the policies: a slot that has already run neither delays others nor counts towards `max_runs`.
     chosen = [slot for slot in chosen if remaining(job, slot, known)]
-    if job.skips:
+    if job.skips or job.closed_by:
         due = [(slot, why_skipped(job, slot.at)) for slot in chosen]
         rows += [replace(slot, status=Status.SKIPPED, reason=reason) for slot, reason in due if reason]
         chosen = [slot for slot, reason in due if not reason]

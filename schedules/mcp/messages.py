@@ -79,6 +79,7 @@ _MESSAGES: Mapping[Code, str] = {
     Code.TOO_MANY_WAITING_RUNS: "{0.limit} runs of this job are waiting already.",
     Code.TOO_MANY_TOKENS: "at most {0.limit} tokens; revoke one first",
     Code.TOO_MANY_SECRETS: "There are {0.limit} secrets already: delete one first.",
+    Code.TOO_MANY_CALENDARS: "There are {0.limit} calendars already: delete one first.",
     Code.JOBS_CREATED_TOO_FAST: "at most {0.limit} new jobs a minute; try again in {0.seconds} seconds",
     Code.RUNS_STARTED_TOO_FAST: "at most {0.limit} runs by hand a minute; try again in {0.seconds} seconds",
     Code.NOTIFICATIONS_SENT_TOO_FAST: (
@@ -91,8 +92,18 @@ _MESSAGES: Mapping[Code, str] = {
     Code.TOKEN_OF_APP: "A connected app renews its tokens itself: disconnect it instead.",
     Code.USER_IS_SUPERIOR: "You can't do this for a user with more rights than you.",
     Code.SECRET_NOT_FOUND: "Secret not found: {0.subject}",
+    Code.CALENDAR_NOT_FOUND: "Calendar not found: {0.subject}",
+    Code.CALENDAR_IN_USE: "Jobs use the calendar {0.subject}: {0.listed_matches}. Take it out of them first.",
+    Code.TOKENS_HIDDEN_FROM_AGENTS: "Agents cannot create tokens, or revoke those of others.",
     Code.SECRETS_HIDDEN_FROM_AGENTS: "Agents cannot see or change secrets.",
     Code.SECRETS_OF_INSTALLATION: "Only superusers manage the secrets of the installation.",
+    Code.CHANNEL_NOT_FOUND: "Channel not found: {0.subject}",
+    Code.CHANNEL_IN_USE: (
+        "{0.limit} jobs use the channel {0.subject}, like {0.listed_matches}: let them use another one first."
+    ),
+    Code.CHANNEL_CODE_WRONG: "This is not the code for {0.subject}. Copy it from the newest message.",
+    Code.CHANNELS_BY_PEOPLE: "Agents cannot see or change channels; jobs refer to them by name.",
+    Code.TOO_MANY_CHANNELS: "There are {0.limit} channels already: delete one first.",
     Code.SECRET_KEY_CHANGED: (
         "The secret key was changed on another host: the operator must give it to this one first."
     ),

@@ -192,5 +192,7 @@ INDEXES: list[models.Index] = [
         opclasses=["", "varchar_pattern_ops", ""],
         condition=Q(deleted_at=None),
     ),
+    # To find the jobs of a calendar that changes.
+    models.Index(name="job_with_calendars", fields=["owner"], condition=~Q(closed_by="")),
     models.Index(name="job_owner_created", fields=["owner", "-created_at", "-id"]),
 ]

@@ -12,14 +12,16 @@ from django.db import models
 from django.db.models import F
 
 from schedules import limits
+from schedules.models.calendars import ClosedPolicy, closed_by
 from schedules.models.job_problems import problems_of
 from schedules.models.job_queries import JobQueries
 from schedules.models.job_states import ACTIVE, JobStatus
 from schedules.models.job_table import CONSTRAINTS, INDEXES
 from schedules.models.triggers import CalendarUnit, TriggerType, shared_cron, trigger_of
 from schedules.tasks import registry
+from schedules.when.moves import JobTrigger, moved_by
 from schedules.when.skips import Skips
-from schedules.when.spread import JobTrigger, spread_out
+from schedules.when.spread import spread_out
 from schedules.when.triggers import Trigger
 
 
@@ -39,8 +41,10 @@ def trigger_of_job(job: Any) -> JobTrigger:
         return job.trigger
     if job.trigger_type == TriggerType.CRON:
         # Without a dictionary of the row's columns, which takes longer than all the rest.
-        return spread_out(shared_cron(job.cron, job.timezone, True), job.spread, job.public_id)
-    return spread_out(trigger_of(job._asdict(), is_stored=True), job.spread, job.public_id)
+        trigger = spread_out(shared_cron(job.cron, job.timezone, True), job.spread, job.public_id)
+    else:
+        trigger = spread_out(trigger_of(job._asdict(), is_stored=True), job.spread, job.public_id)
+    return moved_by(trigger, closed_by(job)) if job.closed_by else trigger
 
 
 def why_skipped(job: Any, slot: datetime) -> str:
@@ -51,7 +55,9 @@ def why_skipped(job: Any, slot: datetime) -> str:
 
 def skips_of(job: Any) -> Skips | None:
     """Return what a job, or a row with its columns, leaves out, or None for nothing."""
-    return Skips(frozenset(job.skips.split()), job.timezone) if job.skips else None
+    if not (job.skips or job.closed_by):
+        return None
+    return Skips(frozenset(job.skips.split()), job.timezone, closed_by(job))
 
 
 def argument_of(job: Any, name: str) -> Any:
@@ -71,6 +77,7 @@ class Job(models.Model):
 
     Status: TypeAlias = JobStatus
     TriggerType = TriggerType
+    OnClosed: TypeAlias = ClosedPolicy
 
     class Overlap(models.TextChoices):
         SKIP = "skip", "Skip the new run"
@@ -94,6 +101,8 @@ class Job(models.Model):
         "spread",
         "ends_at",
         "max_runs",
+        "calendars",
+        "on_closed",
     )
     # What the column `alerts` says instead of a topic.
     NEVER = "never"
@@ -158,6 +167,23 @@ class Job(models.Model):
         db_default="",
         editable=False,
         help_text="The days and slots that it leaves out, separated by blanks.",
+    )
+    calendars = models.JSONField(
+        default=list, blank=True, help_text="The names of the calendars that close moments for it."
+    )
+    on_closed = models.CharField(
+        max_length=8,
+        choices=OnClosed,
+        default=OnClosed.SKIP,
+        db_default=OnClosed.SKIP,
+        help_text="What happens to a run at a closed moment.",
+    )
+    closed_by = models.TextField(
+        blank=True,
+        default="",
+        db_default="",
+        editable=False,
+        help_text="The keys of its calendars, each with the digest of what it marks.",
     )
     runs_per_minute = models.FloatField(
         default=0.0,
@@ -286,7 +312,10 @@ class Job(models.Model):
     def trigger(self) -> JobTrigger:
         """The trigger that fires the job, its random delay included; raises TriggerError if the columns are invalid."""
         trigger = self.undelayed_trigger
-        return spread_out(trigger, self.spread, self.public_id) if self.spread else trigger
+        if not (self.spread or self.closed_by):
+            return trigger
+        delayed = spread_out(trigger, self.spread, self.public_id)
+        return moved_by(delayed, closed_by(self)) if self.closed_by else delayed
 
     @property
     def undelayed_trigger(self) -> Trigger:

@@ -34,6 +34,7 @@ _LABELS = {
     "ends_at": "Ends",
     "timezone": "Time zone",
     "skips": "Skipped runs",
+    "on_closed": "At a closed time",
     "until": "Until",
     "held_by": "Claimed by",
 }
@@ -43,6 +44,7 @@ _SCHEDULE = ("trigger_type", "calendar_unit", "anchor_at", *_TYPE_OF_COLUMN)
 _CHOICES: dict[str, Mapping[str, Any]] = {
     "overlap": dict(Job.Overlap.choices),
     "catch_up": dict(Job.CatchUp.choices),
+    "on_closed": dict(Job.OnClosed.choices),
 }
 _MOMENTS = {field.name for field in Job._meta.concrete_fields if isinstance(field, DateTimeField)} | {"until"}
 _DURATIONS = {field.name for field in Job._meta.concrete_fields if isinstance(field, DurationField)}

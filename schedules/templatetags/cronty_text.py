@@ -44,6 +44,8 @@ VERBS = {
     "rotate key": "rotated the signing key of",
     "set secret": "set the secret",
     "delete secret": "deleted the secret",
+    "set calendar": "set the calendar",
+    "delete calendar": "deleted the calendar",
     "set preferences": "changed the settings",
     "end access": "ended all sessions and tokens of",
 }

@@ -1,7 +1,8 @@
 """A whole schedule in words: what repeats, until when, and on which days it does not run."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 
 from schedules.when.grammar import PhraseError, clean
@@ -10,6 +11,8 @@ from schedules.when.repeats import parse_trigger
 from schedules.when.triggers import Once, Trigger
 
 _CLAUSE = re.compile(r",? (?P<word>starting|beginning|until|till|except|but not)(?: on| at| from)? ")
+_NAMES_CALENDAR = re.compile(r"(?:except|but not) .*(?:holidays|calendar)", re.IGNORECASE)
+_CALENDAR = re.compile(r"(?:the )?(?:(?:public |bank )?holidays(?: in .+)?|calendar (?P<name>.+))")
 _EXAMPLES = 'Try "every weekday at 8:30 until 24 december"'
 
 
@@ -20,10 +23,20 @@ class Plan:
     trigger: Trigger
     ends_at: datetime | None = None
     skipped_days: tuple[date, ...] = ()
+    calendars: tuple[str, ...] = ()
+    """What it calls the calendars whose days it leaves out: "public holidays in bavaria"."""
 
 
 def parse_plan(text: str, *, now: datetime, timezone: str) -> Plan:
     """Return the plan that a text means: "every weekday at 8:30 until 24 december except 1 december"."""
+    text, calendars = (
+        _without_calendars(clean(text, _EXAMPLES)) if _NAMES_CALENDAR.search(text) else (text, ())
+    )
+    if calendars:
+        plan = parse_plan(text, now=now, timezone=timezone)
+        if isinstance(plan.trigger, Once):
+            raise PhraseError("what runs once has no exceptions. Write only its date and time")
+        return replace(plan, calendars=calendars)
     try:
         return Plan(parse_trigger(text, now=now, timezone=timezone))
     except PhraseError:
@@ -38,6 +51,40 @@ def parse_plan(text: str, *, now: datetime, timezone: str) -> Plan:
     ends_at = parse_end(ends[0], now=now, timezone=timezone) if ends else None
     days = [parse_day(day, now=now, timezone=timezone) for day in exceptions]
     return Plan(trigger, ends_at, tuple(sorted(set(days))))
+
+
+def _without_calendars(phrase: str) -> tuple[str, tuple[str, ...]]:
+    """Return a phrase without the clauses that name calendars, and what they call them."""
+    rest, names, end = "", [], len(phrase)
+    for match in reversed(list(_CLAUSE.finditer(phrase))):
+        value = phrase[match.end() : end]
+        found = _CALENDAR.fullmatch(value) if match["word"] in ("except", "but not") else None
+        if found:
+            names.append(found["name"] or value.removeprefix("the "))
+        else:
+            rest = phrase[match.start() : end] + rest
+        end = match.start()
+    return phrase[:end] + rest, tuple(reversed(names))
+
+
+def named_calendars(names: Iterable[str], known: Mapping[str, str]) -> list[str]:
+    """Return which calendars a plan means; `known` has their names and words. Raises PhraseError for one that is none.
+
+    "Holidays" alone are those of the only calendar of holidays.
+    """
+    found = []
+    for name in names:
+        given = name.lower()
+        exact = [each for each, words in known.items() if given in (each.lower(), words.lower())]
+        holidays = [each for each, words in known.items() if f"{given} " in f"{words.lower()} "]
+        matches = exact or holidays
+        if len(matches) != 1:
+            choices = f"Choose one of: {', '.join(known)}" if known else "Create it under Settings first"
+            raise PhraseError(
+                f"{'no' if not matches else 'more than one'} calendar is called {name!r}. {choices}"
+            )
+        found.append(matches[0])
+    return list(dict.fromkeys(found))
 
 
 def _split(phrase: str) -> tuple[str, list[str], list[str]]:

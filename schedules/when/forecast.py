@@ -12,9 +12,11 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from schedules.when import cron
+from schedules.when.calendars import FARTHEST_MOVE, Closed
 from schedules.when.durations import TICK
+from schedules.when.moves import JobTrigger, Moved
 from schedules.when.skips import Skips
-from schedules.when.spread import JobTrigger, Spread
+from schedules.when.spread import Spread
 from schedules.when.triggers import AtStart, CalendarInterval, Cron, Interval, Once
 from schedules.when.zones import clock_changes, offset_at
 
@@ -108,12 +110,33 @@ def _count_before(job: Armed, first: datetime, now: datetime, start: datetime) -
 
 def _without(skips: Skips | None, batches: Iterable[Batch]) -> Iterable[Batch]:
     """Leave out the runs that a job skips."""
-    return batches if skips is None else filter(None, (_kept(batch, skips) for batch in batches))
+    if skips is None:
+        return batches
+    if skips.closed:
+        batches = _open_parts(skips.closed, batches)
+    if skips.entries:
+        batches = (_kept(batch, skips) for batch in batches)
+    return filter(None, batches)
+
+
+def _open_parts(closed: Closed, batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Cut closed spans out of batches, which takes far less time than to ask for each run."""
+    for batch in batches:
+        rest = batch
+        for span in closed.between(batch.first, batch.last):
+            before, rest = rest.split(span.start)
+            if before:
+                yield before
+            rest = rest.split(span.end)[1]
+            if not rest:
+                break
+        if rest:
+            yield rest
 
 
 def _kept(batch: Batch, skips: Skips) -> Batch:
     moments = zip(batch.seconds, batch.moments(), strict=True)
-    return Batch(batch.origin, [seconds for seconds, moment in moments if not skips.reason(moment)])
+    return Batch(batch.origin, [seconds for seconds, moment in moments if not skips.is_entered(moment)])
 
 
 def _from_next_run(trigger: JobTrigger, first: datetime, start: datetime, end: datetime) -> Iterator[Batch]:
@@ -164,6 +187,10 @@ def slots(trigger: JobTrigger, start: datetime, end: datetime) -> Iterator[Batch
         case Spread(base=base, shift=shift):
             for batch in slots(base, start - shift, end - shift):
                 yield Batch(batch.origin + shift, batch.seconds)
+        case Moved(base=base):
+            near = slots(base, start - FARTHEST_MOVE - _LONGEST_REPEAT, end + FARTHEST_MOVE + _LONGEST_REPEAT)
+            moved = trigger.of(moment for batch in near for moment in batch.moments())
+            yield from (Batch(moment) for moment in moved if start <= moment < end)
 
 
 def count_slots(trigger: JobTrigger, start: datetime, end: datetime) -> int:
@@ -187,6 +214,8 @@ def count_slots(trigger: JobTrigger, start: datetime, end: datetime) -> int:
             return 0
         case Spread(base=base, shift=shift):
             return count_slots(base, start - shift, end - shift)
+        case Moved():
+            return sum(map(len, slots(trigger, start, end)))
 
 
 def runs_per_minute(trigger: JobTrigger) -> float:
@@ -201,7 +230,7 @@ def runs_per_minute(trigger: JobTrigger) -> float:
             return 1 / (24 * 60)
         case Once() | AtStart():
             return 0.0
-        case Spread(base=base):
+        case Spread(base=base) | Moved(base=base):
             return runs_per_minute(base)
 
 

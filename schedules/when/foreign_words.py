@@ -6,6 +6,7 @@ import unicodedata
 # Phrases first, because their words mean something else alone.
 _PHRASES = {
     "pasado manana": "the day after tomorrow",
+    "dentro de": "in",
     "por la manana": "in the morning",
     "de la manana": "in the morning",
     "por la tarde": "in the afternoon",
@@ -60,10 +61,25 @@ _WORDS = {
 }
 
 
+# The words of the phrases, except those that other languages have, too.
+_IN_PHRASES = {word for phrase in _PHRASES for word in phrase.split() if len(word) > 1}
+
+
+def has_known_words(text: str) -> bool:
+    """Return whether every word that English would write with other letters is a German or Spanish one."""
+    foreign = [word for word in re.findall(r"[^\W\d_]+", text) if not word.isascii()]
+    return all(_plain(word) in _WORDS.keys() | _IN_PHRASES for word in foreign)
+
+
+def _plain(text: str) -> str:
+    """Return a text in small letters without accents."""
+    letters = unicodedata.normalize("NFKD", text.lower().replace("ß", "ss"))
+    return "".join(each for each in letters if not unicodedata.combining(each))
+
+
 def in_english(text: str) -> str:
     """Return a text with its German and Spanish words in English; the others stay as they are."""
-    letters = unicodedata.normalize("NFKD", text.lower().replace("ß", "ss"))
-    phrase = " ".join("".join(each for each in letters if not unicodedata.combining(each)).split())
+    phrase = " ".join(_plain(text).split())
     for foreign, english in _PHRASES.items():
         phrase = re.sub(rf"\b{foreign}\b", english, phrase)
     # "24. dezember"

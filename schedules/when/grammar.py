@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from schedules.when.durations import HORIZON, HORIZON_IN_WORDS
-from schedules.when.foreign_words import in_english
+from schedules.when.foreign_words import has_known_words, in_english
 
 MAX_LENGTH = 200
 MOMENT_EXAMPLES = 'Try "tomorrow at 9am", "in 20 minutes", "friday at noon" or "2026-12-24 18:00"'
@@ -129,9 +129,9 @@ def clean(text: object, examples: str) -> str:
     text = text.translate(_TYPOGRAPHY)
     if not re.fullmatch(r"[ -~]*", text):
         english = in_english(text)
-        if english.isascii() and english.isprintable():
+        if english.isascii() and english.isprintable() and has_known_words(text):
             raise NotUnderstoodError(f'write it in English: "{english}"')
-        raise NotUnderstoodError("use English letters, digits and punctuation only")
+        raise NotUnderstoodError(f"use English letters, digits and punctuation only. {examples}".strip())
     phrase = " ".join(text.lower().split()).rstrip(" !")
     if not _ENDS_WITH_DATE.search(phrase):
         phrase = phrase.rstrip(" .!")

@@ -1,12 +1,10 @@
-"""Runs to leave out of a schedule: whole days of its zone, and single slots.
-
-Anything else that leaves out runs, such as a calendar of holidays, needs only a `Skips` of its own days.
-"""
+"""Runs to leave out of a schedule: whole days of its zone, single slots, and what its calendars close."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
+from schedules.when.calendars import Closed
 from schedules.when.durations import TICK
 from schedules.when.triggers import load_zone
 
@@ -21,19 +19,26 @@ class Skips:
 
     entries: frozenset[str]
     timezone: str
+    closed: Closed | None = None
 
     def reason(self, slot: datetime) -> str:
         """Return why a slot is left out, or an empty text if it runs."""
         day = self._day_of(slot).isoformat()
         if day in self.entries:
             return f"{day} is skipped in this schedule."
-        return "This run was skipped." if slot_entry(slot) in self.entries else ""
+        if slot_entry(slot) in self.entries:
+            return "This run was skipped."
+        return self.closed.reason(slot) if self.closed else ""
+
+    def is_entered(self, slot: datetime) -> bool:
+        """Return whether a slot is left out by itself or with its day, whatever the calendars say."""
+        return self._day_of(slot).isoformat() in self.entries or slot_entry(slot) in self.entries
 
     def last_moment(self, slot: datetime) -> datetime:
         """Return the moment up to which everything is left out, for a slot that is."""
         day = self._day_of(slot)
         if day.isoformat() not in self.entries:
-            return slot
+            return self.closed.last_moment(slot) if self.closed else slot
         following = datetime.combine(day + timedelta(days=1), time(), load_zone(self.timezone))
         return max(slot, following.astimezone(UTC) - TICK)
 

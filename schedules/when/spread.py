@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from functools import lru_cache
 from itertools import pairwise
-from typing import TypeAlias
 
 from schedules.when import cron, durations
 from schedules.when.triggers import (
@@ -70,10 +69,7 @@ class Spread(Slots):
         return self.base.warnings(after)
 
 
-JobTrigger: TypeAlias = Trigger | Spread
-
-
-def spread_out(trigger: Trigger, spread: timedelta | None, key: str) -> JobTrigger:
+def spread_out(trigger: Trigger, spread: timedelta | None, key: str) -> Trigger | Spread:
     """Delay a trigger by what its job's id gives; without an id, the delay is not known yet."""
     if not spread or isinstance(trigger, Once | AtStart):
         return trigger

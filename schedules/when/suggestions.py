@@ -72,6 +72,9 @@ _KEYWORDS = {
 # Cronty does not know where the person is, and the sun is up at another time every day.
 _OF_THE_SUN = re.compile(r"\b(?:sunset|sunrise|sundown|dawn|dusk|twilight)\b")
 _COUNTED_UNIT = re.compile(r"\b(\d+) (second|minute|hour|day|week|month|year)s?\b")
+# Clock times and dates as other languages write them.
+_FRENCH_CLOCK = re.compile(r"\b(\d{1,2}) ?h ?(\d\d)?\b")
+_YEAR_FIRST = re.compile(r"\b(\d{4})/(\d{1,2})/(\d{1,2})\b")
 _CLOSE_WORD, _CLOSE_PHRASE = 0.7, 0.6
 
 
@@ -97,6 +100,8 @@ def not_understood(
     corrected = _COUNTED_UNIT.sub(
         lambda match: f"{match[1]} {match[2]}{'s' if match[1] != '1' else ''}", corrected
     )
+    corrected = _FRENCH_CLOCK.sub(lambda match: f"{match[1]}:{match[2] or '00'}", corrected)
+    corrected = _YEAR_FIRST.sub(lambda match: f"{match[1]}-{match[2]:0>2}-{match[3]:0>2}", corrected)
     if not similar and corrected != phrase and is_understood(corrected):
         return f'couldn\'t read that {what}. Did you mean "{corrected}"?'
     similar += difflib.get_close_matches(phrase, examples, n=1, cutoff=_CLOSE_PHRASE)

@@ -12,7 +12,20 @@ from django.db import connection
 from django.db.models import Model
 
 from schedules import clock
-from schedules.models import Event, Execution, Job, Profile, Question, Secret, Token, UserSession
+from schedules.models import (
+    Calendar,
+    Channel,
+    Event,
+    Execution,
+    Job,
+    Profile,
+    Question,
+    Secret,
+    Token,
+    UserSession,
+)
+from schedules.when.calendar_data import stored
+from schedules.when.calendars import Calendar as MarkedDays
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, TokenFactory, UserFactory
 
 MARK = "zqmark"
@@ -40,6 +53,8 @@ class OwnedRows:
     token: Token
     revoked_token: Token
     secret: Secret
+    calendar: Calendar
+    channel: Channel
     rows: dict[type[Model], Model] = field(default_factory=dict)
 
     @property
@@ -124,6 +139,29 @@ def create_owned_rows() -> OwnedRows:
         created_at=now,
         updated_at=now,
     )
+    calendar = Calendar.objects.create(
+        pk=910000001,
+        owner=owner,
+        name=marked("holidays"),
+        kind="dates",
+        rule={"dates": ["2026-12-24"]},
+        words=marked("holiday-words"),
+        compiled=stored(MarkedDays(marked("holidays"), marked("holiday-words"), days={"2026-12-24": ""})),
+        digest="0",
+        created_at=now,
+        updated_at=now,
+    )
+    channel = Channel.objects.create(
+        pk=910000001,
+        owner=owner,
+        name=marked("channel"),
+        kind="ntfy",
+        options={"topic": marked("address")},
+        sealed=marked("sealed-channel"),
+        last_error=marked("undelivered"),
+        created_at=now,
+        updated_at=now,
+    )
     event = Event.objects.create(
         pk=910000001,
         at=now,
@@ -138,6 +176,8 @@ def create_owned_rows() -> OwnedRows:
     )
     attempt = {"username": marked("attempt"), "ip_address": "192.0.2.1", "user_agent": "", "path_info": "/"}
     rows: list[Model] = [
+        channel,
+        calendar,
         *(owner, owner.cronty_profile, job, run, question, token, event, ClusterFactory(pk=910000001)),
         Group.objects.create(pk=910000001, name=marked("group")),
         AccessAttempt.objects.create(pk=910000001, failures_since_start=1, **attempt),
@@ -156,6 +196,8 @@ def create_owned_rows() -> OwnedRows:
         token,
         revoked,
         secret,
+        calendar,
+        channel,
         {type(row): row for row in rows},
     )
 

@@ -1,11 +1,12 @@
 """A whole schedule in words: what repeats, until when, and without which days."""
 
+from dataclasses import replace
 from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from schedules.when.clauses import Plan, parse_plan
+from schedules.when.clauses import Plan, named_calendars, parse_plan
 from schedules.when.phrases import PhraseError
 from schedules.when.repeats import parse_trigger
 
@@ -68,3 +69,41 @@ def test_end_with_a_time_is_that_moment():
 def test_unclear_clause_is_refused_with_its_reason(text, reason):
     with pytest.raises(PhraseError, match=reason):
         plan(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "rest", "names"),
+    [
+        (
+            "every weekday at 9:00 except public holidays in Bavaria",
+            "every weekday at 9:00",
+            ("public holidays in bavaria",),
+        ),
+        ("every day at 9:00, except the holidays and weekends", "", None),
+        ("every day at 9:00 except calendar office days", "every day at 9:00", ("office days",)),
+        (
+            "every day at 9:00 except 24 december but not holidays until 2027-01-31",
+            "every day at 9:00 except 24 december until 2027-01-31",
+            ("holidays",),
+        ),
+    ],
+)
+def test_clauses_name_calendars(text, rest, names):
+    if names is None:
+        with pytest.raises(PhraseError):
+            parse_plan(text, now=NOW, timezone="UTC")
+        return
+    plan = parse_plan(text, now=NOW, timezone="UTC")
+
+    assert plan.calendars == names
+    assert replace(plan, calendars=()) == parse_plan(rest, now=NOW, timezone="UTC")
+
+
+def test_names_of_calendars_are_found_by_name_and_words():
+    known = {"DE-BY": "public holidays in Bavaria", "FR": "public holidays in France", "office": "office"}
+
+    assert named_calendars(["de-by", "public holidays in france"], known) == ["DE-BY", "FR"]
+    with pytest.raises(PhraseError, match="more than one calendar is called 'holidays'"):
+        named_calendars(["holidays"], known)
+    with pytest.raises(PhraseError, match="no calendar is called 'moon'"):
+        named_calendars(["moon"], known)

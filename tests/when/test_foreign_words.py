@@ -68,3 +68,9 @@ def test_times_of_the_sun_are_refused_with_what_to_send_instead():
         PhraseError, match=r'clock times only: look up the time of sunset.*"tomorrow at 18:30"'
     ):
         parse_moment("today at sunset", now=NOW, timezone="UTC")
+
+
+@pytest.mark.parametrize("text", ["demain à 9h", "amanhã às 9", "明日9時"])
+def test_words_of_other_languages_get_examples_instead_of_a_wrong_translation(text):
+    with pytest.raises(PhraseError, match=r'use English letters.*Try "tomorrow at 9am"'):
+        parse_moment(text, now=NOW, timezone="Europe/Berlin")

@@ -19,9 +19,11 @@ from schedules.engine.sql.statements import (
     type_of,
 )
 from schedules.models import Execution
+from schedules.models.calendars import closed_by
 from schedules.models.executions import COPIED_FROM_JOB
 from schedules.models.triggers import TriggerType, trigger_of
-from schedules.when.spread import JobTrigger, spread_out
+from schedules.when.moves import JobTrigger, moved_by
+from schedules.when.spread import spread_out
 from schedules.when.triggers import Once
 
 _HAS_READY = """
@@ -79,6 +81,8 @@ class DueJob(NamedTuple):
     ends_at: datetime | None
     max_runs: int | None
     skips: str
+    closed_by: str
+    on_closed: str
     created_at: datetime
     slot_count: int
     overlap: str
@@ -103,7 +107,10 @@ class DueJob(NamedTuple):
                 "timezone": self.timezone,
             }
         )
-        return spread_out(trigger, self.spread, self.public_id) if self.spread else trigger
+        if not (self.spread or self.closed_by):
+            return trigger
+        delayed = spread_out(trigger, self.spread, self.public_id)
+        return moved_by(delayed, closed_by(self)) if self.closed_by else delayed
 
 
 @lru_cache(maxsize=1024)

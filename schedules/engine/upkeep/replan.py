@@ -23,6 +23,7 @@ _JOB_COLUMNS = (
     "next_run_at",
     "slot_count",
     "created_at",
+    "closed_by",
     *Job.TRIGGER_FIELDS,
 )
 

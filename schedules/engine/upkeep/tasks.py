@@ -2,13 +2,14 @@
 
 from datetime import timedelta
 
-from schedules import engine
+from schedules import clock, engine
 from schedules.tasks.registry import task
 
 
 @task(title="Prune history", system=True, timeout=timedelta(minutes=5))
 def prune_history() -> dict[str, int]:
-    """Delete history beyond the configured limits."""
+    """Delete history beyond the configured limits, and add the years that come near to calendars."""
+    engine.refresh_calendars(clock.now())
     return engine.prune_history()
 
 

@@ -138,6 +138,7 @@ class StatusOut(JobOut):
     catch_up: str
     alerts: str
     skips: list[str]
+    calendars: NotRequired[list[str]]
     made_by: str
     managed_by: str | None
     paused_until: str | None
@@ -248,7 +249,19 @@ def status_out(job: Any) -> StatusOut:
         "method": str(job.argument("method") or WEBHOOK_METHOD) if job.task == "webhook" else None,
         **reminder_out(job),
         **deleted_out(job),
+        **calendars_out(job),
     }
+
+
+class CalendarsOut(TypedDict):
+    """The calendars of a job that has some, as `update_job` takes them."""
+
+    calendars: NotRequired[list[str]]
+
+
+def calendars_out(job: Job) -> CalendarsOut:
+    moved = [] if job.on_closed == Job.OnClosed.SKIP else [job.on_closed]
+    return {"calendars": answers.readable([*job.calendars, *moved])} if job.calendars else {}
 
 
 class ReminderOut(TypedDict):
@@ -300,6 +313,8 @@ SUMMARY_COLUMNS = (
     "label",
     "tag_text",
     "skips",
+    "closed_by",
+    "on_closed",
 )
 
 

@@ -107,9 +107,8 @@ def edited(job: Job, at: str | None, prompt: str | None) -> str:
 def line_rows(tasks: JobQuerySet) -> Any:
     """Read tasks as the rows that `task_lines` needs; they must be annotated with `fire_at`."""
     texts = tasks.annotate(prompt=Argument("prompt", 0))
-    return texts.values_list(
-        "pk", "public_id", "fire_at", "next_run_at", "skips", "timezone", "prompt", named=True
-    )
+    columns = ("pk", "public_id", "fire_at", "next_run_at", "skips", "closed_by", "on_closed", "timezone")
+    return texts.values_list(*columns, "prompt", named=True)
 
 
 def task_lines(rows: Sequence[Any], state: str) -> list[str]:
@@ -129,7 +128,8 @@ def _not_skipped(row: Any) -> datetime | None:
     moment: datetime | None = row.fire_at
     if moment == UNKNOWN_START:
         return None
-    return shown_next_run(row) if row.skips and moment == row.next_run_at else moment
+    is_checked = (row.skips or row.closed_by) and moment == row.next_run_at
+    return shown_next_run(row) if is_checked else moment
 
 
 def not_editable(given: str, job: Job | None, verb: str) -> str:

@@ -14,6 +14,7 @@ from schedules.mcp import answers
 from schedules.mcp.auth import current_actor
 from schedules.models import Job, Profile
 from schedules.result import Code, Err, Ok, Result
+from schedules.services.people.calendars import ensure_holidays
 from schedules.when.grammar import MOMENT_EXAMPLES
 from schedules.when.phrases import (
     NotUnderstoodError,
@@ -153,6 +154,15 @@ CatchUp = Annotated[
 ]
 
 
+Calendars = Annotated[
+    Words | None,
+    Field(
+        description='Calendars that close days, or holidays: ["DE-BY catholic"]. Runs are skipped; with "next" or '
+        '"previous" in it, moved.'
+    ),
+]
+
+
 class Retries(TypedDict, total=False):
     """How often a run is tried, and which missed runs are made up for."""
 
@@ -171,6 +181,7 @@ class Policies(TimedRetries, total=False):
     """The same for jobs whose runs may overlap."""
 
     overlap: Overlap
+    calendars: Calendars
 
 
 class ChangedPolicies(Policies, total=False):
@@ -256,6 +267,8 @@ def read_policies(options: Mapping[str, Any], timezone: str, now: datetime) -> R
         if isinstance(span, Err):
             return span
         columns[name] = span.value
+    if "calendars" in columns:
+        columns |= _calendars(columns.pop("calendars"))
     if columns.get("alerts") == DEFAULT_ALERTS:
         columns["alerts"] = ""
     for name, choices in CHOICES.items():
@@ -269,6 +282,15 @@ def read_policies(options: Mapping[str, Any], timezone: str, now: datetime) -> R
         case text:
             end = read_end(text, timezone, now, "ends_at")
             return end if isinstance(end, Err) else Ok(columns | {"ends_at": end.value})
+
+
+def _calendars(words: list[str] | None) -> Columns:
+    """Return the columns for calendars and the word that says what happens to runs which they close."""
+    given = [word for word in words or [] if word]
+    chosen = [word for word in given if word in Job.OnClosed.values]
+    names = [word for word in given if word not in chosen]
+    ensure_holidays(current_actor(), names)
+    return {"calendars": names, "on_closed": chosen[-1] if chosen else Job.OnClosed.SKIP.value}
 
 
 def once(moment: Result[datetime], timezone: str) -> Result[Columns]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +14,7 @@ from schedules.models.triggers import MONTH, columns_of
 from schedules.result import Code, Err, Ok, Result
 from schedules.when.cron import NeverRunsError
 from schedules.when.durations import HORIZON_IN_WORDS
+from schedules.when.foreign_words import in_english
 from schedules.when.months import add_months
 from schedules.when.phrases import PhraseError, parse_moment
 from schedules.when.repeats import parse_trigger
@@ -206,12 +208,11 @@ def _expression(config: Mapping[str, Any], timezone: str, now: datetime) -> Cron
 
 def _meant_by(text: str, timezone: str, now: datetime) -> str:
     """Return what to write for a schedule in words, like "every weekday at 9", or an empty text."""
-    try:
-        match parse_trigger(text, now=now, timezone=timezone):
-            case Cron(expression=expression):
-                return f'"{expression}"'
-            case AtStart():
-                return f'"{AT_START}"'
-    except (PhraseError, TriggerError):
-        pass
+    for phrase in (text, in_english(text)):
+        with suppress(PhraseError, TriggerError):
+            match parse_trigger(phrase, now=now, timezone=timezone):
+                case Cron(expression=expression):
+                    return f'"{expression}"'
+                case AtStart():
+                    return f'"{AT_START}"'
     return ""

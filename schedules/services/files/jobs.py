@@ -14,6 +14,7 @@ from schedules.when.triggers import CalendarInterval, Cron, Interval, Once, Trig
 
 OVERLAPS = ("skip", "queue", "allow")
 CATCH_UPS = ("once", "all", "none")
+ON_CLOSED = ("skip", "next", "previous")
 TOP_FIELDS = ("timezone", "jobs")
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:[Zz]|[+-]\d\d:?\d\d)?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -329,6 +330,8 @@ FIELDS: dict[str, Callable[[Node], Any]] = {
     "spread": _span,
     "ends_at": _text,
     "max_runs": _whole_or_none,
+    "calendars": _texts,
+    "on_closed": _one_of(*ON_CLOSED),
     "attempts": _whole,
     "backoff": _span,
     "fixed_backoff": _yes_or_no,

@@ -4,7 +4,8 @@ import json
 from typing import Any
 
 from schedules.limits import NAME_LENGTH, TAG_LENGTH, TAGS
-from schedules.services.files.jobs import CATCH_UPS, OVERLAPS
+from schedules.models.calendars import MOST_CALENDARS_OF_JOB
+from schedules.services.files.jobs import CATCH_UPS, ON_CLOSED, OVERLAPS
 
 _MOMENT = {
     "type": "string",
@@ -63,6 +64,13 @@ def job_schema(tasks: dict[str, dict[str, Any]]) -> dict[str, Any]:
                 "minimum": 1,
                 "description": "Stop after this many scheduled runs.",
             },
+            "calendars": {
+                "type": "array",
+                "maxItems": MOST_CALENDARS_OF_JOB,
+                "items": {"type": "string"},
+                "description": "The names of the calendars that close times for it.",
+            },
+            "on_closed": {"enum": list(ON_CLOSED), "description": "What to do with a run at a closed time."},
             "attempts": {"type": "integer", "minimum": 1, "maximum": 10, "description": "Tries per run."},
             "backoff": _SPAN | {"description": "Wait before the next try, twice as long each time."},
             "fixed_backoff": {"type": "boolean", "description": "Wait equally long each time."},

@@ -43,6 +43,9 @@ def has_drifted(job: Job) -> bool:
 def digest_of_job(job: Job) -> str:
     """Return a digest of what a file decides about a job; whether it is paused is not part of it."""
     values: dict[str, Any] = {name: _comparable(getattr(job, name)) for name in COLUMNS}
+    if not job.calendars:
+        # As before there were calendars.
+        del values["calendars"], values["on_closed"]
     values["arguments"] = named_arguments(job.task, job.args, job.kwargs)
     values["is_gone"] = is_gone(job)
     text = json.dumps(values, cls=DjangoJSONEncoder, sort_keys=True)

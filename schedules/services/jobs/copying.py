@@ -33,7 +33,8 @@ def copy_job(
         fields.pop("anchor_at", None)
     repeats = fields["trigger_type"] != Job.TriggerType.ONCE
     if not repeats:
-        fields.pop("spread", None)
+        for name in ("spread", "calendars", "on_closed"):
+            fields.pop(name, None)
     return schedule(
         actor,
         idempotency_key=idempotency_key,

@@ -20,6 +20,7 @@ from schedules.models import Event, Job, Profile
 from schedules.models.job_texts import searchable_text, skeleton
 from schedules.models.jobs import new_public_id
 from schedules.result import Code, Err, Ok, Result, invalid, invalid_fields
+from schedules.services.jobs.calendars import attach_calendars
 from schedules.services.jobs.masked_arguments import fill_in, shown_arguments
 from schedules.services.jobs.validation import (
     EDITABLE,
@@ -116,6 +117,8 @@ def schedule(
                 return answer
         if refusal := creation_problem(profile, job.runs_per_minute, now):
             return refusal
+        if job.calendars and (problem := attach_calendars(job, is_locked=True)):
+            return problem
         job.save(force_insert=True)
         record(actor, "create", now, job=job, after=changes_of(job, fields))
     return Ok(Scheduled(actor, job))
@@ -200,6 +203,8 @@ def _build(
     )
     set_anchor(job, now)
     if problem := job_problem(actor, job, now, changed=set(fields) | {"run_at", "every"}):
+        return problem
+    if (job.calendars or job.on_closed != Job.OnClosed.SKIP) and (problem := attach_calendars(job)):
         return problem
     job.next_run_at = job.next_slot(now)
     if job.next_run_at is None:

@@ -14,6 +14,7 @@ from schedules import clock, engine
 from schedules.models import Job
 from schedules.models.job_texts import searchable_text, skeleton
 from schedules.result import Code, Err, Ok, Result, invalid_fields
+from schedules.services.jobs.calendars import attach_calendars
 from schedules.services.jobs.creation import changes_of, likeness_of, set_anchor
 from schedules.services.jobs.masked_arguments import fill_in
 from schedules.services.jobs.states import account_until, account_until_each, is_protected, protected
@@ -62,6 +63,10 @@ def _try_to_edit(
     with transaction.atomic():
         if refusal := reschedule_problem(job, edited.added_runs):
             return refusal
+        if edited.job.calendars and edited.is_rescheduled:
+            if problem := attach_calendars(edited.job, is_locked=True):
+                return problem
+            edited.changes["closed_by"] = edited.job.closed_by
         if not store_edit(edited):
             return _lost_the_race(actor, edited.old)
         record(actor, "edit", now, job=edited.job, before=edited.before, after=edited.after)
@@ -117,11 +122,21 @@ def prepare_edit(
     if job.spread and job.trigger_type == Job.TriggerType.ONCE and "spread" not in requested_columns:
         # There are no more runs to spread.
         job.spread = changes["spread"] = timedelta(0)
+    if job.calendars and job.trigger_type == Job.TriggerType.ONCE and "calendars" not in requested_columns:
+        # What runs once has no calendars.
+        job.calendars, job.on_closed = [], Job.OnClosed.SKIP
+        changes |= {"calendars": job.calendars, "on_closed": job.on_closed}
+    if not job.calendars and "on_closed" not in requested_columns and job.on_closed != Job.OnClosed.SKIP:
+        changes["on_closed"] = job.on_closed = Job.OnClosed.SKIP
     set_anchor(job, now)
     if job.anchor_at != old.anchor_at:
         changes["anchor_at"] = job.anchor_at
     if problem := job_problem(actor, job, now, changed=set(changes)):
         return problem
+    if is_rescheduled and (job.calendars or old.calendars or job.on_closed != Job.OnClosed.SKIP):
+        if problem := attach_calendars(job):
+            return problem
+        changes["closed_by"] = job.closed_by
     before, after = changes_of(old, changes), changes_of(job, changes)
     if job.skips and job.trigger_type == Job.TriggerType.ONCE:
         # Runs were to be left out of a repetition that there is no more.

@@ -11,10 +11,12 @@ from typing import Any, TypeAlias
 
 from schedules import clock
 from schedules.models import Execution, Job
+from schedules.models.calendars import closed_by
 from schedules.models.jobs import JobQuerySet, skips_of, trigger_of_job, why_skipped
 from schedules.services.permissions import Actor
 from schedules.when import durations
-from schedules.when.spread import JobTrigger
+from schedules.when.forecast import start_of_day
+from schedules.when.moves import JobTrigger
 from schedules.when.triggers import UNKNOWN_START, AtStart, TriggerError
 
 Status = Execution.Status
@@ -32,6 +34,8 @@ WORDS_COLUMNS = (
     "cron",
     "timezone",
     "spread",
+    "closed_by",
+    "on_closed",
 )
 UPCOMING_COLUMNS = (
     "pk",
@@ -44,6 +48,8 @@ UPCOMING_COLUMNS = (
     "max_runs",
     "slot_count",
     "skips",
+    "closed_by",
+    "on_closed",
     "trigger_type",
     "run_at",
     "every",
@@ -80,7 +86,9 @@ def preview(trigger: JobTrigger, timezone: str, now: datetime, count: int = 5) -
 def words_of(job: Any) -> str:
     """Describe the schedule of a job, or of a row with WORDS_COLUMNS; show the raw text if it cannot be read."""
     try:
-        return trigger_of_job(job).words()
+        words = trigger_of_job(job).words()
+        closed = closed_by(job) if job.closed_by else None
+        return words + closed.clause if closed else words
     except TriggerError:
         return job.cron or str(job.trigger_type)
 
@@ -109,7 +117,21 @@ def preview_of(job: Job, now: datetime, count: int = 5) -> Preview:
     except TriggerError as error:
         return Preview(words_of(job), job.timezone, [], [error.reason])
     waits_for_start = as_resumed(job, now).next_run_at == UNKNOWN_START
-    return Preview(words_of(job), job.timezone, next_runs_of(job, now, count), warnings, waits_for_start)
+    runs = next_runs_of(job, now, count)
+    return Preview(
+        words_of(job), job.timezone, runs, warnings + _calendar_warnings(job, runs), waits_for_start
+    )
+
+
+def _calendar_warnings(job: Job, runs: Sequence[datetime]) -> list[str]:
+    """Warn if a plan reaches beyond the last day that its calendars have data for."""
+    closed = closed_by(job) if job.closed_by else None
+    if closed is None or closed.until is None:
+        return []
+    last = max(filter(None, [job.ends_at, *runs[-1:]]), default=None)
+    if last is None or last < start_of_day(closed.until + timedelta(days=1), job.timezone):
+        return []
+    return [f"Its calendars have data until {closed.until}: runs after that are not checked yet."]
 
 
 def next_runs_of(job: Job, now: datetime, count: int = 5) -> list[datetime]:
@@ -218,7 +240,7 @@ def slots_ahead(
 
 def _slot_after(job: Any, moment: datetime, known_slots: _KnownSlots) -> datetime | None:
     schedule = job.cron, job.timezone
-    is_shared = bool(job.cron and not job.spread)
+    is_shared = bool(job.cron and not job.spread and not job.closed_by)
     if is_shared and schedule in known_slots:
         since, following = known_slots[schedule]
         if following and since <= moment < following:

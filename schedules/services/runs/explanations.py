@@ -17,6 +17,7 @@ from schedules.services.runs.answers import question_of
 from schedules.services.runs.question_words import describe_question
 from schedules.when import durations
 from schedules.when.moments import local_words, short_words
+from schedules.when.moves import Moved
 from schedules.when.phrases import end_of_day
 from schedules.when.triggers import UNKNOWN_START, TriggerError
 
@@ -88,6 +89,8 @@ def _of_day(job: Job, day: date, now: datetime) -> Why | datetime:
     if row:
         return _why_of_row(job, row)
     with suppress(TriggerError):
+        if end > now and (moved := _why_moved(job, max(start, now))):
+            return moved
         slot = job.trigger.next_after(max(start, job.created_at))
         if slot and slot <= end:
             return slot
@@ -196,13 +199,28 @@ def _why_ahead(job: Job, moment: datetime, now: datetime) -> Why:
 
 def _why_left_out(job: Job, moment: datetime) -> Why | None:
     """Explain a slot at a moment in the future, or the first one on its day, if the job leaves it out."""
-    if not job.skips:
+    if not (job.skips or job.closed_by):
         return None
     with suppress(TriggerError):
+        if moved := _why_moved(job, moment):
+            return moved
         slot = job.trigger.next_after(moment - durations.TICK)
         if slot and slot - moment < timedelta(days=1) and (reason := why_skipped(job, slot)):
             return Why(job, slot, "excluded", f"It won't run then: {reason[:1].lower()}{reason[1:]}")
     return None
+
+
+def _why_moved(job: Job, moment: datetime) -> Why | None:
+    """Explain a run at a moment in the future, or the first one on its day, if calendars move it."""
+    trigger = job.trigger
+    if not isinstance(trigger, Moved):
+        return None
+    slot = trigger.base.next_after(moment - durations.TICK)
+    if slot is None or slot - moment >= timedelta(days=1) or (target := trigger.closed.moved(slot)) == slot:
+        return None
+    reason = trigger.closed.reason(slot)
+    then = short_words(target, job.timezone)
+    return Why(job, target, "pending", f"It runs on {then} instead: {reason[:1].lower()}{reason[1:]}")
 
 
 def _nearest_slot(job: Job, moment: datetime, now: datetime) -> datetime | None:

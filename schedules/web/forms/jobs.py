@@ -33,6 +33,8 @@ WHEN_ORDER = (
     "ends_at",
     "max_runs",
     "spread",
+    "calendars",
+    "on_closed",
 )
 # The form fields that show errors of these columns.
 SHOWN_AS = {"trigger_type": "when", "cron": "phrase", "every": "every_count"}
@@ -92,7 +94,7 @@ class JobForm(WhenForm):
         label="Failure alerts",
         required=False,
         max_length=64,
-        help_text="An ntfy topic for this job alone, or never; empty for your setting",
+        help_text="An ntfy topic or channel:NAME for this job alone, or never; empty for your setting",
     )
     at_most_once = forms.BooleanField(
         label="Don't retry after a crash",
@@ -108,10 +110,11 @@ class JobForm(WhenForm):
         data: Mapping[str, Any] | None = None,
         *,
         zone: str,
-        topic: str = "",
+        place: Mapping[str, str] | None = None,
         job: Job | None = None,
         is_copy: bool = False,
         tasks: Sequence[registry.Task] | None = None,
+        calendars: Mapping[str, str] | None = None,
     ) -> None:
         initial: dict[str, Any] = {
             "timezone": zone,
@@ -119,9 +122,8 @@ class JobForm(WhenForm):
             "idempotency_key": new_key(),
             "opened": clock.now().isoformat(),
         }
-        if topic:
-            initial["notify-topic"] = topic
-        super().__init__(data, initial=initial | (_shown(job) if job else {}))
+        initial |= {f"notify-{name}": value for name, value in (place or {}).items()}
+        super().__init__(data, initial=initial | (_shown(job) if job else {}), calendars=calendars)
         self.source = job
         self.job = None if is_copy else job
         offered = {task.name: task for task in (registry.all_tasks() if tasks is None else tasks)}
@@ -237,6 +239,8 @@ class JobForm(WhenForm):
             ("trigger_type", "run_at", "every", "calendar_unit", "anchor_at", "cron"): SCHEDULE_FIELDS,
             ("ends_at",): {"ends_at", "timezone"},
             ("spread",): {"spread"},
+            ("calendars",): {"calendars"},
+            ("on_closed",): {"on_closed"},
             **{(name,): {name} for name in ("name", "tags", *Job.POLICY_FIELDS)},
         }
         untouched = {
@@ -247,6 +251,8 @@ class JobForm(WhenForm):
         }
         if arguments and not arguments.is_changed(self):
             untouched |= {"args", "kwargs"}
+        if self.calendars_of_phrase:
+            untouched.discard("calendars")
         if self._end_of_phrase:
             untouched.discard("ends_at")
         columns = policy_defaults(self.cleaned_data["task"]) | self.columns()

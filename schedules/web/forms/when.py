@@ -1,5 +1,6 @@
 """The form of a schedule: a phrase, a cron expression, an interval or a moment becomes a trigger."""
 
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from functools import cache
 from importlib import resources
@@ -16,7 +17,7 @@ from schedules.result import sentence
 from schedules.tasks.forms.fields import Whole
 from schedules.web.forms import PageForm
 from schedules.when import durations
-from schedules.when.clauses import parse_plan
+from schedules.when.clauses import named_calendars, parse_plan
 from schedules.when.moments import in_the_past
 from schedules.when.phrase_writer import phrase_of
 from schedules.when.phrases import PhraseError, parse_delay, parse_moment
@@ -127,15 +128,36 @@ class WhenForm(PageForm):
         help_text="Like 20m: every run starts later by the same delay, so that jobs do not all start at once",
     )
 
+    calendars = forms.MultipleChoiceField(
+        label="Calendars",
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text="What they close is left out or moved",
+    )
+    on_closed = forms.ChoiceField(
+        label="A run at a closed time",
+        choices=Job.OnClosed.choices,
+        required=False,
+        initial=Job.OnClosed.SKIP,
+    )
+
     trigger: Trigger | None = None
     has_start = False
     """Whether an interval starts when the person says, and not at the next round time."""
     skipped_days: tuple[date, ...] = ()
     """The days that a phrase leaves out: "except 24 december"."""
+    calendars_of_phrase: Sequence[str] = ()
+    """The calendars that a phrase names: "except public holidays in Bavaria"."""
     _end_of_phrase: datetime | None = None
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, calendars: Mapping[str, str] | None = None, **kwargs: Any) -> None:
+        """Offer these calendars, given by name with their words."""
         super().__init__(*args, **kwargs)
+        self.offered = dict(calendars or {})
+        choices = [
+            (name, name if words == name else f"{name}: {words}") for name, words in self.offered.items()
+        ]
+        self.fields["calendars"].choices = choices  # type: ignore[attr-defined]
         # Each is required when its tab is chosen, so none is shown as optional.
         for name in ("phrase", "every_count", "run_at"):
             self.fields[name].widget.is_required = True
@@ -174,6 +196,7 @@ class WhenForm(PageForm):
         if field == "phrase":
             plan = parse_plan(value, now=now, timezone=zone)
             self.skipped_days, self._end_of_phrase = plan.skipped_days, plan.ends_at
+            self.calendars_of_phrase = named_calendars(plan.calendars, self.offered)
             self.has_start = " starting " in value.lower()
             return plan.trigger
         return self._read_interval(value * UNITS[self.cleaned_data.get("every_unit") or "minutes"], now, zone)
@@ -251,7 +274,13 @@ class WhenForm(PageForm):
         columns = columns_of(self.trigger) | {name: self.cleaned_data.get(name) for name in kept}
         if isinstance(self.trigger, Interval):
             columns["anchor_at"] = self.trigger.start
-        return columns | {"spread": self.cleaned_data.get("spread") or timedelta(0)}
+        chosen = [*(self.cleaned_data.get("calendars") or ()), *self.calendars_of_phrase]
+        calendars = [] if isinstance(self.trigger, Once) else list(dict.fromkeys(chosen))
+        return columns | {
+            "spread": self.cleaned_data.get("spread") or timedelta(0),
+            "calendars": calendars,
+            "on_closed": (calendars and self.cleaned_data.get("on_closed")) or Job.OnClosed.SKIP,
+        }
 
 
 def when_of(job: Job) -> dict[str, Any]:
@@ -260,6 +289,8 @@ def when_of(job: Job) -> dict[str, Any]:
     shown: dict[str, Any] = {"timezone": job.timezone, "max_runs": job.max_runs}
     if job.spread:
         shown["spread"] = durations.typed(job.spread)
+    if job.calendars:
+        shown |= {"calendars": job.calendars, "on_closed": job.on_closed}
     if job.ends_at:
         shown["ends_at"] = _typed(job.ends_at.astimezone(zone))
     if job.trigger_type == Job.TriggerType.ONCE and job.run_at:

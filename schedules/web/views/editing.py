@@ -19,9 +19,11 @@ from schedules.models import Event, Execution, Job
 from schedules.result import Err, Kind, Ok
 from schedules.services import Preview, Scheduled
 from schedules.services.event_list import events_of
+from schedules.services.jobs.calendars import attach_calendars
 from schedules.services.jobs.creation import SimilarJob
 from schedules.services.jobs.forecasts import next_runs_of, preview_of
 from schedules.services.jobs.validation import no_runs_left, usable_tasks
+from schedules.services.people.calendars import calendar_words
 from schedules.services.people.stored_secrets import secret_warnings
 from schedules.services.permissions import forbidden
 from schedules.templatetags.cronty_times import day_and_clock
@@ -49,7 +51,7 @@ ALREADY_CREATED = "You have already created a job with this form. Send it again 
 def previewed(form: WhenForm, page: Page, job: Job | None = None) -> Preview | None:
     """Preview the schedule in a form, for a new job or this one, or return None if it cannot be read."""
     if not form.is_bound:
-        form = WhenForm({"when": "phrase", **form.initial})
+        form = WhenForm({"when": "phrase", **form.initial}, calendars=form.offered)
     form.is_valid()
     if form.trigger is None:
         return None
@@ -67,8 +69,12 @@ def previewed(form: WhenForm, page: Page, job: Job | None = None) -> Preview | N
     ):
         # A job that keeps its interval also keeps its anchor.
         planned.anchor_at = job.anchor_at
+    planned.owner_id = job.owner_id if job else page.actor.user.pk
+    problem = attach_calendars(planned) if planned.calendars else None
     planned.next_run_at = planned.next_slot(page.now)
     shown = preview_of(planned, page.now, PREVIEWED_RUNS)
+    if problem:
+        shown.warnings.append(message_of(problem))
     if not shown.next_runs and not shown.waits_for_start:
         shown.warnings.append(form.past_problem(page.now) or message_of(no_runs_left(planned, page.now)))
     return shown
@@ -81,9 +87,10 @@ def preview(request: HttpRequest) -> HttpResponse:
     if not request.user.is_authenticated:
         # Not a redirect to the log-in, which would replace the form: the page says that the session ended.
         return HttpResponse(status=401)
-    form, page = WhenForm(request.GET), page_of(request)
-    edited = request.GET.get("job")
-    shown = previewed(form, page, find_job(page.actor, edited) if edited else None)
+    page, edited = page_of(request), request.GET.get("job")
+    job = find_job(page.actor, edited) if edited else None
+    form = WhenForm(request.GET, calendars=calendar_words(job.owner_id if job else page.actor.user.pk))
+    shown = previewed(form, page, job)
     context = {"form": form, "preview": shown, "moments": form.moments_ahead(page.now)}
     return render_page(request, "schedules/parts/preview_with_moments.html", context)
 
@@ -107,15 +114,21 @@ class _JobFormPage(FormPageMixin, TemplateView):
     source: Job | None = None
     is_copy = False
 
+    @property
+    def _owner_id(self) -> int:
+        is_edited = self.source is not None and not self.is_copy
+        return self.source.owner_id if self.source and is_edited else self.actor.user.pk
+
     def make_form(self, data: Any = None) -> JobForm:
         profile = self.page.profile
         return JobForm(
             data,
             zone=profile.zone,
-            topic=profile.default_topic,
+            place=profile.default_place,
             job=self.source,
             is_copy=self.is_copy,
             tasks=usable_tasks(self.actor),
+            calendars=calendar_words(self._owner_id),
         )
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:

@@ -27,6 +27,8 @@ COLUMNS = (
     "max_runs",
     "slot_count",
     "skips",
+    "closed_by",
+    "on_closed",
     "run_at",
     "failure_streak",
 )
@@ -68,7 +70,7 @@ def _armed(job: Any) -> Armed | None:
 
 def _with_shown_run(job: Any, runs: list[Batch]) -> Any | None:
     """Return a row with its first run that is not skipped, or None if there is none."""
-    armed = _armed(job) if job.skips else None
+    armed = _armed(job) if job.skips or job.closed_by else None
     if not (armed and armed.skips and armed.skips.reason(job.next_run_at)):
         return job
     return job._replace(next_run_at=runs[0].first) if runs else None

@@ -12,10 +12,13 @@ from schedules import services
 from schedules.models import Job
 from schedules.models.triggers import columns_of
 from schedules.result import Err, Ok, sentence
+from schedules.services.jobs.calendars import attach_calendars
 from schedules.services.jobs.forecasts import preview_of
+from schedules.services.people.calendars import calendar_words
 from schedules.templatetags.cronty_times import plain_at
 from schedules.web.messages import message_of
 from schedules.web.views.page import Page, page_of, render_page, show_problem
+from schedules.when.clauses import named_calendars
 from schedules.when.grammar import PhraseError
 from schedules.when.sentences import Sentence, parse_sentence
 from schedules.when.triggers import Interval
@@ -30,6 +33,8 @@ def quick(request: HttpRequest) -> HttpResponse:
     line = (request.POST if request.method == "POST" else request.GET).get("line", "")
     try:
         read = parse_sentence(line, now=page.now, timezone=page.zone)
+        words = calendar_words(page.actor.user.pk) if read.plan.calendars else {}
+        columns = _columns(read, page) | {"calendars": named_calendars(read.plan.calendars, words)}
     except PhraseError as error:
         if request.method == "POST":
             messages.warning(request, sentence(str(error)))
@@ -37,31 +42,34 @@ def quick(request: HttpRequest) -> HttpResponse:
         problem = sentence(str(error)) if line.strip() else ""
         return render_page(request, "schedules/parts/quick_preview.html", {"problem": problem})
     if request.method == "POST":
-        return _create(request, page, read, line)
-    planned = Job(**_columns(read, page))
+        return _create(request, page, read, line, columns)
+    planned = Job(**columns, owner_id=page.actor.user.pk)
+    attach_calendars(planned)
     planned.skips = " ".join(day.isoformat() for day in read.plan.skipped_days)
     planned.next_run_at = planned.next_slot(page.now)
     context = {
         "read": read,
         "preview": preview_of(planned, page.now, PREVIEWED_RUNS),
-        "topic": page.profile.default_topic,
+        "topic": next(iter(page.profile.default_place.values()), ""),
     }
     return render_page(request, "schedules/parts/quick_preview.html", context)
 
 
-def _create(request: HttpRequest, page: Page, read: Sentence, line: str) -> HttpResponse:
-    if not page.profile.default_topic:
+def _create(
+    request: HttpRequest, page: Page, read: Sentence, line: str, columns: dict[str, Any]
+) -> HttpResponse:
+    if not page.profile.default_place:
         messages.info(request, "Choose a topic for this reminder. Under Settings, you can set one for all.")
         return HttpResponseRedirect(f"{reverse('schedules:new')}?{urlencode({'line': line})}")
     result = services.schedule(
         page.actor,
         name=read.what[:200],
         task="notify",
-        kwargs={"message": read.what, "topic": page.profile.default_topic},
+        kwargs={"message": read.what, **page.profile.default_place},
         args=[],
         idempotency_key=request.POST.get("idempotency_key", "")[:64] or None,
         request={"line": line},
-        **_columns(read, page),
+        **columns,
     )
     match result:
         case Err() as problem:

@@ -1,0 +1,116 @@
+"""The subcommand for calendars: list, show, set and delete."""
+
+from collections.abc import Sequence
+
+import click
+
+from cronty_site.terminal.output import answer, print_list
+from cronty_site.terminal.session import Session, subcommand
+from schedules.models import Calendar
+from schedules.services.people.calendars import (
+    CalendarSpec,
+    ShownCalendar,
+    delete_calendar,
+    list_calendars,
+    preview_calendar,
+    set_calendar,
+)
+
+
+@subcommand(
+    "calendars",
+    examples="""
+    cronty calendars
+    cronty calendars DE-BY --holidays DE-BY --category catholic
+    cronty calendars "company holidays" --date "12-24..01-02 Christmas break" --dry-run
+    cronty calendars office --hours "mon-fri 09:00-17:00" --open
+    cronty calendars office --delete
+    """,
+)
+@click.argument("name", required=False)
+@click.option(
+    "--holidays", metavar="PLACE", help="Public holidays of a country, or a part of it, like DE-BY."
+)
+@click.option(
+    "--category", "categories", multiple=True, help="A category besides public ones; repeat for several."
+)
+@click.option("--date", "dates", multiple=True, help="A date, a range, or 12-24 for every year; repeat it.")
+@click.option("--hours", multiple=True, help='Weekly hours like "mon-fri 09:00-17:00"; repeat for several.')
+@click.option("--open", "is_open", is_flag=True, help="Jobs run only at these times, not outside of them.")
+@click.option("--timezone", default="", help="The zone of its days and hours.  [default: that of each job]")
+@click.option("--dry-run", is_flag=True, help="Show its dates, and save nothing.")
+@click.option("--delete", is_flag=True, help="Delete it.")
+def calendars_command(
+    session: Session,
+    name: str | None,
+    holidays: str | None,
+    categories: Sequence[str],
+    dates: Sequence[str],
+    hours: Sequence[str],
+    is_open: bool,
+    timezone: str,
+    dry_run: bool,
+    delete: bool,
+) -> None:
+    """List calendars, or set the calendar NAME, whose days or hours jobs leave out."""
+    if name is None:
+        print_list(
+            list_calendars(session.actor),
+            _as_json,
+            ("calendar", "closes", "next", "jobs"),
+            _row,
+            shrink="closes",
+            if_none="No calendars.",
+        )
+        return
+    if delete:
+        session.expect(delete_calendar(session.actor, name))
+        answer({"deleted": name}, f"Deleted: {name}.")
+        return
+    given = [kind for kind, value in _kinds(holidays, dates, hours).items() if value]
+    if len(given) != 1:
+        raise click.UsageError("Give one of --holidays, --date and --hours.")
+    spec = CalendarSpec(
+        name,
+        given[0],
+        holidays or "",
+        ["public", *(each for each in categories if each != "public")],
+        [*dates, *hours],
+        closes=not is_open,
+        timezone=timezone,
+    )
+    shown = session.expect((preview_calendar if dry_run else set_calendar)(session.actor, spec))
+    days = ", ".join(f"{day} {title}".strip() for day, title in shown.days[:12])
+    answer(
+        _as_json(shown), f"{'Would be' if dry_run else 'Saved'}: {shown.name}{f' ({days})' if days else ''}."
+    )
+
+
+def _kinds(holidays: str | None, dates: Sequence[str], hours: Sequence[str]) -> dict[str, object]:
+    return {Calendar.Kind.HOLIDAYS: holidays, Calendar.Kind.DATES: dates, Calendar.Kind.HOURS: hours}
+
+
+def _row(calendar: ShownCalendar) -> list[str]:
+    marked = ", ".join(calendar.lines) if calendar.kind == Calendar.Kind.HOURS else calendar.words
+    following = next((f"{day} {title}".strip() for day, title in calendar.days), "")
+    return [
+        calendar.name,
+        marked if calendar.closes else f"everything except {marked}",
+        following,
+        str(len(calendar.jobs)),
+    ]
+
+
+def _as_json(calendar: ShownCalendar) -> dict[str, object]:
+    return {
+        "name": calendar.name,
+        "kind": calendar.kind,
+        "closes": calendar.closes,
+        "timezone": calendar.timezone or None,
+        "place": calendar.place or None,
+        "categories": list(calendar.categories),
+        "lines": list(calendar.lines),
+        "days": [{"day": day.isoformat(), "title": title} for day, title in calendar.days],
+        "until": calendar.until and calendar.until.isoformat(),
+        "jobs": list(calendar.jobs),
+    }

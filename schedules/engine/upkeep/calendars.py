@@ -1,0 +1,109 @@
+"""Calendars made from their rules for the years ahead, and the jobs that follow them."""
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import date, datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Q
+
+from schedules.engine.sql.statements import update_rows
+from schedules.models import Calendar, Job
+from schedules.when import calendar_data
+from schedules.when.calendar_rules import RuleError, compiled
+from schedules.when.triggers import TriggerError
+
+logger = logging.getLogger(__name__)
+
+# Slots of the past that may not have been claimed yet.
+KEPT_BEFORE = timedelta(days=62)
+YEARS_AHEAD = 2
+
+
+def years_of(now: datetime) -> tuple[date, date]:
+    """Return the first and the last day for which the days of a calendar are stored."""
+    return date((now - KEPT_BEFORE).year, 1, 1), date(now.year + YEARS_AHEAD, 12, 31)
+
+
+def compile_calendar(calendar: Calendar, now: datetime) -> bool:
+    """Set what a calendar marks, without saving it; return whether that is new. Raises RuleError."""
+    first, last = years_of(now)
+    made = compiled(
+        calendar.kind,
+        calendar.rule,
+        name=calendar.name,
+        closes=calendar.closes,
+        timezone=calendar.timezone,
+        first=first,
+        last=last,
+    )
+    calendar.compiled, calendar.until = calendar_data.stored(made), made.until
+    calendar.words = made.words[:200]
+    before, calendar.digest = calendar.digest, calendar_data.digest(calendar.compiled)
+    return calendar.digest != before
+
+
+def refresh_calendars(now: datetime) -> int:
+    """Add the years that have come near to the calendars; return how many have changed."""
+    changed = 0
+    for key in Calendar.objects.filter(until__lt=years_of(now)[1]).values_list("pk", flat=True):
+        with transaction.atomic():
+            calendar = Calendar.objects.select_for_update().filter(pk=key).first()
+            if calendar is None:
+                continue
+            try:
+                is_new = compile_calendar(calendar, now)
+            except RuleError as error:
+                # A release of the library may have lost a country; what is known stays.
+                logger.warning("Calendar %s cannot be continued: %s", calendar.pk, error)
+                continue
+            calendar.save(update_fields=["compiled", "words", "digest", "until"])
+            if is_new:
+                follow_calendar(calendar, now)
+                changed += 1
+    return changed
+
+
+def jobs_by_calendar(owner_id: int) -> dict[str, list[Job]]:
+    """Return somebody's jobs by the names of their calendars, those in the trash included."""
+    found: dict[str, list[Job]] = defaultdict(list)
+    for job in Job.objects.filter(~Q(closed_by=""), owner=owner_id).order_by("pk"):
+        for name in job.calendars:
+            found[name].append(job)
+    return found
+
+
+def follow_calendar(calendar: Calendar, now: datetime) -> None:
+    """Let the jobs of a changed calendar refer to what it marks now, and move their next runs accordingly."""
+    jobs = jobs_by_calendar(calendar.owner_id).get(calendar.name, [])
+    names = {name for job in jobs for name in job.calendars}
+    references = {
+        row.name: row.reference for row in Calendar.objects.filter(owner=calendar.owner_id, name__in=names)
+    }
+    for job in jobs:
+        job.closed_by = references_to(job.calendars, references)
+    update_rows(
+        Job, "closed_by = {closed_by}", ("id", "closed_by"), [(job.pk, job.closed_by) for job in jobs]
+    )
+    for job in jobs:
+        if job.on_closed != Job.OnClosed.SKIP:
+            _replan(job, now)
+
+
+def references_to(names: Iterable[str], references: dict[str, str]) -> str:
+    """Return how a job refers to the calendars of these names."""
+    return " ".join(references[name] for name in names if name in references)
+
+
+def _replan(job: Job, now: datetime) -> None:
+    """Plan the next run of a job that moves runs, unless it is due already."""
+    planned = job.next_run_at
+    if job.status != Job.Status.PENDING or planned is None or planned <= now:
+        return
+    # The claim pauses a job whose schedule cannot be read.
+    with suppress(TriggerError):
+        if following := job.next_slot(now):
+            unchanged = Job.objects.armed().filter(pk=job.pk, revision=job.revision, next_run_at=planned)
+            unchanged.update(next_run_at=following)

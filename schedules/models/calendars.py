@@ -1,0 +1,102 @@
+"""Calendars: named per owner, and looked up by jobs that refer to what they had when they were read last."""
+
+from functools import lru_cache
+from typing import Any
+
+from django.conf import settings
+from django.db import models
+
+from schedules.when import calendar_data, calendars
+from schedules.when.calendars import Closed
+
+# By key: the digest, and the calendar as it was read. Entries are small, and nobody has many calendars.
+_READ: dict[int, tuple[str, calendars.Calendar]] = {}
+_MOST_READ = 2000
+
+
+class Calendar(models.Model):
+    """Days, hours or events that close moments for the jobs that name it."""
+
+    class Kind(models.TextChoices):
+        HOLIDAYS = "holidays", "Public holidays"
+        DATES = "dates", "Own dates"
+        HOURS = "hours", "Weekly hours"
+        ICS = "ics", "ICS calendar"
+
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="cronty_calendars", db_index=False
+    )
+    name = models.CharField(max_length=64)
+    kind = models.CharField(max_length=8, choices=Kind)
+    closes = models.BooleanField(
+        default=True, help_text="Whether it closes what it marks; otherwise, it closes everything else."
+    )
+    timezone = models.CharField(
+        max_length=64, blank=True, help_text="The zone of its days and hours; empty for that of each job."
+    )
+    rule = models.JSONField(default=dict, help_text="What it is made from, as a person wrote it.")
+    words = models.CharField(max_length=200, editable=False, help_text="How a schedule in words calls it.")
+    compiled = models.TextField(editable=False, help_text="What it marks, for the claim and for forecasts.")
+    digest = models.CharField(max_length=16, editable=False, help_text="A digest of what it marks.")
+    until = models.DateField(null=True, editable=False, help_text="The last day that its data covers.")
+    created_at = models.DateTimeField(editable=False)
+    updated_at = models.DateTimeField(editable=False)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            models.UniqueConstraint(name="calendar_of_owner_has_its_name", fields=["owner", "name"])
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def reference(self) -> str:
+        """How a job refers to it: by its key and the digest of what it marks."""
+        return f"{self.pk}.{self.digest}"
+
+
+def closed_by(job: Any) -> Closed | None:
+    """Return what the calendars of a job, or of a row with its columns, close; None for a job without calendars."""
+    return _closed(job.closed_by, job.timezone, job.on_closed) if job.closed_by else None
+
+
+def _closed(references: str, timezone: str, move: str) -> Closed:
+    known = {}
+    for reference in references.split():
+        key, _, digest = reference.partition(".")
+        read = _READ.get(int(key))
+        if read is None or read[0] != digest:
+            return _read_again(references, timezone, move)
+        known[key] = read[1]
+    return _shared(tuple(known.values()), timezone, move)
+
+
+@lru_cache(maxsize=256)
+def _shared(found: tuple[calendars.Calendar, ...], timezone: str, move: str) -> Closed:
+    """Return one object for all jobs with the same calendars, so that it computes each day once."""
+    return Closed(found, timezone, "" if move == ClosedPolicy.SKIP else move)
+
+
+def _read_again(references: str, timezone: str, move: str) -> Closed:
+    """Read calendars that this process has not read before, or that have changed since."""
+    if len(_READ) > _MOST_READ:
+        _READ.clear()
+    keys = [int(reference.partition(".")[0]) for reference in references.split()]
+    rows = Calendar.objects.filter(pk__in=keys).values_list("pk", "digest", "compiled")
+    for key, digest, compiled in rows:
+        if _READ.get(key, ("",))[0] != digest:
+            _READ[key] = digest, calendar_data.read(compiled)
+    return _shared(tuple(_READ[key][1] for key in keys if key in _READ), timezone, move)
+
+
+class ClosedPolicy(models.TextChoices):
+    """What a job does with a run at a moment that its calendars close."""
+
+    SKIP = "skip", "Skip the run"
+    NEXT = calendars.NEXT, "Run at the next open time"
+    PREVIOUS = calendars.PREVIOUS, "Run at the last open time before"
+
+
+MOST_CALENDARS_OF_JOB = 10

@@ -1,0 +1,43 @@
+"""Calendars as stored text, which every process reads without the libraries that they were made with."""
+
+import hashlib
+import json
+from datetime import UTC, date, datetime
+
+from schedules.when.calendars import Calendar, Hours, Span
+
+
+def stored(calendar: Calendar) -> str:
+    """Return a calendar as text; equal calendars have equal texts."""
+    data = {
+        "name": calendar.name,
+        "words": calendar.words,
+        "closes": calendar.closes,
+        "timezone": calendar.timezone,
+        "days": dict(sorted(calendar.days.items())),
+        "hours": sorted(calendar.hours),
+        "periods": [
+            [int(span.start.timestamp()), int(span.end.timestamp()), span.why] for span in calendar.periods
+        ],
+        "until": calendar.until and calendar.until.isoformat(),
+    }
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+
+
+def read(text: str) -> Calendar:
+    """Return the calendar of a stored text."""
+    data = json.loads(text)
+    periods = [Span(_moment(start), _moment(end), why) for start, end, why in data["periods"]]
+    until = date.fromisoformat(data["until"]) if data["until"] else None
+    hours = [Hours(*window) for window in data["hours"]]
+    plain = {name: data[name] for name in ("name", "words", "closes", "timezone", "days")}
+    return Calendar(**plain, hours=hours, periods=periods, until=until)
+
+
+def digest(text: str) -> str:
+    """Return a short digest of a stored text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _moment(seconds: int) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

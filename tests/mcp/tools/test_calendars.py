@@ -1,0 +1,49 @@
+"""Calendars of jobs, as agents give and see them."""
+
+import pytest
+
+from schedules.models import Calendar, Job
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+DAILY = {
+    "name": "Tea",
+    "task": "prompt",
+    "kwargs": {"prompt": "Tea"},
+    "trigger_type": "cron",
+    "trigger_config": {"expression": "0 9 * * *"},
+    "timezone": "Europe/Berlin",
+}
+
+
+def test_agent_leaves_out_public_holidays_by_their_place(call):
+    made = call("schedule_job", **DAILY, calendars=["DE-BY catholic"])
+
+    assert made["description"] == "Every day at 09:00, except public holidays in Bavaria (also catholic)"
+    assert made["calendars"] == ["DE-BY catholic"]
+    assert Calendar.objects.get().rule["categories"] == ["public", "catholic"]
+    assert call("job_status", job_id=made["job_id"])["calendars"] == ["DE-BY catholic"]
+
+
+def test_agent_moves_runs_and_takes_calendars_away(call):
+    made = call("schedule_job", **DAILY)
+
+    moved = call("update_job", job_id=made["job_id"], calendars=["FR", "previous"])
+    assert moved["description"].endswith(
+        "at the last open time before if closed by public holidays in France"
+    )
+    assert call("job_status", job_id=made["job_id"])["calendars"] == ["FR", "previous"]
+
+    call("update_job", job_id=made["job_id"], calendars=[])
+    job = Job.objects.get()
+    assert (job.calendars, job.on_closed) == ([], "skip")
+    assert "calendars" not in call("job_status", job_id=made["job_id"])
+
+
+def test_unknown_calendar_is_refused_with_those_that_exist(call):
+    call("schedule_job", **DAILY, calendars=["FR"])
+
+    refused = call("schedule_job", **DAILY | {"name": "x"}, calendars=["moon"])
+
+    assert "there is no calendar 'moon'. Choose from: FR" in str(refused)
+    assert Job.objects.count() == 1

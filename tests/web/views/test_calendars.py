@@ -1,0 +1,111 @@
+"""The page of calendars, and calendars in the form of a job."""
+
+import pytest
+
+from schedules.models import Calendar, Job
+from schedules.services import Actor
+from schedules.services.people.calendars import CalendarSpec, set_calendar
+from tests.factories import UserFactory
+
+pytestmark = pytest.mark.django_db
+
+BAVARIA = {
+    "name": "Bavaria",
+    "kind": "holidays",
+    "place": "DE-BY",
+    "categories": "public, catholic",
+    "closes": "yes",
+}
+JOB = {
+    "name": "Stand up",
+    "when": "phrase",
+    "phrase": "every weekday at 9:00",
+    "timezone": "Europe/Berlin",
+    "task": "prompt",
+    "prompt-prompt": "Stand up",
+}
+
+
+@pytest.fixture
+def person(client):
+    user = UserFactory()
+    client.force_login(user)
+    return user
+
+
+def test_dates_are_shown_before_a_calendar_is_saved(client, person):
+    shown = client.post("/settings/calendars/", BAVARIA | {"then": "preview"})
+    assert shown.status_code == 200
+    assert b"Assumption Day" in shown.content
+    assert not Calendar.objects.exists()
+
+    saved = client.post("/settings/calendars/", BAVARIA | {"then": "save"}, follow=True)
+    assert b"public holidays in Bavaria (also catholic)" in saved.content
+    row = Calendar.objects.get()
+    changed = client.get(f"/settings/calendars/?calendar={row.pk}").content.decode()
+    assert 'value="public, catholic"' in changed
+
+    client.post(f"/settings/calendars/{row.pk}/delete/")
+    assert not Calendar.objects.exists()
+
+
+def test_mistake_is_shown_at_its_field(client, person):
+    answer = client.post(
+        "/settings/calendars/", {"name": "x", "kind": "hours", "lines": "someday", "closes": "yes"}
+    )
+
+    assert answer.status_code == 422
+    assert "is not a day of the week" in answer.context["form"].errors["lines"][0]
+
+
+def test_job_is_created_and_edited_with_calendars(client, person):
+    set_calendar(Actor(person), CalendarSpec("weekends", "hours", lines=["sat,sun"]))
+    form = JOB | {"phrase": "every day at 9:00", "calendars": ["weekends"], "on_closed": "next"}
+
+    preview = client.get("/jobs/preview/", form)
+    assert b"at the next open time if closed by weekends" in preview.content
+    client.post("/jobs/new/", form)
+    job = Job.objects.get()
+    assert (job.calendars, job.on_closed) == (["weekends"], "next")
+    page = client.get(f"/jobs/{job.public_id}/edit/").content.decode()
+    assert 'value="weekends" id="id_calendars_0" checked' in page
+
+    client.post(
+        f"/jobs/{job.public_id}/edit/",
+        form | {"calendars": [], "on_closed": "skip", "revision": job.revision},
+    )
+    job.refresh_from_db()
+    assert (job.calendars, job.closed_by) == ([], "")
+
+
+def test_phrase_names_a_calendar(client, person):
+    set_calendar(Actor(person), CalendarSpec("DE-BY", "holidays", "DE-BY"))
+
+    client.post("/jobs/new/", JOB | {"phrase": "every weekday at 9:00 except public holidays in Bavaria"})
+    refused = client.post(
+        "/jobs/new/", JOB | {"phrase": "every weekday at 9:00 except public holidays in France"}
+    )
+
+    job = Job.objects.get()
+    assert (job.cron, job.calendars) == ("0 9 * * 1-5", ["DE-BY"])
+    assert refused.status_code == 422
+    assert "Choose one of: DE-BY" in refused.context["form"].errors["phrase"][0]
+
+
+def test_reminder_of_one_line_leaves_out_holidays(client, person):
+    person.cronty_profile.topic = "phone"
+    person.cronty_profile.save()
+    set_calendar(Actor(person), CalendarSpec("DE-BY", "holidays", "DE-BY"))
+
+    client.post("/jobs/quick/", {"line": "stand up every weekday at 9:00 except holidays"})
+
+    assert Job.objects.get().calendars == ["DE-BY"]
+
+
+def test_job_page_says_which_calendars_close_it(client, person):
+    set_calendar(Actor(person), CalendarSpec("weekends", "hours", lines=["sat,sun"]))
+    client.post("/jobs/new/", JOB | {"calendars": ["weekends"]})
+
+    page = client.get(f"/jobs/{Job.objects.get().public_id}/").content.decode()
+
+    assert "except weekends" in page
