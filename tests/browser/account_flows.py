@@ -164,7 +164,7 @@ ACCOUNT = {
 READING = {
     "find what failed": Flow(
         start="/",
-        steps=(follow("Failing 1"), follow("Backup", "tbody")),
+        steps=(follow("Needs attention 1"), follow("Backup", "tbody")),
         send=follow("", "tbody .r-time"),
         seen="503: Service Unavailable",
         finds="#error",
@@ -210,7 +210,7 @@ READING = {
         start="/activity/",
         steps=(choose("Action", "Moved to the trash"),),
         send=press("Filter"),
-        seen="Nothing yet",
+        seen="No events found",
         prepare=skip_next,
         keeps=False,
     ),

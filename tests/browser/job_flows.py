@@ -236,7 +236,7 @@ CHANGING = {
         start="{job}/",
         steps=(unfold("More"), press("Move to trash")),
         send=press("Undo", "#toasts"),
-        seen="Stretch restored",
+        seen="The change of Stretch was undone",
         stored=lambda data: data.jobs_called("Stretch"),
         leave_out={
             "two tabs": "one tab has the Undo button: 'delete a job' and 'restore from the trash' cover both ends",

@@ -98,7 +98,7 @@ def test_selection_is_counted_cleared_after_the_action_and_undone(
     expect(page.get_by_label("Select Stretch")).not_to_be_checked()
     page.get_by_role("button", name="Undo").click()
 
-    expect(page.locator("#toasts")).to_contain_text("2 jobs resumed.")
+    expect(page.locator("#toasts")).to_contain_text("2 changes were undone.")
     assert Job.objects.filter(name="Stretch").get().status == "pending"
     assert visitor.complaints == []
 

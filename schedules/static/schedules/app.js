@@ -199,8 +199,17 @@
   // Installed on a phone, a page says so when there is no connection.
   addEventListener("load", () => { navigator.serviceWorker?.register(root.dataset.worker).catch(() => {}); });
 
+  // The command palette is loaded when it is used for the first time, and then listens itself.
+  const palette = $("[data-palette]"), load = () => import(palette.dataset.palette).catch(() => offline("The server can’t be reached. Trying again…"));
+  palette?.addEventListener("click", load);
+
   let pressedG = false;
   document.addEventListener("keydown", (event) => {
+    if (palette && event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.shiftKey && !event.altKey) {
+      event.preventDefault();
+      load();
+      return;
+    }
     if (event.key === "Escape") for (const menu of all(menus)) { menu.open = false; $("summary", menu).focus(); }
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input:not([type=checkbox]), textarea, select, dialog")) return;
     const go = pressedG && { j: "jobs", r: "runs", c: "calendar", i: "inbox", n: "notifications", a: "connect" }[event.key];

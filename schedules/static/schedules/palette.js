@@ -1,7 +1,7 @@
 // The command palette: Ctrl-K or ⌘K opens it; arrows move, Enter opens or does what is chosen, Escape closes.
+// A page loads this when it is asked for the first time.
 (() => {
   const dialog = document.querySelector("#palette");
-  if (!dialog) return;
   const field = dialog.querySelector("input"), list = dialog.querySelector("[role=listbox]"), status = dialog.querySelector("[role=status]");
   const pages = [...list.children], help = status.innerHTML;
   let asked = 0;
@@ -72,8 +72,8 @@
   document.addEventListener("click", (event) => { if (event.target.closest("[data-palette]")) open(); });
   document.addEventListener("keydown", (event) => {
     if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.shiftKey || event.altKey) return;
-    event.preventDefault();
     if (dialog.open) dialog.close();
     else open();
   });
+  open();
 })();
