@@ -25,6 +25,7 @@ class SchedulesConfig(AppConfig):
         connection_created.connect(_read_moments_faster)
         # Importing a module registers its tasks: our own, and the tasks.py of every installed app.
         import_module("schedules.tasks.builtin")
+        import_module("schedules.channels.notify")
         import_module("schedules.engine.upkeep.tasks")
         autodiscover_modules("tasks")
         registry.add_source(catalog)

@@ -91,7 +91,10 @@ class Code(Enum):
     PROMPT_ERROR_TOO_LONG = Kind.INVALID, "The error that an agent reports is too long."
 
     NOTHING_ASKED = Kind.WRONG_STATE, "No run of the job has asked for an answer: subject."
-    ALREADY_ANSWERED = Kind.CONFLICT, "Somebody gave another answer first: subject, state, reason is by whom, until is when."
+    ALREADY_ANSWERED = (
+        Kind.CONFLICT,
+        "Somebody gave another answer first: subject, state, reason is by whom, until is when.",
+    )
     ANSWERED_MEANWHILE = Kind.CONFLICT, "Somebody has answered since the page was shown: subject."
     QUESTION_CLOSED = Kind.WRONG_STATE, "Nobody is reminded any more: subject, reason."
     LINK_USED = Kind.CONFLICT, "The link was used before: subject, state, reason is by whom, until is when."
@@ -120,8 +123,14 @@ class Code(Enum):
     TOKEN_OF_APP = Kind.WRONG_STATE, "A connected app renews its own tokens."
     USER_IS_SUPERIOR = Kind.FORBIDDEN, "The user has more rights than the caller."
     SECRET_NOT_FOUND = Kind.NOT_FOUND, "No such secret: subject."
+    TOKENS_HIDDEN_FROM_AGENTS = Kind.FORBIDDEN, "Agents cannot create tokens, or revoke those of others."
     SECRETS_HIDDEN_FROM_AGENTS = Kind.FORBIDDEN, "Agents cannot see or change secrets."
     SECRETS_OF_INSTALLATION = Kind.FORBIDDEN, "Only superusers manage the secrets of the installation."
+    CHANNEL_NOT_FOUND = Kind.NOT_FOUND, "No such channel: subject."
+    CHANNEL_IN_USE = Kind.WRONG_STATE, "Jobs refer to the channel: subject, limit is how many, matches."
+    CHANNEL_CODE_WRONG = Kind.INVALID, "The code was not sent to the address of the channel: subject."
+    CHANNELS_BY_PEOPLE = Kind.FORBIDDEN, "Agents cannot see or change channels; they use their names."
+    TOO_MANY_CHANNELS = Kind.QUOTA, "The quota of channels is reached: limit."
     SECRET_KEY_CHANGED = Kind.WRONG_STATE, "This host does not have the current secret key."
 
     DATABASE_UNAVAILABLE = Kind.CONFLICT, "The database did not answer."

@@ -70,6 +70,9 @@ BLOCKS: dict[str, list[str]] = {
         "tests/site/test_logs.py::test_line_of_the_page_has_the_keys_of_a_real_one",
     ],
     "docs/how-to/own-task.md": [f"{EXAMPLES}::test_tasks_of_the_pages_are_found_and_run"] * 3,
+    "docs/how-to/channels.md": [
+        "tests/services/people/test_channels.py::test_documented_notification_goes_by_the_channel"
+    ],
     "docs/how-to/secrets.md": [
         f"{PAGES_ON_COMMANDS}::test_secrets_are_set_and_deleted_as_the_pages_say",
         f"{PAGES_ON_COMMANDS}::test_webhook_with_a_secret_is_valid",
@@ -112,6 +115,8 @@ EXECUTED = {
     ".venv/bin/python manage.py backup PATH": "tests/management/test_backup.py::test_backup_contains_every_row_in_one_private_file",
     ".venv/bin/python manage.py changepassword admin": "tests/test_documented.py::test_terminal_commands_of_a_page_work",
     "manage.py restore PATH [--slots skip|catch-up] [--yes] [--passphrase-file PATH]": "tests/management/test_restore.py::test_sqlite_backup_replaces_the_database_which_is_kept",
+    "manage.py verify_activity PATH": "tests/api/test_events.py::test_command_checks_a_file",
+    "cronty manage verify_activity FILE": "tests/api/test_events.py::test_command_checks_a_file",
     "pg_dump --format=custom": "tests/management/test_restore.py::test_postgresql_dump_replaces_the_database_which_is_kept",
     "umask 077": "tests/secrets/test_private_files.py::test_every_file_that_commands_create_is_private_whatever_the_umask",
     "chmod go-w": "tests/tasks/commands/test_catalog.py::test_file_that_others_can_change_is_refused",

@@ -40,6 +40,9 @@ class Kind(Enum):
     ANSWER = auto()
     """Answers to notifications, which need no login."""
     MCP = auto()
+    API = auto()
+    STREAM = auto()
+    """An answer of the API that stays open."""
     PAGE = auto()
     """Everything else."""
 
@@ -51,7 +54,8 @@ def kind_of(path: str) -> Kind:
         return Kind.OAUTH
     if (answers := _answers(settings.ROOT_URLCONF)) and path.startswith(answers):
         return Kind.ANSWER
-    return _kinds(settings.ROOT_URLCONF).get(path, Kind.PAGE)
+    kinds = _kinds(settings.ROOT_URLCONF)
+    return kinds.get(path) or (Kind.API if path.startswith(_api_root(settings.ROOT_URLCONF)) else Kind.PAGE)
 
 
 def largest_body(kind: Kind, method: str) -> int | None:
@@ -62,7 +66,7 @@ def largest_body(kind: Kind, method: str) -> int | None:
         return SMALL_BODY
     if kind in {Kind.LOGIN, Kind.OAUTH}:
         return LOGIN_BODY
-    if kind is Kind.MCP:
+    if kind in {Kind.MCP, Kind.API, Kind.STREAM}:
         return int(settings.CRONTY_MCP_BODY_BYTES)
     return settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 
@@ -76,6 +80,7 @@ def _kinds(urlconf: str) -> dict[str, Kind]:
         "schedules:metrics": Kind.STATE,
         "admin:login": Kind.LOGIN,
         "password_reset": Kind.LOGIN,
+        "schedules:api-stream_events": Kind.STREAM,
     }
     kinds = {}
     for name, kind in names.items():
@@ -85,6 +90,14 @@ def _kinds(urlconf: str) -> dict[str, Kind]:
     with suppress(NoReverseMatch):
         kinds[resolve_url(settings.LOGIN_URL)] = Kind.LOGIN
     return kinds
+
+
+@cache
+def _api_root(urlconf: str) -> str:
+    """Return with what the addresses of the API begin; a project without the pages has none."""
+    with suppress(NoReverseMatch):
+        return reverse("schedules:api-openapi", urlconf).removesuffix("openapi.json")
+    return "\0"
 
 
 @cache
@@ -102,7 +115,7 @@ WHOLE_BODY = 60.0
 LINGER_SECONDS = 1.0
 LINGER_BYTES = 4_000_000
 # How many requests are handled at once; each has a thread and may have a database connection.
-AT_ONCE = {Kind.ALIVE: 4, Kind.STATE: 4, Kind.PAGE: 10}
+AT_ONCE = {Kind.ALIVE: 4, Kind.STATE: 4, Kind.PAGE: 10, Kind.API: 10}
 LOGINS_AT_ONCE = max(1, (os.cpu_count() or 1) // 2)
 # More than documents of clients are fetched at once, which takes seconds.
 OAUTH_AT_ONCE = 4
@@ -148,7 +161,7 @@ class Guards:
             exchange = Exchange(scope, receive, send, kind, take_slot)
             if kind not in {Kind.ALIVE, Kind.STATE} and sqlite_file.is_replaced():
                 await exchange.refuse(503, sqlite_file.REPLACED)
-            elif kind is Kind.MCP and _needs_https(scope):
+            elif kind in {Kind.MCP, Kind.API, Kind.STREAM} and _needs_https(scope):
                 await exchange.refuse(403, f"Use https: {settings.CRONTY_URL}{scope['path']}")
             elif exchange.is_declared_too_large:
                 await exchange.refuse_size()
@@ -177,14 +190,14 @@ class Guards:
             raise TooBusyError(503, "Too many requests are under way; try again in a few seconds")
         self._under_way += 1
         try:
-            if kind is Kind.MCP:
+            if kind in {Kind.MCP, Kind.STREAM}:
                 # Subscriptions stay open, and each call is short.
                 yield
             elif kind in {Kind.OAUTH, Kind.ANSWER} or (kind is Kind.LOGIN and scope["method"] == "POST"):
                 async with self._queues[kind].turn(_client_of(scope)):
                     yield
             else:
-                async with self._slots[Kind.PAGE]:
+                async with self._slots[Kind.API if kind is Kind.API else Kind.PAGE]:
                     yield
         finally:
             self._under_way -= 1
@@ -262,6 +275,9 @@ class Exchange:
                     json.dumps({"jsonrpc": "2.0", "id": None, "error": error}),
                     "application/json",
                 )
+            elif self._kind in {Kind.API, Kind.STREAM}:
+                problem = {"type": "about:blank", "status": status, "detail": f"{reason}."}
+                text, media_type = json.dumps(problem), "application/problem+json"
             else:
                 text, media_type = f"{reason}.\n", TEXT
             await self.answer(status, text, headers, media_type=media_type, discard_body=status != 408)

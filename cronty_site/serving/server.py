@@ -14,6 +14,7 @@ from django.conf import settings
 from cronty_site.serving.connections import BACKLOG, AcceptErrors, Connection, Connections, TrackRequests
 from cronty_site.serving.guards import Guards
 from cronty_site.serving.proxies import TrustProxies
+from schedules.api import streams
 from schedules.mcp.subscriptions import end_streams
 
 STOP_SECONDS = 3
@@ -30,6 +31,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         end_streams()
+        streams.end_streams()
         await super().shutdown(sockets)
 
 

@@ -65,9 +65,8 @@ def add_command(
     trigger = session.read(parse_trigger, when, "WHEN", zone)
     args, kwargs = read_arguments(session, registered, arguments)
     default_name = _name_of(registered, args, kwargs)
-    topic = session.actor.read_profile().default_topic
-    if task == "notify" and topic and len(args) < 2:
-        kwargs = {"topic": topic} | kwargs
+    if task == "notify" and len(args) < 2 and not kwargs.keys() & {"topic", "channel"}:
+        kwargs = session.actor.read_profile().default_place | kwargs
     created = session.expect(
         services.schedule(
             session.actor,

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -14,6 +13,7 @@ from cronty_site.terminal.failures import ExitCode, Failure
 from cronty_site.terminal.messages import message_of
 from cronty_site.terminal.output import COLOURS, answer, block, console, line, note, print_json, say
 from cronty_site.terminal.session import Session, subcommand
+from schedules.api.documents import plan_json
 from schedules.models import Job
 from schedules.models.counting import counted
 from schedules.services.files.applying import apply_plan, export_jobs, exportable
@@ -189,29 +189,6 @@ def _title(step: Step) -> str:
     if step.replaced:
         notes.append(f"replaces #{step.replaced.pk}, which has ended")
     return f"{step.key} ({'; '.join(notes)})" if notes else step.key
-
-
-def plan_json(plan: Plan) -> dict[str, Any]:
-    return {
-        "source": plan.source,
-        "unchanged": plan.unchanged,
-        "left_out": plan.left_out,
-        "unlisted": [job.source_key for job in plan.unlisted],
-        "steps": [
-            {
-                "action": step.action.value,
-                "key": step.key,
-                "id": step.job.public_id,
-                "changes": [
-                    {"field": each.field, "before": each.before, "after": each.after}
-                    for each in step.differences
-                ],
-                "adopted": step.is_adopted,
-                "restored": step.is_restored,
-            }
-            for step in plan.steps
-        ],
-    }
 
 
 def invalid_file(problems: Sequence[Problem]) -> Failure:

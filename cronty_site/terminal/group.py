@@ -52,6 +52,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "mcp": Entry("operating", "Serve the MCP tools to an agent over standard input and output."),
         "token": Entry("tokens", "Create, list and revoke tokens of agents."),
         "secret": Entry("secrets", "List, set and delete secrets."),
+        "channels": Entry("channels", "List, add, test and delete channels."),
         "doctor": Entry("operating", "Examine the installation, and say what to do."),
         "backup": Entry("operating", "Copy the database while Cronty runs."),
         "completion": Entry("operating", "Print the completion script of a shell."),

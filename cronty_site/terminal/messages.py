@@ -91,8 +91,16 @@ _MESSAGES: Mapping[Code, str] = {
     Code.TOKEN_OF_APP: "A connected app renews its tokens itself: disconnect it instead.",
     Code.USER_IS_SUPERIOR: "You can't do this for a user with more rights than you.",
     Code.SECRET_NOT_FOUND: "Secret not found: {0.subject}",
+    Code.TOKENS_HIDDEN_FROM_AGENTS: "Agents cannot create tokens, or revoke those of others.",
     Code.SECRETS_HIDDEN_FROM_AGENTS: "Agents cannot see or change secrets.",
     Code.SECRETS_OF_INSTALLATION: "Only superusers manage the secrets of the installation.",
+    Code.CHANNEL_NOT_FOUND: "Channel not found: {0.subject}",
+    Code.CHANNEL_IN_USE: (
+        "{0.limit} jobs use the channel {0.subject}, like {0.listed_matches}: let them use another one first."
+    ),
+    Code.CHANNEL_CODE_WRONG: "This is not the code for {0.subject}. Copy it from the newest message.",
+    Code.CHANNELS_BY_PEOPLE: "Agents cannot see or change channels; jobs refer to them by name.",
+    Code.TOO_MANY_CHANNELS: "There are {0.limit} channels already: delete one first.",
     Code.SECRET_KEY_CHANGED: (
         "The secret key was changed on another host: the operator must give it to this one first."
     ),

@@ -9,10 +9,18 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
 from schedules import services
-from schedules.admin.bases import USERNAME, OwnerFilter, ServiceAdmin, owned_by, report, user_of
+from schedules.admin.bases import (
+    USERNAME,
+    OwnerFilter,
+    ReadOnlyAdmin,
+    ServiceAdmin,
+    owned_by,
+    report,
+    user_of,
+)
 from schedules.admin.forms import ProfileForm, TokenAdminForm
 from schedules.admin.local_times import moment
-from schedules.models import Event, Profile, Token
+from schedules.models import Channel, Event, Profile, Token
 from schedules.result import Err, Ok, Result
 from schedules.services import Actor
 from schedules.services.people.profiles import is_above
@@ -86,10 +94,28 @@ class TokenAdmin(ServiceAdmin[Token]):
         report(self, request, answers, "Revoked:")
 
 
+@admin.register(Channel)
+class ChannelAdmin(ReadOnlyAdmin[Channel]):
+    """How people are reached: without addresses and secrets, which are theirs."""
+
+    list_display = ["name", owned_by, "kind", moment("last_sent_at"), moment("last_failed_at")]
+    list_filter = ["kind", OwnerFilter]
+    list_select_related = ["owner"]
+    search_fields = ["name", f"owner__{USERNAME}"]
+    fields = [
+        "name",
+        "owner",
+        "kind",
+        moment("confirmed_at"),
+        moment("last_sent_at"),
+        moment("last_failed_at"),
+    ]
+
+
 @admin.register(Profile)
 class ProfileAdmin(ServiceAdmin[Profile]):
     form = ProfileForm
-    list_display = ["user", "zone", "topic", "failure_topic"]
+    list_display = ["user", "zone", "topic", "failure_topic", "channel", "alert_channel"]
     list_select_related = ["user"]
     search_fields = [f"user__{USERNAME}"]
     fields = ["user", "timezone", "topic", "failure_topic"]

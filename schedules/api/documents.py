@@ -7,6 +7,7 @@ from schedules.models import Event, Execution, Job
 from schedules.models.executions import OUTCOME_LETTERS
 from schedules.secrets import masking
 from schedules.services.activity import changes_of_event
+from schedules.services.files.plans import Plan
 from schedules.services.files.sources import source_note
 from schedules.services.jobs.forecasts import policies_of, preview_of, shown_next_run, words_of
 from schedules.services.jobs.masked_arguments import shown_arguments
@@ -132,4 +133,27 @@ def event_json(event: Event, zone: str) -> dict[str, Any]:
         "changes": [change.text for change in changes_of_event(event, zone)],
         "before": event.before,
         "after": event.after,
+    }
+
+
+def plan_json(plan: Plan) -> dict[str, Any]:
+    return {
+        "source": plan.source,
+        "unchanged": plan.unchanged,
+        "left_out": plan.left_out,
+        "unlisted": [job.source_key for job in plan.unlisted],
+        "steps": [
+            {
+                "action": step.action.value,
+                "key": step.key,
+                "id": step.job.public_id,
+                "changes": [
+                    {"field": each.field, "before": each.before, "after": each.after}
+                    for each in step.differences
+                ],
+                "adopted": step.is_adopted,
+                "restored": step.is_restored,
+            }
+            for step in plan.steps
+        ],
     }

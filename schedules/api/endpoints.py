@@ -56,7 +56,7 @@ def _route(
 
         @functools.wraps(function)
         def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-            _check_query(request, known)
+            check_query(request, known)
             key = request.headers.get(FIELD)
             if key is None:
                 return function(request, *args, **kwargs)
@@ -117,7 +117,8 @@ def _query_names(function: Function) -> Collection[str]:
     return names
 
 
-def _check_query(request: HttpRequest, known: Collection[str]) -> None:
+def check_query(request: HttpRequest, known: Collection[str]) -> None:
+    """Refuse a query parameter that the address does not take."""
     for name in request.GET:
         if name not in known and name not in _IGNORED:
             nearest = get_close_matches(name, known, 1)

@@ -68,6 +68,13 @@ def _complete(method: str, operation: dict[str, Any]) -> None:
         operation["parameters"].append(
             _header("If-Match", "The ETag of the job as you saw it, or *.", required=match == "required")
         )
+    if operation.pop("x-last-event-id", False):
+        operation["parameters"].append(
+            {
+                **_header("Last-Event-ID", "The id of the last event that you have seen."),
+                "schema": {"type": "string", "pattern": "^[0-9]{1,18}$"},
+            }
+        )
     for answer in operation["responses"].values():
         answer["headers"] = {
             name: {"description": words, "schema": {"type": "integer"}} for name, words in _RATE.items()

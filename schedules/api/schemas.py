@@ -19,6 +19,7 @@ RunStatus = Literal[
 ]
 Outcome = Literal["succeeded", "failed", "cancelled", "skipped", "missed"]
 Cause = Literal["schedule", "manual", "catch_up", "reminder"]
+Scope = Literal["read", "write"]
 Overlap = Literal["skip", "queue", "allow"]
 CatchUp = Literal["none", "once", "all"]
 LONGEST_PAGE = 200
@@ -194,6 +195,107 @@ class RunFilters(Paged):
     query: str = Field("", max_length=200, description="Words of the job, the error or the reason.")
     since: str = Field("", max_length=200, description="Due at or after: a time or a phrase.")
     until: str = Field("", max_length=200, description="Due before: a time or a phrase.")
+
+
+class BulkIn(Input):
+    """What to do, and to which jobs."""
+
+    action: Literal["pause", "resume", "cancel", "delete"]
+    query: Text = ""
+    status: Status | None = None
+    tag: Text = Field("", examples=["home"])
+    task: Text = ""
+    outcome: Outcome | None = None
+    since: Text = ""
+    until: Phrase | None = Field(None, description='The end of a pause, like "monday".')
+    reason: Text = ""
+    confirm: Text | None = Field(None, description="From the first answer.")
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"action": "pause", "tag": "home", "until": "monday"}]}
+    )
+
+
+class UndoIn(Input):
+    """Which change to undo; without a number, the last call of this token."""
+
+    change: int | None = Field(None, ge=1, le=2**63 - 1)
+
+
+class ApplyIn(Input):
+    """A file of jobs, as YAML or JSON."""
+
+    source: Phrase = Field(description="The name that jobs remember.", examples=["jobs.yaml"])
+    text: str = Field(max_length=250_000)
+    timezone: Zone | None = None
+    prune: bool = Field(False, description="Delete jobs that the file once described and no longer does.")
+    confirm: Text | None = Field(None, description="From the first answer.")
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "source": "jobs.yaml",
+                    "text": "jobs:\n  stand-up:\n    schedule: every weekday at 8:30\n    task: notify\n"
+                    "    arguments: {message: Stand up, topic: my-phone}\n",
+                }
+            ]
+        }
+    )
+
+
+class ClaimIn(Input):
+    """How many prompts, and for how long."""
+
+    limit: int = Field(1, ge=1, le=20)
+    lease_minutes: float = Field(15, ge=1, le=1440)
+
+
+class CompleteIn(Input):
+    """The result of a prompt, or why it failed."""
+
+    result: Any = None
+    error: Annotated[str, Field(max_length=16_384)] | None = None
+
+
+class SecretIn(Input):
+    """The value of a secret, and where it may go."""
+
+    value: str = Field(max_length=16_384)
+    hosts: list[Phrase] = Field(default_factory=list, max_length=20, examples=[["api.github.com"]])
+    commands: list[Phrase] = Field(default_factory=list, max_length=20)
+
+
+class NewToken(Input):
+    """A token that may do no more than the one that asks."""
+
+    name: Annotated[str, Field(min_length=1, max_length=100)]
+    scopes: list[Scope] = Field(default=["read"], min_length=1, max_length=2)
+    tools: list[Phrase] = Field(default_factory=list, max_length=5)
+    kind: Literal["conversation", "heartbeat", "program"] = "program"
+    expires_in_days: float = Field(30, gt=0, le=30)
+
+
+class EventFilters(Paged):
+    """Which changes to list, the newest first."""
+
+    actor: str = Field("", max_length=150, description="The name of a person, an agent or a program.")
+    door: Literal["web", "admin", "mcp", "api", "command", "terminal", "code", "engine"] | None = None
+    verb: str = Field("", max_length=20, description="Like create, edit or pause.")
+    job: str = Field("", max_length=200, description="The id, number or exact name of a job.")
+    since: str = Field("", max_length=200, description="At or after: a time or a phrase.")
+    until: str = Field("", max_length=200, description="Before: a time or a phrase.")
+
+
+class ExportFilters(Filter):
+    """Which changes to export, and which export to continue."""
+
+    after: int = Field(0, ge=0, le=2**53, description="The last `id` of the export before.")
+    previous: str = Field(
+        "", pattern="^([0-9a-f]{64})?$", description="The `signature` of the export before."
+    )
+    since: str = Field("", max_length=200)
+    until: str = Field("", max_length=200)
 
 
 class WhyFilter(Filter):
@@ -386,6 +488,140 @@ class MeOut(Output):
     default_topic: str
     version: str
     is_worker_running: bool
+
+
+class NamedJob(Output):
+    """A job by its name."""
+
+    id: str
+    name: str
+
+
+class RefusedJob(NamedJob):
+    """A job that was left as it is, with the reason."""
+
+    why: str
+
+
+class BulkOut(Output):
+    """The jobs that would be changed, with the token that confirms it, or those that were, with the change to undo."""
+
+    is_done: bool
+    count: int
+    jobs: list[NamedJob]
+    confirm: str | None = None
+    undo: int | None = None
+    paused_until: str | None = None
+
+
+class UndoOut(Output):
+    """The jobs as they are again, and those that have changed since."""
+
+    jobs: list[NamedJob]
+    refused: list[RefusedJob]
+
+
+class DifferenceOut(Output):
+    """A field that changes."""
+
+    field: str
+    before: str
+    after: str
+
+
+class StepOut(Output):
+    """What a plan does with one job."""
+
+    action: Literal["create", "change", "delete"]
+    key: str
+    id: str
+    changes: list[DifferenceOut]
+    adopted: bool
+    restored: bool
+
+
+class ApplyOut(Output):
+    """A plan, and whether it was executed."""
+
+    source: str
+    unchanged: int
+    left_out: list[str]
+    unlisted: list[str]
+    steps: list[StepOut]
+    applied: bool
+    confirm: str | None
+
+
+class PromptOut(Output):
+    """A claimed prompt; its text is data."""
+
+    run: int
+    job_id: str | None
+    prompt: Any
+    scheduled_for: str
+    lease_until: str
+
+
+class ClaimOut(Output):
+    """The prompts that are yours until their leases end."""
+
+    prompts: list[PromptOut]
+
+
+class SecretOut(Output):
+    """A secret without its value."""
+
+    name: str
+    hosts: list[str]
+    commands: list[str]
+
+
+class TokenOut(Output):
+    """A token without its text."""
+
+    id: int
+    name: str
+    kind: str
+    scopes: list[str]
+    tools: list[str]
+    created_at: str
+    expires_at: str | None
+    last_used_at: str | None
+
+
+class TokensOut(Output):
+    """The tokens that are not revoked."""
+
+    tokens: list[TokenOut]
+
+
+class NewTokenOut(TokenOut):
+    """A new token with its text, which is shown only now."""
+
+    text: str
+
+
+class EventOut(Output):
+    """Who changed what, when and through which door."""
+
+    id: int
+    at: str
+    actor: str
+    door: str
+    verb: str
+    job_id: str | None
+    subject: str
+    undoes: int | None
+    changes: list[str]
+    before: Any
+    after: Any
+
+
+class EventsOut(Output):
+    """A page of changes, the newest first."""
+
+    events: list[EventOut]
+    next_cursor: str | None
 
 
 class FieldProblem(BaseModel):

@@ -22,7 +22,7 @@ from schedules import __version__
 from schedules.api.bodies import BodyParser, too_large
 from schedules.api.openapi import document
 from schedules.api.problems import ProblemError, problem_of
-from schedules.api.routes import jobs, runs, schedule
+from schedules.api.routes import access, bulk, events, jobs, prompts, runs, schedule
 from schedules.result import Code, Err
 
 logger = logging.getLogger(__name__)
@@ -39,6 +39,10 @@ api = NinjaAPI(
 api.add_router("/jobs", jobs.router)
 api.add_router("/runs", runs.router)
 api.add_router("", schedule.router)
+api.add_router("", bulk.router)
+api.add_router("/prompts", prompts.router)
+api.add_router("/events", events.router)
+api.add_router("", access.router)
 
 
 @api.exception_handler(ProblemError)

@@ -201,7 +201,7 @@ def _missing(caller: Caller, name: str, arguments: Mapping[str, Any]) -> list[st
     missing = []
     if name in ASKS_FOR_ZONE and zone_notes(profile, arguments.get("timezone"), _time_of(name, arguments)):
         missing.append("timezone")
-    has_topic = profile.default_topic or arguments.get("notification_topic") is not None
+    has_topic = bool(profile.default_place) or arguments.get("notification_topic") is not None
     if name in ASKS_FOR_TOPIC and not has_topic:
         missing.append("topic")
     if missing:

@@ -1,5 +1,6 @@
-"""The tables: jobs, runs and their output, questions, clusters, starts of machines, profiles, tokens, secrets, sessions, events, the installation."""
+"""The tables: jobs, runs and their output, questions, clusters, starts of machines, profiles, tokens, secrets, channels, sessions, events, the installation."""
 
+from schedules.models.channels import Channel
 from schedules.models.clusters import FRESH_FOR, Cluster, MachineStart
 from schedules.models.events import Event
 from schedules.models.executions import Execution
@@ -17,6 +18,7 @@ from schedules.models.tokens import Token
 __all__ = [
     "FRESH_FOR",
     "LATE_AFTER",
+    "Channel",
     "Cluster",
     "Event",
     "Execution",

@@ -46,8 +46,10 @@ def problems_of(job: Columns) -> dict[str, str]:
         problems["timeout"] = "Choose between one second and one day."
     if not timedelta(0) <= (job.backoff or timedelta()) <= timedelta(days=1):
         problems["backoff"] = "Choose between zero and one day."
-    if job.alerts and not re.fullmatch(limits.TOPIC_PATTERN, job.alerts):
-        problems["alerts"] = "Write never, or an ntfy topic: 1 to 64 letters, digits, - and _."
+    if job.alerts and not re.fullmatch(rf"{limits.TOPIC_PATTERN}|^channel:[\w -]{{1,40}}$", job.alerts):
+        problems["alerts"] = (
+            "Write never, channel: and the name of a channel, or an ntfy topic: 1 to 64 letters, digits, - and _."
+        )
     return problems
 
 

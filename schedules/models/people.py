@@ -42,6 +42,20 @@ class Profile(models.Model):
         max_length=64, blank=True, default="", db_default="", help_text="Where notifications go by default."
     )
     failure_topic = models.CharField(max_length=64, blank=True)
+    channel = models.CharField(
+        max_length=40,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="The channel of notifications that name none, instead of the topic.",
+    )
+    alert_channel = models.CharField(
+        max_length=40,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="The channel of alerts, instead of their topic.",
+    )
     clock_hours = models.PositiveSmallIntegerField(
         choices=ClockHours, default=ClockHours.TWENTY_FOUR, db_default=ClockHours.TWENTY_FOUR
     )
@@ -66,6 +80,20 @@ class Profile(models.Model):
     @property
     def zone(self) -> str:
         return self.timezone or settings.CRONTY_TIME_ZONE
+
+    @property
+    def default_place(self) -> dict[str, str]:
+        """Where a notification goes that names no place, as arguments of the task: by channel, or to a topic."""
+        if self.channel:
+            return {"channel": self.channel}
+        return {"topic": self.default_topic} if self.default_topic else {}
+
+    @property
+    def alert_place(self) -> dict[str, str]:
+        """Where alerts go, as arguments of the task notify; empty if nowhere."""
+        if self.alert_channel:
+            return {"channel": self.alert_channel}
+        return {"topic": self.failure_topic} if self.failure_topic else {}
 
     @property
     def default_topic(self) -> str:

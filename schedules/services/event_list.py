@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from schedules.models import Event, Job
 from schedules.models.keysets import Segment
 from schedules.services.job_list import key_of
-from schedules.services.paging import Listed, read_page
+from schedules.services.paging import PAGE_SIZE, Listed, read_page
 from schedules.services.permissions import Actor
 
 
@@ -31,7 +31,7 @@ class EventQuery:
         """Return the matching events, newest first, and those to look through for them if no index finds them."""
         events = Event.objects.select_related("job__owner")
         if not actor.sees_all:
-            events = events.filter(owner=actor.user.pk)
+            events = events.filter(actor.within_tasks("job__task"), owner=actor.user.pk)
         if self.job:
             # By its key, because an index has the events of one job in order.
             events = events.filter(job=key_of(self.job) or 0)
@@ -46,9 +46,24 @@ class EventQuery:
         return Segment(events.filter(**narrowed), walked=events if narrowed else None)
 
 
-def read_events(actor: Actor, query: EventQuery, position: Mapping[str, str]) -> Listed:
+def read_events(
+    actor: Actor, query: EventQuery, position: Mapping[str, str], size: int = PAGE_SIZE
+) -> Listed:
     """Read the page of the audit log at a position, newest first."""
-    return read_page([query.segment(actor)], position)
+    return read_page([query.segment(actor)], position, size)
+
+
+def newest_key(actor: Actor) -> int:
+    """Return the key of the last event that the actor may see, or 0."""
+    return next(iter(EventQuery().segment(actor).rows.order_by("-pk").values_list("pk", flat=True)[:1]), 0)
+
+
+def events_after(actor: Actor, key: int, most: int, query: EventQuery | None = None) -> list[Event]:
+    """Return the next events after one, the oldest first; of those of a query, at most so many are looked through."""
+    segment = (query or EventQuery()).segment(actor)
+    scope = segment.rows if segment.walked is None else segment.walked
+    keys = list(scope.filter(pk__gt=key).order_by("pk").values_list("pk", flat=True)[:most])
+    return list(segment.rows.filter(pk__in=keys).order_by("pk")) if keys else []
 
 
 def newest_of_owner(owner_id: Any) -> QuerySet[Event]:

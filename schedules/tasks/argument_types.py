@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, NotRequired
 
 from django.conf import settings
@@ -148,3 +148,10 @@ Action = Annotated[
     BeforeValidator(_known_action),
     AfterValidator(_sendable),
 ]
+
+
+def place_problems(values: Mapping[str, Any]) -> list[str]:
+    """List what is wrong with the place of a notification: it needs a topic or a channel."""
+    if values.get("topic") and values.get("channel"):
+        return ["channel: give a topic or a channel, not both"]
+    return [] if values.get("topic") or values.get("channel") else ["topic: give a topic or a channel"]

@@ -53,6 +53,8 @@ class Task:
     """Whether it runs a program of the operator, of which only some run at once."""
     takes_secrets: bool = False
     """Whether it replaces references like ${secret:NAME} in its arguments."""
+    check_together: Callable[[Mapping[str, Any]], list[str]] | None = field(repr=False, default=None)
+    """Lists what is wrong with valid arguments that do not fit together."""
     refusal: Callable[[Any, bool], str | None] | None = field(repr=False, default=None)
     """Returns why a user, or their agent if the second argument is true, may not schedule it; None lets everybody."""
 
@@ -111,11 +113,12 @@ class Task:
             return {}, [f"arguments: {error}; {self._accepted()}"]
         try:
             # Strict mode on JSON accepts an ISO string as a datetime, but not "7" as an integer.
-            return self.adapter.validate_json(json.dumps(by_name), strict=True), []
+            values = self.adapter.validate_json(json.dumps(by_name), strict=True)
         except ValidationError as error:
             return {}, [self._problem(detail) for detail in error.errors()]
         except (TypeError, ValueError, RecursionError) as error:
             return {}, [f"arguments: not JSON ({error})"]
+        return values, self.check_together(values) if self.check_together else []
 
     @cached_property
     def _kinds(self) -> set[Any]:
@@ -163,6 +166,7 @@ def task(
     timeout: timedelta = timedelta(seconds=60),
     system: bool = False,
     takes_secrets: bool = False,
+    check: Callable[[Mapping[str, Any]], list[str]] | None = None,
 ) -> Callable[[Function], Function]:
     """Register a function or coroutine function for jobs to run; the function itself is not changed."""
     if name is not None and not isinstance(name, str):
@@ -196,6 +200,7 @@ def task(
                 adapter=arguments_adapter(label, signature),
                 run_parameter=run_parameter,
                 takes_secrets=takes_secrets,
+                check_together=check,
             )
         )
         return function

@@ -34,6 +34,9 @@ def document(owner: User, settings: Any) -> Any:
     for operations in content["paths"].values():
         for operation in operations.values():
             del operation["security"]
+    # Answers that are read while they are written; one of them does not end.
+    for name in ("stream", "export"):
+        del content["paths"][f"/api/v1/events/{name}"]
     config = schemathesis.Config.from_dict(
         {"checks": {"positive_data_acceptance": {"expected-statuses": ALLOWED}}}
     )

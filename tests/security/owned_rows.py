@@ -12,7 +12,7 @@ from django.db import connection
 from django.db.models import Model
 
 from schedules import clock
-from schedules.models import Event, Execution, Job, Profile, Question, Secret, Token, UserSession
+from schedules.models import Channel, Event, Execution, Job, Profile, Question, Secret, Token, UserSession
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, TokenFactory, UserFactory
 
 MARK = "zqmark"
@@ -40,6 +40,7 @@ class OwnedRows:
     token: Token
     revoked_token: Token
     secret: Secret
+    channel: Channel
     rows: dict[type[Model], Model] = field(default_factory=dict)
 
     @property
@@ -124,6 +125,17 @@ def create_owned_rows() -> OwnedRows:
         created_at=now,
         updated_at=now,
     )
+    channel = Channel.objects.create(
+        pk=910000001,
+        owner=owner,
+        name=marked("channel"),
+        kind="ntfy",
+        options={"topic": marked("address")},
+        sealed=marked("sealed-channel"),
+        last_error=marked("undelivered"),
+        created_at=now,
+        updated_at=now,
+    )
     event = Event.objects.create(
         pk=910000001,
         at=now,
@@ -138,6 +150,7 @@ def create_owned_rows() -> OwnedRows:
     )
     attempt = {"username": marked("attempt"), "ip_address": "192.0.2.1", "user_agent": "", "path_info": "/"}
     rows: list[Model] = [
+        channel,
         *(owner, owner.cronty_profile, job, run, question, token, event, ClusterFactory(pk=910000001)),
         Group.objects.create(pk=910000001, name=marked("group")),
         AccessAttempt.objects.create(pk=910000001, failures_since_start=1, **attempt),
@@ -156,6 +169,7 @@ def create_owned_rows() -> OwnedRows:
         token,
         revoked,
         secret,
+        channel,
         {type(row): row for row in rows},
     )
 

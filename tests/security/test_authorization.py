@@ -53,7 +53,7 @@ NOT_GIVEN_TO_THEM = {
     "schedules:calendar-feed": {"key": "no-such-key"},
     "schedules:answer-link": {"token": "no-such-token"},
 }
-IDS = {"job_id", "run_id", "token_id", "secret_id"}
+IDS = {"job_id", "run_id", "token_id", "secret_id", "channel_id"}
 WELL = {200, 302, 303, 422}
 # Actions that even superusers cannot do: history is read-only, and tokens can be revoked but not changed.
 STAFF_REFUSED = {
@@ -69,6 +69,9 @@ STAFF_REFUSED = {
     "schedules_cluster_add": METHODS,
     "schedules_cluster_delete": METHODS,
     "schedules_cluster_change": ("post",),
+    "schedules_channel_add": METHODS,
+    "schedules_channel_delete": METHODS,
+    "schedules_channel_change": ("post",),
     "schedules_token_delete": METHODS,
     "schedules_token_change": ("post",),
     "schedules_profile_add": METHODS,
@@ -93,6 +96,7 @@ def examples(address: Address, owned: OwnedRows) -> dict[str, Any]:
         "run_id": owned.run.pk,
         "token_id": owned.token.pk,
         "secret_id": owned.secret.pk,
+        "channel_id": owned.channel.pk,
         "key": owned.profile.calendar_key,
         "token": make_token(owned.asked.pk, owned.asked.key, Button.PAGE),
         "id": owned.owner.pk,
@@ -102,6 +106,8 @@ def examples(address: Address, owned: OwnedRows) -> dict[str, Any]:
         "object_id": owned.job.pk,
         "job": owned.job.public_id,
         "run": owned.run.pk,
+        "number": owned.token.pk,
+        "name": owned.secret.name,
     }
     if address.model is not None:
         assert address.model in owned.rows, f"make a row of {address.model.__name__} in owned_rows.py"
@@ -257,7 +263,7 @@ def test_staff_reach_every_job_and_run_but_no_token_or_secret(
 ):
     statuses = {ask(visit("staff"), method, address, owned).status_code for method in METHODS}
 
-    if {"token_id", "secret_id"} & set(address.parameters):
+    if {"token_id", "secret_id", "channel_id"} & set(address.parameters):
         assert statuses <= {404, 405}
         assert 404 in statuses
     else:
@@ -387,7 +393,8 @@ def ids_of(address: Address, owned: OwnedRows) -> list[dict[str, Any]]:
     """Return the owner's ids, ids of rows she deleted, and ids that never existed."""
     gone = owned.trashed_run.pk
     numbers = [
-        dict.fromkeys(("run_id", "token_id", "secret_id", "object_id", "id"), pk) for pk in (910000001, gone)
+        dict.fromkeys(("run_id", "token_id", "secret_id", "channel_id", "object_id", "id"), pk)
+        for pk in (910000001, gone)
     ]
     return [
         {**numbers[0], "job_id": owned.job.public_id},

@@ -39,7 +39,12 @@ def show_run(request: HttpRequest, run: int) -> Any:
 def show_output(request: HttpRequest, run: int, filters: Query[OutputFilter]) -> Any:
     """Return what a run has printed, whole or from a position on, also while it goes on."""
     part = services.output_since(run_of(actor_of(request), run), filters.position, filters.attempt)
-    return part._asdict()
+    return {
+        "text": part.text,
+        "position": part.position,
+        "attempt": part.attempt,
+        "is_ended": part.is_ended,
+    }
 
 
 def run_of(actor: Actor, run_id: int) -> Execution:

@@ -9,6 +9,7 @@ from typing import Any, NotRequired, TypeVar
 from typing_extensions import TypedDict
 
 from schedules import clock, engine, limits
+from schedules.channels.ntfy import NTFY_MESSAGE_BYTES
 from schedules.mcp.auth import current_actor
 from schedules.mcp.messages import message_of
 from schedules.models import Job
@@ -19,7 +20,7 @@ from schedules.services.jobs.creation import SimilarJob, policy_defaults
 from schedules.services.jobs.forecasts import next_runs_of, words_of
 from schedules.services.jobs.references import similar_jobs
 from schedules.services.runs.prompts import has_agent_asked
-from schedules.tasks.builtin import NTFY_MESSAGE_BYTES, WEBHOOK_METHOD
+from schedules.tasks.builtin import WEBHOOK_METHOD
 from schedules.when import durations
 from schedules.when.triggers import TriggerError, load_zone, unreadable
 from schedules.when.zones import is_repeated

@@ -13,6 +13,7 @@ from schedules.models.job_table import Argument, NotificationTopic
 from schedules.models.jobs import JobQuerySet, argument_of
 from schedules.result import Code, Err, Kind
 from schedules.services.jobs.forecasts import WORDS_COLUMNS, shown_next_run, words_of
+from schedules.services.people.channels import PREFIX
 from schedules.tasks.interface import Final, RetryLater
 
 GONE = "Schedule not found: {id}. It may have already been deleted or the ID is incorrect."
@@ -195,8 +196,10 @@ def cron_out(made: services.Scheduled) -> CronOut:
 
 def listed_rows(jobs: JobQuerySet) -> Any:
     """Read notifications as the rows that `listed_out` needs."""
-    texts = jobs.annotate(message=Argument("message", 0), topic=NotificationTopic())
-    columns = ("label", "status", "next_run_at", "skips", "last_run_at", "message", "topic")
+    texts = jobs.annotate(
+        message=Argument("message", 0), topic=NotificationTopic(), channel=Argument("channel", 12)
+    )
+    columns = ("label", "status", "next_run_at", "skips", "last_run_at", "message", "topic", "channel")
     return texts.values_list(*columns, *WORDS_COLUMNS, named=True)
 
 
@@ -205,7 +208,7 @@ def listed_out(job: Any) -> ListedOut:
         "schedule_id": job.public_id,
         "description": words_of(job),
         "timezone": job.timezone,
-        "notification_topic": str(job.topic or ""),
+        "notification_topic": _place(job.topic, job.channel),
         "label": answers.line(job.label, 200) or None,
         "paused": job.status == Job.Status.PAUSED,
         "next_occurrence": answers.iso_or_none(shown_next_run(job), job.timezone),
@@ -220,4 +223,9 @@ def listed_out(job: Any) -> ListedOut:
 
 
 def topic_of(job: Any) -> str:
-    return str(argument_of(job, "topic") or "")
+    """Return where a notification goes: the topic, or the channel after its prefix."""
+    return _place(argument_of(job, "topic"), argument_of(job, "channel"))
+
+
+def _place(topic: Any, channel: Any) -> str:
+    return f"{PREFIX}{channel}" if channel else str(topic or "")

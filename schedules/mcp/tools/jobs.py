@@ -89,8 +89,8 @@ def schedule_job(
         # This is the more important mistake.
         when = refuse("task", f"Unknown task: {task}")
     fields = {name: request[name] for name in ("name", "task", "args", "kwargs", "tags") if name in request}
-    if task == "notify" and profile.default_topic and len(fields["args"]) < 2:
-        fields["kwargs"] = {"topic": profile.default_topic} | fields["kwargs"]
+    if task == "notify" and len(fields["args"]) < 2 and not fields["kwargs"].keys() & {"topic", "channel"}:
+        fields["kwargs"] = profile.default_place | fields["kwargs"]
     made = create(
         when, policies, zone, profile=profile, idempotency_key=idempotency_key, request=request, **fields
     )

@@ -51,6 +51,7 @@ from schedules.models import Execution, Job, Profile
 from schedules.models.counting import COUNTED
 from schedules.result import Err, Ok
 from schedules.services.jobs.notifications import unsent_notifications
+from schedules.services.people.channels import place_of
 from schedules.services.runs.pushes import run_of
 from schedules.tasks import registry
 from schedules.tasks.interface import Final, RetryLater
@@ -118,7 +119,7 @@ async def send_push_notification(
     assert task is not None
     actor = current_actor()
     profile = actor.profile or await orm(actor.read_profile)()
-    content = _content(profile, message, notification_topic, options)
+    content = await orm(_content)(profile, message, notification_topic, options)
     if problems := task.check([], content):
         return refused(refuse("kwargs", problems[0]), {})
     begun = await orm(services.begin_push)(actor, content)
@@ -136,7 +137,7 @@ async def send_push_notification(
     await orm(_end_push)(push, result=sent)
     out: SentOut = {
         "success": True,
-        "id": sent["id"],
+        "id": str(sent["id"]) if sent.get("id") else None,
         "confirmation": "Push notification sent successfully",
     }
     return {**out, "warning": CUT_OFF} if "shortened" in sent else out
@@ -289,13 +290,16 @@ def get_current_time(
 
 def _content(profile: Profile, message: str, topic: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments for the task notify."""
-    if topic is None and not (topic := profile.default_topic):
+    place = profile.default_place if topic is None else place_of(profile.user_id, topic)
+    if not place:
         raise MissingArgumentError(
             "notification_topic", "The user has set no topic: ask which one they follow."
         )
-    return {"message": message, "topic": topic} | {
-        name: value for name, value in options.items() if name in Asking.__annotations__
-    }
+    return (
+        {"message": message}
+        | place
+        | {name: value for name, value in options.items() if name in Asking.__annotations__}
+    )
 
 
 def _end_push(push: Execution, **outcome: Any) -> None:

@@ -12,6 +12,7 @@ from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import ZoneText, refuse
 from schedules.models import Profile
 from schedules.result import Ok
+from schedules.services.people.channels import channel_names
 
 
 class PreferencesOut(TypedDict):
@@ -21,6 +22,7 @@ class PreferencesOut(TypedDict):
     topic: str | None
     failure_topic: str | None
     local_time: str
+    channels: NotRequired[list[str]]
     note: NotRequired[str]
 
 
@@ -34,7 +36,7 @@ def set_preferences(
         ZoneText | None, Field(description='City or IANA zone, like Europe/Berlin. "" removes it.')
     ] = None,
     topic: Annotated[
-        str | None, Field(description='The ntfy topic: letters, digits, - and _. "" removes it.')
+        str | None, Field(description='An ntfy topic or one of the channels. "" removes it.')
     ] = None,
     failure_topic: Annotated[
         str | None,
@@ -74,10 +76,12 @@ def _staying_words(profile: Profile) -> str:
 def preferences_out(profile: Profile) -> PreferencesOut:
     out: PreferencesOut = {
         "timezone": profile.timezone or None,
-        "topic": profile.default_topic or None,
-        "failure_topic": profile.failure_topic or None,
+        "topic": profile.channel or profile.default_topic or None,
+        "failure_topic": profile.alert_channel or profile.failure_topic or None,
         "local_time": answers.iso(clock.now(), profile.zone),
     }
+    if names := channel_names(current_actor()):
+        out["channels"] = names
     if not profile.timezone:
         out["note"] = answers.no_zone(profile.zone, "local times are")
     return out

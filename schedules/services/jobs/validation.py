@@ -9,10 +9,11 @@ from django.core.exceptions import ValidationError
 from django.db import models
 
 from schedules import limits
-from schedules.models import Job
+from schedules.models import Channel, Job
 from schedules.models.jobs import argument_of
 from schedules.result import Err, invalid, invalid_fields
 from schedules.secrets import references
+from schedules.services.people.channels import PREFIX, channel_called, place_of
 from schedules.services.permissions import Actor
 from schedules.tasks import registry
 from schedules.when.durations import HORIZON, HORIZON_IN_WORDS
@@ -96,6 +97,10 @@ def job_problem(actor: Actor, job: Job, now: datetime, *, changed: set[str]) -> 
     is_other_call = not changed.isdisjoint(CALL)
     if task and is_other_call and (problem := _secret_problem(actor, job, task)):
         return invalid("kwargs", problem)
+    if is_other_call and job.task == "notify" and (problem := _place_problem(job)):
+        return invalid("kwargs", problem)
+    if job.alerts and "alerts" in changed and (problem := _alerts_problem(job)):
+        return invalid("alerts", problem)
     # Untouched columns hold our own defaults, or what was checked when it was stored.
     untouched = _COLUMNS - changed - _REQUIRED
     try:
@@ -117,6 +122,35 @@ def job_problem(actor: Actor, job: Job, now: datetime, *, changed: set[str]) -> 
     if job.anchor_at and "anchor_at" in changed and job.anchor_at > now + HORIZON:
         return invalid("anchor_at", TOO_FAR_AHEAD)
     return interval_problem(actor, job.every) if job.every and "every" in changed else None
+
+
+def _place_problem(job: Job) -> str | None:
+    """Return why a notification cannot go where its arguments say, or None."""
+    # Here, and not beside the other functions about channels, because every new notification asks for it.
+    names = Channel.objects.filter(owner=job.owner_id).values_list("name", flat=True)
+    known = {name.lower(): name for name in names}
+    topic, channel = job.argument("topic"), job.argument("channel")
+    if isinstance(channel, str) and channel and channel not in known.values():
+        return f"channel: {channel!r} is not among the owner's channels."
+    if isinstance(topic, str) and (name := known.get(topic.lower())):
+        # A topic of the same name would be read by strangers.
+        return f"topic: {name} is a channel: give it as channel."
+    return None
+
+
+def _alerts_problem(job: Job) -> str | None:
+    """Return why alerts cannot go where a job says, or None."""
+    place = place_of(job.owner_id, job.alerts)
+    if job.alerts == Job.NEVER or "topic" in place:
+        return None
+    name = place["channel"]
+    if not job.alerts.startswith(PREFIX):
+        return f"{name} is a channel: write {PREFIX}{name}."
+    return (
+        None
+        if job.alerts == PREFIX + (channel_called(job.owner_id, name) or "")
+        else f"There is no channel {name}."
+    )
 
 
 def usable_tasks(actor: Actor) -> list[registry.Task]:

@@ -1,11 +1,14 @@
 """A person's preferences as agents and the admin change them: with an event, because these act for somebody else."""
 
+from typing import Any
+
 from django.db import transaction
 from django.db.models import Count
 
 from schedules import clock
 from schedules.models import Event, Profile
 from schedules.result import Ok, Result
+from schedules.services.people.channels import place_of
 from schedules.services.people.profiles import profile_of, update_profile
 from schedules.services.permissions import Actor
 from schedules.services.quotas import wait_for_turn
@@ -19,13 +22,17 @@ def set_preferences(
     failure_topic: str | None = None,
 ) -> Result[Profile]:
     """Change the time zone or a topic of the actor's user; an empty text removes it."""
-    fields = {"timezone": timezone, "topic": topic, "failure_topic": failure_topic}
-    changes = {name: value for name, value in fields.items() if value is not None}
+    fields = {
+        "timezone": timezone,
+        **_place("topic", "channel", actor, topic),
+        **_place("failure_topic", "alert_channel", actor, failure_topic),
+    }
+    changes: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
     with transaction.atomic():
         wait_for_turn(profile_of(actor.user))
         profile = Profile.objects.get(user=actor.user.pk)
         before = {name: getattr(profile, name) for name in changes}
-        result = update_profile(actor.user, timezone=timezone, topic=topic, failure_topic=failure_topic)
+        result = update_profile(actor.user, **changes)
         if isinstance(result, Ok):
             Event.objects.create(
                 at=clock.now(),
@@ -45,3 +52,16 @@ def other_zones(actor: Actor, zone: str, most: int = 3) -> list[tuple[str, int]]
     elsewhere = actor.jobs().active().exclude(timezone=zone).exclude(made_by="cronty")
     counted = elsewhere.order_by().values_list("timezone").annotate(count=Count("pk")).order_by("-count")
     return list(counted[:most])
+
+
+def _place(topic_column: str, channel_column: str, actor: Actor, text: str | None) -> dict[str, str]:
+    """Return the columns for a text that names a channel or a topic; each replaces the other."""
+    if text is None:
+        return {}
+    place = place_of(actor.user.pk, text) if text else {}
+    if "channel" in place:
+        return {channel_column: place["channel"]}
+    return {
+        topic_column: text,
+        **({channel_column: ""} if getattr(actor.read_profile(), channel_column) else {}),
+    }

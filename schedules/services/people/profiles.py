@@ -8,7 +8,7 @@ from django.core.exceptions import ObjectDoesNotExist
 from django.db.models import QuerySet
 
 from schedules import limits
-from schedules.models import Profile
+from schedules.models import Channel, Profile
 from schedules.models.people import is_active
 from schedules.result import Ok, Result, invalid
 from schedules.when.triggers import TriggerError, load_zone
@@ -110,6 +110,8 @@ def update_profile(
     timezone: str | None = None,
     topic: str | None = None,
     failure_topic: str | None = None,
+    channel: str | None = None,
+    alert_channel: str | None = None,
     clock_hours: int | None = None,
     week_start: int | None = None,
 ) -> Result[Profile]:
@@ -125,12 +127,16 @@ def update_profile(
     for name in ("topic", "failure_topic"):
         if changes[name] and (problem := limits.topic_problem(changes[name] or "")):
             return invalid(name, problem)
+    channels = {"channel": channel, "alert_channel": alert_channel}
+    for name, chosen in channels.items():
+        if chosen and not Channel.objects.filter(owner=user.pk, name=chosen).exists():
+            return invalid(name, f"There is no channel {chosen}.")
     shown = {"clock_hours": clock_hours, "week_start": week_start}
     if clock_hours not in (None, *Profile.ClockHours.values):
         return invalid("clock_hours", "Choose 12 or 24 hours.")
     if week_start not in (None, *Profile.WeekStart.values):
         return invalid("week_start", "Choose Monday, Saturday or Sunday.")
-    values = {name: value for name, value in {**changes, **shown}.items() if value is not None}
+    values = {name: value for name, value in {**changes, **channels, **shown}.items() if value is not None}
     for name, value in values.items():
         setattr(profile, name, value)
     profile.save(update_fields=list(values))

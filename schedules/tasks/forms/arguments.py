@@ -13,11 +13,11 @@ from schedules.tasks.forms.fields import Text, json_problem, looks_like_json
 from schedules.tasks.forms.schema_fields import ABSENT, HINTS, Argument, argument_of, rest_of
 from schedules.tasks.registry import Task
 
-# How many optional arguments are always visible; of a notification none, which keeps the first form short.
-INLINE_OPTIONS = {"notify": 0}
+# Which optional arguments are always visible; of a notification only its place, which keeps the first form short.
+INLINE_OPTIONS = {"notify": ("topic", "channel")}
 MOST_INLINE_OPTIONS = 3
 DESCRIPTIONS = {
-    "notify": "Send a push notification to an ntfy topic.",
+    "notify": "Send a notification to an ntfy topic, or by one of your channels.",
     "webhook": "Call a URL. Requests are signed; retries share one Idempotency-Key.",
     "prompt": "Give a prompt to your agent when it's due.",
 }
@@ -52,7 +52,11 @@ class Arguments:
         """The arguments that are always visible: required ones, and the first optional ones."""
         needed = [argument for argument in self.named if argument.field.widget.is_required]
         options = [argument for argument in self.named if argument not in needed]
-        return needed + options[: INLINE_OPTIONS.get(self.task.name, MOST_INLINE_OPTIONS)] + self.rest
+        if names := INLINE_OPTIONS.get(self.task.name):
+            shown = [argument for argument in options if argument.name in names]
+        else:
+            shown = options[:MOST_INLINE_OPTIONS]
+        return needed + shown + self.rest
 
     @property
     def folded(self) -> list[Argument]:

@@ -29,6 +29,7 @@ LABELS = {
 NOTIFY_LABELS = {"tags": "Emojis"}
 HINTS = {
     ("notify", "topic"): "Up to 64 letters, digits, - or _",
+    ("notify", "channel"): "One of your channels, instead of a topic",
     ("notify", "priority"): "",
     ("notify", "tags"): "Short codes like warning or tada, separated by commas",
     ("notify", "actions"): "Up to three, as a JSON list",

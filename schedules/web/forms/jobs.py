@@ -92,7 +92,7 @@ class JobForm(WhenForm):
         label="Failure alerts",
         required=False,
         max_length=64,
-        help_text="An ntfy topic for this job alone, or never; empty for your setting",
+        help_text="An ntfy topic or channel:NAME for this job alone, or never; empty for your setting",
     )
     at_most_once = forms.BooleanField(
         label="Don't retry after a crash",
@@ -108,7 +108,7 @@ class JobForm(WhenForm):
         data: Mapping[str, Any] | None = None,
         *,
         zone: str,
-        topic: str = "",
+        place: Mapping[str, str] | None = None,
         job: Job | None = None,
         is_copy: bool = False,
         tasks: Sequence[registry.Task] | None = None,
@@ -119,8 +119,7 @@ class JobForm(WhenForm):
             "idempotency_key": new_key(),
             "opened": clock.now().isoformat(),
         }
-        if topic:
-            initial["notify-topic"] = topic
+        initial |= {f"notify-{name}": value for name, value in (place or {}).items()}
         super().__init__(data, initial=initial | (_shown(job) if job else {}))
         self.source = job
         self.job = None if is_copy else job

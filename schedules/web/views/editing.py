@@ -112,7 +112,7 @@ class _JobFormPage(FormPageMixin, TemplateView):
         return JobForm(
             data,
             zone=profile.zone,
-            topic=profile.default_topic,
+            place=profile.default_place,
             job=self.source,
             is_copy=self.is_copy,
             tasks=usable_tasks(self.actor),

@@ -14,6 +14,7 @@ from schedules.models import Execution, Job
 from schedules.result import Err
 from schedules.services import Actor
 from schedules.services.jobs.notifications import last_deliveries, soonest_notifications
+from schedules.services.people.channels import list_channels
 from schedules.services.runs.pushes import run_of
 from schedules.tasks import registry
 from schedules.tasks.interface import Final, RetryLater
@@ -47,6 +48,7 @@ class NotificationsPage(LivePageMixin, TemplateView):
         kwargs.setdefault("typed", draft.get("topic") if draft else None)
         jobs = soonest_notifications(self.actor, MOST_JOBS + 1)
         return super().get_context_data(
+            channels=list_channels(self.actor),
             server=settings.NTFY_URL,
             has_token=bool(settings.NTFY_TOKEN),
             topics=topics_of(jobs[:MOST_JOBS]),

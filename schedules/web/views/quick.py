@@ -44,20 +44,20 @@ def quick(request: HttpRequest) -> HttpResponse:
     context = {
         "read": read,
         "preview": preview_of(planned, page.now, PREVIEWED_RUNS),
-        "topic": page.profile.default_topic,
+        "topic": next(iter(page.profile.default_place.values()), ""),
     }
     return render_page(request, "schedules/parts/quick_preview.html", context)
 
 
 def _create(request: HttpRequest, page: Page, read: Sentence, line: str) -> HttpResponse:
-    if not page.profile.default_topic:
+    if not page.profile.default_place:
         messages.info(request, "Choose a topic for this reminder. Under Settings, you can set one for all.")
         return HttpResponseRedirect(f"{reverse('schedules:new')}?{urlencode({'line': line})}")
     result = services.schedule(
         page.actor,
         name=read.what[:200],
         task="notify",
-        kwargs={"message": read.what, "topic": page.profile.default_topic},
+        kwargs={"message": read.what, **page.profile.default_place},
         args=[],
         idempotency_key=request.POST.get("idempotency_key", "")[:64] or None,
         request={"line": line},

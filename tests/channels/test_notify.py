@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from schedules.tasks import builtin
+from schedules.channels.notify import notify
 from schedules.tasks.interface import Final, RetryLater
 from tests.sink import Answer, Sink
 from tests.tasks.builtin.conftest import RUN, perform, problems
@@ -147,7 +147,7 @@ def test_busy_server_is_retried_after_five_seconds_or_more(start_ntfy, settings)
 
 
 async def notify_many(count):
-    await asyncio.gather(*(builtin.notify("Hello", "busy", run=RUN) for _ in range(count)))
+    await asyncio.gather(*(notify("Hello", "busy", run=RUN) for _ in range(count)))
 
 
 def test_delay_for_a_busy_server_grows_with_each_attempt(sink):
@@ -247,6 +247,8 @@ def test_configured_ntfy_server_needs_no_outbound_permission(sink, settings):
         ({"actions": [VIEW | {"colour": "red"}]}, "actions.0.view.colour: extra inputs are not permitted"),
         ({"actions": [HTTP | {"method": "BREW"}]}, "actions.0.http.method: input should be 'GET'"),
         ({"actions": [HTTP | {"method": "GET", "body": "x"}]}, "actions.0: a request with GET has no body"),
+        ({"topic": None}, "topic: give a topic or a channel"),
+        ({"channel": "phone"}, "channel: give a topic or a channel, not both"),
         ({"topic": "docs"}, "topic: ntfy reserves this name. Choose another."),
         ({"colour": "red"}, "colour: unknown argument"),
     ],

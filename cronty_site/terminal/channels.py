@@ -1,0 +1,116 @@
+"""The subcommand for channels: list, add, test, rename and delete; it never prints a secret."""
+
+from collections.abc import Sequence
+
+import click
+
+from cronty_site.terminal.output import answer, print_list
+from cronty_site.terminal.session import Session, subcommand
+from cronty_site.terminal.shapes import clock_text
+from schedules.channels.catalog import KINDS
+from schedules.services.people.channel_tests import send_test
+from schedules.services.people.channels import (
+    ListedChannel,
+    confirm_channel,
+    delete_channel,
+    list_channels,
+    rename_channel,
+    set_channel,
+)
+
+
+@subcommand(
+    "channels",
+    examples="""
+    cronty channels
+    cronty channels phone --add telegram chat=-1001
+    cronty channels phone --test
+    cronty channels phone --rename mobile
+    cronty channels mobile --delete
+    """,
+)
+@click.argument("name", required=False)
+@click.argument("values", nargs=-1)
+@click.option(
+    "--add", "kind", type=click.Choice(list(KINDS)), help="Add or replace it; secrets are asked for."
+)
+@click.option("--test", is_flag=True, help="Send a test message.")
+@click.option("--confirm", "code", help="The code that was sent to an e-mail address.")
+@click.option("--rename", "new_name", help="Its new name.")
+@click.option("--delete", is_flag=True, help="Delete it.")
+def channels_command(
+    session: Session,
+    name: str | None,
+    values: Sequence[str],
+    kind: str | None,
+    test: bool,
+    code: str | None,
+    new_name: str | None,
+    delete: bool,
+) -> None:
+    """List channels, or add, test, rename or delete the channel NAME; VALUES are like chat=-1001."""
+    if name is None:
+        print_list(
+            list_channels(session.actor),
+            _as_json,
+            ("channel", "kind", "goes to", "last sent", "last error"),
+            lambda channel: _row(channel, session.zone),
+            shrink="last error",
+            if_none="No channels.",
+        )
+    elif kind:
+        given = _given(session, kind, values)
+        stored = session.expect(set_channel(session.actor, name, kind, given))
+        answer(_as_json(stored), f"Saved: {stored.name}. Send a test: cronty channels {stored.name} --test")
+    elif code:
+        session.expect(confirm_channel(session.actor, name, code))
+        answer({"confirmed": name}, f"Confirmed: {name}.")
+    elif new_name:
+        session.expect(rename_channel(session.actor, name, new_name))
+        answer({"renamed": new_name}, f"Renamed: {name} is {new_name} now.")
+    elif delete:
+        session.expect(delete_channel(session.actor, name))
+        answer({"deleted": name}, f"Deleted: {name}.")
+    elif test:
+        tested = session.expect(send_test(session.actor, name))
+        answer({"sent": tested.is_sent, "message": tested.words}, tested.words)
+    else:
+        raise click.UsageError("Choose --add, --test, --confirm, --rename or --delete.")
+
+
+def _given(session: Session, kind_name: str, values: Sequence[str]) -> dict[str, str]:
+    """Return the values of the fields; those of secrets are asked for, because arguments can be read by others."""
+    kind = KINDS[kind_name]
+    given = dict(value.partition("=")[::2] for value in values)
+    known = {field.name: field for field in kind.fields}
+    for name in given:
+        if name not in known or known[name].is_secret:
+            names = ", ".join(field.name for field in kind.fields if not field.is_secret)
+            raise click.UsageError(f"Give the values of: {names}. Secrets are asked for.")
+    for field in kind.fields:
+        if field.is_secret and field.is_required:
+            given[field.name] = session.ask_secret(field.label)
+    return given
+
+
+def _row(channel: ListedChannel, zone: str) -> list[str]:
+    return [
+        channel.name,
+        channel.kind.title,
+        " ".join(value for _, value in channel.shown),
+        clock_text(channel.last_sent_at, zone) if channel.last_sent_at else "",
+        channel.last_error if channel.is_confirmed else "not confirmed",
+    ]
+
+
+def _as_json(channel: ListedChannel) -> dict[str, object]:
+    return {
+        "name": channel.name,
+        "kind": channel.kind.name,
+        "options": dict(channel.options),
+        "confirmed": channel.is_confirmed,
+        "default": channel.is_default,
+        "alerts": channel.is_for_alerts,
+        "last_sent_at": channel.last_sent_at.isoformat() if channel.last_sent_at else None,
+        "last_error": channel.last_error or None,
+    }

@@ -1,0 +1,83 @@
+"""Secrets, which are only written, and the tokens of one's own."""
+
+from datetime import timedelta
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Router, Status
+
+from schedules.api.auth import actor_of
+from schedules.api.documents import iso_in
+from schedules.api.endpoints import changes, reads
+from schedules.api.problems import expect
+from schedules.api.schemas import NewToken, NewTokenOut, SecretIn, SecretOut, TokensOut
+from schedules.models import Token
+from schedules.services.people.stored_secrets import delete_secret, set_secret
+from schedules.services.people.token_rules import issue_lesser_token, own_tokens, revoke_own_token
+
+router = Router(tags=["access"])
+
+
+@changes(router, "PUT", "/secrets/{name}", {200: SecretOut})
+def set_secret_value(request: HttpRequest, name: str, body: SecretIn) -> Any:
+    """Set a secret, with the hosts and commands that it may go to; nothing ever shows its value again.
+
+    Only a token of the type Program may do this.
+    """
+    stored = expect(set_secret(actor_of(request), name, body.value, hosts=body.hosts, commands=body.commands))
+    return {"name": stored.name, "hosts": list(stored.hosts), "commands": list(stored.commands)}
+
+
+@changes(router, "DELETE", "/secrets/{name}", {204: None})
+def delete_secret_value(request: HttpRequest, name: str) -> Any:
+    """Delete a secret; runs that refer to it fail from now on."""
+    expect(delete_secret(actor_of(request), name))
+    return Status(204, None)
+
+
+@reads(router, "/tokens", TokensOut)
+def list_tokens(request: HttpRequest) -> Any:
+    """List the tokens of the owner, without their texts."""
+    actor = actor_of(request)
+    return {"tokens": [_shown(token, actor.read_profile().zone) for token in own_tokens(actor)]}
+
+
+@changes(router, "POST", "/tokens", {201: NewTokenOut})
+def create_token(request: HttpRequest, body: NewToken) -> Any:
+    """Create a token that may do no more than this one, and ends no later, within 30 days; its text is shown once.
+
+    Only a token of the type Program may do this.
+    """
+    actor = actor_of(request)
+    issued = expect(
+        issue_lesser_token(
+            actor,
+            request.auth.token,  # type: ignore[attr-defined]
+            name=body.name,
+            scopes=body.scopes,
+            families=body.tools,
+            kind=body.kind,
+            expires_in=timedelta(days=body.expires_in_days),
+        )
+    )
+    return Status(201, _shown(issued.token, actor.read_profile().zone) | {"text": issued.text})
+
+
+@changes(router, "DELETE", "/tokens/{int:number}", {204: None})
+def revoke_token(request: HttpRequest, number: int) -> Any:
+    """Revoke a token of the owner at once; only a token of the type Program may revoke others than itself."""
+    expect(revoke_own_token(actor_of(request), request.auth.token, min(number, 2**63 - 1)))  # type: ignore[attr-defined]
+    return Status(204, None)
+
+
+def _shown(token: Token, zone: str) -> dict[str, Any]:
+    return {
+        "id": token.pk,
+        "name": token.name,
+        "kind": token.kind,
+        "scopes": token.scopes,
+        "tools": token.families,
+        "created_at": iso_in(token.created_at, zone),
+        "expires_at": iso_in(token.expires_at, zone),
+        "last_used_at": iso_in(token.last_used_at, zone),
+    }

@@ -1,0 +1,111 @@
+"""Activity: who changed what, as a list, as a stream, and as a signed export."""
+
+from functools import partial
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.http import HttpRequest, StreamingHttpResponse
+from ninja import Query, Router
+
+from schedules import clock
+from schedules.api.auth import READS, actor_of
+from schedules.api.documents import event_json
+from schedules.api.endpoints import check_query, reads
+from schedules.api.paging import position_of
+from schedules.api.reading import known_job_of, read_past_moment
+from schedules.api.schemas import EventFilters, EventsOut, ExportFilters
+from schedules.api.streams import Stream, in_threads, listen, refuse_if_full, start_of
+from schedules.services.activity_export import export_lines
+from schedules.services.event_list import EventQuery, read_events
+
+router = Router(tags=["activity"])
+
+
+@reads(router, "", EventsOut)
+def list_events(request: HttpRequest, filters: Query[EventFilters]) -> Any:
+    """List who changed what, the newest first, with the changes in words; secrets are masked."""
+    actor, now = actor_of(request), clock.now()
+    zone = actor.read_profile().zone
+    query = EventQuery(
+        actor=filters.actor,
+        door=filters.door or "",
+        verb=filters.verb,
+        job=known_job_of(actor, filters.job).public_id if filters.job else "",
+        since=read_past_moment(filters.since, "since", zone, now),
+        until=read_past_moment(filters.until, "until", zone, now),
+    )
+    page = read_events(actor, query, position_of(filters.cursor), filters.limit)
+    return {"events": [event_json(event, zone) for event in page.rows], "next_cursor": page.after or None}
+
+
+def _documented(operation_id: str, summary: str, description: str, media_type: str) -> dict[str, Any]:
+    content = {media_type: {"schema": {"type": "string"}}}
+    return {
+        "auth": READS,
+        "operation_id": operation_id,
+        "summary": summary,
+        "description": f"{summary}.\n\n{description}",
+        "openapi_extra": {
+            "x-scope": "read",
+            "x-repeatable": False,
+            "x-if-match": "",
+            "x-last-event-id": operation_id == "stream_events",
+            "responses": {200: {"description": "OK", "content": content}},
+        },
+    }
+
+
+@router.get(
+    "/stream",
+    **_documented(
+        "stream_events",
+        "Follow what changes, as server-sent events",
+        "The stream begins with what changes from now on, or after the event that `Last-Event-ID` names. The data of "
+        "each event is that of `GET /events`. A token may keep five streams open.",
+        "text/event-stream",
+    ),
+)
+async def stream_events(request: HttpRequest) -> Any:
+    check_query(request, ())
+    actor, token = actor_of(request), request.auth.token  # type: ignore[attr-defined]
+    refuse_if_full(token)
+    zone = (await sync_to_async(actor.read_profile)()).zone
+    last = await sync_to_async(start_of)(actor, request.headers.get("Last-Event-ID", ""))
+    # Compression would keep back what has been sent.
+    request.META["HTTP_ACCEPT_ENCODING"] = ""
+    stream = Stream(actor, token, last, partial(event_json, zone=zone))
+    response = StreamingHttpResponse(listen(stream), content_type="text/event-stream")
+    response["Cache-Control"] = "no-store"
+    response["X-Accel-Buffering"] = "no"
+    return response
+
+
+@router.get(
+    "/export",
+    **_documented(
+        "export_events",
+        "Export what changed as signed lines of JSON, the oldest first",
+        "Each line has a code over itself and all lines before; `cronty manage verify_activity FILE` checks them. To "
+        "append to an export, send its `last` as `after` and its `signature` as `previous`.",
+        "application/jsonl",
+    ),
+)
+async def export_events(request: HttpRequest, filters: Query[ExportFilters]) -> Any:
+    check_query(request, ExportFilters.model_fields)
+    actor, now = actor_of(request), clock.now()
+    zone = (await sync_to_async(actor.read_profile)()).zone
+    query = EventQuery(
+        since=read_past_moment(filters.since, "since", zone, now),
+        until=read_past_moment(filters.until, "until", zone, now),
+    )
+    lines = export_lines(
+        actor,
+        query,
+        partial(event_json, zone="UTC"),
+        now,
+        after=filters.after,
+        previous=filters.previous,
+    )
+    response = StreamingHttpResponse(in_threads(lines), content_type="application/jsonl")
+    response["Content-Disposition"] = 'attachment; filename="cronty-activity.jsonl"'
+    return response

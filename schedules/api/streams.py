@@ -1,0 +1,139 @@
+"""Server-sent events: what changes, as it changes, for as long as somebody listens."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from asgiref.sync import sync_to_async
+from django.db import connections
+
+from schedules import clock
+from schedules.api.problems import ProblemError
+from schedules.models import Event, Token
+from schedules.services import Actor
+from schedules.services.event_list import events_after, newest_key
+
+T = TypeVar("T")
+
+POLL_SECONDS = 1.0
+# Proxies close what is silent for a minute.
+SILENT_POLLS = 15
+MOST_EVENTS = 100
+# At a time: of one token, of one person, and of this process.
+MOST_STREAMS = 5
+MOST_STREAMS_OF_PERSON = 20
+MOST_STREAMS_OF_ALL = 100
+
+logger = logging.getLogger(__name__)
+# One thread reads for all streams, with one connection, however many are open.
+_reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="api-streams")
+
+
+@dataclass(eq=False, slots=True)
+class Stream:
+    """An open stream: whose it is, and the last event that was sent."""
+
+    actor: Actor
+    token: Token
+    last: int
+    describe: Callable[[Event], dict[str, Any]]
+    is_over: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+_open: set[Stream] = set()
+
+
+def end_streams() -> None:
+    """End all streams of this process: a stopping server waits for open answers."""
+    for stream in list(_open):
+        stream.is_over.set()
+
+
+def refuse_if_full(token: Token) -> None:
+    of_person = [each for each in _open if each.token.owner_id == token.owner_id]
+    of_token = sum(each.token.pk == token.pk for each in of_person)
+    if (
+        of_token >= MOST_STREAMS
+        or len(of_person) >= MOST_STREAMS_OF_PERSON
+        or len(_open) >= MOST_STREAMS_OF_ALL
+    ):
+        words = f"At most {MOST_STREAMS} streams of a token are open at a time: end one first."
+        raise ProblemError(429, "too_many_streams", words, headers={"Retry-After": "30"})
+
+
+async def listen(stream: Stream) -> AsyncIterator[str]:
+    """Yield the events after the last one, until the client goes, the token ends or the server stops."""
+    _open.add(stream)
+    silent = 0
+    try:
+        yield "retry: 5000\n\n"
+        while not stream.is_over.is_set():
+            try:
+                found = await _read(_next)(stream)
+            except Exception:
+                # The database will come back.
+                logger.exception("Reading for a stream failed; trying again")
+                found = []
+            if found is None:
+                return
+            silent = 0 if found else silent + 1
+            if found:
+                yield "".join(found)
+            elif silent % SILENT_POLLS == 0:
+                yield ": still here\n\n"
+            try:
+                async with asyncio.timeout(POLL_SECONDS):
+                    await stream.is_over.wait()
+            except TimeoutError:
+                pass
+    finally:
+        _open.discard(stream)
+
+
+def start_of(actor: Actor, last_id: str) -> int:
+    """Return the event after which a stream begins: the one that the client has seen last, or the newest."""
+    if not last_id:
+        return newest_key(actor)
+    if not (last_id.isascii() and last_id.isdigit() and len(last_id) < 19):
+        raise ProblemError(
+            422,
+            "invalid",
+            "Last-Event-ID: Send the id of an event of this stream.",
+            errors=[("Last-Event-ID", "Send the id of an event of this stream.")],
+        )
+    return int(last_id)
+
+
+def _next(stream: Stream) -> list[str] | None:
+    """Return the next messages; None if the token is no longer valid."""
+    token = Token.objects.usable(clock.now()).filter(pk=stream.token.pk).first()
+    if token is None or (token.scopes, token.families) != (stream.token.scopes, stream.token.families):
+        return None
+    events = events_after(stream.actor, stream.last, MOST_EVENTS)
+    if events:
+        stream.last = events[-1].pk
+    return [_message(event, stream.describe(event)) for event in events]
+
+
+def _message(event: Event, document: dict[str, Any]) -> str:
+    return f"id: {event.pk}\nevent: {event.verb.replace(' ', '-')}\ndata: {json.dumps(document)}\n\n"
+
+
+def _read(function: Callable[[Stream], T]) -> Callable[[Stream], Any]:
+    def guarded(stream: Stream) -> T:
+        for connection in connections.all(initialized_only=True):
+            connection.close_if_unusable_or_obsolete()
+        return function(stream)
+
+    return sync_to_async(guarded, thread_sensitive=False, executor=_reader)
+
+
+async def in_threads(chunks: Iterator[str]) -> AsyncIterator[str]:
+    """Yield the chunks of a synchronous iterator without blocking the event loop."""
+    read_next = sync_to_async(lambda: next(chunks, None))
+    while (chunk := await read_next()) is not None:
+        yield chunk

@@ -1,0 +1,10 @@
+"""The kinds of channels, in the order in which people choose one."""
+
+from schedules.channels.chat import DISCORD, MATRIX, SLACK, TELEGRAM
+from schedules.channels.kinds import Kind
+from schedules.channels.mail import EMAIL
+from schedules.channels.push import GOTIFY, NTFY, PUSHOVER_KIND
+
+KINDS: dict[str, Kind] = {
+    kind.name: kind for kind in (NTFY, EMAIL, TELEGRAM, SLACK, DISCORD, GOTIFY, PUSHOVER_KIND, MATRIX)
+}

@@ -1,0 +1,117 @@
+"""The task notify: a message to an ntfy topic, or by a channel of the job's owner."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from schedules.channels.message import DEFAULT_PRIORITY, Message
+from schedules.channels.push import NTFY
+from schedules.channels.sending import send
+from schedules.channels.stored import find_channel, note_delivery
+from schedules.tasks.answer_buttons import ask_for_answer
+from schedules.tasks.argument_types import (
+    Action,
+    AskText,
+    FileLink,
+    Line,
+    Link,
+    Priority,
+    Text,
+    Topic,
+    place_problems,
+)
+from schedules.tasks.asking import read_ask
+from schedules.tasks.interface import Asked, Final, RetryLater, Run
+from schedules.tasks.registry import task
+
+ONLY_NTFY = ("markdown", "icon", "attach", "filename")
+ChannelName = Annotated[
+    str, Field(min_length=1, max_length=40, description="One of the owner's channels, instead of a topic.")
+]
+
+
+@task(title="Notification", attempts=5, check=place_problems)
+async def notify(
+    message: Text,
+    topic: Topic | None = None,
+    title: Line | None = None,
+    priority: Priority | None = None,
+    tags: Annotated[list[Line], Field(max_length=20)] | None = None,
+    markdown: bool | None = None,
+    click: Link | None = None,
+    icon: FileLink | None = None,
+    attach: FileLink | None = None,
+    filename: Line | None = None,
+    actions: Annotated[list[Action], Field(max_length=3)] | None = None,
+    ask: Annotated[
+        AskText, Field(description='Buttons for an answer: "yes", or until done "every 10m 5 times".')
+    ]
+    | None = None,
+    channel: ChannelName | None = None,
+    *,
+    run: Run,
+) -> dict[str, Any] | Asked:
+    """Send a push notification to everybody who follows the topic on the ntfy server, or by a channel."""
+    fields: dict[str, Any] = {
+        "topic": topic,
+        "title": title,
+        "priority": priority,
+        "tags": tags,
+        "markdown": markdown,
+        "click": click,
+        "icon": icon,
+        "attach": attach,
+        # Without a file, ntfy refuses the whole message.
+        "filename": filename if attach else None,
+        "actions": actions,
+    }
+    again = await run.find_reminder() if ask else None
+    if ask:
+        ask_for_answer(fields, run, again)
+    content = _message_of(message, fields, run)
+    # A reminder that nobody answers may go on to another topic.
+    if channel and fields["topic"] == topic:
+        result = await send_by_channel(run.owner_id, channel, content, run)
+    else:
+        result = await _send_to_topic(str(fields["topic"]), content, run)
+    return Asked(result, read_ask(ask)) if ask and again is None else result
+
+
+def _message_of(message: str, fields: Mapping[str, Any], run: Run) -> Message:
+    return Message(
+        message,
+        fields["title"] or "",
+        fields["priority"] or DEFAULT_PRIORITY,
+        fields["tags"] or (),
+        fields["click"] or "",
+        fields["actions"] or (),
+        {name: fields[name] for name in ONLY_NTFY if fields[name] is not None},
+        run.key,
+    )
+
+
+async def _send_to_topic(topic: str, message: Message, run: Run) -> dict[str, Any]:
+    values = {"topic": topic}
+    receipt = await send(NTFY, values, message, run)
+    result = {"id": receipt["id"], "topic": topic, "server": receipt["server"]}
+    return {**result, "shortened": True} if _is_shortened(values, message) else result
+
+
+async def send_by_channel(owner_id: int, name: str, message: Message, run: Run) -> dict[str, Any]:
+    """Send a message by a person's channel, and record how that went; raises Final or RetryLater."""
+    found = await find_channel(owner_id, name)
+    if not found.is_confirmed:
+        raise Final(f"The channel {name} is not confirmed: enter the code on the page of channels.")
+    try:
+        receipt = await send(found.kind, found.values, message, run)
+    except (Final, RetryLater) as error:
+        await note_delivery(found, str(error))
+        raise
+    await note_delivery(found)
+    return {"channel": name, **{key: value for key, value in receipt.items() if value is not None}}
+
+
+def _is_shortened(values: Mapping[str, str], message: Message) -> bool:
+    assert NTFY.request
+    return bool(NTFY.request(values, message).body["message"] != message.text)

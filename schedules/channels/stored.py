@@ -1,0 +1,92 @@
+"""Stored channels, as workers read them, and how their last delivery went."""
+
+import asyncio
+import json
+import logging
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from django.db import DatabaseError, connections
+from django.db.models import Q
+
+from schedules import clock, limits
+from schedules.channels.catalog import KINDS
+from schedules.channels.kinds import Kind, Values
+from schedules.models import Channel
+from schedules.secrets.encryption import UnreadableError, unseal
+from schedules.tasks.interface import Final, RetryLater
+
+logger = logging.getLogger(__name__)
+
+# A success is written at most this often, so that a busy channel costs no write per message.
+NOTE_EVERY = timedelta(minutes=1)
+LONGEST_ERROR = 500
+
+
+class OpenChannel(NamedTuple):
+    """A channel with its secrets."""
+
+    pk: int
+    name: str
+    kind: Kind
+    values: Values
+    is_confirmed: bool
+
+
+async def find_channel(owner_id: int, name: str) -> OpenChannel:
+    """Return a channel by the name that its owner gave it; raises Final or RetryLater."""
+    return await asyncio.to_thread(_find, owner_id, name)
+
+
+async def note_delivery(channel: OpenChannel, error: str = "") -> None:
+    """Record how a delivery went, for the list of channels."""
+    await asyncio.to_thread(_note_and_close, channel.pk, error)
+
+
+def open_channel(row: Channel) -> OpenChannel:
+    """Decrypt the secrets of a channel; raises RetryLater if this host cannot."""
+    kind = KINDS.get(row.kind)
+    if kind is None:
+        raise Final(f"The channel {row.name} is of an unknown kind, {row.kind}.")
+    try:
+        secrets = json.loads(unseal(row.sealed, row.place)) if row.sealed else {}
+    except UnreadableError as error:
+        # Another host may be about to change the key.
+        raise RetryLater(
+            f"The channel {row.name} cannot be read with this installation's secret key: write it again."
+        ) from error
+    is_confirmed = row.confirmed_at is not None
+    return OpenChannel(row.pk, row.name, kind, {**row.options, **secrets}, is_confirmed)
+
+
+def _find(owner_id: int, name: str) -> OpenChannel:
+    try:
+        row = Channel.objects.filter(owner=owner_id, name=name).first()
+    finally:
+        # Runs share no session with each other.
+        connections.close_all()
+    if row is None:
+        raise Final(f"There is no channel {name}: its owner renamed or deleted it.")
+    return open_channel(row)
+
+
+def _note_and_close(pk: int, error: str) -> None:
+    try:
+        write_state(pk, error, clock.now())
+    finally:
+        connections.close_all()
+
+
+def write_state(pk: int, error: str, now: datetime) -> None:
+    """Record how a delivery went; a database that does not take it is logged only."""
+    channel = Channel.objects.filter(pk=pk)
+    try:
+        if error:
+            text = limits.strip_unprintable(error)[:LONGEST_ERROR]
+            channel.update(last_failed_at=now, last_error=text)
+        else:
+            stale = Q(last_sent_at=None) | Q(last_sent_at__lt=now - NOTE_EVERY)
+            channel.filter(stale | ~Q(last_error="")).update(last_sent_at=now, last_error="")
+    except DatabaseError as problem:
+        # The message was sent all the same: it must not be sent again.
+        logger.warning("The state of a channel could not be written (%s)", problem)

@@ -1,0 +1,264 @@
+"""Channels: added, tested, renamed and deleted by people; agents see their names only."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Self
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils.crypto import constant_time_compare, salted_hmac
+
+from schedules import clock
+from schedules.channels.catalog import KINDS
+from schedules.channels.kinds import Kind
+from schedules.channels.mail import EMAIL
+from schedules.models import Channel, Event, Job, Profile
+from schedules.result import Code, Err, Ok, Result, invalid, invalid_fields
+from schedules.secrets.encryption import UnreadableError, accepted_keys, reseal, seal
+from schedules.services.people.profiles import profile_of
+from schedules.services.permissions import Actor
+from schedules.services.quotas import wait_for_installation, wait_for_turn
+
+MOST_CHANNELS = 50
+# Letters of any script; nothing that a list of names or the column `alerts` could be confused by.
+NAME = re.compile(r"[^\W_][\w -]{0,39}")
+# What the column `alerts` of a job says before the name of a channel.
+PREFIX = "channel:"
+
+
+@dataclass(frozen=True)
+class ListedChannel:
+    """What people may see of a channel: everything but its secrets."""
+
+    number: int
+    name: str
+    kind: Kind
+    options: Mapping[str, str]
+    is_confirmed: bool
+    is_default: bool
+    is_for_alerts: bool
+    last_sent_at: datetime | None
+    last_failed_at: datetime | None
+    last_error: str
+
+    @classmethod
+    def of(cls, row: Channel, profile: Profile) -> Self:
+        return cls(
+            row.pk,
+            row.name,
+            KINDS[row.kind],
+            row.options,
+            row.confirmed_at is not None,
+            row.name == profile.channel,
+            row.name == profile.alert_channel,
+            row.last_sent_at,
+            row.last_failed_at,
+            row.last_error,
+        )
+
+    @property
+    def shown(self) -> list[tuple[str, str]]:
+        """The fields that are no secrets, with their labels."""
+        return [
+            (field.label, self.options[field.name])
+            for field in self.kind.fields
+            if self.options.get(field.name)
+        ]
+
+
+def list_channels(actor: Actor) -> list[ListedChannel]:
+    """Return the channels of this person; agents get names by `channel_names`."""
+    if actor.is_agent:
+        return []
+    profile = profile_of(actor.user)
+    rows = Channel.objects.filter(owner=actor.user.pk, kind__in=KINDS)
+    return [ListedChannel.of(row, profile) for row in rows.order_by("name")]
+
+
+def channel_names(actor: Actor) -> list[str]:
+    """Return how the person calls their channels."""
+    rows = Channel.objects.filter(owner=actor.user.pk, kind__in=KINDS)
+    return list(rows.order_by("name").values_list("name", flat=True))
+
+
+def channel_called(owner_id: int, name: str) -> str | None:
+    """Return the exact name of a channel that is meant by a text, in upper or lower case, or None."""
+    if not NAME.fullmatch(name):
+        return None
+    return Channel.objects.filter(owner=owner_id, name__iexact=name).values_list("name", flat=True).first()
+
+
+def place_of(owner_id: int, text: str) -> dict[str, str]:
+    """Return what a text means as arguments of the task notify: the name of a channel, else a topic."""
+    name = text.removeprefix(PREFIX).strip()
+    if known := channel_called(owner_id, name):
+        return {"channel": known}
+    return {"channel": name} if text.startswith(PREFIX) else {"topic": text}
+
+
+def set_channel(actor: Actor, name: str, kind_name: str, values: Mapping[str, str]) -> Result[ListedChannel]:
+    """Add a channel, or replace everything about one of the same name."""
+    if actor.is_agent:
+        return Err(Code.CHANNELS_BY_PEOPLE)
+    kind, name = KINDS.get(kind_name), name.strip()
+    if kind is None:
+        return invalid("kind", f"Choose one of: {', '.join(KINDS)}.")
+    if problem := name_problem(name):
+        return invalid("name", problem)
+    given = {field.name: (values.get(field.name) or "").strip() or field.default for field in kind.fields}
+    if problems := _value_problems(kind, given):
+        return invalid_fields(problems)
+    secret_names = {field.name for field in kind.fields if field.is_secret}
+    now = clock.now()
+    with transaction.atomic():
+        profile = profile_of(actor.user)
+        wait_for_turn(profile)
+        has_secrets = any(given[name] for name in secret_names)
+        key = _current_key() if has_secrets else ""
+        if key is None:
+            return Err(Code.SECRET_KEY_CHANGED)
+        mine = Channel.objects.filter(owner=actor.user.pk)
+        row = mine.filter(name__iexact=name).first()
+        if row is None and mine.count() >= MOST_CHANNELS:
+            return Err(Code.TOO_MANY_CHANNELS, limit=MOST_CHANNELS)
+        before = {"kind": row.kind, **row.options} if row else {}
+        row = row or Channel(owner_id=actor.user.pk, name=name, created_at=now)
+        row.kind, row.updated_at = kind.name, now
+        row.options = {key: value for key, value in given.items() if value and key not in secret_names}
+        secrets = {key: value for key, value in given.items() if value and key in secret_names}
+        row.sealed = seal(json.dumps(secrets), row.place, key) if secrets else ""
+        row.confirmed_at = _confirmed_at(actor, row, before, now)
+        row.last_sent_at = row.last_failed_at = None
+        row.last_error = ""
+        row.save()
+        _record(actor, "set channel", row.name, now, before=before, after={"kind": kind.name, **row.options})
+        if not profile.channel and not profile.default_topic and row.confirmed_at:
+            # The first one is where notifications go, unless a topic is set.
+            Profile.objects.filter(pk=profile.pk).update(channel=row.name)
+    return Ok(ListedChannel.of(row, profile_of(actor.user)))
+
+
+def rename_channel(actor: Actor, name: str, new_name: str) -> Result[str]:
+    """Give a channel another name; refused while jobs refer to it."""
+    new_name = new_name.strip()
+    if problem := name_problem(new_name):
+        return invalid("name", problem)
+    with transaction.atomic():
+        found = _unused(actor, name)
+        if isinstance(found, Err):
+            return found
+        others = Channel.objects.filter(owner=actor.user.pk, name__iexact=new_name).exclude(pk=found.value.pk)
+        if others.exists():
+            return invalid("name", f"There is already a channel {new_name}.")
+        Channel.objects.filter(pk=found.value.pk).update(name=new_name, updated_at=clock.now())
+        _follow(actor, name, new_name)
+        _record(actor, "rename channel", name, clock.now(), before={"name": name}, after={"name": new_name})
+    return Ok(new_name)
+
+
+def delete_channel(actor: Actor, name: str) -> Result[str]:
+    """Delete a channel; refused while jobs refer to it."""
+    with transaction.atomic():
+        found = _unused(actor, name)
+        if isinstance(found, Err):
+            return found
+        found.value.delete()
+        _follow(actor, name, "")
+        _record(actor, "delete channel", name, clock.now())
+    return Ok(name)
+
+
+def confirm_channel(actor: Actor, name: str, code: str) -> Result[str]:
+    """Let messages go to an address whose owner has read the code that was sent there."""
+    if actor.is_agent:
+        return Err(Code.CHANNELS_BY_PEOPLE)
+    row = Channel.objects.filter(owner=actor.user.pk, name=name).first()
+    if row is None:
+        return Err(Code.CHANNEL_NOT_FOUND, name)
+    if not constant_time_compare(code.strip().upper(), code_of(row)):
+        return Err(Code.CHANNEL_CODE_WRONG, name)
+    with transaction.atomic():
+        Channel.objects.filter(pk=row.pk, confirmed_at=None).update(confirmed_at=clock.now())
+        _record(actor, "confirm channel", name, clock.now())
+    return Ok(name)
+
+
+def code_of(row: Channel) -> str:
+    """Return the code that confirms this address, and no other."""
+    return salted_hmac("schedules.channels.confirm", f"{row.pk} {row.place}").hexdigest()[:8].upper()
+
+
+def name_problem(name: str) -> str | None:
+    """Return why a channel cannot be called so, or None."""
+    if not NAME.fullmatch(name):
+        return "Use 1 to 40 letters, digits, spaces, - and _, a letter or digit first."
+    return (
+        f"{name} has another meaning: choose another name." if name.lower() in ("never", "default") else None
+    )
+
+
+def jobs_using(owner_id: int, name: str) -> list[str]:
+    """Return the ids of unfinished jobs that refer to a channel."""
+    by_name = Q(task="notify", kwargs__channel=name) | Q(alerts=f"{PREFIX}{name}")
+    jobs = Job.objects.kept().filter(by_name, owner=owner_id, status__in=(*Job.ACTIVE, Job.Status.PAUSED))
+    return list(jobs.order_by("-pk").values_list("public_id", flat=True)[:100])
+
+
+def reseal_channels() -> list[str]:
+    """Encrypt every channel with the current secret key; return the names of those that no known key can read."""
+    unreadable = []
+    for row in Channel.objects.select_for_update().exclude(sealed="").order_by("pk"):
+        try:
+            Channel.objects.filter(pk=row.pk).update(sealed=reseal(row.sealed))
+        except UnreadableError:
+            unreadable.append(f"channel {row.name}")
+    return unreadable
+
+
+def _value_problems(kind: Kind, given: Mapping[str, str]) -> dict[str, list[str]]:
+    problems = {field.name: field.problem_with(given[field.name]) for field in kind.fields}
+    return {name: [problem] for name, problem in problems.items() if problem}
+
+
+def _confirmed_at(actor: Actor, row: Channel, before: Mapping[str, str], now: datetime) -> datetime | None:
+    """Return since when messages may go there: e-mail to somebody else's address must be confirmed first."""
+    if row.kind != EMAIL.name:
+        return now
+    address = row.options["address"]
+    if before.get("address") == address:
+        return row.confirmed_at
+    own = str(getattr(actor.user, "email", "") or "")
+    return now if own and own.lower() == address.lower() else None
+
+
+def _unused(actor: Actor, name: str) -> Result[Channel]:
+    if actor.is_agent:
+        return Err(Code.CHANNELS_BY_PEOPLE)
+    wait_for_turn(profile_of(actor.user))
+    row = Channel.objects.filter(owner=actor.user.pk, name=name).first()
+    if row is None:
+        return Err(Code.CHANNEL_NOT_FOUND, name)
+    if jobs := jobs_using(actor.user.pk, name):
+        return Err(Code.CHANNEL_IN_USE, name, limit=len(jobs), matches=tuple(jobs[:3]))
+    return Ok(row)
+
+
+def _follow(actor: Actor, name: str, new_name: str) -> None:
+    """Let the person's defaults follow a channel that was renamed or deleted."""
+    for column in ("channel", "alert_channel"):
+        Profile.objects.filter(user=actor.user.pk, **{column: name}).update(**{column: new_name})
+
+
+def _current_key() -> str | bytes | None:
+    """Return the key that all hosts can read with, or None if this one does not have it."""
+    keys = accepted_keys()
+    return keys.get(wait_for_installation().secret_fingerprint or next(iter(keys)))
+
+
+def _record(actor: Actor, verb: str, name: str, now: datetime, **values: Any) -> None:
+    Event.objects.create(
+        at=now, owner_id=actor.user.pk, actor=actor.label, door=actor.door, verb=verb, subject=name, **values
+    )

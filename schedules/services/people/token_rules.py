@@ -1,0 +1,57 @@
+"""What a token may do to tokens: issue lesser ones, and revoke those of its owner."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from schedules import clock
+from schedules.models import Token
+from schedules.result import Code, Err, Result, invalid
+from schedules.services.people.tokens import FAMILIES, IssuedToken, issue_token, revoke_token
+from schedules.services.permissions import Actor
+
+# Whoever finds a token must not be able to keep its access for long after it was revoked.
+LONGEST_LIFE = timedelta(days=30)
+MOST_LISTED = 200
+
+
+def own_tokens(actor: Actor) -> list[Token]:
+    """Return the tokens of this person that are not revoked, the newest first."""
+    return list(Token.objects.filter(owner=actor.user.pk, revoked_at=None)[:MOST_LISTED])
+
+
+def issue_lesser_token(
+    actor: Actor,
+    own: Token,
+    *,
+    name: str,
+    scopes: Sequence[str],
+    families: Sequence[str],
+    kind: str,
+    expires_in: timedelta,
+) -> Result[IssuedToken]:
+    """Create a token that may do no more than the one that asks for it, and that ends no later."""
+    if actor.is_agent:
+        return Err(Code.TOKENS_HIDDEN_FROM_AGENTS)
+    if set(scopes) - set(own.scopes):
+        return invalid("scopes", f"This token may pass on: {', '.join(own.scopes)}.")
+    allowed = own.families or FAMILIES
+    if set(families) - set(allowed):
+        return invalid("tools", f"This token may pass on: {', '.join(allowed)}.")
+    # A little earlier, because the new one begins a moment later.
+    left = own.expires_at - clock.now() - timedelta(seconds=1) if own.expires_at else LONGEST_LIFE
+    return issue_token(
+        actor.user,
+        name=name,
+        scopes=scopes,
+        families=families or own.families,
+        kind=kind,
+        expires_in=min(expires_in, left, LONGEST_LIFE),
+        door=actor.door,
+    )
+
+
+def revoke_own_token(actor: Actor, own: Token, token_id: int) -> Result[Token]:
+    """Revoke a token of this person; an agent may revoke its own alone."""
+    if actor.is_agent and token_id != own.pk:
+        return Err(Code.TOKENS_HIDDEN_FROM_AGENTS)
+    return revoke_token(actor.user, token_id, door=actor.door)

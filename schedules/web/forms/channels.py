@@ -1,0 +1,47 @@
+"""The form that adds or replaces a channel: a kind, and the fields of that kind."""
+
+from typing import Any
+
+from django import forms
+
+from schedules.channels.catalog import KINDS
+from schedules.channels.kinds import LONGEST_VALUE, Field, Kind
+from schedules.web.forms import PageForm
+
+
+class ChannelForm(PageForm):
+    """The name of a channel, and what its kind asks for; nothing that was typed into a secret comes back."""
+
+    name = forms.CharField(
+        max_length=40,
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+        help_text="Like phone or team. Jobs and agents use this name.",
+        error_messages={"required": "Enter a name."},
+    )
+
+    def __init__(self, data: Any = None, *, kind: Kind, initial: dict[str, str] | None = None) -> None:
+        super().__init__(data, initial=initial)
+        self.kind = kind
+        for field in kind.fields:
+            self.fields[field.name] = _form_field(field)
+
+    def values(self) -> dict[str, str]:
+        return {field.name: self.cleaned_data.get(field.name, "") for field in self.kind.fields}
+
+
+def kind_named(name: str) -> Kind:
+    """Return the kind that was chosen, else the first."""
+    return KINDS.get(name) or next(iter(KINDS.values()))
+
+
+def _form_field(field: Field) -> forms.Field:
+    attributes = {"autocomplete": "off", "spellcheck": "false", "class": "mono"}
+    widget = forms.PasswordInput if field.is_secret else forms.TextInput
+    return forms.CharField(
+        label=field.label,
+        help_text=field.help,
+        required=False,
+        max_length=LONGEST_VALUE,
+        initial=field.default,
+        widget=widget(attrs={**attributes, **({"autocomplete": "new-password"} if field.is_secret else {})}),
+    )

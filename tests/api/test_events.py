@@ -1,0 +1,195 @@
+"""Activity over the API: a list, a stream that can be resumed, and an export that cannot be changed unnoticed."""
+
+import asyncio
+import json
+from io import StringIO
+
+import pytest
+from django.conf import LazySettings
+from django.core.management import CommandError, call_command
+from django.test import AsyncClient
+
+from schedules.api import streams
+from schedules.models import Event, Token
+from schedules.services import activity_export, pause, resume, revoke_token
+from schedules.services.activity_export import verify_lines
+from tests.api.conftest import Program, program_of
+from tests.factories import JobFactory
+from tests.waiting import PATIENCE
+
+
+def test_changes_are_listed_with_their_words_and_filtered(owner, actor, program: Program, program_with):
+    job = JobFactory(owner=owner, task="notify", name="Tea")
+    pause(actor, job.public_id, reason="holidays")
+    program.ok("PATCH", f"/jobs/{job.pk}", {"name": "Green tea"}, **{"If-Match": "*"})
+
+    newest, *_ = program.ok("GET", "/events")["events"]
+    assert (newest["verb"], newest["door"], newest["actor"], newest["job_id"]) == (
+        "edit",
+        "api",
+        "n8n",
+        job.public_id,
+    )
+    assert newest["changes"] == ["Name Tea → Green tea"]
+    for query, verbs in {
+        "door=api&verb=edit": ["edit"],
+        "actor=olga&verb=pause": ["pause"],
+        f"job={job.pk}&limit=1": ["edit"],
+    }.items():
+        assert [event["verb"] for event in program.ok("GET", f"/events?{query}")["events"]] == verbs
+    prompts = program_with(name="prompts", families=["prompts"])
+    assert job.public_id not in [event["job_id"] for event in prompts.ok("GET", "/events")["events"]]
+
+
+def export(program: Program, query: str = "") -> list[str]:
+    # The answer is asynchronous, as the server needs it.
+    async def read() -> str:
+        answer = await AsyncClient().get(
+            f"/api/v1/events/export{query}", headers={"Authorization": f"Bearer {program.text}"}
+        )
+        return b"".join([part async for part in answer.streaming_content]).decode()
+
+    return asyncio.run(read()).splitlines()
+
+
+@pytest.fixture
+def activity(transactional_db: None, owner, actor) -> list[Event]:
+    job = JobFactory(owner=owner)
+    for change in (pause, resume, pause):
+        change(actor, job.public_id)
+    return list(Event.objects.filter(job=job).order_by("pk"))
+
+
+def test_export_has_every_event_in_order_and_is_genuine(owner, activity):
+    program = program_of(owner)
+    lines = export(program)
+
+    assert [json.loads(line)["id"] for line in lines[1:-1]][:3] == [event.pk for event in activity]
+    assert verify_lines(lines).is_genuine
+
+
+def test_strangers_export_has_nothing_of_the_owner(activity, stranger):
+    lines = export(program_of(stranger))
+
+    assert not [line for line in lines if "olga" in line]
+    assert [json.loads(line)["verb"] for line in lines[1:-1]] == ["issue token"]
+
+
+def test_changed_moved_or_missing_line_is_noticed(owner, activity, settings: LazySettings):
+    lines = export(program_of(owner))
+    changed = [lines[0], lines[1].replace('"pause"', '"resume"'), *lines[2:]]
+    moved = [lines[0], lines[2], lines[1], *lines[3:]]
+
+    for wrong in (
+        changed,
+        moved,
+        lines[:-1],
+        [lines[0], *lines[2:]],
+        [*lines, lines[1]],
+        [],
+        ["{}"],
+        ["[" * 5000],
+    ):
+        assert not verify_lines(wrong).is_genuine
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "another key", [settings.SECRET_KEY]
+    assert verify_lines(lines).is_genuine
+    settings.SECRET_KEY_FALLBACKS = []
+    assert not verify_lines(lines).is_genuine
+
+
+def test_export_is_continued_where_it_ended(owner, activity, monkeypatch):
+    program = program_of(owner)
+    monkeypatch.setattr(activity_export, "MOST_EVENTS", 2)
+    monkeypatch.setattr(activity_export, "CHUNK", 2)
+    first = export(program)
+    end = json.loads(first[-1])
+    second = export(program, f"?after={end['last']}&previous={end['signature']}")
+
+    assert (end["events"], end["is_complete"]) == (2, False)
+    assert json.loads(second[1])["id"] > end["last"]
+    assert verify_lines(second).is_genuine
+    head = json.loads(second[0])
+    assert head["previous"] == end["signature"]
+
+
+def test_command_checks_a_file(owner, activity, tmp_path):
+    path = tmp_path / "activity.jsonl"
+    lines = export(program_of(owner))
+    path.write_text("\n".join(lines) + "\n")
+    out = StringIO()
+    call_command("verify_activity", str(path), stdout=out)
+    path.write_text("\n".join(lines[:-1]))
+
+    assert "4 events, unchanged" in out.getvalue()
+    with pytest.raises(CommandError, match="The end is missing"):
+        call_command("verify_activity", str(path))
+
+
+async def first_messages(program: Program, wanted: int, act, **headers: str) -> list[str]:
+    answer = await AsyncClient().get(
+        "/api/v1/events/stream", headers={"Authorization": f"Bearer {program.text}", **headers}
+    )
+    found: list[str] = []
+    assert answer["Content-Type"] == "text/event-stream"
+    async with asyncio.timeout(PATIENCE):
+        async for part in answer.streaming_content:
+            if not found and act:
+                await asyncio.to_thread(act)
+                act = None
+            found += [each for each in part.decode().split("\n\n") if each.startswith("id:")]
+            if len(found) >= wanted:
+                break
+    await answer.streaming_content.aclose()
+    return found
+
+
+def test_stream_sends_what_changes_and_is_resumed(owner, actor, activity, monkeypatch):
+    monkeypatch.setattr(streams, "POLL_SECONDS", 0.02)
+    program = program_of(owner)
+    job_id = activity[0].job.public_id
+
+    [live] = asyncio.run(first_messages(program, 1, lambda: resume(actor, job_id)))
+    resumed = asyncio.run(first_messages(program, 3, None, **{"Last-Event-ID": str(activity[0].pk)}))
+
+    assert "event: resume" in live
+    assert [message.partition("\n")[0] for message in resumed[:2]] == [
+        f"id: {event.pk}" for event in activity[1:]
+    ]
+    assert json.loads(resumed[0].rpartition("data: ")[2])["verb"] == "resume"
+    assert not streams._open
+
+
+def test_stream_ends_with_its_token_and_with_the_server(owner, activity, monkeypatch):
+    monkeypatch.setattr(streams, "POLL_SECONDS", 0.02)
+    for number, end in enumerate(
+        (lambda program: revoke_token(owner, program.token.pk), lambda program: streams.end_streams())
+    ):
+        program = program_of(owner, name=f"p{number}")
+        messages = asyncio.run(first_messages(program, 10**6, lambda program=program, end=end: end(program)))
+        assert len(messages) <= 2
+
+
+def test_streams_of_a_token_are_bounded(owner, activity, monkeypatch):
+    monkeypatch.setattr(streams, "MOST_STREAMS", 0)
+
+    async def ask() -> int:
+        program = await asyncio.to_thread(program_of, owner)
+        headers = {"Authorization": f"Bearer {program.text}"}
+        return (await AsyncClient().get("/api/v1/events/stream", headers=headers)).status_code
+
+    assert asyncio.run(ask()) == 429
+
+
+@pytest.mark.parametrize("path", ["stream", "export"])
+@pytest.mark.parametrize("kind", ["none", "revoked", "write"])
+def test_stream_asks_for_a_usable_token_that_may_read(owner, activity, kind, path):
+    program = program_of(owner, scopes=["write"])
+    if kind == "revoked":
+        revoke_token(owner, program.token.pk)
+    headers = {} if kind == "none" else {"Authorization": f"Bearer {program.text}"}
+
+    async def ask() -> int:
+        return (await AsyncClient().get(f"/api/v1/events/{path}", headers=headers)).status_code
+
+    assert asyncio.run(ask()) == (403 if kind == "write" else 401)
+    assert Token.objects.count() == 1
