@@ -48,6 +48,25 @@ def advertised(schema: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
+def published(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema of answers without what a client need not know to check one: it is sent with every list.
+
+    Names say what the values are, and an object may have any other keys; of a refusal, only the reason is promised.
+    """
+    kept = {key: value for key, value in schema.items() if key not in ("title", "description")}
+    if kept.get("additionalProperties") is True:
+        del kept["additionalProperties"]
+    for group in {"$defs", "properties"} & kept.keys():
+        kept[group] = {name: published(value) for name, value in kept[group].items()}
+    if "items" in kept:
+        kept["items"] = published(kept["items"])
+    if "anyOf" in kept:
+        kept["anyOf"] = [published(arm) for arm in kept["anyOf"]]
+    if refusal := kept.get("$defs", {}).get(ErrorOut.__name__):
+        refusal["properties"] = {"error": refusal["properties"]["error"]}
+    return kept
+
+
 class Untitled(GenerateJsonSchema):
     """Schemas without titles that only repeat an argument's name: every word costs an agent context."""
 
@@ -178,7 +197,7 @@ def build_tool(offer: Offer) -> Tool:
     tool.parameters = advertised(arguments.model_json_schema(by_alias=True, schema_generator=Untitled))
     answer = TypeAdapter(answer_model(offer.name, signature.return_annotation))
     schema = answer.json_schema(schema_generator=Untitled, mode="serialization")
-    tool.fn_metadata = ToolMetadata(arg_model=arguments, output_schema=schema)
+    tool.fn_metadata = ToolMetadata(arg_model=arguments, output_schema=published(schema))
     return tool
 
 

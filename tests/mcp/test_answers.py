@@ -7,7 +7,7 @@ import pytest
 
 from schedules import clock
 from schedules.mcp.answers import NO_WORKER, is_worker_running
-from schedules.models import Execution, Job
+from schedules.models import Execution, Job, Profile
 from tests.factories import ClusterFactory, JobFactory
 from tests.mcp.agents import InMemory
 from tests.mcp.examples import examples
@@ -22,6 +22,8 @@ every_tool_that_needs_a_cluster = pytest.mark.parametrize(
 def warning_of(caller, owner):
     """Return a function that makes a valid call on Olga's only job and returns the warning."""
     JobFactory(owner=owner, public_id="job_1")
+    # An agent takes prompts: they have no warning of their own.
+    Profile.objects.filter(user=owner).update(prompts_asked_at=clock.now())
 
     def call(name: str) -> Any:
         answer = InMemory("modern").call(name, **GOOD[name])

@@ -174,3 +174,11 @@ def test_instructions_begin_with_the_reason_and_the_tools_to_load():
 )
 def test_tool_is_found_by_the_word_that_people_use(word, name):
     assert word.strip() in f"{name} {TOOLS[name]['description'][:150]}".lower()
+
+
+def test_schemas_of_answers_say_only_what_a_client_can_check():
+    sent = [as_sent(tool["outputSchema"]) for tool in TOOLS.values()]
+
+    # Properties may have these names, but no schema has a text of its own.
+    assert not [text for text in sent if re.search(r'"(title|description)":"', text)]
+    assert sum(map(len, sent)) <= 28_000
