@@ -41,8 +41,12 @@ def notify_of_unreadable(job_ids: Collection[int], now: datetime) -> None:
 
 def _watched(job_ids: Collection[int]) -> JobQuerySet:
     """Return those of the jobs whose failures somebody wants to be told of."""
-    has_topic = Q(alerts__gt="") | Q(owner__cronty_profile__failure_topic__gt="")
-    watched = Job.objects.kept().filter(has_topic, pk__in=job_ids).exclude(alerts=Job.NEVER)
+    has_place = (
+        Q(alerts__gt="")
+        | Q(owner__cronty_profile__failure_topic__gt="")
+        | Q(owner__cronty_profile__alert_channel__gt="")
+    )
+    watched = Job.objects.kept().filter(has_place, pk__in=job_ids).exclude(alerts=Job.NEVER)
     return watched.select_related("owner__cronty_profile").order_by("pk")
 
 
@@ -51,18 +55,22 @@ def _profile_of(job: Job) -> Profile:
     return getattr(job.owner, "cronty_profile", None) or Profile()
 
 
-def _topic_of(job: Job) -> str:
-    return job.alerts or _profile_of(job).failure_topic
+def _place_of(job: Job) -> dict[str, str]:
+    """Return where alerts of a job go, as arguments of the task notify."""
+    if not job.alerts:
+        return _profile_of(job).alert_place
+    name = job.alerts.removeprefix(Job.CHANNEL_PREFIX)
+    return {"channel": name} if name != job.alerts else {"topic": job.alerts}
 
 
 def _notify(jobs: Iterable[Job], now: datetime) -> None:
-    """Send one notice to each topic of the owners of these jobs."""
-    news: dict[tuple[int, str], list[Job]] = defaultdict(list)
+    """Send one notice to each place, a topic or a channel, of the owners of these jobs."""
+    news: dict[tuple[int, tuple[tuple[str, str], ...]], list[Job]] = defaultdict(list)
     for job in jobs:
-        news[job.owner_id, _topic_of(job)].append(job)
-    for (owner_id, topic), owned in news.items():
+        news[job.owner_id, tuple(_place_of(job).items())].append(job)
+    for (owner_id, place), owned in news.items():
         if _may_notify(owner_id, now):
-            _notify_owner(owned, topic, now)
+            _notify_owner(owned, dict(place), now)
 
 
 def _pause_failing(job_ids: Collection[int], now: datetime) -> set[int]:
@@ -84,8 +92,10 @@ def _pause_failing(job_ids: Collection[int], now: datetime) -> set[int]:
 def _starts_failing(job: Job, failures: int) -> bool:
     """Return whether these are the first failures since a success, of a job that was not stopped meanwhile."""
     is_stopped = job.status in (Job.Status.PAUSED, Job.Status.CANCELLED)
-    # If a notification to the topic of the alerts failed, a notice to the same topic would fail as well.
-    is_about_notices = job.task == "notify" and job.argument("topic") == _topic_of(job)
+    # If a notification to the place of the alerts failed, a notice to the same place would fail as well.
+    is_about_notices = job.task == "notify" and any(
+        job.argument(name) == value for name, value in _place_of(job).items()
+    )
     return job.failure_streak <= failures and not is_stopped and not is_about_notices
 
 
@@ -98,7 +108,7 @@ def _may_notify(owner_id: int, now: datetime) -> bool:
     return False
 
 
-def _notify_owner(jobs: Sequence[Job], topic: str, now: datetime) -> None:
+def _notify_owner(jobs: Sequence[Job], place: Mapping[str, str], now: datetime) -> None:
     """Create a notification job, so that the notice is retried and the ledger shows whether it was sent."""
     first = jobs[0]
     # Each is cut, so that a long error does not hide the other jobs: they are not reported again.
@@ -117,7 +127,7 @@ def _notify_owner(jobs: Sequence[Job], topic: str, now: datetime) -> None:
         task="notify",
         kwargs={
             "message": "\n".join(lines)[:LONGEST_NOTICE],
-            "topic": topic,
+            **place,
             "title": title if len(jobs) == 1 else f"{len(jobs)} jobs failed",
             "priority": 4,
             "tags": ["warning"],

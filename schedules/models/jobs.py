@@ -106,6 +106,8 @@ class Job(models.Model):
     )
     # What the column `alerts` says instead of a topic.
     NEVER = "never"
+    # What it says before the name of a channel.
+    CHANNEL_PREFIX = "channel:"
     POLICY_FIELDS = (
         "attempts",
         "backoff",

@@ -127,6 +127,36 @@ def test_owner_with_a_failure_topic_is_notified_of_the_pause(cluster, topic):
         assert claim.task == "notify"
 
 
+@pytest.mark.parametrize(
+    ("profile", "alerts", "place"),
+    [
+        ({"alert_channel": "phone"}, "", {"channel": "phone"}),
+        ({"alert_channel": "phone", "failure_topic": "alarm"}, "", {"channel": "phone"}),
+        ({}, "channel:phone", {"channel": "phone"}),
+        ({"alert_channel": "phone"}, "alarm", {"topic": "alarm"}),
+        ({"alert_channel": "phone"}, "never", None),
+    ],
+)
+def test_alert_goes_by_the_channel_of_its_owner_or_its_job(cluster, profile, alerts, place):
+    job = failing(name="Backup", alerts=alerts)
+    Profile.objects.filter(user=job.owner).update(**profile)
+
+    fail(cluster, job)
+
+    notice = Job.objects.filter(task="notify").first()
+    sent = notice and {name: notice.kwargs[name] for name in ("topic", "channel") if name in notice.kwargs}
+    assert sent == place
+
+
+def test_failed_notification_is_not_reported_by_the_same_channel(cluster):
+    job = failing(task="notify", kwargs={"message": "Hello", "channel": "phone"}, pause_after_failures=0)
+    Profile.objects.filter(user=job.owner).update(alert_channel="phone")
+
+    fail(cluster, job)
+
+    assert Job.objects.filter(task="notify").count() == 1
+
+
 @pytest.fixture
 def sent_notices(owner):
     """Give the owner a failure topic; return a function that lists the notices sent to it."""
@@ -336,7 +366,7 @@ def test_long_error_does_not_hide_the_other_jobs(owner):
     jobs = [JobFactory(owner=owner, name=name, last_error="x" * 3000) for name in ("Chatty", "Backup")]
 
     failures._notify_owner(
-        list(Job.objects.filter(pk__in=[job.pk for job in jobs]).order_by("pk")), "ops", NOW
+        list(Job.objects.filter(pk__in=[job.pk for job in jobs]).order_by("pk")), {"topic": "ops"}, NOW
     )
 
     message = Job.objects.get(task="notify").kwargs["message"]
@@ -350,7 +380,7 @@ def test_notice_counts_the_jobs_that_it_does_not_name(owner, monkeypatch):
     jobs = [JobFactory(owner=owner, name=f"Job {number}", last_error="boom") for number in range(5)]
 
     failures._notify_owner(
-        list(Job.objects.filter(pk__in=[job.pk for job in jobs]).order_by("pk")), "ops", NOW
+        list(Job.objects.filter(pk__in=[job.pk for job in jobs]).order_by("pk")), {"topic": "ops"}, NOW
     )
 
     assert Job.objects.get(task="notify").kwargs["message"].endswith("\n… and 3 more")

@@ -26,7 +26,7 @@ MOST_CHANNELS = 50
 # Letters of any script; nothing that a list of names or the column `alerts` could be confused by.
 NAME = re.compile(r"[^\W_][\w -]{0,39}")
 # What the column `alerts` of a job says before the name of a channel.
-PREFIX = "channel:"
+PREFIX = Job.CHANNEL_PREFIX
 
 
 @dataclass(frozen=True)

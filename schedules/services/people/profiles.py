@@ -127,7 +127,11 @@ def update_profile(
     for name in ("topic", "failure_topic"):
         if changes[name] and (problem := limits.topic_problem(changes[name] or "")):
             return invalid(name, problem)
-    channels = {"channel": channel, "alert_channel": alert_channel}
+    # A topic that is set replaces the channel.
+    channels = {
+        "channel": "" if topic and channel is None else channel,
+        "alert_channel": "" if failure_topic and alert_channel is None else alert_channel,
+    }
     for name, chosen in channels.items():
         if chosen and not Channel.objects.filter(owner=user.pk, name=chosen).exists():
             return invalid(name, f"There is no channel {chosen}.")
