@@ -3,6 +3,7 @@
 The key is stored in the transaction of the change: after a crash, either both are there or neither is.
 """
 
+import json
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -47,7 +48,8 @@ def answer_once(
             # Another request with this key was faster, and has been committed.
             return _answer_of(actor, key, digest) or Err(Code.IDEMPOTENCY_KEY_REUSED, key)
         answered = act()
-        IdempotencyKey.objects.filter(pk=row.pk).update(answer=answered)
+        # As text, because PostgreSQL orders the names in JSON anew.
+        IdempotencyKey.objects.filter(pk=row.pk).update(answer=json.dumps(answered))
         _forget(actor, row.pk)
     return Ok((answered, False))
 
@@ -61,7 +63,9 @@ def _answer_of(actor: Actor, key: str, digest: str) -> Result[tuple[dict[str, An
     if row.created_at <= since:
         mine.filter(created_at__lte=since).delete()
         return None
-    return Ok((row.answer, True)) if row.digest == digest else Err(Code.IDEMPOTENCY_KEY_REUSED, key)
+    return (
+        Ok((json.loads(row.answer), True)) if row.digest == digest else Err(Code.IDEMPOTENCY_KEY_REUSED, key)
+    )
 
 
 def _forget(actor: Actor, key: int) -> None:

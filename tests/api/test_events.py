@@ -2,11 +2,15 @@
 
 import asyncio
 import json
+from collections.abc import Callable, Iterator
 from io import StringIO
+from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.conf import LazySettings
 from django.core.management import CommandError, call_command
+from django.db import connections
 from django.test import AsyncClient
 
 from schedules.api import streams
@@ -16,6 +20,14 @@ from schedules.services.activity_export import verify_lines
 from tests.api.conftest import Program, program_of
 from tests.factories import JobFactory
 from tests.waiting import PATIENCE
+
+
+@pytest.fixture(autouse=True)
+def no_connections_left() -> Iterator[None]:
+    """Close the connections of the threads that serve asynchronous requests, or the database could not be dropped."""
+    yield
+    streams._reader.submit(connections.close_all).result()
+    asyncio.run(sync_to_async(connections.close_all)())
 
 
 def test_changes_are_listed_with_their_words_and_filtered(owner, actor, program: Program, program_with):
@@ -125,6 +137,14 @@ def test_command_checks_a_file(owner, activity, tmp_path):
         call_command("verify_activity", str(path))
 
 
+def in_thread(act: Callable[[], Any]) -> Any:
+    """Act as somebody else does meanwhile, with a connection of its own."""
+    try:
+        return act()
+    finally:
+        connections.close_all()
+
+
 async def first_messages(program: Program, wanted: int, act, **headers: str) -> list[str]:
     answer = await AsyncClient().get(
         "/api/v1/events/stream", headers={"Authorization": f"Bearer {program.text}", **headers}
@@ -134,7 +154,7 @@ async def first_messages(program: Program, wanted: int, act, **headers: str) -> 
     async with asyncio.timeout(PATIENCE):
         async for part in answer.streaming_content:
             if not found and act:
-                await asyncio.to_thread(act)
+                await asyncio.to_thread(in_thread, act)
                 act = None
             found += [each for each in part.decode().split("\n\n") if each.startswith("id:")]
             if len(found) >= wanted:
@@ -173,7 +193,7 @@ def test_streams_of_a_token_are_bounded(owner, activity, monkeypatch):
     monkeypatch.setattr(streams, "MOST_STREAMS", 0)
 
     async def ask() -> int:
-        program = await asyncio.to_thread(program_of, owner)
+        program = await asyncio.to_thread(in_thread, lambda: program_of(owner))
         headers = {"Authorization": f"Bearer {program.text}"}
         return (await AsyncClient().get("/api/v1/events/stream", headers=headers)).status_code
 
