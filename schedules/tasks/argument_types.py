@@ -154,4 +154,4 @@ def place_problems(values: Mapping[str, Any]) -> list[str]:
     """List what is wrong with the place of a notification: it needs a topic or a channel."""
     if values.get("topic") and values.get("channel"):
         return ["channel: give a topic or a channel, not both"]
-    return [] if values.get("topic") or values.get("channel") else ["topic: give a topic or a channel"]
+    return [] if values.get("topic") or values.get("channel") else ["topic: enter a topic or a channel."]

@@ -8,7 +8,6 @@ from django.utils.safestring import SafeString
 
 from schedules.models.executions import OUTCOME_LETTERS
 from schedules.models.standings import STANDINGS
-from schedules.tasks.registry import Task
 
 register = template.Library()
 
@@ -79,9 +78,9 @@ def icon(name: str) -> SafeString:
     )
 
 
-@register.filter
-def kind_icon(task: Task) -> SafeString:
-    return icon(KINDS.get(task.name, "terminal" if task.is_command else "code"))
+@register.simple_tag
+def kind_icon(task_name: str, is_command: bool) -> SafeString:
+    return icon(KINDS.get(task_name, "terminal" if is_command else "code"))
 
 
 @register.simple_tag

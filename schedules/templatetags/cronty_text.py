@@ -46,6 +46,10 @@ VERBS = {
     "delete secret": "deleted the secret",
     "set calendar": "set the calendar",
     "delete calendar": "deleted the calendar",
+    "set channel": "set the channel",
+    "confirm channel": "confirmed the channel",
+    "rename channel": "renamed the channel",
+    "delete channel": "deleted the channel",
     "set preferences": "changed the settings",
     "end access": "ended all sessions and tokens of",
 }

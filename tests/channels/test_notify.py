@@ -247,7 +247,7 @@ def test_configured_ntfy_server_needs_no_outbound_permission(sink, settings):
         ({"actions": [VIEW | {"colour": "red"}]}, "actions.0.view.colour: extra inputs are not permitted"),
         ({"actions": [HTTP | {"method": "BREW"}]}, "actions.0.http.method: input should be 'GET'"),
         ({"actions": [HTTP | {"method": "GET", "body": "x"}]}, "actions.0: a request with GET has no body"),
-        ({"topic": None}, "topic: give a topic or a channel"),
+        ({"topic": None}, "topic: enter a topic or a channel."),
         ({"channel": "phone"}, "channel: give a topic or a channel, not both"),
         ({"topic": "docs"}, "topic: ntfy reserves this name. Choose another."),
         ({"colour": "red"}, "colour: unknown argument"),

@@ -161,7 +161,12 @@ class JobForm(WhenForm):
                 defaults = policy_defaults(name)
                 options.append(
                     {
-                        "task": {"name": name, "title": title, "attempts": defaults["attempts"]},
+                        "task": {
+                            "name": name,
+                            "title": title,
+                            "attempts": defaults["attempts"],
+                            "is_command": False,
+                        },
                         "timeout": durations.typed(defaults["timeout"]),
                         "is_chosen": name == chosen,
                     }

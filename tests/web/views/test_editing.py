@@ -113,7 +113,7 @@ BAD = {
         "five years",
     ),
     "a zone that is none": ({"timezone": "Mars/Olympus"}, "timezone", "Unknown time zone"),
-    "no topic": ({"notify-topic": ""}, "notify-topic", "Enter a topic."),
+    "no topic": ({"notify-topic": ""}, "notify-topic", "Enter a topic or a channel."),
     "a bad topic": ({"notify-topic": "no spaces"}, "notify-topic", "Topics can't contain spaces."),
     "a priority too high": ({"notify-priority": "9"}, "notify-priority", "Choose one of these."),
     "broken JSON": (
