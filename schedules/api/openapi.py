@@ -8,7 +8,7 @@ from django.urls import reverse
 from ninja import NinjaAPI
 
 from schedules.api.problems import PROBLEM_JSON
-from schedules.api.schemas import FieldProblem, ProblemOut
+from schedules.api.schemas.common import FieldProblem, ProblemOut
 
 _REF = "#/components/schemas/{model}"
 _WORDS = {

@@ -5,7 +5,8 @@ from typing import Any
 
 from schedules.api.documents import listed_job, masked_run
 from schedules.api.problems import refuse
-from schedules.api.schemas import JobFilters, RunFilters
+from schedules.api.schemas.jobs import JobFilters
+from schedules.api.schemas.runs import RunFilters
 from schedules.models.counting import COUNTED
 from schedules.models.jobs import JobQuerySet
 from schedules.services import Actor

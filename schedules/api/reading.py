@@ -5,7 +5,8 @@ from datetime import date, datetime, timedelta
 from typing import Any, TypeVar
 
 from schedules.api.problems import expect, problem_of, refuse
-from schedules.api.schemas import JobFilters, PolicyIn, RunFilters
+from schedules.api.schemas.jobs import JobFilters, PolicyIn
+from schedules.api.schemas.runs import RunFilters
 from schedules.models import Job
 from schedules.models.executions import OUTCOME_LETTERS
 from schedules.models.jobs import JobQuerySet

@@ -10,7 +10,7 @@ from schedules.api.auth import actor_of
 from schedules.api.documents import iso_in
 from schedules.api.endpoints import changes, reads
 from schedules.api.problems import expect
-from schedules.api.schemas import NewToken, NewTokenOut, SecretIn, SecretOut, TokensOut
+from schedules.api.schemas.access import NewToken, NewTokenOut, SecretIn, SecretOut, TokensOut
 from schedules.models import Token
 from schedules.services.people.stored_secrets import delete_secret, set_secret
 from schedules.services.people.token_rules import issue_lesser_token, own_tokens, revoke_own_token

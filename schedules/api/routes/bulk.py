@@ -12,7 +12,8 @@ from schedules.api.endpoints import changes
 from schedules.api.messages import message_of
 from schedules.api.problems import ProblemError, expect, problem_of, refuse
 from schedules.api.reading import read_job_query, read_moment, read_zone
-from schedules.api.schemas import ApplyIn, ApplyOut, BulkIn, BulkOut, JobFilters, UndoIn, UndoOut
+from schedules.api.schemas.jobs import JobFilters
+from schedules.api.schemas.many import ApplyIn, ApplyOut, BulkIn, BulkOut, UndoIn, UndoOut
 from schedules.result import Code, Err
 from schedules.services.files.applying import apply_plan
 from schedules.services.files.documents import Problem

@@ -13,7 +13,7 @@ from schedules.api.documents import event_json
 from schedules.api.endpoints import check_query, reads
 from schedules.api.paging import position_of
 from schedules.api.reading import known_job_of, read_past_moment
-from schedules.api.schemas import EventFilters, EventsOut, ExportFilters
+from schedules.api.schemas.events import EventFilters, EventsOut, ExportFilters
 from schedules.api.streams import Stream, in_threads, listen, refuse_if_full, start_of
 from schedules.services.activity_export import export_lines
 from schedules.services.event_list import EventQuery, read_events

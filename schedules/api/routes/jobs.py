@@ -25,20 +25,18 @@ from schedules.api.reading import (
     read_schedule,
     read_zone,
 )
-from schedules.api.schemas import (
+from schedules.api.schemas.common import Nothing
+from schedules.api.schemas.jobs import (
     JobChange,
     JobFilters,
     JobsOut,
     NewJob,
     NewJobOut,
-    Nothing,
     Pause,
-    RunOut,
     Skip,
     WholeJobOut,
-    WhyFilter,
-    WhyOut,
 )
+from schedules.api.schemas.runs import RunOut, WhyFilter, WhyOut
 from schedules.models import Job
 from schedules.result import Code, Err
 from schedules.services.jobs.masked_arguments import merged_arguments

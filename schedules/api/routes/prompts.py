@@ -11,7 +11,8 @@ from schedules.api.auth import actor_of
 from schedules.api.documents import iso_in, masked_run
 from schedules.api.endpoints import changes
 from schedules.api.problems import expect
-from schedules.api.schemas import ClaimIn, ClaimOut, CompleteIn, RunOut
+from schedules.api.schemas.prompts import ClaimIn, ClaimOut, CompleteIn
+from schedules.api.schemas.runs import RunOut
 from schedules.secrets import masking
 
 router = Router(tags=["prompts"])

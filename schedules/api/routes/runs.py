@@ -12,7 +12,7 @@ from schedules.api.endpoints import reads
 from schedules.api.paging import runs_page
 from schedules.api.problems import problem_of
 from schedules.api.reading import read_run_query
-from schedules.api.schemas import OutputFilter, OutputOut, RunFilters, RunOut, RunsOut
+from schedules.api.schemas.runs import OutputFilter, OutputOut, RunFilters, RunOut, RunsOut
 from schedules.models import Execution
 from schedules.result import Code, Err
 from schedules.services import Actor

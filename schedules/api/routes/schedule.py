@@ -12,7 +12,7 @@ from schedules.api.documents import iso_in
 from schedules.api.endpoints import asks, reads
 from schedules.api.problems import expect, refuse
 from schedules.api.reading import job_of, read_schedule, read_zone
-from schedules.api.schemas import MeOut, PreviewIn, PreviewOut, TasksOut, UpcomingFilter, UpcomingOut
+from schedules.api.schemas.schedule import MeOut, PreviewIn, PreviewOut, TasksOut, UpcomingFilter, UpcomingOut
 from schedules.services.jobs.forecasts import next_runs_of
 from schedules.services.jobs.validation import interval_problem, usable_tasks
 from schedules.services.people.tokens import FAMILIES

@@ -1,0 +1,60 @@
+"""Secrets and tokens."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from schedules.api.schemas.common import Input, Output, Phrase
+
+Scope = Literal["read", "write"]
+
+
+class SecretIn(Input):
+    """The value of a secret, and where it may go."""
+
+    value: str = Field(max_length=16_384)
+    hosts: list[Phrase] = Field(default_factory=list, max_length=20, examples=[["api.github.com"]])
+    commands: list[Phrase] = Field(default_factory=list, max_length=20)
+
+
+class SecretOut(Output):
+    """A secret without its value."""
+
+    name: str
+    hosts: list[str]
+    commands: list[str]
+
+
+class NewToken(Input):
+    """A token that may do no more than the one that asks."""
+
+    name: Annotated[str, Field(min_length=1, max_length=100)]
+    scopes: list[Scope] = Field(default=["read"], min_length=1, max_length=2)
+    tools: list[Phrase] = Field(default_factory=list, max_length=5)
+    kind: Literal["conversation", "heartbeat", "program"] = "program"
+    expires_in_days: float = Field(30, gt=0, le=30)
+
+
+class TokenOut(Output):
+    """A token without its text."""
+
+    id: int
+    name: str
+    kind: str
+    scopes: list[str]
+    tools: list[str]
+    created_at: str
+    expires_at: str | None
+    last_used_at: str | None
+
+
+class TokensOut(Output):
+    """The tokens that are not revoked."""
+
+    tokens: list[TokenOut]
+
+
+class NewTokenOut(TokenOut):
+    """A new token with its text, which is shown only now."""
+
+    text: str

@@ -1,0 +1,52 @@
+"""Activity: who changed what."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from schedules.api.schemas.common import Filter, Output, Paged
+
+
+class EventFilters(Paged):
+    """Which changes to list, the newest first."""
+
+    actor: str = Field("", max_length=150, description="The name of a person, an agent or a program.")
+    door: Literal["web", "admin", "mcp", "api", "command", "terminal", "code", "engine"] | None = None
+    verb: str = Field("", max_length=20, description="Like create, edit or pause.")
+    job: str = Field("", max_length=200, description="The id, number or exact name of a job.")
+    since: str = Field("", max_length=200, description="At or after: a time or a phrase.")
+    until: str = Field("", max_length=200, description="Before: a time or a phrase.")
+
+
+class ExportFilters(Filter):
+    """Which changes to export, and which export to continue."""
+
+    after: int = Field(0, ge=0, le=2**53, description="The last `id` of the export before.")
+    previous: str = Field(
+        "", pattern="^([0-9a-f]{64})?$", description="The `signature` of the export before."
+    )
+    since: str = Field("", max_length=200)
+    until: str = Field("", max_length=200)
+
+
+class EventOut(Output):
+    """Who changed what, when and through which door."""
+
+    id: int
+    at: str
+    actor: str
+    door: str
+    verb: str
+    job_id: str | None
+    subject: str
+    undoes: int | None
+    changes: list[str]
+    before: Any
+    after: Any
+
+
+class EventsOut(Output):
+    """A page of changes, the newest first."""
+
+    events: list[EventOut]
+    next_cursor: str | None

@@ -1,0 +1,189 @@
+"""Jobs, and what is done to one."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, StrictFloat, StrictInt
+
+from schedules.api.schemas.common import SCHEDULE, Input, Outcome, Output, Paged, Phrase, Text, Zone
+
+Status = Literal["pending", "running", "paused", "completed", "failed", "cancelled"]
+Overlap = Literal["skip", "queue", "allow"]
+OnClosed = Literal["skip", "next", "previous"]
+CatchUp = Literal["none", "once", "all"]
+Span = Annotated[
+    str | StrictInt | StrictFloat,
+    Field(description='Like "10s", "5m" or "1h30m", or a number of seconds.', examples=["5m"]),
+]
+
+
+class PolicyIn(Input):
+    """The policies of a job, its end, its label and its tags."""
+
+    timezone: Zone | None = None
+    label: Text | None = Field(None, description="A short text beside the name.")
+    tags: list[Annotated[str, Field(max_length=50)]] | None = Field(None, max_length=20, examples=[["home"]])
+    attempts: int | None = Field(None, ge=1, le=10, description="Tries per run.")
+    backoff: Span | None = None
+    fixed_backoff: bool | None = Field(None, description="Wait equally long before each try.")
+    timeout: Span | None = None
+    overlap: Overlap | None = Field(None, description="What to do while the last run goes on.")
+    catch_up: CatchUp | None = Field(None, description="Which missed runs to make up for.")
+    pause_after_failures: int | None = Field(None, ge=0, le=1000, description="0 never pauses it.")
+    at_most_once: bool | None = Field(None, description="Never start a run again that may have started.")
+    alerts: Text | None = Field(None, description='The ntfy topic of its failure alerts, or "never".')
+    spread: Span | None = None
+    max_runs: int | None = Field(
+        None, ge=0, le=2**31 - 1, description="Stop after so many scheduled runs; 0: never."
+    )
+    calendars: list[Text] | None = Field(
+        None, max_length=10, description="The names of the calendars that close times for it."
+    )
+    on_closed: OnClosed | None = Field(None, description="What to do with a run at a closed time.")
+    ends_at: Text | None = Field(
+        None,
+        description='No run after it: a time, a day or a phrase; "none" removes it.',
+        examples=["2030-12-24"],
+    )
+
+
+class NewJob(PolicyIn):
+    """A job to create."""
+
+    name: Phrase = Field(examples=["Stand up"])
+    schedule: str = SCHEDULE
+    task: Phrase = Field(description="A registered task; GET /tasks lists them.", examples=["notify"])
+    args: list[Any] = Field(default_factory=list, description="Its positional arguments.")
+    kwargs: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Its arguments by name.",
+        examples=[{"message": "Stand up", "topic": "my-phone"}],
+    )
+    paused: bool = Field(False, description="Create it paused.")
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "name": "Stand up",
+                    "schedule": "every weekday at 8:30",
+                    "task": "notify",
+                    "kwargs": {"message": "Stand up", "topic": "my-phone"},
+                    "timezone": "Europe/Berlin",
+                }
+            ]
+        }
+    )
+
+
+class JobChange(PolicyIn):
+    """What to change; what is left out, or null, stays."""
+
+    name: Phrase | None = None
+    schedule: Annotated[str, SCHEDULE] | None = None
+    args: list[Any] | None = Field(None, description="New positional arguments.")
+    kwargs: dict[str, Any] | None = Field(
+        None, description="Arguments to change; others stay, null removes one."
+    )
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"schedule": "every weekday at 9:00"}]})
+
+
+class Pause(Input):
+    """How long, and why."""
+
+    until: Phrase | None = Field(
+        None, description='A time or a phrase like "monday", in the zone of the job.'
+    )
+    reason: Text = ""
+
+
+class Skip(Input):
+    """Which runs to leave out; without any, the next one."""
+
+    dates: list[Phrase] = Field(
+        default_factory=list,
+        max_length=50,
+        description='Days like "tomorrow" or "2030-12-24", or runs in ISO 8601.',
+    )
+    undo: bool = Field(False, description="Let them run after all; without dates, every skipped run.")
+
+
+class JobFilters(Paged):
+    """Which jobs to list, by the same rules as the pages and tools."""
+
+    query: str = Field("", max_length=200, description="Words of the name, message, tags, last error …")
+    status: Status | None = None
+    tag: str = Field("", max_length=200)
+    task: str = Field("", max_length=200)
+    outcome: Outcome | None = Field(None, description="How its last run ended; with since, any run.")
+    since: str = Field("", max_length=200, description='Ran since: a time, or a phrase like "7 days ago".')
+    source: str = Field("", max_length=200, description="The file or folder that describes it.")
+    trash: bool = Field(False, description="Deleted jobs instead.")
+    order: Literal["newest", "next"] = Field(
+        "newest", description="`newest` pages without gaps or repeats; `next` puts the next to run first."
+    )
+
+
+class JobOut(Output):
+    """A job in a list."""
+
+    id: str
+    number: int
+    name: str
+    status: str
+    task: str
+    args: list[Any]
+    kwargs: dict[str, Any]
+    schedule: str
+    trigger_type: str
+    timezone: str
+    next_run: str | None
+    last_run: str | None
+    outcome: str | None
+    run_count: int
+    error: str | None
+    paused_until: str | None
+    pause_reason: str | None
+    label: str | None
+    tags: list[Any]
+    made_by: str
+    source: str | None
+    revision: int
+    deleted_at: str | None
+
+
+class WholeJobOut(JobOut):
+    """A job with its policies and its next runs."""
+
+    attempts: int
+    backoff: str
+    fixed_backoff: bool
+    timeout: str
+    overlap: str
+    catch_up: str
+    pause_after_failures: int
+    at_most_once: bool
+    alerts: str
+    spread: str
+    max_runs: int | None
+    ends_at: str | None
+    skips: list[str]
+    calendars: list[str]
+    on_closed: str
+    managed_by: str | None
+    next_runs: list[str]
+    warnings: list[str]
+
+
+class NewJobOut(WholeJobOut):
+    """A new job, and the active job that does the same on the same schedule."""
+
+    similar: str | None = None
+
+
+class JobsOut(Output):
+    """A page of jobs."""
+
+    jobs: list[JobOut]
+    next_cursor: str | None
+    note: str | None = None

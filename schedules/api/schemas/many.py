@@ -1,0 +1,117 @@
+"""Changes of many jobs, undo, and files of jobs."""
+
+from typing import Literal
+
+from pydantic import ConfigDict, Field
+
+from schedules.api.schemas.common import Input, Outcome, Output, Phrase, Text, Zone
+from schedules.api.schemas.jobs import Status
+
+
+class BulkIn(Input):
+    """What to do, and to which jobs."""
+
+    action: Literal["pause", "resume", "cancel", "delete"]
+    query: Text = ""
+    status: Status | None = None
+    tag: Text = Field("", examples=["home"])
+    task: Text = ""
+    outcome: Outcome | None = None
+    since: Text = ""
+    until: Phrase | None = Field(None, description='The end of a pause, like "monday".')
+    reason: Text = ""
+    confirm: Text | None = Field(None, description="From the first answer.")
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"action": "pause", "tag": "home", "until": "monday"}]}
+    )
+
+
+class UndoIn(Input):
+    """Which change to undo; without a number, the last call of this token."""
+
+    change: int | None = Field(None, ge=1, le=2**63 - 1)
+
+
+class ApplyIn(Input):
+    """A file of jobs, as YAML or JSON."""
+
+    source: Phrase = Field(description="The name that jobs remember.", examples=["jobs.yaml"])
+    text: str = Field(max_length=250_000)
+    timezone: Zone | None = None
+    prune: bool = Field(False, description="Delete jobs that the file once described and no longer does.")
+    confirm: Text | None = Field(None, description="From the first answer.")
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "source": "jobs.yaml",
+                    "text": "jobs:\n  stand-up:\n    schedule: every weekday at 8:30\n    task: notify\n"
+                    "    arguments: {message: Stand up, topic: my-phone}\n",
+                }
+            ]
+        }
+    )
+
+
+class NamedJob(Output):
+    """A job by its name."""
+
+    id: str
+    name: str
+
+
+class RefusedJob(NamedJob):
+    """A job that was left as it is, with the reason."""
+
+    why: str
+
+
+class BulkOut(Output):
+    """The jobs that would be changed, with the token that confirms it, or those that were, with the change to undo."""
+
+    is_done: bool
+    count: int
+    jobs: list[NamedJob]
+    confirm: str | None = None
+    undo: int | None = None
+    paused_until: str | None = None
+
+
+class UndoOut(Output):
+    """The jobs as they are again, and those that have changed since."""
+
+    jobs: list[NamedJob]
+    refused: list[RefusedJob]
+
+
+class DifferenceOut(Output):
+    """A field that changes."""
+
+    field: str
+    before: str
+    after: str
+
+
+class StepOut(Output):
+    """What a plan does with one job."""
+
+    action: Literal["create", "change", "delete"]
+    key: str
+    id: str
+    changes: list[DifferenceOut]
+    adopted: bool
+    restored: bool
+
+
+class ApplyOut(Output):
+    """A plan, and whether it was executed."""
+
+    source: str
+    unchanged: int
+    left_out: list[str]
+    unlisted: list[str]
+    steps: list[StepOut]
+    applied: bool
+    confirm: str | None

@@ -1,0 +1,94 @@
+"""Runs, their outputs, and what became of them."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from schedules.api.schemas.common import Filter, Outcome, Output, Paged
+
+RunStatus = Literal[
+    "queued",
+    "claimed",
+    "running",
+    "waiting",
+    "succeeded",
+    "failed",
+    "skipped",
+    "missed",
+    "cancelled",
+    "lost",
+]
+Cause = Literal["schedule", "manual", "catch_up", "reminder"]
+
+
+class RunFilters(Paged):
+    """Which runs to list, newest first."""
+
+    job: str = Field("", max_length=200, description="The id, number or exact name of a job.")
+    status: RunStatus | None = None
+    outcome: Outcome | None = None
+    cause: Cause | None = None
+    task: str = Field("", max_length=200)
+    query: str = Field("", max_length=200, description="Words of the job, the error or the reason.")
+    since: str = Field("", max_length=200, description="Due at or after: a time or a phrase.")
+    until: str = Field("", max_length=200, description="Due before: a time or a phrase.")
+
+
+class WhyFilter(Filter):
+    """Which run to explain."""
+
+    at: str = Field("", max_length=200, description='A time or a phrase like "yesterday at 9:00".')
+
+
+class OutputFilter(Filter):
+    """From where on to read an output."""
+
+    position: int = Field(0, ge=0, le=2**53)
+    attempt: int = Field(0, ge=0, le=2**31 - 1)
+
+
+class RunOut(Output):
+    """A run."""
+
+    run: int
+    job: str
+    job_id: str | None
+    task: str
+    scheduled_for: str
+    cause: str
+    status: str
+    attempt: int
+    started_at: str | None
+    finished_at: str | None
+    seconds: float | None
+    result: Any
+    error: str | None
+    reason: str | None
+    explanation: str
+
+
+class RunsOut(Output):
+    """A page of runs, newest first."""
+
+    runs: list[RunOut]
+    next_cursor: str | None
+
+
+class OutputOut(Output):
+    """What a run has printed from a position on; ask again with the new position and attempt."""
+
+    text: str
+    position: int
+    attempt: int
+    is_ended: bool
+
+
+class WhyOut(Output):
+    """What became of a run, from the records."""
+
+    id: str
+    at: str
+    verdict: str
+    explanation: str
+    detail: str | None
+    run: RunOut | None
