@@ -1,10 +1,9 @@
 """Ping addresses: each heartbeat has one, and each owner has a key for addresses with names."""
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
 from django.conf import settings
 from django.utils.text import slugify
@@ -48,17 +47,6 @@ def add_heartbeats(jobs: Sequence[Job]) -> None:
         Profile.objects.filter(user=owner_id, ping_key=None).update(ping_key=_new_key())
 
 
-def set_ping_ids(ids: Iterable[tuple[Job, UUID]]) -> None:
-    """Let jobs keep the addresses that they have had elsewhere."""
-    for job, ping_id in ids:
-        Heartbeat.objects.filter(job=job).update(ping_id=ping_id)
-
-
-def taken_ping_ids(ids: Iterable[UUID]) -> set[UUID]:
-    """Return those of these ids that a heartbeat has."""
-    return set(Heartbeat.objects.filter(ping_id__in=list(ids)).values_list("ping_id", flat=True))
-
-
 def ping_address_of(job: Job) -> PingAddress | None:
     """Return the ping address of a heartbeat, or None for any other job."""
     if job.task != HEARTBEAT:
@@ -75,12 +63,6 @@ def ping_address_of(job: Job) -> PingAddress | None:
 def newest_pings(heartbeat: Heartbeat) -> list[Ping]:
     """Return the last pings of a heartbeat, newest first."""
     return list(Ping.objects.filter(heartbeat=heartbeat).order_by("-number")[:SHOWN_PINGS])
-
-
-def last_pings(jobs: Iterable[Job]) -> dict[int, Heartbeat]:
-    """Return what is known of the pings of those jobs that are heartbeats, by job."""
-    keys = [job.pk for job in jobs if job.task == HEARTBEAT]
-    return {each.job_id: each for each in Heartbeat.objects.filter(job__in=keys)} if keys else {}
 
 
 def change_ping_key(user: Any, *, shown: str) -> Result[str]:
