@@ -134,6 +134,8 @@ class Code(Enum):
     SECRETS_OF_INSTALLATION = Kind.FORBIDDEN, "Only superusers manage the secrets of the installation."
     CALENDAR_NOT_FOUND = Kind.NOT_FOUND, "No such calendar: subject."
     CALENDAR_IN_USE = Kind.WRONG_STATE, "Jobs use the calendar: subject, matches, limit is their number."
+    INCIDENT_NOT_FOUND = Kind.NOT_FOUND, "No such incident of the caller: subject is its number."
+    INCIDENT_OVER = Kind.WRONG_STATE, "The incident has ended: subject is its number, reason."
     CHANNEL_NOT_FOUND = Kind.NOT_FOUND, "No such channel: subject."
     CHANNEL_IN_USE = Kind.WRONG_STATE, "Jobs refer to the channel: subject, limit is how many, matches."
     CHANNEL_CODE_WRONG = Kind.INVALID, "The code was not sent to the address of the channel: subject."

@@ -25,11 +25,12 @@ from schedules.admin.bases import (
     owned_by,
 )
 from schedules.admin.local_times import moment
-from schedules.models import AgentRun, Cluster, Event, Execution, Heartbeat, Question
+from schedules.models import AgentRun, Cluster, Event, Execution, Heartbeat, Incident, Question
 from schedules.models.executions import ExecutionQuerySet
 from schedules.secrets import masking
 from schedules.services import event_list, run_list
 from schedules.services.jobs.masked_arguments import shown_arguments
+from schedules.services.people import incidents
 from schedules.services.run_list import mentioning
 from schedules.services.runs import agent_runs
 from schedules.services.runs.outputs import output_since
@@ -191,6 +192,25 @@ class QuestionAdmin(ReadOnlyAdmin[Question]):
     @admin.display(description="answers")
     def given(self, question: Question) -> SafeString:
         return as_json(question.answers)
+
+
+@admin.register(Incident)
+class IncidentAdmin(LongListAdmin[Incident], ReadOnlyAdmin[Incident]):
+    """What has gone wrong, and what people were told of it."""
+
+    list_display = [
+        *("name", owned_by, "kind", moment("opened_at"), moment("ended_at"), "ending", "told"),
+        *(moment("told_at"), moment("snoozed_until")),
+    ]
+    list_filter = ["kind", OwnerFilter]
+    fields = [
+        *("name", "owner", "job", "kind", "subject", "details", moment("opened_at"), moment("ended_at")),
+        *("ending", "told", moment("told_at"), "notice", moment("due_at")),
+        *(moment("snoozed_until"), "snoozed_by"),
+    ]
+
+    def newest(self, owner: AbstractBaseUser | None, filters: Mapping[str, str]) -> QuerySet[Incident]:
+        return incidents.newest_of_owner(owner and owner.pk)
 
 
 @admin.register(Cluster)

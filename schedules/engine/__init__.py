@@ -1,8 +1,8 @@
 """The engine: it claims due slots, starts and settles runs, and rescues the runs of dead clusters."""
 
+from schedules.engine.alerts import prepare_links, send_alerts
 from schedules.engine.claim import Claim, claim_runs, count_due, wake_up_at
 from schedules.engine.clusters import beat, enlist, is_any_cluster_running, probe_returned, retire
-from schedules.engine.failures import prepare_links
 from schedules.engine.gaps import (
     COUNTED_SLOTS,
     PAUSED,
@@ -12,6 +12,8 @@ from schedules.engine.gaps import (
     account_for_pauses,
 )
 from schedules.engine.history import Outcome
+from schedules.engine.incident_watch import OUTAGE, note_outage, watch_incidents
+from schedules.engine.incidents import end_incident, raise_incident
 from schedules.engine.machine_starts import note_machine_start, remember_machine_start
 from schedules.engine.pauses import pause, pause_each, rearm, rearm_each, withdraw, withdraw_each
 from schedules.engine.pings import receive

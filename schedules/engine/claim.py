@@ -13,8 +13,9 @@ from django.db import DatabaseError, Error, transaction
 from django.db.models import F, Q, Value
 
 from schedules import limits
-from schedules.engine.failures import notify_of_unreadable
+from schedules.engine.failures import raise_unreadable
 from schedules.engine.gaps import PlannedJob, Slot, remaining
+from schedules.engine.incidents import raise_missed
 from schedules.engine.interruptions import Interruption, ReasonMissed
 from schedules.engine.pauses import pause_unreadable
 from schedules.engine.plan import Plan, WhyMissed, plan
@@ -242,7 +243,7 @@ def _claim_due(
     if broken := [item for item in plans.values() if item.broken]:
         for item in broken:
             pause_unreadable(Job.objects.get(pk=item.job.pk), now, item.broken)
-        notify_of_unreadable([item.job.pk for item in broken], now)
+        raise_unreadable([item.job.pk for item in broken], now)
     return [*claims.values(), *_insert_others(others, cluster_id, lease_until, now)]
 
 
@@ -349,6 +350,8 @@ def _insert_others(
         if row.status == Status.CLAIMED:
             row.cluster_id, row.claimed_at, row.lease_until = cluster_id, now, lease_until
     Execution.objects.bulk_create(rows)
+    if missed := [(row.job_id or 0, row.slots, row.reason) for row in rows if row.status == Status.MISSED]:
+        raise_missed(missed, now)
     jobs = {item.job.pk: item.job for item in plans}
     return [_claim_of(row.pk, jobs[row.job_id or 0]) for row in rows if row.status == Status.CLAIMED]
 

@@ -10,7 +10,7 @@ from django.db import OperationalError, transaction
 from django.db.models import Q, QuerySet, Value
 from django.db.models.functions import Coalesce, Least
 
-from schedules.engine.failures import notify_of_unreadable
+from schedules.engine.failures import raise_unreadable
 from schedules.engine.history import Outcome
 from schedules.engine.pauses import end_pauses
 from schedules.engine.settle import AT_MOST_ONCE, conclude, lose
@@ -72,7 +72,7 @@ def _retire_dead_clusters(now: datetime) -> None:
 
 def _end_pauses(now: datetime) -> None:
     with transaction.atomic():
-        notify_of_unreadable(end_pauses(now), now)
+        raise_unreadable(end_pauses(now), now)
 
 
 def _recover_expired_leases(now: datetime) -> None:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 
 from schedules.engine.history import Outcome, uncount_missed
+from schedules.engine.incidents import raise_missed
 from schedules.engine.plan import ON_TIME
 from schedules.engine.settle import conclude
 from schedules.models import Execution, Job
@@ -64,6 +65,8 @@ def end_late_runs(late: Sequence[tuple[Execution, Job]], now: datetime) -> None:
         _end(ids, now, status, reason, **({"error": reason} if status == Status.LOST else {}))
     missed += _end_waiting_runs([job for _, job in late], now)
     uncount_missed(missed)
+    if missed:
+        raise_missed([(job_id, 1, "No worker could start it in time.") for job_id in missed], now)
     conclude(outcomes)
 
 

@@ -1,4 +1,4 @@
-"""The tables: jobs, calendars, runs, their output and agents, questions, heartbeats and pings, clusters, starts of machines, profiles, tokens, secrets, channels, sessions, events, the installation."""
+"""The tables: jobs, calendars, runs, their output and agents, questions, heartbeats and pings, clusters, starts of machines, profiles, tokens, secrets, channels, incidents, sessions, events, the installation."""
 
 from schedules.models.agent_runs import AgentRun
 from schedules.models.calendars import Calendar
@@ -8,6 +8,7 @@ from schedules.models.events import Event
 from schedules.models.executions import Execution
 from schedules.models.heartbeats import KEPT_PINGS, Heartbeat, Ping
 from schedules.models.idempotency import IdempotencyKey
+from schedules.models.incidents import Incident
 from schedules.models.installation import Installation
 from schedules.models.job_queries import LATE_AFTER
 from schedules.models.jobs import Job
@@ -30,6 +31,7 @@ __all__ = [
     "Execution",
     "Heartbeat",
     "IdempotencyKey",
+    "Incident",
     "Installation",
     "Job",
     "MachineStart",

@@ -1,12 +1,12 @@
 """What is wrong with the columns of a job, by column, in the words that forms and tools show."""
 
-import re
 from datetime import timedelta
 from typing import Any, Protocol
 
 from django.conf import settings
 
 from schedules import limits
+from schedules.models.alert_rules import rules_problem
 from schedules.models.triggers import TriggerType
 from schedules.result import sentence
 from schedules.tasks import registry
@@ -46,10 +46,8 @@ def problems_of(job: Columns) -> dict[str, str]:
         problems["timeout"] = "Choose between one second and one day."
     if not timedelta(0) <= (job.backoff or timedelta()) <= timedelta(days=1):
         problems["backoff"] = "Choose between zero and one day."
-    if job.alerts and not re.fullmatch(rf"{limits.TOPIC_PATTERN}|^channel:[\w -]{{1,40}}$", job.alerts):
-        problems["alerts"] = (
-            "Write never, channel: and the name of a channel, or an ntfy topic: 1 to 64 letters, digits, - and _."
-        )
+    if job.alerts and (problem := rules_problem(job.alerts)):
+        problems["alerts"] = problem
     return problems
 
 

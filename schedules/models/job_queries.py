@@ -34,7 +34,7 @@ class JobQueries(models.QuerySet[Row]):
     """Queries of jobs; `JobQuerySet` is the same for the model Job."""
 
     def notices(self) -> Self:
-        """Failure notices, which Cronty creates itself."""
+        """Alerts, which Cronty creates itself."""
         return self.filter(begins_with("public_id", f"{NOTICE_PREFIX}_"))
 
     def without_notices(self) -> Self:

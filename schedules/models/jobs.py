@@ -12,6 +12,7 @@ from django.db import models
 from django.db.models import F
 
 from schedules import limits
+from schedules.models.alert_rules import CHANNEL_PREFIX
 from schedules.models.calendars import ClosedPolicy, closed_by
 from schedules.models.job_problems import problems_of
 from schedules.models.job_queries import JobQueries
@@ -104,10 +105,8 @@ class Job(models.Model):
         "calendars",
         "on_closed",
     )
-    # What the column `alerts` says instead of a topic.
-    NEVER = "never"
-    # What it says before the name of a channel.
-    CHANNEL_PREFIX = "channel:"
+    # What the column `alerts` says before the name of a channel.
+    CHANNEL_PREFIX = CHANNEL_PREFIX
     POLICY_FIELDS = (
         "attempts",
         "backoff",
@@ -235,11 +234,11 @@ class Job(models.Model):
         help_text="Do not start a run again after its worker died: it ends as lost.",
     )
     alerts = models.CharField(
-        max_length=64,
+        max_length=200,
         blank=True,
         default="",
         db_default="",
-        help_text="The ntfy topic of its failure alerts, or never; empty for the one of its owner.",
+        help_text='Where its alerts go: a topic, channel:NAME or never, and which: "not late", "also missed"; empty for the settings of its owner.',
     )
 
     paused_until = models.DateTimeField(null=True, editable=False)

@@ -2,6 +2,7 @@
 
 import functools
 import secrets
+from datetime import timedelta
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
@@ -62,6 +63,25 @@ class Profile(models.Model):
         default="",
         db_default="",
         help_text="The channel of alerts, instead of their topic.",
+    )
+    alert_rules = models.CharField(
+        max_length=200,
+        blank=True,
+        default="",
+        db_default="",
+        help_text='What alerts are not wanted, like "not late, not recovered".',
+    )
+    quiet_hours = models.CharField(
+        max_length=11,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="When alerts wait until morning, like 22:00-07:00.",
+    )
+    alert_every = models.DurationField(
+        default=timedelta(days=1),
+        db_default=timedelta(days=1),
+        help_text="How often somebody is reminded of what lasts; zero for never.",
     )
     clock_hours = models.PositiveSmallIntegerField(
         choices=ClockHours, default=ClockHours.TWENTY_FOUR, db_default=ClockHours.TWENTY_FOUR

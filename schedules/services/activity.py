@@ -24,7 +24,7 @@ _SHORTEST_START = 2
 _LABELS = {
     "backoff": "Wait before the first retry",
     "fixed_backoff": "Same wait before each retry",
-    "alerts": "Failure alerts",
+    "alerts": "Alerts",
     "overlap": "If the previous run is still running",
     "catch_up": "After downtime",
     "pause_after_failures": "Automatic pause after failures",

@@ -100,6 +100,8 @@ REFUSALS: Mapping[Code, str] = {
     Code.USER_IS_SUPERIOR: "You can't do this for a user with more rights than you.",
     Code.SECRET_NOT_FOUND: "Secret not found: {0.subject}",
     Code.CALENDAR_NOT_FOUND: "Calendar not found: {0.subject}",
+    Code.INCIDENT_NOT_FOUND: "Alert not found: {0.subject}",
+    Code.INCIDENT_OVER: "That is over already: alert {0.subject}.",
     Code.CALENDAR_IN_USE: "Jobs use the calendar {0.subject}: {0.listed_matches}. Take it out of them first.",
     Code.TOKENS_HIDDEN_FROM_AGENTS: "Agents cannot create tokens, or revoke those of others.",
     Code.SECRETS_HIDDEN_FROM_AGENTS: "Agents cannot see or change secrets.",

@@ -50,6 +50,7 @@ VERBS = {
     "confirm channel": "confirmed the channel",
     "rename channel": "renamed the channel",
     "delete channel": "deleted the channel",
+    "snooze alert": "snoozed alerts of",
     "set preferences": "changed the settings",
     "end access": "ended all sessions and tokens of",
 }

@@ -95,6 +95,8 @@ _MESSAGES: Mapping[Code, str] = {
     Code.USER_IS_SUPERIOR: "You can't do this for a user with more rights than you.",
     Code.SECRET_NOT_FOUND: "The secret {0.subject} no longer exists.",
     Code.CALENDAR_NOT_FOUND: "The calendar {0.subject} no longer exists.",
+    Code.INCIDENT_NOT_FOUND: "There is no such alert.",
+    Code.INCIDENT_OVER: "That is over already.",
     Code.CALENDAR_IN_USE: "Jobs use {0.subject}: {0.listed_matches}. Take it out of them first.",
     Code.TOKENS_HIDDEN_FROM_AGENTS: "Agents cannot create tokens, or revoke those of others.",
     Code.SECRETS_HIDDEN_FROM_AGENTS: "Agents cannot see or change secrets.",

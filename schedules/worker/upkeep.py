@@ -19,6 +19,8 @@ from schedules.worker.q2 import Package
 UPKEEP_EVERY = 3.0
 # How many interruptions a cluster remembers.
 MOST_INTERRUPTIONS = 20
+# How often late runs and the like are looked for, in seconds.
+WATCH_EVERY = 15.0
 
 
 class Upkeep:
@@ -32,6 +34,7 @@ class Upkeep:
         # On the monotonic clock.
         self._due_at = 0.0
         self._has_noted_start = False
+        self._watch_at = 0.0
         self.last_took = 0.0
         """How many seconds it took the last time."""
 
@@ -49,6 +52,7 @@ class Upkeep:
         self._due_at = begin + upkeep_every()
         self._clock.measure()
         now = self._clock.now()
+        self._note_outage(now)
         self.heartbeat.write(now, is_claim_blocked=is_claim_blocked)
         self._context.pulse()
         if not self._has_noted_start:
@@ -63,6 +67,10 @@ class Upkeep:
         self._context.pulse()
         with self._context.turns.take_for_claim_loop():
             engine.send_reminders(now)
+            if begin >= self._watch_at:
+                self._watch_at = begin + WATCH_EVERY
+                engine.watch_incidents(now)
+            engine.send_alerts(now)
         self._context.pulse()
         if self._sweeps.may_sweep(now):
             with self._context.turns.take_for_claim_loop():
@@ -70,6 +78,12 @@ class Upkeep:
             self._context.pulse()
         self.last_took = self._clock.monotonic() - begin
         return packages.new_probe(now)
+
+    def _note_outage(self, now: datetime) -> None:
+        """Before the first claim after a start or a long silence: afterwards, nothing is due any more."""
+        silent_since = self.heartbeat.written_at if self._has_noted_start else None
+        if silent_since is None or now - silent_since >= engine.OUTAGE:
+            engine.note_outage(self._context.cluster_id, silent_since, now)
 
 
 class Heartbeat:
@@ -83,7 +97,7 @@ class Heartbeat:
         self.clusters = 1
         """How many clusters shared the work at the last heartbeat."""
         self._context = context
-        self._written_at = context.clock.now()
+        self.written_at = context.clock.now()
         self._interruptions: list[Interruption] = []
         self._blocked_since: datetime | None = None
 
@@ -100,23 +114,23 @@ class Heartbeat:
                 interruptions=interruptions if is_new else None,
             )
         self.claimed, self.has_failed = 0, False
-        self._written_at, self._interruptions = now, interruptions
+        self.written_at, self._interruptions = now, interruptions
         self.clusters = max(1, Cluster.objects.fresh(now).count())
 
     def interruptions(self, now: datetime) -> list[Interruption]:
         """Return the recent periods in which this cluster could not claim, including the current one."""
         if self.has_failed:
             reason = DATABASE
-        elif now - self._written_at > timedelta(seconds=2 * upkeep_every()):
+        elif now - self.written_at > timedelta(seconds=2 * upkeep_every()):
             # The host was asleep, the process was stopped, or the clock was set forward.
             reason = NO_CLUSTER
         else:
             return self._interruptions
         if self._interruptions:
             *earlier, last = self._interruptions
-            if last.reason == reason and last.until == self._written_at:
+            if last.reason == reason and last.until == self.written_at:
                 return [*earlier, last._replace(until=now)]
-        return [*self._interruptions, Interruption(self._written_at, now, reason)][-MOST_INTERRUPTIONS:]
+        return [*self._interruptions, Interruption(self.written_at, now, reason)][-MOST_INTERRUPTIONS:]
 
     def _find_blocked_since(self, now: datetime, *, is_claim_blocked: bool) -> datetime | None:
         """Return since when locks have kept runs from being claimed, started or settled, or None."""

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from schedules import engine, services
-from schedules.engine import failures
+from schedules.engine import alerts
 from schedules.models import Event, Execution, Job, Profile
 from schedules.result import Err, Kind, Ok
 from schedules.services.jobs.references import public_id_of
@@ -15,6 +15,7 @@ from tests.factories import ExecutionFactory, JobFactory
 pytestmark = pytest.mark.django_db
 
 HOUR = timedelta(hours=1)
+SOON = NOW + alerts.GATHERING
 
 
 def failing(**fields):
@@ -29,6 +30,7 @@ def failing(**fields):
 
 def fail(cluster, job, **fields):
     engine.settle_runs(cluster.pk, [outcome_of(begin(cluster, job), "failed", error="no route", **fields)])
+    engine.send_alerts(SOON)
     job.refresh_from_db()
 
 
@@ -120,10 +122,10 @@ def test_owner_with_a_failure_topic_is_notified_of_the_pause(cluster, topic):
     assert bool(notice) == bool(topic)
     if notice:
         notice.full_clean()
-        assert (notice.owner, notice.trigger_type, notice.next_run_at) == (job.owner, "once", NOW)
+        assert (notice.owner, notice.trigger_type, notice.next_run_at) == (job.owner, "once", SOON)
         assert notice.kwargs["topic"] == "alarm"
         assert notice.kwargs["message"] == "Backup: Paused after 3 failures in a row.\nno route"
-        (claim,) = engine.claim_runs(cluster.pk, NOW, 10)
+        (claim,) = engine.claim_runs(cluster.pk, SOON, 10)
         assert claim.task == "notify"
 
 
@@ -164,7 +166,7 @@ def sent_notices(owner):
     owner.cronty_profile.save()
     return lambda: [
         (notice.kwargs["title"], notice.kwargs["message"])
-        for notice in Job.objects.filter(name__startswith="Failure alert").order_by("pk")
+        for notice in Job.objects.filter(name__startswith="Alert: ").order_by("pk")
     ]
 
 
@@ -176,9 +178,11 @@ def test_owner_is_notified_of_a_schedule_that_cannot_be_read_by_the_claim_and_af
 
     engine.claim_runs(cluster.pk, NOW, 10)
     engine.sweep(NOW)
+    engine.send_alerts(SOON)
 
-    (first, due), (second, paused) = sent_notices()
-    assert (first, second) == ("A job was paused", "A job was paused")
+    ((title, message),) = sent_notices()
+    assert title == "2 jobs were paused"
+    due, paused = message.splitlines()
     assert due.startswith("Due: Its schedule cannot be read: ")
     assert due.endswith(". Edit its schedule, then resume it.")
     assert paused == due.replace("Due", "Paused")
@@ -191,7 +195,7 @@ def test_notice_is_found_by_its_name_and_has_the_zone_of_its_owner(cluster, owne
     fail(cluster, failing(owner=owner, name="Backup"))
 
     notice = Job.objects.get(task="notify")
-    assert public_id_of(Job.objects.all(), "Failure alert: Backup") == Ok(notice.public_id)
+    assert public_id_of(Job.objects.all(), "Alert: Backup") == Ok(notice.public_id)
     assert notice.timezone == "Asia/Tokyo"
 
 
@@ -201,10 +205,11 @@ def test_notice_leads_to_its_job_or_to_the_list_of_jobs(settings, cluster, owner
     jobs = [failing(owner=owner) for _ in range(count)]
 
     engine.settle_runs(cluster.pk, [outcome_of(begin(cluster, job), "failed") for job in jobs])
+    engine.send_alerts(SOON)
 
     notice = Job.objects.get(task="notify")
     notice.full_clean()
-    path = f"/jobs/{jobs[0].public_id}/" if count == 1 else "/"
+    path = f"/jobs/{jobs[0].public_id}/" if count == 1 else "/notifications/"
     assert notice.kwargs["click"] == f"https://cronty.example{path}"
 
 
@@ -254,10 +259,13 @@ def test_owner_is_notified_of_the_first_failure_after_a_success_only(cluster, ow
         engine.settle_runs(
             cluster.pk, [outcome_of(run, status, error="no route" if status == "failed" else "")]
         )
+        engine.watch_incidents(NOW)
+        engine.send_alerts(SOON)
         counts.append(len(sent_notices()))
 
-    assert counts == [1, 1, 1, 2]
-    assert sent_notices()[0] == ("A job failed", "Backup: no route")
+    assert counts == [1, 1, 2, 3]
+    assert sent_notices()[::2] == [("A job failed", "Backup: no route")] * 2
+    assert sent_notices()[1][0] == "A job works again"
 
 
 def test_owner_is_notified_of_a_failed_one_time_job(cluster, owner, sent_notices):
@@ -280,6 +288,7 @@ def test_failures_settled_together_share_one_notice(cluster, owner, stranger, se
         cluster.pk,
         [outcome_of(begin(cluster, job), "failed", error="no route") for job in (*jobs, foreign)],
     )
+    engine.send_alerts(SOON)
 
     assert sent_notices() == [("3 jobs failed", "Job 0: no route\nJob 1: no route\nJob 2: no route")]
 
@@ -355,35 +364,35 @@ def test_notices_per_hour_are_limited_for_each_owner(
         fail(cluster, failing(owner=owner, failure_streak=0))
 
     assert len(sent_notices()) == 2
-    assert "no more are sent" in caplog.text
+    assert "the next ones are sent later" in caplog.text
     Job.objects.notices().update(created_at=NOW - HOUR)
-    fail(cluster, failing(owner=owner, failure_streak=0))
-    assert len(sent_notices()) == 3
+    engine.send_alerts(SOON + timedelta(minutes=6))
+    assert [title for title, _ in sent_notices()] == ["A job failed", "A job failed", "2 jobs failed"]
 
 
-def test_long_error_does_not_hide_the_other_jobs(owner):
-    Profile.objects.filter(user=owner).update(failure_topic="alerts")
-    jobs = [JobFactory(owner=owner, name=name, last_error="x" * 3000) for name in ("Chatty", "Backup")]
+def fail_together(cluster, owner, names, error):
+    jobs = [failing(owner=owner, name=name, failure_streak=0) for name in names]
+    engine.settle_runs(cluster.pk, [outcome_of(begin(cluster, job), "failed", error=error) for job in jobs])
+    engine.send_alerts(SOON)
 
-    failures._notify_owner(
-        list(Job.objects.filter(pk__in=[job.pk for job in jobs]).order_by("pk")), {"topic": "ops"}, NOW
-    )
 
-    message = Job.objects.get(task="notify").kwargs["message"]
+def test_long_error_does_not_hide_the_other_jobs(cluster, owner, sent_notices):
+    fail_together(cluster, owner, ["Chatty", "Backup"], "x" * 3000)
+
+    ((_, message),) = sent_notices()
     assert "Chatty: xxx" in message
     assert "Backup: xxx" in message
-    assert len(message) <= failures.LONGEST_NOTICE
+    assert len(message) <= alerts.LONGEST_NOTICE
 
 
-def test_notice_counts_the_jobs_that_it_does_not_name(owner, monkeypatch):
-    monkeypatch.setattr(failures, "MOST_NAMED", 2)
-    jobs = [JobFactory(owner=owner, name=f"Job {number}", last_error="boom") for number in range(5)]
+def test_notice_counts_the_jobs_that_it_does_not_name(cluster, owner, sent_notices, monkeypatch):
+    monkeypatch.setattr(alerts, "MOST_NAMED", 2)
 
-    failures._notify_owner(
-        list(Job.objects.filter(pk__in=[job.pk for job in jobs]).order_by("pk")), {"topic": "ops"}, NOW
-    )
+    fail_together(cluster, owner, [f"Job {number}" for number in range(5)], "boom")
 
-    assert Job.objects.get(task="notify").kwargs["message"].endswith("\n… and 3 more")
+    ((title, message),) = sent_notices()
+    assert title == "5 jobs failed"
+    assert message.endswith("\n… and 3 more")
 
 
 @pytest.mark.parametrize(

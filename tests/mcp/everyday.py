@@ -206,9 +206,9 @@ TASKS = (
         Call("update_job", JOB | {"alerts": "my-phone"}, "told"),
         Call("update_job", JOB | {"alerts": "never"}, "silent"),
         Call("update_job", JOB | {"alerts": "default"}, "back"),
-        told__changed="Failure alerts none → my-phone",
-        silent__changed="Failure alerts my-phone → never",
-        back__changed="Failure alerts never → none",
+        told__changed="Alerts none → my-phone",
+        silent__changed="Alerts my-phone → never",
+        back__changed="Alerts never → none",
     ),
     task(
         "Never start the backup while the last one is going, and stop it after 30 seconds.",

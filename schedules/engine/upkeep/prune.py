@@ -16,7 +16,7 @@ from schedules.engine.upkeep.run_pruning import (
     delete_batches,
     expired,
 )
-from schedules.models import Cluster, Event, Execution, Installation, Job, UserSession
+from schedules.models import Cluster, Event, Execution, Incident, Installation, Job, UserSession
 
 BATCH = 1000
 TRASH_DAYS = 30
@@ -31,7 +31,8 @@ def prune_history() -> dict[str, int]:
     executions = _prune_executions(oldest, runs_before)
     old_trash = Job.objects.trashed().filter(deleted_at__lt=now - timedelta(days=TRASH_DAYS))
     jobs = _delete_in_steps(old_trash.order_by("-deleted_at", "-pk"))
-    # Nobody deletes failure notices, because Cronty created them.
+    _delete_in_steps(Incident.objects.filter(ended_at__lt=oldest).order_by("ended_at"))
+    # Nobody deletes alerts, because Cronty created them.
     old_notices = Job.objects.notices().filter(next_run_at=None, created_at__lt=oldest)
     jobs += _delete_in_steps(old_notices.order_by("public_id"))
     Cluster.objects.filter(last_seen_at__lt=oldest).delete()

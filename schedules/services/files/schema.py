@@ -81,8 +81,8 @@ def job_schema(tasks: dict[str, dict[str, Any]]) -> dict[str, Any]:
             "at_most_once": {"type": "boolean", "description": "Do not repeat a run whose worker died."},
             "alerts": {
                 "type": "string",
-                "maxLength": 64,
-                "description": "The ntfy topic of its failure alerts, or never; empty for the owner's.",
+                "maxLength": 200,
+                "description": 'Where its alerts go and which: a topic, channel:NAME or never, "not late", "also missed".',
             },
             "label": {"type": "string", "maxLength": NAME_LENGTH},
             "tags": {"type": "array", "maxItems": TAGS, "items": {"type": "string", "maxLength": TAG_LENGTH}},

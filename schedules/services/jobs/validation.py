@@ -12,6 +12,7 @@ from schedules import limits
 from schedules.agents import choice
 from schedules.agents.catalog import AGENT_COMMAND
 from schedules.models import Channel, Job
+from schedules.models.alert_rules import NEVER, read_rules
 from schedules.models.jobs import argument_of
 from schedules.result import Err, invalid, invalid_fields
 from schedules.secrets import references
@@ -142,15 +143,19 @@ def _place_problem(job: Job) -> str | None:
 
 def _alerts_problem(job: Job) -> str | None:
     """Return why alerts cannot go where a job says, or None."""
-    place = place_of(job.owner_id, job.alerts)
-    if job.alerts == Job.NEVER or "topic" in place:
+    try:
+        text = read_rules(job.alerts).place
+    except ValueError as error:
+        return str(error)
+    place = place_of(job.owner_id, text)
+    if text in ("", NEVER) or "topic" in place:
         return None
     name = place["channel"]
-    if not job.alerts.startswith(PREFIX):
+    if not text.startswith(PREFIX):
         return f"{name} is a channel: write {PREFIX}{name}."
     return (
         None
-        if job.alerts == PREFIX + (channel_called(job.owner_id, name) or "")
+        if text == PREFIX + (channel_called(job.owner_id, name) or "")
         else f"There is no channel {name}."
     )
 

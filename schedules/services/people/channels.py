@@ -16,6 +16,7 @@ from schedules.channels.catalog import KINDS
 from schedules.channels.kinds import Kind
 from schedules.channels.mail import EMAIL
 from schedules.models import Channel, Event, Job, Profile
+from schedules.models.alert_rules import known_rules
 from schedules.result import Code, Err, Ok, Result, invalid, invalid_fields
 from schedules.secrets.encryption import UnreadableError, accepted_keys, reseal, seal
 from schedules.services.people.profiles import profile_of
@@ -202,9 +203,13 @@ def name_problem(name: str) -> str | None:
 
 def jobs_using(owner_id: int, name: str) -> list[str]:
     """Return the ids of unfinished jobs that refer to a channel."""
-    by_name = Q(task="notify", kwargs__channel=name) | Q(alerts=f"{PREFIX}{name}")
+    place = f"{PREFIX}{name}"
+    by_name = Q(task="notify", kwargs__channel=name) | Q(alerts__contains=place)
     jobs = Job.objects.kept().filter(by_name, owner=owner_id, status__in=(*Job.ACTIVE, Job.Status.PAUSED))
-    return list(jobs.order_by("-pk").values_list("public_id", flat=True)[:100])
+    rows = jobs.order_by("-pk").values_list("public_id", "kwargs__channel", "alerts")
+    # The name of another channel may begin with this one.
+    used = [key for key, channel, alerts in rows if channel == name or known_rules(alerts).place == place]
+    return used[:100]
 
 
 def reseal_channels() -> list[str]:

@@ -81,7 +81,7 @@ def policies(job: Job) -> list[tuple[str, str]]:
     if job.at_most_once:
         described.append(("Worker crash", "don't retry after a crash"))
     if job.alerts:
-        described.append(("Failure alerts", "never" if job.alerts == Job.NEVER else f"to {job.alerts}"))
+        described.append(("Alerts", job.alerts))
     if job.spread:
         delays = durations.in_words(job.spread), durations.in_words(delay_of(job.public_id, job.spread))
         described.append(("Random delay", "up to {}; always {} for this job".format(*delays)))

@@ -1,0 +1,234 @@
+"""Alerts: the messages that tell people of incidents, several at once in one, not in their quiet hours."""
+
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from django.conf import settings
+from django.db import transaction
+from django.urls import reverse
+
+from schedules.models import Incident, Job, Profile
+from schedules.models.alert_rules import NEVER, RECOVERED, AlertRules, known_rules, quiet_until, wants
+from schedules.models.job_queries import NOTICE_PREFIX
+from schedules.models.job_texts import searchable_text, skeleton
+from schedules.models.jobs import new_public_id
+from schedules.tasks.site import public_site
+from schedules.when import durations
+from schedules.when.moments import short_words
+
+logger = logging.getLogger(__name__)
+
+Kind = Incident.Kind
+
+# What happens within this time comes in one message; while more keeps happening, up to the longest time.
+GATHERING = timedelta(seconds=10)
+LONGEST_GATHERING = timedelta(seconds=60)
+# How many owners one step tells, and of how many incidents each.
+MOST_OWNERS = 50
+MOST_INCIDENTS = 2000
+# How many times somebody is reminded of one incident.
+MOST_REMINDERS = 7
+# When the messages of this hour are used up.
+LATER = timedelta(minutes=5)
+LONGEST_NOTICE = 2000
+# How many incidents a notice names.
+MOST_NAMED = 20
+_COLUMNS = ("due_at", "told", "told_at", "notice")
+
+# What the title says of one and of several: when it begins, and when it is over.
+_TITLES: dict[str, tuple[str, str, str, str]] = {
+    Kind.FAILING: ("A job failed", "{} jobs failed", "A job works again", "{} jobs work again"),
+    Kind.PAUSED: ("A job was paused", "{} jobs were paused", "A job was resumed", "{} jobs were resumed"),
+    Kind.LATE: ("A run is late", "{} jobs are late", "A late run has started", "{} late jobs have started"),
+    Kind.MISSED: ("A run was missed", "{} jobs missed runs", "A job runs again", "{} jobs run again"),
+    Kind.NO_WORKER: ("No worker was running", "No worker was running", "A worker runs again", "A worker runs again"),
+    Kind.PROMPT: ("A prompt waits", "{} prompts wait", "A prompt was taken", "{} prompts were taken"),
+    Kind.EXPIRING: ("A key expires soon", "{} keys expire soon", "A key was renewed", "{} keys were renewed"),
+    Kind.NEEDS_YOU: ("You are needed", "You are needed {} times", "Answered", "{} were answered"),
+    Kind.OVER_LIMIT: ("A limit was reached", "{} limits were reached", "Below the limit again", "{} limits are kept again"),
+}  # fmt: skip
+_GOOD, _BAD = "white_check_mark", "warning"
+
+
+class _News(NamedTuple):
+    """One incident in a message."""
+
+    incident: Incident
+    is_over: bool
+    """Whether the message only says that it has ended."""
+    line: str
+
+
+def send_alerts(now: datetime) -> int:
+    """Tell people of what has happened since; return how many incidents were looked at. Usually one short query."""
+    due = Incident.objects.filter(due_at__lte=now - GATHERING)
+    owners = list(due.order_by().values_list("owner", flat=True).distinct()[:MOST_OWNERS])
+    count = 0
+    for owner_id in owners:
+        with transaction.atomic():
+            count += _tell(owner_id, now)
+    return count
+
+
+def prepare_links() -> None:
+    """Load the addresses of the pages, so that no process does it for its first notice, in the middle of its work."""
+    public_site()
+
+
+def _tell(owner_id: int, now: datetime) -> int:
+    incidents = list(
+        Incident.objects.filter(owner=owner_id, due_at__lte=now)
+        .select_related("job", "owner__cronty_profile")
+        .order_by("pk")
+        .select_for_update(skip_locked=True, of=("self",))[:MOST_INCIDENTS]
+    )
+    moments = [incident.due_at for incident in incidents if incident.due_at]
+    if not moments or (max(moments) > now - GATHERING and min(moments) > now - LONGEST_GATHERING):
+        # More is happening.
+        return 0
+    profile = _profile_of(incidents[0])
+    person = known_rules(profile.alert_rules)
+    night_ends = quiet_until(profile.quiet_hours, profile.zone, now)
+    news: dict[tuple[tuple[str, str], ...], list[Incident]] = defaultdict(list)
+    for incident in incidents:
+        rules = known_rules(incident.job.alerts) if incident.job else AlertRules()
+        place = _place_of(rules, profile)
+        if not place or not _is_wanted(incident, person, rules, place):
+            incident.due_at = None
+        elif night_ends and not (rules.at_night or person.at_night):
+            incident.due_at = night_ends
+        else:
+            news[tuple(place.items())].append(incident)
+    for key, group in news.items():
+        _send_one(group, dict(key), profile, now)
+    Incident.objects.bulk_update(incidents, _COLUMNS, batch_size=200)
+    return len(incidents)
+
+
+def _send_one(group: Sequence[Incident], place: Mapping[str, str], profile: Profile, now: datetime) -> None:
+    if not _may_notify(group[0].owner_id, now):
+        for incident in group:
+            incident.due_at = now + LATER
+        return
+    zone = profile.zone
+    notice = _notice([_news_of(incident, zone) for incident in group], place, zone, now)
+    for incident in group:
+        lasts = incident.is_open and profile.alert_every and incident.told < MOST_REMINDERS
+        incident.due_at = now + profile.alert_every if lasts else None
+        incident.told += 1
+        incident.told_at, incident.notice = now, notice
+
+
+def _profile_of(incident: Incident) -> Profile:
+    """Return the profile of an owner, or the defaults if there is none."""
+    return getattr(incident.owner, "cronty_profile", None) or Profile()
+
+
+def _place_of(rules: AlertRules, profile: Profile) -> dict[str, str]:
+    """Return where alerts go, as arguments of the task notify; empty if nowhere."""
+    if rules.place == NEVER:
+        return {}
+    if not rules.place:
+        return profile.alert_place
+    name = rules.place.removeprefix(Job.CHANNEL_PREFIX)
+    return {"channel": name} if name != rules.place else {"topic": rules.place}
+
+
+def _is_wanted(incident: Incident, person: AlertRules, rules: AlertRules, place: Mapping[str, str]) -> bool:
+    if not wants(incident.kind, person, rules):
+        return False
+    if incident.told and not incident.is_open and not wants(RECOVERED, person, rules):
+        return False
+    job = incident.job
+    # If a notification to the place of the alerts failed, a notice to the same place would fail as well.
+    return not (
+        incident.kind == Kind.FAILING
+        and job is not None
+        and job.task == "notify"
+        and any(job.argument(name) == value for name, value in place.items())
+    )
+
+
+def _may_notify(owner_id: int, now: datetime) -> bool:
+    """Return whether the owner has had fewer notices within the last hour than allowed."""
+    recent = Job.objects.notices().filter(owner=owner_id, created_at__gt=now - timedelta(hours=1))
+    if recent.count() < settings.CRONTY_MAX_FAILURE_NOTICES_PER_HOUR:
+        return True
+    logger.warning("User %s has had all alerts of this hour: the next ones are sent later", owner_id)
+    return False
+
+
+def _news_of(incident: Incident, zone: str) -> _News:
+    """Return what to say of an incident: that it began, lasts or is over."""
+    lasted = f" after {durations.short(incident.lasted)}" if incident.lasted else ""
+    end = f"{incident.ending}{lasted}." if incident.ending else ""
+    if incident.is_open:
+        still = f"Since {short_words(incident.opened_at, zone)}. " if incident.told else ""
+        text = f"{still}{incident.details}"
+    else:
+        text = end if incident.told else f"{incident.details}\n{end}"
+    is_over = bool(incident.told) and not incident.is_open
+    return _News(incident, is_over, f"{incident.name}: {text.strip()}")
+
+
+def _title_of(news: Sequence[_News]) -> str:
+    counts = Counter((item.incident.kind, item.is_over) for item in news)
+    parts = []
+    for (kind, is_over), count in counts.items():
+        one, many = _TITLES[kind][2:] if is_over else _TITLES[kind][:2]
+        parts.append(one if count == 1 else many.format(count))
+    title = ", ".join([parts[0], *(part[:1].lower() + part[1:] for part in parts[1:])])
+    is_reminder = all(item.incident.told and not item.is_over for item in news)
+    return f"Reminder: {title[:1].lower()}{title[1:]}" if is_reminder else title
+
+
+def _notice(news: Sequence[_News], place: Mapping[str, str], zone: str, now: datetime) -> Job:
+    """Create a notification job, so that the notice is retried and the ledger shows whether it was sent."""
+    first = news[0].incident
+    # Each is cut, so that a long error does not hide the other jobs: they are not reported again.
+    named = news[:MOST_NAMED]
+    room = LONGEST_NOTICE // (len(named) + 1) - 1
+    lines = [item.line[: room if len(news) > 1 else LONGEST_NOTICE] for item in named]
+    if len(news) > len(named):
+        lines.append(f"… and {len(news) - len(named)} more")
+    is_good = all(item.is_over for item in news)
+    name = f"Alert: {first.name}"[:200]
+    notice = Job(
+        owner_id=first.owner_id,
+        public_id=new_public_id(NOTICE_PREFIX, now),
+        name=name,
+        name_skeleton=skeleton(name),
+        task="notify",
+        kwargs={
+            "message": "\n".join(lines)[:LONGEST_NOTICE],
+            **place,
+            "title": _title_of(news),
+            "priority": 3 if is_good else 4,
+            "tags": [_GOOD if is_good else _BAD],
+            **_link_to(news),
+        },
+        trigger_type=Job.TriggerType.ONCE,
+        run_at=now,
+        next_run_at=now,
+        timezone=zone,
+        attempts=5,
+        made_by="cronty",
+        created_at=now,
+        updated_at=now,
+    )
+    notice.search_text = searchable_text(notice)
+    notice.save(force_insert=True)
+    return notice
+
+
+def _link_to(news: Sequence[_News]) -> dict[str, str]:
+    """Return what a tap on the notice opens: the page of the job, or that of all alerts."""
+    if not (site := public_site()):
+        return {}
+    job = news[0].incident.job
+    if len(news) == 1 and job:
+        return {"click": f"{site}{reverse('schedules:job', args=[job.public_id])}"}
+    return {"click": f"{site}{reverse('schedules:notifications')}"}

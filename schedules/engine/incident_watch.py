@@ -1,0 +1,191 @@
+"""Looks every few seconds for what nobody reports: late runs, prompts that nobody takes, keys that expire, and endings."""
+
+from datetime import datetime, timedelta
+
+from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet
+from django.db.models.functions import Coalesce
+
+from schedules.engine.incidents import Kind, News, end_all, raise_incidents, subject_of
+from schedules.models import Cluster, Execution, Incident, Job, Token
+from schedules.models.job_queries import NOTICE_PREFIX
+from schedules.models.people import is_active
+from schedules.tasks.heartbeat import HEARTBEAT
+from schedules.when import durations
+from schedules.when.moments import short_words
+
+Status = Execution.Status
+
+# How long after its slot a run is late, and for how long a prompt waits before its owner hears of it.
+LATE_AFTER = timedelta(minutes=5)
+UNTAKEN_AFTER = timedelta(minutes=30)
+# A shorter time without any cluster is a restart.
+OUTAGE = timedelta(minutes=2)
+RESTART = timedelta(seconds=30)
+EXPIRES_WITHIN = timedelta(days=7)
+# How many rows one look reports of each kind; the next looks report the others.
+MOST = 500
+
+
+def watch_incidents(now: datetime) -> None:
+    """Raise incidents for what is late or waits, and end those that are over. Short queries of small indexes."""
+    _raise_late(now)
+    _raise_untaken(now)
+    _raise_expiring(now)
+    open_incidents = Incident.objects.filter(ended_at=None).order_by()
+    if open_incidents.exists():
+        _end_over(open_incidents, now)
+
+
+def note_outage(cluster_id: int, silent_since: datetime | None, now: datetime) -> None:
+    """Tell the owners of jobs that fell due while no cluster was running, now that one is.
+
+    `silent_since` is the last heartbeat of this cluster, or None if it has just started.
+    """
+    # Those that have just started do not know more than this one.
+    others = Cluster.objects.exclude(pk=cluster_id).filter(started_at__lt=now - RESTART)
+    newest = others.aggregate(newest=Max("last_seen_at"))["newest"]
+    seen = max((moment for moment in (newest, silent_since) if moment), default=None)
+    if seen is None or now - seen < OUTAGE:
+        return
+    told = Incident.objects.filter(kind=Kind.NO_WORKER, ended_at__gte=seen, opened_at=seen)
+    due = Job.objects.due(now).filter(next_run_at__gt=seen).without_notices().order_by()
+    counted = due.exclude(owner__in=told.values("owner")).values_list(
+        "owner", "owner__cronty_profile__timezone"
+    )
+    Incident.objects.bulk_create(
+        Incident(
+            kind=Kind.NO_WORKER,
+            owner_id=owner_id,
+            subject="workers",
+            name="Workers",
+            details=f"None was running since {short_words(seen, zone or 'UTC')}, for {durations.short(now - seen)}; "
+            f"{count} job{' was' if count == 1 else 's were'} due.",
+            opened_at=seen,
+            ended_at=now,
+            due_at=now,
+        )
+        for owner_id, zone, count in counted.annotate(jobs=Count("pk"))[:MOST]
+    )
+
+
+def _late_runs(now: datetime) -> QuerySet[Execution]:
+    """Planned runs that could start and have not."""
+    return (
+        Execution.objects.filter(
+            status=Status.QUEUED,
+            available_at__lte=now - LATE_AFTER,
+            scheduled_for__lte=now - LATE_AFTER,
+            attempt=0,
+        )
+        .exclude(cause__in=Execution.UNPLANNED)
+        .exclude(task=HEARTBEAT)
+        .order_by()
+    )
+
+
+def _raise_late(now: datetime) -> None:
+    late = Job.objects.due(now - LATE_AFTER).without_notices().order_by()
+    news = [
+        _late_news(owner_id, pk, name, at, zone)
+        for owner_id, pk, name, at, zone in late.values_list(
+            "owner_id", "pk", "name", "next_run_at", "timezone"
+        )[:MOST]
+        if at
+    ]
+    waiting = _late_runs(now).filter(job__isnull=False).exclude(job__public_id__startswith=NOTICE_PREFIX)
+    news += [
+        _late_news(owner_id, pk or 0, name, at, zone)
+        for owner_id, pk, name, at, zone in waiting.values_list(
+            "owner_id", "job_id", "job_name", "scheduled_for", "job__timezone"
+        )[:MOST]
+    ]
+    if news:
+        raise_incidents(news, now)
+
+
+def _late_news(owner_id: int, job_id: int, name: str, at: datetime, zone: str | None) -> News:
+    words = f"It was due on {short_words(at, zone or 'UTC')} and has not started."
+    return News(Kind.LATE, owner_id, subject_of(job_id), name, words, job_id)
+
+
+def _untaken(now: datetime) -> QuerySet[Execution]:
+    """Prompts that have waited for an agent for a long time."""
+    since = Coalesce("available_at", "started_at", "scheduled_for")
+    waiting = Execution.objects.claimable(now).alias(since=since)
+    return waiting.filter(since__lte=now - UNTAKEN_AFTER).order_by()
+
+
+def _raise_untaken(now: datetime) -> None:
+    words = "No agent has taken it for 30 minutes."
+    rows = _untaken(now).values_list("owner_id", "job_id", "job_name")[:MOST]
+    if news := [
+        News(Kind.PROMPT, owner_id, subject_of(job_id), name, words, job_id)
+        for owner_id, job_id, name in rows
+        if job_id
+    ]:
+        raise_incidents(news, now)
+
+
+def _expiring_tokens(now: datetime) -> QuerySet[Token]:
+    return Token.objects.filter(
+        is_active("owner__"),
+        revoked_at=None,
+        oauth_client=None,
+        expires_at__gt=now,
+        expires_at__lte=now + EXPIRES_WITHIN,
+    ).order_by()
+
+
+def _raise_expiring(now: datetime) -> None:
+    rows = _expiring_tokens(now).values_list("owner_id", "pk", "name", "expires_at")[:MOST]
+    if news := [
+        News(
+            Kind.EXPIRING,
+            owner_id,
+            f"token {pk}",
+            f"Token {name}",
+            f"It expires on {short_words(at, 'UTC')} UTC.",
+        )
+        for owner_id, pk, name, at in rows
+        if at
+    ]:
+        raise_incidents(news, now)
+
+
+def _end_over(open_incidents: QuerySet[Incident], now: datetime) -> None:
+    is_told = Q(told__gt=0) | Q(due_at=None)
+    # What was deleted or stopped on purpose ends without a word.
+    gone = Q(job=None) | Q(job__deleted_at__isnull=False) | Q(job__status=Job.Status.CANCELLED)
+    of_jobs = open_incidents.filter(kind__in=(Kind.FAILING, Kind.PAUSED, Kind.LATE, Kind.MISSED, Kind.PROMPT))
+    end_all(of_jobs.filter(gone), now)
+    failing = open_incidents.filter(kind=Kind.FAILING)
+    end_all(
+        failing.filter(job__failure_streak=0, job__last_success_at__gte=F("opened_at")), now, "Works again"
+    )
+    # Resumed by hand, or it cannot work again: a one-time job.
+    over = Q(job__failure_streak=0) | ~Q(job__status__in=Job.ACTIVE)
+    end_all(failing.filter(over & is_told), now)
+    end_all(open_incidents.filter(~Q(job__status=Job.Status.PAUSED), kind=Kind.PAUSED), now)
+    missed = open_incidents.filter(kind=Kind.MISSED)
+    end_all(missed.filter(job__last_run_at__gt=F("opened_at")), now, "Runs again")
+    end_all(missed.filter(~Q(job__status__in=Job.ACTIVE) & is_told), now)
+    _end_late(open_incidents.filter(kind=Kind.LATE), now)
+    waiting = _untaken(now).filter(job=OuterRef("job"))
+    end_all(open_incidents.filter(~Exists(waiting), kind=Kind.PROMPT), now, "It is not waiting any more")
+    _end_expiring(open_incidents.filter(kind=Kind.EXPIRING, subject__startswith="token "), now)
+
+
+def _end_late(late: QuerySet[Incident], now: datetime) -> None:
+    waiting = _late_runs(now).filter(job=OuterRef("job"))
+    started = late.exclude(Q(job__next_run_at__lte=now - LATE_AFTER, job__status=Job.Status.PENDING))
+    missed = Incident.objects.filter(ended_at=None, kind=Kind.MISSED, job=OuterRef("job"))
+    # The news of the missed run says it.
+    end_all(started.filter(~Exists(waiting), Exists(missed)), now)
+    end_all(started.filter(~Exists(waiting)), now, "It is not late any more")
+
+
+def _end_expiring(expiring: QuerySet[Incident], now: datetime) -> None:
+    keys = {int(subject.split()[1]): pk for pk, subject in expiring.values_list("pk", "subject")[:MOST]}
+    if keys:
+        still = set(_expiring_tokens(now).filter(pk__in=keys).values_list("pk", flat=True))
+        end_all(Incident.objects.filter(pk__in=[pk for key, pk in keys.items() if key not in still]), now)

@@ -1,0 +1,116 @@
+"""What a person wants to be told, as texts that people and agents write: kinds of alerts, their place, quiet hours."""
+
+import re
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from schedules import limits
+from schedules.when.triggers import TriggerError, load_zone
+
+KINDS = (
+    "failing",
+    "paused",
+    "late",
+    "missed",
+    "no-worker",
+    "prompt",
+    "expiring",
+    "needs-you",
+    "over-limit",
+)
+"""What a person can be told of."""
+RECOVERED = "recovered"
+"""The second message, when an incident is over."""
+NEVER = "never"
+AT_NIGHT = "at night"
+CHANNEL_PREFIX = "channel:"
+EXAMPLES = (
+    f'Write "never", or parts with commas: a topic or channel:NAME, "not late", "also missed", "{AT_NIGHT}".'
+)
+
+_SWITCH = re.compile(r"(not|also)\s+([a-z-]+)")
+_PLACE = re.compile(rf"{limits.TOPIC_PATTERN}|^channel:[\w -]{{1,40}}$")
+_QUIET = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)\s*[-\u2013]\s*([01]?\d|2[0-3]):([0-5]\d)")
+
+
+class AlertRules(NamedTuple):
+    """What one text says; everything that it does not name stays as it is."""
+
+    place: str = ""
+    """A topic, `channel:` and a name, `never`, or nothing."""
+    off: frozenset[str] = frozenset()
+    on: frozenset[str] = frozenset()
+    at_night: bool = False
+    """Whether alerts come in quiet hours, too."""
+
+
+def read_rules(text: str) -> AlertRules:
+    """Read the rules of a job or a person; raises ValueError with the reason."""
+    place, off, on, at_night = "", set[str](), set[str](), False
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        if match := _SWITCH.fullmatch(part.lower()):
+            switch, kind = match.groups()
+            if kind not in (*KINDS, RECOVERED):
+                raise ValueError(
+                    f"{kind} is no kind of alert: choose one of {', '.join((*KINDS, RECOVERED))}."
+                )
+            (on if switch == "also" else off).add(kind)
+        elif part.lower() == AT_NIGHT:
+            at_night = True
+        elif _PLACE.fullmatch(part):
+            if place:
+                raise ValueError(f"Name one place: {place} or {part}.")
+            place = part
+        else:
+            raise ValueError(EXAMPLES)
+    if both := on & off:
+        raise ValueError(f"It says both also and not: {', '.join(sorted(both))}.")
+    return AlertRules(place, frozenset(off), frozenset(on), at_night)
+
+
+def known_rules(text: str) -> AlertRules:
+    """Return the rules of a stored text; what other code has stored there says nothing."""
+    try:
+        return read_rules(text)
+    except ValueError:
+        return AlertRules()
+
+
+def wants(kind: str, person: AlertRules, job: AlertRules) -> bool:
+    """Return whether a message of this kind is wanted: the job's rules come first."""
+    return kind in job.on or (kind not in job.off and kind not in person.off)
+
+
+def rules_problem(text: str, *, of_person: bool = False) -> str | None:
+    """Return why a text is not accepted, or None; the place of a person's alerts is a setting of its own."""
+    try:
+        rules = read_rules(text)
+    except ValueError as error:
+        return str(error)
+    return 'Only write "not late", "also missed" and the like here.' if of_person and rules.place else None
+
+
+def quiet_hours_problem(text: str) -> str | None:
+    match = _QUIET.fullmatch(text.strip())
+    if match is None or match.group(1, 2) == match.group(3, 4):
+        return "Write two times of day, like 22:00-07:00."
+    return None
+
+
+def quiet_until(hours: str, timezone: str, now: datetime) -> datetime | None:
+    """Return when the quiet hours end that are now, or None if it is not quiet."""
+    match = _QUIET.fullmatch(hours.strip())
+    if match is None:
+        return None
+    try:
+        local = now.astimezone(load_zone(timezone))
+    except TriggerError:
+        local = now
+    begin, end = (60 * int(match[n]) + int(match[n + 1]) for n in (1, 3))
+    minute = 60 * local.hour + local.minute
+    is_quiet = begin <= minute < end if begin < end else minute >= begin or minute < end
+    if not is_quiet:
+        return None
+    day = local if minute < end else local + timedelta(days=1)
+    # On the wall clock of the zone: the night of a clock change may be an hour longer.
+    return day.replace(hour=end // 60, minute=end % 60, second=0, microsecond=0).astimezone(now.tzinfo)

@@ -1,0 +1,370 @@
+"""Incidents: raised once, told in messages that gather, ended, and quiet at night."""
+
+from datetime import timedelta
+
+import pytest
+
+from schedules import engine
+from schedules.engine import alerts, incident_watch
+from schedules.engine.incidents import Kind
+from schedules.models import Execution, Incident, Job, Profile
+from tests.engine.conftest import NOW, begin, new_cluster, outcome_of
+from tests.factories import ExecutionFactory, JobFactory, TokenFactory
+
+pytestmark = pytest.mark.django_db
+
+MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
+SOON = alerts.GATHERING
+
+
+@pytest.fixture
+def sent(owner):
+    """Give the owner a place for alerts in UTC; return a function that lists titles and messages."""
+    set_profile(owner, failure_topic="alarm", timezone="UTC")
+    return lambda: [
+        (job.kwargs["title"], job.kwargs["message"]) for job in Job.objects.notices().order_by("pk")
+    ]
+
+
+def set_profile(owner, **values):
+    Profile.objects.filter(user=owner).update(**values)
+
+
+def need(owner, subject="approval 1", at=NOW, **fields):
+    engine.raise_incident(Kind.NEEDS_YOU, owner.pk, subject, "Deploy", "May it deploy?", at, **fields)
+
+
+def job_of(owner, **fields):
+    return JobFactory(**{"owner": owner, "name": "Backup", "next_run_at": NOW + 3 * DAY} | fields)
+
+
+def settle(cluster, job, status, at=NOW, error=""):
+    row = begin(cluster, job, now=at, cause="manual")
+    engine.settle_runs(cluster.pk, [outcome_of(row, status, at=at, error=error)])
+
+
+def look(at):
+    engine.watch_incidents(at)
+    engine.send_alerts(at + SOON)
+
+
+def test_incident_that_is_open_is_told_once_and_its_end_once(owner, sent):
+    need(owner)
+    need(owner, at=NOW + MINUTE)
+    look(NOW)
+    look(NOW + MINUTE)
+
+    assert engine.end_incident(Kind.NEEDS_YOU, owner.pk, "approval 1", NOW + HOUR, "Approved by Ann")
+    assert not engine.end_incident(Kind.NEEDS_YOU, owner.pk, "approval 1", NOW + HOUR, "Again")
+    look(NOW + HOUR)
+    look(NOW + 2 * DAY)
+
+    assert sent() == [
+        ("You are needed", "Deploy: May it deploy?"),
+        ("Answered", "Deploy: Approved by Ann after 1 h."),
+    ]
+
+
+def test_incident_that_ends_before_it_was_told_is_one_message(owner, sent):
+    need(owner)
+    engine.end_incident(Kind.NEEDS_YOU, owner.pk, "approval 1", NOW + timedelta(seconds=5), "Approved")
+    look(NOW + timedelta(seconds=5))
+
+    assert sent() == [("You are needed", "Deploy: May it deploy?\nApproved after 5 s.")]
+
+
+def test_end_without_words_sends_nothing_more(owner, sent):
+    need(owner)
+    look(NOW)
+    engine.end_incident(Kind.NEEDS_YOU, owner.pk, "approval 1", NOW + HOUR)
+    look(NOW + HOUR)
+
+    assert len(sent()) == 1
+    assert not Incident.objects.filter(ended_at=None).exists()
+
+
+def test_messages_wait_while_more_happens_but_not_for_ever(owner, sent):
+    for second in range(0, 58, 5):
+        need(owner, f"approval {second}", NOW + timedelta(seconds=second))
+        engine.send_alerts(NOW + timedelta(seconds=second))
+    assert sent() == []
+
+    need(owner, "approval 60", NOW + timedelta(seconds=60))
+    engine.send_alerts(NOW + timedelta(seconds=60))
+
+    ((title, _),) = sent()
+    assert title == "You are needed 13 times"
+
+
+def test_five_hundred_jobs_that_fail_in_many_batches_are_one_message(owner, sent, cluster):
+    jobs = [job_of(owner, name=f"Job {number}") for number in range(500)]
+    for batch in range(10):
+        at = NOW + timedelta(seconds=2 * batch)
+        rows = [begin(cluster, job, now=at) for job in jobs[batch * 50 : batch * 50 + 50]]
+        engine.settle_runs(cluster.pk, [outcome_of(row, "failed", at=at, error="no route") for row in rows])
+        engine.send_alerts(at)
+    for second in (20, 25, 30, 35):
+        engine.send_alerts(NOW + timedelta(seconds=second))
+
+    ((title, message),) = sent()
+    assert title == "500 jobs failed"
+    assert message.endswith("… and 480 more")
+
+
+def test_what_lasts_is_reminded_of_each_day_and_not_for_ever(owner, sent):
+    need(owner)
+    for day in range(12):
+        look(NOW + day * (DAY + MINUTE))
+
+    titles = [title for title, _ in sent()]
+    assert titles == ["You are needed", *["Reminder: you are needed"] * alerts.MOST_REMINDERS]
+    assert sent()[1][1] == "Deploy: Since Wed 4 Feb 2026 09:00. May it deploy?"
+
+
+def test_person_without_reminders_gets_none(owner, sent):
+    set_profile(owner, alert_every=timedelta(0))
+    need(owner)
+    look(NOW)
+    look(NOW + 2 * DAY)
+
+    assert len(sent()) == 1
+
+
+def test_quiet_hours_gather_everything_until_morning(owner, sent, cluster):
+    set_profile(owner, quiet_hours="22:00-07:00", timezone="Europe/Berlin")
+    evening = NOW.replace(hour=23)
+    job = job_of(owner)
+    settle(cluster, job, "failed", evening, "no route")
+    look(evening)
+    settle(cluster, job, "succeeded", evening + HOUR)
+    look(evening + HOUR)
+    need(owner, at=evening + 2 * HOUR)
+    look(evening + 2 * HOUR)
+    assert sent() == []
+
+    # 06:00 UTC is 07:00 in Berlin.
+    engine.send_alerts(NOW.replace(day=5, hour=6, second=11))
+
+    ((title, message),) = sent()
+    assert title == "A job failed, you are needed"
+    assert message == "Backup: no route\nWorks again after 1 h.\nDeploy: May it deploy?"
+
+
+def test_job_may_wake_its_owner(owner, sent, cluster):
+    set_profile(owner, quiet_hours="22:00-07:00")
+    settle(cluster, job_of(owner, alerts="at night"), "failed", NOW.replace(hour=23), "down")
+    look(NOW.replace(hour=23))
+
+    assert sent() == [("A job failed", "Backup: down")]
+
+
+def test_recovered_job_is_told_after_its_failure_was(owner, sent, cluster):
+    job = job_of(owner)
+    settle(cluster, job, "failed", error="no route")
+    look(NOW)
+    settle(cluster, job, "succeeded", NOW + HOUR)
+    look(NOW + HOUR)
+
+    assert sent()[1] == ("A job works again", "Backup: Works again after 1 h.")
+
+
+@pytest.mark.parametrize(
+    ("person", "alerts_of_job", "count"),
+    [
+        ("", "", 2),
+        ("not recovered", "", 1),
+        ("not failing", "", 0),
+        ("not failing", "also failing", 2),
+        ("", "not failing", 0),
+        ("not recovered", "phone, also recovered", 2),
+        ("", "never", 0),
+    ],
+)
+def test_rules_of_the_job_come_before_those_of_the_person(owner, sent, cluster, person, alerts_of_job, count):
+    set_profile(owner, alert_rules=person)
+    job = job_of(owner, alerts=alerts_of_job)
+    settle(cluster, job, "failed", error="no route")
+    look(NOW)
+    settle(cluster, job, "succeeded", NOW + HOUR)
+    look(NOW + HOUR)
+
+    assert len(sent()) == count
+    assert Incident.objects.filter(job=job).count() == 1
+
+
+def test_pause_after_failures_replaces_the_failure_and_ends_with_the_pause(owner, sent, cluster):
+    job = job_of(owner, pause_after_failures=2)
+    settle(cluster, job, "failed", error="no route")
+    settle(cluster, job, "failed", error="no route")
+    look(NOW)
+    assert [title for title, _ in sent()] == ["A job was paused"]
+
+    job.refresh_from_db()
+    engine.rearm(job, NOW + HOUR)
+    look(NOW + HOUR)
+
+    assert len(sent()) == 1
+    assert not Incident.objects.filter(ended_at=None).exists()
+
+
+@pytest.mark.parametrize("is_claimed", [False, True])
+def test_late_run_is_told_and_that_it_has_started(owner, sent, cluster, is_claimed):
+    job = job_of(owner, next_run_at=NOW)
+    row = None
+    if is_claimed:
+        Job.objects.update(next_run_at=NOW + DAY)
+        row = ExecutionFactory(
+            job=job, scheduled_for=NOW, status="queued", available_at=NOW, finished_at=None
+        )
+    look(NOW + 4 * MINUTE)
+    assert sent() == []
+    look(NOW + 6 * MINUTE)
+    assert sent() == [("A run is late", "Backup: It was due on Wed 4 Feb 2026 09:00 and has not started.")]
+
+    if row:
+        Execution.objects.filter(pk=row.pk).update(status="running", available_at=None)
+    Job.objects.filter(pk=job.pk).update(next_run_at=NOW + DAY)
+    look(NOW + 8 * MINUTE)
+
+    assert sent()[1] == ("A late run has started", "Backup: It is not late any more after 2 min.")
+
+
+def test_runs_that_wait_behind_another_and_heartbeats_are_not_late(owner, sent):
+    job = job_of(owner)
+    ExecutionFactory(job=job, scheduled_for=NOW, status="queued", available_at=None, finished_at=None)
+    ExecutionFactory(
+        job=job_of(owner, task="heartbeat"),
+        scheduled_for=NOW,
+        status="queued",
+        available_at=NOW,
+        finished_at=None,
+    )
+    look(NOW + HOUR)
+
+    assert sent() == []
+
+
+def test_night_without_a_cluster_is_one_message_with_what_was_missed(owner, stranger, sent, cluster):
+    set_profile(stranger, failure_topic="other")
+    job_of(owner, cron="0 * * * *", next_run_at=NOW + HOUR, name="Hourly")
+    job_of(owner, cron="0 20 * * *", next_run_at=NOW + 11 * HOUR, name="Evening")
+    job_of(stranger, next_run_at=NOW + 3 * DAY)
+    morning = NOW + 14 * HOUR
+    fresh = new_cluster(started_at=morning, last_seen_at=morning)
+
+    engine.note_outage(fresh.pk, None, morning)
+    engine.note_outage(fresh.pk, None, morning)
+    engine.claim_runs(fresh.pk, morning, 10)
+    engine.send_alerts(morning + SOON)
+
+    ((title, message),) = sent()
+    assert title == "No worker was running, a run was missed"
+    assert message.splitlines() == [
+        "Workers: None was running since Wed 4 Feb 2026 09:00, for 14 h; 2 jobs were due.",
+        "Hourly: 13 runs were missed. No worker was running.",
+    ]
+
+
+@pytest.mark.parametrize("silence", [MINUTE, 14 * HOUR])
+def test_restart_and_outage_without_due_jobs_are_not_told(owner, sent, cluster, silence):
+    job_of(owner, next_run_at=NOW + 15 * HOUR)
+    job_of(owner, next_run_at=NOW + timedelta(seconds=30) if silence == MINUTE else NOW + 15 * HOUR)
+    fresh = new_cluster(started_at=NOW + silence, last_seen_at=NOW + silence)
+
+    engine.note_outage(fresh.pk, None, NOW + silence)
+    engine.send_alerts(NOW + silence + SOON)
+
+    assert sent() == []
+
+
+def test_outage_of_this_process_alone_is_not_told_while_another_cluster_ran(owner, sent, cluster):
+    job_of(owner, next_run_at=NOW)
+    other = new_cluster(last_seen_at=NOW + HOUR)
+
+    engine.note_outage(cluster.pk, NOW, NOW + HOUR)
+
+    assert other.pk != cluster.pk
+    assert not Incident.objects.exists()
+
+
+def test_missed_run_is_over_when_the_job_runs_again(owner, sent, cluster):
+    job = job_of(owner, catch_up="none", cron="0 9 * * *", next_run_at=NOW)
+    engine.claim_runs(cluster.pk, NOW + HOUR, 10)
+    look(NOW + HOUR)
+    settle(cluster, job, "succeeded", NOW + 2 * HOUR)
+    look(NOW + 2 * HOUR)
+
+    assert [title for title, _ in sent()] == ["A run was missed", "A job runs again"]
+
+
+def test_prompt_that_no_agent_takes_is_told(owner, sent):
+    job = job_of(owner, task="prompt", kwargs={"prompt": "Read the mail"}, status="running", next_run_at=None)
+    row = ExecutionFactory(job=job, status="waiting", scheduled_for=NOW, started_at=NOW, finished_at=None)
+    look(NOW + 20 * MINUTE)
+    assert sent() == []
+    look(NOW + 31 * MINUTE)
+    assert sent() == [("A prompt waits", "Backup: No agent has taken it for 30 minutes.")]
+
+    Execution.objects.filter(pk=row.pk).update(lease_until=NOW + 2 * HOUR)
+    look(NOW + 40 * MINUTE)
+
+    assert sent()[1][0] == "A prompt was taken"
+
+
+def test_token_that_expires_within_a_week_is_told_and_a_revoked_one_forgotten(owner, sent):
+    token = TokenFactory(owner=owner, name="laptop", expires_at=NOW + 6 * DAY)
+    TokenFactory(owner=owner, expires_at=NOW + 8 * DAY)
+    TokenFactory(owner=owner, expires_at=NOW - DAY)
+    look(NOW)
+    assert sent() == [("A key expires soon", "Token laptop: It expires on Tue 10 Feb 2026 09:00 UTC.")]
+
+    token.revoked_at = NOW
+    token.save()
+    look(NOW + MINUTE)
+
+    assert not Incident.objects.filter(ended_at=None).exists()
+    assert len(sent()) == 1
+
+
+def test_deleted_job_ends_its_incidents_without_a_word(owner, sent, cluster):
+    job = job_of(owner)
+    settle(cluster, job, "failed", error="no route")
+    look(NOW)
+    Job.objects.filter(pk=job.pk).update(deleted_at=NOW)
+    look(NOW + HOUR)
+
+    assert len(sent()) == 1
+    assert not Incident.objects.filter(ended_at=None).exists()
+
+
+def test_one_time_job_that_failed_is_told_and_then_over(owner, sent, cluster):
+    job = job_of(owner, once=True, run_at=NOW, status="running", next_run_at=None)
+    row = begin(cluster, job)
+    engine.settle_runs(cluster.pk, [outcome_of(row, "failed", error="no route")])
+    look(NOW)
+    look(NOW + 2 * DAY)
+
+    assert sent() == [("A job failed", "Backup: no route")]
+    assert not Incident.objects.filter(ended_at=None).exists()
+
+
+def test_person_without_a_place_has_incidents_and_no_messages(owner, cluster):
+    set_profile(owner, failure_topic="")
+    settle(cluster, job_of(owner), "failed", error="no route")
+    look(NOW)
+
+    assert not Job.objects.notices().exists()
+    assert Incident.objects.get().due_at is None
+
+
+def test_quiet_system_looks_with_few_queries(owner, django_assert_max_num_queries):
+    job_of(owner)
+    with django_assert_max_num_queries(6):
+        engine.watch_incidents(NOW)
+        engine.send_alerts(NOW)
+
+
+def test_outage_is_long_and_a_restart_is_not():
+    assert incident_watch.RESTART < incident_watch.OUTAGE
