@@ -110,12 +110,15 @@ def test_secrets_are_set_and_deleted_as_the_pages_say(operator, monkeypatch, cap
     assert (row.name, row.commands, row.owner_id) == ("RESTIC_PASSWORD", ["backup"], None)
 
 
-def test_calendars_are_set_and_deleted_as_the_page_says(operator, capsys):
+def test_calendars_are_set_and_deleted_as_the_page_says(operator, tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "team.ics").write_text("BEGIN:VCALENDAR\r\nVERSION:2.0\r\nEND:VCALENDAR\r\n")
     for line in blocks(CALENDARS, "sh")[0].splitlines():
         assert main([*shlex.split(line)[1:], "--user", operator.username]) == 0, capsys.readouterr()
 
-    row = Calendar.objects.get()
+    row, work = Calendar.objects.order_by("name")
     assert (row.name, row.rule["categories"]) == ("DE-BY", ["public", "catholic"])
+    assert (work.name, work.rule["source"]) == ("work", "team.ics")
 
 
 @pytest.mark.usefixtures("commands_file")

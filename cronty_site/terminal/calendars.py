@@ -1,6 +1,7 @@
 """The subcommand for calendars: list, show, set and delete."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -15,6 +16,7 @@ from schedules.services.people.calendars import (
     preview_calendar,
     set_calendar,
 )
+from schedules.when.ics import MOST_CHARACTERS
 
 
 @subcommand(
@@ -24,6 +26,7 @@ from schedules.services.people.calendars import (
     cronty calendars DE-BY --holidays DE-BY --category catholic
     cronty calendars "company holidays" --date "12-24..01-02 Christmas break" --dry-run
     cronty calendars office --hours "mon-fri 09:00-17:00" --open
+    cronty calendars work --ics https://calendar.example.org/work.ics
     cronty calendars office --delete
     """,
 )
@@ -36,6 +39,9 @@ from schedules.services.people.calendars import (
 )
 @click.option("--date", "dates", multiple=True, help="A date, a range, or 12-24 for every year; repeat it.")
 @click.option("--hours", multiple=True, help='Weekly hours like "mon-fri 09:00-17:00"; repeat for several.')
+@click.option(
+    "--ics", metavar="FILE|ADDRESS", help="The events of an ICS file, or of an address read every 15 minutes."
+)
 @click.option("--open", "is_open", is_flag=True, help="Jobs run only at these times, not outside of them.")
 @click.option("--timezone", default="", help="The zone of its days and hours.  [default: that of each job]")
 @click.option("--dry-run", is_flag=True, help="Show its dates, and save nothing.")
@@ -47,6 +53,7 @@ def calendars_command(
     categories: Sequence[str],
     dates: Sequence[str],
     hours: Sequence[str],
+    ics: str | None,
     is_open: bool,
     timezone: str,
     dry_run: bool,
@@ -67,9 +74,9 @@ def calendars_command(
         session.expect(delete_calendar(session.actor, name))
         answer({"deleted": name}, f"Deleted: {name}.")
         return
-    given = [kind for kind, value in _kinds(holidays, dates, hours).items() if value]
+    given = [kind for kind, value in _kinds(holidays, dates, hours, ics).items() if value]
     if len(given) != 1:
-        raise click.UsageError("Give one of --holidays, --date and --hours.")
+        raise click.UsageError("Give one of --holidays, --date, --hours and --ics.")
     spec = CalendarSpec(
         name,
         given[0],
@@ -78,6 +85,7 @@ def calendars_command(
         [*dates, *hours],
         closes=not is_open,
         timezone=timezone,
+        **_source(ics),
     )
     shown = session.expect((preview_calendar if dry_run else set_calendar)(session.actor, spec))
     days = ", ".join(f"{day} {title}".strip() for day, title in shown.days[:12])
@@ -86,8 +94,24 @@ def calendars_command(
     )
 
 
-def _kinds(holidays: str | None, dates: Sequence[str], hours: Sequence[str]) -> dict[str, object]:
-    return {Calendar.Kind.HOLIDAYS: holidays, Calendar.Kind.DATES: dates, Calendar.Kind.HOURS: hours}
+def _kinds(
+    holidays: str | None, dates: Sequence[str], hours: Sequence[str], ics: str | None
+) -> dict[str, object]:
+    kinds = Calendar.Kind
+    return {kinds.HOLIDAYS: holidays, kinds.DATES: dates, kinds.HOURS: hours, kinds.ICS: ics}
+
+
+def _source(ics: str | None) -> dict[str, str]:
+    """Return the address or the content of the file that was given."""
+    if not ics or "://" in ics:
+        return {"address": ics or ""}
+    path = Path(ics)
+    try:
+        with path.open("rb") as file:
+            content = file.read(4 * MOST_CHARACTERS)
+    except OSError as error:
+        raise click.UsageError(f"Can't read {ics}: {error.strerror}.") from error
+    return {"file_name": path.name, "file_text": content.decode("utf-8", "replace")}
 
 
 def _row(calendar: ShownCalendar) -> list[str]:
@@ -111,6 +135,9 @@ def _as_json(calendar: ShownCalendar) -> dict[str, object]:
         "categories": list(calendar.categories),
         "lines": list(calendar.lines),
         "days": [{"day": day.isoformat(), "title": title} for day, title in calendar.days],
+        "source": calendar.source or None,
+        "read_at": calendar.read_at and calendar.read_at.isoformat(),
+        "error": calendar.last_error or None,
         "until": calendar.until and calendar.until.isoformat(),
         "jobs": list(calendar.jobs),
     }

@@ -1,5 +1,6 @@
 """Calendars: named per owner, and looked up by jobs that refer to what they had when they were read last."""
 
+import json
 from functools import lru_cache
 from typing import Any
 
@@ -41,6 +42,25 @@ class Calendar(models.Model):
     until = models.DateField(null=True, editable=False, help_text="The last day that its data covers.")
     created_at = models.DateTimeField(editable=False)
     updated_at = models.DateTimeField(editable=False)
+    sealed = models.TextField(
+        blank=True, default="", editable=False, help_text="The address of an ICS calendar, encrypted."
+    )
+    source = models.TextField(
+        blank=True, default="", editable=False, help_text="An ICS file, to read further years of it."
+    )
+    source_digest = models.CharField(
+        max_length=32,
+        blank=True,
+        default="",
+        editable=False,
+        help_text="Tells whether an address says something new.",
+    )
+    unread = models.PositiveIntegerField(
+        default=0, editable=False, help_text="The events that cannot be read."
+    )
+    tried_at = models.DateTimeField(null=True, editable=False, help_text="When its address was asked last.")
+    read_at = models.DateTimeField(null=True, editable=False, help_text="When its address answered last.")
+    last_error = models.TextField(blank=True, default="", editable=False)
 
     class Meta:
         ordering = ["name"]
@@ -50,6 +70,11 @@ class Calendar(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def place(self) -> str:
+        """What its address is encrypted for: in the database, nobody can copy it to another calendar."""
+        return json.dumps(["calendar", self.owner_id, self.name])
 
     @property
     def reference(self) -> str:

@@ -7,7 +7,8 @@ from datetime import date, timedelta
 from importlib import import_module
 from typing import Any
 
-from schedules.when.calendars import Calendar, Hours
+from schedules.when.calendars import Calendar, Hours, marks_of
+from schedules.when.ics import IcsError, read_ics
 
 MOST_LINES = 500
 MOST_DAYS = 5000
@@ -50,6 +51,22 @@ def compiled(
             days = holidays_of(rule["country"], rule["subdivision"], rule["categories"], first, last)
             words = holiday_words(rule["country"], rule["subdivision"], rule["categories"])
             return replace(empty, words=words, days=days, until=last)
+
+
+def compiled_events(
+    text: str, zone: str, *, name: str, closes: bool, timezone: str, first: date, last: date
+) -> tuple[Calendar, int]:
+    """Return the calendar of an ICS file, and how many events cannot be read; raises RuleError.
+
+    All-day events are in the zone of each job, unless the calendar has one; times without a zone in the given one.
+    """
+    try:
+        read = read_ics(text, first, last, timezone or zone)
+    except IcsError as error:
+        raise RuleError(str(error)) from error
+    days, periods = marks_of(read.events, first, read.until)
+    made = Calendar(name, f"events in {name}", closes, timezone, days, (), periods, read.until, read.events)
+    return made, read.unread
 
 
 def days_of(lines: Sequence[str], first: date, last: date) -> dict[str, str]:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from schedules.when.durations import TICK
+from schedules.when.ics import IcsEvent
 from schedules.when.triggers import load_zone
 from schedules.when.zones import clock_changes, first_pass, offset_at
 
@@ -56,6 +57,8 @@ class Calendar:
     periods: Sequence[Span] = ()
     until: date | None = None
     """The last day that its data covers; None for data without an end."""
+    events: Sequence[IcsEvent] = ()
+    """What days and periods were made from, if it has events."""
 
     def closed_spans(self, day: date, zone: ZoneInfo) -> list[Span]:
         """Return what it closes of a day in the zone of a job."""
@@ -234,6 +237,21 @@ class Closed:
                 self._days.clear()
             known = self._days[day] = spans, merged(spans)
         return known
+
+
+def marks_of(events: Iterable[IcsEvent], first: date, last: date) -> tuple[dict[str, str], list[Span]]:
+    """Return what events mark from the first day to the last: days by their ISO date, and periods."""
+    days: dict[str, str] = {}
+    periods: list[Span] = []
+    for start, end, title in events:
+        if isinstance(start, datetime) and isinstance(end, datetime):
+            periods.append(Span(start, end, title))
+            continue
+        day, after = max(start, first), min(end, last + _DAY)
+        while day < after:
+            days.setdefault(day.isoformat(), title)
+            day += _DAY
+    return days, merged(span for span in periods if span.start < span.end)
 
 
 def _listed(names: Iterable[str]) -> str:

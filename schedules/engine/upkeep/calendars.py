@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import date, datetime, timedelta
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Q
@@ -12,7 +13,7 @@ from django.db.models import Q
 from schedules.engine.sql.statements import update_rows
 from schedules.models import Calendar, Job
 from schedules.when import calendar_data
-from schedules.when.calendar_rules import RuleError, compiled
+from schedules.when.calendar_rules import RuleError, compiled, compiled_events
 from schedules.when.triggers import TriggerError
 
 logger = logging.getLogger(__name__)
@@ -20,6 +21,8 @@ logger = logging.getLogger(__name__)
 # Slots of the past that may not have been claimed yet.
 KEPT_BEFORE = timedelta(days=62)
 YEARS_AHEAD = 2
+# What `compile_calendar` sets.
+COMPILED = ("compiled", "words", "digest", "until", "unread")
 
 
 def years_of(now: datetime) -> tuple[date, date]:
@@ -27,18 +30,23 @@ def years_of(now: datetime) -> tuple[date, date]:
     return date((now - KEPT_BEFORE).year, 1, 1), date(now.year + YEARS_AHEAD, 12, 31)
 
 
-def compile_calendar(calendar: Calendar, now: datetime) -> bool:
-    """Set what a calendar marks, without saving it; return whether that is new. Raises RuleError."""
+def compile_calendar(calendar: Calendar, now: datetime, text: str = "") -> bool:
+    """Set what a calendar marks, without saving it; return whether that is new. Raises RuleError.
+
+    One of an address needs the text that the address has answered.
+    """
     first, last = years_of(now)
-    made = compiled(
-        calendar.kind,
-        calendar.rule,
-        name=calendar.name,
-        closes=calendar.closes,
-        timezone=calendar.timezone,
-        first=first,
-        last=last,
-    )
+    common: dict[str, Any] = {
+        "name": calendar.name,
+        "closes": calendar.closes,
+        "timezone": calendar.timezone,
+        "first": first,
+        "last": last,
+    }
+    if calendar.kind == Calendar.Kind.ICS:
+        made, calendar.unread = compiled_events(text or calendar.source, calendar.rule["zone"], **common)
+    else:
+        made = compiled(calendar.kind, calendar.rule, **common)
     calendar.compiled, calendar.until = calendar_data.stored(made), made.until
     calendar.words = made.words[:200]
     before, calendar.digest = calendar.digest, calendar_data.digest(calendar.compiled)
@@ -48,7 +56,9 @@ def compile_calendar(calendar: Calendar, now: datetime) -> bool:
 def refresh_calendars(now: datetime) -> int:
     """Add the years that have come near to the calendars; return how many have changed."""
     changed = 0
-    for key in Calendar.objects.filter(until__lt=years_of(now)[1]).values_list("pk", flat=True):
+    # Those of addresses are read again all the time.
+    lacking = Calendar.objects.filter(until__lt=years_of(now)[1], sealed="")
+    for key in lacking.values_list("pk", flat=True):
         with transaction.atomic():
             calendar = Calendar.objects.select_for_update().filter(pk=key).first()
             if calendar is None:
@@ -59,7 +69,7 @@ def refresh_calendars(now: datetime) -> int:
                 # A release of the library may have lost a country; what is known stays.
                 logger.warning("Calendar %s cannot be continued: %s", calendar.pk, error)
                 continue
-            calendar.save(update_fields=["compiled", "words", "digest", "until"])
+            calendar.save(update_fields=COMPILED)
             if is_new:
                 follow_calendar(calendar, now)
                 changed += 1

@@ -1,8 +1,9 @@
-"""Cronty's own jobs, as tasks: the nightly pruning, and the check that a cluster runs jobs."""
+"""Cronty's own jobs, as tasks: the nightly pruning, calendars at addresses, and the check that a cluster runs jobs."""
 
 from datetime import timedelta
 
 from schedules import clock, engine
+from schedules.engine.upkeep.calendar_addresses import read_calendars
 from schedules.tasks.registry import task
 
 
@@ -11,6 +12,12 @@ def prune_history() -> dict[str, int]:
     """Delete history beyond the configured limits, and add the years that come near to calendars."""
     engine.refresh_calendars(clock.now())
     return engine.prune_history()
+
+
+@task(title="Read calendars", system=True, timeout=timedelta(minutes=15))
+def read_calendar_addresses() -> dict[str, int]:
+    """Read the calendars at addresses again; those that do not answer stay as they are."""
+    return read_calendars(clock.now())
 
 
 @task(title="Check the cluster", system=True)

@@ -11,7 +11,7 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.db import transaction
 
 from schedules import clock
-from schedules.models import Event, Job
+from schedules.models import Calendar, Event, Job
 from schedules.models.job_texts import searchable_text, skeleton
 from schedules.models.jobs import new_public_id
 from schedules.services.installation.local_server import is_product
@@ -23,6 +23,7 @@ from schedules.services.quotas import wait_for_turn
 FIRST_USER = "admin"
 PRUNING = "prune_history"
 CHECK = "check_cluster"
+CALENDARS = "read_calendar_addresses"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +66,25 @@ def ensure_system_job() -> Job:
 
     This is called at every start, so that pruning goes on even if the job was deleted, paused or cancelled.
     """
+    if Calendar.objects.exclude(sealed="").exists():
+        ensure_calendar_job()
+    return _ensure("Prune the history", PRUNING, "15 3 * * *")
+
+
+def ensure_calendar_job() -> Job:
+    """Return the job that reads the addresses of calendars, every quarter of an hour; create it if needed."""
+    return _ensure("Read calendars", CALENDARS, "*/15 * * * *")
+
+
+def _ensure(name: str, task: str, cron: str) -> Job:
     with transaction.atomic():
         owner = _system_user()
         # If several clusters start at the same time, only one creates the job.
         wait_for_turn(profile_of(owner))
-        jobs = Job.objects.owned_by(owner.pk).filter(task=PRUNING).order_by("-pk")
+        jobs = Job.objects.owned_by(owner.pk).filter(task=task).order_by("-pk")
         actor = Actor(owner, Event.Door.ENGINE)
-        return next(filter(None, (_rearmed(actor, job) for job in jobs)), None) or _create_pruning(owner)
+        found = next(filter(None, (_rearmed(actor, job) for job in jobs)), None)
+        return found or _create_repeating(owner, name, task, cron)
 
 
 def create_check() -> Job:
@@ -108,10 +121,10 @@ def _rearmed(actor: Actor, job: Job) -> Job | None:
     return job if job.deleted_at is None and job.status == Job.Status.PENDING else None
 
 
-def _create_pruning(owner: AbstractBaseUser) -> Job:
-    job = _system_job(owner, name="Prune the history", task=PRUNING)
-    job.trigger_type, job.cron = Job.TriggerType.CRON, "15 3 * * *"
-    # Never pause it: pages show the failure, and tomorrow's run may succeed.
+def _create_repeating(owner: AbstractBaseUser, name: str, task: str, cron: str) -> Job:
+    job = _system_job(owner, name=name, task=task)
+    job.trigger_type, job.cron = Job.TriggerType.CRON, cron
+    # Never pause it: pages show the failure, and the next run may succeed.
     job.pause_after_failures = 0
     job.next_run_at = job.next_slot(job.created_at)
     _insert(job)

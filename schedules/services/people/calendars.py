@@ -4,24 +4,42 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, Self
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
 
+from asgiref.sync import async_to_sync
+from django.conf import settings
 from django.db import transaction
 
 from schedules import clock, engine, limits
+from schedules.channels.kinds import server_problem
+from schedules.engine.upkeep.calendar_addresses import AddressError, digest_of, fetch_calendar
 from schedules.models import Calendar, Event, Job
 from schedules.result import Code, Err, Ok, Result, invalid
+from schedules.secrets.encryption import UnreadableError, reseal, seal, unseal
+from schedules.services.installation.setup import ensure_calendar_job
+from schedules.services.people.channels import current_key
+from schedules.services.people.hourly_limits import HourlyLimit
 from schedules.services.people.profiles import profile_of
 from schedules.services.permissions import Actor
 from schedules.services.quotas import wait_for_turn
-from schedules.when import calendar_data, calendar_rules
+from schedules.when import calendar_data, calendar_rules, calendars
 from schedules.when.calendar_rules import RuleError
 from schedules.when.triggers import TriggerError, load_zone
 
 MOST_CALENDARS = 100
 MOST_SHOWN_DAYS = 60
+# Every one is a request to a server that a person names.
+ADDRESSES_AN_HOUR = 60
+_addresses = HourlyLimit(ADDRESSES_AN_HOUR)
 NAME_LENGTH = 64
 # The field of a form or tool that shows what is wrong with the rule of this kind.
-_FIELDS = {Calendar.Kind.HOLIDAYS: "place", Calendar.Kind.DATES: "lines", Calendar.Kind.HOURS: "lines"}
+_FIELDS = {
+    Calendar.Kind.HOLIDAYS: "place",
+    Calendar.Kind.DATES: "lines",
+    Calendar.Kind.HOURS: "lines",
+    Calendar.Kind.ICS: "address",
+}
 
 
 @dataclass(frozen=True)
@@ -37,6 +55,10 @@ class CalendarSpec:
     """For own dates and weekly hours."""
     closes: bool = True
     timezone: str = ""
+    address: str = ""
+    """For an ICS calendar that is read again all the time; without address and file, a known one keeps its own."""
+    file_name: str = ""
+    file_text: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,6 +81,12 @@ class ShownCalendar:
     updated_at: datetime
     jobs: Sequence[str] = field(default=())
     """The names of the jobs that use it."""
+    source: str = ""
+    """Where an ICS calendar comes from: the host of its address, or the name of its file."""
+    read_at: datetime | None = None
+    last_error: str = ""
+    unread: int = 0
+    """The events that cannot be read."""
 
     @classmethod
     def of(cls, row: Calendar, now: datetime, jobs: Sequence[str] = ()) -> Self:
@@ -66,6 +94,8 @@ class ShownCalendar:
         place = "-".join(filter(None, (rule.get("country"), rule.get("subdivision"))))
         today = now.date().isoformat()
         ahead = [(date.fromisoformat(day), title) for day, title in sorted(made.days.items()) if day >= today]
+        if made.events:
+            ahead = _events_ahead(made, ZoneInfo(row.timezone or rule["zone"]), now)
         return cls(
             row.pk or 0,
             row.name,
@@ -81,13 +111,33 @@ class ShownCalendar:
             row.until,
             row.updated_at,
             jobs,
+            rule.get("source", ""),
+            row.read_at,
+            row.last_error,
+            row.unread,
         )
+
+
+def _events_ahead(made: calendars.Calendar, zone: ZoneInfo, now: datetime) -> list[tuple[date, str]]:
+    """Return the next events of a calendar, by their day, with their time of day in a zone."""
+    shown: list[tuple[date, str]] = []
+    today = now.astimezone(zone).date()
+    for start, end, title in made.events:
+        if len(shown) == MOST_SHOWN_DAYS:
+            break
+        if isinstance(start, datetime) and isinstance(end, datetime):
+            if end >= now:
+                local = start.astimezone(zone)
+                shown.append((local.date(), f"{local:%H:%M}–{end.astimezone(zone):%H:%M} {title}".strip()))
+        elif end > today:
+            shown.append((start, title))
+    return shown
 
 
 def list_calendars(actor: Actor) -> list[ShownCalendar]:
     """Return the calendars of this person, each with the jobs that use it."""
     now = clock.now()
-    rows = list(Calendar.objects.filter(owner=actor.user.pk).order_by("name"))
+    rows = list(Calendar.objects.filter(owner=actor.user.pk).defer("source", "sealed").order_by("name"))
     users = engine.jobs_by_calendar(actor.user.pk) if rows else {}
     return [ShownCalendar.of(row, now, [job.name for job in users.get(row.name, ())]) for row in rows]
 
@@ -102,7 +152,7 @@ def preview_calendar(actor: Actor, spec: CalendarSpec) -> Result[ShownCalendar]:
     """Return a calendar as it would be; nothing is stored."""
     now = clock.now()
     built = _build(actor, spec, now)
-    return built if isinstance(built, Err) else Ok(ShownCalendar.of(built.value, now))
+    return built if isinstance(built, Err) else Ok(ShownCalendar.of(built.value.row, now))
 
 
 def set_calendar(actor: Actor, spec: CalendarSpec) -> Result[ShownCalendar]:
@@ -111,10 +161,14 @@ def set_calendar(actor: Actor, spec: CalendarSpec) -> Result[ShownCalendar]:
     built = _build(actor, spec, now)
     if isinstance(built, Err):
         return built
-    row = built.value
+    row, address = built.value.row, built.value.address
     with transaction.atomic():
         # No row can be locked before there is one.
         wait_for_turn(profile_of(actor.user))
+        key = current_key() if address else ""
+        if key is None:
+            return Err(Code.SECRET_KEY_CHANGED)
+        row.sealed = seal(address, row.place, key) if address else ""
         mine = Calendar.objects.filter(owner=actor.user.pk)
         old = mine.select_for_update().filter(name=row.name).first()
         if old is None and mine.count() >= MOST_CALENDARS:
@@ -126,6 +180,8 @@ def set_calendar(actor: Actor, spec: CalendarSpec) -> Result[ShownCalendar]:
             engine.follow_calendar(row, now)
         before = _recorded(old) if old else {}
         _record(actor, "set calendar", row.name, now, before=before, after=_recorded(row))
+    if address:
+        ensure_calendar_job()
     return Ok(ShownCalendar.of(row, now))
 
 
@@ -154,8 +210,16 @@ def ensure_holidays(actor: Actor, names: Sequence[str]) -> None:
         set_calendar(actor, CalendarSpec(name, Calendar.Kind.HOLIDAYS, place, chosen))
 
 
-def _build(actor: Actor, spec: CalendarSpec, now: datetime) -> Result[Calendar]:
-    """Return a complete calendar that is not stored."""
+@dataclass(frozen=True)
+class _Built:
+    """A complete calendar that is not stored, and its address, if it has one."""
+
+    row: Calendar
+    address: str = ""
+
+
+def _build(actor: Actor, spec: CalendarSpec, now: datetime) -> Result[_Built]:
+    """Return a calendar from what a person has written, after its address was asked."""
     name = spec.name.strip()
     if not 0 < len(name) <= NAME_LENGTH or "," in name or limits.line_problem(name):
         return invalid("name", f"Use 1 to {NAME_LENGTH} printable characters, without commas.")
@@ -177,12 +241,50 @@ def _build(actor: Actor, spec: CalendarSpec, now: datetime) -> Result[Calendar]:
         created_at=now,
         updated_at=now,
     )
+    address = ""
     try:
-        row.rule = _rule_of(spec)
-        engine.compile_calendar(row, now)
-    except RuleError as error:
+        if spec.kind == Calendar.Kind.ICS:
+            address = _read_source(actor, spec, row, now)
+        else:
+            row.rule = _rule_of(spec)
+            engine.compile_calendar(row, now)
+    except (RuleError, AddressError) as error:
         return invalid(_FIELDS[Calendar.Kind(spec.kind)], str(error))
-    return Ok(row)
+    return Ok(_Built(row, address))
+
+
+def _read_source(actor: Actor, spec: CalendarSpec, row: Calendar, now: datetime) -> str:
+    """Read an ICS calendar from its address or its file; return the address. Raises AddressError and RuleError."""
+    zone = profile_of(actor.user).timezone or settings.CRONTY_TIME_ZONE
+    address, text, source = _address_of(spec.address.strip()), spec.file_text, spec.file_name[:100] or "file"
+    if not (address or text):
+        old = Calendar.objects.filter(owner=actor.user.pk, name=row.name, kind=Calendar.Kind.ICS).first()
+        if old is None:
+            raise RuleError("Enter the address of an ICS calendar, or choose a file.")
+        try:
+            address = unseal(old.sealed, old.place) if old.sealed else ""
+        except UnreadableError as error:
+            raise RuleError("Enter the address again: the secret key has changed.") from error
+        text, source = old.source, old.rule["source"]
+    if address:
+        if not _addresses.allows(str(actor.user.pk)):
+            raise AddressError(f"At most {ADDRESSES_AN_HOUR} addresses an hour: try again later.")
+        text, source = async_to_sync(fetch_calendar)(address), urlsplit(address).hostname or ""
+        row.source_digest, row.read_at, row.tried_at = digest_of(text, now), now, now
+    else:
+        row.source = limits.strip_unprintable(text)
+    row.rule = {"source": source, "zone": zone}
+    engine.compile_calendar(row, now, text)
+    return address
+
+
+def _address_of(address: str) -> str:
+    """Return the address to read; calendar programs call it webcal. Raises RuleError."""
+    if address.lower().startswith("webcal"):
+        address = f"https:{address.partition(':')[2]}"
+    if address and (problem := server_problem(address)):
+        raise RuleError(problem)
+    return address
 
 
 def _rule_of(spec: CalendarSpec) -> dict[str, Any]:
@@ -198,6 +300,18 @@ def _rule_of(spec: CalendarSpec) -> dict[str, Any]:
             return {"dates": lines}
         case _:
             return {"hours": lines}
+
+
+def reseal_calendars() -> list[str]:
+    """Encrypt every address with the current secret key; return the names of those that no known key can read."""
+    unreadable = []
+    rows = Calendar.objects.select_for_update().exclude(sealed="").order_by("pk")
+    for key, name, sealed in rows.values_list("pk", "name", "sealed"):
+        try:
+            Calendar.objects.filter(pk=key).update(sealed=reseal(sealed))
+        except UnreadableError:
+            unreadable.append(f"calendar {name}")
+    return unreadable
 
 
 def _recorded(row: Calendar) -> dict[str, Any]:

@@ -118,7 +118,7 @@ def set_channel(actor: Actor, name: str, kind_name: str, values: Mapping[str, st
         profile = profile_of(actor.user)
         wait_for_turn(profile)
         has_secrets = any(given[name] for name in secret_names)
-        key = _current_key() if has_secrets else ""
+        key = current_key() if has_secrets else ""
         if key is None:
             return Err(Code.SECRET_KEY_CHANGED)
         mine = Channel.objects.filter(owner=actor.user.pk)
@@ -257,7 +257,7 @@ def _follow(actor: Actor, name: str, new_name: str) -> None:
         Profile.objects.filter(user=actor.user.pk, **{column: name}).update(**{column: new_name})
 
 
-def _current_key() -> str | bytes | None:
+def current_key() -> str | bytes | None:
     """Return the key that all hosts can read with, or None if this one does not have it."""
     keys = accepted_keys()
     return keys.get(wait_for_installation().secret_fingerprint or next(iter(keys)))

@@ -31,14 +31,15 @@ async def send(
     content: bytes | None = None,
     trusted: bool = False,
     timeout: float | None = None,
+    most: int | None = None,
 ) -> Reply:
     """Send one request and return the reply, whatever its status; `trusted` allows the operator's own hosts.
 
-    Without a time limit of its own, it has that of the settings.
+    Without limits of its own for the time and the bytes of the reply, it has those of the settings.
     """
     # Most processes send nothing and start faster without the library. A cluster imports it before it forks workers.
     requests = import_module("schedules.tasks.outbound.requests")
     reply: Reply = await requests.send(
-        method, url, headers=headers, content=content, trusted=trusted, timeout=timeout
+        method, url, headers=headers, content=content, trusted=trusted, timeout=timeout, most=most
     )
     return reply

@@ -37,17 +37,18 @@ async def send(
     content: bytes | None = None,
     trusted: bool = False,
     timeout: float | None = None,
+    most: int | None = None,
 ) -> Reply:
     """Send one request and return the reply, whatever its status; `trusted` allows the operator's own hosts.
 
-    Without a time limit of its own, it has that of the settings.
+    Without limits of its own for the time and the bytes of the reply, it has those of the settings.
     """
     target = Target.parse(url)
     if content is None and method in ("POST", "PUT", "PATCH"):
         # Some servers refuse a request that does not say that it is empty.
         content = b""
     request = _request(method, target, headers or {}, content)
-    incoming = Incoming(most=settings.CRONTY_OUTBOUND_BYTES)
+    incoming = Incoming(most=settings.CRONTY_OUTBOUND_BYTES if most is None else most)
     limit = settings.CRONTY_OUTBOUND_TIMEOUT if timeout is None else timeout
     channel = await channel_of_this_loop()
     # Waiting for a free connection does not count against the time limit.

@@ -7,7 +7,7 @@ from schedules.services.people.calendars import NAME_LENGTH, CalendarSpec
 from schedules.web.forms import PageForm
 from schedules.when.calendar_rules import DEFAULT_CATEGORIES
 
-KINDS = (Calendar.Kind.HOLIDAYS, Calendar.Kind.DATES, Calendar.Kind.HOURS)
+KINDS = (Calendar.Kind.HOLIDAYS, Calendar.Kind.DATES, Calendar.Kind.HOURS, Calendar.Kind.ICS)
 
 
 class CalendarForm(PageForm):
@@ -38,6 +38,19 @@ class CalendarForm(PageForm):
         help_text="One per line. Dates: 2026-12-24, 2026-12-24..2027-01-02, or 12-24 for every year, each with a title if "
         "you like. Hours: mon-fri 09:00-17:00, sat,sun, or daily 01:00-05:00",
     )
+    address = forms.CharField(
+        required=False,
+        max_length=2048,
+        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false", "inputmode": "url"}),
+        help_text="Of an ICS calendar: calendar programs call it iCal, ICS or webcal. It is stored encrypted, not shown "
+        "again, and read every 15 minutes",
+    )
+    file = forms.FileField(
+        label="Or a file",
+        required=False,
+        widget=forms.FileInput(attrs={"accept": ".ics,text/calendar"}),
+        help_text="It stays as it is until you choose another one",
+    )
     closes = forms.ChoiceField(
         label="Runs are allowed",
         choices=[("yes", "outside of these times"), ("", "only at these times")],
@@ -54,6 +67,7 @@ class CalendarForm(PageForm):
     def spec(self) -> CalendarSpec:
         """Return the calendar that was entered."""
         cleaned = self.cleaned_data
+        file = cleaned["file"]
         return CalendarSpec(
             cleaned["name"],
             cleaned["kind"],
@@ -62,4 +76,7 @@ class CalendarForm(PageForm):
             cleaned["lines"].splitlines(),
             closes=cleaned["closes"] == "yes",
             timezone=cleaned["timezone"],
+            address=cleaned["address"],
+            file_name=file.name if file else "",
+            file_text=file.read().decode("utf-8", "replace") if file else "",
         )

@@ -29,8 +29,8 @@ class CalendarsPage(FormPageMixin, TemplateView):
     def calendars(self) -> list[ShownCalendar]:
         return list_calendars(self.actor)
 
-    def make_form(self, data: Any = None) -> CalendarForm:
-        return CalendarForm(data, initial=self._changed())
+    def make_form(self, data: Any = None, files: Any = None) -> CalendarForm:
+        return CalendarForm(data, files, initial=self._changed())
 
     def _changed(self) -> dict[str, Any]:
         """Return the fields of the calendar that is to be changed."""
@@ -53,7 +53,7 @@ class CalendarsPage(FormPageMixin, TemplateView):
         return super().get_context_data(calendars=self.calendars, **kwargs)
 
     def post(self, request: HttpRequest) -> HttpResponse:
-        form = self.make_form(request.POST)
+        form = self.make_form(request.POST, request.FILES)
         if form.is_valid():
             is_preview = request.POST.get("then") == "preview"
             change = preview_calendar if is_preview else set_calendar

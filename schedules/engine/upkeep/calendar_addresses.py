@@ -1,0 +1,110 @@
+"""Calendars at addresses: read again every quarter of an hour, and kept as they are while an address does not answer."""
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from django.db import transaction
+
+from schedules.engine.upkeep.calendars import COMPILED, compile_calendar, follow_calendar, years_of
+from schedules.models import Calendar
+from schedules.secrets.encryption import UnreadableError, unseal
+from schedules.tasks import outbound
+from schedules.when.calendar_rules import RuleError
+from schedules.when.ics import MOST_CHARACTERS
+
+READ_EVERY = timedelta(minutes=15)
+# Less than that, because the job that reads them may start a little late.
+_READ_AGAIN_AFTER = READ_EVERY - timedelta(minutes=5)
+MOST_IN_A_RUN = 500
+AT_ONCE = 8
+SECONDS = 10
+LONGEST_ERROR = 500
+
+
+class AddressError(Exception):
+    """An address that did not answer with a calendar; the text says why, without the address itself."""
+
+
+async def fetch_calendar(url: str) -> str:
+    """Return what an address answers, within limits; raises AddressError."""
+    try:
+        reply = await outbound.send(
+            "GET", url, headers={"accept": "text/calendar"}, timeout=SECONDS, most=MOST_CHARACTERS
+        )
+    except outbound.OutboundError as error:
+        raise AddressError(str(error)) from error
+    host = outbound.Target.parse(url).host
+    if 300 <= reply.status < 400:
+        raise AddressError(
+            f"{host} answered {reply.status}: redirects are not followed; enter the final address."
+        )
+    if reply.status != 200:
+        raise AddressError(f"{host} answered {reply.status}.")
+    if reply.truncated:
+        raise AddressError(f"{host} sent more than {MOST_CHARACTERS // 1_000_000} MB, or broke off.")
+    return reply.text
+
+
+def digest_of(text: str, now: datetime) -> str:
+    """Return what tells whether an address says something new, or the years to read have moved on."""
+    return hashlib.sha256(f"{years_of(now)} {text}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def read_calendars(now: datetime) -> dict[str, int]:
+    """Read the addresses that were not read lately; count those that were read, have changed, and failed."""
+    due = Calendar.objects.exclude(sealed="").exclude(tried_at__gt=now - _READ_AGAIN_AFTER)
+    keys = list(due.order_by("tried_at", "pk").values_list("pk", flat=True)[:MOST_IN_A_RUN])
+    counts = {"read": 0, "changed": 0, "failed": 0}
+    for place in range(0, len(keys), AT_ONCE):
+        rows = list(Calendar.objects.filter(pk__in=keys[place : place + AT_ONCE]))
+        for row, answer in zip(rows, asyncio.run(_fetch_all(rows)), strict=True):
+            outcome = (
+                _failed(row, str(answer), now)
+                if isinstance(answer, AddressError)
+                else _read(row, answer, now)
+            )
+            counts[outcome] += 1
+    counts["read"] += counts["changed"]
+    return counts
+
+
+async def _fetch_all(rows: Sequence[Calendar]) -> list[str | AddressError]:
+    return await asyncio.gather(*map(_fetch, rows))
+
+
+async def _fetch(row: Calendar) -> str | AddressError:
+    try:
+        return await fetch_calendar(unseal(row.sealed, row.place))
+    except AddressError as error:
+        return error
+    except UnreadableError:
+        return AddressError("The address cannot be read with this installation's secret key: enter it again.")
+
+
+def _read(row: Calendar, text: str, now: datetime) -> str:
+    """Follow what an address says, unless its owner has just changed the calendar."""
+    before, digest = row.digest, digest_of(text, now)
+    known = Calendar.objects.filter(pk=row.pk, updated_at=row.updated_at)
+    if digest != row.source_digest:
+        try:
+            # Outside of the transaction: it may take seconds.
+            compile_calendar(row, now, text)
+        except RuleError as error:
+            return _failed(row, str(error), now)
+    row.source_digest, row.tried_at, row.read_at, row.last_error = digest, now, now, ""
+    with transaction.atomic():
+        if known.select_for_update().first() is None:
+            return "read"
+        row.save(update_fields=[*COMPILED, "source_digest", "tried_at", "read_at", "last_error"])
+        if row.digest == before:
+            return "read"
+        follow_calendar(row, now)
+    return "changed"
+
+
+def _failed(row: Calendar, error: str, now: datetime) -> str:
+    """Keep what is known of a calendar, and say on its page why it is not read."""
+    Calendar.objects.filter(pk=row.pk).update(tried_at=now, last_error=error[:LONGEST_ERROR])
+    return "failed"

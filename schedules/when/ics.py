@@ -1,0 +1,244 @@
+"""Events of an ICS file: read within limits, whatever the file says, and with their repetitions."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from importlib import import_module
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from schedules.when.zone_names import exact_zone
+from schedules.when.zones import first_pass
+
+MOST_CHARACTERS = 5_000_000
+MOST_READ = 5_000
+MOST_EVENTS = 5_000
+LONGEST_TITLE = 100
+# Steps through repetitions, of all events together; and what one event may take before it counts as unreadable.
+MOST_STEPS = 300_000
+MOST_STEPS_OF_EVENT = 100_000
+_BLOCK = re.compile(
+    r"^BEGIN:(VEVENT|VTODO|VJOURNAL|VFREEBUSY)[ \t]*\r?\n.*?^END:\1[ \t]*(?:\r?\n|\Z)",
+    re.MULTILINE | re.DOTALL | re.IGNORECASE,
+)
+_MOMENT = re.compile(r"^DT(?:START|END)[^:\r\n]*:(\d{8})", re.MULTILINE | re.IGNORECASE)
+_OPEN = re.compile(r"^(?:RRULE|RDATE|RECURRENCE-ID|DURATION)[;:]", re.MULTILINE | re.IGNORECASE)
+_DAY = timedelta(days=1)
+# The Gregorian calendar repeats itself. A rule that never matches is tried until the last year that dates have,
+# so rules are expanded in years that are close to it.
+_CYCLE_YEARS = 400
+_CYCLE = timedelta(days=146_097)
+_LAST_YEAR = 9999
+# What a year of a rule costs: a month or a year at once takes longer than a day.
+_STEPS_PER_YEAR = {"DAILY": 366, "WEEKLY": 106, "MONTHLY": 60, "YEARLY": 20}
+
+
+class IcsError(ValueError):
+    """A file that cannot be used; the text says why."""
+
+
+class IcsEvent(NamedTuple):
+    """One occurrence: moments in UTC, or days, of which the end is the day after the last one."""
+
+    start: datetime | date
+    end: datetime | date
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ics:
+    """The events of a file within a period, in order."""
+
+    events: Sequence[IcsEvent]
+    until: date
+    """The last day up to which all events are known."""
+    unread: int = 0
+    """How many events were left out because they cannot be read."""
+
+
+def read_ics(text: str, first: date, last: date, timezone: str) -> Ics:
+    """Return the events from the first day to the last; raises IcsError.
+
+    Times without a zone are in that of the file, or else in the given one.
+    """
+    if len(text) > MOST_CHARACTERS:
+        raise IcsError(f"The calendar is larger than {MOST_CHARACTERS // 1_000_000} MB. Use a smaller one.")
+    text = text.removeprefix("\ufeff").lstrip()
+    if not text[:15].upper().startswith("BEGIN:VCALENDAR"):
+        raise IcsError(
+            "This is not an ICS calendar: it does not begin with BEGIN:VCALENDAR. "
+            "Use the address or file that the calendar program calls iCal or ICS."
+        )
+    blocks = [match[0] for match in _BLOCK.finditer(text) if _may_matter(match, first, last)]
+    if len(blocks) > MOST_READ:
+        raise IcsError(f"The calendar has more than {MOST_READ:,} current events. Use a smaller one.")
+    head = re.sub(r"^END:VCALENDAR\s*\Z", "", _BLOCK.sub("", text), flags=re.MULTILINE | re.IGNORECASE)
+    return _Reader(first, last, timezone).read(f"{head.rstrip()}\r\n{''.join(blocks)}\r\nEND:VCALENDAR\r\n")
+
+
+def _may_matter(match: re.Match[str], first: date, last: date) -> bool:
+    """Return whether an event may be in a period; to parse them all would take far longer."""
+    block = match[0]
+    if match[1].upper() != "VEVENT":
+        return False
+    days = _MOMENT.findall(block)
+    if not days or _OPEN.search(block):
+        return True
+    low, high = (f"{day:%Y%m%d}" for day in (first - 2 * _DAY, last + 2 * _DAY))
+    return bool(max(days) >= low and min(days) <= high)
+
+
+class _Reader:
+    """Reads one file, and counts what it costs."""
+
+    def __init__(self, first: date, last: date, timezone: str) -> None:
+        self._first, self._last = first, last
+        self._floating = exact_zone(timezone) or ZoneInfo("UTC")
+        self._steps = 0
+
+    def read(self, text: str) -> Ics:
+        try:
+            calendar = import_module("icalendar").Calendar.from_ical(text)
+            components = calendar.walk("VEVENT")
+        except Exception as error:
+            # The library meets what nobody expected in files of strangers.
+            raise IcsError("The ICS calendar is broken: export it again.") from error
+        self._floating = exact_zone(str(calendar.get("X-WR-TIMEZONE", ""))) or self._floating
+        replaced: dict[str, set[datetime | date]] = {}
+        for event in components:
+            if "RECURRENCE-ID" in event and _is_readable(event["RECURRENCE-ID"]):
+                moved = self._place(event["RECURRENCE-ID"].dt)
+                replaced.setdefault(str(event.get("UID")), set()).add(moved)
+        found: list[IcsEvent] = []
+        unread = 0
+        for event in components:
+            if str(event.get("STATUS", "")).upper() == "CANCELLED":
+                continue
+            try:
+                gone = set() if "RECURRENCE-ID" in event else replaced.get(str(event.get("UID")), set())
+                found += self._occurrences(event, gone)
+            except IcsError:
+                raise
+            except Exception:
+                # Counted, and shown to the person.
+                unread += 1
+        found.sort(key=lambda event: self._moment(event.start))
+        until = self._last
+        if len(found) > MOST_EVENTS:
+            until = _day_of(found[MOST_EVENTS].start) - _DAY
+            found = [event for event in found[:MOST_EVENTS] if _day_of(event.start) <= until]
+        return Ics(found, until, unread)
+
+    def _occurrences(self, event: Any, gone: set[datetime | date]) -> Iterable[IcsEvent]:
+        start = event["DTSTART"].dt
+        length = _length_of(event, start)
+        title = _title(str(event.get("SUMMARY", "")))
+        gone = gone | {self._place(each) for each in _listed(event, "EXDATE")}
+        starts = [start, *_listed(event, "RDATE")] if "RDATE" in event else [start]
+        if "RRULE" in event:
+            rules = event["RRULE"]
+            for rule in rules if isinstance(rules, list) else [rules]:
+                starts += self._repeated(start, rule, length)
+        found = {}
+        for each in starts:
+            place = self._place(each)
+            if place not in gone:
+                found[place] = IcsEvent(place, place + max(length, timedelta(0)), title)
+        return [occurrence for occurrence in found.values() if self._is_inside(occurrence)]
+
+    def _repeated(self, start: datetime | date, rule: Any, length: timedelta) -> Iterator[datetime | date]:
+        """Yield the repetitions of an event in the period."""
+        frequency = str(rule["FREQ"][0]).upper()
+        if frequency not in _STEPS_PER_YEAR or "BYEASTER" in rule:
+            raise ValueError("repeats too often")
+        zone = start.tzinfo if isinstance(start, datetime) else None
+        wall = start.replace(tzinfo=None) if isinstance(start, datetime) else datetime.combine(start, time())
+        ends = [self._until(each, zone) for each in rule.get("UNTIL", [])]
+        end = min([*ends, datetime.combine(self._last + 2 * _DAY, time())])
+        begin = datetime.combine(self._first - 2 * _DAY, time()) - length
+        shift = ((_LAST_YEAR - self._last.year) // _CYCLE_YEARS) * _CYCLE
+        parts = rule.to_ical().decode().split(";")
+        text = ";".join(part for part in parts if not part.upper().startswith("UNTIL="))
+        per_year = _STEPS_PER_YEAR[frequency]
+        walls = import_module("dateutil.rrule").rrulestr(text, dtstart=wall + shift, ignoretz=True)
+        cost = per_year * max(1, self._last.year - wall.year)
+        if cost > MOST_STEPS_OF_EVENT:
+            raise ValueError("began too long ago")
+        self._pay(cost)
+        for number, far in enumerate(walls):
+            if number == 0 and far - shift > end:
+                break
+            self._pay(1)
+            found = far - shift
+            if found > end:
+                return
+            if found >= begin:
+                yield found.replace(tzinfo=zone) if isinstance(start, datetime) else found.date()
+        else:
+            # Without an end, it was tried until the last year.
+            if "COUNT" not in rule:
+                self._pay(per_year * _CYCLE_YEARS)
+
+    def _pay(self, steps: int) -> None:
+        self._steps += steps
+        if self._steps > MOST_STEPS:
+            raise IcsError("The events of the calendar repeat too often. Use a smaller calendar.")
+
+    def _until(self, value: datetime | date, zone: tzinfo | None) -> datetime:
+        """Return the end of a rule as wall time of its event."""
+        if not isinstance(value, datetime):
+            return datetime.combine(value, time.max)
+        if value.tzinfo is None:
+            return value
+        return value.astimezone(zone or self._floating).replace(tzinfo=None)
+
+    def _place(self, value: datetime | date) -> datetime | date:
+        """Return a moment in UTC, or a day."""
+        if not isinstance(value, datetime):
+            return value
+        zone = value.tzinfo or self._floating
+        own = exact_zone(zone.key) if isinstance(zone, ZoneInfo) else None
+        if own is not None:
+            return first_pass(value.replace(tzinfo=None), own)
+        return value.replace(tzinfo=zone).astimezone(UTC)
+
+    def _moment(self, value: datetime | date) -> datetime:
+        return value if isinstance(value, datetime) else datetime.combine(value, time(), UTC)
+
+    def _is_inside(self, event: IcsEvent) -> bool:
+        return _day_of(event.end) >= self._first and _day_of(event.start) <= self._last
+
+
+def _day_of(value: datetime | date) -> date:
+    return value.date() if isinstance(value, datetime) else value
+
+
+def _is_readable(value: Any) -> bool:
+    return hasattr(value, "dt")
+
+
+def _length_of(event: Any, start: datetime | date) -> timedelta:
+    if "DTEND" in event:
+        end = event["DTEND"].dt
+        if isinstance(start, datetime) and isinstance(end, datetime) and start.tzinfo and end.tzinfo:
+            # Elapsed time: both may have zones of their own.
+            return end.astimezone(UTC) - start.astimezone(UTC)
+        length: timedelta = end - start
+        return length
+    if "DURATION" in event:
+        duration: timedelta = event["DURATION"].dt
+        return duration
+    return timedelta(0) if isinstance(start, datetime) else _DAY
+
+
+def _listed(event: Any, name: str) -> list[datetime | date]:
+    """Return the moments of EXDATE or RDATE, of which there may be several; of a period, its start."""
+    given = event.get(name, [])
+    values = [each.dt for one in (given if isinstance(given, list) else [given]) for each in one.dts]
+    return [value[0] if isinstance(value, tuple) else value for value in values]
+
+
+def _title(text: str) -> str:
+    printable = "".join(letter if letter.isprintable() else " " for letter in text[: 4 * LONGEST_TITLE])
+    return " ".join(printable.split())[:LONGEST_TITLE]
