@@ -26,6 +26,8 @@ from tests.waiting import wait_for
 from tests.ways import WAYS, Way
 
 FIRING, CALL, FORM = WAYS
+# What reads, checks or builds the same value again wherever it is called again.
+ONCE = ("Cron.__post_init__", "parse_trigger", "fill_in", "type_problems", "Task.check", "Job.clean")
 
 pytestmark = pytest.mark.skipif(
     connection.vendor != "sqlite", reason="the documentation lists the files that SQLite, the default, needs"
@@ -119,6 +121,15 @@ def test_tool_call_over_http_passes_through_the_documented_files(owner, caplog):
     assert [response.status_code for response in responses] == [200, 200]
     assert Job.objects.count() == 2, responses[-1].text
     check(CALL, way)
+    assert {name: way.calls[name] for name in ONCE} == {
+        # The tool says what is wrong with an expression; the job has the same trigger.
+        "Cron.__post_init__": 1,
+        "parse_trigger": 0,
+        "fill_in": 0,
+        "type_problems": 1,
+        "Task.check": 1,
+        "Job.clean": 1,
+    }
 
 
 def schedule_job(name: str, cron: str) -> dict[str, Any]:
@@ -146,6 +157,16 @@ def test_form_passes_through_the_documented_files(web: Client):
     assert [first.status_code, second.status_code] == [302, 302]
     assert Job.objects.count() == 2
     check(FORM, way)
+    assert {name: way.calls[name] for name in ONCE} == {
+        # A phrase becomes a trigger, and the stored columns are read back once.
+        "Cron.__post_init__": 2,
+        "parse_trigger": 1,
+        "fill_in": 0,
+        "type_problems": 1,
+        # The form shows every error at its field at once; the service trusts nobody.
+        "Task.check": 2,
+        "Job.clean": 1,
+    }
 
 
 def form(name: str, phrase: str) -> dict[str, str]:

@@ -148,7 +148,7 @@ class Guards:
 
     def __init__(self, app: ASGIApp, pings: ASGIApp | None = None) -> None:
         self.app, self._pings = app, pings or app
-        self._under_way = 0
+        self._under_way, self._most_requests = 0, most_requests()
         self._slots = {kind: asyncio.Semaphore(count) for kind, count in AT_ONCE.items()}
         # One for each, so that requests to the authorization server do not keep anybody from logging in.
         self._queues = {
@@ -195,7 +195,7 @@ class Guards:
             async with self._slots[kind]:
                 yield
             return
-        if self._under_way >= most_requests():
+        if self._under_way >= self._most_requests:
             raise TooBusyError(503, "Too many requests are under way; try again in a few seconds")
         self._under_way += 1
         try:

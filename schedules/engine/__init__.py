@@ -2,7 +2,7 @@
 
 from schedules.engine.alerts import prepare_links, send_alerts
 from schedules.engine.claim import Claim, claim_runs, count_due, wake_up_at
-from schedules.engine.clusters import beat, enlist, is_any_cluster_running, probe_returned, retire
+from schedules.engine.clusters import beat, enlist, probe_returned, retire
 from schedules.engine.gaps import (
     COUNTED_SLOTS,
     PAUSED,
@@ -51,3 +51,4 @@ from schedules.engine.upkeep.replan import follow_zone_data
 from schedules.engine.upkeep.restore import Accounted, catch_up_since_backup, newest_trace, skip_since_backup
 from schedules.engine.upkeep.run_pruning import RunPruner
 from schedules.engine.watched import Signal
+from schedules.models.clusters import is_any_cluster_running

@@ -59,7 +59,3 @@ def probe_returned(cluster_id: int, sent_at: datetime) -> None:
 
 def retire(cluster_id: int, now: datetime, note: str = "") -> None:
     Cluster.objects.filter(pk=cluster_id, stopped_at=None).update(stopped_at=now, note=note)
-
-
-def is_any_cluster_running(now: datetime) -> bool:
-    return Cluster.objects.fresh(now).exists()

@@ -301,7 +301,7 @@ def _read_reference(offer: Offer, arguments: dict[str, Any]) -> Err | None:
 def _without_dead_end(caller: Caller, answer: Any) -> Any:
     """Leave out how to undo a change if the caller is not offered that tool."""
     if isinstance(answer, dict) and "undo" in answer:
-        tools = (OFFER_BY_NAME[name] for name in WORDING.mentioned(answer["undo"]))
-        if not all(caller.is_offered(tool.families) for tool in tools):
+        tool, _, _ = answer["undo"].partition("(")
+        if not caller.is_offered(OFFER_BY_NAME[tool].families):
             return {name: value for name, value in answer.items() if name != "undo"}
     return answer

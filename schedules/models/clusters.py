@@ -62,6 +62,10 @@ class Cluster(models.Model):
         return f"{self.host}:{self.pid}"
 
 
+def is_any_cluster_running(now: datetime) -> bool:
+    return Cluster.objects.fresh(now).exists()
+
+
 class MachineStart(models.Model):
     """A start of a machine that runs a cluster; the jobs that run when a machine starts have run for it."""
 

@@ -18,12 +18,12 @@ from schedules.models.job_problems import problems_of
 from schedules.models.job_queries import JobQueries
 from schedules.models.job_states import ACTIVE, JobStatus
 from schedules.models.job_table import CONSTRAINTS, INDEXES
-from schedules.models.triggers import CalendarUnit, TriggerType, shared_cron, trigger_of
+from schedules.models.triggers import CalendarUnit, TriggerType, trigger_of
 from schedules.tasks import registry
 from schedules.when.moves import JobTrigger, moved_by
 from schedules.when.skips import Skips
 from schedules.when.spread import spread_out
-from schedules.when.triggers import Trigger
+from schedules.when.triggers import Trigger, cron_trigger
 
 
 def new_public_id(prefix: str, now: datetime) -> str:
@@ -42,7 +42,7 @@ def trigger_of_job(job: Any) -> JobTrigger:
         return job.trigger
     if job.trigger_type == TriggerType.CRON:
         # Without a dictionary of the row's columns, which takes longer than all the rest.
-        trigger = spread_out(shared_cron(job.cron, job.timezone, True), job.spread, job.public_id)
+        trigger = spread_out(cron_trigger(job.cron, job.timezone, True), job.spread, job.public_id)
     else:
         trigger = spread_out(trigger_of(job._asdict(), is_stored=True), job.spread, job.public_id)
     return moved_by(trigger, closed_by(job)) if job.closed_by else trigger

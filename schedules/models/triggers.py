@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import Any
 
 from django.db import models
@@ -64,14 +63,8 @@ def trigger_of(columns: Mapping[str, Any], *, is_stored: bool = False) -> Trigge
             # Not rounded: Interval refuses fractions of a second.
             return Interval(columns["every"].total_seconds(), columns.get("anchor_at") or _PLACEHOLDER_ANCHOR)
         case TriggerType.CRON:
-            return shared_cron(columns["cron"], columns["timezone"], is_stored)
+            return cron_trigger(columns["cron"], columns["timezone"], is_stored)
     raise TriggerError("trigger_type", "choose once, interval or cron, and fill in what it needs.")
-
-
-@lru_cache(maxsize=4096)
-def shared_cron(expression: str, timezone: str, is_stored: bool) -> Cron | AtStart:
-    """Return a trigger that never changes, and that many rows of a list may share."""
-    return cron_trigger(expression, timezone, is_stored)
 
 
 def columns_of(trigger: Trigger) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import InitVar, dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
@@ -355,6 +356,12 @@ Trigger: TypeAlias = Once | Interval | CalendarInterval | Cron | AtStart
 
 def cron_trigger(expression: str, timezone: str, is_stored: bool = False) -> Cron | AtStart:
     """Return the trigger of a cron expression, or of @reboot; raise TriggerError if it is invalid."""
+    return _shared_cron(expression, timezone, is_stored)
+
+
+# Triggers never change, so the rows of a list share them, and a new job has the one that was checked.
+@lru_cache(maxsize=4096)
+def _shared_cron(expression: str, timezone: str, is_stored: bool) -> Cron | AtStart:
     if str(expression).strip().lower() == AT_START:
         load_zone(timezone)
         return AtStart()

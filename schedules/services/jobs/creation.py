@@ -17,12 +17,13 @@ from django.db.models import Q
 
 from schedules import clock, limits
 from schedules.models import Event, Job, Profile
-from schedules.models.job_texts import searchable_text, skeleton
+from schedules.models.job_texts import searchable_text, shown_arguments, skeleton
 from schedules.models.jobs import new_public_id
 from schedules.result import Code, Err, Ok, Result, invalid, invalid_fields
+from schedules.secrets.masking import has_mask
 from schedules.services.jobs.calendars import attach_calendars
 from schedules.services.jobs.heartbeats import add_heartbeats
-from schedules.services.jobs.masked_arguments import fill_in, shown_arguments
+from schedules.services.jobs.masked_arguments import fill_in
 from schedules.services.jobs.validation import (
     EDITABLE,
     default_of,
@@ -185,6 +186,8 @@ def _value_problem(fields: Mapping[str, Any]) -> Err | None:
     """Return an error for values of a wrong type, and for masks, which a new job has no secrets for."""
     if problems := type_problems(fields):
         return invalid_fields(problems)
+    if not has_mask([fields.get("args"), fields.get("kwargs")]):
+        return None
     filled = fill_in(None, fields)
     return filled if isinstance(filled, Err) else None
 

@@ -9,6 +9,7 @@ from django import forms
 from schedules import clock
 from schedules.models import Job
 from schedules.result import Err, Ok
+from schedules.secrets.masking import has_mask
 from schedules.services.jobs.creation import policy_defaults
 from schedules.services.jobs.forecasts import policies_of
 from schedules.services.jobs.masked_arguments import fill_in
@@ -206,7 +207,8 @@ class JobForm(WhenForm):
         cleaned["args"], cleaned["kwargs"] = collected
         if self.job and not arguments.is_changed(self):
             return
-        match fill_in(self.job, {name: cleaned[name] for name in ("task", "args", "kwargs")}):
+        columns = {name: cleaned[name] for name in ("task", "args", "kwargs")}
+        match fill_in(self.job, columns) if self.job or has_mask(columns) else Ok(columns):
             case Ok(filled):
                 problems = arguments.problems(filled["args"], filled["kwargs"])
             case refusal:

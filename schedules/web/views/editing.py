@@ -203,6 +203,7 @@ class NewJobPage(_JobFormPage):
             self.actor,
             paused=then in {"paused", "test"},
             idempotency_key=form.cleaned_data["idempotency_key"] or None,
+            profile=self.page.profile,
             # The token differs each time the page is shown.
             request={
                 name: typed for name, typed in self.request.POST.lists() if name != "csrfmiddlewaretoken"
