@@ -5,8 +5,8 @@ from typing import Any
 
 from mcp_types import ToolAnnotations
 
-from schedules.mcp.answers.jobs import refused as refused_job
-from schedules.mcp.answers.jobs import refused_cancel
+from schedules.mcp.answers.job_refusals import refused as refused_job
+from schedules.mcp.answers.job_refusals import refused_cancel
 from schedules.mcp.answers.notifications import refused as refused_notification
 from schedules.mcp.answers.prompts import refused as refused_prompt
 from schedules.mcp.answers.prompts import refused_claim, refused_completion

@@ -25,9 +25,8 @@ from schedules.mcp.auth import Caller, too_many_calls, with_profile
 from schedules.mcp.offers import OFFER_BY_NAME
 from schedules.mcp.orm import orm
 from schedules.mcp.registration import build_tool, result_of
-from schedules.mcp.tools.arguments import zone_notes
 from schedules.mcp.tools.bulk import bulk_jobs
-from schedules.mcp.tools.triggers import local_text
+from schedules.mcp.tools.triggers import local_text, zone_notes
 from schedules.result import Err
 from schedules.services.people.preferences import set_preferences
 from schedules.when.zone_names import zone_named

@@ -18,7 +18,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import to_json
 
 from schedules.mcp import answers
-from schedules.mcp.answers.jobs import ErrorOut
+from schedules.mcp.answers.job_refusals import ErrorOut
 from schedules.mcp.apps import PAGE_OF_TOOL
 from schedules.mcp.auth import Caller, calling, current_actor, require, too_many_calls, with_profile
 from schedules.mcp.offers import OFFER_BY_NAME, WORDING, Offer

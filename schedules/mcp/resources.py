@@ -176,9 +176,9 @@ def watched_address(actor: services.Actor, uri: str) -> str:
     if uri in PAGES:
         return uri
     for template, function in _TEMPLATES:
-        given = template.match(uri)
-        if given is not None:
-            return f"jobs://{_job_id(actor, str(given['job_id']))}" if function is job_resource else uri
+        match = template.match(uri)
+        if match is not None:
+            return f"jobs://{_job_id(actor, str(match['job_id']))}" if function is job_resource else uri
     raise ResourceNotFoundError(f"No resource to subscribe to: {answers.line(uri, 200)}")
 
 

@@ -19,7 +19,7 @@ import time_machine
 from django.core.exceptions import ValidationError
 
 from schedules.admin.forms import DelayField, delay_text
-from schedules.mcp.tools.arguments import read_moment, read_one_moment
+from schedules.mcp.tools.moments import read_moment, read_one_moment
 from schedules.mcp.tools.triggers import read_trigger
 from schedules.models.triggers import trigger_of
 from schedules.result import Err, Ok

@@ -106,11 +106,11 @@ class TimeOut(TypedDict):
     user_timezone: str | None
 
 
-def refused(error: Err, given: Mapping[str, Any]) -> RefusedOut:
-    """Turn an error into the shape of the notification tools, with the given id."""
-    out = failed(_words(error, given), given.get("schedule_id"))
+def refused(error: Err, request: Mapping[str, Any]) -> RefusedOut:
+    """Turn an error into the shape of the notification tools, with the id of the request."""
+    out = failed(_words(error, request), request.get("schedule_id"))
     if error.kind == Kind.NOT_FOUND:
-        hint = answers.near_miss(given.get("schedule_id"))
+        hint = answers.near_miss(request.get("schedule_id"))
         out |= {"hint": hint} if hint else {}
     if "timezone" in error.errors:
         out["hint"] = answers.line(answers.first_problem(error)[1], 300)
@@ -135,26 +135,26 @@ def refused_by_server(error: Final | RetryLater) -> RefusedOut:
     return out
 
 
-def _words(error: Err, given: Mapping[str, Any]) -> str:
+def _words(error: Err, request: Mapping[str, Any]) -> str:
     name, why = answers.first_problem(error)
     why = answers.line(why, 500)
     match error.kind, name:
         case Kind.NOT_FOUND, _:
-            return GONE.format(id=answers.line(str(given.get("schedule_id")), 200))
+            return GONE.format(id=answers.line(str(request.get("schedule_id")), 200))
         case ((Kind.QUOTA | Kind.TOO_FAST), _):
             return f"Quota exceeded: {message_of(error)}"
         case _, "timezone":
-            return f"Unknown timezone: {answers.line(str(given.get('timezone')), 100)}"
+            return f"Unknown timezone: {answers.line(str(request.get('timezone')), 100)}"
         case _, "cron":
-            return f"Invalid cron expression: {answers.line(str(given.get('cron')), 100)} ({why})"
+            return f"Invalid cron expression: {answers.line(str(request.get('cron')), 100)} ({why})"
         case _, "run_at":
-            now = answers.iso(clock.now(), given.get("timezone") or "UTC")
+            now = answers.iso(clock.now(), request.get("timezone") or "UTC")
             return f"The time is in the past. The current time is {now}: choose a later one."
         case _, "args" | "kwargs":
             why = why.removeprefix("invalid arguments for task notify: ")
             return f"notification_{why}" if why.startswith("topic: ") else why
         case Kind.WRONG_STATE, _ if error.state:
-            return f"Schedule already {error.state}: {given.get('schedule_id')}"
+            return f"Schedule already {error.state}: {request.get('schedule_id')}"
         case Kind.INVALID, "when" if error.code == Code.INVALID:
             return why
         case Kind.INVALID, _ if name:

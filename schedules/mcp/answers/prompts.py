@@ -44,12 +44,12 @@ class CompleteOut(answers.WaitOut):
     error: NotRequired[str]
 
 
-def refused(error: Err, given: Mapping[str, Any]) -> str:
+def refused(error: Err, request: Mapping[str, Any]) -> str:
     """Turn an error into a sentence of the prompt tools."""
     if error.kind in (Kind.QUOTA, Kind.TOO_FAST):
         return f"Error: quota exceeded: {message_of(error)}."
     name, why = answers.first_problem(error)
-    at = answers.line(str(given.get("at")), 100)
+    at = answers.line(str(request.get("at")), 100)
     if error.code == Code.TOO_FAR:
         return f'Error: "{at}" is too far ahead: at most {HORIZON_IN_WORDS} ahead.'
     match name:
@@ -57,10 +57,10 @@ def refused(error: Err, given: Mapping[str, Any]) -> str:
             hint = f"\nhint: {error.hint}" if error.hint else ""
             return f'Error: could not parse "{at}" as a date/time.{hint}'
         case "run_at":
-            now = answers.local(clock.now(), given.get("timezone") or "UTC")
+            now = answers.local(clock.now(), request.get("timezone") or "UTC")
             return f'Error: "{at}" is in the past (now {now}).'
         case "timezone":
-            named = answers.line(str(given.get("timezone")), 100)
+            named = answers.line(str(request.get("timezone")), 100)
             return f'Error: unknown timezone "{named}".\nhint: {answers.line(why, 300)}'
         case "args" | "kwargs" | "name":
             why = why.removeprefix("invalid arguments for task prompt: ").removeprefix("prompt: ")
@@ -69,13 +69,17 @@ def refused(error: Err, given: Mapping[str, Any]) -> str:
             return f"Error: {answers.line(f'{name}: {why}' if name else why, 300)}."
 
 
-def refused_claim(error: Err, given: Mapping[str, Any]) -> ClaimOut:
+def refused_claim(error: Err, request: Mapping[str, Any]) -> ClaimOut:
     out: ClaimOut = {"prompts": [], "error": message_of(error)}
     return answers.with_wait(out, error)
 
 
-def refused_completion(error: Err, given: Mapping[str, Any]) -> CompleteOut:
-    out: CompleteOut = {"completed": False, "execution_id": given["execution_id"], "error": message_of(error)}
+def refused_completion(error: Err, request: Mapping[str, Any]) -> CompleteOut:
+    out: CompleteOut = {
+        "completed": False,
+        "execution_id": request["execution_id"],
+        "error": message_of(error),
+    }
     return answers.with_wait(out, error)
 
 
@@ -132,13 +136,13 @@ def _not_skipped(row: Any) -> datetime | None:
     return shown_next_run(row) if is_checked else moment
 
 
-def not_editable(given: str, job: Job | None, verb: str) -> str:
-    """Refuse a task that is not pending or not found; `given` is how the caller named it."""
-    named = answers.line(given, 100)
+def not_editable(reference: str, job: Job | None, verb: str) -> str:
+    """Refuse a task that is not pending or not found; `reference` is how the caller named it."""
+    named = answers.line(reference, 100)
     number = str(job.pk) if job else named.removeprefix("#")
     task = f"#{number}" if number.lstrip("-").isdecimal() else f'"{named}"'
     words = f"Task {task} not found or not editable (only pending tasks can be {verb})."
-    if job is None and (hint := answers.near_miss(given, "prompt")):
+    if job is None and (hint := answers.near_miss(reference, "prompt")):
         words += f"\nhint: {hint}"
     if verb == "edited" and job and job.waits_for_agent(clock.now()):
         words += " It is due and waits for an agent: cancel it and schedule it anew."

@@ -9,11 +9,12 @@ from typing_extensions import TypedDict
 
 from schedules import clock
 from schedules.mcp import answers
-from schedules.mcp.answers.jobs import ErrorOut, refused
+from schedules.mcp.answers.job_refusals import ErrorOut, refused
 from schedules.mcp.auth import current_actor
 from schedules.mcp.messages import message_of
-from schedules.mcp.tools.arguments import Words, ZoneText, read_moment, read_span, read_time, refuse
+from schedules.mcp.tools.arguments import TextList, ZoneText, refuse
 from schedules.mcp.tools.filters import Filters, read_filter
+from schedules.mcp.tools.moments import read_moment, read_span, read_time
 from schedules.result import Code, Err
 from schedules.services import Actor
 from schedules.services.activity import changes_between
@@ -36,8 +37,8 @@ class Selection(Filters, total=False):
     shift: Annotated[str | None, Field(description="Later by 30m, earlier by -1h.")]
     time: Annotated[str | None, Field(description="New time of day, HH:MM.")]
     timezone: Annotated[ZoneText | None, Field(description="New zone.")]
-    add_tags: Annotated[Words | None, Field(description="For update.")]
-    remove_tags: Annotated[Words | None, Field(description="For update.")]
+    add_tags: Annotated[TextList | None, Field(description="For update.")]
+    remove_tags: Annotated[TextList | None, Field(description="For update.")]
     topic: Annotated[str | None, Field(description="New topic.")]
 
 
@@ -93,8 +94,8 @@ def _change(
         return refuse("action", f"choose one of: {', '.join(ACTIONS)}")
     if action != "pause" and (until is not None or reason is not None):
         return refuse("until", "only a pause has an end and a reason")
-    if given := next((name for name in filters if name not in Filters.__annotations__), None):
-        return refuse(given, 'only action "update" takes it')
+    if misplaced := next((name for name in filters if name not in Filters.__annotations__), None):
+        return refuse(misplaced, 'only action "update" takes it')
     query = read_filter(actor, filters)
     if isinstance(query, Err):
         return query

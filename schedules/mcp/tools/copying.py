@@ -5,10 +5,12 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from schedules.mcp import answers
-from schedules.mcp.answers.jobs import ErrorOut, ScheduledOut, job_out, refused
+from schedules.mcp.answers.job_refusals import ErrorOut, refused
+from schedules.mcp.answers.jobs import ScheduledOut, job_out
 from schedules.mcp.auth import current_actor
-from schedules.mcp.tools.arguments import Config, IdempotencyKey, JobId, Words, ZoneText, derived_name, refuse
-from schedules.mcp.tools.triggers import changed_trigger
+from schedules.mcp.tools.arguments import IdempotencyKey, JobId, TextList, ZoneText, refuse
+from schedules.mcp.tools.policies import derived_name
+from schedules.mcp.tools.triggers import Config, changed_trigger
 from schedules.models import Job
 from schedules.result import Err, Ok
 from schedules.secrets import masking
@@ -26,7 +28,7 @@ def copy_job(
     trigger_type: Annotated[str | None, Field(description="once, interval or cron.")] = None,
     trigger_config: Annotated[Config | None, Field(description="As in schedule_job.")] = None,
     timezone: Annotated[ZoneText | None, Field(description="Another zone.")] = None,
-    tags: Annotated[Words | None, Field(description="Other tags.")] = None,
+    tags: Annotated[TextList | None, Field(description="Other tags.")] = None,
     idempotency_key: IdempotencyKey = None,
 ) -> ScheduledOut | ErrorOut:
     """Make a new job like another one ("copy it for my partner"); what is left out is the same. Report the
@@ -37,7 +39,7 @@ def copy_job(
     if job is None:
         return refused(not_found(job_id), {"job_id": job_id})
     zone = job.timezone if timezone is None else timezone
-    given: dict[str, Any] = {
+    request: dict[str, Any] = {
         "job_id": job.public_id,
         "name": name,
         "kwargs": kwargs,
@@ -46,7 +48,7 @@ def copy_job(
         "timezone": timezone,
         "tags": tags,
     }
-    shown = {**given, "task": job.task, "timezone": zone}
+    shown = {**request, "task": job.task, "timezone": zone}
     if masking.has_mask(kwargs):
         return refused(refuse("kwargs", f"write the real value instead of {masking.MASK}"), shown)
     columns = changed_trigger(job, trigger_type, trigger_config, zone)
@@ -58,7 +60,7 @@ def copy_job(
     if kwargs is not None:
         changes["args"], changes["kwargs"] = merged_arguments(job, None, kwargs)
     changes["name"] = name or _name_of_copy(job, changes)
-    match copy(actor, job, changes, idempotency_key=idempotency_key, request=given):
+    match copy(actor, job, changes, idempotency_key=idempotency_key, request=request):
         case Ok(copied):
             return {**job_out(copied.job), **answers.advice_on(copied)}
         case error:

@@ -6,7 +6,8 @@ from typing import Annotated, TypedDict
 from pydantic import Field
 
 from schedules import clock
-from schedules.mcp.tools.arguments import read_moment, refuse
+from schedules.mcp.tools.arguments import refuse
+from schedules.mcp.tools.moments import read_moment
 from schedules.models import Job
 from schedules.models.executions import OUTCOME_LETTERS
 from schedules.result import Err, Ok, Result

@@ -8,7 +8,8 @@ from typing_extensions import TypedDict
 
 from schedules import clock, limits
 from schedules.mcp import answers
-from schedules.mcp.answers.jobs import ERROR_LENGTH, ErrorOut, refused
+from schedules.mcp.answers.job_list import ERROR_LENGTH
+from schedules.mcp.answers.job_refusals import ErrorOut, refused
 from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import PAGE, JobId, PageLimit, page_problem, refuse
 from schedules.mcp.tools.filters import USUAL_PERIOD, Outcome, Query, TaskName, read_filter
@@ -67,20 +68,20 @@ def list_runs(
     """
     actor, now = current_actor(), clock.now()
     zone = actor.read_profile().zone
-    given = {"job_id": job_id, "task": task}
+    request = {"job_id": job_id, "task": task}
     filters = read_filter(actor, {"query": query, "task": task, "outcome": outcome})
     if isinstance(filters, Err):
-        return refused(filters, given)
+        return refused(filters, request)
     period = read_period(from_, to, zone, now, past=True)
     if isinstance(period, Err):
-        return refused(period, given)
+        return refused(period, request)
     size = PAGE if limit is None else limit
     since, until = _bounds(*period.value, now)
     if problem := page_problem(size, 0) or _period_problem(since, until, now, zone):
-        return refused(problem, given)
+        return refused(problem, request)
     job = actor.known_jobs().find(job_id) if job_id else None
     if job_id and job is None:
-        return refused(not_found(job_id), given)
+        return refused(not_found(job_id), request)
     asked = RunQuery(
         job=job or "",
         outcome=outcome or "",
@@ -138,14 +139,14 @@ def list_changes(
     """
     actor, now = current_actor(), clock.now()
     zone = actor.read_profile().zone
-    given = {"job_id": job_id}
+    request = {"job_id": job_id}
     period = read_period(since, None, zone, now, past=True, field="since")
     if isinstance(period, Err):
-        return refused(period, given)
+        return refused(period, request)
     start = period.value[0] or now - USUAL_PERIOD
     job = actor.known_jobs().find(job_id) if job_id else None
     if job_id and job is None:
-        return refused(not_found(job_id), given)
+        return refused(not_found(job_id), request)
     changes, is_cut = read_changes(actor, start, is_own=bool(mine), job=job)
     out: ChangesOut = {
         "changes": [_change_out(change, zone) for change in changes[:PAGE]],

@@ -6,19 +6,9 @@ from pydantic import Field
 
 from schedules import clock, services
 from schedules.mcp import answers
-from schedules.mcp.answers.jobs import (
-    CancelOut,
-    ErrorOut,
-    JobsOut,
-    ScheduledOut,
-    StatusOut,
-    job_out,
-    jobs_out,
-    refused,
-    refused_cancel,
-    status_out,
-    summary_rows,
-)
+from schedules.mcp.answers.job_list import JobsOut, jobs_out, summary_rows
+from schedules.mcp.answers.job_refusals import CancelOut, ErrorOut, refused, refused_cancel
+from schedules.mcp.answers.jobs import ScheduledOut, StatusOut, job_out, status_out
 from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import (
     PAGE,
@@ -27,17 +17,14 @@ from schedules.mcp.tools.arguments import (
     LimitedPolicies,
     PageLimit,
     PageOffset,
+    TextList,
     Timezone,
-    TriggerConfig,
-    TriggerType,
-    Words,
-    create,
     page_problem,
     refuse,
-    zone_notes,
 )
 from schedules.mcp.tools.filters import Filters, read_filter
-from schedules.mcp.tools.triggers import local_text, read_trigger
+from schedules.mcp.tools.policies import create
+from schedules.mcp.tools.triggers import TriggerConfig, TriggerType, local_text, read_trigger, zone_notes
 from schedules.result import Code, Err, Ok
 from schedules.services.job_list import read_jobs
 from schedules.services.jobs.validation import usable_tasks
@@ -61,7 +48,7 @@ def schedule_job(
         ),
     ] = None,
     timezone: Timezone = None,
-    tags: Annotated[Words | None, Field(description="Tags to find it by.")] = None,
+    tags: Annotated[TextList | None, Field(description="Tags to find it by.")] = None,
     idempotency_key: IdempotencyKey = None,
     **policies: Unpack[LimitedPolicies],
 ) -> ScheduledOut | ErrorOut:

@@ -11,21 +11,13 @@ from pydantic import Field, StrictBool
 from schedules import clock, services
 from schedules.mcp import answers
 from schedules.mcp.answers.changes import ChangeOut, change_of
-from schedules.mcp.answers.jobs import ErrorOut, JobOut, job_out, refused, reminder_out
+from schedules.mcp.answers.job_refusals import ErrorOut, refused
+from schedules.mcp.answers.jobs import JobOut, job_out, reminder_out
 from schedules.mcp.auth import current_actor
-from schedules.mcp.tools.arguments import (
-    ChangedPolicies,
-    Config,
-    JobId,
-    Whole,
-    Words,
-    ZoneText,
-    derived_name,
-    read_moment,
-    read_policies,
-    refuse,
-)
-from schedules.mcp.tools.triggers import changed_trigger
+from schedules.mcp.tools.arguments import ChangedPolicies, JobId, TextList, Whole, ZoneText, refuse
+from schedules.mcp.tools.moments import read_moment
+from schedules.mcp.tools.policies import derived_name, read_policies
+from schedules.mcp.tools.triggers import Config, changed_trigger
 from schedules.models import Job
 from schedules.result import Code, Err, Ok, Result
 from schedules.secrets import masking
@@ -72,7 +64,7 @@ def update_job(
     max_runs: Annotated[Whole | None, Field(description="Stop after so many runs; 0: never.")] = None,
     ends_at: Annotated[str | None, Field(description="No run after it; none: no end.")] = None,
     label: Annotated[str | None, Field(description="A new label.")] = None,
-    tags: Annotated[Words | None, Field(description="New tags, instead of all old.")] = None,
+    tags: Annotated[TextList | None, Field(description="New tags, instead of all old.")] = None,
     answer: Annotated[
         str | None, Field(description="The user's answer to its reminder: done, skip, undo, snooze 1h.")
     ] = None,
@@ -92,7 +84,7 @@ def update_job(
             return _changed(Ok(answered.value.job), {"job_id": job_id})
         job.refresh_from_db()
     zone = job.timezone if timezone is None else timezone
-    given: dict[str, Any] = {
+    request: dict[str, Any] = {
         "job_id": job_id,
         "task": job.task,
         "trigger_type": trigger_type,
@@ -105,26 +97,26 @@ def update_job(
     if args is not None or kwargs is not None:
         changes["args"], changes["kwargs"] = merged_arguments(job, args, kwargs or {})
     if masking.has_mask([args, kwargs]):
-        return refused(refuse("kwargs", f"write the real value instead of {masking.MASK}"), given)
+        return refused(refuse("kwargs", f"write the real value instead of {masking.MASK}"), request)
     if max_runs is not None:
         changes["max_runs"] = max_runs or None
     end = {} if ends_at is None else {"ends_at": ends_at}
     policies = read_policies({**options, **end}, zone, clock.now())
     if isinstance(policies, Err):
-        return refused(policies, given)
+        return refused(policies, request)
     changes |= policies.value
     match changed_trigger(job, trigger_type, trigger_config, zone):
         case Ok(columns):
             changes |= columns
         case error:
-            return refused(error, given)
+            return refused(error, request)
     if name is None and job.name == derived_name(job):
         # A name that nobody chose follows what it was derived from.
         new = {field: changes.get(field, getattr(job, field)) for field in ("args", "kwargs", "label")}
         changes["name"] = derived_name(Job(task=job.task, **new))
     is_renamed = changes.get("name", job.name) != job.name
     edited = services.edit(actor, job.public_id, seen=job, **changes)
-    return _with_state(_changed(edited, given, is_renamed=is_renamed))
+    return _with_state(_changed(edited, request, is_renamed=is_renamed))
 
 
 def pause_job(
@@ -142,31 +134,31 @@ def pause_job(
     the end. To leave out single days, use skip_runs.
     """
     actor, moment = current_actor(), None
-    given = {"job_id": job_id}
+    request = {"job_id": job_id}
     if until is not None:
         match read_moment(until, zone_of_job(actor, job_id), clock.now(), "until", may_be_day=True):
             case Ok(read):
                 moment = read
             case error:
-                return refused(error, given)
-    return _changed(services.pause(actor, job_id, reason=reason or "", until=moment), given)
+                return refused(error, request)
+    return _changed(services.pause(actor, job_id, reason=reason or "", until=moment), request)
 
 
 def resume_job(job_id: JobId) -> ChangedOut | ErrorOut:
     """End a pause: the job goes on with its next scheduled time. Harmless if it is not paused."""
-    given = {"job_id": job_id}
+    request = {"job_id": job_id}
     match services.resume(current_actor(), job_id):
         case Err(code=Code.INVALID) as error:
             way_out = "Change its schedule with update_job first, or cancel it and make it anew."
             return {"error": answers.nothing_to_resume(error, way_out)}
         case result:
-            return _changed(_or_as_it_was(result, job_id, Job.Status.PENDING), given)
+            return _changed(_or_as_it_was(result, job_id, Job.Status.PENDING), request)
 
 
 def skip_runs(
     job_id: JobId,
     dates: Annotated[
-        Words | None,
+        TextList | None,
         Field(
             description="Days like tomorrow or 2026-12-24 in the job's zone, or runs in ISO 8601. "
             "Default: the next run."
@@ -180,7 +172,7 @@ def skip_runs(
     goes on. To stop it for a period, use pause_job.
     """
     actor, now, days, slots = current_actor(), clock.now(), [], []
-    given = {"job_id": job_id}
+    request = {"job_id": job_id}
     job = actor.jobs().find(job_id) if dates else None
     zone = job.timezone if job else actor.read_profile().zone
     for text in dates or []:
@@ -190,11 +182,11 @@ def skip_runs(
                     slots.append(slot)
                     continue
                 case error:
-                    return refused(error, given)
+                    return refused(error, request)
         try:
             days.append(parse_day(text, now=now, timezone=zone))
         except (PhraseError, TriggerError) as unread:
-            return refused(refuse("dates", str(unread)), given)
+            return refused(refuse("dates", str(unread)), request)
     notes = _without_runs(job, days, now) if job and not undo else {}
     if job and notes and not slots and notes.keys() == set(days):
         read_activity(job)
@@ -203,7 +195,7 @@ def skip_runs(
         case Ok(job):
             return _with_notes({**_changed_out(job), "skips": answers.skips_of(job)}, notes.values())
         case error:
-            return refused(error, given)
+            return refused(error, request)
 
 
 def _without_runs(job: Job, days: Sequence[date], now: datetime) -> dict[date, str]:
@@ -232,13 +224,13 @@ def restore_job(job_id: JobId) -> ChangedOut | ErrorOut:
 
 
 def _changed(
-    result: Result[Job], given: Mapping[str, Any], *, is_renamed: bool = False
+    result: Result[Job], request: Mapping[str, Any], *, is_renamed: bool = False
 ) -> ChangedOut | ErrorOut:
     match result:
         case Ok(job):
             return _changed_out(job, services.look_alike(current_actor(), job) if is_renamed else None)
         case error:
-            return refused(error, given)
+            return refused(error, request)
 
 
 def _changed_out(job: Job, look_alike: SimilarJob | None = None) -> ChangedOut:

@@ -34,19 +34,16 @@ from schedules.mcp.tools.arguments import (
     PageLimit,
     PageOffset,
     Retries,
+    TextList,
     Timezone,
     Whole,
-    Words,
     ZoneText,
-    create,
-    derived_name,
-    once,
     page_problem,
-    read_one_moment,
     refuse,
-    zone_notes,
 )
-from schedules.mcp.tools.triggers import read_trigger
+from schedules.mcp.tools.moments import read_one_moment
+from schedules.mcp.tools.policies import create, derived_name, once
+from schedules.mcp.tools.triggers import read_trigger, zone_notes
 from schedules.models import Execution, Job, Profile
 from schedules.models.counting import COUNTED
 from schedules.result import Err, Ok
@@ -78,7 +75,7 @@ class Content(TypedDict, total=False):
 
     title: Annotated[str | None, Field(description="A title line.")]
     priority: Annotated[Whole | None, Field(description="1 to 5 (urgent).")]
-    tags: Annotated[Words | None, Field(description="Words or emoji names.")]
+    tags: Annotated[TextList | None, Field(description="Words or emoji names.")]
     markdown: Annotated[StrictBool | None, Field(description="Is it Markdown?")]
     click: Annotated[str | None, Field(description="URL to open.")]
     icon: Annotated[str | None, Field(description="URL of an icon.")]
@@ -215,9 +212,9 @@ def schedule_cron_notification(
     zone = timezone if timezone is not None else zone_in_cron or profile.timezone
     if timezone is None and not zone:
         raise MissingArgumentError("timezone", "The user has set no zone: ask where they live.")
-    given = {"timezone": zone, "cron": cron}
+    request = {"timezone": zone, "cron": cron}
     if zone_in_cron not in (None, zone):
-        return refused(refuse("cron", f"its zone is not the timezone {zone}: give one of them"), given)
+        return refused(refuse("cron", f"its zone is not the timezone {zone}: give one of them"), request)
     expression = zoned["cron"] if zoned else cron
     content = _content(profile, message, notification_topic, options)
     made = create(
@@ -240,7 +237,7 @@ def schedule_cron_notification(
         kwargs=content,
         label=label or "",
     )
-    return cron_out(made.value) if isinstance(made, Ok) else refused(made, given)
+    return cron_out(made.value) if isinstance(made, Ok) else refused(made, request)
 
 
 def list_scheduled_notifications(

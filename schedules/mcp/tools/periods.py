@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from schedules.mcp.tools.arguments import read_with
+from schedules.mcp.tools.moments import read_with
 from schedules.result import Err, Ok, Result
 from schedules.when.periods import Period, parse_period
 

@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 
 from schedules import clock, services
 from schedules.mcp import answers
-from schedules.mcp.answers.jobs import ErrorOut, refused
+from schedules.mcp.answers.job_refusals import ErrorOut, refused
 from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import ZoneText, refuse
 from schedules.models import Profile
@@ -46,9 +46,9 @@ def set_preferences(
     """Remember where the user lives ("I live in Berlin"), their topic, or where failures of all jobs are reported
     ("tell me when it fails"). Existing jobs keep theirs.
     """
-    given = {"timezone": timezone, "topic": topic, "failure_topic": failure_topic}
+    request = {"timezone": timezone, "topic": topic, "failure_topic": failure_topic}
     if timezone is None and topic is None and failure_topic is None:
-        return refused(refuse("preferences", "give timezone, topic or failure_topic"), given)
+        return refused(refuse("preferences", "give timezone, topic or failure_topic"), request)
     match services.set_preferences(
         current_actor(), timezone=timezone, topic=topic, failure_topic=failure_topic
     ):
@@ -58,7 +58,7 @@ def set_preferences(
                 out["note"] = words
             return out
         case error:
-            return refused(error, given)
+            return refused(error, request)
 
 
 def _staying_words(profile: Profile) -> str:

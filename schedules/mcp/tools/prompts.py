@@ -22,20 +22,10 @@ from schedules.mcp.answers.prompts import (
     task_lines,
 )
 from schedules.mcp.auth import current_actor
-from schedules.mcp.tools.arguments import (
-    IdempotencyKey,
-    Number,
-    TaskId,
-    TimedRetries,
-    Timezone,
-    Whole,
-    create,
-    derived_name,
-    once,
-    read_end,
-    read_moment,
-    zone_notes,
-)
+from schedules.mcp.tools.arguments import IdempotencyKey, Number, TaskId, TimedRetries, Timezone, Whole
+from schedules.mcp.tools.moments import read_end, read_moment
+from schedules.mcp.tools.policies import create, derived_name, once
+from schedules.mcp.tools.triggers import zone_notes
 from schedules.models import Job
 from schedules.models.counting import count_words
 from schedules.result import Code, Err, Ok

@@ -8,22 +8,14 @@ from typing_extensions import TypedDict
 
 from schedules import clock, limits, services
 from schedules.mcp import answers
-from schedules.mcp.answers.jobs import DeletedOut, ErrorOut, ExecutionOut, deleted_out, execution_out, refused
+from schedules.mcp.answers.job_refusals import ErrorOut, refused
+from schedules.mcp.answers.jobs import DeletedOut, ExecutionOut, deleted_out, execution_out
 from schedules.mcp.auth import current_actor
-from schedules.mcp.tools.arguments import (
-    Config,
-    JobId,
-    Number,
-    Timezone,
-    TriggerType,
-    Whole,
-    read_past,
-    refuse,
-    zone_notes,
-)
+from schedules.mcp.tools.arguments import JobId, Number, Timezone, Whole, refuse
 from schedules.mcp.tools.filters import Query, TaskName, read_filter
+from schedules.mcp.tools.moments import read_past
 from schedules.mcp.tools.periods import From, To, read_period
-from schedules.mcp.tools.triggers import local_text, read_trigger
+from schedules.mcp.tools.triggers import Config, TriggerType, local_text, read_trigger, zone_notes
 from schedules.models.triggers import trigger_of
 from schedules.result import Code, Err, Ok, sentence
 from schedules.services.jobs.agenda import Line, read_agenda
@@ -89,14 +81,14 @@ def preview_schedule(
     actor, now = current_actor(), clock.now()
     profile = actor.read_profile()
     zone = timezone if timezone is not None else profile.zone
-    given = {"trigger_type": trigger_type, "trigger_config": trigger_config, "timezone": zone}
+    request = {"trigger_type": trigger_type, "trigger_config": trigger_config, "timezone": zone}
     number = 5 if count is None else count
     if not 1 <= number <= MOST_RUNS:
-        return refused(refuse("count", f"choose 1 to {MOST_RUNS}"), given)
+        return refused(refuse("count", f"choose 1 to {MOST_RUNS}"), request)
     match read_trigger(trigger_type, trigger_config, zone, now):
         case Ok(columns):
             if columns["every"] and (problem := interval_problem(actor, columns["every"])):
-                return refused(problem, given)
+                return refused(problem, request)
             grid = columns.get("anchor_at") or (columns["every"] and now + columns["every"])
             shown = services.preview(trigger_of(columns | {"anchor_at": grid}), zone, now, number)
         case Err(code=Code.NEVER_RUNS, reasons=why):
@@ -107,9 +99,9 @@ def preview_schedule(
                 "warnings": [sentence(why)],
             }
         case error:
-            return refused(error, given)
+            return refused(error, request)
     if not shown.next_runs and not shown.waits_for_start:
-        return refused(refuse("run_at", f"the moment is in the past (now {answers.iso(now, zone)})"), given)
+        return refused(refuse("run_at", f"the moment is in the past (now {answers.iso(now, zone)})"), request)
     return {
         "description": shown.description,
         "timezone": zone,

@@ -11,10 +11,11 @@ from typing_extensions import TypedDict
 
 from schedules import limits, services
 from schedules.mcp import answers
-from schedules.mcp.answers.jobs import ErrorOut, refused
+from schedules.mcp.answers.job_refusals import ErrorOut, refused
 from schedules.mcp.auth import current_actor
 from schedules.mcp.orm import orm
-from schedules.mcp.tools.arguments import JobId, Number, derived_name, refuse
+from schedules.mcp.tools.arguments import JobId, Number, refuse
+from schedules.mcp.tools.policies import derived_name
 from schedules.models import Execution, Job
 from schedules.result import Err, Ok, Result
 from schedules.services.jobs.validation import usable_tasks
@@ -59,32 +60,32 @@ async def run_task(
     starts another run.
     """
     arguments = kwargs or {}
-    given: dict[str, Any] = {"task": task}
+    request: dict[str, Any] = {"task": task}
 
     def start() -> RunOut | Err:
         actor = current_actor()
-        given["tasks"] = [usable.name for usable in usable_tasks(actor)]
+        request["tasks"] = [usable.name for usable in usable_tasks(actor)]
         if task == "notify" and (topic := actor.read_profile().default_topic):
             arguments.setdefault("topic", topic)
         name = derived_name(Job(task=task, kwargs=arguments)) or task
         return _started(services.run_task(actor, {"name": name, "task": task, "kwargs": arguments}))
 
-    return await _run(start, given, wait_seconds, context)
+    return await _run(start, request, wait_seconds, context)
 
 
 async def _run(
     start: Callable[[], RunOut | Err],
-    given: dict[str, Any],
+    request: dict[str, Any],
     wait_seconds: float | None,
     context: Context[Any, Any],
 ) -> RunOut | ErrorOut:
     """Start a run, and wait for its result if asked for."""
     wait = 0.0 if wait_seconds is None else wait_seconds
     if not 0 <= wait <= LONGEST_WAIT:
-        return refused(refuse("wait_seconds", f"choose 0 to {LONGEST_WAIT}"), given)
+        return refused(refuse("wait_seconds", f"choose 0 to {LONGEST_WAIT}"), request)
     started = await orm(start)()
     if isinstance(started, Err):
-        return await orm(refused)(started, given)
+        return await orm(refused)(started, request)
     if not wait:
         return started
     execution_id, job_id = started["execution_id"], started["job_id"]

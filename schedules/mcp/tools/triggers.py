@@ -4,12 +4,14 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
 
 from schedules import clock
 from schedules.mcp import answers
 from schedules.mcp.tools.arguments import Columns, refuse
-from schedules.models import Job
+from schedules.models import Job, Profile
 from schedules.models.triggers import MONTH, columns_of
 from schedules.result import Code, Err, Ok, Result
 from schedules.when.cron import NeverRunsError
@@ -42,7 +44,26 @@ SECONDS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400, "weeks": 
 DAYS = {"days": 1, "weeks": 7}
 # Large enough to be refused later, small enough for an exact sum.
 MOST = 10**12
+# Two zones in which every local time is another moment, also one that is the same every day.
+_FAR_APART = ("Etc/GMT+5", "Etc/GMT-6")
 _LONG_STEP = re.compile(r"\s*(?:\*/(?P<minutes>[0-9]{1,6})\s|\S+\s+\*/(?P<hours>[0-9]{1,6})\s)")
+
+TriggerType = Annotated[
+    str,
+    Field(description="Kind of schedule.", json_schema_extra={"enum": ["once", "interval", "cron"]}),
+]
+# A cron expression alone says enough.
+Config = Annotated[
+    dict[str, Any],
+    BeforeValidator(lambda value: {"expression": value} if isinstance(value, str) else value),
+]
+TriggerConfig = Annotated[
+    Config,
+    Field(
+        description='once: {"run_at": "2026-02-05T15:00"}. interval: {"minutes": 90} (seconds to months), or with a '
+        'first run {"weeks": 2, "start": "2027-03-02T09:00"}. cron: {"expression": "30 8 * * 1-5"}.'
+    ),
+]
 
 
 def read_trigger(
@@ -85,6 +106,22 @@ def local_text(trigger_type: str, config: Mapping[str, Any]) -> str | None:
     """Return what a trigger says of its time, to find out whether it depends on the zone; None if it has no time."""
     text = {"once": config.get("run_at"), "cron": "9:00"}.get(trigger_type, config.get("start"))
     return text if isinstance(text, str) else None
+
+
+def zone_notes(profile: Profile, timezone: str | None, text: str | None) -> list[str]:
+    """Return a note if neither the caller nor the user has named the zone in which this text was read as a time."""
+    if timezone is not None or profile.timezone or text is None or not _is_local(text):
+        return []
+    return [answers.no_zone(profile.zone, "this was")]
+
+
+def _is_local(text: str) -> bool:
+    now = clock.now()
+    try:
+        moments = {parse_moment(text, now=now, timezone=zone, may_be_day=True) for zone in _FAR_APART}
+    except PhraseError:
+        return True
+    return len(moments) > 1
 
 
 def changed_trigger(

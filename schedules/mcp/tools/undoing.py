@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from typing_extensions import TypedDict
 
 from schedules.mcp import answers
-from schedules.mcp.answers.jobs import ErrorOut, refused
+from schedules.mcp.answers.job_refusals import ErrorOut, refused
 from schedules.mcp.auth import current_actor
 from schedules.mcp.messages import message_of
 from schedules.mcp.tools.arguments import refuse

@@ -143,7 +143,7 @@ def test_notifications_say_how_to_go_on(call, owner):
 
 @pytest.mark.parametrize(("limit", "offset"), [(2, 0), (2, 4), (10, 0), (2, 9)])
 def test_list_of_more_jobs_than_are_counted_says_so(call, owner, monkeypatch, limit, offset):
-    for module in ("models.counting", "mcp.answers.jobs", "services.job_list"):
+    for module in ("models.counting", "mcp.answers.job_list", "services.job_list"):
         monkeypatch.setattr(f"schedules.{module}.COUNTED", 3)
     JobFactory.create_batch(3, owner=owner)
     exactly = call("list_jobs", limit=2)
@@ -156,7 +156,7 @@ def test_list_of_more_jobs_than_are_counted_says_so(call, owner, monkeypatch, li
 
 
 def test_answer_says_that_not_all_jobs_were_looked_through(call, owner, monkeypatch):
-    for module in ("models.counting", "mcp.answers.jobs", "services.job_list"):
+    for module in ("models.counting", "mcp.answers.job_list", "services.job_list"):
         monkeypatch.setattr(f"schedules.{module}.COUNTED", 3)
     JobFactory.create_batch(5, owner=owner, name="One job")
 

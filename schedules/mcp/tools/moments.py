@@ -1,0 +1,161 @@
+"""Moments, times of day and durations as agents write them."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, time, timedelta
+from typing import Any, TypeVar
+
+from schedules import clock
+from schedules.mcp import answers
+from schedules.mcp.tools.arguments import refuse
+from schedules.result import Code, Err, Ok, Result
+from schedules.when.grammar import MOMENT_EXAMPLES
+from schedules.when.phrases import (
+    NotUnderstoodError,
+    PhraseError,
+    TooFarError,
+    parse_delay,
+    parse_end,
+    parse_moment,
+    parse_past,
+)
+from schedules.when.repeats import parse_trigger
+from schedules.when.triggers import CalendarInterval, Cron, Interval, TriggerError, load_zone
+
+M = TypeVar("M")
+
+EXAMPLES = (
+    'Give exactly one of: datetime ("2030-02-05T15:00:00+01:00"); '
+    'time with timezone and perhaps date (date "2030-02-05", time "15:00", timezone "Europe/Berlin"); '
+    'delay ("1d2h30m10s").'
+)
+# fromisoformat() also accepts 20260205, 2026-W06-4, 15 and 15:00+01:00.
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TIME = re.compile(r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?")
+_REPEATED = re.compile(r"\s*(?:every|each|daily|hourly|weekly|monthly|yearly|weekdays)\b", re.IGNORECASE)
+REPEATS = "this repeats: use schedule_cron_notification for a reminder, else schedule_job"
+
+
+def read_moment(text: str, timezone: str, now: datetime, field: str, **rules: bool) -> Result[datetime]:
+    """Read an ISO time or a phrase, with the rules of `parse_moment`; without an offset, it is read in the zone."""
+    return read_with(lambda: parse_moment(text, now=now, timezone=timezone, **rules), text, timezone, field)
+
+
+def read_end(text: str, timezone: str, now: datetime, field: str) -> Result[datetime]:
+    """Read the end of a period; a date alone includes its whole day."""
+    return read_with(lambda: parse_end(text, now=now, timezone=timezone), text, timezone, field)
+
+
+def read_past(text: str, timezone: str, now: datetime, field: str) -> Result[datetime | date]:
+    """Read a moment or a day, now or before."""
+    return read_with(lambda: parse_past(text, now=now, timezone=timezone), text, timezone, field)
+
+
+def read_with(parse: Callable[[], M], text: str, timezone: str, field: str) -> Result[M]:
+    """Read a text with this function, which may refuse it."""
+    try:
+        load_zone(timezone)
+        return Ok(parse())
+    except TriggerError as error:
+        return refuse(error.field, error.reason)
+    except TooFarError as error:
+        return Err(Code.TOO_FAR, errors={field: [str(error)]})
+    except PhraseError as error:
+        if _REPEATED.match(text):
+            words = REPEATS + _as_trigger(text, timezone, clock.now())
+            return refuse(field, words, hint=words)
+        # The usual examples are in the descriptions; anything else is about this text.
+        is_general = isinstance(error, NotUnderstoodError) and str(error).endswith(MOMENT_EXAMPLES)
+        return refuse(field, str(error), hint="" if is_general else str(error))
+
+
+def _as_trigger(text: str, timezone: str, now: datetime) -> str:
+    """Say which arguments a repeating schedule in words would be; an empty text if it is not understood."""
+    try:
+        trigger = parse_trigger(text, now=now, timezone=timezone)
+    except (PhraseError, TriggerError):
+        return ""
+    match trigger:
+        case Cron(expression=expression):
+            return f'; the cron is "{expression}"'
+        case Interval(seconds=seconds):
+            config: dict[str, Any] = (
+                {"minutes": int(seconds // 60)} if seconds % 60 == 0 else {"seconds": seconds}
+            )
+        case CalendarInterval(count=count, unit=unit, start=start):
+            config = {unit: count, "start": answers.iso(start, timezone)}
+        case _:
+            return ""
+    return f"; for schedule_job, trigger_type interval with trigger_config {json.dumps(config)}"
+
+
+def read_span(text: str, field: str) -> Result[timedelta]:
+    if re.fullmatch(r"0+(?:\.0+)?s?", text.strip()):
+        return Ok(timedelta(0))
+    try:
+        return Ok(_delay(text))
+    except PhraseError as error:
+        return refuse(field, str(error))
+
+
+def _delay(text: str) -> timedelta:
+    """Read "1h30m", or a duration in words, like "ten minutes"."""
+    try:
+        return parse_delay(text)
+    except PhraseError:
+        now = clock.now()
+        try:
+            return parse_moment(f"in {text}", now=now, timezone="UTC") - now
+        except PhraseError:
+            pass
+        raise
+
+
+def read_one_moment(when: Mapping[str, str], zone: str) -> Result[datetime]:
+    """Read a moment given in one of three ways; refuse missing and contradictory arguments."""
+    now = clock.now()
+    ways = [
+        name
+        for name, names in {"datetime": {"datetime"}, "time": {"date", "time"}, "delay": {"delay"}}.items()
+        if names & when.keys()
+    ]
+    if len(ways) > 1:
+        clash = ", ".join(name for name in ("datetime", "date", "time", "delay") if name in when)
+        return refuse("when", f"these clash: {clash}. {EXAMPLES}")
+    if not ways:
+        return refuse("when", f"missing: datetime, or time with timezone, or delay. {EXAMPLES}")
+    match ways[0]:
+        case "delay":
+            try:
+                return Ok(now + _delay(when["delay"]))
+            except PhraseError as error:
+                return refuse("delay", str(error))
+        case "datetime":
+            return read_moment(when["datetime"], zone, now, "datetime")
+    if missing := [name for name in ("time", "timezone") if name not in when]:
+        return refuse("when", f"missing: {' and '.join(missing)}. {EXAMPLES}")
+    try:
+        today = now.astimezone(load_zone(zone)).date()
+    except TriggerError as error:
+        return refuse(error.field, error.reason)
+    day, hour = _date(when.get("date", str(today))), read_time(when["time"])
+    if day is None:
+        return refuse("date", 'write YYYY-MM-DD, like "2030-02-05", or leave it out for today')
+    if hour is None:
+        return refuse("time", 'write HH:MM or HH:MM:SS, like "15:00"; the zone goes into timezone')
+    return read_moment(f"{day} {hour}", zone, now, "date and time")
+
+
+def _date(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text) if _DATE.fullmatch(text) else None
+    except ValueError:
+        return None
+
+
+def read_time(text: str) -> time | None:
+    try:
+        return time.fromisoformat(text if text[1:2] != ":" else f"0{text}") if _TIME.fullmatch(text) else None
+    except ValueError:
+        return None

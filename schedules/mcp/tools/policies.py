@@ -1,0 +1,86 @@
+"""The policies of a job as agents write them, and the creation of a job with them."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from schedules import clock, services
+from schedules.mcp import answers
+from schedules.mcp.auth import current_actor
+from schedules.mcp.tools.arguments import ChangedPolicies, Columns, LimitedPolicies, refuse
+from schedules.mcp.tools.moments import read_end, read_span
+from schedules.models import Job
+from schedules.result import Err, Ok, Result
+from schedules.services.people.calendars import ensure_holidays
+
+CHOICES = {"overlap": Job.Overlap.values, "catch_up": Job.CatchUp.values}
+DEFAULT_ALERTS = "default"
+NAME_LENGTH = 80
+
+
+def read_policies(options: Mapping[str, Any], timezone: str, now: datetime) -> Result[Columns]:
+    """Turn the policies among these options into the columns of a job; an end of "none" is no end."""
+    columns: Columns = {
+        name: value
+        for name, value in options.items()
+        if name in LimitedPolicies.__annotations__ or name in ChangedPolicies.__annotations__
+    }
+    for name in columns.keys() & {"backoff", "timeout"}:
+        span = read_span(columns[name], name)
+        if isinstance(span, Err):
+            return span
+        columns[name] = span.value
+    if "calendars" in columns:
+        columns |= _calendars(columns.pop("calendars"))
+    if columns.get("alerts") == DEFAULT_ALERTS:
+        columns["alerts"] = ""
+    for name, choices in CHOICES.items():
+        if name in columns and columns[name] not in choices:
+            return refuse(name, f"choose one of: {', '.join(choices)}")
+    match columns.get("ends_at"):
+        case None:
+            return Ok(columns)
+        case "none" | "":
+            return Ok(columns | {"ends_at": None})
+        case text:
+            end = read_end(text, timezone, now, "ends_at")
+            return end if isinstance(end, Err) else Ok(columns | {"ends_at": end.value})
+
+
+def _calendars(entries: list[str] | None) -> Columns:
+    """Return the columns for calendars, and for what happens to the runs that they close, if an entry says that."""
+    entries = [entry for entry in entries or [] if entry]
+    names = [entry for entry in entries if entry not in Job.OnClosed.values]
+    policies = [entry for entry in entries if entry in Job.OnClosed.values]
+    ensure_holidays(current_actor(), names)
+    return {"calendars": names, "on_closed": policies[-1] if policies else Job.OnClosed.SKIP.value}
+
+
+def once(moment: Result[datetime], timezone: str) -> Result[Columns]:
+    """Return the columns of a trigger that fires once."""
+    if isinstance(moment, Err):
+        return moment
+    return Ok({"trigger_type": Job.TriggerType.ONCE, "run_at": moment.value, "timezone": timezone})
+
+
+def create(
+    trigger: Result[Columns], options: Mapping[str, Any], timezone: str, **job: Any
+) -> Result[services.Scheduled]:
+    """Create a job, unless its trigger or one of its policies is refused."""
+    if isinstance(trigger, Err):
+        return trigger
+    policies = read_policies(options, timezone, clock.now())
+    if isinstance(policies, Err):
+        return policies
+    return services.schedule(current_actor(), **trigger.value, **policies.value, **job)
+
+
+def derived_name(job: Job) -> str | None:
+    """Return the name that a job of these arguments gets by itself, or None if its caller must name it."""
+    match job.task:
+        case "notify":
+            text = job.label or job.argument("title") or job.argument("message")
+            return answers.line(str(text or ""), NAME_LENGTH) or "Notification"
+        case "prompt":
+            return answers.line(str(job.argument("prompt") or ""), NAME_LENGTH) or "Prompt"
+    return None
