@@ -39,6 +39,10 @@ ICONS = {
     "terminal": "M4 17l6-6-6-6M12 19h8",
     "code": "M16 18l6-6-6-6M8 6l-6 6 6 6",
     "warning": "M12 3l10 18H2zM12 10v4m0 4h.01",
+    "plus": "M12 5v14M5 12h14",
+    "pencil": "M17 3l4 4L8 20l-5 1 1-5z",
+    "bin": "M4 6h16M9 6V3h6v3M6 6l1 15h10l1-15",
+    "key": "M13 9a5 5 0 1 1-10 0 5 5 0 1 1 10 0M12 12l9 9m-4-4l3-3",
 }
 # Word, colour and icon of every status of jobs and runs; colour alone is not accessible.
 STATUSES = {
@@ -63,6 +67,28 @@ STATUSES = {
     "lost": ("Lost", "fail", "alarm"),
 }
 OUTCOMES = {letter: outcome for outcome, letter in OUTCOME_LETTERS.items()}
+# The icon of an event by the first word of its verb.
+VERB_ICONS = {
+    "create": "plus",
+    "pause": "pause",
+    "resume": "play",
+    "run": "play",
+    "cancel": "ban",
+    "stop": "ban",
+    "end": "ban",
+    "revoke": "ban",
+    "delete": "bin",
+    "restore": "retry",
+    "finish": "flag",
+    "complete": "check",
+    "answer": "check",
+    "confirm": "check",
+    "dismiss": "inbox",
+    "release": "inbox",
+    "issue": "key",
+    "rotate": "key",
+    "connect": "key",
+}
 # The icons of kinds of jobs; commands and other functions have their own below.
 KINDS = {"notify": "bell", "webhook": "globe", "prompt": "message", "email": "mail"}
 CAUSES = {"schedule": "Scheduled", "manual": "Manual", "catch_up": "Catch-up", "reminder": "Reminder"}
@@ -81,6 +107,11 @@ def icon(name: str) -> SafeString:
 @register.simple_tag
 def kind_icon(task_name: str, is_command: bool) -> SafeString:
     return icon(KINDS.get(task_name, "terminal" if is_command else "code"))
+
+
+@register.simple_tag
+def verb_icon(verb: str) -> SafeString:
+    return icon(VERB_ICONS.get(verb.partition(" ")[0], "pencil"))
 
 
 @register.simple_tag

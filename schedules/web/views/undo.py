@@ -24,6 +24,7 @@ from schedules.services.jobs.undo import (
     undoable_among,
 )
 from schedules.web.messages import message_of
+from schedules.web.views.activity import names_for
 from schedules.web.views.page import PageMixin, back, is_number, own_address
 from schedules.when.forecast import start_of_day
 from schedules.when.phrases import PhraseError, parse_past
@@ -59,8 +60,12 @@ class UndoPage(PageMixin, TemplateView):
         asked = {name: self.request.GET.get(name, "").strip() for name in ("event", "call", "actor", "since")}
         events, problem = self._events(asked)
         steps = steps_of(plan_undo(events))
+        is_by_person = not asked["event"] and not asked["call"]
         return super().get_context_data(
             asked=asked,
+            is_by_person=is_by_person,
+            is_unasked=is_by_person and not asked["actor"],
+            names=names_for(self.actor) if is_by_person else [],
             problem=problem,
             steps=[step for step in steps if not step.problem],
             refused=[step for step in steps if step.problem],

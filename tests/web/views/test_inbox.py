@@ -1,7 +1,7 @@
 """The inbox: waiting prompts, and answering, dismissing or releasing them."""
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.contrib.auth.models import User
@@ -187,6 +187,18 @@ def test_prompts_are_grouped_by_their_jobs(web: Client, owner: User):
     Execution.objects.filter(pk=between.pk).update(scheduled_for=clock.now() - timedelta(hours=2))
 
     assert web.get("/inbox/").context["groups"] == [[first, last], [between]]
+
+
+def test_row_says_when_its_prompt_was_due_and_the_job_its_text_once(web: Client, owner: User):
+    job = JobFactory(owner=owner, name="Brief", task="prompt", kwargs={"prompt": "Summarise."})
+    for hour in (7, 8):
+        ExecutionFactory(job=job, status="waiting", scheduled_for=datetime(2026, 11, 18, hour, 15, tzinfo=UTC))
+
+    listed = html_of(web.get("/inbox/")).partition('aria-label="Prompts"')[2].partition("</section>")[0]
+
+    assert listed.count("Summarise.") == 1
+    assert "Wed 18 Nov 08:15" in listed
+    assert 'aria-label="Select Brief, due Wed 18 Nov 09:15"' in listed
 
 
 def test_chosen_prompt_is_beside_the_list_and_its_actions_lead_to_the_next(web: Client, owner: User):

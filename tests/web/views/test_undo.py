@@ -100,11 +100,31 @@ def test_one_of_several_changes_of_one_click_offers_to_undo_them_all(web: Client
 
 
 @pytest.mark.parametrize(
-    "asked", [{}, {"event": "x"}, {"event": "9" * 30}, {"call": "0"}, {"actor": "nobody", "since": "today"}]
+    "asked", [{"event": "x"}, {"event": "9" * 30}, {"call": "0"}, {"actor": "nobody", "since": "today"}]
 )
 def test_odd_requests_find_nothing_to_undo(web: Client, asked: dict[str, str]):
     assert "Nothing to undo" in html_of(web.get("/activity/undo/", asked))
     assert "There is nothing to undo" in html_of(web.post("/activity/undo/", asked, follow=True))
+
+
+def test_page_without_a_question_asks_whose_changes_and_since_when(web: Client, agent: Actor, weekly: Job):
+    services.edit(agent, weekly.public_id, cron="0 3 * * 0")
+
+    page = html_of(web.get("/activity/undo/", {"next": "/activity/?actor=laptop"}))
+
+    assert '<option value="olga">' in page
+    assert '<input type="hidden" name="next" value="/activity/?actor=laptop">' in page
+    assert "Nothing to undo" not in page
+
+
+def test_activity_leads_to_the_undo_of_the_person_it_is_filtered_by(web: Client, agent: Actor, weekly: Job):
+    services.edit(agent, weekly.public_id, cron="0 3 * * 0")
+
+    every = html_of(web.get("/activity/"))
+    filtered = html_of(web.get("/activity/", {"actor": "laptop", "from": "2026-01-02"}))
+
+    assert 'href="/activity/undo/?actor=&amp;since=today' in every
+    assert 'href="/activity/undo/?actor=laptop&amp;since=2026-01-02' in filtered
 
 
 def test_unreadable_moment_is_refused(web: Client):
