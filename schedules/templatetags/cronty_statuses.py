@@ -40,6 +40,7 @@ ICONS = {
     "code": "M16 18l6-6-6-6M8 6l-6 6 6 6",
     "warning": "M12 3l10 18H2zM12 10v4m0 4h.01",
     "plus": "M12 5v14M5 12h14",
+    "pulse": "M2 12h5l3-8 4 16 3-8h5",
     "pencil": "M17 3l4 4L8 20l-5 1 1-5z",
     "bin": "M4 6h16M9 6V3h6v3M6 6l1 15h10l1-15",
     "key": "M13 9a5 5 0 1 1-10 0 5 5 0 1 1 10 0M12 12l9 9m-4-4l3-3",
@@ -90,7 +91,7 @@ VERB_ICONS = {
     "connect": "key",
 }
 # The icons of kinds of jobs; commands and other functions have their own below.
-KINDS = {"notify": "bell", "webhook": "globe", "prompt": "message", "email": "mail"}
+KINDS = {"heartbeat": "pulse", "notify": "bell", "webhook": "globe", "prompt": "message", "email": "mail"}
 CAUSES = {"schedule": "Scheduled", "manual": "Manual", "catch_up": "Catch-up", "reminder": "Reminder"}
 
 

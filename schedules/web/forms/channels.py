@@ -40,7 +40,8 @@ def _form_field(field: Field) -> forms.Field:
     return forms.CharField(
         label=field.label,
         help_text=field.help,
-        required=False,
+        required=field.is_required,
+        error_messages={"required": f"Fill in {field.label.lower()}."},
         max_length=LONGEST_VALUE,
         initial=field.default,
         widget=widget(attrs={**attributes, **({"autocomplete": "new-password"} if field.is_secret else {})}),

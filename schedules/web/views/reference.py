@@ -59,7 +59,7 @@ def _operation(method: str, path: str, operation: dict[str, Any], schemas: dict[
         id=operation["operationId"],
         method=method.upper(),
         path=path,
-        summary=operation["summary"],
+        summary=operation["summary"].replace("`", ""),
         description=" ".join(rest.replace("`", "").split()),
         scope=operation["x-scope"],
         parameters=[_parameter(each) for each in operation["parameters"]],

@@ -192,7 +192,9 @@ def test_prompts_are_grouped_by_their_jobs(web: Client, owner: User):
 def test_row_says_when_its_prompt_was_due_and_the_job_its_text_once(web: Client, owner: User):
     job = JobFactory(owner=owner, name="Brief", task="prompt", kwargs={"prompt": "Summarise."})
     for hour in (7, 8):
-        ExecutionFactory(job=job, status="waiting", scheduled_for=datetime(2026, 11, 18, hour, 15, tzinfo=UTC))
+        ExecutionFactory(
+            job=job, status="waiting", scheduled_for=datetime(2026, 11, 18, hour, 15, tzinfo=UTC)
+        )
 
     listed = html_of(web.get("/inbox/")).partition('aria-label="Prompts"')[2].partition("</section>")[0]
 
