@@ -1,8 +1,9 @@
 """Pings of jobs that run elsewhere: a batch is stored, and ends the slots that wait for it, in one transaction."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from uuid import UUID
 
 from django.db import transaction
 
@@ -55,7 +56,7 @@ _CHANGED_OF_HEARTBEAT = (
 def receive(signals: Sequence[Signal], now: datetime) -> list[bool]:
     """Store pings; return for each whether it was accepted, which it is not if its job is gone."""
     with transaction.atomic():
-        watched = _lock({signal.job_id for signal in signals}, now)
+        watched = _lock(signals, now)
         accepted = []
         for signal in signals:
             job = watched.get(signal.job_id)
@@ -66,8 +67,9 @@ def receive(signals: Sequence[Signal], now: datetime) -> list[bool]:
     return accepted
 
 
-def _lock(job_ids: set[int], now: datetime) -> dict[int, Watched]:
+def _lock(signals: Sequence[Signal], now: datetime) -> dict[int, Watched]:
     """Lock the jobs, in an order on which all processes agree, and read what waits for a ping."""
+    job_ids = {signal.job_id for signal in signals}
     rows = Job.objects.filter(pk__in=job_ids, deleted_at=None).order_by("pk").only(*_COLUMNS_OF_JOB)
     jobs = {job.pk: job for job in rows.select_for_update(no_key=True)}
     heartbeats = {each.job_id: each for each in Heartbeat.objects.filter(job__in=list(jobs))}
@@ -75,7 +77,27 @@ def _lock(job_ids: set[int], now: datetime) -> dict[int, Watched]:
     waiting = Execution.objects.live().filter(job__in=list(jobs)).order_by("scheduled_for", "pk")
     for row in waiting.defer("traceback", "earlier_attempts"):
         live[row.job_id or 0].append(row)
-    return {pk: Watched(job, heartbeats[pk], live[pk], now) for pk, job in jobs.items() if pk in heartbeats}
+    known = _known_of(heartbeats, signals)
+    return {
+        pk: Watched(job, heartbeats[pk], live[pk], now, known.get(heartbeats[pk].pk, ()))
+        for pk, job in jobs.items()
+        if pk in heartbeats
+    }
+
+
+def _known_of(
+    heartbeats: Mapping[int, Heartbeat], signals: Sequence[Signal]
+) -> dict[int, list[tuple[str, UUID]]]:
+    """Return by heartbeat the kinds and run ids of earlier pings that late ones may repeat."""
+    rids = {signal.rid for signal in signals if signal.late_by and signal.rid}
+    found: dict[int, list[tuple[str, UUID]]] = defaultdict(list)
+    if rids:
+        about = [heartbeats[signal.job_id] for signal in signals if signal.job_id in heartbeats]
+        kept = Ping.objects.filter(heartbeat__in=about, rid__in=rids).order_by()
+        for heartbeat_id, kind, rid in kept.values_list("heartbeat", "kind", "rid"):
+            if rid:
+                found[heartbeat_id].append((kind, rid))
+    return found
 
 
 def _write(watched: Sequence[Watched], now: datetime) -> None:
@@ -84,7 +106,7 @@ def _write(watched: Sequence[Watched], now: datetime) -> None:
     changed = [row for each in watched for row in each.changed.values()]
     _update(Execution, _CHANGED_OF_RUN, changed)
     _update(Job, _CHANGED_OF_JOB, [each.job for each in watched if each.has_moved])
-    conclude([_outcome_of(row) for each in watched for row in each.ended])
+    conclude([_outcome_of(row, now) for each in watched for row in each.ended])
     _update(Heartbeat, _CHANGED_OF_HEARTBEAT, [each.heartbeat for each in watched])
     for each in watched:
         for ping, row in each.pings:
@@ -100,17 +122,19 @@ def _update(model: type[Execution | Job | Heartbeat], columns: Sequence[str], ro
     update_rows(model, assignments, names, [[getattr(row, name) for name in names] for row in rows])
 
 
-def _outcome_of(row: Execution) -> Outcome:
+def _outcome_of(row: Execution, now: datetime) -> Outcome:
     assert row.finished_at is not None
+    # The history of a job goes forward, also when a ping arrives late.
+    ended = max(row.finished_at, now)
     return Outcome(
         row.pk,
         row.attempt,
         row.job_id or 0,
         Execution.Status(row.status),
-        row.finished_at,
+        ended,
         error=row.error,
         reason=row.reason,
-        started_at=row.started_at,
+        started_at=ended - row.took if row.took is not None else None,
     )
 
 

@@ -1,5 +1,6 @@
 """One job that runs elsewhere, locked with the slots that wait for its pings: what each ping does to them."""
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
@@ -46,8 +47,17 @@ class Signal(NamedTuple):
 class Watched:
     """The state of one job while a batch of pings is applied to it."""
 
-    def __init__(self, job: Job, heartbeat: Heartbeat, live: list[Execution], now: datetime) -> None:
+    def __init__(
+        self,
+        job: Job,
+        heartbeat: Heartbeat,
+        live: list[Execution],
+        now: datetime,
+        known: Collection[tuple[str, UUID]] = (),
+    ) -> None:
+        """`known` are the kinds and run ids of those pings that late ones of this batch may repeat."""
         self.job, self.heartbeat, self.now = job, heartbeat, now
+        self._known = set(known)
         self.grace = grace_of(job.args, job.kwargs)
         self.new: list[Execution] = []
         self.changed: dict[int, Execution] = {}
@@ -64,6 +74,8 @@ class Watched:
         # Two pings of a batch must not claim the same moment, but a clock that was set back is believed.
         at = last + TICK if last and self.now <= last < self.now + MOST_EARLY else self.now
         row = self._apply(signal, at)
+        if signal.rid:
+            self._known.add((signal.kind, signal.rid))
         heartbeat.pings += 1
         heartbeat.last_ping_at, heartbeat.last_kind, heartbeat.last_rid = at, signal.kind, signal.rid
         if row and signal.body:
@@ -82,20 +94,24 @@ class Watched:
         self.pings.append((ping, row))
 
     def _apply(self, signal: Signal, at: datetime) -> Execution | None:
-        """Return the run that a ping is about, if any."""
+        """Return the run that a ping is about, if any; a late one is about what ran or waited when it was sent."""
         self._open_due_slots()
+        sent = at - timedelta(seconds=signal.late_by)
         is_repeated = self._is_repeated(signal, at)
         match signal.kind:
             case Kind.LOG:
-                return self._running or self._awaited(at)
-            case _ if is_repeated and not self._live:
+                return self._running(sent) or self._awaited(sent)
+            case _ if is_repeated and (signal.late_by or not self._live):
                 return None
             case Kind.START:
-                return self._start(signal, at)
+                return self._start(signal, at, sent)
             case _:
-                return self._end(signal, at)
+                return self._end(signal, at, sent)
 
     def _is_repeated(self, signal: Signal, at: datetime) -> bool:
+        if signal.late_by:
+            # Its sender may have kept it because the answer was lost.
+            return (signal.kind, signal.rid) in self._known
         heartbeat, last = self.heartbeat, self.heartbeat.last_ping_at
         said = (heartbeat.last_kind, heartbeat.last_rid)
         is_same = signal.rid is not None and said == (signal.kind, signal.rid)
@@ -103,9 +119,10 @@ class Watched:
 
     # What waits
 
-    @property
-    def _running(self) -> Execution | None:
-        return next((row for row in self._live if row.status == Status.RUNNING), None)
+    def _running(self, sent: datetime) -> Execution | None:
+        """Return what runs, if it had started when a ping was sent."""
+        running = next((row for row in self._live if row.status == Status.RUNNING), None)
+        return running if running and (running.started_at or sent) <= sent else None
 
     def _awaited(self, at: datetime) -> Execution | None:
         """Return the newest slot that waits for a ping."""
@@ -143,31 +160,38 @@ class Watched:
 
     # What a ping does
 
-    def _start(self, signal: Signal, at: datetime) -> Execution | None:
-        row = self._running or self._awaited(at) or self._add(at)
+    def _start(self, signal: Signal, at: datetime, sent: datetime) -> Execution | None:
+        running = self._running(sent)
+        if signal.late_by and not running and any(row.status == Status.RUNNING for row in self._live):
+            # What has started since then goes on.
+            return None
+        if signal.late_by and {(Kind.SUCCESS, signal.rid), (Kind.FAIL, signal.rid)} & self._known:
+            # Its end has overtaken it.
+            return None
+        row = running or self._awaited(sent) or self._add(signal, sent)
         if row is None:
             return None
         if row.status != Status.RUNNING and row.cause == Cause.SCHEDULE:
-            row.lateness = max(at - row.scheduled_for, timedelta(0))
+            row.lateness = max(sent - row.scheduled_for, timedelta(0))
         # Only the newest start is timed.
-        row.status, row.attempt, row.started_at = Status.RUNNING, 1, at
+        row.status, row.attempt, row.started_at = Status.RUNNING, 1, sent
         row.available_at, row.lease_until = None, at + self.grace
         self.heartbeat.started_rid = signal.rid
         self._note(row)
-        self._begin_interval(at)
+        self._begin_interval(signal, sent)
         return row
 
-    def _end(self, signal: Signal, at: datetime) -> Execution | None:
-        running, is_failure = self._running, signal.kind == Kind.FAIL
+    def _end(self, signal: Signal, at: datetime, sent: datetime) -> Execution | None:
+        running, is_failure = self._running(sent), signal.kind == Kind.FAIL
         is_same_run = running is not None and signal.rid == self.heartbeat.started_rid
         # A failure always ends what runs, and so does an end without a run id; another run's success does not.
         target = running if is_same_run or is_failure or signal.rid is None else None
-        target = target or self._awaited(at) or self._add(at)
+        target = target or self._awaited(sent) or self._add(signal, sent)
         if target is None:
             return None
         started = target.started_at if target is running and is_same_run else None
-        is_timed = started is not None and at - started <= MOST_APART
-        target.attempt, target.finished_at = 1, at
+        is_timed = started is not None and sent - started <= MOST_APART
+        target.attempt, target.finished_at = 1, sent
         target.started_at = started if is_timed else None
         target.available_at = target.lease_until = None
         target.status = Status.FAILED if is_failure else Status.SUCCEEDED
@@ -177,12 +201,13 @@ class Watched:
             target.error = _failure_words(signal)
         if signal.late_by:
             target.reason = f"{target.reason} {self._late_words(signal, at)}".strip()
-        self._close_others(target, at)
+        self._close_others(target, sent)
         self._finish(target)
-        if not is_failure:
-            self.heartbeat.last_success_at = at
+        last = self.heartbeat.last_success_at
+        if not is_failure and (not signal.late_by or last is None or last < sent):
+            self.heartbeat.last_success_at = sent
             self.heartbeat.last_duration = target.took
-        self._begin_interval(at)
+        self._begin_interval(signal, sent)
         return target
 
     def _close_others(self, target: Execution, at: datetime) -> None:
@@ -199,16 +224,19 @@ class Watched:
             row.finished_at, row.available_at = at, None
             self._finish(row)
 
-    def _add(self, at: datetime) -> Execution | None:
+    def _add(self, signal: Signal, sent: datetime) -> Execution | None:
         """Return a new run for a ping that no slot waits for; a paused or stopped job has none."""
         job = self.job
         if job.status in (Job.Status.PAUSED, Job.Status.CANCELLED):
             return None
-        row = Execution.of(job, at, cause=Cause.MANUAL, reason=_OUTSIDE)
-        if job.status == Job.Status.PENDING and job.trigger_type == Job.TriggerType.INTERVAL:
+        row = Execution.of(job, sent, cause=Cause.MANUAL, reason="" if signal.late_by else _OUTSIDE)
+        if signal.late_by:
+            # Its slot has been decided.
+            pass
+        elif job.status == Job.Status.PENDING and job.trigger_type == Job.TriggerType.INTERVAL:
             # On an interval, every ping is expected: the next one counts from it.
             row.cause, row.reason = Cause.SCHEDULE, ""
-        elif (slot := self._slot_soon(at)) and not why_skipped(job, slot):
+        elif (slot := self._slot_soon(sent)) and not why_skipped(job, slot):
             row.cause, row.scheduled_for, row.reason = Cause.SCHEDULE, slot, ""
             self._move(self._following(slot), 0)
         if row.cause == Cause.SCHEDULE:
@@ -236,12 +264,19 @@ class Watched:
         is_last = job.max_runs is not None and job.slot_count + 1 >= job.max_runs
         return None if is_last else job.next_slot(slot)
 
-    def _begin_interval(self, at: datetime) -> None:
-        """Let the next interval begin with this ping."""
+    def _begin_interval(self, signal: Signal, sent: datetime) -> None:
+        """Let the next interval begin with this ping; a late one moves nothing that is decided."""
         job = self.job
-        if job.status == Job.Status.PENDING and job.trigger_type == Job.TriggerType.INTERVAL:
-            job.anchor_at = at
-            self._move(job.next_slot(at), 0)
+        if job.status != Job.Status.PENDING or job.trigger_type != Job.TriggerType.INTERVAL:
+            return
+        if signal.late_by and job.anchor_at and sent <= job.anchor_at:
+            return
+        before, job.anchor_at = job.anchor_at, sent
+        following = job.next_slot(sent)
+        if signal.late_by and following and following <= self.now:
+            job.anchor_at = before
+            return
+        self._move(following, 0)
 
     def _move(self, following: datetime | None, runs: int) -> None:
         job = self.job

@@ -394,3 +394,102 @@ def test_late_ping_says_so(cluster):
     assert row.status == "succeeded"
     assert row.reason.endswith("It was sent at 09:01, and arrived 1 h 59 min late.")
     assert Job.objects.get().failure_streak == 0
+
+
+LATE = 7140.0
+
+
+@pytest.mark.django_db
+def test_late_ping_of_the_day_before_does_not_answer_for_the_slot_of_today(cluster):
+    job = heartbeat_job(cron="0 9 * * *")
+    claim(cluster, NOW)
+    claim(cluster, NOW + 15 * MINUTE)
+    claim(cluster, NOW + DAY)
+
+    ping(job, NOW + DAY + MINUTE, late_by=DAY.total_seconds(), rid=RID)
+
+    assert slots(job) == [(NOW, "failed"), (NOW + MINUTE, "succeeded"), (NOW + DAY, "queued")]
+    ping(job, NOW + DAY + 2 * MINUTE, "start", rid=OTHER)
+    ping(job, NOW + DAY + 3 * MINUTE, rid=OTHER)
+    assert slots(job)[-1] == (NOW + DAY, "succeeded")
+
+
+@pytest.mark.django_db
+def test_late_start_and_end_are_timed_by_when_they_were_sent(cluster):
+    job = heartbeat_job()
+    claim(cluster, NOW)
+    claim(cluster, NOW + 15 * MINUTE)
+
+    ping(job, NOW + 2 * HOUR, "start", late_by=LATE, rid=RID)
+    ping(job, NOW + 2 * HOUR + timedelta(seconds=1), late_by=LATE - 120 + 1, rid=RID)
+
+    row = Execution.objects.get(cause="manual")
+    assert (row.status, row.started_at, row.took) == ("succeeded", NOW + MINUTE, 2 * MINUTE)
+    job.refresh_from_db()
+    assert (job.last_duration, job.last_run_at) == (2 * MINUTE, NOW + 2 * HOUR + timedelta(seconds=1))
+    assert job.heartbeat.last_success_at == NOW + 3 * MINUTE
+
+
+@pytest.mark.django_db
+def test_late_ping_within_the_grace_time_ends_its_slot(cluster):
+    job = heartbeat_job()
+    claim(cluster, NOW)
+
+    ping(job, NOW + 10 * MINUTE, late_by=300.0)
+
+    row = Execution.objects.get()
+    assert (row.scheduled_for, row.status) == (NOW, "succeeded")
+    assert row.reason == "It was sent at 09:05, and arrived 5 min late."
+
+
+@pytest.mark.django_db
+def test_late_pings_leave_alone_what_has_started_since(cluster):
+    job = heartbeat_job()
+    claim(cluster, NOW)
+    ping(job, NOW + 5 * MINUTE, "start", rid=RID)
+
+    ping(job, NOW + 6 * MINUTE, "start", late_by=180.0, rid=OTHER)
+    ping(job, NOW + 6 * MINUTE, "fail", late_by=120.0, rid=OTHER)
+    ping(job, NOW + 7 * MINUTE, rid=RID)
+
+    row = Execution.objects.get(scheduled_for=NOW)
+    assert (row.status, row.took) == ("succeeded", 2 * MINUTE)
+
+
+@pytest.mark.django_db
+def test_late_start_whose_end_has_come_already_starts_nothing(cluster):
+    job = heartbeat_job()
+    claim(cluster, NOW)
+    ping(job, NOW + 3 * MINUTE, "fail", rid=RID)
+
+    ping(job, NOW + 4 * MINUTE, "start", late_by=180.0, rid=RID)
+
+    assert slots(job) == [(NOW, "failed")]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("kept_for", [LATE, 1e7])
+def test_ping_whose_answer_was_lost_is_not_counted_again_when_it_arrives_late(cluster, kept_for):
+    job = heartbeat_job()
+    claim(cluster, NOW)
+    ping(job, NOW + MINUTE, rid=RID)
+    ping(job, NOW + HOUR, "log")
+
+    ping(job, NOW + MINUTE + timedelta(seconds=kept_for), late_by=kept_for, rid=RID)
+
+    assert slots(job)[:1] == [(NOW, "succeeded")]
+    assert not Execution.objects.filter(cause="manual").exists()
+
+
+@pytest.mark.django_db
+def test_late_ping_does_not_move_an_interval_that_has_begun_anew(cluster):
+    job = heartbeat_job(interval=True, every=HOUR, next_run_at=NOW)
+    ping(job, NOW - 10 * MINUTE)
+
+    ping(job, NOW, late_by=1200.0)
+    job.refresh_from_db()
+    assert job.next_run_at == NOW + 50 * MINUTE
+
+    ping(job, NOW + MINUTE, late_by=360.0)
+    job.refresh_from_db()
+    assert job.next_run_at == NOW + 55 * MINUTE
