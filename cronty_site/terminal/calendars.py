@@ -7,6 +7,7 @@ import click
 
 from cronty_site.terminal.output import answer, print_list
 from cronty_site.terminal.session import Session, subcommand
+from schedules.api.documents import calendar_json
 from schedules.models import Calendar
 from schedules.services.people.calendars import (
     CalendarSpec,
@@ -63,7 +64,7 @@ def calendars_command(
     if name is None:
         print_list(
             list_calendars(session.actor),
-            _as_json,
+            calendar_json,
             ("calendar", "closes", "next", "jobs"),
             _row,
             shrink="closes",
@@ -90,7 +91,8 @@ def calendars_command(
     shown = session.expect((preview_calendar if dry_run else set_calendar)(session.actor, spec))
     days = ", ".join(f"{day} {title}".strip() for day, title in shown.days[:12])
     answer(
-        _as_json(shown), f"{'Would be' if dry_run else 'Saved'}: {shown.name}{f' ({days})' if days else ''}."
+        calendar_json(shown),
+        f"{'Would be' if dry_run else 'Saved'}: {shown.name}{f' ({days})' if days else ''}.",
     )
 
 
@@ -123,21 +125,3 @@ def _row(calendar: ShownCalendar) -> list[str]:
         following,
         str(len(calendar.jobs)),
     ]
-
-
-def _as_json(calendar: ShownCalendar) -> dict[str, object]:
-    return {
-        "name": calendar.name,
-        "kind": calendar.kind,
-        "closes": calendar.closes,
-        "timezone": calendar.timezone or None,
-        "place": calendar.place or None,
-        "categories": list(calendar.categories),
-        "lines": list(calendar.lines),
-        "days": [{"day": day.isoformat(), "title": title} for day, title in calendar.days],
-        "source": calendar.source or None,
-        "read_at": calendar.read_at and calendar.read_at.isoformat(),
-        "error": calendar.last_error or None,
-        "until": calendar.until and calendar.until.isoformat(),
-        "jobs": list(calendar.jobs),
-    }

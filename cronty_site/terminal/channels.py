@@ -7,6 +7,7 @@ import click
 from cronty_site.terminal.output import answer, print_list
 from cronty_site.terminal.session import Session, subcommand
 from cronty_site.terminal.shapes import clock_text
+from schedules.api.documents import channel_json
 from schedules.channels.catalog import KINDS
 from schedules.services.people.channel_tests import send_test
 from schedules.services.people.channels import (
@@ -52,7 +53,7 @@ def channels_command(
     if name is None:
         print_list(
             list_channels(session.actor),
-            _as_json,
+            channel_json,
             ("channel", "kind", "goes to", "last sent", "last error"),
             lambda channel: _row(channel, session.zone),
             shrink="last error",
@@ -61,7 +62,9 @@ def channels_command(
     elif kind:
         given = _given(session, kind, values)
         stored = session.expect(set_channel(session.actor, name, kind, given))
-        answer(_as_json(stored), f"Saved: {stored.name}. Send a test: cronty channels {stored.name} --test")
+        answer(
+            channel_json(stored), f"Saved: {stored.name}. Send a test: cronty channels {stored.name} --test"
+        )
     elif code:
         session.expect(confirm_channel(session.actor, name, code))
         answer({"confirmed": name}, f"Confirmed: {name}.")
@@ -101,16 +104,3 @@ def _row(channel: ListedChannel, zone: str) -> list[str]:
         clock_text(channel.last_sent_at, zone) if channel.last_sent_at else "",
         channel.last_error if channel.is_confirmed else "not confirmed",
     ]
-
-
-def _as_json(channel: ListedChannel) -> dict[str, object]:
-    return {
-        "name": channel.name,
-        "kind": channel.kind.name,
-        "options": dict(channel.options),
-        "confirmed": channel.is_confirmed,
-        "default": channel.is_default,
-        "alerts": channel.is_for_alerts,
-        "last_sent_at": channel.last_sent_at.isoformat() if channel.last_sent_at else None,
-        "last_error": channel.last_error or None,
-    }

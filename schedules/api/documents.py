@@ -3,15 +3,20 @@
 from datetime import datetime
 from typing import Any
 
-from schedules.models import Event, Execution, Job
+from schedules.models import Event, Execution, Job, Ping
 from schedules.models.executions import OUTCOME_LETTERS
 from schedules.secrets import masking
 from schedules.services.activity import changes_of_event
 from schedules.services.files.plans import Plan
 from schedules.services.files.sources import source_note
 from schedules.services.jobs.forecasts import policies_of, preview_of, shown_next_run, words_of
+from schedules.services.jobs.heartbeats import PingAddress
 from schedules.services.jobs.masked_arguments import shown_arguments
+from schedules.services.people.calendars import ShownCalendar
+from schedules.services.people.channels import ListedChannel
+from schedules.services.permissions import Actor
 from schedules.services.runs.explanations import Why, explain
+from schedules.tasks.heartbeat import grace_of
 from schedules.templatetags.cronty_times import local
 from schedules.when import durations
 
@@ -158,4 +163,70 @@ def plan_json(plan: Plan) -> dict[str, Any]:
             }
             for step in plan.steps
         ],
+    }
+
+
+def calendar_json(calendar: ShownCalendar) -> dict[str, Any]:
+    return {
+        "name": calendar.name,
+        "kind": calendar.kind,
+        "closes": calendar.closes,
+        "timezone": calendar.timezone or None,
+        "place": calendar.place or None,
+        "categories": list(calendar.categories),
+        "lines": list(calendar.lines),
+        "days": [{"day": day.isoformat(), "title": title} for day, title in calendar.days],
+        "source": calendar.source or None,
+        "read_at": calendar.read_at.isoformat() if calendar.read_at else None,
+        "error": calendar.last_error or None,
+        "until": calendar.until.isoformat() if calendar.until else None,
+        "jobs": list(calendar.jobs),
+    }
+
+
+def channel_json(channel: ListedChannel) -> dict[str, Any]:
+    """Return a channel without its secrets."""
+    return {
+        "name": channel.name,
+        "kind": channel.kind.name,
+        "options": dict(channel.options),
+        "confirmed": channel.is_confirmed,
+        "default": channel.is_default,
+        "alerts": channel.is_for_alerts,
+        "last_sent_at": channel.last_sent_at.isoformat() if channel.last_sent_at else None,
+        "last_error": channel.last_error or None,
+    }
+
+
+def heartbeat_json(actor: Actor, job: Job, address: PingAddress) -> dict[str, Any]:
+    """Return a job that runs elsewhere; the address with the ping key, which is good for all jobs, is not for agents."""
+    heartbeat, zone = address.heartbeat, job.timezone
+    took = heartbeat.last_duration
+    return {
+        "id": job.public_id,
+        "name": job.name,
+        "status": job.state,
+        "schedule": words_of(job),
+        "timezone": zone,
+        "next_run": iso_in(next_run_of(job), zone),
+        "grace": durations.typed(grace_of(job.args, job.kwargs)),
+        "ping_url": address.url,
+        "ping_url_by_name": None if actor.is_agent else address.named_url or None,
+        "pings": heartbeat.pings,
+        "last_ping_at": iso_in(heartbeat.last_ping_at, zone),
+        "last_ping": heartbeat.last_kind or None,
+        "last_success_at": iso_in(heartbeat.last_success_at, zone),
+        "last_seconds": took.total_seconds() if took is not None else None,
+    }
+
+
+def ping_json(ping: Ping, zone: str) -> dict[str, Any]:
+    return {
+        "at": iso_in(ping.at, zone),
+        "kind": ping.kind,
+        "run_id": str(ping.rid) if ping.rid else None,
+        "exit_code": ping.exit_status,
+        "late_by": ping.late_by.total_seconds() if ping.late_by else None,
+        "sender": ping.sender or None,
+        "run": ping.execution_id,
     }

@@ -3,15 +3,18 @@
 import re
 from typing import Any
 
-from schedules.api.documents import listed_job, masked_run
+from schedules.api.documents import heartbeat_json, listed_job, masked_run
 from schedules.api.problems import refuse
+from schedules.api.schemas.common import Paged
 from schedules.api.schemas.jobs import JobFilters
 from schedules.api.schemas.runs import RunFilters
 from schedules.models.counting import COUNTED
 from schedules.models.jobs import JobQuerySet
 from schedules.services import Actor
 from schedules.services.job_list import JobQuery, read_jobs, read_newest
+from schedules.services.jobs.heartbeats import ping_addresses_of
 from schedules.services.run_list import RunQuery, read_runs
+from schedules.tasks.heartbeat import HEARTBEAT
 
 _KEY = re.compile(r"[0-9]{1,2}~-?[0-9]{0,18}~[0-9]{1,18}")
 _PLACE = re.compile(r"at([0-9]{1,9})")
@@ -48,6 +51,14 @@ def runs_page(actor: Actor, query: RunQuery, asked: RunFilters) -> dict[str, Any
     page = read_runs(actor, query, position_of(asked.cursor), asked.limit, with_results=True)
     zone = actor.read_profile().zone
     return {"runs": [masked_run(run, zone) for run in page.rows], "next_cursor": page.after or None}
+
+
+def heartbeats_page(actor: Actor, asked: Paged) -> dict[str, Any]:
+    query = JobQuery(task=HEARTBEAT)
+    page = read_newest(actor, query, _with_activity, position_of(asked.cursor), asked.limit)
+    addresses = ping_addresses_of(page.rows)
+    shown = [heartbeat_json(actor, job, addresses[job.pk]) for job in page.rows if job.pk in addresses]
+    return {"heartbeats": shown, "next_cursor": page.after or None}
 
 
 def _with_activity(jobs: JobQuerySet, **more: Any) -> JobQuerySet:

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from asgiref.sync import iscoroutinefunction
+from asgiref.sync import iscoroutinefunction, sync_to_async
 from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import BadRequest, RequestDataTooBig
@@ -22,7 +22,18 @@ from schedules import __version__
 from schedules.api.bodies import BodyParser, too_large
 from schedules.api.openapi import document
 from schedules.api.problems import ProblemError, problem_of
-from schedules.api.routes import access, bulk, events, jobs, prompts, runs, schedule
+from schedules.api.routes import (
+    access,
+    bulk,
+    calendars,
+    channels,
+    events,
+    heartbeats,
+    jobs,
+    prompts,
+    runs,
+    schedule,
+)
 from schedules.result import Code, Err
 
 logger = logging.getLogger(__name__)
@@ -42,6 +53,9 @@ api.add_router("", schedule.router)
 api.add_router("", bulk.router)
 api.add_router("/prompts", prompts.router)
 api.add_router("/events", events.router)
+api.add_router("/calendars", calendars.router)
+api.add_router("/channels", channels.router)
+api.add_router("/heartbeats", heartbeats.router)
 api.add_router("", access.router)
 
 
@@ -148,13 +162,26 @@ def unknown(request: HttpRequest) -> HttpResponse:
 
 def _patterns() -> list[URLPattern]:
     """Return an address for each route; ninja has one for each method, which all lead to the same view."""
-    found: dict[str, URLPattern] = {}
+    found: dict[str, tuple[Callable[..., Any], str]] = {}
     for pattern in api.urls[0]:
         # Ninja's own page of the API does nothing here.
         if isinstance(pattern, URLPattern) and pattern.name != "api-root":
-            route = str(pattern.pattern)
-            found.setdefault(route, path(route, _open(pattern.callback), name=f"api-{pattern.name}"))
-    return list(found.values())
+            found.setdefault(str(pattern.pattern), (pattern.callback, f"api-{pattern.name}"))
+    listed, name = found["events"]
+    found["events"] = _list_or_stream(listed, found["events/stream"][0]), name
+    return [path(route, _open(view), name=name) for route, (view, name) in found.items()]
+
+
+def _list_or_stream(listed: Callable[..., Any], streamed: Callable[..., Any]) -> Callable[..., Any]:
+    """Answer with the list, or with the stream if that is asked for, as `EventSource` does."""
+
+    @functools.wraps(listed)
+    async def respond(request: HttpRequest) -> Any:
+        if request.method == "GET" and "text/event-stream" in request.headers.get("Accept", ""):
+            return await streamed(request)
+        return await sync_to_async(listed)(request)
+
+    return respond
 
 
 urlpatterns = [

@@ -14,7 +14,7 @@ from schedules.models import Event, Heartbeat, Job, Ping, Profile
 from schedules.models.people import is_active
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.jobs.creation import schedule
-from schedules.services.permissions import Actor
+from schedules.services.permissions import Actor, forbidden
 from schedules.tasks.heartbeat import HEARTBEAT
 
 # Of a job that the first ping to its address has made.
@@ -76,6 +76,27 @@ def receive(pings: Sequence[Received]) -> list[Result[Accepted]]:
             if not is_accepted:
                 answers[number] = Err(Code.PING_NOT_FOUND)
     return answers
+
+
+def report(
+    actor: Actor,
+    job: Job,
+    kind: Ping.Kind,
+    *,
+    rid: UUID | None,
+    exit_status: int | None,
+    body: str,
+    sender: str,
+    late_by: timedelta,
+) -> Result[None]:
+    """Store what somebody who may change a job reports about it, without its ping address."""
+    if not actor.may_change(job):
+        return forbidden(job)
+    address = Address()
+    ping = Received(address, kind, rid, exit_status, body.encode(), sender, late_by.total_seconds())
+    if job.task != HEARTBEAT or engine.receive([_signal(ping, job.pk)], clock.now()) != [True]:
+        return Err(Code.PING_NOT_FOUND)
+    return Ok(None)
 
 
 def _find(addresses: Iterable[Address]) -> dict[Address, list[int]]:

@@ -145,9 +145,11 @@ def in_thread(act: Callable[[], Any]) -> Any:
         connections.close_all()
 
 
-async def first_messages(program: Program, wanted: int, act, **headers: str) -> list[str]:
+async def first_messages(
+    program: Program, wanted: int, act, path: str = "/events/stream", **headers: str
+) -> list[str]:
     answer = await AsyncClient().get(
-        "/api/v1/events/stream", headers={"Authorization": f"Bearer {program.text}", **headers}
+        f"/api/v1{path}", headers={"Authorization": f"Bearer {program.text}", **headers}
     )
     found: list[str] = []
     assert answer["Content-Type"] == "text/event-stream"
@@ -177,6 +179,15 @@ def test_stream_sends_what_changes_and_is_resumed(owner, actor, activity, monkey
     ]
     assert json.loads(resumed[0].rpartition("data: ")[2])["verb"] == "resume"
     assert not streams._open
+
+
+def test_list_of_changes_is_a_stream_for_whoever_accepts_that(owner, activity, monkeypatch):
+    monkeypatch.setattr(streams, "POLL_SECONDS", 0.02)
+    headers = {"Accept": "text/event-stream", "Last-Event-ID": str(activity[0].pk)}
+
+    messages = asyncio.run(first_messages(program_of(owner), 1, None, "/events", **headers))
+
+    assert messages[0].startswith(f"id: {activity[1].pk}\n")
 
 
 def test_stream_ends_with_its_token_and_with_the_server(owner, activity, monkeypatch):

@@ -27,14 +27,27 @@ BODIES: dict[str, Any] = {
     "complete_prompt": {"result": "mine"},
     "set_secret_value": {"value": "0123456789", "hosts": ["example.com"]},
     "create_token": {"name": "mine"},
+    "set_one_calendar": {"kind": "dates", "lines": ["2030-12-24"]},
+    "preview_one_calendar": {"kind": "dates", "lines": ["2030-12-24"]},
+    "set_one_channel": {"kind": "ntfy", "values": {"topic": "mine"}},
+    "confirm_one_channel": {"code": "0123ABCD"},
+    "rename_one_channel": {"name": "mine"},
+    "ping_heartbeat": {"exit_code": 0},
 }
 # These make something of the caller's own, or only show it.
 OWN = {
     *("create_job", "preview_schedule", "list_jobs", "list_runs", "show_me", "list_tasks", "list_upcoming"),
     *("change_jobs", "undo_change", "apply_file", "claim_prompts", "set_secret_value", "create_token"),
-    *("list_tokens", "list_events"),
+    *("list_tokens", "list_events", "list_heartbeats"),
+    *(
+        "list_all_calendars",
+        "set_one_calendar",
+        "preview_one_calendar",
+        "list_all_channels",
+        "set_one_channel",
+    ),
     # Of the same name as the owner's, set before.
-    "delete_secret_value",
+    *("delete_secret_value", "delete_one_calendar", "delete_one_channel"),
 }
 
 
@@ -55,8 +68,14 @@ class Operation(NamedTuple):
 def operations(owned: OwnedRows) -> Iterator[Operation]:
     document = json.loads(Client().get("/api/v1/openapi.json").content)
     for path, methods in document["paths"].items():
+        job = owned.heartbeat.job if "heartbeats" in path else owned.job
         address = path.format(
-            job=owned.job.public_id, run=owned.run.pk, number=owned.token.pk, name=owned.secret.name
+            job=job.public_id,
+            run=owned.run.pk,
+            number=owned.token.pk,
+            name=owned.secret.name,
+            calendar=owned.calendar.name,
+            channel=owned.channel.name,
         )
         for method, operation in methods.items():
             if operation["operationId"] in STREAMED:
@@ -72,6 +91,13 @@ def ask(operation: Operation, text: str | None) -> Any:
     return Client().generic(
         operation.method, operation.path, data, content_type="application/json", headers=headers
     )
+
+
+def without_names(text: str, owned: OwnedRows) -> str:
+    """Leave out what everybody may call something of their own, and the caller has sent."""
+    for name in (owned.secret.name, owned.calendar.name, owned.channel.name):
+        text = text.replace(name, "OTHER")
+    return text
 
 
 def content_of(answer: Any) -> str:
@@ -130,7 +156,7 @@ def test_nobody_elses_token_reaches_the_owners_rows(owned: OwnedRows, people: di
         answer = ask(operation, program.text)
 
         # What the caller has sent is no leak.
-        assert MARK not in content_of(answer).replace(owned.secret.name, ""), operation
+        assert MARK not in without_names(content_of(answer), owned), operation
         if operation.id in OWN:
             assert answer.status_code in {200, 201, 204}, operation
         else:
@@ -142,18 +168,19 @@ def test_nobody_elses_token_reaches_the_owners_rows(owned: OwnedRows, people: di
 def test_foreign_id_is_answered_like_an_unknown_one(owned: OwnedRows, stranger: User):
     program = program_of(stranger)
     for operation in operations(owned):
-        if not operation.has_parameters or operation.id == "set_secret_value":
+        if not operation.has_parameters or operation.id in OWN:
             continue
-        unknown = operation.path.replace(owned.job.public_id, UNKNOWN_JOB).replace(owned.secret.name, "OTHER")
-        unknown = unknown.replace(str(owned.run.pk), str(UNKNOWN_NUMBER))
+        unknown = without_names(operation.path, owned).replace(str(owned.run.pk), str(UNKNOWN_NUMBER))
+        for job in (owned.job, owned.heartbeat.job):
+            unknown = unknown.replace(job.public_id, UNKNOWN_JOB)
         answers = [
-            content_of(ask(operation._replace(path=path), program.text)).replace(owned.secret.name, "OTHER")
+            without_names(content_of(ask(operation._replace(path=path), program.text)), owned)
             for path in (operation.path, unknown)
         ]
+        for job in (owned.job, owned.heartbeat.job):
+            answers[0] = answers[0].replace(job.public_id, UNKNOWN_JOB)
 
-        assert answers[0].replace(owned.job.public_id, "").replace(str(owned.run.pk), "") == answers[
-            1
-        ].replace(UNKNOWN_JOB, "").replace(str(UNKNOWN_NUMBER), ""), operation
+        assert answers[0].replace(str(owned.run.pk), str(UNKNOWN_NUMBER)) == answers[1], operation
 
 
 def test_token_of_another_family_reaches_no_job_of_a_task_that_it_is_not_about(owned: OwnedRows, owner: User):

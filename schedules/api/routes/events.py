@@ -23,7 +23,10 @@ router = Router(tags=["activity"])
 
 @reads(router, "", EventsOut)
 def list_events(request: HttpRequest, filters: Query[EventFilters]) -> Any:
-    """List who changed what, the newest first, with the changes in words; secrets are masked."""
+    """List who changed what, the newest first, with the changes in words; secrets are masked.
+
+    With `Accept: text/event-stream`, the answer is the stream of `GET /events/stream`.
+    """
     actor, now = actor_of(request), clock.now()
     zone = actor.read_profile().zone
     query = EventQuery(

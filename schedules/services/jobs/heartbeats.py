@@ -49,15 +49,22 @@ def add_heartbeats(jobs: Sequence[Job]) -> None:
 
 def ping_address_of(job: Job) -> PingAddress | None:
     """Return the ping address of a heartbeat, or None for any other job."""
-    if job.task != HEARTBEAT:
-        return None
-    heartbeat = Heartbeat.objects.filter(job=job).first()
-    if heartbeat is None:
-        return None
-    key = Profile.objects.filter(user=job.owner_id).values_list("ping_key", flat=True).first()
+    return ping_addresses_of([job]).get(job.pk)
+
+
+def ping_addresses_of(jobs: Sequence[Job]) -> dict[int, PingAddress]:
+    """Return the ping addresses of those jobs that are heartbeats, by job."""
+    keys = [job.pk for job in jobs if job.task == HEARTBEAT]
+    heartbeats = list(Heartbeat.objects.filter(job__in=keys)) if keys else []
+    owners = {heartbeat.owner_id for heartbeat in heartbeats}
+    ping_keys = dict(Profile.objects.filter(user__in=owners).values_list("user", "ping_key"))
     base = f"{settings.CRONTY_URL.rstrip('/')}{PING_PATH}"
-    named = f"{base}{key}/{heartbeat.slug}" if key and heartbeat.slug else ""
-    return PingAddress(heartbeat, f"{base}{heartbeat.ping_id}", named)
+    found = {}
+    for heartbeat in heartbeats:
+        key = ping_keys.get(heartbeat.owner_id)
+        named = f"{base}{key}/{heartbeat.slug}" if key and heartbeat.slug else ""
+        found[heartbeat.job_id] = PingAddress(heartbeat, f"{base}{heartbeat.ping_id}", named)
+    return found
 
 
 def newest_pings(heartbeat: Heartbeat) -> list[Ping]:

@@ -1,0 +1,72 @@
+"""Channels: list, set, test, confirm, rename and delete; their secrets are never shown."""
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Router, Status
+
+from schedules.api.auth import actor_of
+from schedules.api.documents import channel_json
+from schedules.api.endpoints import changes, reads
+from schedules.api.problems import expect, problem_of, refuse
+from schedules.api.schemas.channels import ChannelIn, ChannelOut, ChannelsOut, CodeIn, NewName, TestedOut
+from schedules.channels.catalog import KINDS
+from schedules.result import Code, Err
+from schedules.services.people.channel_tests import send_test
+from schedules.services.people.channels import (
+    confirm_channel,
+    delete_channel,
+    list_channels,
+    rename_channel,
+    set_channel,
+)
+
+router = Router(tags=["channels"])
+
+
+@reads(router, "", ChannelsOut)
+def list_all_channels(request: HttpRequest) -> Any:
+    """List channels without their secrets. Only a token of the type Program sees them."""
+    actor = actor_of(request)
+    if actor.is_agent:
+        raise problem_of(Err(Code.CHANNELS_BY_PEOPLE))
+    return {"channels": [channel_json(each) for each in list_channels(actor)]}
+
+
+@changes(router, "PUT", "/{channel}", {200: ChannelOut})
+def set_one_channel(request: HttpRequest, channel: str, body: ChannelIn) -> Any:
+    """Add a channel, or replace everything about the one of this name; send a test afterwards."""
+    kind = KINDS.get(body.kind)
+    known = [field.name for field in kind.fields] if kind else list(body.values)
+    for name in body.values:
+        if name not in known:
+            raise refuse(f"values.{name}", f"unknown field; choose from {', '.join(known)}")
+    return channel_json(expect(set_channel(actor_of(request), channel, body.kind, body.values)))
+
+
+@changes(router, "POST", "/{channel}/test", {200: TestedOut})
+def test_channel(request: HttpRequest, channel: str) -> Any:
+    """Send a test message, or the code to an e-mail address that is not confirmed yet."""
+    tested = expect(send_test(actor_of(request), channel))
+    return {"sent": tested.is_sent, "message": tested.words}
+
+
+@changes(router, "POST", "/{channel}/confirm", {204: None})
+def confirm_one_channel(request: HttpRequest, channel: str, body: CodeIn) -> Any:
+    """Confirm an e-mail address with the code that was sent there."""
+    expect(confirm_channel(actor_of(request), channel, body.code))
+    return Status(204, None)
+
+
+@changes(router, "POST", "/{channel}/rename", {204: None})
+def rename_one_channel(request: HttpRequest, channel: str, body: NewName) -> Any:
+    """Give a channel another name; refused while jobs use it."""
+    expect(rename_channel(actor_of(request), channel, body.name))
+    return Status(204, None)
+
+
+@changes(router, "DELETE", "/{channel}", {204: None})
+def delete_one_channel(request: HttpRequest, channel: str) -> Any:
+    """Delete a channel; refused while jobs use it."""
+    expect(delete_channel(actor_of(request), channel))
+    return Status(204, None)

@@ -1,0 +1,77 @@
+"""Heartbeats: where pings go, what they have said, and pings by token instead of by address."""
+
+from datetime import timedelta
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Query, Router
+
+from schedules.api.auth import actor_of
+from schedules.api.documents import heartbeat_json, ping_json
+from schedules.api.endpoints import changes, reads
+from schedules.api.paging import heartbeats_page
+from schedules.api.problems import expect, problem_of
+from schedules.api.reading import known_job_of
+from schedules.api.schemas.common import Paged
+from schedules.api.schemas.heartbeats import (
+    HeartbeatsOut,
+    PingedOut,
+    PingIn,
+    WholeHeartbeatOut,
+)
+from schedules.models import Ping
+from schedules.result import Code, Err
+from schedules.services import pings
+from schedules.services.jobs.heartbeats import newest_pings, ping_addresses_of
+from schedules.services.people.client_addresses import network_of
+from schedules.services.permissions import read_activity
+
+router = Router(tags=["heartbeats"])
+
+
+@reads(router, "", HeartbeatsOut)
+def list_heartbeats(request: HttpRequest, filters: Query[Paged]) -> Any:
+    """List the jobs that run elsewhere, the newest first, with their ping addresses.
+
+    `POST /jobs` with the task `heartbeat` makes one.
+    """
+    return heartbeats_page(actor_of(request), filters)
+
+
+@reads(router, "/{job}", WholeHeartbeatOut)
+def show_heartbeat(request: HttpRequest, job: str) -> Any:
+    """Show a job that runs elsewhere, with its last pings."""
+    actor = actor_of(request)
+    found = known_job_of(actor, job)
+    address = ping_addresses_of([found]).get(found.pk)
+    if address is None:
+        raise problem_of(Err(Code.PING_NOT_FOUND))
+    read_activity(found)
+    return heartbeat_json(actor, found, address) | {
+        "received": [ping_json(each, found.timezone) for each in newest_pings(address.heartbeat)]
+    }
+
+
+@changes(router, "POST", "/{job}/ping", {200: PingedOut})
+def ping_heartbeat(request: HttpRequest, job: str, body: PingIn) -> Any:
+    """Report the start or the end of a job that runs elsewhere, like a request to its ping address.
+
+    The report is stored before the answer is sent. One that is repeated with the same `run_id` within 30 seconds, or
+    with `late_by`, is stored once.
+    """
+    actor = actor_of(request)
+    kinds = {"start": Ping.Kind.START, "log": Ping.Kind.LOG}
+    ended = Ping.Kind.FAIL if body.exit_code else Ping.Kind.SUCCESS
+    expect(
+        pings.report(
+            actor,
+            known_job_of(actor, job),
+            kinds.get(body.kind, ended),
+            rid=body.run_id,
+            exit_status=body.exit_code if body.kind == "end" else None,
+            body=body.output,
+            sender=network_of(request.META.get("REMOTE_ADDR", "")) or "",
+            late_by=timedelta(seconds=body.late_by),
+        )
+    )
+    return {"stored": True}

@@ -1,0 +1,63 @@
+"""Calendars: the days and hours that jobs leave out."""
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
+
+from schedules.api.schemas.common import Input, Output, Phrase, Text
+
+CalendarKind = Literal["holidays", "dates", "hours", "ics"]
+
+
+class CalendarIn(Input):
+    """What a calendar is made from: public holidays of a place, own dates, weekly hours, or an ICS address or file."""
+
+    kind: CalendarKind
+    place: Text = Field("", description="For holidays: a country or a part of it.", examples=["DE-BY"])
+    categories: list[Phrase] = Field(
+        default_factory=list, max_length=20, description="For holidays: categories besides public ones."
+    )
+    lines: list[Phrase] = Field(
+        default_factory=list,
+        max_length=1000,
+        description="For dates and hours.",
+        examples=[["12-24..01-02 Christmas break"]],
+    )
+    address: Annotated[str, Field(max_length=2000)] = Field("", description="For ics: where it is read.")
+    file_name: Text = Field("", description="For ics: the name of a file instead of an address.")
+    file_text: Annotated[str, Field(max_length=1_000_000)] = Field("", description="For ics: its content.")
+    closes: bool = Field(True, description="False: jobs run only at these times.")
+    timezone: Annotated[str, Field(max_length=64)] = Field("", description="Default: that of each job.")
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"kind": "holidays", "place": "DE-BY"}]})
+
+
+class MarkedDay(Output):
+    """A day that a calendar marks."""
+
+    day: str
+    title: str
+
+
+class CalendarOut(Output):
+    """A calendar, the next days that it marks, and the jobs that use it."""
+
+    name: str
+    kind: str
+    closes: bool
+    timezone: str | None
+    place: str | None
+    categories: list[str]
+    lines: list[str]
+    days: list[MarkedDay]
+    source: str | None
+    read_at: str | None
+    error: str | None
+    until: str | None
+    jobs: list[str]
+
+
+class CalendarsOut(Output):
+    """The calendars of the owner."""
+
+    calendars: list[CalendarOut]
