@@ -12,20 +12,28 @@ def ping_snippets(url: str, named_url: str) -> list[Snippet]:
             "Add this to the end of the line. The exit code says whether it succeeded.",
             f"17 3 * * * /usr/local/bin/backup; curl -fsS -m 10 --retry 5 -o /dev/null {url}/$?",
         ),
+        Snippet(
+            "cronty",
+            "cronty exec",
+            "Wraps a command on any machine with the package: start, end, exit code and output, also after an outage.",
+            f"CRONTY_URL={url.partition('/ping/')[0]} cronty exec --job {url.rpartition('/')[2]} -- /usr/local/bin/backup",
+        ),
         Snippet("shell", "Shell script", "With the time it takes and its output.", _shell(url)),
         Snippet(
             "systemd",
             "systemd",
             "Add this to the [Service] section of the unit that the timer starts.",
             f"ExecStartPre=-/usr/bin/curl -fsS -m 10 --retry 5 -o /dev/null {url}/start\n"
+            # A program that was killed has the name of a signal as its status.
             "ExecStopPost=-/bin/sh -c 'curl -fsS -m 10 --retry 5 -o /dev/null "
-            f"{url}/$${{EXIT_STATUS:-1}}'",
+            f'{url}/$$([ "$$EXIT_CODE" = exited ] && echo $$EXIT_STATUS || echo fail)\'',
         ),
         Snippet(
             "windows",
             "Windows",
-            "Add this to the end of the PowerShell script that the Task Scheduler runs.",
-            f"Invoke-RestMethod -Uri {url} -TimeoutSec 10 -MaximumRetryCount 5 -RetryIntervalSec 2",
+            "Add this after the program in the PowerShell script that the Task Scheduler runs.",
+            # Exit codes of Windows may be larger than those of pings.
+            f'curl.exe -fsS -m 10 --retry 5 -o NUL "{url}/$([int][bool]$LASTEXITCODE)"',
         ),
         Snippet("github", "GitHub Actions", "Add these steps to the end of the job.", _github(url)),
         Snippet(
@@ -43,8 +51,8 @@ def ping_snippets(url: str, named_url: str) -> list[Snippet]:
         Snippet(
             "python",
             "Python",
-            "With the requests package.",
-            f'import requests\n\nrequests.get("{named_url or url}", timeout=10)',
+            "Add this where the work is done.",
+            f'from urllib.request import urlopen\n\nurlopen("{named_url or url}", timeout=10)',
         ),
     ]
 
@@ -55,7 +63,9 @@ def _shell(url: str) -> str:
         "rid=$(cat /proc/sys/kernel/random/uuid)\n"
         f'curl -fsS -m 10 --retry 5 -o /dev/null "{url}/start?rid=$rid"\n'
         "output=$(/usr/local/bin/backup 2>&1); code=$?\n"
-        f'curl -fsS -m 10 --retry 5 -o /dev/null --data-raw "$output" "{url}/$code?rid=$rid"'
+        'printf %s "$output" | tail -c 100000 |\n'
+        f'  curl -fsS -m 10 --retry 5 -o /dev/null --data-binary @- "{url}/$code?rid=$rid"\n'
+        "exit $code"
     )
 
 
