@@ -28,6 +28,7 @@ PAGES_ON_COMMANDS = "tests/test_documented_commands.py"
 INSTALLATION = "tests/site/test_installation.py::test_service_is_installed_as_the_page_says"
 LONG = "tests/test_documented.py::test_long_programs_exist_and_know_their_arguments"
 DIST = "verification/dist.py::"
+EXEC = "tests/site/terminal/elsewhere/test_executing.py"
 
 # The blocks of a page in their order, and what executes each.
 BLOCKS: dict[str, list[str]] = {
@@ -68,7 +69,8 @@ BLOCKS: dict[str, list[str]] = {
     "docs/how-to/files.md": [f"{EXAMPLES}::test_file_of_the_page_is_applied"] * 2,
     "docs/how-to/heartbeats.md": [
         "tests/site/terminal/test_heartbeats.py::test_heartbeat_of_the_page_is_added",
-        "tests/web/pings/test_endpoint.py::test_every_form_of_an_address",
+        "tests/web/pings/test_snippets.py::test_line_for_a_crontab_reports_the_exit_code",
+        f"{EXEC}::test_command_of_the_page_is_wrapped",
     ],
     "docs/how-to/monitoring.md": [
         f"{EXAMPLES}::test_findings_of_the_page_are_those_of_doctor",
@@ -102,6 +104,9 @@ EXECUTED = {
     "pip install .": f"{DIST}follow_dockerfile",
     "cronty up": "tests/management/test_commands.py::test_up_restarts_a_killed_web_and_cluster_and_stops_on_sigterm",
     "cronty mcp": f"{DIST}check_runners",
+    "cronty exec": f"{EXEC}::test_start_end_exit_code_and_output_are_reported",
+    "cronty exec --send": f"{EXEC}::test_what_was_kept_is_sent_without_a_command",
+    "exec --job NAME -- COMMAND …": f"{EXEC}::test_start_end_exit_code_and_output_are_reported",
     "cronty doctor": "tests/management/test_doctor.py::test_real_installation_is_examined",
     'cronty add "every 6 hours" backup folder=/home': f"{PAGES_ON_COMMANDS}::test_backup_gets_the_arguments_that_the_page_shows",
     "cronty manage restore --already-in-place": "tests/management/test_restore.py::test_backup_copied_by_hand_is_accounted_for",

@@ -47,6 +47,9 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "import": Entry("crontabs", "Take over the jobs of a crontab."),
         "schema": Entry("files", "Print the JSON Schema of job files, for editors."),
     },
+    "Elsewhere": {
+        "exec": Entry("elsewhere.executing", "Run a command here, and report it to a Cronty anywhere."),
+    },
     "Operate": {
         "up": Entry("operating", "Run the web pages and a cluster until Ctrl-C."),
         "mcp": Entry("operating", "Serve the MCP tools to an agent over standard input and output."),
@@ -62,6 +65,8 @@ SECTIONS: dict[str, dict[str, Entry]] = {
 }
 # These create what is missing, like the database; the others only use an installation.
 CREATING = ("up", "mcp", "manage")
+# These need no installation, and so no Django.
+ELSEWHERE = SECTIONS["Elsewhere"]
 ALIASES = {"ls": "jobs", "list": "jobs", "delete": "rm"}
 COMPLETION = "_CRONTY_COMPLETE"
 COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
@@ -78,19 +83,24 @@ succeed, 5 Cronty is not ready, 6 files and jobs differ, 130 interrupted."""
 
 
 def load(name: str) -> click.Command:
-    """Import a subcommand, after the start of Django."""
+    """Import a subcommand, after the start of Django if it needs that."""
+    if name not in ELSEWHERE:
+        _set_up(creates=name in CREATING)
+    module = import_module(f"cronty_site.terminal.{COMMANDS[name].module}")
+    command: click.Command = getattr(module, f"{name}_command")
+    return command
+
+
+def _set_up(*, creates: bool) -> None:
     from django.apps import apps  # noqa: PLC0415  (takes a second, and the list of commands does without)
 
     from cronty_site.startup import set_up  # noqa: PLC0415  (the same)
 
     if not apps.ready:
         try:
-            set_up(creates=name in CREATING)
+            set_up(creates=creates)
         except SystemExit as end:
             raise Failure(str(end), ExitCode.NOT_READY, code="not_ready") from end
-    module = import_module(f"cronty_site.terminal.{COMMANDS[name].module}")
-    command: click.Command = getattr(module, f"{name}_command")
-    return command
 
 
 class LazyGroup(click.Group):

@@ -1,0 +1,167 @@
+"""The subcommand that wraps a command anywhere and reports its start, its end and its last output."""
+
+import os
+import threading
+import time
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from cronty_site.terminal.elsewhere.child import die_by, run
+from cronty_site.terminal.elsewhere.reports import UUID, Report, Sent, Spool
+from cronty_site.terminal.elsewhere.server import Server, read_secret, read_url
+
+PAUSES = (1.0, 2.0, 4.0, 8.0)
+
+
+class Reporter:
+    """Sends reports in order, and keeps on disk what cannot be sent."""
+
+    def __init__(self, server: Server, folder: Path, timeout: float, retry_for: float) -> None:
+        self._server, self._timeout, self._retry_for = server, timeout, retry_for
+        self._spool = Spool(folder, server)
+
+    def send(self, report: Report, *, retries: bool) -> None:
+        """Send a report after those that were kept; keep it if the server stays away."""
+        deadline = time.monotonic() + (self._retry_for if retries else 0.0)
+        pause = threading.Event()
+        outcome, why = Sent.AWAY, ""
+        for seconds in (*PAUSES, *[PAUSES[-1]] * 1000):
+            outcome, why = self._try(report)
+            if outcome != Sent.AWAY or time.monotonic() + seconds > deadline:
+                break
+            pause.wait(seconds)
+        if outcome == Sent.REFUSED:
+            say(f"The server refuses the report about {report.job}: {why}.")
+        elif outcome == Sent.AWAY:
+            self._keep(report, why)
+
+    def send_kept(self) -> bool:
+        """Send what was kept; return whether the server was there."""
+        try:
+            return self._spool.send(self._timeout, say) != Sent.AWAY
+        except OSError as error:
+            say(f"Reports that were kept cannot be read ({error.strerror}).")
+            return False
+
+    def _try(self, report: Report) -> tuple[Sent, str]:
+        try:
+            # An end must not arrive before its start.
+            if self._spool.send(self._timeout, say) == Sent.AWAY:
+                return Sent.AWAY, "it does not answer"
+        except OSError as error:
+            say(f"Reports that were kept cannot be read ({error.strerror}).")
+        return report.send(self._server, self._timeout)
+
+    def _keep(self, report: Report, why: str) -> None:
+        try:
+            dropped = self._spool.keep(report)
+        except OSError as error:
+            say(f"The report about {report.job} is lost: {why}, and it cannot be kept ({error.strerror}).")
+            return
+        if report.code is not None:
+            say(f"{self._server.url} is not reached ({why}): the report is kept, and sent with the next one.")
+        if dropped:
+            say(f"{dropped} older reports were deleted to make room.")
+
+
+@click.command(
+    "exec",
+    context_settings={"allow_interspersed_args": False},
+    epilog="""\b
+Examples:
+  cronty exec --job backup-of-db1 -- /usr/local/bin/backup --all
+  cronty exec --job 3b2f0c9e-… -- restic backup /home
+  cronty exec --send""",
+)
+@click.option(
+    "--job", help="The name of the job in ping addresses, or its UUID; with a token, any name or id."
+)
+@click.option("--create", is_flag=True, help="Create the job with the first report; needs a ping key.")
+@click.option("--url", envvar="CRONTY_URL", metavar="URL", help="The address of Cronty.  [CRONTY_URL]")
+@click.option("--no-output", is_flag=True, help="Report no output, and leave the command its own streams.")
+@click.option(
+    "--timeout", type=click.FloatRange(0.1, 300), default=10, show_default=True, help="Per request."
+)
+@click.option(
+    "--retry-for",
+    type=click.FloatRange(0, 3600),
+    default=30,
+    show_default=True,
+    help="How many seconds to go on trying at the end, before the report is kept for later.",
+)
+@click.option(
+    "--spool",
+    envvar="CRONTY_SPOOL",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where reports are kept while Cronty is away.  [default: ~/.local/state/cronty/spool]",
+)
+@click.option("--send", "only_send", is_flag=True, help="Only send the reports that were kept.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def exec_command(
+    job: str | None,
+    create: bool,
+    url: str | None,
+    no_output: bool,
+    timeout: float,
+    retry_for: float,
+    spool: Path | None,
+    only_send: bool,
+    command: Sequence[str],
+) -> int:
+    """Run a COMMAND here, and report it to Cronty: its start, its end, its exit code and its last output.
+
+    No shell is involved, and the exit code is that of the command, or the signal that ended it. Needs CRONTY_URL and
+    a key: CRONTY_PING_KEY from the page Settings, or CRONTY_TOKEN; both can be in files (CRONTY_PING_KEY_FILE). While
+    Cronty is away, reports are kept on disk, and are sent later, marked as late.
+    """
+    server = _server(url, job or "", needs_job=not only_send)
+    reporter = Reporter(server, spool or _default_spool(), timeout, retry_for)
+    if only_send:
+        if command or job:
+            raise click.UsageError("--send takes no job and no command.")
+        return 0 if reporter.send_kept() else 1
+    if not command:
+        raise click.UsageError("Which command? Write it after --: cronty exec --job NAME -- COMMAND …")
+    if create and not server.ping_key:
+        raise click.UsageError("--create needs a ping key: CRONTY_PING_KEY.")
+    rid, name = str(uuid.uuid4()), str(job)
+    starting: list[threading.Thread] = []
+
+    def on_start() -> None:
+        # The command does not wait for the network.
+        report = Report(name, rid, time.time(), create=create)
+        starting.append(threading.Thread(target=reporter.send, args=(report,), kwargs={"retries": False}))
+        starting[0].start()
+
+    ended = run(command, keeps_output=not no_output, on_start=on_start)
+    at = time.time()
+    starting[0].join()
+    reporter.send(Report(name, rid, at, ended.code, ended.output, create), retries=True)
+    if ended.signal:
+        die_by(ended.signal)
+    return ended.code
+
+
+def say(text: str) -> None:
+    click.echo(f"cronty exec: {text}", err=True)
+
+
+def _server(url: str | None, job: str, *, needs_job: bool) -> Server:
+    if needs_job and not job.strip():
+        raise click.UsageError("Which job? Name it with --job.")
+    if not url:
+        raise click.UsageError("Where is Cronty? Set CRONTY_URL, or use --url.")
+    ping_key, token = read_secret("CRONTY_PING_KEY"), read_secret("CRONTY_TOKEN")
+    if needs_job and not ping_key and not token and not UUID.fullmatch(job):
+        raise click.UsageError(
+            "Set CRONTY_PING_KEY or CRONTY_TOKEN, or give the UUID of the ping address as --job."
+        )
+    return Server(read_url(url), "" if ping_key else token, ping_key)
+
+
+def _default_spool() -> Path:
+    state = os.environ.get("XDG_STATE_HOME", "")
+    return Path(state or Path("~").expanduser() / ".local" / "state") / "cronty" / "spool"

@@ -1,0 +1,206 @@
+"""Reports of a wrapped command: how they are sent, and kept on disk while the server is away."""
+
+import fcntl
+import json
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from enum import Enum
+from itertools import count
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from cronty_site.terminal.elsewhere.server import AwayError, Reply, Server
+
+# A report that is this old when it is sent says so.
+LATE_AFTER = 2.0
+MOST_KEPT = 1_000
+MOST_KEPT_BYTES = 10_000_000
+KEPT_OUTPUT = 10_000
+# What was kept is sent for so long before something new.
+SENDING_SECONDS = 20.0
+WAIT_FOR_OTHERS = 5.0
+UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+_SLUG = re.compile(r"[a-z0-9_-]{1,100}")
+_number = count()
+
+
+class Sent(Enum):
+    """What became of a report: stored, refused for good, or the server is away."""
+
+    STORED = "stored"
+    REFUSED = "refused"
+    AWAY = "away"
+
+
+@dataclass(frozen=True)
+class Report:
+    """The start or the end of a command."""
+
+    job: str
+    rid: str
+    at: float
+    """When it was meant, in seconds since 1970."""
+    code: int | None = None
+    """The exit code of an end; None for a start."""
+    output: str = ""
+    create: bool = False
+
+    def send(self, server: Server, timeout: float) -> tuple[Sent, str]:
+        """Send it once; return what became of it, and why it was not stored."""
+        late = time.time() - self.at
+        try:
+            reply = self._ask(server, timeout, late if late >= LATE_AFTER else 0.0)
+        except AwayError as error:
+            return Sent.AWAY, str(error)
+        if reply.status in (200, 201) and self._is_ours(reply, server):
+            return Sent.STORED, ""
+        if reply.status in (200, 201):
+            return Sent.AWAY, "something else answers at this address"
+        words = _words_of(reply)
+        if reply.status in (408, 425, 429) or reply.status >= 500:
+            return Sent.AWAY, words
+        if 300 <= reply.status < 400:
+            words = (
+                f"it redirects to {reply.headers.get('location', 'another address')}: set CRONTY_URL to that"
+            )
+        return Sent.REFUSED, words
+
+    def _ask(self, server: Server, timeout: float, late: float) -> Reply:
+        if self._goes_by_token(server):
+            sent: dict[str, Any] = {"kind": "start" if self.code is None else "end", "run_id": self.rid}
+            if self.code is not None:
+                sent |= {"exit_code": self.code, "output": self.output}
+            body = json.dumps(sent | ({"late_by": round(late, 3)} if late else {})).encode()
+            path = f"/api/v1/heartbeats/{quote(self.job, safe='')}/ping"
+            return server.ask("POST", path, body, {"Content-Type": "application/json"}, timeout)
+        place = self.job if UUID.fullmatch(self.job) else f"{server.ping_key}/{slug_of(self.job)}"
+        action = "start" if self.code is None else str(self.code)
+        query = urlencode({"rid": self.rid} | ({"create": "1"} if self.create else {}))
+        headers = {"Content-Type": "text/plain"} | ({"Cronty-Late": f"{late:.3f}"} if late else {})
+        # The address of a ping is its key, and a token is nothing for it.
+        pinged = Server(server.url)
+        return pinged.ask("POST", f"/ping/{place}/{action}?{query}", self.output.encode(), headers, timeout)
+
+    def _goes_by_token(self, server: Server) -> bool:
+        return not server.ping_key and not UUID.fullmatch(self.job)
+
+    def _is_ours(self, reply: Reply, server: Server) -> bool:
+        """Return whether this is Cronty's answer: the login page of a network says 200, too."""
+        if self._goes_by_token(server):
+            return reply.headers.get("content-type", "").startswith("application/json")
+        return reply.body in (b"OK", b"Created")
+
+
+def slug_of(name: str) -> str:
+    """Return the name of a job in ping addresses."""
+    if _SLUG.fullmatch(name):
+        return name
+    from django.utils.text import slugify  # noqa: PLC0415  (the same rule as the server's; most names need none)
+
+    return slugify(name)[:100].rstrip("-")
+
+
+def _words_of(reply: Reply) -> str:
+    text = reply.body[:2000].decode(errors="replace").strip()
+    if reply.headers.get("content-type", "").startswith("application/problem+json"):
+        try:
+            text = str(json.loads(text)["detail"])
+        except (ValueError, KeyError, TypeError):
+            text = ""
+    elif not reply.headers.get("content-type", "").startswith("text/plain"):
+        text = ""
+    return f"{reply.status} {text}".strip()
+
+
+class Spool:
+    """The reports of one server and key that could not be sent: files, of which the oldest make room for new ones."""
+
+    def __init__(self, folder: Path, server: Server) -> None:
+        self._folder = folder / server.digest
+        self._server = server
+
+    def keep(self, report: Report) -> int:
+        """Keep a report on disk; return how many older ones were deleted for it. Raises OSError."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        name = f"{time.time_ns():020}-{os.getpid()}-{next(_number)}"
+        partial = self._folder / f".{name}"
+        values = asdict(report) | {"output": report.output[-KEPT_OUTPUT:]}
+        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
+            json.dump(values, file)
+            file.flush()
+            os.fsync(file.fileno())
+        # Nobody reads half of it.
+        partial.rename(self._folder / f"{name}.json")
+        return self._make_room()
+
+    def send(self, timeout: float, say: Callable[[str], None]) -> Sent:
+        """Send what was kept, the oldest first; end when the server is away."""
+        if not self._files():
+            return Sent.STORED
+        deadline = time.monotonic() + SENDING_SECONDS
+        with self._alone() as is_mine:
+            # Otherwise, another process is sending them.
+            for file in self._files() if is_mine else []:
+                if time.monotonic() > deadline:
+                    break
+                report = _read(file)
+                outcome, why = report.send(self._server, timeout) if report else (Sent.REFUSED, "unreadable")
+                if outcome == Sent.AWAY:
+                    return outcome
+                if outcome == Sent.REFUSED:
+                    say(f"A report that was kept is dropped, because the server refuses it: {why}.")
+                file.unlink(missing_ok=True)
+        return Sent.STORED
+
+    def _files(self) -> list[Path]:
+        try:
+            return sorted(self._folder.glob("[0-9]*.json"))
+        except OSError:
+            return []
+
+    def _make_room(self) -> int:
+        sizes = []
+        for file in self._files():
+            try:
+                sizes.append((file, file.stat().st_size))
+            except FileNotFoundError:
+                # It was sent meanwhile.
+                continue
+        total, dropped = sum(size for _, size in sizes), 0
+        while len(sizes) - dropped > MOST_KEPT or total > MOST_KEPT_BYTES:
+            file, size = sizes[dropped]
+            file.unlink(missing_ok=True)
+            total -= size
+            dropped += 1
+        return dropped
+
+    @contextmanager
+    def _alone(self) -> Iterator[bool]:
+        """Let one process send at a time; another one waits for it a little, and then leaves the rest to it."""
+        with (self._folder / ".lock").open("w") as file:
+            deadline, pause = time.monotonic() + WAIT_FOR_OTHERS, threading.Event()
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        yield False
+                        return
+                    pause.wait(0.1)
+                    continue
+                yield True
+                return
+
+
+def _read(file: Path) -> Report | None:
+    try:
+        return Report(**json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None

@@ -1,0 +1,116 @@
+"""A Cronty on another machine: its address, the key that opens it, and one request to it."""
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+import click
+
+from schedules import __version__
+
+USER_AGENT = f"cronty/{__version__}"
+# More than any answer of ours; a wrong address may answer without end.
+MOST_BYTES = 32 * 1024 * 1024
+_WORD = re.compile(r"[!-~]{1,500}")
+
+
+class AwayError(Exception):
+    """The server was not reached, or could not answer now; the same request may succeed later."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A status, the headers in small letters, and the body."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class _Stay(HTTPRedirectHandler):
+    """Follows no redirect: it would take the key to another host, and turn a POST into a GET."""
+
+    def redirect_request(self, *arguments: Any, **options: Any) -> None:
+        return None
+
+
+@dataclass(frozen=True)
+class Server:
+    """The address of a Cronty, and what it is asked with: a token, a ping key, or neither."""
+
+    url: str
+    token: str = ""
+    ping_key: str = ""
+
+    @property
+    def digest(self) -> str:
+        """Distinguishes servers and keys in the names of files, without giving the key away."""
+        return hashlib.sha256("\n".join((self.url, self.token, self.ping_key)).encode()).hexdigest()[:16]
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        timeout: float = 30.0,
+    ) -> Reply:
+        """Send a request and return the reply, whatever its status; raise AwayError without one."""
+        sent = {"User-Agent": USER_AGENT, **(headers or {})}
+        if self.token:
+            sent["Authorization"] = f"Bearer {self.token}"
+        request = Request(f"{self.url}{path}", data=body or None, headers=sent, method=method)  # noqa: S310  (read_url has refused other schemes)
+        try:
+            with build_opener(_Stay).open(request, timeout=timeout) as answer:
+                return _reply(answer.status, answer)
+        except HTTPError as error:
+            with error:
+                return _reply(error.code, error)
+        except (OSError, HTTPException, ValueError) as error:
+            raise AwayError(
+                str(getattr(error, "reason", "")) or str(error) or type(error).__name__
+            ) from error
+
+
+def _reply(status: int, answer: Any) -> Reply:
+    headers = {name.lower(): value for name, value in answer.headers.items()}
+    try:
+        return Reply(status, headers, answer.read(MOST_BYTES))
+    except (OSError, HTTPException) as error:
+        raise AwayError(str(error)) from error
+
+
+def read_secret(name: str) -> str:
+    """Read a variable, or the file that NAME_FILE names: arguments can be read by others on a machine."""
+    if path := os.environ.get(f"{name}_FILE", "").strip():
+        try:
+            text = Path(path).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", "") or "it is no text"
+            raise click.UsageError(f"{name}_FILE: {path} cannot be read ({reason}).") from error
+    else:
+        text = os.environ.get(name, "").strip()
+    if text and not _WORD.fullmatch(text):
+        raise click.UsageError(f"{name}: use printable characters without spaces.")
+    return text
+
+
+def read_url(text: str) -> str:
+    """Return the address of a server without a slash at its end; refuse what is none."""
+    url = text.strip().rstrip("/")
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address or parts.query or parts.fragment or parts.username or not _WORD.fullmatch(url):
+        raise click.UsageError("CRONTY_URL: use an address like https://cronty.example.")
+    return url
