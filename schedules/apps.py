@@ -29,6 +29,7 @@ class SchedulesConfig(AppConfig):
         import_module("schedules.agents.tasks")
         import_module("schedules.channels.notify")
         import_module("schedules.engine.upkeep.tasks")
+        import_module("schedules.services.jobs.later_moves")
         autodiscover_modules("tasks")
         registry.add_source(catalog)
 

@@ -554,6 +554,25 @@ TASKS = (
         backup__next_runs__0="2026-02-05T09:00:00+00:00",
         dentist__next_run="2026-03-02T09:00:00+00:00",
     ),
+    task(
+        "I am moving to Lisbon on 1 December; my jobs come with me then.",
+        DAILY,
+        Call("bulk_jobs", {"action": "update", "timezone": "Lisbon", "starting": "2026-12-01"}, "asked"),
+        Call(
+            "bulk_jobs",
+            {
+                "action": "update",
+                "timezone": "Lisbon",
+                "starting": "2026-12-01",
+                "confirm": "{asked.confirm}",
+            },
+        ),
+        Call("job_status", JOB, "backup"),
+        asked__would_change=1,
+        said__starting="2026-12-01T00:00:00+01:00",
+        said__note=Contains("Nothing has changed yet"),
+        backup__timezone="Europe/Berlin",
+    ),
     # Questions.
     task("How many jobs do I have?", Call("list_jobs"), given="a household", said__total=4),
     task(

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NotRequired, Unpack, cast
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from schedules import clock
+from schedules import clock, limits
 from schedules.mcp import answers
 from schedules.mcp.answers.job_refusals import ErrorOut, refused
 from schedules.mcp.auth import current_actor
@@ -20,6 +20,7 @@ from schedules.services import Actor
 from schedules.services.activity import changes_between
 from schedules.services.jobs import bulk, moves
 from schedules.services.jobs.edits import PreparedEdit
+from schedules.services.jobs.later_moves import move_later
 from schedules.services.jobs.states import pause_problem
 
 UPDATE = "update"
@@ -40,6 +41,7 @@ class Selection(Filters, total=False):
     add_tags: Annotated[TextList | None, Field(description="For update.")]
     remove_tags: Annotated[TextList | None, Field(description="For update.")]
     topic: Annotated[str | None, Field(description="New topic.")]
+    starting: Annotated[str | None, Field(description="When to update, like 2026-12-01. Default: now.")]
 
 
 class ShownJobOut(answers.OtherJobOut):
@@ -55,6 +57,7 @@ class WouldChangeOut(TypedDict):
     jobs: list[ShownJobOut]
     confirm: NotRequired[str]
     paused_until: NotRequired[str]
+    starting: NotRequired[str]
     next_step: str
     error: NotRequired[str]
 
@@ -66,6 +69,7 @@ class ChangedJobsOut(TypedDict):
     jobs: list[ShownJobOut]
     undo: NotRequired[str]
     paused_until: NotRequired[str]
+    starting: NotRequired[str]
     note: NotRequired[str]
 
 
@@ -78,8 +82,7 @@ def bulk_jobs(
 ) -> WouldChangeOut | ChangedJobsOut | ErrorOut:
     """Do the same to all jobs that match, up to 500 ("pause everything tagged home until Monday", "move my 8:30
     reminders to 9:00"). The first call only answers what it would change: show that to the user, then repeat
-    the call with `confirm`. It applies at once: for a later date, give an agent a prompt for that day.
-    For one job, use pause_job, cancel_job or update_job.
+    the call with `confirm`. For one job, use pause_job, cancel_job or update_job.
     """
     change = _update if action == UPDATE else _change
     answer = change(current_actor(), action, until, reason, confirm, filters)
@@ -155,6 +158,9 @@ def _update(
     at = _read_clock(filters, "at_time")
     if isinstance(at, Err):
         return at
+    start = _read_start(actor, filters)
+    if isinstance(start, Err):
+        return start
     jobs, are_runs_cut = moves.jobs_to_move(actor, query.value, timezone=filters.get("in_timezone"), at=at)
     if len(jobs) > bulk.MOST_JOBS:
         return Err(Code.TOO_MANY_MATCHES, limit=bulk.MOST_JOBS)
@@ -172,6 +178,8 @@ def _update(
         else None
     )
     shown: list[ShownJobOut] = [_shown_edit(edit) for edit in plan.edits[:SHOWN]]
+    if confirm and edits and not stale and start:
+        return _planned(actor, plan, move, start, notes)
     if confirm and edits and not stale:
         done = moves.move_jobs(actor, list(edits), revisions, move, _reason_of)
         if isinstance(done, Err):
@@ -183,11 +191,45 @@ def _update(
         notes.insert(0, answers.OLDER_RUNS)
     notes.append(NEXT_STEP if edits else "No job would change.")
     out: WouldChangeOut = {"would_change": len(edits), "jobs": shown, "next_step": " ".join(notes)}
+    if start:
+        out["starting"] = answers.iso(start, actor.read_profile().zone)
     if edits:
         out["confirm"] = bulk.confirmation_of(actor, request, [*revisions.items()])
     if stale:
         out["error"] = message_of(stale)
     return out
+
+
+def _planned(
+    actor: Actor, plan: moves.Plan, move: moves.Move, start: datetime, notes: list[str]
+) -> ChangedJobsOut | Err:
+    """Create the job that makes these edits later."""
+    zone = actor.read_profile().zone
+    day = answers.iso(start, zone)
+    name = f"Move {len(plan.edits)} jobs" if len(plan.edits) > 1 else f"Move {plan.edits[0].job.name}"
+    made = move_later(actor, [edit.old for edit in plan.edits], move, start, name[: limits.NAME_LENGTH])
+    if isinstance(made, Err):
+        return made
+    job = made.value.job
+    notes.append(
+        f"Nothing has changed yet: job {job.public_id} makes these changes at {day}; cancel_job stops it."
+    )
+    out: ChangedJobsOut = {"changed": 0, "jobs": [_shown_edit(edit) for edit in plan.edits[:SHOWN]]}
+    if job.event:
+        out["undo"] = answers.undo_call(job.event.pk)
+    return out | {"starting": day, "note": " ".join(notes)}
+
+
+def _read_start(actor: Actor, options: Selection) -> datetime | Err | None:
+    if (text := options.get("starting")) is None:
+        return None
+    now = clock.now()
+    moment = read_moment(text, actor.read_profile().zone, now, "starting", may_be_day=True)
+    if isinstance(moment, Err):
+        return moment
+    return (
+        moment.value if moment.value > now else refuse("starting", "it is in the past; leave it out for now")
+    )
 
 
 def _read_move(options: Selection) -> moves.Move | Err:

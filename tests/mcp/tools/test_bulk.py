@@ -1,7 +1,7 @@
 """bulk_jobs: what it would change, the confirmation, and its refusals."""
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import time_machine
@@ -264,7 +264,37 @@ def test_update_of_a_job_that_was_edited_since_is_shown_again(call, owner, actor
         ({"action": "update", "time": "noon"}, "write HH:MM"),
         ({"action": "update", "time": "9:00", "shift": "1h"}, "give shift or time"),
         ({"action": "pause", "time": "9:00"}, 'only action "update" takes it'),
+        ({"action": "update", "time": "9:00", "starting": "2020-01-01"}, "starting: it is in the past"),
+        ({"action": "update", "time": "9:00", "starting": "some day"}, "starting: "),
     ],
 )
 def test_update_that_says_too_little_or_too_much_is_refused(call, owner, asked, error):
     assert error in call("bulk_jobs", **asked)["error"]
+
+
+@time_machine.travel("2026-11-02T09:00:00Z", tick=False)
+def test_update_from_a_day_on_is_shown_confirmed_once_and_made_by_a_job(call, owner):
+    for name in ("Tea", "Cake"):
+        JobFactory(owner=owner, name=name, cron="30 8 * * *", timezone="Europe/Berlin")
+
+    first, done = update(call, timezone="Lisbon", starting="2026-12-01")
+
+    assert first["would_change"] == 2
+    assert first["starting"] == done["starting"] == "2026-12-01T00:00:00+01:00"
+    assert done["changed"] == 0
+    mover = Job.objects.get(task="move_jobs")
+    assert mover.public_id in done["note"]
+    assert mover.run_at == datetime(2026, 11, 30, 23, tzinfo=UTC)
+    assert set(Job.objects.exclude(pk=mover.pk).values_list("timezone", flat=True)) == {"Europe/Berlin"}
+
+
+@time_machine.travel("2026-11-02T09:00:00Z", tick=False)
+def test_planned_update_can_be_taken_back(call, owner):
+    JobFactory(owner=owner, name="Tea", cron="30 8 * * *")
+    change = re.fullmatch(
+        r"undo_change\(change=(\d+)\)", update(call, shift="1h", starting="2026-12-01")[1]["undo"]
+    )
+
+    call("undo_change", change=int(change[1]))
+
+    assert not Job.objects.kept().filter(task="move_jobs", status="pending").exists()
