@@ -30,10 +30,10 @@ CALLS: dict[str, tuple[dict[str, Any], int]] = {
     "why": (JOB, 3),
     "get_current_time": ({}, 0),
     "preview_schedule": ({"trigger_type": "cron", "trigger_config": {"expression": "0 9 * * *"}}, 0),
-    "cancel_job": (JOB, 4),
-    "pause_job": (JOB, 4),
-    "pause_schedule": ({"schedule_id": "job_1_0"}, 4),
-    "delete_schedule": ({"schedule_id": "job_1_0"}, 4),
+    "cancel_job": (JOB, 5),
+    "pause_job": (JOB, 5),
+    "pause_schedule": ({"schedule_id": "job_1_0"}, 5),
+    "delete_schedule": ({"schedule_id": "job_1_0"}, 5),
     "run_job": (JOB, 5 + LOCK),
     "update_job": (JOB | {"name": "Other"}, 5),
     "skip_runs": (JOB, 4),
@@ -106,8 +106,8 @@ def test_only_a_reference_that_is_no_public_id_takes_another_query(rows, queries
 def test_prompt_is_found_by_its_number_in_one_query(rows, queries, agent):
     prompt = JobFactory(owner=agent.user, task="prompt", kwargs={"prompt": "Check the build"})
 
-    # The job, and again to lock it; the update, runs to withdraw, and its event.
-    assert queries("schedule_cancel", id=prompt.pk) == 5
+    # The job, and again to lock it; the update, questions to close, runs to withdraw, and its event.
+    assert queries("schedule_cancel", id=prompt.pk) == 6
 
 
 def test_prompt_is_claimed_and_completed_with_few_queries(rows, queries, agent):

@@ -49,7 +49,7 @@ def test_static_resources_describe_valid_input(olga):
     assert "Europe/Berlin" in read(olga, "timezones://valid")
     assert "30 8 * * 1-5" in read(olga, "cron://examples")
     assert set(tasks) == set(registry.names())
-    assert tasks["notify"]["arguments"]["properties"]["topic"]["pattern"]
+    assert tasks["notify"]["arguments"]["properties"]["topic"]["anyOf"][0]["pattern"]
 
 
 def test_commands_are_listed_with_their_parameters_if_they_are_for_agents(olga, use_commands):
@@ -70,7 +70,7 @@ def test_one_task_and_one_zone_can_be_read(olga):
             "timezone": "Europe/Berlin",
             "time": "2030-06-03T14:00:00+02:00",
         }
-    assert read(olga, "tasks://notify")["arguments"]["required"] == ["message", "topic"]
+    assert read(olga, "tasks://notify")["arguments"]["required"] == ["message"]
     for unknown in ("tasks://nope", "tasks://prune", "timezones://Mars/Base", "timezones://../etc/passwd"):
         with pytest.raises(MCPError) as refusal:
             read(olga, unknown)

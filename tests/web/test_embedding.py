@@ -19,6 +19,7 @@ PUBLIC = {
     "metrics",
     "calendar-feed",
     "answer-link",
+    "ping",
     "preview",
     "worker",
     "manifest",
@@ -30,6 +31,8 @@ ARGUMENTS = {
     "run_id": 1,
     "token_id": 1,
     "secret_id": 1,
+    "channel_id": 1,
+    "calendar_id": 1,
     "key": "unknown",
     "token": "unknown",
 }
@@ -51,7 +54,7 @@ def other_project(settings: LazySettings) -> None:
 
 
 def address_of(name: str) -> str:
-    pattern = next(pattern for pattern in urls.urlpatterns if pattern.name == name)
+    pattern = next(pattern for pattern in urls.urlpatterns if getattr(pattern, "name", "") == name)
     wanted = pattern.pattern.converters
     return reverse(f"schedules:{name}", kwargs={key: ARGUMENTS[key] for key in wanted})
 

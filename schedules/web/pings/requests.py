@@ -71,7 +71,8 @@ def read(
             kind = Ping.Kind.FAIL if exit_status else Ping.Kind.SUCCESS
     rid, create = None, False
     if query:
-        values = parse_qs(query[:2000].decode("ascii", "replace"), keep_blank_values=True, max_num_fields=20)
+        # What other clients add is left alone.
+        values = parse_qs(query[:2000].decode("ascii", "replace"), keep_blank_values=True)
         if "rid" in values:
             if not _UUID.fullmatch(values["rid"][-1]):
                 return INVALID_RID

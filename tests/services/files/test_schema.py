@@ -43,7 +43,7 @@ def test_schema_is_valid_and_has_every_field():
     [
         {"tsak": "x"},
         {"task": "nothing"},
-        {"arguments": {"message": "x"}},
+        {"arguments": {"topic": "t"}},
         {"arguments": {"message": "x", "topic": "t", "volume": 3}},
         {"timeout": "soon"},
         {"tags": "home"},
