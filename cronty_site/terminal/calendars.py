@@ -75,12 +75,12 @@ def calendars_command(
         session.expect(delete_calendar(session.actor, name))
         answer({"deleted": name}, f"Deleted: {name}.")
         return
-    given = [kind for kind, value in _kinds(holidays, dates, hours, ics).items() if value]
-    if len(given) != 1:
+    kinds = [kind for kind, value in _kinds(holidays, dates, hours, ics).items() if value]
+    if len(kinds) != 1:
         raise click.UsageError("Give one of --holidays, --date, --hours and --ics.")
     spec = CalendarSpec(
         name,
-        given[0],
+        kinds[0],
         holidays or "",
         ["public", *(each for each in categories if each != "public")],
         [*dates, *hours],

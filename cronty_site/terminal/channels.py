@@ -60,10 +60,10 @@ def channels_command(
             if_none="No channels.",
         )
     elif kind:
-        given = _given(session, kind, values)
-        stored = session.expect(set_channel(session.actor, name, kind, given))
+        settings = _given(session, kind, values)
+        channel = session.expect(set_channel(session.actor, name, kind, settings))
         answer(
-            channel_json(stored), f"Saved: {stored.name}. Send a test: cronty channels {stored.name} --test"
+            channel_json(channel), f"Saved: {channel.name}. Send a test: cronty channels {channel.name} --test"
         )
     elif code:
         session.expect(confirm_channel(session.actor, name, code))
@@ -84,16 +84,16 @@ def channels_command(
 def _given(session: Session, kind_name: str, values: Sequence[str]) -> dict[str, str]:
     """Return the values of the fields; those of secrets are asked for, because arguments can be read by others."""
     kind = KINDS[kind_name]
-    given = dict(value.partition("=")[::2] for value in values)
+    settings = dict(value.partition("=")[::2] for value in values)
     known = {field.name: field for field in kind.fields}
-    for name in given:
+    for name in settings:
         if name not in known or known[name].is_secret:
             names = ", ".join(field.name for field in kind.fields if not field.is_secret)
             raise click.UsageError(f"Give the values of: {names}. Secrets are asked for.")
     for field in kind.fields:
         if field.is_secret and field.is_required:
-            given[field.name] = session.ask_secret(field.label)
-    return given
+            settings[field.name] = session.ask_secret(field.label)
+    return settings
 
 
 def _row(channel: ListedChannel, zone: str) -> list[str]:

@@ -122,8 +122,8 @@ def settle_runs(cluster_id: int, outcomes: Sequence[Outcome]) -> Settled:
                 for outcome in ours
             ],
         )
-        if asked := [outcome for outcome in ours if outcome.question]:
-            add_questions(asked)
+        if questions := [outcome for outcome in ours if outcome.question]:
+            add_questions(questions)
         if retried := {outcome.execution_id: outcome for outcome in ours if outcome.retry_at}:
             _remember_attempts(retried)
         conclude([outcome for outcome in ours if not outcome.retry_at and outcome.status != Status.WAITING])

@@ -99,9 +99,9 @@ def _closed(references: str, timezone: str, move: str) -> Closed:
 
 
 @lru_cache(maxsize=256)
-def _shared(found: tuple[calendars.Calendar, ...], timezone: str, move: str) -> Closed:
+def _shared(compiled: tuple[calendars.Calendar, ...], timezone: str, move: str) -> Closed:
     """Return one object for all jobs with the same calendars, so that it computes each day once."""
-    return Closed(found, timezone, "" if move == ClosedPolicy.SKIP else move)
+    return Closed(compiled, timezone, "" if move == ClosedPolicy.SKIP else move)
 
 
 def _read_again(references: str, timezone: str, move: str) -> Closed:

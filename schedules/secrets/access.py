@@ -49,12 +49,12 @@ class SecretAccess:
             return {}
         owner_id = None if of_installation else self._owner_id
         rows = await asyncio.to_thread(self._read, owner_id, sorted(names))
-        found = {row.name: self._value_for(row, host, command) for row in rows}
-        if missing := sorted(set(names) - found.keys()):
+        values = {row.name: self._value_for(row, host, command) for row in rows}
+        if missing := sorted(set(names) - values.keys()):
             whose = "the installation has no secret" if of_installation else "its owner has no secret"
             raise self._refused(f"Missing secret {missing[0]}: {whose} of this name.")
-        self._given += found.values()
-        return found
+        self._given += values.values()
+        return values
 
     def mask(self, value: Any) -> Any:
         """Copy a text or a JSON value without the secrets that were given out."""

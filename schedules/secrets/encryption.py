@@ -39,10 +39,10 @@ def seal(text: str, place: str, key: str | bytes = "") -> str:
 def unseal(sealed: str, place: str) -> str:
     """Decrypt a text that was sealed for this place; raises UnreadableError."""
     try:
-        found, text = json.loads(_current_keys().decrypt(sealed.encode()))
+        sealed_for, text = json.loads(_current_keys().decrypt(sealed.encode()))
     except _library().InvalidToken as error:
         raise UnreadableError from error
-    if found != place:
+    if sealed_for != place:
         raise UnreadableError
     return str(text)
 

@@ -94,15 +94,15 @@ class Masker:
     def positions(self, text: str, positions: Sequence[int]) -> list[int]:
         """Return where these positions, in ascending order, are when the secrets of a text are replaced."""
         secrets = self._pattern.finditer(text) if self._pattern else iter(())
-        found, shift = [], 0
+        shifted, shift = [], 0
         secret = next(secrets, None)
         for position in positions:
             while secret and secret.end() <= position:
                 shift += len(MASK) - len(secret[0])
                 secret = next(secrets, None)
             is_inside = secret is not None and secret.start() < position
-            found.append((secret.start() if secret and is_inside else position) + shift)
-        return found
+            shifted.append((secret.start() if secret and is_inside else position) + shift)
+        return shifted
 
     def mask_value(self, value: Any) -> Any:
         """Copy a text or a JSON value without its secrets."""
@@ -119,9 +119,9 @@ class Masker:
     def split(self, text: str) -> tuple[str, str]:
         """Return a text without its secrets, up to what may be the beginning of one; and that rest, as it is."""
         end = len(text) - max((_count_common(text, form) for form in self._forms), default=0)
-        for found in self._pattern.finditer(text) if self._pattern else ():
-            if found.start() < end < found.end():
-                end = found.start()
+        for secret in self._pattern.finditer(text) if self._pattern else ():
+            if secret.start() < end < secret.end():
+                end = secret.start()
         return self.mask(text[:end]), text[end:]
 
 

@@ -46,9 +46,9 @@ def open_to_others() -> list[Path]:
 def foreign_link(path: Path) -> Path | None:
     """Return the first link on the way to a file that neither this user nor root made, or None."""
     for step in (*reversed(path.parents), path):
-        found = step.lstat()
-        if stat.S_ISLNK(found.st_mode):
-            if found.st_uid not in (0, os.getuid()):
+        status = step.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            if status.st_uid not in (0, os.getuid()):
                 return step
             return foreign_link(step.parent / step.readlink() / path.relative_to(step))
     return None
@@ -98,16 +98,16 @@ def _is_sqlite(file: Path) -> bool:
 def _mode_of(path: Path) -> int:
     """Return the permissions of a file; none for a link or a file that has just been deleted."""
     with suppress(OSError):
-        found = path.lstat()
-        return 0 if stat.S_ISLNK(found.st_mode) else stat.S_IMODE(found.st_mode)
+        status = path.lstat()
+        return 0 if stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode)
     return 0
 
 
 def _restrict(path: Path) -> bool:
     with suppress(OSError):
-        found = path.lstat()
+        status = path.lstat()
         # A folder like /tmp is shared on purpose.
-        if found.st_uid == os.getuid() and not found.st_mode & stat.S_ISVTX:
-            path.chmod(stat.S_IMODE(found.st_mode) & ~OTHERS)
+        if status.st_uid == os.getuid() and not status.st_mode & stat.S_ISVTX:
+            path.chmod(stat.S_IMODE(status.st_mode) & ~OTHERS)
             return True
     return False

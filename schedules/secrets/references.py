@@ -28,7 +28,7 @@ def resolved(value: Any, secrets: Mapping[str, str], escape: Callable[[str], str
     """Copy a text or a JSON value with secrets in place of their references, in one pass: secrets are not searched."""
     match value:
         case str():
-            return REFERENCE.sub(lambda found: escape(secrets[found[1]]), value)
+            return REFERENCE.sub(lambda reference: escape(secrets[reference[1]]), value)
         case list():
             return [resolved(item, secrets, escape) for item in value]
         case dict():

@@ -39,13 +39,13 @@ async def webhook(
         url, headers, body = await _with_secrets(url, headers, body, names, run)
     content, content_type = _webhook_body(body)
     timestamp = str(int(time.time()))
-    given = {name.lower(): value for name, value in (headers or {}).items()}
+    own_headers = {name.lower(): value for name, value in (headers or {}).items()}
     reply = await send_or_retry(
         method,
         url,
         headers={
             **content_type,
-            **given,
+            **own_headers,
             "Idempotency-Key": run.key,
             "Cronty-Execution": str(run.execution_id),
             "Cronty-Attempt": str(run.attempt),

@@ -22,8 +22,8 @@ def link_problem(url: str) -> str | None:
     """Return why a notification must not open this address, or None."""
     if _UNPRINTABLE.search(url) or limits.hidden_problem(url):
         return "the address contains a space, a line break or an invisible character"
-    found = _SCHEME.match(url)
-    scheme = found[1].lower() if found else ""
+    match = _SCHEME.match(url)
+    scheme = match[1].lower() if match else ""
     if scheme in WEB_SCHEMES:
         return None if _has_host(url) else "the address names no host"
     if scheme in APP_SCHEMES:

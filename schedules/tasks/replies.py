@@ -47,11 +47,11 @@ def failure(
 
 def asked_to_wait(reply: outbound.Reply) -> timedelta | None:
     """Return how long the server asks to wait, at most an hour, or None."""
-    asked = reply.headers.get("retry-after", "")
-    if RETRY_AFTER_SECONDS.fullmatch(asked):
-        return min(timedelta(seconds=int(asked)), LONGEST_RETRY_AFTER)
+    retry_after = reply.headers.get("retry-after", "")
+    if RETRY_AFTER_SECONDS.fullmatch(retry_after):
+        return min(timedelta(seconds=int(retry_after)), LONGEST_RETRY_AFTER)
     with suppress(ValueError, TypeError, OverflowError):
-        until = parsedate_to_datetime(asked) - timezone.now()
+        until = parsedate_to_datetime(retry_after) - timezone.now()
         return min(until, LONGEST_RETRY_AFTER) if until > timedelta(0) else None
     return None
 

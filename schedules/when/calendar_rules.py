@@ -180,8 +180,8 @@ def place_of(text: str) -> tuple[str, str]:
 
 def categories_of(country: str) -> list[str]:
     """Return the categories of holidays that a country has, the usual one first."""
-    found = _country(country, "", (), ()).supported_categories
-    return sorted(found, key=lambda category: (category != "public", category))
+    categories = _country(country, "", (), ()).supported_categories
+    return sorted(categories, key=lambda category: (category != "public", category))
 
 
 def holidays_of(
@@ -194,9 +194,11 @@ def holidays_of(
     if not categories:
         raise RuleError("Choose at least one category.")
     years = range(first.year, last.year + 1)
-    found = _country(country, subdivision, categories, years)
+    holidays = _country(country, subdivision, categories, years)
     return {
-        day.isoformat(): name[:LONGEST_TITLE] for day, name in sorted(found.items()) if first <= day <= last
+        day.isoformat(): name[:LONGEST_TITLE]
+        for day, name in sorted(holidays.items())
+        if first <= day <= last
     }
 
 

@@ -175,8 +175,8 @@ class Closed:
             if len(self._targets) >= _KEPT_DAYS:
                 self._targets.clear()
             is_next = self.move == NEXT
-            found = self._open_from(span.end) if is_next else self._last_minute_before(span.start)
-            self._targets[span.start] = found
+            target = self._open_from(span.end) if is_next else self._last_minute_before(span.start)
+            self._targets[span.start] = target
         return self._targets[span.start]
 
     def last_open_before_day_of(self, moment: datetime) -> datetime:

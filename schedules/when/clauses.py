@@ -58,9 +58,9 @@ def _without_calendars(phrase: str) -> tuple[str, tuple[str, ...]]:
     rest, names, end = "", [], len(phrase)
     for match in reversed(list(_CLAUSE.finditer(phrase))):
         value = phrase[match.end() : end]
-        found = _CALENDAR.fullmatch(value) if match["word"] in ("except", "but not") else None
-        if found:
-            names.append(found["name"] or value.removeprefix("the "))
+        calendar = _CALENDAR.fullmatch(value) if match["word"] in ("except", "but not") else None
+        if calendar:
+            names.append(calendar["name"] or value.removeprefix("the "))
         else:
             rest = phrase[match.start() : end] + rest
         end = match.start()
@@ -72,19 +72,19 @@ def named_calendars(names: Iterable[str], known: Mapping[str, str]) -> list[str]
 
     "Holidays" alone are those of the only calendar of holidays.
     """
-    found = []
+    chosen = []
     for name in names:
-        given = name.lower()
-        exact = [each for each, words in known.items() if given in (each.lower(), words.lower())]
-        holidays = [each for each, words in known.items() if f"{given} " in f"{words.lower()} "]
+        lowered = name.lower()
+        exact = [each for each, words in known.items() if lowered in (each.lower(), words.lower())]
+        holidays = [each for each, words in known.items() if f"{lowered} " in f"{words.lower()} "]
         matches = exact or holidays
         if len(matches) != 1:
             choices = f"Choose one of: {', '.join(known)}" if known else "Create it under Settings first"
             raise PhraseError(
                 f"{'no' if not matches else 'more than one'} calendar is called {name!r}. {choices}"
             )
-        found.append(matches[0])
-    return list(dict.fromkeys(found))
+        chosen.append(matches[0])
+    return list(dict.fromkeys(chosen))
 
 
 def _split(phrase: str) -> tuple[str, list[str], list[str]]:

@@ -20,10 +20,10 @@ _REPEATED = {True: "the job runs the first time only", False: "the job runs both
 def cron_warnings(expression: str, timezone: str, after: datetime | None) -> list[str]:
     """List warnings about an expression; those about clock changes only if `after` is given."""
     fields = cron.split(expression)
-    found = [*_day_warnings(fields), *_step_warnings(fields), *_month_warnings(fields)]
+    warnings = [*_day_warnings(fields), *_step_warnings(fields), *_month_warnings(fields)]
     if after is not None:
-        found += _clock_warnings(fields, timezone, after)
-    return found
+        warnings += _clock_warnings(fields, timezone, after)
+    return warnings
 
 
 def _star_step(term: str) -> int | None:
@@ -48,13 +48,13 @@ def _day_warnings(fields: list[str]) -> list[str]:
 
 def _step_warnings(fields: list[str]) -> list[str]:
     """Warn about steps that do not divide their cycle evenly."""
-    found = []
+    warnings = []
     for field, value in zip(cron.FIELDS, fields, strict=True):
         for term in value.split(","):
             step = _star_step(term)
             if step and step > 1 and (field.size % step or field.cycle == "month"):
-                found.append(f"{term} restarts every {field.cycle}: it runs at {_listed(field, step)}.")
-    return found
+                warnings.append(f"{term} restarts every {field.cycle}: it runs at {_listed(field, step)}.")
+    return warnings
 
 
 def _listed(field: cron.Field, step: int) -> str:
@@ -99,12 +99,12 @@ def clock_warnings(
 
     `run_between` returns the first run from one wall time to before another.
     """
-    found: dict[bool, str] = {}
+    warnings: dict[bool, str] = {}
     for change in clock_changes(ZoneInfo(timezone), after, after + _LOOK_AHEAD):
         run = run_between(*sorted((change.old, change.new)))
-        if run is None or change.is_forward in found:
+        if run is None or change.is_forward in warnings:
             continue
         effects = _SKIPPED if change.is_forward else _REPEATED
         effect = effects[is_fixed].format(end=f"{change.new:%H:%M}")
-        found[change.is_forward] = clock_warning(run, timezone, effect, is_forward=change.is_forward)
-    return list(found.values())
+        warnings[change.is_forward] = clock_warning(run, timezone, effect, is_forward=change.is_forward)
+    return list(warnings.values())

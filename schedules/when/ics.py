@@ -110,25 +110,25 @@ class _Reader:
             if "RECURRENCE-ID" in event and _is_readable(event["RECURRENCE-ID"]):
                 moved = self._place(event["RECURRENCE-ID"].dt)
                 replaced.setdefault(str(event.get("UID")), set()).add(moved)
-        found: list[IcsEvent] = []
+        events: list[IcsEvent] = []
         unread = 0
         for event in components:
             if str(event.get("STATUS", "")).upper() == "CANCELLED":
                 continue
             try:
                 gone = set() if "RECURRENCE-ID" in event else replaced.get(str(event.get("UID")), set())
-                found += self._occurrences(event, gone)
+                events += self._occurrences(event, gone)
             except IcsError:
                 raise
             except Exception:
                 # Counted, and shown to the person.
                 unread += 1
-        found.sort(key=lambda event: self._moment(event.start))
+        events.sort(key=lambda event: self._moment(event.start))
         until = self._last
-        if len(found) > MOST_EVENTS:
-            until = _day_of(found[MOST_EVENTS].start) - _DAY
-            found = [event for event in found[:MOST_EVENTS] if _day_of(event.start) <= until]
-        return Ics(found, until, unread)
+        if len(events) > MOST_EVENTS:
+            until = _day_of(events[MOST_EVENTS].start) - _DAY
+            events = [event for event in events[:MOST_EVENTS] if _day_of(event.start) <= until]
+        return Ics(events, until, unread)
 
     def _occurrences(self, event: Any, gone: set[datetime | date]) -> Iterable[IcsEvent]:
         start = event["DTSTART"].dt
@@ -140,12 +140,12 @@ class _Reader:
             rules = event["RRULE"]
             for rule in rules if isinstance(rules, list) else [rules]:
                 starts += self._repeated(start, rule, length)
-        found = {}
+        occurrences = {}
         for each in starts:
             place = self._place(each)
             if place not in gone:
-                found[place] = IcsEvent(place, place + max(length, timedelta(0)), title)
-        return [occurrence for occurrence in found.values() if self._is_inside(occurrence)]
+                occurrences[place] = IcsEvent(place, place + max(length, timedelta(0)), title)
+        return [occurrence for occurrence in occurrences.values() if self._is_inside(occurrence)]
 
     def _repeated(self, start: datetime | date, rule: Any, length: timedelta) -> Iterator[datetime | date]:
         """Yield the repetitions of an event in the period."""
@@ -170,11 +170,11 @@ class _Reader:
             if number == 0 and far - shift > end:
                 break
             self._pay(1)
-            found = far - shift
-            if found > end:
+            occurrence = far - shift
+            if occurrence > end:
                 return
-            if found >= begin:
-                yield found.replace(tzinfo=zone) if isinstance(start, datetime) else found.date()
+            if occurrence >= begin:
+                yield occurrence.replace(tzinfo=zone) if isinstance(start, datetime) else occurrence.date()
         else:
             # Without an end, it was tried until the last year.
             if "COUNT" not in rule:
@@ -234,8 +234,8 @@ def _length_of(event: Any, start: datetime | date) -> timedelta:
 
 def _listed(event: Any, name: str) -> list[datetime | date]:
     """Return the moments of EXDATE or RDATE, of which there may be several; of a period, its start."""
-    given = event.get(name, [])
-    values = [each.dt for one in (given if isinstance(given, list) else [given]) for each in one.dts]
+    value = event.get(name, [])
+    values = [each.dt for one in (value if isinstance(value, list) else [value]) for each in one.dts]
     return [value[0] if isinstance(value, tuple) else value for value in values]
 
 

@@ -24,38 +24,38 @@ class Moved(Slots):
 
     def next_after(self, moment: datetime) -> datetime | None:
         """Return the first slot later than the moment, or None at the calendar's end."""
-        found: datetime | None = None
+        earliest: datetime | None = None
         is_next = self.closed.move == NEXT
         slot = self.base.next_after(self.closed.last_open_before_day_of(moment) if is_next else moment)
-        while slot is not None and (found is None or slot < self._last_for(found)):
+        while slot is not None and (earliest is None or slot < self._last_for(earliest)):
             target = self.closed.moved(slot)
-            if target > moment and (found is None or target < found):
-                found = target
+            if target > moment and (earliest is None or target < earliest):
+                earliest = target
             slot = self.base.next_after(slot)
-        return found
+        return earliest
 
-    def _last_for(self, found: datetime) -> datetime:
+    def _last_for(self, target: datetime) -> datetime:
         """Return the moment from which on no slot of the base moves to before this one."""
-        return found if self.closed.move == NEXT else self.closed.first_open_after_day_of(found)
+        return target if self.closed.move == NEXT else self.closed.first_open_after_day_of(target)
 
     def latest_at_or_before(self, moment: datetime, not_before: datetime) -> datetime | None:
         """Return the newest slot between the two moments, ends included, or None."""
-        found: datetime | None = None
+        latest: datetime | None = None
         is_next = self.closed.move == NEXT
         earliest = not_before - FARTHEST_MOVE - _LONGEST_DAY
         slot = self.base.latest_at_or_before(
             moment if is_next else self.closed.first_open_after_day_of(moment), earliest
         )
-        while slot is not None and (found is None or slot > self._first_for(found)):
+        while slot is not None and (latest is None or slot > self._first_for(latest)):
             target = self.closed.moved(slot)
-            if target <= moment and (found is None or target > found):
-                found = target
+            if target <= moment and (latest is None or target > latest):
+                latest = target
             slot = self.base.latest_at_or_before(slot - TICK, earliest)
-        return found if found and found >= not_before else None
+        return latest if latest and latest >= not_before else None
 
-    def _first_for(self, found: datetime) -> datetime:
+    def _first_for(self, target: datetime) -> datetime:
         """Return the moment up to which no slot of the base moves to after this one."""
-        return self.closed.last_open_before_day_of(found) if self.closed.move == NEXT else found
+        return self.closed.last_open_before_day_of(target) if self.closed.move == NEXT else target
 
     def of(self, slots: Iterable[datetime]) -> list[datetime]:
         """Return where these slots of the base go, in order."""

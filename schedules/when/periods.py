@@ -52,8 +52,8 @@ def parse_period(text: str, *, now: datetime, timezone: str, past: bool = False)
     phrase = clean(text, _EXAMPLES)
     zone = load_zone(timezone)
     today = now.astimezone(zone).date()
-    if found := _calendar_period(phrase, today, past=past):
-        first, following = found
+    if days := _calendar_period(phrase, today, past=past):
+        first, following = days
         return Period(start_of_day(first, timezone), start_of_day(following, timezone) - TICK)
     if match := _ROLLING.fullmatch(phrase):
         with suppress(PhraseError):
@@ -111,10 +111,10 @@ def _day(text: str, now: datetime, timezone: str, *, past: bool) -> date:
     """Return the day that a text names, or raise NotUnderstoodError if it names something else."""
     if not past:
         return parse_day(text, now=now, timezone=timezone)
-    found = parse_past(text, now=now, timezone=timezone)
-    if isinstance(found, datetime):
+    moment_or_day = parse_past(text, now=now, timezone=timezone)
+    if isinstance(moment_or_day, datetime):
         raise NotUnderstoodError
-    return found
+    return moment_or_day
 
 
 def _at_hour(day: date, hour: int, zone: tzinfo) -> datetime:

@@ -250,13 +250,15 @@ class CalendarInterval(Slots):
 
     def warnings(self, after: datetime | None = None) -> list[str]:
         """List warnings to show before it is saved."""
-        found = []
+        warnings = []
         day = wall_time(self.start, load_zone(self.timezone)).day
         if self.unit == "months" and day > 28:
-            found.append(f"In months without a {words.ordinal(day)}, the job runs on the last day.")
+            warnings.append(f"In months without a {words.ordinal(day)}, the job runs on the last day.")
         if after is not None:
-            found += clock_warnings(self.timezone, after.astimezone(UTC), self._wall_between, is_fixed=True)
-        return found
+            warnings += clock_warnings(
+                self.timezone, after.astimezone(UTC), self._wall_between, is_fixed=True
+            )
+        return warnings
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,14 +310,14 @@ class Cron(Slots):
         run = self.next_after(after)
         return run if run is not None and run <= until else None
 
-    def _newest(self, found: datetime, moment: datetime) -> datetime:
+    def _newest(self, newest: datetime, moment: datetime) -> datetime:
         """Find the newest run up to the moment by bisection, from a run that is known."""
         end = moment
-        while (following := self._first_between(found, moment)) is not None:
+        while (following := self._first_between(newest, moment)) is not None:
             middle = following + (end - following) / 2
             newer = self._first_between(middle, moment)
-            found, end = (newer, end) if newer else (following, middle)
-        return found
+            newest, end = (newer, end) if newer else (following, middle)
+        return newest
 
     def words(self) -> str:
         """Describe it, without the zone: "Every 15 minutes", "Wednesdays at 05:00"."""

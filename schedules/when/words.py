@@ -286,8 +286,8 @@ def _nth_names(nths: list[tuple[int, int]]) -> str:
 def _alternatives(days: list[int], nths: list[tuple[int, int]]) -> str:
     """Return "a Monday or Friday", for days that must match a date as well."""
     names = [_WEEKDAYS[day] for day in _from_monday(days)]
-    found = [f"a {_listed(names, last=' or ')}"] if names else []
-    return " or ".join([*found, *([f"the {_nth_names(nths)} of the month"] if nths else [])])
+    alternatives = [f"a {_listed(names, last=' or ')}"] if names else []
+    return " or ".join([*alternatives, *([f"the {_nth_names(nths)} of the month"] if nths else [])])
 
 
 def _step(values: Sequence[int]) -> int | None:

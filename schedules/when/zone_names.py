@@ -75,8 +75,8 @@ def exact_zone(name: str) -> ZoneInfo | None:
 
 def zone_named(text: str) -> str:
     """Return the zone that a text names without doubt, else the text itself."""
-    found = _meant(text)
-    return found[0] if len(found) == 1 else text
+    zones = _meant(text)
+    return zones[0] if len(zones) == 1 else text
 
 
 def zone_note(text: str, zone: str) -> str:
@@ -93,21 +93,21 @@ def suggested_zones(text: str) -> list[str]:
     """Return the zones that a text may mean, the most likely first."""
     if len(text) > MAX_LENGTH:
         return []
-    found = _meant(text) or _SUGGESTED.get(_key(text), [])
-    if not found:
+    zones = _meant(text) or _SUGGESTED.get(_key(text), [])
+    if not zones:
         names = _zones_by_name()
         close = difflib.get_close_matches(_key(text), names, n=1, cutoff=_CLOSE)
-        found = [zone for name in close for zone in names[name]]
-    return found[:_MOST_CANDIDATES]
+        zones = [zone for name in close for zone in names[name]]
+    return zones[:_MOST_CANDIDATES]
 
 
 def unknown_zone(text: object) -> str:
     """Return the error for a text that is no zone, with what it may mean."""
-    found = suggested_zones(text) if isinstance(text, str) else []
+    zones = suggested_zones(text) if isinstance(text, str) else []
     named = f"unknown time zone {ascii(text)[:70]}"
-    if not found:
+    if not zones:
         return f"{named}. Enter a city or a name like Europe/Berlin"
-    return f"{named}. Did you mean {' or '.join(filter(None, [', '.join(found[:-1]), found[-1]]))}?"
+    return f"{named}. Did you mean {' or '.join(filter(None, [', '.join(zones[:-1]), zones[-1]]))}?"
 
 
 def _meant(text: str) -> list[str]:

@@ -100,8 +100,8 @@ def data_version() -> str:
     folder = _folder()
     if folder is None:
         return f"{tzdata.IANA_VERSION} (tzdata package)"
-    found = _version_in(folder)
-    return f"{found} (system)" if found else "system"
+    version = _version_in(folder)
+    return f"{version} (system)" if version else "system"
 
 
 def release() -> str:

@@ -78,11 +78,11 @@ def refresh_calendars(now: datetime) -> int:
 
 def jobs_by_calendar(owner_id: int) -> dict[str, list[Job]]:
     """Return somebody's jobs by the names of their calendars, those in the trash included."""
-    found: dict[str, list[Job]] = defaultdict(list)
+    by_calendar: dict[str, list[Job]] = defaultdict(list)
     for job in Job.objects.filter(~Q(closed_by=""), owner=owner_id).order_by("pk"):
         for name in job.calendars:
-            found[name].append(job)
-    return found
+            by_calendar[name].append(job)
+    return by_calendar
 
 
 def follow_calendar(calendar: Calendar, now: datetime) -> None:

@@ -24,24 +24,24 @@ def account_of(user: str | None) -> Account:
     if user is None:
         return _own_account()
     try:
-        found = pwd.getpwnam(user)
+        entry = pwd.getpwnam(user)
     except KeyError as error:
         raise AccountError(f"this host has no user {user}; create it, or correct user in the file") from error
-    if found.pw_uid == os.geteuid():
-        return Account(found.pw_name, found.pw_dir)
+    if entry.pw_uid == os.geteuid():
+        return Account(entry.pw_name, entry.pw_dir)
     if os.geteuid() != 0:
         raise AccountError(
             f"it runs as the user {user}, for which Cronty must run as root; start Cronty as root or as {user},"
             " or remove user from the file"
         )
-    groups = os.getgrouplist(found.pw_name, found.pw_gid)
-    return Account(found.pw_name, found.pw_dir, Identity(found.pw_uid, found.pw_gid, tuple(groups)))
+    groups = os.getgrouplist(entry.pw_name, entry.pw_gid)
+    return Account(entry.pw_name, entry.pw_dir, Identity(entry.pw_uid, entry.pw_gid, tuple(groups)))
 
 
 def _own_account() -> Account:
     try:
-        found = pwd.getpwuid(os.geteuid())
+        entry = pwd.getpwuid(os.geteuid())
     except KeyError:
         # A container may run as a number without a name.
         return Account("", "/")
-    return Account(found.pw_name, found.pw_dir)
+    return Account(entry.pw_name, entry.pw_dir)

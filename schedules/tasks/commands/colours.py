@@ -20,13 +20,13 @@ def colours_in(raw: str) -> list[Colour]:
     """Find the colours in an output as it was printed; positions are those in the clean text."""
     if "\x1b[" not in raw:
         return []
-    found = []
+    changes = []
     position = at = 0
     for match in _SEQUENCE.finditer(raw):
         position += len(limits.clean_output(raw[at : match.start()]))
         at = match.end()
-        found.append((position, match[1]))
-    return found
+        changes.append((position, match[1]))
+    return changes
 
 
 def moved(colours: Iterable[Colour], by: int) -> list[Colour]:

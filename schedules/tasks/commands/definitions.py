@@ -34,13 +34,13 @@ RESERVED = "run"
 
 
 def _bytes(value: Any) -> int:
-    found = (
+    match = (
         re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)\s*([kKMGT]i?)B?", value) if isinstance(value, str) else None
     )
-    if found is None:
+    if match is None:
         raise ValueError('write a size like "512MB" or "2GB"')
-    base = 1024 if found[2].endswith("i") else 1000
-    size = int(float(found[1]) * base ** (1 + "kMGT".index(found[2][0].replace("K", "k"))))
+    base = 1024 if match[2].endswith("i") else 1000
+    size = int(float(match[1]) * base ** (1 + "kMGT".index(match[2][0].replace("K", "k"))))
     if not LEAST_MEMORY <= size <= MOST_MEMORY:
         raise ValueError("choose between 16MB, which a program needs to start, and 1000TB")
     return size
@@ -161,14 +161,14 @@ class Command(Table):
             raise ValueError(f"parameters: a parameter cannot be called {RESERVED}")
         is_after_options = False
         for item in self.arguments:
-            given = {name for name, parameter in self.parameters.items() if not parameter.optional}
+            always_set = {name for name, parameter in self.parameters.items() if not parameter.optional}
             if isinstance(item, Condition):
                 self._known(item.parameter)
-                given.add(item.parameter)
+                always_set.add(item.parameter)
             # What follows a `--` that is not always there may come before the end of options.
             is_after_here = is_after_options
             for template in [item] if isinstance(item, str) else item.arguments:
-                self._check_template(template, given)
+                self._check_template(template, always_set)
                 if not is_after_here and (problem := template_problem(template)):
                     raise ValueError(f"arguments: {problem}")
                 is_after_here = is_after_here or template == END_OF_OPTIONS
@@ -196,10 +196,10 @@ class Command(Table):
             if self.parameters[name].multiline:
                 raise ValueError(f"parameters.{name}: a multiline parameter can only be used in the input")
 
-    def _check_template(self, template: str, given: set[str]) -> None:
+    def _check_template(self, template: str, always_set: set[str]) -> None:
         for name in sorted(parameters_in(template)):
             self._known(name)
-            if name not in given:
+            if name not in always_set:
                 raise ValueError(
                     f'arguments: {name} is optional: write {{ if = "{name}", arguments = ["{template}"] }}'
                 )

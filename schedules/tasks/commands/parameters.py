@@ -78,8 +78,8 @@ class Parameter(Table):
         }
         kind = kinds[self.type]
         for name in ("choices", "default"):
-            given = getattr(self, name)
-            for value in given if isinstance(given, list) else [given]:
+            value_or_values = getattr(self, name)
+            for value in value_or_values if isinstance(value_or_values, list) else [value_or_values]:
                 if value is not None and (
                     not isinstance(value, kind) or isinstance(value, bool) != (kind == (bool,))
                 ):

@@ -52,15 +52,15 @@ class CommandRun:
     async def __call__(self, *args: Any, run: Run, **kwargs: Any) -> dict[str, Any]:
         owner = await asyncio.to_thread(self._permitted_owner, run.owner_id)
         values = dict(zip(self.command.order, args, strict=False)) | kwargs
-        given = {name: value for name, value in values.items() if value is not None}
+        arguments = {name: value for name, value in values.items() if value is not None}
         for name, parameter in self.command.parameters.items():
-            if name not in given and parameter.default is not None:
-                given[name] = parameter.default
+            if name not in arguments and parameter.default is not None:
+                arguments[name] = parameter.default
         account = _account(self._name, self.command)
-        own = await run.secrets(names_in(given), command=self._name)
+        own = await run.secrets(names_in(arguments), command=self._name)
         shared = await run.secrets(self.command.secrets, command=self._name, of_installation=True)
-        filled = resolved(given, own)
-        self._check_filled_in({name: value for name, value in filled.items() if value != given[name]})
+        filled = resolved(arguments, own)
+        self._check_filled_in({name: value for name, value in filled.items() if value != arguments[name]})
         program = self._program(filled, shared, account, run, owner)
         output = KeptOutput(self.command.output_characters, [*own.values(), *shared.values()])
         timeout = min(run.timeout, self.command.timeout.total_seconds())

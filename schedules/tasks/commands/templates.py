@@ -20,29 +20,29 @@ _PART = re.compile(
 
 
 def parameters_in(template: str) -> set[str]:
-    return {found["parameter"] for found in _PART.finditer(template) if found["parameter"]}
+    return {part["parameter"] for part in _PART.finditer(template) if part["parameter"]}
 
 
 def secrets_in(template: str) -> set[str]:
-    return {found["secret"] for found in _PART.finditer(template) if found["secret"]}
+    return {part["secret"] for part in _PART.finditer(template) if part["secret"]}
 
 
 def fill_in(template: str, values: Mapping[str, str], secrets: Mapping[str, str]) -> str:
     """Fill in a template in one pass, so that what is filled in is never read as a template."""
 
-    def part(found: re.Match[str]) -> str:
-        if found["secret"]:
-            return secrets[found["secret"]]
-        if found["literal"]:
-            return f"{{{found['literal']}}}"
-        return values[found["parameter"]]
+    def part(match: re.Match[str]) -> str:
+        if match["secret"]:
+            return secrets[match["secret"]]
+        if match["literal"]:
+            return f"{{{match['literal']}}}"
+        return values[match["parameter"]]
 
     return _PART.sub(part, template)
 
 
 def template_problem(template: str) -> str | None:
     """Return why a value could become an option in an argument like this, or None."""
-    first = next((found for found in _PART.finditer(template) if not found["literal"]), None)
+    first = next((part for part in _PART.finditer(template) if not part["literal"]), None)
     if first and template.startswith("-") and "=" not in template[: first.start()]:
         return (
             f"a value in {template!r} could become an option: write --option={{name}},"

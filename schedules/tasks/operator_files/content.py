@@ -24,14 +24,14 @@ Signature = tuple[int, int, int] | None
 def signature_of(path: Path) -> Signature:
     """Return what changes with the content of a file, or None if there is no file."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def has_settled(found: Signature) -> bool:
-    return found is not None and time.time_ns() - found[0] >= SETTLED_AFTER * 1e9
+def has_settled(signature: Signature) -> bool:
+    return signature is not None and time.time_ns() - signature[0] >= SETTLED_AFTER * 1e9
 
 
 def read_content(path: Path) -> str:
@@ -39,10 +39,10 @@ def read_content(path: Path) -> str:
     try:
         # Opening a pipe would wait for somebody to write into it.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode):
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
                 raise OperatorFileError("It is not a file.")
-            if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or found.st_uid not in (0, os.getuid()):
+            if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or status.st_uid not in (0, os.getuid()):
                 raise OperatorFileError(
                     "Others than the user who runs Cronty can change it. Make it yours: chmod go-w, chown."
                 )

@@ -67,8 +67,8 @@ def parse_tables(text: str, model: type[Model]) -> dict[str, Model]:
     try:
         tables = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        found = re.search(r"at line (\d+)", str(error))
-        line = int(found[1]) if found else text.rstrip().count("\n") + 1
+        line_number = re.search(r"at line (\d+)", str(error))
+        line = int(line_number[1]) if line_number else text.rstrip().count("\n") + 1
         raise OperatorFileError(f"This is not TOML: {error}", line) from error
     found_tables: dict[str, Model] = {}
     problems: dict[str, int | None] = {}
@@ -100,8 +100,8 @@ def line_of(text: str, places: Sequence[str]) -> int | None:
     for number, line in enumerate(text.splitlines(), 1):
         if _HEADER.fullmatch(line):
             table = path = _keys(line)
-        elif found := _KEY.match(line):
-            path = [*table, *_keys(f"{found['key']} = 0")]
+        elif assignment := _KEY.match(line):
+            path = [*table, *_keys(f"{assignment['key']} = 0")]
         else:
             continue
         if best < len(path) and path == list(places[: len(path)]):
@@ -112,12 +112,12 @@ def line_of(text: str, places: Sequence[str]) -> int | None:
 def _keys(line: str) -> list[str]:
     """Return the path that a line of TOML names; a line within a text of several lines may name none."""
     try:
-        found: Any = tomllib.loads(line)
+        parsed: Any = tomllib.loads(line)
     except tomllib.TOMLDecodeError:
         return []
     keys = []
-    while isinstance(found, dict) and found:
-        key, found = next(iter(found.items()))
+    while isinstance(parsed, dict) and parsed:
+        key, parsed = next(iter(parsed.items()))
         keys.append(key)
     return keys
 

@@ -109,44 +109,44 @@ class WatchedFile(Generic[Entry]):
         if path != self._path:
             self._path, self._seen, self._read, is_first = path, None, None, True
             self._is_good = False
-        found = signature_of(path)
+        signature = signature_of(path)
         # Somebody may be writing it: wait until it has been the same for two looks, unless it is older than that. The
         # next look of an idle worker is for its next run, which would not know what is new.
-        is_settled = found == self._seen or has_settled(found)
-        self._seen = found
-        if found is None and is_first:
+        is_settled = signature == self._seen or has_settled(signature)
+        self._seen = signature
+        if signature is None and is_first:
             discard_copy(path, self._nouns)
-        if (is_settled or is_first) and found != self._read:
-            self._load(path, found)
-        if is_settled and found == self._read and self._unkept is not None:
+        if (is_settled or is_first) and signature != self._read:
+            self._load(path, signature)
+        if is_settled and signature == self._read and self._unkept is not None:
             keep_copy(path, self._nouns, self._unkept)
             self._unkept = None
 
     def _read_unless_partial(self) -> None:
         """Read a file that has just changed, for a run of something new; a file that is not whole can wait."""
-        found = signature_of(self._path) if self._named() else None
-        if found is not None and found != self._read:
-            self._load(self._path, found, may_be_partial=True)
+        signature = signature_of(self._path) if self._named() else None
+        if signature is not None and signature != self._read:
+            self._load(self._path, signature, may_be_partial=True)
 
-    def _load(self, path: Path, found: Signature, *, may_be_partial: bool = False) -> None:
+    def _load(self, path: Path, signature: Signature, *, may_be_partial: bool = False) -> None:
         try:
-            text = read_content(path) if found else ""
-            if signature_of(path) != found:
+            text = read_content(path) if signature else ""
+            if signature_of(path) != signature:
                 # Changed while it was read: the next looks read it again.
                 return
             content = self.read(text)
         except OperatorFileError as error:
             if may_be_partial:
                 return
-            self._read, self._unkept = found, None
+            self._read, self._unkept = signature, None
             if not self._is_good:
                 self._use_copy(path)
             self._report(path, error)
             return
         self._content = content
-        self._read, self._is_good = found, found is not None
-        self._unkept = text if found else None
-        if not found:
+        self._read, self._is_good = signature, signature is not None
+        self._unkept = text if signature else None
+        if not signature:
             discard_copy(path, self._nouns)
         if self.problem:
             logger.info("%s can be used again", path.name)

@@ -59,14 +59,14 @@ class Resolver:
             lookup = self._start(host)
         lookup.waiters += 1
         try:
-            found = await asyncio.shield(lookup.found)
+            addresses = await asyncio.shield(lookup.found)
         finally:
             lookup.waiters -= 1
             # Only one that has not started can be cancelled: others would have to wait for it in vain.
             if not lookup.waiters and lookup.call.cancel():
                 lookup.found.cancel()
-        if found:
-            return found
+        if addresses:
+            return addresses
         raise OutboundError(
             f"Can't reach {host}: DNS lookup failed. Check the address and this server's internet connection.",
             retryable=True,
@@ -80,11 +80,11 @@ class Resolver:
             if self._lookups.get(host) is lookup:
                 del self._lookups[host]
 
-        def forget_soon(found: asyncio.Future[list[Address]]) -> None:
-            if found.cancelled():
+        def forget_soon(answer: asyncio.Future[list[Address]]) -> None:
+            if answer.cancelled():
                 forget()
             else:
-                found.get_loop().call_later(FRESH_SECONDS, forget)
+                answer.get_loop().call_later(FRESH_SECONDS, forget)
 
         lookup.found.add_done_callback(forget_soon)
         return lookup
@@ -97,11 +97,11 @@ class Resolver:
 
 def _look_up(host: str) -> list[Address]:
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return []
     # Without duplicates, in the resolver's order.
-    return list(dict.fromkeys(ip_address(entry[4][0]) for entry in found))
+    return list(dict.fromkeys(ip_address(entry[4][0]) for entry in entries))
 
 
 @functools.lru_cache(1024)

@@ -37,8 +37,8 @@ def parse_destination(entry: str) -> Destination:
     """Parse an entry, or raise ValueError with a sentence that says what to write instead."""
     if "/" in entry:
         return Destination(_network(entry), "", None)
-    found = _WITH_PORT.fullmatch(entry)
-    host, port = (found["host"], int(found["port"])) if found else (entry, None)
+    match = _WITH_PORT.fullmatch(entry)
+    host, port = (match["host"], int(match["port"])) if match else (entry, None)
     if port is not None and port > 65_535:
         raise ValueError(f"the port of {entry!r} is not between 1 and 65535.")
     bare = host.removeprefix("[").removesuffix("]") if host.startswith("[") == host.endswith("]") else host
