@@ -63,7 +63,8 @@ def channels_command(
         settings = _given(session, kind, values)
         channel = session.expect(set_channel(session.actor, name, kind, settings))
         answer(
-            channel_json(channel), f"Saved: {channel.name}. Send a test: cronty channels {channel.name} --test"
+            channel_json(channel),
+            f"Saved: {channel.name}. Send a test: cronty channels {channel.name} --test",
         )
     elif code:
         session.expect(confirm_channel(session.actor, name, code))

@@ -42,8 +42,8 @@ def default_of(owner: Any) -> str:
 
 def usable(user: Any, *, is_agent: bool = False) -> dict[str, Runner]:
     """Return the runners that a user, or their agent, may use."""
-    found = catalog.runners().items()
-    return {name: runner for name, runner in found if not _refusal(user, name, runner, is_agent)}
+    runners = catalog.runners().items()
+    return {name: runner for name, runner in runners if not _refusal(user, name, runner, is_agent)}
 
 
 def is_always_inbox() -> bool:

@@ -46,11 +46,11 @@ async def ask(
         return
     report.answer = reply.text[:LONGEST_ANSWER]
     try:
-        found = mapping_of(json.loads(reply.text))
+        fields = mapping_of(json.loads(reply.text))
     except (ValueError, RecursionError):
         return
-    if isinstance(found.get("answer"), str):
-        report.answer = text_of(found["answer"])[:LONGEST_ANSWER]
-        report.problem = text_of(found.get("error"))[:1000]
-        report.session_id = text_of(found.get("session_id"))
-        report.raise_tokens(number_of(found.get("input_tokens")), number_of(found.get("output_tokens")))
+    if isinstance(fields.get("answer"), str):
+        report.answer = text_of(fields["answer"])[:LONGEST_ANSWER]
+        report.problem = text_of(fields.get("error"))[:1000]
+        report.session_id = text_of(fields.get("session_id"))
+        report.raise_tokens(number_of(fields.get("input_tokens")), number_of(fields.get("output_tokens")))

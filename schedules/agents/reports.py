@@ -159,12 +159,12 @@ def list_of(value: Any) -> list[Any]:
 
 def input_words(arguments: Any) -> str:
     """Return the beginning of what a tool was called with, in one line: what it runs or where, if it says so."""
-    found: Any = arguments
+    value: Any = arguments
     if isinstance(arguments, dict):
         telling = (arguments.get(name) for name in ("command", "cmd", "file_path", "path", "url", "query"))
-        found = next((value for value in telling if isinstance(value, str) and value), None)
-        if found is None:
-            found = ", ".join(f"{key}={value}" for key, value in list(arguments.items())[:20])
-    if isinstance(found, list):
-        found = " ".join(map(str, found[:50]))
-    return " ".join(str(found if found is not None else "")[: 4 * LONGEST_INPUT].split())[:LONGEST_INPUT]
+        value = next((value for value in telling if isinstance(value, str) and value), None)
+        if value is None:
+            value = ", ".join(f"{key}={value}" for key, value in list(arguments.items())[:20])
+    if isinstance(value, list):
+        value = " ".join(map(str, value[:50]))
+    return " ".join(str(value if value is not None else "")[: 4 * LONGEST_INPUT].split())[:LONGEST_INPUT]

@@ -43,8 +43,8 @@ def previous_answer(execution_id: int) -> str:
         rows = Execution.objects.filter(
             job=run["job"], scheduled_for__lte=run["scheduled_for"], status=Execution.Status.SUCCEEDED
         ).exclude(pk=execution_id)
-        found = rows.order_by("-scheduled_for").values_list("result", flat=True).first()
-        return found if isinstance(found, str) else ""
+        answer = rows.order_by("-scheduled_for").values_list("result", flat=True).first()
+        return answer if isinstance(answer, str) else ""
     finally:
         connections.close_all()
 

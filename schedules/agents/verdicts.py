@@ -71,8 +71,8 @@ def _of_answer(report: Report) -> Judged:
         return Judged(Verdict.UNKNOWN, _after(report, "its answer is empty"))
     if _NOTHING.fullmatch(lines[-1]):
         return Judged(Verdict.NOTHING_TO_DO)
-    if asked := _NEEDS.fullmatch(lines[-1]):
-        return Judged(Verdict.NEEDS_YOU, _after(report, f"it asks: {asked['question'] or 'see its answer'}"))
+    if needs := _NEEDS.fullmatch(lines[-1]):
+        return Judged(Verdict.NEEDS_YOU, _after(report, f"it asks: {needs['question'] or 'see its answer'}"))
     return Judged(Verdict.DONE)
 
 

@@ -66,12 +66,12 @@ class BearerToken(HttpBearer):
         return caller
 
     def authenticate(self, request: HttpRequest, token: str) -> Caller:
-        found = verify_token(token.strip())
-        if found is None:
+        access_token = verify_token(token.strip())
+        if access_token is None:
             raise unauthorized(why_unusable(token.strip()))
-        if calls := call_rate.exchange(found):
-            report_calls(found.pk, calls)
-        caller = caller_of(found)
+        if calls := call_rate.exchange(access_token):
+            report_calls(access_token.pk, calls)
+        caller = caller_of(access_token)
         wait = call_rate.wait(caller)
         vars(request)["rate_left"] = call_rate.left(caller)
         if wait:

@@ -54,11 +54,11 @@ class _DuplicateError(ValueError):
 
 
 def _without_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    values = dict(pairs)
+    if len(values) < len(pairs):
         names = [name for name, _ in pairs]
         raise _DuplicateError(next(name for name in names if names.count(name) > 1))
-    return found
+    return values
 
 
 def _refuse_constant(text: str) -> Any:

@@ -27,19 +27,19 @@ def position_of(cursor: str) -> dict[str, str]:
     return {"after": cursor} if cursor else {}
 
 
-def jobs_page(actor: Actor, query: JobQuery, asked: JobFilters) -> dict[str, Any]:
-    if asked.order == "next":
-        return _jobs_in_turn(actor, query, asked)
-    page = read_newest(actor, query, _with_activity, position_of(asked.cursor), asked.limit)
+def jobs_page(actor: Actor, query: JobQuery, filters: JobFilters) -> dict[str, Any]:
+    if filters.order == "next":
+        return _jobs_in_turn(actor, query, filters)
+    page = read_newest(actor, query, _with_activity, position_of(filters.cursor), filters.limit)
     return {"jobs": [listed_job(job) for job in page.rows], "next_cursor": page.after or None}
 
 
-def _jobs_in_turn(actor: Actor, query: JobQuery, asked: JobFilters) -> dict[str, Any]:
-    place = _PLACE.fullmatch(asked.cursor)
-    if asked.cursor and not place:
+def _jobs_in_turn(actor: Actor, query: JobQuery, filters: JobFilters) -> dict[str, Any]:
+    place = _PLACE.fullmatch(filters.cursor)
+    if filters.cursor and not place:
         raise refuse("cursor", "take it from next_cursor of the page before, with the same filters")
     start = int(place[1]) if place else 0
-    page = read_jobs(actor, query, _with_activity, size=asked.limit, start=start)
+    page = read_jobs(actor, query, _with_activity, size=filters.limit, start=start)
     note = None
     if page.are_jobs_cut:
         note = f"Only the first {COUNTED:,} jobs were looked through: give a status to see others."
@@ -47,15 +47,15 @@ def _jobs_in_turn(actor: Actor, query: JobQuery, asked: JobFilters) -> dict[str,
     return {"jobs": [listed_job(job) for job in page.rows], "next_cursor": following, "note": note}
 
 
-def runs_page(actor: Actor, query: RunQuery, asked: RunFilters) -> dict[str, Any]:
-    page = read_runs(actor, query, position_of(asked.cursor), asked.limit, with_results=True)
+def runs_page(actor: Actor, query: RunQuery, filters: RunFilters) -> dict[str, Any]:
+    page = read_runs(actor, query, position_of(filters.cursor), filters.limit, with_results=True)
     zone = actor.read_profile().zone
     return {"runs": [masked_run(run, zone) for run in page.rows], "next_cursor": page.after or None}
 
 
-def heartbeats_page(actor: Actor, asked: Paged) -> dict[str, Any]:
+def heartbeats_page(actor: Actor, page_options: Paged) -> dict[str, Any]:
     query = JobQuery(task=HEARTBEAT)
-    page = read_newest(actor, query, _with_activity, position_of(asked.cursor), asked.limit)
+    page = read_newest(actor, query, _with_activity, position_of(page_options.cursor), page_options.limit)
     addresses = ping_addresses_of(page.rows)
     shown = [heartbeat_json(actor, job, addresses[job.pk]) for job in page.rows if job.pk in addresses]
     return {"heartbeats": shown, "next_cursor": page.after or None}

@@ -39,6 +39,6 @@ def check_match(request: HttpRequest, job: Job) -> None:
 def _revision(text: str) -> int | None:
     if text == "*":
         return None
-    found = _TAG.fullmatch(text)
+    match = _TAG.fullmatch(text)
     # A tag that we have not given is that of no revision.
-    return int(found[1]) if found else -1
+    return int(match[1]) if match else -1

@@ -67,9 +67,9 @@ def columns_of_schedule(trigger: Trigger) -> dict[str, Any]:
     return columns
 
 
-def columns_of_policies(given: PolicyIn, zone: str, now: datetime) -> dict[str, Any]:
+def columns_of_policies(policies: PolicyIn, zone: str, now: datetime) -> dict[str, Any]:
     """Return the columns for those of the policies that were given."""
-    values = given.model_dump(exclude_none=True)
+    values = policies.model_dump(exclude_none=True)
     columns = {name: values[name] for name in _COPIED if name in values}
     columns |= {name: _read_span(values[name], name) for name in _SPANS if name in values}
     if columns.get("alerts") == "default":

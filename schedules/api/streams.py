@@ -73,16 +73,16 @@ async def listen(stream: Stream) -> AsyncIterator[str]:
         yield "retry: 5000\n\n"
         while not stream.is_over.is_set():
             try:
-                found = await _read(_next)(stream)
+                messages = await _read(_next)(stream)
             except Exception:
                 # The database will come back.
                 logger.exception("Reading for a stream failed; trying again")
-                found = []
-            if found is None:
+                messages = []
+            if messages is None:
                 return
-            silent = 0 if found else silent + 1
-            if found:
-                yield "".join(found)
+            silent = 0 if messages else silent + 1
+            if messages:
+                yield "".join(messages)
             elif silent % SILENT_POLLS == 0:
                 yield ": still here\n\n"
             try:

@@ -162,14 +162,14 @@ def unknown(request: HttpRequest) -> HttpResponse:
 
 def _patterns() -> list[URLPattern]:
     """Return an address for each route; ninja has one for each method, which all lead to the same view."""
-    found: dict[str, tuple[Callable[..., Any], str]] = {}
+    views: dict[str, tuple[Callable[..., Any], str]] = {}
     for pattern in api.urls[0]:
         # Ninja's own page of the API does nothing here.
         if isinstance(pattern, URLPattern) and pattern.name != "api-root":
-            found.setdefault(str(pattern.pattern), (pattern.callback, f"api-{pattern.name}"))
-    listed, name = found["events"]
-    found["events"] = _list_or_stream(listed, found["events/stream"][0]), name
-    return [path(route, _open(view), name=name) for route, (view, name) in found.items()]
+            views.setdefault(str(pattern.pattern), (pattern.callback, f"api-{pattern.name}"))
+    listed, name = views["events"]
+    views["events"] = _list_or_stream(listed, views["events/stream"][0]), name
+    return [path(route, _open(view), name=name) for route, (view, name) in views.items()]
 
 
 def _list_or_stream(listed: Callable[..., Any], streamed: Callable[..., Any]) -> Callable[..., Any]:

@@ -38,9 +38,9 @@ class Message:
     @property
     def links(self) -> list[MessageLink]:
         """What people can open: the page behind the message, and buttons that open one."""
-        found = [MessageLink("Open", self.click)] if self.click else []
+        all_links = [MessageLink("Open", self.click)] if self.click else []
         buttons = [button for button in self.actions if button.get("action") == "view"]
-        return [*found, *(MessageLink(str(button["label"]), str(button["url"])) for button in buttons)]
+        return [*all_links, *(MessageLink(str(button["label"]), str(button["url"])) for button in buttons)]
 
     @property
     def listed_links(self) -> str:

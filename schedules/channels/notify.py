@@ -100,15 +100,15 @@ async def _send_to_topic(topic: str, message: Message, run: Run) -> dict[str, An
 
 async def send_by_channel(owner_id: int, name: str, message: Message, run: Run) -> dict[str, Any]:
     """Send a message by a person's channel, and record how that went; raises Final or RetryLater."""
-    found = await find_channel(owner_id, name)
-    if not found.is_confirmed:
+    channel = await find_channel(owner_id, name)
+    if not channel.is_confirmed:
         raise Final(f"The channel {name} is not confirmed: enter the code on the page of channels.")
     try:
-        receipt = await send(found.kind, found.values, message, run)
+        receipt = await send(channel.kind, channel.values, message, run)
     except (Final, RetryLater) as error:
-        await note_delivery(found, str(error))
+        await note_delivery(channel, str(error))
         raise
-    await note_delivery(found)
+    await note_delivery(channel)
     return {"channel": name, **{key: value for key, value in receipt.items() if value is not None}}
 
 

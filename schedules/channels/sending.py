@@ -83,9 +83,9 @@ def _asked_in_answer(answer: dict[str, Any]) -> timedelta:
         (parameters.get("retry_after") if isinstance(parameters, dict) else None, 1),
         (answer.get("retry_after_ms"), 1000),
     )
-    for asked, unit in places:
-        if isinstance(asked, int | float) and 0 < asked < 10**9:
-            return min(timedelta(seconds=asked / unit), LONGEST_RETRY_AFTER)
+    for pause, unit in places:
+        if isinstance(pause, int | float) and 0 < pause < 10**9:
+            return min(timedelta(seconds=pause / unit), LONGEST_RETRY_AFTER)
     return timedelta(0)
 
 

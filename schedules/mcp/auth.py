@@ -84,15 +84,15 @@ class CrontyTokens:
         self._families = families
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        found = await _found(token)
-        if found is None:
+        token_row = await _found(token)
+        if token_row is None:
             refused_token.set(await orm(why_unusable)(token))
             return None
-        caller = caller_of(found, self._families)
+        caller = caller_of(token_row, self._families)
         return CallerToken(
             token="",  # nosec B106  # left out, so that nothing can show it
-            client_id=found.prefix,
-            subject=found.owner.get_username(),
+            client_id=token_row.prefix,
+            subject=token_row.owner.get_username(),
             scopes=sorted(caller.scopes),
             caller=caller,
         )

@@ -54,8 +54,8 @@ def topics(actor: Actor, text: str) -> list[str]:
 def zones(actor: Actor, text: str) -> list[str]:
     """Return the zones of which the text is the beginning or a part, as in "berlin" or "new y"."""
     wanted = text.strip().casefold().replace(" ", "_")
-    found = [name for name in sorted(available_timezones()) if wanted in name.casefold() and is_zone(name)]
-    return sorted(found, key=lambda name: not name.casefold().startswith(wanted))
+    matches = [name for name in sorted(available_timezones()) if wanted in name.casefold() and is_zone(name)]
+    return sorted(matches, key=lambda name: not name.casefold().startswith(wanted))
 
 
 def tasks(actor: Actor, text: str) -> list[str]:
@@ -77,7 +77,7 @@ VALUES: dict[str, Callable[[Actor, str], Iterable[str]]] = {
 def _completion(values_of: Callable[[Actor, str], Iterable[str]], text: str) -> Completion:
     try:
         with reading() as caller:
-            found = list(values_of(caller.actor, text))
+            values = list(values_of(caller.actor, text))
     except ToolError as error:
         raise MCPError(code=INVALID_REQUEST, message=str(error)) from error
-    return Completion(values=found[:MOST_VALUES], total=len(found), has_more=len(found) > MOST_VALUES)
+    return Completion(values=values[:MOST_VALUES], total=len(values), has_more=len(values) > MOST_VALUES)

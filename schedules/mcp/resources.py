@@ -96,10 +96,10 @@ def registered_tasks() -> str:
 
 
 def one_task(task: str) -> str:
-    found = next((each for each in usable_tasks(current_actor()) if each.name == task), None)
-    if found is None:
+    match = next((each for each in usable_tasks(current_actor()) if each.name == task), None)
+    if match is None:
         raise ResourceNotFoundError(f"Task not found: {answers.line(task, 200)}")
-    return _json(_task_out(found))
+    return _json(_task_out(match))
 
 
 def time_in_zone(zone: str) -> str:

@@ -167,6 +167,6 @@ def _id_of_request(problems: list[Any]) -> str | int | None:
     for problem in problems:
         message = problem["input"]
         if isinstance(message, dict) and "jsonrpc" in message and "method" in message:
-            found = message.get("id")
-            return found if type(found) in (str, int) else None
+            request_id = message.get("id")
+            return request_id if type(request_id) in (str, int) else None
     return None

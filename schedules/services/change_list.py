@@ -29,12 +29,12 @@ def read_changes(
     if job:
         events = events.filter(job=job)
     newest = events.order_by("-pk").values("pk")[:LOOKED_THROUGH]
-    found = Event.objects.filter(
+    events = Event.objects.filter(
         actor.within_tasks("job__task"), pk__in=newest, verb__in=UNDOABLE, at__gte=since
     )
     if is_own:
-        found = found.filter(owner=actor.user.pk, actor=actor.label, door=actor.door)
-    rows = list(found.select_related("job").order_by("-pk")[: MOST_EVENTS + 1])
+        events = events.filter(owner=actor.user.pk, actor=actor.label, door=actor.door)
+    rows = list(events.select_related("job").order_by("-pk")[: MOST_EVENTS + 1])
     is_cut, rows = len(rows) > MOST_EVENTS, rows[:MOST_EVENTS]
     keys = [event.pk for event in rows]
     undoable = set(undoable_events(actor).filter(pk__in=keys).values_list("pk", flat=True))

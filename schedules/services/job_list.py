@@ -113,8 +113,8 @@ class JobQuery:
         for status in STATUSES_OF_OUTCOME[self.outcome]:
             newest = since.indexed_for(status).values_list("status", "job", "scheduled_for")[: most + 1]
             is_cut = is_cut or len(newest) > most
-            for found, job_id, moment in newest[:most]:
-                if found == status and job_id is not None:
+            for run_status, job_id, moment in newest[:most]:
+                if run_status == status and job_id is not None:
                     due[job_id].append(moment)
         by_job = {job_id: Runs(len(moments), max(moments)) for job_id, moments in due.items()}
         return Matching(by_job, is_cut)
@@ -128,18 +128,18 @@ class JobQuery:
         """Return those of the jobs that match, however many there are; the caller limits how many are looked through."""
         return self._with_outcome(self.narrow(jobs), matching)
 
-    def _with_outcome(self, found: JobQuerySet, matching: Mapping[int, Runs]) -> JobQuerySet:
+    def _with_outcome(self, jobs: JobQuerySet, matching: Mapping[int, Runs]) -> JobQuerySet:
         if self.since and not self.outcome:
-            return found.filter(last_run_at__gte=self.since)
+            return jobs.filter(last_run_at__gte=self.since)
         if not self.outcome:
-            return found
+            return jobs
         ended_so = Q(pk__in=[])
         for letter in (OUTCOME_LETTERS.get(status) for status in STATUSES_OF_OUTCOME[self.outcome]):
             if letter:
                 ended_so |= Q(recent__endswith=letter)
         if self.since:
-            return found.filter(Q(has_key(matching)) | (ended_so & Q(last_run_at__gte=self.since)))
-        return found.filter(ended_so)
+            return jobs.filter(Q(has_key(matching)) | (ended_so & Q(last_run_at__gte=self.since)))
+        return jobs.filter(ended_so)
 
 
 @dataclass(frozen=True)
@@ -172,40 +172,40 @@ class JobPage:
 
 
 def read_jobs(
-    actor: Actor, asked: JobQuery, columns: Callable[..., Any], *, size: int, start: int = 0
+    actor: Actor, query: JobQuery, columns: Callable[..., Any], *, size: int, start: int = 0
 ) -> JobPage:
     """Read a page of the list; `columns` turns a query and more values into one that reads what the caller shows."""
-    jobs = actor.trash() if asked.in_trash else actor.jobs()
-    if asked.source:
-        jobs = jobs.filter(source=asked.source)
-    parts, unclaimed = _parts(actor, asked, jobs)
-    matching, are_runs_cut = asked.matching_runs(actor.executions())
-    if asked.is_filtered:
-        keys = [pk for part in parts for pk in asked.applied_to(part, matching).values_list("pk", flat=True)]
+    jobs = actor.trash() if query.in_trash else actor.jobs()
+    if query.source:
+        jobs = jobs.filter(source=query.source)
+    parts, unclaimed = _parts(actor, query, jobs)
+    matching, are_runs_cut = query.matching_runs(actor.executions())
+    if query.is_filtered:
+        keys = [pk for part in parts for pk in query.applied_to(part, matching).values_list("pk", flat=True)]
         # All keys at once, because to find them again for the total takes as long.
-        rows, total = _rows_with(keys[start : start + size], asked, columns), len(keys)
+        rows, total = _rows_with(keys[start : start + size], query, columns), len(keys)
     else:
-        rows, total = _listed_rows(parts, jobs, asked, columns, size, start)
+        rows, total = _listed_rows(parts, jobs, query, columns, size, start)
     if (
-        not asked.status
+        not query.status
         and actor.is_agent
         and any(row.task == "prompt" and row.status == Job.Status.RUNNING for row in rows)
     ):
         unclaimed = unclaimed_jobs(actor, clock.now())
-    are_jobs_cut = asked.is_filtered and count_up_to(parts[-1].order_by()) > COUNTED
+    are_jobs_cut = query.is_filtered and count_up_to(parts[-1].order_by()) > COUNTED
     return JobPage(rows, start, total, unclaimed, matching, are_jobs_cut, are_runs_cut)
 
 
 def read_newest(
-    actor: Actor, asked: JobQuery, columns: Callable[..., Any], position: Mapping[str, str], size: int
+    actor: Actor, query: JobQuery, columns: Callable[..., Any], position: Mapping[str, str], size: int
 ) -> Listed:
     """Read a page of the list, the newest first: no page leaves out or repeats a job, whatever runs meanwhile."""
-    jobs = actor.trash() if asked.in_trash else actor.jobs()
-    if asked.source:
-        jobs = jobs.filter(source=asked.source)
-    rows = jobs.in_state(asked.status) if asked.status else jobs
-    if asked.is_filtered:
-        rows = asked.among(rows, asked.matching_runs(actor.executions()).by_job)
+    jobs = actor.trash() if query.in_trash else actor.jobs()
+    if query.source:
+        jobs = jobs.filter(source=query.source)
+    rows = jobs.in_state(query.status) if query.status else jobs
+    if query.is_filtered:
+        rows = query.among(rows, query.matching_runs(actor.executions()).by_job)
     # By the key alone, which has the order in which jobs were created.
     return read_page([Segment(columns(rows), walked=None if rows is jobs else jobs)], position, size)
 
@@ -244,8 +244,8 @@ def jobs_found(actor: Actor, text: str, most: int) -> list[Job]:
     order = ("-pk",) if actor.sees_all else ("-created_at", "-pk")
     newest = actor.jobs().order_by(*order).values("pk")[:WALKED]
     others = mentioning(jobs.filter(pk__in=newest), text).exclude(pk__in=[job.pk for job in named])
-    found = named + list(others.order_by("-pk")[: most - len(named)])
-    return sorted(found, key=lambda job: not job.name.casefold().startswith(text.casefold()))
+    matches = named + list(others.order_by("-pk")[: most - len(named)])
+    return sorted(matches, key=lambda job: not job.name.casefold().startswith(text.casefold()))
 
 
 def count_due(actor: Actor, moment: datetime) -> int:
@@ -253,30 +253,30 @@ def count_due(actor: Actor, moment: datetime) -> int:
     return count_up_to(actor.jobs().due(moment))
 
 
-def _parts(actor: Actor, asked: JobQuery, jobs: JobQuerySet) -> tuple[list[JobQuerySet], list[int]]:
+def _parts(actor: Actor, query: JobQuery, jobs: JobQuerySet) -> tuple[list[JobQuerySet], list[int]]:
     """Return the jobs of the wanted status in parts that are listed one after the other, and the unclaimed ones."""
-    if not asked.status:
+    if not query.status:
         return [jobs], []
-    if asked.in_trash:
+    if query.in_trash:
         # A deleted job has no next run, by which the others are listed.
-        return [in_asked_state(jobs, asked.status)], []
-    listed = jobs.listed(asked.status)
-    if asked.status == Job.Status.FAILED:
+        return [in_asked_state(jobs, query.status)], []
+    listed = jobs.listed(query.status)
+    if query.status == Job.Status.FAILED:
         # Each part has an index in this order.
         failing = jobs.filter(is_failing()).order_by("next_run_at", "-pk")
         return [failing, jobs.filter(is_stopped_failing()).order_by("-pk"), listed], []
-    if not actor.is_agent or asked.status not in (Job.Status.PENDING, Job.Status.RUNNING):
+    if not actor.is_agent or query.status not in (Job.Status.PENDING, Job.Status.RUNNING):
         return [listed], []
     # For an agent, a prompt that is due and that no agent has claimed is pending.
     unclaimed = unclaimed_jobs(actor, clock.now())
-    if unclaimed and asked.status == Job.Status.RUNNING:
+    if unclaimed and query.status == Job.Status.RUNNING:
         return [listed.exclude(pk__in=unclaimed)], unclaimed
     return [jobs.filter(pk__in=unclaimed), listed] if unclaimed else [listed], unclaimed
 
 
-def _rows_with(keys: Sequence[int], asked: JobQuery, columns: Callable[..., Any]) -> list[Any]:
+def _rows_with(keys: Sequence[int], query: JobQuery, columns: Callable[..., Any]) -> list[Any]:
     """Read the jobs with these keys in their order, except those that were deleted or restored meanwhile."""
-    jobs = Job.objects.trashed() if asked.in_trash else Job.objects.kept()
+    jobs = Job.objects.trashed() if query.in_trash else Job.objects.kept()
     rows = {row.pk: row for row in columns(jobs.filter(pk__in=keys))}
     return [rows[pk] for pk in keys if pk in rows]
 
@@ -284,20 +284,20 @@ def _rows_with(keys: Sequence[int], asked: JobQuery, columns: Callable[..., Any]
 def _listed_rows(
     parts: list[JobQuerySet],
     jobs: JobQuerySet,
-    asked: JobQuery,
+    query: JobQuery,
     columns: Callable[..., Any],
     size: int,
     start: int,
 ) -> tuple[list[Any], int]:
     """Read a page of all jobs, or of those in a state, in the order of an index."""
     counted = parts
-    if asked.status and asked.status != Job.Status.RUNNING:
+    if query.status and query.status != Job.Status.RUNNING:
         # By the state alone and in no order, SQLite counts inside its index of states.
-        counted = [*parts[:-1], jobs.in_state(asked.status)]
+        counted = [*parts[:-1], jobs.in_state(query.status)]
     rows: list[Any] = []
     total, before = 0, start
     # The list of all jobs is asked for most often: its count needs no query of its own.
-    more = {} if asked.status else {"total": CountUpTo(jobs.order_by())}
+    more = {} if query.status else {"total": CountUpTo(jobs.order_by())}
     for part, same in zip(parts, counted, strict=True):
         room = size - len(rows)
         page = list(columns(part, **more)[before : before + room]) if room else []

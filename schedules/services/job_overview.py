@@ -182,9 +182,9 @@ def _read_small(
     keys = [pk for pk, standing in standings.items() if not query.standing or standing in query.standings]
     start = _start_of_page(position)
     end = start + PAGE_SIZE
-    found = _with_owner(jobs, sees_all).in_bulk(keys[start:end])
+    by_key = _with_owner(jobs, sees_all).in_bulk(keys[start:end])
     listed = Listed(
-        [found[pk] for pk in keys[start:end] if pk in found],
+        [by_key[pk] for pk in keys[start:end] if pk in by_key],
         before=str(start) if 0 < start < len(keys) else "",
         after=str(end) if end < len(keys) else "",
     )

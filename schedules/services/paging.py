@@ -40,23 +40,23 @@ def _read(segments: Sequence[Segment], start: Key | None, size: int, *, is_backw
     places = list(range(len(segments)))[:: -1 if is_backward else 1]
     if start:
         places = places[places.index(start.segment) :]
-    found: list[tuple[Key, Any]] = []
+    keyed_rows: list[tuple[Key, Any]] = []
     edge = None
     for place in places:
         key = start if start and start.segment == place else None
-        rows, edge = _read_segment(segments, place, key, size + 1 - len(found), is_backward=is_backward)
-        found += rows
-        if edge or len(found) > size:
+        rows, edge = _read_segment(segments, place, key, size + 1 - len(keyed_rows), is_backward=is_backward)
+        keyed_rows += rows
+        if edge or len(keyed_rows) > size:
             break
-    has_more = len(found) > size
-    found = found[:size]
-    far = found[-1][0] if has_more else edge
-    near = found[0][0] if found else start
+    has_more = len(keyed_rows) > size
+    keyed_rows = keyed_rows[:size]
+    far = keyed_rows[-1][0] if has_more else edge
+    near = keyed_rows[0][0] if keyed_rows else start
     if is_backward:
-        found.reverse()
+        keyed_rows.reverse()
         far, near = near, far
     return Listed(
-        [row for _, row in found],
+        [row for _, row in keyed_rows],
         before=near.text if near and (start or is_backward) else "",
         after=far.text if far else "",
         walked=WALKED if edge and not has_more else None,
@@ -75,8 +75,8 @@ def _read_segment(
         edge = segment.edge(place, key, is_backward=is_backward)
         if edge:
             rows = rows.filter(segment.up_to(edge, is_backward=is_backward))
-    found = segment.ordered(rows, is_backward=is_backward)[:count]
+    ordered = segment.ordered(rows, is_backward=is_backward)[:count]
     keyed = [
-        (Key(place, getattr(row, segment.column) if segment.column else None, row.pk), row) for row in found
+        (Key(place, getattr(row, segment.column) if segment.column else None, row.pk), row) for row in ordered
     ]
     return keyed, edge

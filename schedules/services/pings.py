@@ -55,20 +55,20 @@ def receive(pings: Sequence[Received]) -> list[Result[Accepted]]:
     answers: list[Result[Accepted]] = []
     signals: dict[int, engine.Signal] = {}
     for number, ping in enumerate(pings):
-        found = jobs.get(ping.address, [])
+        job_ids = jobs.get(ping.address, [])
         created = False
-        if not found and ping.create and ping.address.slug:
+        if not job_ids and ping.create and ping.address.slug:
             made = _create(ping.address)
             if isinstance(made, Err):
                 answers.append(made)
                 continue
-            found, created = [made.value.pk], True
-            jobs[ping.address] = found
-        if len(found) == 1:
-            signals[number] = _signal(ping, found[0])
+            job_ids, created = [made.value.pk], True
+            jobs[ping.address] = job_ids
+        if len(job_ids) == 1:
+            signals[number] = _signal(ping, job_ids[0])
             answers.append(Ok(Accepted(created)))
         else:
-            code = Code.PING_SLUG_AMBIGUOUS if found else Code.PING_NOT_FOUND
+            code = Code.PING_SLUG_AMBIGUOUS if job_ids else Code.PING_NOT_FOUND
             answers.append(Err(code, ping.address.slug))
     if signals:
         accepted = engine.receive(list(signals.values()), clock.now())
@@ -104,16 +104,16 @@ def _find(addresses: Iterable[Address]) -> dict[Address, list[int]]:
     ids = {address.ping_id for address in addresses if address.ping_id}
     named = {address for address in addresses if not address.ping_id}
     active = Heartbeat.objects.filter(is_active("owner__"), job__deleted_at=None, job__task=HEARTBEAT)
-    found: dict[Address, list[int]] = defaultdict(list)
+    job_ids: dict[Address, list[int]] = defaultdict(list)
     if ids:
         for ping_id, job_id in active.filter(ping_id__in=ids).values_list("ping_id", "job_id"):
-            found[Address(ping_id)].append(job_id)
+            job_ids[Address(ping_id)].append(job_id)
     if named:
         keys, slugs = {address.ping_key for address in named}, {address.slug for address in named}
         rows = active.filter(Q(owner__cronty_profile__ping_key__in=keys), slug__in=slugs)
         for key, slug, job_id in rows.values_list("owner__cronty_profile__ping_key", "slug", "job_id"):
-            found[Address(None, str(key), slug)].append(job_id)
-    return found
+            job_ids[Address(None, str(key), slug)].append(job_id)
+    return job_ids
 
 
 def _signal(ping: Received, job_id: int) -> engine.Signal:

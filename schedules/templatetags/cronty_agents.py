@@ -101,22 +101,22 @@ def _inline(text: str) -> str:
     """Escape a line; code in it stays as it is, and the rest gets links and bold words."""
     parts = []
     end = 0
-    for found in _CODE.finditer(text):
-        parts += [_linked(text[end : found.start()]), f"<code>{escape(found[1])}</code>"]
-        end = found.end()
+    for match in _CODE.finditer(text):
+        parts += [_linked(text[end : match.start()]), f"<code>{escape(match[1])}</code>"]
+        end = match.end()
     return "".join([*parts, _linked(text[end:])])
 
 
 def _linked(text: str) -> str:
     parts = []
     end = 0
-    for found in _LINK.finditer(text):
-        address = found[0].rstrip(".,;:!?*")
+    for match in _LINK.finditer(text):
+        address = match[0].rstrip(".,;:!?*")
         parts += [
-            _bold(text[end : found.start()]),
+            _bold(text[end : match.start()]),
             f'<a href="{escape(address)}" rel="noopener nofollow">{escape(address)}</a>',
         ]
-        end = found.start() + len(address)
+        end = match.start() + len(address)
     return "".join([*parts, _bold(text[end:])])
 
 

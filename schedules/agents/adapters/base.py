@@ -91,8 +91,10 @@ class Adapter:
 
     def _settings_of(self, chosen: Chosen) -> set[str]:
         """Return the parameters by name, and by name and value."""
-        given = chosen.parameters.items()
-        return {name for name, value in given if value is not False} | {f"{n}={v}" for n, v in given}
+        parameters = chosen.parameters.items()
+        return {name for name, value in parameters if value is not False} | {
+            f"{n}={v}" for n, v in parameters
+        }
 
 
 def options(parameters: Mapping[str, str | int | float | bool]) -> list[str]:

@@ -73,8 +73,8 @@ class Codex(Adapter):
         return ""
 
     def read_error_line(self, line: str, report: Report) -> None:
-        if "codex_core" in line and (found := _REFUSED.search(line)):
-            report.refuse(ToolUse("command", found["why"][:300]))
+        if "codex_core" in line and (refusal := _REFUSED.search(line)):
+            report.refuse(ToolUse("command", refusal["why"][:300]))
 
     def _begin(self, item: Event, report: Report) -> None:
         if kind := _TOOLS.get(text_of(item.get("type"))):
@@ -89,14 +89,14 @@ class Codex(Adapter):
             return f"Note: {text_of(item.get('message'))[:500]}\n"
         if (tool := _TOOLS.get(kind)) is None:
             return ""
-        key, name, given = text_of(item.get("id")), self._name(item, tool), self._input(item)
+        key, name, arguments = text_of(item.get("id")), self._name(item, tool), self._input(item)
         status = text_of(item.get("status"))
         if key not in report.open_keys:
-            report.begin_tool(key, name, given)
+            report.begin_tool(key, name, arguments)
         outcome = "ok" if status in ("completed", "") and not item.get("exit_code") else "error"
         use = report.end_tool(key, outcome)
         if status in _DENIED or kind == "request_user_input":
-            report.deny(name, given)
+            report.deny(name, arguments)
         output = quoted_result(text_of(item.get("aggregated_output")))
         words = use.words if use else f"{name}"
         return f"→ {words}\n" + (f"{output}\n" if output else "")

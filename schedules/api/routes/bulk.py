@@ -48,9 +48,9 @@ def change_jobs(request: HttpRequest, response: HttpResponse, body: BulkIn) -> A
     if len(jobs) > bulk.MOST_JOBS:
         raise problem_of(Err(Code.TOO_MANY_MATCHES, limit=bulk.MOST_JOBS))
     revisions = [(job.pk, job.revision) for job in jobs]
-    asked = body.model_dump(exclude={"confirm"})
+    request_body = body.model_dump(exclude={"confirm"})
     if body.confirm:
-        if stale := bulk.confirmation_problem(actor, body.confirm, asked, revisions):
+        if stale := bulk.confirmation_problem(actor, body.confirm, request_body, revisions):
             raise problem_of(stale)
         done = expect(
             bulk.change_jobs(actor, body.action, [job.pk for job in jobs], reason=body.reason, until=until)
@@ -66,7 +66,7 @@ def change_jobs(request: HttpRequest, response: HttpResponse, body: BulkIn) -> A
         "is_done": False,
         "count": len(jobs),
         "jobs": _named(jobs),
-        "confirm": bulk.confirmation_of(actor, asked, revisions) if jobs else None,
+        "confirm": bulk.confirmation_of(actor, request_body, revisions) if jobs else None,
         "paused_until": iso_in(until, zone),
     }
 
@@ -74,8 +74,8 @@ def change_jobs(request: HttpRequest, response: HttpResponse, body: BulkIn) -> A
 @changes(router, "POST", "/undo", {200: UndoOut}, repeatable=True)
 def undo_change(request: HttpRequest, response: HttpResponse, body: UndoIn | None = None) -> Any:
     """Undo your last call that changed jobs, or any change by its number from `GET /events`."""
-    actor, given = actor_of(request), body or UndoIn()
-    events = undo.last_call(actor) if given.change is None else undo.events_of_call(actor, given.change)
+    actor, options = actor_of(request), body or UndoIn()
+    events = undo.last_call(actor) if options.change is None else undo.events_of_call(actor, options.change)
     if not events:
         raise refuse("change", "there is no such change that can still be undone")
     done = expect(undo.undo(actor, events))
@@ -101,15 +101,15 @@ def apply_file(request: HttpRequest, response: HttpResponse, body: ApplyIn) -> A
     plan = make_plan(actor, body.source, specs, now, prune=body.prune)
     if problems or plan.problems:
         raise _invalid_file([*problems, *plan.problems])
-    asked = body.model_dump(exclude={"confirm"})
+    request_body = body.model_dump(exclude={"confirm"})
     planned = [
         (job.pk, job.revision) for step in plan.steps for job in (step.job, step.replaced) if job and job.pk
     ]
     planned += [(-number, 0) for number, step in enumerate(plan.steps) if not step.job.pk]
     if not body.confirm:
-        token = bulk.confirmation_of(actor, asked, planned) if plan.steps else None
+        token = bulk.confirmation_of(actor, request_body, planned) if plan.steps else None
         return _planned(plan, is_applied=False, confirm=token)
-    if stale := bulk.confirmation_problem(actor, body.confirm, asked, planned):
+    if stale := bulk.confirmation_problem(actor, body.confirm, request_body, planned):
         raise problem_of(stale)
     expect(apply_plan(actor, plan))
     return _planned(plan, is_applied=True, confirm=None)

@@ -46,17 +46,17 @@ def delete_one_calendar(request: HttpRequest, calendar: str) -> Any:
     return Status(204, None)
 
 
-def _spec(name: str, given: CalendarIn) -> CalendarSpec:
-    categories = ["public", *(each for each in given.categories if each != "public")]
+def _spec(name: str, body: CalendarIn) -> CalendarSpec:
+    categories = ["public", *(each for each in body.categories if each != "public")]
     return CalendarSpec(
         name,
-        given.kind,
-        given.place,
+        body.kind,
+        body.place,
         categories,
-        given.lines,
-        closes=given.closes,
-        timezone=given.timezone,
-        address=given.address,
-        file_name=given.file_name,
-        file_text=given.file_text,
+        body.lines,
+        closes=body.closes,
+        timezone=body.timezone,
+        address=body.address,
+        file_name=body.file_name,
+        file_text=body.file_text,
     )

@@ -42,13 +42,13 @@ def list_heartbeats(request: HttpRequest, filters: Query[Paged]) -> Any:
 def show_heartbeat(request: HttpRequest, job: str) -> Any:
     """Show a job that runs elsewhere, with its last pings."""
     actor = actor_of(request)
-    found = known_job_of(actor, job)
-    address = ping_addresses_of([found]).get(found.pk)
+    target = known_job_of(actor, job)
+    address = ping_addresses_of([target]).get(target.pk)
     if address is None:
         raise problem_of(Err(Code.PING_NOT_FOUND))
-    read_activity(found)
-    return heartbeat_json(actor, found, address) | {
-        "received": [ping_json(each, found.timezone) for each in newest_pings(address.heartbeat)]
+    read_activity(target)
+    return heartbeat_json(actor, target, address) | {
+        "received": [ping_json(each, target.timezone) for each in newest_pings(address.heartbeat)]
     }
 
 

@@ -95,9 +95,9 @@ def show_job(request: HttpRequest, response: HttpResponse, job: str) -> Any:
     A job is named by its id, its number or its exact name; one in the trash is shown, too. The `ETag` changes with
     every edit and every pause, not with every run.
     """
-    found = known_job_of(actor_of(request), job)
-    read_activity(found)
-    return _shown(response, found)
+    target = known_job_of(actor_of(request), job)
+    read_activity(target)
+    return _shown(response, target)
 
 
 @changes(router, "PATCH", "/{job}", {200: WholeJobOut}, needs_match=True)
@@ -109,8 +109,8 @@ def change_job(request: HttpRequest, response: HttpResponse, job: str, body: Job
     """
     actor, now = actor_of(request), clock.now()
     revision = required_revision(request)
-    found = job_of(actor, job)
-    zone = read_zone(body.timezone) if body.timezone else found.timezone
+    target = job_of(actor, job)
+    zone = read_zone(body.timezone) if body.timezone else target.timezone
     columns = columns_of_policies(body, zone, now)
     columns |= {name: value for name, value in {"name": body.name}.items() if value is not None}
     if body.timezone:
@@ -118,8 +118,8 @@ def change_job(request: HttpRequest, response: HttpResponse, job: str, body: Job
     if body.schedule is not None:
         columns |= columns_of_schedule(read_schedule(body.schedule, zone, now))
     if body.args is not None or body.kwargs is not None:
-        columns["args"], columns["kwargs"] = merged_arguments(found, body.args, body.kwargs or {})
-    match services.edit(actor, found.public_id, revision=revision, **columns):
+        columns["args"], columns["kwargs"] = merged_arguments(target, body.args, body.kwargs or {})
+    match services.edit(actor, target.public_id, revision=revision, **columns):
         case Err(code=Code.JOB_CHANGED) as error if revision is not None:
             raise problem_of(error, status=412)
         case result:
@@ -130,9 +130,9 @@ def change_job(request: HttpRequest, response: HttpResponse, job: str, body: Job
 def delete_job(request: HttpRequest, job: str) -> Any:
     """Move a job to the trash; `POST /jobs/{job}/restore` brings it back."""
     actor = actor_of(request)
-    found = job_of(actor, job)
-    check_match(request, found)
-    expect(services.delete(actor, found.public_id))
+    target = job_of(actor, job)
+    check_match(request, target)
+    expect(services.delete(actor, target.public_id))
     return Status(204, None)
 
 
@@ -142,11 +142,15 @@ def pause_job(request: HttpRequest, response: HttpResponse, job: str, body: Paus
 
     Runs within the pause are skipped.
     """
-    actor, found, given = actor_of(request), job_of(actor_of(request), job), body or Pause()
+    actor, target, options = actor_of(request), job_of(actor_of(request), job), body or Pause()
     until = None
-    if given.until is not None:
-        until = read_moment(parse_moment, given.until, "until", found.timezone, clock.now(), may_be_day=True)
-    return _shown(response, expect(services.pause(actor, found.public_id, reason=given.reason, until=until)))
+    if options.until is not None:
+        until = read_moment(
+            parse_moment, options.until, "until", target.timezone, clock.now(), may_be_day=True
+        )
+    return _shown(
+        response, expect(services.pause(actor, target.public_id, reason=options.reason, until=until))
+    )
 
 
 @changes(router, "POST", "/{job}/resume", {200: WholeJobOut}, repeatable=True)
@@ -174,16 +178,16 @@ def restore_job(request: HttpRequest, response: HttpResponse, job: str, body: No
 @changes(router, "POST", "/{job}/skip", {200: WholeJobOut}, repeatable=True)
 def skip_runs(request: HttpRequest, response: HttpResponse, job: str, body: Skip | None = None) -> Any:
     """Leave out the next run of a repeating job, or its runs on certain days."""
-    actor, now, given = actor_of(request), clock.now(), body or Skip()
-    found = job_of(actor, job)
+    actor, now, options = actor_of(request), clock.now(), body or Skip()
+    target = job_of(actor, job)
     days: list[date] = []
     slots: list[datetime] = []
-    for text in given.dates:
+    for text in options.dates:
         if _MOMENT.match(text):
-            slots.append(read_moment(parse_moment, text, "dates", found.timezone, now))
+            slots.append(read_moment(parse_moment, text, "dates", target.timezone, now))
         else:
-            days.append(read_moment(parse_day, text, "dates", found.timezone, now))
-    return _shown(response, expect(services.skip(actor, found.public_id, days, slots, undo=given.undo)))
+            days.append(read_moment(parse_day, text, "dates", target.timezone, now))
+    return _shown(response, expect(services.skip(actor, target.public_id, days, slots, undo=options.undo)))
 
 
 @changes(router, "POST", "/{job}/run", {202: RunOut}, repeatable=True)
@@ -202,9 +206,9 @@ def run_job(request: HttpRequest, response: HttpResponse, job: str, body: Nothin
 def explain_run(request: HttpRequest, job: str, filters: Query[WhyFilter]) -> Any:
     """Explain from the records what became of a run: the last one, or the one nearest to a time."""
     actor, now = actor_of(request), clock.now()
-    found = known_job_of(actor, job)
-    at = read_moment(parse_past, filters.at, "at", found.timezone, now) if filters.at else None
-    return why_json(expect(services.why(actor, found.public_id, at, now)))
+    target = known_job_of(actor, job)
+    at = read_moment(parse_past, filters.at, "at", target.timezone, now) if filters.at else None
+    return why_json(expect(services.why(actor, target.public_id, at, now)))
 
 
 def _shown(response: HttpResponse, job: Job) -> dict[str, Any]:

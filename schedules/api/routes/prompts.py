@@ -21,9 +21,9 @@ router = Router(tags=["prompts"])
 @changes(router, "POST", "/claim", {200: ClaimOut}, repeatable=True)
 def claim_prompts(request: HttpRequest, response: HttpResponse, body: ClaimIn | None = None) -> Any:
     """Take prompts that are due, the oldest first; complete each before its lease ends, or another agent may take it."""
-    actor, given = actor_of(request), body or ClaimIn()
-    lease = timedelta(minutes=given.lease_minutes)
-    rows = expect(services.claim_prompts(actor, limit=given.limit, lease=lease))
+    actor, options = actor_of(request), body or ClaimIn()
+    lease = timedelta(minutes=options.lease_minutes)
+    rows = expect(services.claim_prompts(actor, limit=options.limit, lease=lease))
     zone = actor.read_profile().zone
     return {
         "prompts": [

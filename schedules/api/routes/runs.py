@@ -48,7 +48,7 @@ def show_output(request: HttpRequest, run: int, filters: Query[OutputFilter]) ->
 
 
 def run_of(actor: Actor, run_id: int) -> Execution:
-    found = find_run(actor, run_id)
-    if found is None:
+    run = find_run(actor, run_id)
+    if run is None:
         raise problem_of(Err(Code.RUN_NOT_FOUND, run_id))
-    return found
+    return run

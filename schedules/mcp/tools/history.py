@@ -82,7 +82,7 @@ def list_runs(
     job = actor.known_jobs().find(job_id) if job_id else None
     if job_id and job is None:
         return refused(not_found(job_id), request)
-    asked = RunQuery(
+    run_query = RunQuery(
         job=job or "",
         outcome=outcome or "",
         task=task or "",
@@ -90,19 +90,21 @@ def list_runs(
         since=since,
         until=until + TICK,
     )
-    found = summarize_runs(actor, asked, size)
+    summary = summarize_runs(actor, run_query, size)
     out: RunsOut = {
-        "runs": [_line_out(line, zone) for line in found.lines],
-        "total": sum(found.counts.values()),
-        "totals": dict(found.counts),
+        "runs": [_line_out(line, zone) for line in summary.lines],
+        "total": sum(summary.counts.values()),
+        "totals": dict(summary.counts),
         "since": answers.iso(since, zone),
         "until": answers.iso(until, zone),
     }
-    if found.alerts:
-        out["alerts"] = dict(found.alerts)
-    notes = [f"Only the newest {COUNTED:,} runs of this period were looked through."] if found.is_cut else []
-    if found.are_lines_cut:
-        notes.append(f"Only the first {len(found.lines)} lines are shown; the totals count all.")
+    if summary.alerts:
+        out["alerts"] = dict(summary.alerts)
+    notes = (
+        [f"Only the newest {COUNTED:,} runs of this period were looked through."] if summary.is_cut else []
+    )
+    if summary.are_lines_cut:
+        notes.append(f"Only the first {len(summary.lines)} lines are shown; the totals count all.")
     if notes:
         out["note"] = " ".join(notes)
     return out

@@ -205,19 +205,19 @@ def why(
             case error:
                 return refused(error, {"job_id": job_id})
     match services.why(actor, job_id, moment, now):
-        case Ok(found):
+        case Ok(explained):
             return {
-                "job_id": found.job.public_id,
-                "at": answers.iso(found.at, found.job.timezone),
-                "verdict": found.verdict,
-                "explanation": limits.strip_unprintable(found.explanation),
-                "detail": limits.strip_unprintable(found.detail) or None,
-                "execution": _execution(found),
-                **deleted_out(found.job),
+                "job_id": explained.job.public_id,
+                "at": answers.iso(explained.at, explained.job.timezone),
+                "verdict": explained.verdict,
+                "explanation": limits.strip_unprintable(explained.explanation),
+                "detail": limits.strip_unprintable(explained.detail) or None,
+                "execution": _execution(explained),
+                **deleted_out(explained.job),
             }
         case error:
             return refused(error, {"job_id": job_id})
 
 
-def _execution(found: services.Why) -> ExecutionOut | None:
-    return execution_out(found.execution, found.job.timezone) if found.execution else None
+def _execution(explained: services.Why) -> ExecutionOut | None:
+    return execution_out(explained.execution, explained.job.timezone) if explained.execution else None

@@ -28,8 +28,8 @@ class UndoneOut(TypedDict):
 
 def _number(value: Any) -> Any:
     """Accept the whole call that an answer shows, like "undo_change(change=17)"."""
-    found = _NUMBER.fullmatch(value) if isinstance(value, str) else None
-    return int(found[1]) if found else value
+    match = _NUMBER.fullmatch(value) if isinstance(value, str) else None
+    return int(match[1]) if match else value
 
 
 def undo_change(

@@ -89,11 +89,11 @@ def _check(actor: Actor, plan: Plan, new: Sequence[Step]) -> set[int]:
     # In the order of their keys, as others lock them.
     for keys in _chunks(sorted(seen)):
         locked = Job.objects.filter(pk__in=keys).select_for_update().order_by("pk")
-        found = {job.pk: job for job in locked.only(*_PLANNED, *_STATE)}
+        current = {job.pk: job for job in locked.only(*_PLANNED, *_STATE)}
         for key in keys:
-            if key not in found or _PLANNED_OF(found[key]) != _PLANNED_OF(seen[key]):
+            if key not in current or _PLANNED_OF(current[key]) != _PLANNED_OF(seen[key]):
                 raise _RefusedError(Err(Code.PLAN_OUTDATED))
-            if _STATE_OF(found[key]) == _STATE_OF(seen[key]):
+            if _STATE_OF(current[key]) == _STATE_OF(seen[key]):
                 unchanged.add(key)
     known = dict(
         Job.objects.owned_by(actor.user.pk).filter(source=plan.source).values_list("source_key", "pk")
@@ -185,14 +185,14 @@ def export_jobs(actor: Actor, jobs: Iterable[Job]) -> str:
             shown.append(job)
     zones = Counter(job.timezone for job in shown)
     zone = min(zones, key=lambda name: (-zones[name], name)) if zones else actor.read_profile().zone
-    found: dict[str, dict[str, Any]] = {}
+    exported: dict[str, dict[str, Any]] = {}
     for job in shown:
         key = job.source_key or job.name
         number = 2
-        while key in found:
+        while key in exported:
             key, number = f"{job.source_key or job.name} ({number})", number + 1
-        found[key] = _exported(job, key, zone)
-    return write_jobs(found, zone) + "".join(left_out)
+        exported[key] = _exported(job, key, zone)
+    return write_jobs(exported, zone) + "".join(left_out)
 
 
 def _unreadable(job: Job) -> str:

@@ -146,7 +146,7 @@ def parse_crontab(
 
     `host` makes the values of random ranges differ between hosts with the same lines. `home_of` returns the home folder of another user that Cronty can run commands as, which only root can, or None.
     """
-    found, state = Crontab(), _State(timezone, home, timezone, host=host, home_of=home_of)
+    crontab, state = Crontab(), _State(timezone, home, timezone, host=host, home_of=home_of)
     for number, line in enumerate(text.splitlines()[:MOST_LINES], 1):
         stripped = line.strip()
         if not stripped:
@@ -154,17 +154,17 @@ def parse_crontab(
         elif stripped.startswith("#"):
             _note_comment(state, stripped, user, has_users)
         elif variable := _VARIABLE.fullmatch(line):
-            _set_variable(found, state, number, variable["name"], _unquoted(variable["value"]))
+            _set_variable(crontab, state, number, variable["name"], _unquoted(variable["value"]))
         else:
             match _entry(state, number, stripped, user if has_users else None):
                 case Entry() as entry:
-                    found.entries.append(entry)
+                    crontab.entries.append(entry)
                     if entry.spread < state.spread:
-                        found.left_out.append(_shortened_delay(state, entry))
+                        crontab.left_out.append(_shortened_delay(state, entry))
                 case refused:
-                    found.left_out.append(refused)
+                    crontab.left_out.append(refused)
             state.comment = []
-    return found
+    return crontab
 
 
 def _note_comment(state: _State, line: str, user: str, has_users: bool) -> None:
@@ -179,7 +179,7 @@ def _note_comment(state: _State, line: str, user: str, has_users: bool) -> None:
         state.comment.append(text)
 
 
-def _set_variable(found: Crontab, state: _State, number: int, name: str, value: str) -> None:
+def _set_variable(crontab: Crontab, state: _State, number: int, name: str, value: str) -> None:
     match name:
         case "CRON_TZ" if not value:
             state.timezone, state.zone_problem = state.host_timezone, ""
@@ -197,12 +197,12 @@ def _set_variable(found: Crontab, state: _State, number: int, name: str, value: 
         case "RANDOM_DELAY" if _MINUTES.fullmatch(value):
             state.spread = timedelta(minutes=int(value or 0))
         case "RANDOM_DELAY":
-            found.left_out.append(LeftOut(number, f"{name}={value}"[:200], "it is not a number of minutes"))
+            crontab.left_out.append(LeftOut(number, f"{name}={value}"[:200], "it is not a number of minutes"))
         case "MAILTO" if not value:
             # Cron sends no mail then, so nothing is lost.
             pass
         case _ if name in _NOT_TAKEN:
-            found.left_out.append(LeftOut(number, f"{name}={value}", _NOT_TAKEN[name]))
+            crontab.left_out.append(LeftOut(number, f"{name}={value}", _NOT_TAKEN[name]))
         case _:
             state.environment[name] = value
 
@@ -242,7 +242,7 @@ def _entry(state: _State, number: int, line: str, user: str | None) -> Entry | L
         return left_out(
             f'cron knows neither L nor #, so this never ran; `cronty add "{schedule}"` understands it'
         )
-    command, given = _split_at_percent(rest)
+    command, standard_input = _split_at_percent(rest)
     command = _IN_BACKGROUND.sub("", command).rstrip()
     if not command:
         return left_out("there is no command")
@@ -261,7 +261,7 @@ def _entry(state: _State, number: int, line: str, user: str | None) -> Entry | L
         home,
         " ".join(state.comment),
         runs_as,
-        given,
+        standard_input,
         min(state.spread, longest_spread(trigger)),
     )
 
@@ -278,10 +278,10 @@ def _shortened_delay(state: _State, entry: Entry) -> LeftOut:
 
 def _split_at_percent(text: str) -> tuple[str, str | None]:
     r"""Split a command from its input at the first % that is not written \%; each other % begins a line of the input."""
-    command, separator, given = text.replace(r"\%", "\0").partition("%")
+    command, separator, standard_input = text.replace(r"\%", "\0").partition("%")
     if not separator:
         return command.replace("\0", "%").strip(), None
-    lines = given.replace("%", "\n").replace("\0", "%")
+    lines = standard_input.replace("%", "\n").replace("\0", "%")
     # Cron ends the last line.
     return command.replace("\0", "%").strip(), lines + "\n" * (lines[-1:] not in ("", "\n"))
 

@@ -108,11 +108,11 @@ def _job_name(entry: Entry) -> str:
 
 def _free(name: str, is_taken: Callable[[str], bool], suffix: str) -> str:
     """Return the name, or the first one with a number that is free."""
-    number, found = 2, name
-    while is_taken(found):
-        found = f"{name[: NAME_LENGTH - 10]}{suffix.format(number)}"
+    number, candidate = 2, name
+    while is_taken(candidate):
+        candidate = f"{name[: NAME_LENGTH - 10]}{suffix.format(number)}"
         number += 1
-    return found
+    return candidate
 
 
 def _line(text: str) -> str:

@@ -77,11 +77,11 @@ def _simple_commands(command: str) -> Iterator[list[str]]:
     reader = shlex.shlex(_REDIRECTION.sub(" ", command), posix=True, punctuation_chars=";|&()\n")
     reader.whitespace, reader.whitespace_split, reader.commenters = " \t\r", True, ""
     try:
-        found = list(reader)
+        tokens = list(reader)
     except ValueError:
-        found = command.split()
+        tokens = command.split()
     words: list[str] = []
-    for word in [*found, ";"]:
+    for word in [*tokens, ";"]:
         if word and not word.strip(";|&()\n"):
             if words:
                 yield words
@@ -93,8 +93,8 @@ def _simple_commands(command: str) -> Iterator[list[str]]:
 def _without_starters(words: Sequence[str]) -> tuple[str, list[str]]:
     """Return the program and its arguments, without variables and the programs that start it."""
     rest = list(dropwhile(_ASSIGNMENT.fullmatch, words))
-    while rest and (found := _STARTERS.get(PurePosixPath(rest[0]).name)):
-        with_value, values = found
+    while rest and (options := _STARTERS.get(PurePosixPath(rest[0]).name)):
+        with_value, values = options
         rest = _after_options(rest[1:], with_value.split())[values:]
         rest = list(dropwhile(_ASSIGNMENT.fullmatch, rest))
         if rest[:1] == ["-c"] and len(rest) > 1:

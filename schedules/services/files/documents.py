@@ -102,18 +102,18 @@ class _Builder:
         self._file = file
 
     def document(self, events: Iterator[Any]) -> Node | None:
-        found: Node | None = None
+        root: Node | None = None
         for event in events:
             match event:
                 case yaml.StreamStartEvent() | yaml.StreamEndEvent() | yaml.DocumentEndEvent():
                     continue
-                case yaml.DocumentStartEvent() if found is not None:
+                case yaml.DocumentStartEvent() if root is not None:
                     raise self._error(event, "write one document per file, without ---")
                 case yaml.DocumentStartEvent():
                     continue
                 case _:
-                    found = self._node(event, events, 1)
-        return None if found is None or found.value is None else found
+                    root = self._node(event, events, 1)
+        return None if root is None or root.value is None else root
 
     def _node(self, event: Any, events: Iterator[Any], level: int) -> Node:
         self._refuse_extras(event)

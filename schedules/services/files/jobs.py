@@ -90,8 +90,8 @@ class _Reader:
             return
         self._refuse_unknown(document, TOP_FIELDS, "a file")
         zone = self._default_zone
-        if given := document.value.get("timezone"):
-            zone = self._try(given, _zone) or zone
+        if entry := document.value.get("timezone"):
+            zone = self._try(entry, _zone) or zone
         jobs = document.value.get("jobs")
         if jobs is None:
             self._complain(document.place, '"jobs" is missing')
@@ -122,8 +122,8 @@ class _Reader:
         values |= self._read_fields(
             node,
             {
-                "schedule": lambda found: _schedule(found, zone, self._now),
-                "ends_at": lambda found: _end(found, zone, self._now),
+                "schedule": lambda entry: _schedule(entry, zone, self._now),
+                "ends_at": lambda entry: _end(entry, zone, self._now),
             },
         )
         if "task" not in values:
@@ -139,7 +139,7 @@ class _Reader:
             trigger,
             has_start,
             paused,
-            {name: given.place for name, given in node.value.items()},
+            {name: entry.place for name, entry in node.value.items()},
         )
 
     def _read_fields(self, node: Node, readers: Mapping[str, Callable[[Node], Any]]) -> dict[str, Any]:

@@ -149,12 +149,18 @@ def _plan_job(
     # A cancelled job may be restored as paused.
     is_as_asked = spec.paused == (job.status == Job.Status.PAUSED) and job.status != Job.Status.CANCELLED
     paused = None if is_as_asked or job.status in ENDED else spec.paused
-    asked = _with_whole_schedule(changes, spec)
+    requested = _with_whole_schedule(changes, spec)
     step = Step(
-        Action.CHANGE, spec.key, job, asked, is_adopted=is_adopted, is_restored=is_gone(job), paused=paused
+        Action.CHANGE,
+        spec.key,
+        job,
+        requested,
+        is_adopted=is_adopted,
+        is_restored=is_gone(job),
+        paused=paused,
     )
     if changes and not step.is_restored:
-        prepared = prepare_edit(actor, job, asked, now)
+        prepared = prepare_edit(actor, job, requested, now)
         if isinstance(prepared, Err):
             _complain(plan, spec, prepared)
             return
@@ -187,12 +193,12 @@ def _plan_new_job(
         plan.left_out.append(f"{spec.key}: its time has passed")
         plan.unchanged += replaced is not None
         return
-    given = _given(spec)
-    built = build_job(actor, now, given, paused=bool(spec.paused))
+    columns = _given(spec)
+    built = build_job(actor, now, columns, paused=bool(spec.paused))
     if isinstance(built, Err):
         _complain(plan, spec, built)
         return
-    plan.steps.append(Step(Action.CREATE, spec.key, built.value, given, replaced=replaced))
+    plan.steps.append(Step(Action.CREATE, spec.key, built.value, columns, replaced=replaced))
 
 
 def _given(spec: JobSpec) -> dict[str, Any]:
@@ -243,23 +249,23 @@ def _differences(job: Job, changes: Mapping[str, Any]) -> list[Difference]:
     later = copy(job)
     for name, value in changes.items():
         setattr(later, name, value)
-    found = [
+    differences = [
         Difference(name, _shown(getattr(job, name), later.timezone), _shown(value, later.timezone))
         for name, value in changes.items()
         if name not in _SCHEDULE and name not in ("args", "kwargs")
     ]
     if not _SCHEDULE.isdisjoint(changes):
-        found.append(Difference("schedule", _schedule_words(job), _schedule_words(later)))
+        differences.append(Difference("schedule", _schedule_words(job), _schedule_words(later)))
     if changes.keys() & {"args", "kwargs"}:
         before = named_arguments(job.task, job.args, job.kwargs)
         after = named_arguments(later.task, later.args, later.kwargs)
         shown_before, shown_after = masking.masked(before), masking.masked(after)
-        found += [
+        differences += [
             Difference(f"arguments.{name}", _shown(shown_before.get(name)), _shown(shown_after.get(name)))
             for name in dict.fromkeys([*before, *after])
             if before.get(name) != after.get(name)
         ]
-    return found
+    return differences
 
 
 def _schedule_words(job: Job) -> str:
@@ -280,15 +286,15 @@ def _shown(value: Any, zone: str = "") -> str:
 
 def _others(actor: Actor, source: str, specs: Sequence[JobSpec]) -> dict[str, list[Job]]:
     """Return the active jobs of no or another source that have the name of a new one, oldest first."""
-    found: dict[str, list[Job]] = defaultdict(list)
+    by_name: dict[str, list[Job]] = defaultdict(list)
     names = sorted({str(spec.columns["name"]) for spec in specs})
     for start in range(0, len(names), CHUNK):
         chunk = names[start : start + CHUNK]
         jobs = Job.objects.owned_by(actor.user.pk).active().filter(name__in=chunk).exclude(source=source)
         # The index has what a name looks like before the name itself.
         for job in jobs.filter(name_skeleton__in={skeleton(name) for name in chunk}).order_by("pk"):
-            found[job.name].append(job)
-    return found
+            by_name[job.name].append(job)
+    return by_name
 
 
 def _adopt(others: Mapping[str, list[Job]], spec: JobSpec) -> Job | None:

@@ -83,8 +83,8 @@ def _ensure(name: str, task: str, cron: str) -> Job:
         wait_for_turn(profile_of(owner))
         jobs = Job.objects.owned_by(owner.pk).filter(task=task).order_by("-pk")
         actor = Actor(owner, Event.Door.ENGINE)
-        found = next(filter(None, (_rearmed(actor, job) for job in jobs)), None)
-        return found or _create_repeating(owner, name, task, cron)
+        existing = next(filter(None, (_rearmed(actor, job) for job in jobs)), None)
+        return existing or _create_repeating(owner, name, task, cron)
 
 
 def create_check() -> Job:

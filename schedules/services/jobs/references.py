@@ -69,8 +69,8 @@ def public_id_of(jobs: JobQuerySet, reference: str) -> Result[str]:
     text = reference.strip()
     if looks_like_public_id(text):
         return Ok(text)
-    if found := next(iter(_numbered(jobs.only("public_id"), text)), None):
-        return Ok(found.public_id)
+    if job := next(iter(_numbered(jobs.only("public_id"), text)), None):
+        return Ok(job.public_id)
     if not text or len(text) > limits.NAME_LENGTH or limits.line_problem(text):
         return Ok(text)
     # By the skeleton, which has an index; it is the same for names that only look the same, so the name decides.

@@ -69,8 +69,8 @@ def editable_only(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def default_of(column: str) -> Any:
     """Return the value of a column for which no other was chosen."""
-    found: Any = Job._meta.get_field(column)
-    return found.get_default()
+    field: Any = Job._meta.get_field(column)
+    return field.get_default()
 
 
 def type_problems(fields: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -109,15 +109,15 @@ def set_channel(actor: Actor, name: str, kind_name: str, values: Mapping[str, st
         return invalid("kind", f"Choose one of: {', '.join(KINDS)}.")
     if problem := name_problem(name):
         return invalid("name", problem)
-    given = {field.name: (values.get(field.name) or "").strip() or field.default for field in kind.fields}
-    if problems := _value_problems(kind, given):
+    settings = {field.name: (values.get(field.name) or "").strip() or field.default for field in kind.fields}
+    if problems := _value_problems(kind, settings):
         return invalid_fields(problems)
     secret_names = {field.name for field in kind.fields if field.is_secret}
     now = clock.now()
     with transaction.atomic():
         profile = profile_of(actor.user)
         wait_for_turn(profile)
-        has_secrets = any(given[name] for name in secret_names)
+        has_secrets = any(settings[name] for name in secret_names)
         key = current_key() if has_secrets else ""
         if key is None:
             return Err(Code.SECRET_KEY_CHANGED)
@@ -128,8 +128,8 @@ def set_channel(actor: Actor, name: str, kind_name: str, values: Mapping[str, st
         before = {"kind": row.kind, **row.options} if row else {}
         row = row or Channel(owner_id=actor.user.pk, name=name, created_at=now)
         row.kind, row.updated_at = kind.name, now
-        row.options = {key: value for key, value in given.items() if value and key not in secret_names}
-        secrets = {key: value for key, value in given.items() if value and key in secret_names}
+        row.options = {key: value for key, value in settings.items() if value and key not in secret_names}
+        secrets = {key: value for key, value in settings.items() if value and key in secret_names}
         row.sealed = seal(json.dumps(secrets), row.place, key) if secrets else ""
         row.confirmed_at = _confirmed_at(actor, row, before, now)
         row.last_sent_at = row.last_failed_at = None
@@ -148,13 +148,15 @@ def rename_channel(actor: Actor, name: str, new_name: str) -> Result[str]:
     if problem := name_problem(new_name):
         return invalid("name", problem)
     with transaction.atomic():
-        found = _unused(actor, name)
-        if isinstance(found, Err):
-            return found
-        others = Channel.objects.filter(owner=actor.user.pk, name__iexact=new_name).exclude(pk=found.value.pk)
+        channel = _unused(actor, name)
+        if isinstance(channel, Err):
+            return channel
+        others = Channel.objects.filter(owner=actor.user.pk, name__iexact=new_name).exclude(
+            pk=channel.value.pk
+        )
         if others.exists():
             return invalid("name", f"There is already a channel {new_name}.")
-        Channel.objects.filter(pk=found.value.pk).update(name=new_name, updated_at=clock.now())
+        Channel.objects.filter(pk=channel.value.pk).update(name=new_name, updated_at=clock.now())
         _follow(actor, name, new_name)
         _record(actor, "rename channel", name, clock.now(), before={"name": name}, after={"name": new_name})
     return Ok(new_name)
@@ -163,10 +165,10 @@ def rename_channel(actor: Actor, name: str, new_name: str) -> Result[str]:
 def delete_channel(actor: Actor, name: str) -> Result[str]:
     """Delete a channel; refused while jobs refer to it."""
     with transaction.atomic():
-        found = _unused(actor, name)
-        if isinstance(found, Err):
-            return found
-        found.value.delete()
+        channel = _unused(actor, name)
+        if isinstance(channel, Err):
+            return channel
+        channel.value.delete()
         _follow(actor, name, "")
         _record(actor, "delete channel", name, clock.now())
     return Ok(name)
@@ -223,8 +225,8 @@ def reseal_channels() -> list[str]:
     return unreadable
 
 
-def _value_problems(kind: Kind, given: Mapping[str, str]) -> dict[str, list[str]]:
-    problems = {field.name: field.problem_with(given[field.name]) for field in kind.fields}
+def _value_problems(kind: Kind, settings: Mapping[str, str]) -> dict[str, list[str]]:
+    problems = {field.name: field.problem_with(settings[field.name]) for field in kind.fields}
     return {name: [problem] for name, problem in problems.items() if problem}
 
 

@@ -59,8 +59,8 @@ def incidents_of_job(job: Job, most: int = 5) -> list[Incident]:
 
 def open_incident_words(job: Job) -> str:
     """Return what is wrong with a job now and who was told, or an empty text."""
-    found = Incident.objects.filter(job=job.pk, ended_at=None).order_by("-pk")
-    return " ".join(describe_incident(incident, job.timezone) for incident in found[:3])
+    incidents = Incident.objects.filter(job=job.pk, ended_at=None).order_by("-pk")
+    return " ".join(describe_incident(incident, job.timezone) for incident in incidents[:3])
 
 
 def describe_incident(incident: Incident, zone: str) -> str:

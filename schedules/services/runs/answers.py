@@ -140,8 +140,8 @@ def question_of(run: Execution) -> Question | None:
     """Return the question that a run has asked or repeated, with the reminders that were sent, or None."""
     if run.task != "notify":
         return None
-    found = Question.objects.select_related("execution").prefetch_related("sent__execution")
-    return found.filter(pk=run.pk).first() or found.filter(sent=run.pk).first()
+    questions = Question.objects.select_related("execution").prefetch_related("sent__execution")
+    return questions.filter(pk=run.pk).first() or questions.filter(sent=run.pk).first()
 
 
 def snooze_problem(until: datetime | None, now: datetime) -> Err | None:
@@ -178,7 +178,7 @@ def _answer(
         result: Result[Answered]
         if seen is not None and question.revision != seen:
             result = Err(Code.ANSWERED_MEANWHILE, job_id)
-        elif link and any(given["link"] == link for given in question.answers):
+        elif link and any(earlier["link"] == link for earlier in question.answers):
             result = _refuse(Code.LINK_USED, job, question)
         elif refusal := _refusal(job, question, answer):
             result = refusal
@@ -247,7 +247,7 @@ def _apply(
                 skipped = [entry for entry in changed.skips.split() if entry not in job.skips.split()]
             case refusal:
                 return refusal
-    given = {
+    answer_record = {
         "answer": answer,
         "at": now.isoformat(),
         "by": actor.label,
@@ -260,7 +260,7 @@ def _apply(
     question.status, question.reason = _STATUS_AFTER[answer], ""
     question.due_at = until if answer == SNOOZE else None
     question.answered_at, question.answered_by = now, actor.label
-    question.answers = [*question.answers, given]
+    question.answers = [*question.answers, answer_record]
     _save(question)
     engine.withdraw_reminders(question, now, f"Answered by {actor.label}.")
     after = {"answer": answer, "execution": question.pk}

@@ -28,10 +28,10 @@ _LABELS = {Button.DONE: "Done", Button.SNOOZE: "Snooze for 10 minutes", Button.S
 @require_http_methods(["GET", "HEAD", "POST"])
 def page(request: HttpRequest, token: str) -> HttpResponse:
     """Show what a link is about; only a POST changes anything, so that link scanners and previews are harmless."""
-    found = _read(request, token)
-    if isinstance(found, Err):
-        return _refuse(request, found)
-    linked = found.value
+    lookup = _read(request, token)
+    if isinstance(lookup, Err):
+        return _refuse(request, lookup)
+    linked = lookup.value
     if request.method != "POST":
         return _show(request, linked)
     answer = request.POST.get("answer", "")

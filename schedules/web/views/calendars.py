@@ -35,17 +35,17 @@ class CalendarsPage(FormPageMixin, TemplateView):
     def _changed(self) -> dict[str, Any]:
         """Return the fields of the calendar that is to be changed."""
         number = self.request.GET.get("calendar", "")
-        found = next((each for each in self.calendars if str(each.number) == number), None)
-        if found is None:
+        calendar = next((each for each in self.calendars if str(each.number) == number), None)
+        if calendar is None:
             return {"closes": "yes"}
         return {
-            "name": found.name,
-            "kind": found.kind,
-            "place": found.place,
-            "categories": ", ".join(found.categories),
-            "lines": "\n".join(found.lines),
-            "closes": "yes" if found.closes else "",
-            "timezone": found.timezone,
+            "name": calendar.name,
+            "kind": calendar.kind,
+            "place": calendar.place,
+            "categories": ", ".join(calendar.categories),
+            "lines": "\n".join(calendar.lines),
+            "closes": "yes" if calendar.closes else "",
+            "timezone": calendar.timezone,
         }
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
@@ -70,10 +70,12 @@ class CalendarsPage(FormPageMixin, TemplateView):
 @require_POST
 def delete(request: HttpRequest, calendar_id: int) -> HttpResponse:
     actor = actor_of(request)
-    found = next((each for each in list_calendars(actor) if each.number == calendar_id), None)
-    if found is None and (name := request.POST.get("shown")):
+    calendar = next((each for each in list_calendars(actor) if each.number == calendar_id), None)
+    if calendar is None and (name := request.POST.get("shown")):
         messages.warning(request, f"{name[:64]} was deleted already.")
         return HttpResponseRedirect(reverse("schedules:calendars"), status=303)
-    if found is None:
+    if calendar is None:
         raise Http404("calendar")
-    return finish(request, delete_calendar(actor, found.name), "Deleted {0}.", reverse("schedules:calendars"))
+    return finish(
+        request, delete_calendar(actor, calendar.name), "Deleted {0}.", reverse("schedules:calendars")
+    )

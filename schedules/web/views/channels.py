@@ -71,10 +71,10 @@ page = sensitive_post_parameters()(ChannelPage.as_view())
 
 
 def _find(actor: Actor, channel_id: int) -> ListedChannel:
-    found = next((listed for listed in list_channels(actor) if listed.number == channel_id), None)
-    if found is None:
+    channel = next((listed for listed in list_channels(actor) if listed.number == channel_id), None)
+    if channel is None:
         raise Http404("channel")
-    return found
+    return channel
 
 
 @require_POST
@@ -116,8 +116,8 @@ def use_for(request: HttpRequest, channel_id: int) -> HttpResponse:
     actor = actor_of(request)
     name = _find(actor, channel_id).name
     is_for_alerts = request.POST.get("purpose") == "alerts"
-    given = {"failure_topic" if is_for_alerts else "topic": f"channel:{name}"}
-    match services.set_preferences(actor, **given):
+    preferences = {"failure_topic" if is_for_alerts else "topic": f"channel:{name}"}
+    match services.set_preferences(actor, **preferences):
         case Ok():
             what = "Alerts" if is_for_alerts else "Notifications that name no other place"
             messages.success(request, f"{what} go to {name}.")

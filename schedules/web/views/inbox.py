@@ -38,8 +38,8 @@ class InboxPage(LivePageMixin, TemplateView):
         rows: list[Any] = [run for group in groups for run in group]
         typed = take_draft(self.request) or QueryDict()
         unsent = typed.get("answer", "")
-        asked = self.request.GET.get("run", "")
-        chosen = next((run for run in rows if str(run.pk) == asked), rows[0] if rows else None)
+        requested = self.request.GET.get("run", "")
+        chosen = next((run for run in rows if str(run.pk) == requested), rows[0] if rows else None)
         for run in rows:
             if typed.get("action") == reverse("schedules:answer", args=[run.pk]):
                 run.typed, unsent, chosen = unsent, "", run

@@ -118,8 +118,8 @@ class FormPageMixin(PageMixin, ABC):
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         typed = take_draft(request)
-        given = {} if typed is None else {"form": self.make_form(typed)}
-        return self.render_to_response(self.get_context_data(**kwargs, **given))  # type: ignore[attr-defined,no-any-return]
+        context = {} if typed is None else {"form": self.make_form(typed)}
+        return self.render_to_response(self.get_context_data(**kwargs, **context))  # type: ignore[attr-defined,no-any-return]
 
 
 def render_page(

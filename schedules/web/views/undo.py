@@ -57,40 +57,42 @@ class UndoPage(PageMixin, TemplateView):
     template_name = "schedules/undo.html"
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        asked = {name: self.request.GET.get(name, "").strip() for name in ("event", "call", "actor", "since")}
-        events, problem = self._events(asked)
+        choice = {
+            name: self.request.GET.get(name, "").strip() for name in ("event", "call", "actor", "since")
+        }
+        events, problem = self._events(choice)
         steps = steps_of(plan_undo(events))
-        is_by_person = not asked["event"] and not asked["call"]
+        is_by_person = not choice["event"] and not choice["call"]
         return super().get_context_data(
-            asked=asked,
+            asked=choice,
             is_by_person=is_by_person,
-            is_unasked=is_by_person and not asked["actor"],
+            is_unasked=is_by_person and not choice["actor"],
             names=names_for(self.actor) if is_by_person else [],
             problem=problem,
             steps=[step for step in steps if not step.problem],
             refused=[step for step in steps if step.problem],
             ids=" ".join(str(step.event.pk) for step in steps if not step.problem),
             most=MOST_EVENTS if len(events) >= MOST_EVENTS else None,
-            together=self._together(events) if asked["event"] else 0,
+            together=self._together(events) if choice["event"] else 0,
             next=own_address(self.request.GET.get("next", "")) or reverse("schedules:activity"),
             **kwargs,
         )
 
-    def _events(self, asked: dict[str, str]) -> tuple[list[Event], str]:
+    def _events(self, choice: dict[str, str]) -> tuple[list[Event], str]:
         """Return the events to undo, newest first, and what is wrong with the request."""
-        if is_number(asked["event"]):
-            return undoable_among(self.actor, [int(asked["event"])]), ""
-        if is_number(asked["call"]):
-            return events_of_call(self.actor, int(asked["call"])), ""
-        if not asked["actor"]:
+        if is_number(choice["event"]):
+            return undoable_among(self.actor, [int(choice["event"])]), ""
+        if is_number(choice["call"]):
+            return events_of_call(self.actor, int(choice["call"])), ""
+        if not choice["actor"]:
             return [], ""
         try:
-            since = parse_past(asked["since"] or "today", now=self.page.now, timezone=self.page.zone)
+            since = parse_past(choice["since"] or "today", now=self.page.now, timezone=self.page.zone)
         except PhraseError as error:
             return [], sentence(str(error))
         if not isinstance(since, datetime):
             since = start_of_day(since, self.page.zone)
-        return events_since(self.actor, asked["actor"], since), ""
+        return events_since(self.actor, choice["actor"], since), ""
 
     def _together(self, events: Sequence[Event]) -> int:
         """Return how many events were recorded by the same click or call."""
