@@ -89,7 +89,7 @@ def add_command(
     if ahead.next_runs:
         first = f"first run {clock_text(ahead.next_runs[0], zone)}"
     else:
-        first = "waiting for the next start" if ahead.waits_for_start else "paused"
+        first = f"waiting for {ahead.waits_for}" if ahead.waits_for else "paused"
     say(f"Created: {job.name} (#{job.pk}) · {ahead.description} · {zone} · {first}", "green")
     for warning in (*ahead.warnings, *secret_warnings(session.actor, job)):
         note(warning)

@@ -27,7 +27,8 @@ from schedules.models.counting import COUNTED
 from schedules.models.jobs import JobQuerySet
 from schedules.services.files.sources import source_note
 from schedules.services.job_list import JobQuery, read_jobs
-from schedules.services.jobs.forecasts import next_runs_of, preview_of
+from schedules.services.jobs.chains import is_conditional
+from schedules.services.jobs.forecasts import next_runs_of, preview_of, words_of
 from schedules.services.jobs.masked_arguments import shown_arguments
 from schedules.services.run_list import newest_runs
 from schedules.services.runs.question_words import reminder_words
@@ -174,12 +175,17 @@ def next_command(session: Session, reference: str | None, hours: float, limit: i
         runs,
         lambda run: {"at": iso_in(run[0], session.zone), "id": run[1].public_id, "name": run[1].name},
         ("at", "", "name"),
-        lambda run: (clock_text(run[0], session.zone), distance(run[0], session.now), run[1].name),
+        lambda run: (clock_text(run[0], session.zone), distance(run[0], session.now), _planned_name(run[1])),
         shrink="name",
         if_none="Nothing is planned.",
     )
     if not session.as_json and not engine.is_any_cluster_running(session.now):
         note("No cluster is running: nothing fires until `cronty up` runs.")
+
+
+def _planned_name(row: Any) -> str:
+    """Return the name of a job, with what it depends on."""
+    return f"{row.name} ({words_of(row)})" if is_conditional(row) else str(row.name)
 
 
 @subcommand(
@@ -229,7 +235,7 @@ def preview_command(session: Session, when: str, timezone: str | None, count: in
     zone = check_zone(timezone or session.zone)
     trigger = session.read(parse_trigger, when, "WHEN", zone)
     preview = services.preview(trigger, zone, session.now, count)
-    if not preview.next_runs and not preview.waits_for_start:
+    if not preview.next_runs and not preview.waits_for:
         raise Failure("This moment is in the past.", code="invalid")
     if session.as_json:
         runs = [iso_in(run, zone) for run in preview.next_runs]

@@ -17,6 +17,7 @@ from schedules.engine.failures import raise_unreadable
 from schedules.engine.gaps import PlannedJob, Slot, remaining
 from schedules.engine.incidents import raise_missed
 from schedules.engine.interruptions import Interruption, ReasonMissed
+from schedules.engine.overlaps import busy_jobs, must_wait, put_in_line
 from schedules.engine.pauses import pause_unreadable
 from schedules.engine.plan import Plan, WhyMissed, plan
 from schedules.engine.settle import AT_MOST_ONCE, call_off, lose
@@ -153,14 +154,16 @@ def _claim_ready(
     jobs = (
         Job.objects.filter(pk__in={row.job_id for row in rows})
         .select_for_update(skip_locked=True, of=("self",))
-        .only("pk", "task", "status", "deleted_at", "timeout", "catch_up", "at_most_once")
+        .only("pk", "task", "status", "deleted_at", "timeout", "catch_up", "at_most_once", "overlap")
         .in_bulk()
     )
     claimed: list[tuple[Execution, Job]] = []
     late: list[tuple[Execution, Job]] = []
+    in_the_way: list[tuple[Execution, Job]] = []
     lost: list[tuple[int, int, int | None]] = []
     called_off: dict[str, list[tuple[int, int, int | None]]] = defaultdict(list)
     unpinged: list[Execution] = []
+    busy = busy_jobs(rows, jobs)
     for row in rows:
         job = jobs.get(row.job_id or 0)
         if reason := _reason_not_to_start(row, job):
@@ -170,6 +173,8 @@ def _claim_ready(
         elif job and job.at_most_once and row.attempt and not row.has_failed:  # type: ignore[attr-defined]
             # Rescued before its job got this policy.
             lost.append((row.pk, row.attempt, row.job_id))
+        elif job and must_wait(row, job, busy):
+            in_the_way.append((row, job))
         elif job:
             is_late = is_too_late(row, job, row.available_at or now, now)
             (late if is_late else claimed).append((row, job))
@@ -180,7 +185,8 @@ def _claim_ready(
         lease_until=lease_until,
         available_at=None,
     )
-    _count_manual_runs([row for row, _ in claimed])
+    _count_started_runs([row for row, _ in claimed])
+    put_in_line(in_the_way, now)
     for reason, ended in called_off.items():
         call_off(ended, now, reason)
     lose(lost, now, f"The worker crashed during this run. {AT_MOST_ONCE}")
@@ -206,9 +212,9 @@ def _reason_not_to_start(row: Execution, job: Job | None) -> str:
     return "The job was stopped before this run."
 
 
-def _count_manual_runs(rows: Iterable[Execution]) -> None:
+def _count_started_runs(rows: Iterable[Execution]) -> None:
     fresh = Counter(
-        row.job_id or 0 for row in rows if row.cause == Execution.Cause.MANUAL and row.claimed_at is None
+        row.job_id or 0 for row in rows if row.cause in Execution.STARTED and row.claimed_at is None
     )
     for times in set(fresh.values()):
         job_ids = [job_id for job_id, count in fresh.items() if count == times]

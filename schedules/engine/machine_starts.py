@@ -9,7 +9,7 @@ from django.db import IntegrityError, transaction
 from schedules.engine.gaps import Slot, reason_of_pause
 from schedules.models import Execution, Job, MachineStart
 from schedules.when.durations import TICK
-from schedules.when.triggers import AT_START, UNKNOWN_START
+from schedules.when.unplanned import AT_START, UNKNOWN_START
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 # How many starts are remembered: a machine that has been up for longer than that would count as started again.

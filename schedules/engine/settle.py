@@ -15,9 +15,10 @@ from django.db.models import Q, Subquery
 
 from schedules import clock
 from schedules.engine.failures import handle_failures
+from schedules.engine.followers import start_followers
 from schedules.engine.history import Outcome, add_to_history, failures_of, release_next
 from schedules.engine.questions import add_questions
-from schedules.engine.sql.runs import Started, lock_running
+from schedules.engine.sql.runs import Started, followers_of, lock_running
 from schedules.engine.sql.statements import update_rows
 from schedules.models import AgentRun, Cluster, Execution, Job, RunOutput
 from schedules.models.executions import job_was_stopped
@@ -241,6 +242,8 @@ def conclude(outcomes: Sequence[Outcome]) -> None:
     now = outcomes[0].finished_at
     by_job = add_to_history(outcomes, ends_jobs=True)
     release_next(by_job, now)
+    if followers := followers_of(by_job):
+        start_followers(followers, by_job, now)
     if failures := {job_id: count for job_id, ended in by_job.items() if (count := failures_of(ended))}:
         handle_failures(failures, now)
 

@@ -20,6 +20,8 @@ class Event(models.Model):
         CODE = "code"
         """A project that embeds the app."""
         ENGINE = "engine"
+        TRIGGER = "trigger"
+        """A trigger address."""
         LINK = "link"
         """A button or a link in a notification, without a login."""
 

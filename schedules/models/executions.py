@@ -10,6 +10,7 @@ from django.db.models import Case, F, Q, Value, When
 
 from schedules import limits
 from schedules.models.jobs import Job
+from schedules.tasks.placeholders import filled
 
 
 def slot_key(job_public_id: str, scheduled_for: datetime, cause: str) -> str:
@@ -166,8 +167,16 @@ class Execution(models.Model):
         CATCH_UP = "catch_up"
         REMINDER = "reminder"
         """Repeats the notification of a run that nobody has answered yet."""
+        AFTER = "after"
+        """Another job has ended as this one waits for."""
+        TRIGGER = "trigger"
+        """Somebody has called the job's trigger address."""
+        EVENT = "event"
+        """Something has happened that this job sends on."""
 
-    UNPLANNED = (Cause.MANUAL, Cause.REMINDER)
+    STARTED = (Cause.MANUAL, Cause.AFTER, Cause.TRIGGER, Cause.EVENT)
+    """The causes of runs that something else than the schedule has started."""
+    UNPLANNED = (*STARTED, Cause.REMINDER)
     """The causes of runs that stand for no slot."""
 
     HELD = (Status.CLAIMED, Status.RUNNING)
@@ -226,18 +235,26 @@ class Execution(models.Model):
         null=True, help_text="The last slot of a gap; scheduled_for is the first."
     )
     slots = models.PositiveIntegerField(default=1, help_text="The number of slots that this row stands for.")
+    origin = models.PositiveBigIntegerField(
+        null=True,
+        help_text="The run that has started this one: by its end, or by a request to a trigger address.",
+    )
+    given = models.JSONField(
+        null=True,
+        help_text="What has started it: the end of another run, the body of a request, or an event.",
+    )
 
     objects = ExecutionQuerySet.as_manager()
 
     class Meta:
         ordering = ["-scheduled_for", "-pk"]
         constraints = [
-            # Runs by hand and reminders have null there, so that any number of them is allowed. They are in it, because it is also the
-            # index of a job's history.
+            # Runs without a slot have null there, so that any number of them is allowed. They are in it, because it is also
+            # the index of a job's history.
             models.UniqueConstraint(
                 F("job"),
                 F("scheduled_for"),
-                Case(When(~Q(cause__in=["manual", "reminder"]), then=Value(1))),
+                Case(When(Q(cause__in=["schedule", "catch_up"]), then=Value(1))),
                 name="execution_is_the_only_one_of_its_slot",
             ),
             models.CheckConstraint(
@@ -296,6 +313,11 @@ class Execution(models.Model):
     def key(self) -> str:
         """The idempotency key of deliveries, the same for every attempt."""
         return slot_key(self.job.public_id if self.job else "gone", self.scheduled_for, self.cause)
+
+    def argument(self, name: str) -> Any:
+        """Return an argument of the run's job, with what has started the run in place of its placeholders."""
+        value = self.job.argument(name) if self.job else None
+        return filled(value, self.given, is_prompt=self.task == "prompt")
 
     def is_held_at(self, now: datetime) -> bool:
         """Return whether an agent holds this prompt."""

@@ -194,5 +194,7 @@ INDEXES: list[models.Index] = [
     ),
     # To find the jobs of a calendar that changes.
     models.Index(name="job_with_calendars", fields=["owner"], condition=~Q(closed_by="")),
+    # To find what has to run after a job: every end of a run asks for it.
+    models.Index(name="job_follows", fields=["follows"], condition=Q(follows__isnull=False)),
     models.Index(name="job_owner_created", fields=["owner", "-created_at", "-id"]),
 ]

@@ -186,6 +186,16 @@ class Job(models.Model):
         editable=False,
         help_text="The keys of its calendars, each with the digest of what it marks.",
     )
+    follows = models.ForeignKey(
+        "self",
+        null=True,
+        blank=True,
+        editable=False,
+        on_delete=models.SET_NULL,
+        related_name="followers",
+        db_index=False,
+        help_text="The job whose end it waits for, if its schedule names one.",
+    )
     runs_per_minute = models.FloatField(
         default=0.0,
         db_default=0.0,

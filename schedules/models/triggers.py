@@ -7,8 +7,6 @@ from typing import Any
 from django.db import models
 
 from schedules.when.triggers import (
-    AT_START,
-    AtStart,
     CalendarInterval,
     Cron,
     Interval,
@@ -17,6 +15,7 @@ from schedules.when.triggers import (
     TriggerError,
     cron_trigger,
 )
+from schedules.when.unplanned import Unplanned
 
 # For an interval without an anchor, which is validated before it gets one.
 _PLACEHOLDER_ANCHOR = datetime(2000, 1, 1, tzinfo=UTC)
@@ -85,5 +84,5 @@ def columns_of(trigger: Trigger) -> dict[str, Any]:
             return columns | {"trigger_type": TriggerType.INTERVAL} | own
         case Cron(expression=expression):
             return columns | {"trigger_type": TriggerType.CRON, "cron": expression}
-        case AtStart():
-            return columns | {"trigger_type": TriggerType.CRON, "cron": AT_START}
+        case Unplanned():
+            return columns | {"trigger_type": TriggerType.CRON, "cron": trigger.expression}

@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails
 from schedules import limits
 from schedules.tasks.interface import Final, Run
 from schedules.tasks.parameters import arguments_adapter, task_signature
+from schedules.tasks.placeholders import is_placeholder
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -92,8 +93,14 @@ class Task:
         return schema
 
     def check(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[str]:
-        """List the problems of the arguments; each begins with the argument's name."""
-        return self._validate(args, kwargs)[1]
+        """List the problems of the arguments; each begins with the argument's name.
+
+        What a placeholder stands for is checked when it is known.
+        """
+        problems = self._validate(args, kwargs)[1]
+        named = dict(zip(self.signature.parameters, args, strict=False)) | dict(kwargs) if problems else {}
+        later = {name for name, value in named.items() if is_placeholder(value)}
+        return [problem for problem in problems if re.split(r"[.:]", problem)[0] not in later]
 
     def call(self, run: Run, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Call the function with validated arguments; a coroutine function returns its coroutine."""

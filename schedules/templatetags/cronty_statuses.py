@@ -92,7 +92,15 @@ VERB_ICONS = {
 }
 # The icons of kinds of jobs; commands and other functions have their own below.
 KINDS = {"heartbeat": "pulse", "notify": "bell", "webhook": "globe", "prompt": "message", "email": "mail"}
-CAUSES = {"schedule": "Scheduled", "manual": "Manual", "catch_up": "Catch-up", "reminder": "Reminder"}
+CAUSES = {
+    "schedule": "Scheduled",
+    "manual": "Manual",
+    "catch_up": "Catch-up",
+    "reminder": "Reminder",
+    "after": "After another job",
+    "trigger": "Trigger address",
+    "event": "Event",
+}
 
 
 @register.simple_tag

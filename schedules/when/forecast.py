@@ -17,7 +17,8 @@ from schedules.when.durations import TICK
 from schedules.when.moves import JobTrigger, Moved
 from schedules.when.skips import Skips
 from schedules.when.spread import Spread
-from schedules.when.triggers import AtStart, CalendarInterval, Cron, Interval, Once
+from schedules.when.triggers import CalendarInterval, Cron, Interval, Once
+from schedules.when.unplanned import Unplanned
 from schedules.when.zones import clock_changes, offset_at
 
 # A job with a limited number of runs is counted from its next run on, and only this far ahead.
@@ -182,7 +183,7 @@ def slots(trigger: JobTrigger, start: datetime, end: datetime) -> Iterator[Batch
         case Once(run_at=run_at):
             if start <= run_at < end:
                 yield Batch(run_at)
-        case AtStart():
+        case Unplanned():
             return
         case Spread(base=base, shift=shift):
             for batch in slots(base, start - shift, end - shift):
@@ -210,7 +211,7 @@ def count_slots(trigger: JobTrigger, start: datetime, end: datetime) -> int:
             return trigger.count_between(start - TICK, end - TICK, (end - start) // _SECOND + 1)
         case Once(run_at=run_at):
             return int(start <= run_at < end)
-        case AtStart():
+        case Unplanned():
             return 0
         case Spread(base=base, shift=shift):
             return count_slots(base, start - shift, end - shift)
@@ -228,7 +229,7 @@ def runs_per_minute(trigger: JobTrigger) -> float:
             return 60 / every
         case CalendarInterval():
             return 1 / (24 * 60)
-        case Once() | AtStart():
+        case Once() | Unplanned():
             return 0.0
         case Spread(base=base) | Moved(base=base):
             return runs_per_minute(base)

@@ -8,7 +8,8 @@ from typing import TypeAlias
 from schedules.when.calendars import FARTHEST_MOVE, NEXT, Closed
 from schedules.when.durations import TICK
 from schedules.when.spread import Spread
-from schedules.when.triggers import AtStart, CalendarInterval, Cron, Interval, Once, Slots, Trigger
+from schedules.when.triggers import CalendarInterval, Cron, Interval, Once, Slots, Trigger
+from schedules.when.unplanned import Unplanned
 
 # Runs more frequent than this are skipped, not moved: thousands of them would come together.
 MOST_MOVED_PER_DAY = 24
@@ -75,6 +76,6 @@ JobTrigger: TypeAlias = Trigger | Spread | Moved
 
 def moved_by(trigger: JobTrigger, closed: Closed | None) -> JobTrigger:
     """Move the slots of a trigger if its job has calendars and moves runs at closed moments."""
-    if closed is None or not closed.move or isinstance(trigger, Once | AtStart | Moved):
+    if closed is None or not closed.move or isinstance(trigger, Once | Unplanned | Moved):
         return trigger
     return Moved(trigger, closed)

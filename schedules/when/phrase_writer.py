@@ -8,7 +8,8 @@ from cronsim import CronSim
 from schedules.when import cron
 from schedules.when.grammar import MAX_LENGTH, PhraseError
 from schedules.when.repeats import parse_trigger
-from schedules.when.triggers import AtStart, CalendarInterval, Cron, Interval, Once, Trigger, load_zone
+from schedules.when.triggers import CalendarInterval, Cron, Interval, Once, Trigger, load_zone
+from schedules.when.unplanned import Unplanned
 from schedules.when.zones import is_repeated, wall_time
 
 # Any moment: the phrase of a cron expression does not depend on it.
@@ -33,7 +34,7 @@ def phrase_of(trigger: Trigger) -> str:
             return f"every {count} {unit if count > 1 else unit[:-1]}, starting {_shown(start)}"
         case Cron(expression=expression):
             return _phrase_of_cron(trigger, expression)
-        case AtStart():
+        case Unplanned():
             return trigger.words().lower()
 
 

@@ -27,11 +27,10 @@ from schedules.when.grammar import (
     weekday_number,
     within_limit,
 )
-from schedules.when.phrases import read_moment
+from schedules.when.phrases import parse_delay, read_moment
 from schedules.when.repeated_days import WEEKDAYS, days_of, read_clocks, split_clocks, weekday_numbers
 from schedules.when.suggestions import MOMENTS, REPEATS, not_understood
 from schedules.when.triggers import (
-    AtStart,
     CalendarInterval,
     Cron,
     Interval,
@@ -41,6 +40,7 @@ from schedules.when.triggers import (
     cron_trigger,
     load_zone,
 )
+from schedules.when.unplanned import After, AtStart, Ending, OnDemand, read_ending
 from schedules.when.zones import wall_time
 
 _EXAMPLES = 'Try "every weekday at 8:30", "every 15 minutes", "tomorrow at 9am" or "30 8 * * 1-5"'
@@ -66,6 +66,13 @@ _AT_START = re.compile(
     r"(?:every time |whenever |each time |when )(?:the |this |my )?(?:machine|computer|server|system|host|cronty)"
     r" (?:starts|boots|reboots|restarts)(?: up)?|(?:at|on|after) (?:every |each )?(?:start-?up|start|boot|reboot)"
 )
+_ON_DEMAND = re.compile(r"only when (?:it is )?(?:started|asked)|on demand|manually|by hand")
+_AFTER_JOB = re.compile(
+    r'(?:(?P<delay>\S.*?) )?after (?:"(?P<quoted>[^"]+)"|(?P<job>\S.*?))'
+    r' (?P<verb>(?:has )?(?:succeed(?:s|ed)|fail(?:s|ed)|end(?:s|ed)|finish(?:es|ed)))(?: as "?(?P<ending>[\w ]+)"?)?\.?',
+    re.IGNORECASE,
+)
+_ENDINGS = {"suc": Ending.SUCCEEDED, "fai": Ending.FAILED, "end": Ending.ANY, "fin": Ending.ANY}
 _HOUR = r"(?:noon|midnight|\d{1,2}(?::\d\d)? ?(?:[ap]m)?)"
 _WINDOW = re.compile(
     rf"(?:from |between )?(?P<start>{_HOUR}) ?(?:-|to|until|till|and) ?(?P<end>{_HOUR})(?![\d:])"
@@ -97,6 +104,8 @@ _STEPS = (
 
 def parse_trigger(text: str, *, now: datetime, timezone: str) -> Trigger:
     """Return the trigger that a phrase, a cron expression or a moment means."""
+    if after := _after_job(text):
+        return after
     phrase = clean(text, _EXAMPLES)
 
     def read(phrase: str) -> Trigger:
@@ -128,8 +137,34 @@ def _read(phrase: str, now: datetime, timezone: str) -> Trigger:
     return Once(read_moment(phrase, now=now, timezone=timezone), timezone)
 
 
-def _at_start(phrase: str, now: datetime, timezone: str) -> Trigger | None:
-    return AtStart() if _AT_START.fullmatch(phrase) else None
+def _after_job(text: object) -> After | None:
+    """Read "10 minutes after nightly backup fails", with the other job's name as it is written."""
+    match = _AFTER_JOB.fullmatch(" ".join(text.split())) if isinstance(text, str) else None
+    if match is None:
+        return None
+    delay, verb = timedelta(0), match["verb"].lower().removeprefix("has ")
+    try:
+        if match["delay"]:
+            delay = _delay(clean(match["delay"], _EXAMPLES))
+        when = read_ending(match["ending"]) if match["ending"] else _ENDINGS[verb[:3]]
+        return After(match["quoted"] or match["job"], when, delay)
+    except TriggerError as error:
+        raise PhraseError(error.reason) from error
+    except PhraseError:
+        return None
+
+
+def _delay(phrase: str) -> timedelta:
+    """Read "10 minutes" or "1h30m"; raise PhraseError for anything else."""
+    if amounts := read_amounts(phrase):
+        return within_limit(seconds_of(amounts))
+    return parse_delay(phrase)
+
+
+def _unplanned(phrase: str, now: datetime, timezone: str) -> Trigger | None:
+    if _AT_START.fullmatch(phrase):
+        return AtStart()
+    return OnDemand() if _ON_DEMAND.fullmatch(phrase) else None
 
 
 def _interval(phrase: str, now: datetime, timezone: str) -> Trigger | None:
@@ -383,4 +418,4 @@ def _next_dates(number: int, today: date) -> list[date]:
     return [first.replace(day=number), later.replace(day=number)]
 
 
-_RULES = (_at_start, _interval, _with_exact_start, _frequent, _with_start, _on_days, _except_weekdays)
+_RULES = (_unplanned, _interval, _with_exact_start, _frequent, _with_start, _on_days, _except_weekdays)

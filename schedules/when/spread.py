@@ -7,16 +7,8 @@ from functools import lru_cache
 from itertools import pairwise
 
 from schedules.when import cron, durations
-from schedules.when.triggers import (
-    AtStart,
-    CalendarInterval,
-    Cron,
-    Interval,
-    Once,
-    Slots,
-    Trigger,
-    load_zone,
-)
+from schedules.when.triggers import CalendarInterval, Cron, Interval, Once, Slots, Trigger, load_zone
+from schedules.when.unplanned import Unplanned
 from schedules.when.zones import wall_time
 
 LONGEST_SPREAD = timedelta(days=1)
@@ -71,7 +63,7 @@ class Spread(Slots):
 
 def spread_out(trigger: Trigger, spread: timedelta | None, key: str) -> Trigger | Spread:
     """Delay a trigger by what its job's id gives; without an id, the delay is not known yet."""
-    if not spread or isinstance(trigger, Once | AtStart):
+    if not spread or isinstance(trigger, Once | Unplanned):
         return trigger
     return Spread(trigger, spread, delay_of(key, spread) if key else None)
 
@@ -88,8 +80,8 @@ def spread_problem(trigger: Trigger, spread: timedelta) -> str:
         return ""
     if isinstance(trigger, Once):
         return "Leave this empty: a one-time job runs at its time, without a random delay."
-    if isinstance(trigger, AtStart):
-        return "Leave this empty: a job that runs when the machine starts has no random delay."
+    if isinstance(trigger, Unplanned):
+        return "Leave this empty: a job without a time of its own has no random delay."
     if spread < timedelta(0) or spread.microseconds:
         return "Choose whole seconds, like 20m, or 0 for none."
     longest = longest_spread(trigger)
@@ -99,10 +91,10 @@ def spread_problem(trigger: Trigger, spread: timedelta) -> str:
     return f"Choose at most {durations.typed(longest)}{reason}."
 
 
-def longest_spread(trigger: Interval | CalendarInterval | Cron | AtStart) -> timedelta:
+def longest_spread(trigger: Interval | CalendarInterval | Cron | Unplanned) -> timedelta:
     """Return the shortest time between two runs, up to a day: a delayed slot stays before the one that follows."""
     match trigger:
-        case AtStart():
+        case Unplanned():
             return timedelta(0)
         case Interval(seconds=seconds):
             return min(timedelta(seconds=seconds), LONGEST_SPREAD)

@@ -1,6 +1,5 @@
 """Triggers: the slots of a job that runs once, at an interval, or by a cron expression."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import InitVar, dataclass
@@ -13,59 +12,19 @@ from schedules.when import cron, durations, words
 from schedules.when.cron_warnings import clock_warning, clock_warnings, cron_warnings
 from schedules.when.durations import TICK
 from schedules.when.months import add_months, months_between
+from schedules.when.slots import Slots as Slots
+from schedules.when.slots import TriggerError as TriggerError
+from schedules.when.unplanned import Unplanned, unplanned_trigger
 from schedules.when.zone_names import exact_zone, unknown_zone
 from schedules.when.zones import first_pass, is_repeated, wall_time
 
 TOO_LONG = f"the longest interval is {durations.HORIZON_IN_WORDS}"
 _FIRST_WINDOW = timedelta(hours=1)
-AT_START = "@reboot"
-# When a machine starts is not known before: until it does, this moment, which no clock reaches, stands for it.
-UNKNOWN_START = datetime(9000, 1, 1, tzinfo=UTC)
-
-
-class TriggerError(ValueError):
-    """An invalid trigger: `field` names the invalid part, and the text says how to correct it."""
-
-    def __init__(self, field: str, reason: str) -> None:
-        super().__init__(field, reason)
-        self.field = field
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"{self.field}: {self.reason}"
 
 
 def unreadable(reason: object) -> str:
     """Say that a stored schedule cannot be read, which a change of the code or of the zone data can cause."""
     return f"Its schedule cannot be read: {reason}"
-
-
-class Slots(ABC):
-    """Methods of all triggers that need only `next_after`."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def next_after(self, moment: datetime) -> datetime | None:
-        """Return the first slot later than the moment, in UTC, or None if there is none."""
-
-    def upcoming(self, after: datetime, count: int) -> list[datetime]:
-        """Return the next slots, fewer than count if the trigger ends."""
-        slots: list[datetime] = []
-        slot = self.next_after(after)
-        while slot is not None and len(slots) < count:
-            slots.append(slot)
-            slot = self.next_after(slot)
-        return slots
-
-    def count_between(self, after: datetime, until: datetime, limit: int) -> int:
-        """Count the slots later than after and not later than until, up to the limit."""
-        count = 0
-        slot = self.next_after(after)
-        while slot is not None and slot <= until and count < limit:
-            count += 1
-            slot = self.next_after(slot)
-        return count
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,45 +287,20 @@ class Cron(Slots):
         return cron_warnings(self.expression, self.timezone, after and after.astimezone(UTC))
 
 
-@dataclass(frozen=True, slots=True)
-class AtStart(Slots):
-    """Runs when a machine starts: the engine moves its slot from UNKNOWN_START to the moment of the start."""
-
-    def next_after(self, moment: datetime) -> datetime | None:
-        """Return UNKNOWN_START for every moment before it."""
-        return UNKNOWN_START if moment < UNKNOWN_START else None
-
-    def upcoming(self, after: datetime, count: int) -> list[datetime]:
-        """Return no slots, because none is known."""
-        return []
-
-    def latest_at_or_before(self, moment: datetime, not_before: datetime) -> datetime | None:
-        """Return None: the ledger knows the past starts."""
-        return None
-
-    def words(self) -> str:
-        """Describe it."""
-        return words.AT_START
-
-    def warnings(self, after: datetime | None = None) -> list[str]:
-        """List warnings to show before it is saved."""
-        return ["It runs once after every start of the machine; a restart of Cronty alone does not run it."]
+Trigger: TypeAlias = Once | Interval | CalendarInterval | Cron | Unplanned
 
 
-Trigger: TypeAlias = Once | Interval | CalendarInterval | Cron | AtStart
-
-
-def cron_trigger(expression: str, timezone: str, is_stored: bool = False) -> Cron | AtStart:
-    """Return the trigger of a cron expression, or of @reboot; raise TriggerError if it is invalid."""
+def cron_trigger(expression: str, timezone: str, is_stored: bool = False) -> Cron | Unplanned:
+    """Return the trigger of a cron expression, or of one like @reboot; raise TriggerError if it is invalid."""
     return _shared_cron(expression, timezone, is_stored)
 
 
 # Triggers never change, so the rows of a list share them, and a new job has the one that was checked.
 @lru_cache(maxsize=4096)
-def _shared_cron(expression: str, timezone: str, is_stored: bool) -> Cron | AtStart:
-    if str(expression).strip().lower() == AT_START:
+def _shared_cron(expression: str, timezone: str, is_stored: bool) -> Cron | Unplanned:
+    if "@" in str(expression) and (unplanned := unplanned_trigger(expression)):
         load_zone(timezone)
-        return AtStart()
+        return unplanned
     return Cron(expression, timezone, is_stored)
 
 

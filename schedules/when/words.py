@@ -23,7 +23,6 @@ _INTERVALS = (
     ("second", 1, 119),
 )
 _READ_ANOTHER_WAY = {86_400: "Every 24 hours", 604_800: "Every 7 days"}
-AT_START = "When the machine starts"
 _FEW_TIMES = 3
 _LONGEST_LIST = 8
 

@@ -8,7 +8,7 @@ from django.db import Error
 from schedules import engine
 from schedules.engine import machine_starts
 from schedules.models import Execution, Job, MachineStart
-from schedules.when.triggers import UNKNOWN_START
+from schedules.when.unplanned import UNKNOWN_START
 from tests.engine.conftest import NOW, begin, ledger, new_cluster
 from tests.factories import JobFactory
 

@@ -6,7 +6,8 @@ import pytest
 
 from schedules import engine
 from schedules.models import Execution, Job
-from schedules.services.jobs.forecasts import next_runs_of, upcoming
+from schedules.services.jobs.chains import upcoming
+from schedules.services.jobs.forecasts import next_runs_of
 from schedules.web.views import forecast
 from schedules.when.spread import delay_of
 from tests.services.made_jobs import create_job

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from schedules.when.phrase_writer import phrase_of
 from schedules.when.repeats import parse_trigger
-from schedules.when.triggers import AtStart, Cron, Interval, Once
+from schedules.when.triggers import Cron, Interval, Once
+from schedules.when.unplanned import AtStart
 
 ZONE = "Europe/Berlin"
 NOW = datetime(2026, 11, 15, 10, tzinfo=ZoneInfo(ZONE))

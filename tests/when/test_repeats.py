@@ -14,7 +14,8 @@ from schedules.when import suggestions
 from schedules.when.phrase_writer import phrase_of
 from schedules.when.phrases import PhraseError, parse_delay, parse_moment
 from schedules.when.repeats import parse_trigger
-from schedules.when.triggers import AtStart, CalendarInterval, Cron, Interval, Once
+from schedules.when.triggers import CalendarInterval, Cron, Interval, Once
+from schedules.when.unplanned import AtStart
 
 ZONE = "Europe/Berlin"
 NOW = datetime(2026, 11, 15, 10, tzinfo=ZoneInfo(ZONE))

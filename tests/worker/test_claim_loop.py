@@ -17,7 +17,7 @@ from schedules.engine.upkeep import clock_rollback
 from schedules.models import Cluster, Event, Execution, Job
 from schedules.result import Ok
 from schedules.services import Actor
-from schedules.when.triggers import UNKNOWN_START
+from schedules.when.unplanned import UNKNOWN_START
 from schedules.worker import capacity, locks
 from schedules.worker import context as context_module
 from schedules.worker import packages as packages_module

@@ -30,7 +30,7 @@ def claim_prompts(request: HttpRequest, response: HttpResponse, body: ClaimIn | 
             {
                 "run": row.pk,
                 "job_id": row.job.public_id if row.job else None,
-                "prompt": masking.masked(row.job.argument("prompt")) if row.job else None,
+                "prompt": masking.masked(row.argument("prompt")) if row.job else None,
                 "scheduled_for": iso_in(row.scheduled_for, zone),
                 "lease_until": iso_in(row.lease_until, zone),
             }

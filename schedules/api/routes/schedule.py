@@ -62,14 +62,14 @@ def preview_schedule(request: HttpRequest, body: PreviewIn) -> Any:
     ):
         expect(problem)
     preview = services.preview(trigger, zone, now, body.count)
-    if not preview.next_runs and not preview.waits_for_start:
+    if not preview.next_runs and not preview.waits_for:
         raise refuse("schedule", "this moment is in the past")
     return {
         "description": preview.description,
         "timezone": zone,
         "next_runs": [iso_in(run, zone) for run in preview.next_runs],
         "warnings": preview.warnings,
-        "waits_for_start": preview.waits_for_start,
+        "waits_for_start": bool(preview.waits_for),
     }
 
 

@@ -18,7 +18,7 @@ RunStatus = Literal[
     "cancelled",
     "lost",
 ]
-Cause = Literal["schedule", "manual", "catch_up", "reminder"]
+Cause = Literal["schedule", "manual", "catch_up", "reminder", "after", "trigger", "event"]
 
 
 class RunFilters(Paged):

@@ -47,7 +47,7 @@ _INSERT_CLAIMED = """
     SELECT {values} FROM schedules_job job
     WHERE job.id {among} AND (
         SELECT 1 FROM schedules_execution known
-        WHERE known.job_id = job.id AND known.scheduled_for >= job.next_run_at AND known.cause NOT IN ('manual', 'reminder')
+        WHERE known.job_id = job.id AND known.scheduled_for >= job.next_run_at AND known.cause IN ('schedule', 'catch_up')
         LIMIT 1) IS NULL
     RETURNING id, job_id
 """

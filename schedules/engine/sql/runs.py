@@ -23,6 +23,7 @@ from schedules.engine.sql.statements import (
     placeholders,
 )
 from schedules.models.executions import slot_key
+from schedules.tasks.placeholders import filled_arguments
 
 _START = """
     UPDATE schedules_execution SET status = 'running', attempt = attempt + 1, started_at = %s, finished_at = NULL,
@@ -31,7 +32,7 @@ _START = """
 """
 _STARTED_COLUMNS = """
     run.id, run.attempt, run.cause, run.scheduled_for, run.owner_id, run.job_id, run.task,
-    job.public_id, job.name, job.args, job.kwargs, job.timeout, job.attempts, job.backoff, job.fixed_backoff,
+    job.public_id, job.name, job.args, job.kwargs, run.given, job.timeout, job.attempts, job.backoff, job.fixed_backoff,
     profile.signing_key,
     job.signing_version, job.signing_changed_at, job.trigger_type
 """
@@ -62,7 +63,7 @@ _START_ON_POSTGRESQL = (
     "WITH started AS ("
     + _START.format(lateness="%s::timestamptz - scheduled_for", which="WHERE id {among}")
     + "AND (SELECT set_config('synchronous_commit', 'on', true)) = 'on'"
-    " RETURNING id, attempt, cause, scheduled_for, owner_id, job_id, task)"
+    " RETURNING id, attempt, cause, scheduled_for, owner_id, job_id, task, given)"
     + f"SELECT {_STARTED_COLUMNS}"
     + _STARTED_TABLES.format(runs="started")
 )
@@ -84,6 +85,10 @@ _STATUS_AFTER_RUNS = """
             AND live.status IN ('queued', 'claimed', 'running', 'waiting')
         LIMIT 1) IS NOT NULL THEN status
     WHEN trigger_type = 'once' AND id IN ({failed}) THEN 'failed' ELSE 'completed' END
+"""
+# What has to happen after runs of these jobs ended, in one round trip, because nearly always it is nothing.
+_AFTER_RUNS = """
+    SELECT id FROM schedules_job WHERE follows_id {among} AND deleted_at IS NULL
 """
 _NEXT_IN_LINE = """
     SELECT min(held.id) FROM schedules_execution held
@@ -114,6 +119,7 @@ class Started(NamedTuple):
     job_name: str
     args: list[Any]
     kwargs: dict[str, Any]
+    given: Any
     timeout: timedelta
     attempts: int
     backoff: timedelta
@@ -148,7 +154,15 @@ def start_runs(
         runs = _start_on_sqlite(cluster_id, attempt, execution_ids, now, lease_until)
     # Decoded all at once: a call of the decoder for each run takes longer than its work.
     arguments = iter(json.loads(f"[{','.join(f'{run.args},{run.kwargs}' for run in runs)}]"))
-    return [run._replace(args=next(arguments), kwargs=next(arguments)) for run in runs]
+    return [_with_arguments(run, next(arguments), next(arguments)) for run in runs]
+
+
+def _with_arguments(run: Started, args: list[Any], kwargs: dict[str, Any]) -> Started:
+    """Return a run with its decoded arguments, and what has started it in place of their placeholders."""
+    given = json.loads(run.given) if isinstance(run.given, str) else run.given
+    if "{{" in str(run.args) or "{{" in str(run.kwargs):
+        args, kwargs = filled_arguments(run.task, args, kwargs, given)
+    return run._replace(args=args, kwargs=kwargs, given=given)
 
 
 def _start_on_sqlite(
@@ -211,6 +225,13 @@ def lock_running(
 def status_after_runs(failed: Iterable[int]) -> str:
     """Return the new status of a job: completed without slots and live runs, or failed if a one-time job in `failed`."""
     return _STATUS_AFTER_RUNS.format(failed=integers(failed) or "NULL")
+
+
+def followers_of(job_ids: Collection[int]) -> list[int]:
+    """Return the jobs that follow these ones."""
+    condition, keys = among(job_ids)
+    rows = execute(_AFTER_RUNS.format(among=condition), keys, rows=len(job_ids))
+    return [job_id for (job_id,) in rows]
 
 
 def next_in_line(job_ids: Collection[int]) -> list[int]:

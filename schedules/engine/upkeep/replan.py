@@ -10,7 +10,8 @@ from django.db.models import Q
 from schedules.engine.pauses import note
 from schedules.models import Cluster, Installation, Job
 from schedules.when import zones
-from schedules.when.triggers import UNKNOWN_START, TriggerError
+from schedules.when.triggers import TriggerError
+from schedules.when.unplanned import UNKNOWN_START
 
 logger = logging.getLogger(__name__)
 

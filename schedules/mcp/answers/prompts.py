@@ -15,7 +15,7 @@ from schedules.models.jobs import JobQuerySet, argument_of
 from schedules.result import Code, Err, Kind
 from schedules.services.jobs.forecasts import shown_next_run, words_by_key
 from schedules.when.durations import HORIZON_IN_WORDS
-from schedules.when.triggers import UNKNOWN_START
+from schedules.when.unplanned import UNKNOWN_START
 
 
 class PromptOut(TypedDict):
@@ -154,7 +154,7 @@ def prompt_out(row: Execution, zone: str) -> PromptOut:
     return {
         "execution_id": row.pk,
         "job_id": row.job.public_id if row.job else None,
-        "prompt": answers.readable(prompt_text(row.job)) if row.job else "",
+        "prompt": answers.readable(str(row.argument("prompt") or "")),
         "scheduled_for": answers.iso(row.scheduled_for, zone),
         "lease_until": answers.iso(row.lease_until, zone),
     }

@@ -19,6 +19,7 @@ from schedules.mcp.tools.triggers import Config, TriggerType, local_text, read_t
 from schedules.models.triggers import trigger_of
 from schedules.result import Code, Err, Ok, sentence
 from schedules.services.jobs.agenda import Line, read_agenda
+from schedules.services.jobs.chains import is_conditional
 from schedules.services.jobs.forecasts import words_of
 from schedules.services.jobs.references import zone_of_job
 from schedules.services.jobs.validation import interval_problem
@@ -100,7 +101,7 @@ def preview_schedule(
             }
         case error:
             return refused(error, request)
-    if not shown.next_runs and not shown.waits_for_start:
+    if not shown.next_runs and not shown.waits_for:
         return refused(refuse("run_at", f"the moment is in the past (now {answers.iso(now, zone)})"), request)
     return {
         "description": shown.description,
@@ -180,7 +181,9 @@ def coming_out(line: Line, zone: str) -> ComingOut:
         "task": line.job.task,
     }
     if line.count > 1:
-        out |= {"runs": line.count, "last": answers.iso(line.last, zone), "description": words_of(line.job)}
+        out |= {"runs": line.count, "last": answers.iso(line.last, zone)}
+    if line.count > 1 or is_conditional(line.job):
+        out["description"] = words_of(line.job)
     return out
 
 

@@ -21,8 +21,6 @@ from schedules.when.months import add_months
 from schedules.when.phrases import PhraseError, parse_moment
 from schedules.when.repeats import parse_trigger
 from schedules.when.triggers import (
-    AT_START,
-    AtStart,
     CalendarInterval,
     Cron,
     Interval,
@@ -32,6 +30,7 @@ from schedules.when.triggers import (
     cron_trigger,
     load_zone,
 )
+from schedules.when.unplanned import Unplanned
 from schedules.when.zones import first_pass, wall_time
 
 KEYS = {
@@ -61,7 +60,7 @@ TriggerConfig = Annotated[
     Config,
     Field(
         description='once: {"run_at": "2026-02-05T15:00"}. interval: {"minutes": 90} (seconds to months), or with a '
-        'first run {"weeks": 2, "start": "2027-03-02T09:00"}. cron: {"expression": "30 8 * * 1-5"}.'
+        'first run {"weeks": 2, "start": "2027-03-02T09:00"}. cron: {"expression": "30 8 * * 1-5"}, or "10m after JOB fails" (succeeds, ends).'
     ),
 ]
 
@@ -220,7 +219,7 @@ def _total(amounts: Mapping[str, Any]) -> float:
     return total
 
 
-def _expression(config: Mapping[str, Any], timezone: str, now: datetime) -> Cron | AtStart:
+def _expression(config: Mapping[str, Any], timezone: str, now: datetime) -> Cron | Unplanned:
     text = config.get("expression")
     if not isinstance(text, str):
         what = "must be text" if "expression" in config else "is missing"
@@ -238,18 +237,17 @@ def _expression(config: Mapping[str, Any], timezone: str, now: datetime) -> Cron
     try:
         return cron_trigger(text, timezone)
     except TriggerError as error:
-        if meant := _meant_by(text, timezone, now):
-            raise TriggerError("cron", f"for this, write {meant}") from error
+        match _meant_by(text, timezone, now):
+            case Cron(expression=expression):
+                raise TriggerError("cron", f'for this, write "{expression}"') from error
+            case Unplanned() as trigger:
+                return trigger
         raise
 
 
-def _meant_by(text: str, timezone: str, now: datetime) -> str:
-    """Return what to write for a schedule in words, like "every weekday at 9", or an empty text."""
+def _meant_by(text: str, timezone: str, now: datetime) -> Trigger | None:
+    """Return the trigger that is meant by words, like "every weekday at 9" or "after backup succeeds", if any is."""
     for phrase in (text, in_english(text)):
         with suppress(PhraseError, TriggerError):
-            match parse_trigger(phrase, now=now, timezone=timezone):
-                case Cron(expression=expression):
-                    return f'"{expression}"'
-                case AtStart():
-                    return f'"{AT_START}"'
-    return ""
+            return parse_trigger(phrase, now=now, timezone=timezone)
+    return None

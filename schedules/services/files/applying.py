@@ -1,7 +1,8 @@
 """Files applied and written: all changes of a plan in one transaction, and jobs as a file describes them."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -20,11 +21,13 @@ from schedules.services.jobs.creation import insert_jobs, policy_defaults
 from schedules.services.jobs.edits import edit, store_edits
 from schedules.services.jobs.masked_arguments import named_arguments, shown_arguments
 from schedules.services.jobs.states import CAME_DUE, pause, restore, resume
+from schedules.services.jobs.upstream import link_planned
 from schedules.services.jobs.validation import default_of
 from schedules.services.permissions import Actor, event_of
 from schedules.services.quotas import bulk_problem, wait_for_turn
 from schedules.tasks import registry
-from schedules.when.triggers import TriggerError, unreadable
+from schedules.when.triggers import Trigger, TriggerError, unreadable
+from schedules.when.unplanned import After
 
 T = TypeVar("T")
 _SCHEDULE = frozenset(("trigger_type", "run_at", "every", "calendar_unit", "anchor_at", "cron", "timezone"))
@@ -54,6 +57,9 @@ def apply_plan(actor: Actor, plan: Plan, *, on_progress: Progress = lambda done:
             for done, steps in enumerate(_chunks(others)):
                 _change(actor, plan.source, steps, unchanged, now)
                 on_progress(len(new) + done * CHUNK + len(steps))
+            link_planned(
+                {step.job.public_id: step.edit.job if step.edit else step.job for step in plan.steps}
+            )
     except _RefusedError as refused:
         return refused.error
     return Ok(plan)
@@ -185,14 +191,16 @@ def export_jobs(actor: Actor, jobs: Iterable[Job]) -> str:
             shown.append(job)
     zones = Counter(job.timezone for job in shown)
     zone = min(zones, key=lambda name: (-zones[name], name)) if zones else actor.read_profile().zone
-    exported: dict[str, dict[str, Any]] = {}
+    named: dict[str, Job] = {}
     for job in shown:
         key = job.source_key or job.name
         number = 2
-        while key in exported:
+        while key in named:
             key, number = f"{job.source_key or job.name} ({number})", number + 1
-        exported[key] = _exported(job, key, zone)
-    return write_jobs(exported, zone) + "".join(left_out)
+        named[key] = job
+    keys = {job.public_id: key for key, job in named.items()}
+    found = {key: _exported(job, key, zone, keys) for key, job in named.items()}
+    return write_jobs(found, zone) + "".join(left_out)
 
 
 def _unreadable(job: Job) -> str:
@@ -213,10 +221,16 @@ def exportable(actor: Actor, source: str | None = None) -> list[Job]:
     return list(jobs.exclude(task__in=system).order_by("pk"))
 
 
-def _exported(job: Job, key: str, zone: str) -> dict[str, Any]:
+def _by_key(trigger: Trigger, keys: Mapping[str, str]) -> Trigger:
+    """Return a schedule that names the other job by its key in the file, if it is there."""
+    key = keys.get(trigger.job, "") if isinstance(trigger, After) else ""
+    return replace(trigger, job=key) if isinstance(trigger, After) and key and '"' not in key else trigger
+
+
+def _exported(job: Job, key: str, zone: str, keys: Mapping[str, str]) -> dict[str, Any]:
     """Return the fields of a job, without those that have their default."""
     fields: dict[str, Any] = {} if job.name == key else {"name": job.name}
-    fields["schedule"] = schedule_value(job.undelayed_trigger, job.timezone)
+    fields["schedule"] = schedule_value(_by_key(job.undelayed_trigger, keys), job.timezone)
     if job.timezone != zone:
         fields["timezone"] = job.timezone
     fields["task"] = job.task

@@ -12,6 +12,7 @@ from schedules.when.cron import CronError
 from schedules.when.random_ranges import choose_values
 from schedules.when.spread import longest_spread
 from schedules.when.triggers import TriggerError, cron_trigger, load_zone
+from schedules.when.unplanned import AtStart, Unplanned
 
 MOST_LINES = 10_000
 USUAL_SHELLS = ("/bin/sh", "/bin/bash", "/usr/bin/bash")
@@ -238,6 +239,8 @@ def _entry(state: _State, number: int, line: str, user: str | None) -> Entry | L
         return left_out(error.reason)
     except CronError as error:
         return left_out(str(error))
+    if isinstance(trigger, Unplanned) and not isinstance(trigger, AtStart):
+        return left_out("cron does not know this macro")
     if _NOT_IN_CRON.search(schedule):
         return left_out(
             f'cron knows neither L nor #, so this never ran; `cronty add "{schedule}"` understands it'

@@ -4,7 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cache
@@ -13,7 +13,7 @@ from typing import Any
 from schedules.models import Job
 from schedules.models.job_texts import skeleton
 from schedules.models.triggers import columns_of
-from schedules.result import Err
+from schedules.result import Err, Ok
 from schedules.secrets import masking
 from schedules.services.files.documents import Problem
 from schedules.services.files.jobs import JobSpec
@@ -23,11 +23,13 @@ from schedules.services.jobs.creation import build_job, policy_defaults
 from schedules.services.jobs.edits import PreparedEdit, prepare_edit
 from schedules.services.jobs.forecasts import words_of
 from schedules.services.jobs.masked_arguments import fill_in, named_arguments
+from schedules.services.jobs.references import job_meant
 from schedules.services.jobs.validation import default_of
 from schedules.services.permissions import Actor
 from schedules.when import durations
 from schedules.when.moments import local_words
 from schedules.when.triggers import CalendarInterval, Interval, Once
+from schedules.when.unplanned import After
 
 # How many jobs are looked up in one query.
 CHUNK = 500
@@ -107,10 +109,14 @@ def make_plan(
     plan = Plan(source)
     known = {job.source_key: job for job in Job.objects.owned_by(actor.user.pk).filter(source=source)}
     others = _others(actor, source, [spec for spec in specs if spec.key not in known])
-    for number, spec in enumerate(specs, 1):
+    planned: dict[str, Job] = {}
+    for number, given in enumerate(_in_order(specs), 1):
+        spec = _with_known_upstream(actor, given, planned)
         existing = known.get(spec.key)
         adopted = None if existing else _adopt(others, spec)
-        _plan_job(plan, actor, spec, existing or adopted, now, is_adopted=adopted is not None)
+        job = _plan_job(plan, actor, spec, existing or adopted, now, planned, is_adopted=adopted is not None)
+        if job:
+            planned |= {spec.columns["name"]: job, spec.key: job, job.public_id: job}
         on_progress(number)
     wanted = {spec.key for spec in specs}
     gone = [job for key, job in known.items() if key not in wanted and job.deleted_at is None]
@@ -121,30 +127,53 @@ def make_plan(
     return plan
 
 
+def _in_order(specs: Sequence[JobSpec]) -> list[JobSpec]:
+    """Return the jobs of a file, those that follow another one of it after that one."""
+    waiting = [spec for spec in specs if isinstance(spec.trigger, After)]
+    ordered = [spec for spec in specs if not isinstance(spec.trigger, After)]
+    while waiting:
+        names = {name for spec in waiting for name in (spec.key, spec.columns["name"])}
+        free = [spec for spec in waiting if isinstance(spec.trigger, After) and spec.trigger.job not in names]
+        # In a circle, none is free: planning refuses them.
+        ordered += free or waiting
+        waiting = [spec for spec in waiting if spec not in free] if free else []
+    return ordered
+
+
+def _with_known_upstream(actor: Actor, spec: JobSpec, planned: Mapping[str, Job]) -> JobSpec:
+    """Return a job of a file with the public id of the one that it follows, as it is stored."""
+    if not isinstance(spec.trigger, After):
+        return spec
+    job = planned.get(spec.trigger.job)
+    if job is None and isinstance(match := job_meant(actor.jobs(), spec.trigger.job), Ok):
+        job = match.value
+    return replace(spec, trigger=replace(spec.trigger, job=job.public_id)) if job else spec
+
+
 def _plan_job(
     plan: Plan,
     actor: Actor,
     spec: JobSpec,
     job: Job | None,
     now: datetime,
+    planned: Mapping[str, Job],
     *,
     is_adopted: bool,
-) -> None:
+) -> Job | None:
+    """Plan what happens with a job; return it as it will be, or None if it is refused."""
     if job is None:
-        _plan_new_job(plan, actor, spec, now)
-        return
+        return _plan_new_job(plan, actor, spec, now, planned)
     changes = _changes(job, spec)
     if isinstance(changes, Err):
         _complain(plan, spec, changes)
-        return
+        return None
     if job.status in ENDED:
         # Only a new schedule starts it again, as a new job.
         if not _SCHEDULE.isdisjoint(changes):
-            _plan_new_job(plan, actor, spec, now, replaced=job)
-            return
+            return _plan_new_job(plan, actor, spec, now, planned, replaced=job)
         if job.deleted_at is None:
             plan.unchanged += 1
-            return
+            return job
         changes = {}
     # A cancelled job may be restored as paused.
     is_as_asked = spec.paused == (job.status == Job.Status.PAUSED) and job.status != Job.Status.CANCELLED
@@ -160,10 +189,10 @@ def _plan_job(
         paused=paused,
     )
     if changes and not step.is_restored:
-        prepared = prepare_edit(actor, job, requested, now)
+        prepared = prepare_edit(actor, job, requested, now, planned)
         if isinstance(prepared, Err):
             _complain(plan, spec, prepared)
-            return
+            return None
         step.edit = prepared.value
     if changes:
         step.differences = _differences(job, changes)
@@ -171,6 +200,7 @@ def _plan_job(
         plan.steps.append(step)
     else:
         plan.unchanged += 1
+    return step.edit.job if step.edit else job
 
 
 def described_changes(job: Job, spec: JobSpec) -> dict[str, Any] | Err:
@@ -187,18 +217,24 @@ def _with_whole_schedule(changes: Mapping[str, Any], spec: JobSpec) -> dict[str,
 
 
 def _plan_new_job(
-    plan: Plan, actor: Actor, spec: JobSpec, now: datetime, replaced: Job | None = None
-) -> None:
+    plan: Plan,
+    actor: Actor,
+    spec: JobSpec,
+    now: datetime,
+    planned: Mapping[str, Job],
+    replaced: Job | None = None,
+) -> Job | None:
     if isinstance(spec.trigger, Once) and spec.trigger.run_at <= now:
         plan.left_out.append(f"{spec.key}: its time has passed")
         plan.unchanged += replaced is not None
-        return
-    columns = _given(spec)
-    built = build_job(actor, now, columns, paused=bool(spec.paused))
+        return replaced
+    given = _given(spec)
+    built = build_job(actor, now, given, paused=bool(spec.paused), planned=planned)
     if isinstance(built, Err):
         _complain(plan, spec, built)
-        return
-    plan.steps.append(Step(Action.CREATE, spec.key, built.value, columns, replaced=replaced))
+        return None
+    plan.steps.append(Step(Action.CREATE, spec.key, built.value, given, replaced=replaced))
+    return built.value
 
 
 def _given(spec: JobSpec) -> dict[str, Any]:

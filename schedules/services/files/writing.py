@@ -9,16 +9,8 @@ import yaml
 
 from schedules.when import durations
 from schedules.when.phrases import end_of_day
-from schedules.when.triggers import (
-    AT_START,
-    AtStart,
-    CalendarInterval,
-    Cron,
-    Interval,
-    Once,
-    Trigger,
-    load_zone,
-)
+from schedules.when.triggers import CalendarInterval, Cron, Interval, Once, Trigger, load_zone
+from schedules.when.unplanned import After, Unplanned
 
 HEADER = "# Jobs of Cronty, written by `cronty export`; `cronty apply` reads them.\n"
 WIDTH = 100
@@ -51,8 +43,11 @@ def schedule_value(trigger: Trigger, timezone: str) -> Any:
     match trigger:
         case Cron(expression=expression):
             return expression
-        case AtStart():
-            return AT_START
+        case After():
+            delay = f"{duration_text(trigger.delay)} after" if trigger.delay else "after"
+            return f'{delay} "{trigger.job}" {trigger.when.words}'
+        case Unplanned():
+            return trigger.expression
         case Once(run_at=moment):
             return moment_text(moment, timezone)
         case Interval(seconds=seconds, start=start):

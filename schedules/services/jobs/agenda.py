@@ -8,6 +8,7 @@ from typing import Any
 from schedules.models import Job
 from schedules.models.jobs import JobQuerySet, skips_of, trigger_of_job
 from schedules.services.job_list import JobQuery
+from schedules.services.jobs.chains import expected_after
 from schedules.services.jobs.forecasts import UPCOMING_COLUMNS, resumed_rows
 from schedules.services.permissions import Actor
 from schedules.when.durations import TICK
@@ -53,8 +54,20 @@ def read_agenda(
     rows = list(_matching(soonest, query).values_list(*UPCOMING_COLUMNS, named=True)[: most + 1])
     resumed = resumed_rows(query.narrow(actor.jobs()), now, until, most)
     lines = [line for row in (*rows[:most], *resumed) if (line := _line(row, now, start, until))]
+    lines += _expected_lines(query.narrow(actor.jobs()), lines, until)
     lines.sort(key=lambda line: line.first)
     return Agenda(lines[:MOST_LINES], is_cut=len(rows) > most or len(lines) > MOST_LINES)
+
+
+def _expected_lines(jobs: JobQuerySet, lines: Sequence[Line], until: datetime) -> list[Line]:
+    """Return the lines of the jobs that are expected to run after those of the agenda."""
+    of_job = {line.job.pk: line for line in lines}
+    found = []
+    for first, row in expected_after(jobs, [(line.first, line.job) for line in lines], until, MOST_LINES):
+        before = of_job[row.follows_id]
+        of_job[row.pk] = Line(row, first, min(first + (before.last - before.first), until), before.count)
+        found.append(of_job[row.pk])
+    return found
 
 
 def _matching(jobs: JobQuerySet, query: JobQuery) -> JobQuerySet:

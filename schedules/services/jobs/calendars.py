@@ -6,7 +6,8 @@ from schedules.models.calendars import MOST_CALENDARS_OF_JOB
 from schedules.result import Err, invalid
 from schedules.when.forecast import runs_per_minute
 from schedules.when.moves import MOST_MOVED_PER_DAY
-from schedules.when.triggers import AtStart, TriggerError
+from schedules.when.triggers import TriggerError
+from schedules.when.unplanned import Unplanned
 
 _MINUTES_PER_DAY = 24 * 60
 
@@ -44,7 +45,7 @@ def _problem(job: Job) -> Err | None:
     except TriggerError:
         # The schedule itself is refused.
         return None
-    if job.trigger_type == Job.TriggerType.ONCE or isinstance(trigger, AtStart):
+    if job.trigger_type == Job.TriggerType.ONCE or isinstance(trigger, Unplanned):
         return invalid("calendars", "Leave this empty: only schedules that repeat have calendars.")
     if (
         job.on_closed != Job.OnClosed.SKIP

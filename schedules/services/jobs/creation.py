@@ -24,6 +24,7 @@ from schedules.secrets.masking import has_mask
 from schedules.services.jobs.calendars import attach_calendars
 from schedules.services.jobs.heartbeats import add_heartbeats
 from schedules.services.jobs.masked_arguments import fill_in
+from schedules.services.jobs.upstream import Planned, attach_upstream
 from schedules.services.jobs.validation import (
     EDITABLE,
     default_of,
@@ -38,6 +39,7 @@ from schedules.services.quotas import creation_problem, wait_for_turn
 from schedules.tasks import registry
 from schedules.tasks.heartbeat import HEARTBEAT
 from schedules.when.forecast import runs_per_minute
+from schedules.when.unplanned import AFTER
 
 INSERTED_AT_ONCE = 500
 
@@ -176,10 +178,20 @@ def insert_jobs(
         on_progress(start + len(chunk))
 
 
-def build_job(actor: Actor, now: datetime, fields: Mapping[str, Any], *, paused: bool = False) -> Result[Job]:
-    """Return a new job that is complete and valid, but neither stored nor checked against quotas."""
+def build_job(
+    actor: Actor,
+    now: datetime,
+    fields: Mapping[str, Any],
+    *,
+    paused: bool = False,
+    planned: Planned | None = None,
+) -> Result[Job]:
+    """Return a new job that is complete and valid, but neither stored nor checked against quotas.
+
+    It may follow one of the `planned` jobs, which are not stored yet, either.
+    """
     fields = editable_only(fields)
-    return _value_problem(fields) or _build(actor, now, fields, {}, paused=paused)
+    return _value_problem(fields) or _build(actor, now, fields, {}, paused=paused, planned=planned)
 
 
 def _value_problem(fields: Mapping[str, Any]) -> Err | None:
@@ -200,6 +212,7 @@ def _build(
     *,
     prefix: str = "job",
     paused: bool = False,
+    planned: Planned | None = None,
 ) -> Result[Job]:
     job = Job(
         owner_id=actor.user.pk,
@@ -210,6 +223,8 @@ def _build(
         **(policy_defaults(fields.get("task", "")) | dict(defaults) | dict(fields)),
     )
     set_anchor(job, now)
+    if job.cron.startswith(AFTER) and (problem := attach_upstream(actor, job, planned)):
+        return problem
     if problem := job_problem(actor, job, now, changed=set(fields) | {"run_at", "every"}):
         return problem
     if (job.calendars or job.on_closed != Job.OnClosed.SKIP) and (problem := attach_calendars(job)):
@@ -217,12 +232,17 @@ def _build(
     job.next_run_at = job.next_slot(now)
     if job.next_run_at is None:
         return no_runs_left(job, now)
-    job.runs_per_minute = runs_per_minute(job.trigger)
+    job.runs_per_minute = planned_rate(job)
     job.name_skeleton, job.likeness = skeleton(job.name), likeness_of(job)
     job.search_text = searchable_text(job)
     if paused:
         job.status, job.next_run_at, job.paused_at = Job.Status.PAUSED, None, now
     return Ok(job)
+
+
+def planned_rate(job: Job) -> float:
+    """Return how often the schedule of a job fires per minute; one that follows another fires as often as that one."""
+    return job.follows.runs_per_minute if job.follows else runs_per_minute(job.trigger)
 
 
 def policy_defaults(task_name: str) -> dict[str, Any]:

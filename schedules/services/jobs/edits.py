@@ -15,15 +15,17 @@ from schedules.models import Job
 from schedules.models.job_texts import searchable_text, skeleton
 from schedules.result import Code, Err, Ok, Result, invalid_fields
 from schedules.services.jobs.calendars import attach_calendars
-from schedules.services.jobs.creation import changes_of, likeness_of, set_anchor
+from schedules.services.jobs.creation import changes_of, likeness_of, planned_rate, set_anchor
 from schedules.services.jobs.heartbeats import add_heartbeats
 from schedules.services.jobs.masked_arguments import fill_in
 from schedules.services.jobs.states import account_until, account_until_each, is_protected, protected
+from schedules.services.jobs.upstream import Planned, attach_upstream
 from schedules.services.jobs.validation import CALL, editable_only, job_problem, no_runs_left, type_problems
+from schedules.services.people.profiles import profile_of
 from schedules.services.permissions import Actor, forbidden, not_found, record, wrong_state
-from schedules.services.quotas import reschedule_problem
+from schedules.services.quotas import reschedule_problem, wait_for_turn
 from schedules.tasks.heartbeat import HEARTBEAT
-from schedules.when.forecast import runs_per_minute
+from schedules.when.unplanned import AFTER
 
 EDIT_TRIES = 3
 _RESCHEDULED = "The schedule was changed before this run."
@@ -63,6 +65,11 @@ def _try_to_edit(
     if (edited := prepared.value) is None:
         return Ok(job)
     with transaction.atomic():
+        if edited.job.follows_id and edited.is_rescheduled:
+            # Two changes at once could let two jobs follow each other.
+            wait_for_turn(profile_of(job.owner))
+            if problem := attach_upstream(actor, edited.job):
+                return problem
         if refusal := reschedule_problem(job, edited.added_runs):
             return refusal
         if edited.job.calendars and edited.is_rescheduled:
@@ -95,9 +102,9 @@ class PreparedEdit:
 
 
 def prepare_edit(
-    actor: Actor, old: Job, requested: Mapping[str, Any], now: datetime
+    actor: Actor, old: Job, requested: Mapping[str, Any], now: datetime, planned: Planned | None = None
 ) -> Result[PreparedEdit | None]:
-    """Check a change of a job; return None if it changes nothing."""
+    """Check a change of a job, which may follow a `planned` one then; return None if it changes nothing."""
     if problems := type_problems(requested):
         return invalid_fields(problems)
     if isinstance(filled := fill_in(old, requested), Err):
@@ -130,6 +137,21 @@ def prepare_edit(
         changes |= {"calendars": job.calendars, "on_closed": job.on_closed}
     if not job.calendars and "on_closed" not in requested_columns and job.on_closed != Job.OnClosed.SKIP:
         changes["on_closed"] = job.on_closed = Job.OnClosed.SKIP
+    has_upstream = job.cron.startswith(AFTER) or old.follows_id
+    if has_upstream and {"cron", "trigger_type"} & changes.keys():
+        problem = attach_upstream(actor, job, planned)
+        if problem:
+            return problem
+    if "cron" in changes:
+        # Another reference may mean the same job.
+        changes["cron"] = job.cron
+        if job.cron == old.cron:
+            del changes["cron"]
+            is_rescheduled = not changes.keys().isdisjoint(Job.TRIGGER_FIELDS)
+    if job.follows_id != old.follows_id:
+        changes["follows_id"] = job.follows_id
+    if not changes:
+        return Ok(None)
     set_anchor(job, now)
     if job.anchor_at != old.anchor_at:
         changes["anchor_at"] = job.anchor_at
@@ -148,7 +170,7 @@ def prepare_edit(
         if following is None:
             return no_runs_left(job, now)
         changes |= _rescheduled(old, following, now)
-        changes["runs_per_minute"] = job.runs_per_minute = runs_per_minute(job.trigger)
+        changes["runs_per_minute"] = job.runs_per_minute = planned_rate(job)
     if "name" in changes:
         changes["name_skeleton"] = skeleton(job.name)
     changes |= {"likeness": likeness_of(job), "search_text": searchable_text(job)}

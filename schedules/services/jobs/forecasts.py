@@ -17,7 +17,8 @@ from schedules.services.permissions import Actor
 from schedules.when import durations
 from schedules.when.forecast import start_of_day
 from schedules.when.moves import JobTrigger
-from schedules.when.triggers import UNKNOWN_START, AtStart, TriggerError
+from schedules.when.triggers import TriggerError
+from schedules.when.unplanned import UNKNOWN_START, After, Unplanned
 
 Status = Execution.Status
 
@@ -71,26 +72,33 @@ class Preview:
     timezone: str
     next_runs: list[datetime]
     warnings: list[str]
-    waits_for_start: bool = False
-    """Whether it runs when a machine starts, so that its next run is not known."""
+    waits_for: str = ""
+    """What a job without known runs waits for: "the next start"."""
 
 
 def preview(trigger: JobTrigger, timezone: str, now: datetime, count: int = 5) -> Preview:
     """Describe a schedule in words and list its next runs; nothing is stored."""
-    is_at_start = isinstance(trigger, AtStart)
-    return Preview(
-        trigger.words(), timezone, trigger.upcoming(now, count), trigger.warnings(now), is_at_start
-    )
+    waits_for = trigger.awaited if isinstance(trigger, Unplanned) else ""
+    return Preview(trigger.words(), timezone, trigger.upcoming(now, count), trigger.warnings(now), waits_for)
 
 
 def words_of(job: Any) -> str:
     """Describe the schedule of a job, or of a row with WORDS_COLUMNS; show the raw text if it cannot be read."""
     try:
-        words = trigger_of_job(job).words()
+        trigger = trigger_of_job(job)
+        if isinstance(trigger, After):
+            return trigger.words_with(name_of_upstream(trigger))
+        words = trigger.words()
         closed = closed_by(job) if job.closed_by else None
         return words + closed.clause if closed else words
     except TriggerError:
         return job.cron or str(job.trigger_type)
+
+
+def name_of_upstream(trigger: After) -> str:
+    """Return the name of the job that another one follows, or its id if it is gone."""
+    names = Job.objects.called(trigger.job).values_list("name", flat=True)
+    return next(iter(names), trigger.job)
 
 
 def words_by_key(keys: Collection[int]) -> dict[int, str]:
@@ -113,14 +121,14 @@ def policies_of(job: Job) -> dict[str, Any]:
 def preview_of(job: Job, now: datetime, count: int = 5) -> Preview:
     """Preview a stored job within its end and its remaining runs; an unreadable schedule is a warning."""
     try:
-        warnings = job.trigger.warnings(now)
+        trigger = job.trigger
+        warnings = trigger.warnings(now)
     except TriggerError as error:
         return Preview(words_of(job), job.timezone, [], [error.reason])
-    waits_for_start = as_resumed(job, now).next_run_at == UNKNOWN_START
+    is_waiting = as_resumed(job, now).next_run_at == UNKNOWN_START
+    waits_for = trigger.awaited if is_waiting and isinstance(trigger, Unplanned) else ""
     runs = next_runs_of(job, now, count)
-    return Preview(
-        words_of(job), job.timezone, runs, warnings + _calendar_warnings(job, runs), waits_for_start
-    )
+    return Preview(words_of(job), job.timezone, runs, warnings + _calendar_warnings(job, runs), waits_for)
 
 
 def _calendar_warnings(job: Job, runs: Sequence[datetime]) -> list[str]:
@@ -163,7 +171,7 @@ def has_more_than(jobs: JobQuerySet, most: int) -> bool:
     return jobs.armed().order_by("next_run_at")[most : most + 1].exists()
 
 
-def upcoming(
+def planned_runs(
     actor: Actor, now: datetime, *, hours: float = 24, limit: int = MOST_UPCOMING
 ) -> list[tuple[datetime, Any]]:
     """List the runs of the next hours, soonest first, each with the row of its job."""

@@ -11,6 +11,7 @@ from schedules import clock, engine
 from schedules.models import Event, Execution, Job
 from schedules.models.jobs import why_skipped
 from schedules.result import Ok, Result
+from schedules.services.jobs.chains import origin_words, why_not_followed
 from schedules.services.jobs.forecasts import MOST_STEPS, as_resumed, slots_ahead
 from schedules.services.permissions import Actor, not_found
 from schedules.services.runs.answers import question_of
@@ -20,7 +21,8 @@ from schedules.when import durations
 from schedules.when.moments import local_words, short_words
 from schedules.when.moves import Moved
 from schedules.when.phrases import end_of_day
-from schedules.when.triggers import UNKNOWN_START, TriggerError
+from schedules.when.triggers import TriggerError
+from schedules.when.unplanned import UNKNOWN_START, Unplanned
 
 Status = Execution.Status
 
@@ -59,6 +61,8 @@ def why(actor: Actor, job_id: str, at: datetime | date | None, now: datetime) ->
     moment = at or now
     if moment < job.created_at:
         return Ok(Why(job, moment, "nothing", "The job did not exist yet."))
+    if moment <= now and (missed := why_not_followed(job, moment)):
+        return Ok(Why(job, missed[0], "nothing", missed[1]))
     row = _nearest_execution(job, moment)
     if row and (at is None or _is_near(job, row, moment)):
         return Ok(_why_of_row(job, row))
@@ -101,6 +105,8 @@ def _of_day(job: Job, day: date, now: datetime) -> Why | datetime:
 def _why_of_row(job: Job, row: Execution) -> Why:
     if not row.reason.startswith(engine.PAUSED):
         words = explain(row, job.timezone)
+        if origin := origin_words(row):
+            words = f"{words} {origin}"
         if question := question_of(row):
             words = f"{words} {describe_question(question, job)}"
         return Why(job, row.scheduled_for, row.status, words, row, row.error)
@@ -166,7 +172,7 @@ def _nearest_execution(job: Job, moment: datetime) -> Execution | None:
     earlier = rows.filter(scheduled_for__lte=moment).order_by("-scheduled_for")
     before = earlier.first()
     # A manual run may lie within a gap: then look at scheduled slots alone.
-    is_manual = before is not None and before.cause == Execution.Cause.MANUAL
+    is_manual = before is not None and before.cause in Execution.STARTED
     slot = earlier.exclude(cause__in=Execution.UNPLANNED).first() if is_manual else before
     if slot and slot.last_slot and slot.last_slot >= moment:
         return slot
@@ -263,8 +269,8 @@ def _start_near(job: Job, moment: datetime) -> datetime | None:
 def _why_not_yet(job: Job, now: datetime) -> Why:
     assert job.next_run_at is not None
     if job.next_run_at > now:
-        if job.next_run_at == UNKNOWN_START:
-            return Why(job, now, "pending", "It runs when the machine starts next.")
+        if job.next_run_at == UNKNOWN_START and isinstance(trigger := job.undelayed_trigger, Unplanned):
+            return Why(job, now, "pending", f"It waits for {trigger.awaited}.")
         return Why(job, job.next_run_at, "pending", "It isn't due yet.")
     if engine.is_any_cluster_running(now):
         return Why(job, job.next_run_at, "late", "It is due and about to start.")

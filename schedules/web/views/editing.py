@@ -75,7 +75,7 @@ def previewed(form: WhenForm, page: Page, job: Job | None = None) -> Preview | N
     shown = preview_of(planned, page.now, PREVIEWED_RUNS)
     if problem:
         shown.warnings.append(message_of(problem))
-    if not shown.next_runs and not shown.waits_for_start:
+    if not shown.next_runs and not shown.waits_for:
         shown.warnings.append(form.past_problem(page.now) or message_of(no_runs_left(planned, page.now)))
     return shown
 

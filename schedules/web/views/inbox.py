@@ -61,7 +61,7 @@ class InboxPage(LivePageMixin, TemplateView):
 
     def _describe(self, run: Any) -> None:
         """Set what the list and the detail show of a prompt."""
-        run.prompt = (run.job and run.job.argument("prompt")) or ""
+        run.prompt = run.argument("prompt") or ""
         run.first_line = next((line for line in run.prompt.splitlines() if line.strip()), "")[:LINE]
         run.is_held = run.is_held_at(self.page.now)
         # The job of a prompt may have been removed for good.

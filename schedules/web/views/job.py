@@ -17,6 +17,7 @@ from schedules.models import Execution, Job
 from schedules.result import Err, Ok, Result, sentence
 from schedules.services.files.sources import source_note
 from schedules.services.job_overview import read_standing
+from schedules.services.jobs.chains import chain_of
 from schedules.services.jobs.forecasts import next_runs_of, preview_of
 from schedules.services.jobs.heartbeats import PingAddress, newest_pings, ping_address_of
 from schedules.services.run_list import RunQuery, newest_runs, read_runs
@@ -69,6 +70,7 @@ class JobPage(LivePageMixin, TemplateView):
             preview=preview,
             upcoming=upcoming,
             next_run=next((each for each in upcoming if not each.is_skipped), None),
+            chain=chain_of(self.actor, job, now),
             is_overdue=job.status == Job.Status.PENDING and bool(job.next_run_at and job.next_run_at < now),
             health=Health(last[::-1]),
             is_task_missing=registry.get(job.task) is None,

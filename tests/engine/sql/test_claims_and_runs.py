@@ -232,6 +232,7 @@ def start_by_orm(cluster: Cluster, attempt: int, execution_ids: list[int]) -> li
             job_name=row.job.name,
             args=row.job.args,
             kwargs=row.job.kwargs,
+            given=row.given,
             timeout=row.job.timeout,
             attempts=row.job.attempts,
             backoff=row.job.backoff,

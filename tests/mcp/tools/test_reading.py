@@ -286,7 +286,7 @@ def test_job_of_a_start_is_scheduled_listed_and_explained_without_a_next_run(olg
 
     assert (made["status"], made["next_run"], made["next_runs"]) == ("pending", None, [])
     assert [job["next_run"] for job in olga.call("list_jobs")["jobs"]] == [None]
-    assert olga.call("why", job_id=made["job_id"])["explanation"] == "It runs when the machine starts next."
+    assert olga.call("why", job_id=made["job_id"])["explanation"] == "It waits for the next start."
     assert olga.call("upcoming", hours=744)["upcoming"] == []
 
 

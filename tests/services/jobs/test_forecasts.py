@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from schedules.models import Job
+from schedules.services.jobs.chains import upcoming
 from schedules.services.jobs.forecasts import (
     next_runs_of,
     policies_of,
     preview,
     preview_of,
-    upcoming,
     words_of,
 )
 from schedules.when.triggers import Cron

@@ -8,7 +8,7 @@ from schedules.services.files.applying import apply_plan, export_jobs
 from schedules.services.files.jobs import read_jobs
 from schedules.services.files.plans import make_plan
 from schedules.services.jobs.forecasts import preview_of, shown_next_run
-from schedules.when.triggers import UNKNOWN_START
+from schedules.when.unplanned import UNKNOWN_START
 from tests.factories import ClusterFactory
 from tests.services.made_jobs import create_job, cron, value_of
 
@@ -26,10 +26,10 @@ def test_job_waits_without_a_next_run_that_anybody_sees(actor):
 
     shown = preview_of(job, clock.now())
     assert (job.status, shown_next_run(job), shown.next_runs) == ("pending", None, [])
-    assert (shown.description, shown.waits_for_start) == ("When the machine starts", True)
+    assert (shown.description, shown.waits_for) == ("When the machine starts", "the next start")
     assert services.upcoming(actor, clock.now(), hours=24 * 31) == []
     why = value_of(services.why(actor, job.public_id, None, clock.now()))
-    assert (why.verdict, why.explanation) == ("pending", "It runs when the machine starts next.")
+    assert (why.verdict, why.explanation) == ("pending", "It waits for the next start.")
 
 
 def test_job_runs_whatever_the_case_of_its_schedule(actor):

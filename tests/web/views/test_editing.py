@@ -14,7 +14,7 @@ from schedules import clock
 from schedules.models import Execution, Job
 from schedules.tasks import registry
 from schedules.web.views import editing
-from schedules.when.triggers import UNKNOWN_START
+from schedules.when.unplanned import UNKNOWN_START
 from tests.factories import JobFactory, UserFactory
 from tests.web.html import html_of
 
@@ -865,7 +865,7 @@ def test_job_that_runs_when_the_machine_starts_is_previewed_created_and_shown(we
         "/notifications/",
     ]
     pages = {path: web.get(path, follow=True).content.decode() for path in shown}
-    assert "The next run starts when the machine does." in pages[f"/jobs/{job.public_id}/"]
+    assert "It waits for the next start." in pages[f"/jobs/{job.public_id}/"]
     assert not [path for path, text in pages.items() if "9000" in text]
     assert 'value="when the machine starts"' in pages[f"/jobs/{job.public_id}/edit/"]
 

@@ -1,0 +1,55 @@
+"""Overlaps of runs that another job or a trigger address has started; those of slots are planned in `plan.py`."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from django.db.models import Q
+
+from schedules.engine.plan import HELD_RUNS
+from schedules.models import Execution, Job
+
+Status = Execution.Status
+Cause = Execution.Cause
+
+
+def _obeys_overlap(row: Execution, job: Job) -> bool:
+    is_new = row.attempt == 0 and row.claimed_at is None
+    return is_new and row.cause in (Cause.AFTER, Cause.TRIGGER) and job.overlap != Job.Overlap.ALLOW
+
+
+def busy_jobs(rows: Sequence[Execution], jobs: Mapping[int, Job]) -> set[int]:
+    """Return those of the jobs whose new runs have to respect one that is under way; nearly always, this costs no query."""
+    asked = [
+        job.pk for row in rows if (job := jobs.get(row.job_id or 0)) is not None and _obeys_overlap(row, job)
+    ]
+    if not asked:
+        return set()
+    is_retried = Q(status=Status.QUEUED, attempt__gt=0)
+    live = Execution.objects.live().filter(
+        Q(status__in=(*Execution.HELD, Status.WAITING)) | is_retried, job__in=asked
+    )
+    return {job_id or 0 for job_id in live.exclude(cause=Cause.REMINDER).values_list("job_id", flat=True)}
+
+
+def must_wait(row: Execution, job: Job, busy: set[int]) -> bool:
+    """Return whether a run has to respect another one; if not, the runs after it have to respect this one."""
+    if not _obeys_overlap(row, job):
+        return False
+    if job.pk in busy:
+        return True
+    busy.add(job.pk)
+    return False
+
+
+def put_in_line(in_the_way: Sequence[tuple[Execution, Job]], now: datetime) -> None:
+    """Skip runs that would overlap with another one, or let them wait, as their jobs say."""
+    for row, job in in_the_way:
+        rows = Execution.objects.filter(pk=row.pk)
+        waiting = Execution.objects.live().filter(job=job, status=Status.QUEUED, available_at=None)
+        if job.overlap == Job.Overlap.QUEUE and waiting.count() < HELD_RUNS:
+            rows.update(available_at=None, reason="Waiting for the previous run.")
+            continue
+        reason = "The previous run was still running."
+        if job.overlap == Job.Overlap.QUEUE:
+            reason = f"{HELD_RUNS} runs were already waiting."
+        rows.update(status=Status.SKIPPED, finished_at=now, available_at=None, reason=reason)

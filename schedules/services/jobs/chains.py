@@ -1,0 +1,148 @@
+"""Chains of jobs that run one after the other: what starts a job, what it starts, and when that is expected."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import F
+
+from schedules import engine
+from schedules.models import Execution, Job
+from schedules.models.jobs import JobQuerySet, trigger_of_job
+from schedules.services.jobs.forecasts import (
+    MOST_UPCOMING,
+    UPCOMING_COLUMNS,
+    next_runs_of,
+    planned_runs,
+    words_of,
+)
+from schedules.services.jobs.upstream import MOST_FOLLOWERS, after_of
+from schedules.services.permissions import Actor
+from schedules.when.moments import local_words
+from schedules.when.triggers import TriggerError
+from schedules.when.unplanned import AFTER, After
+
+Status = Execution.Status
+_ENDINGS = (Status.SUCCEEDED, Status.FAILED, Status.LOST)
+_EXPECTED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A job beside another one in a chain, with the words of what connects them."""
+
+    job: Job
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """What a job follows, and what follows it."""
+
+    upstream: Job | None
+    followers: list[Link]
+    expected: list[datetime]
+    """When its next runs are expected, if the job before it runs as planned and as long as last time."""
+
+
+def chain_of(actor: Actor, job: Job, now: datetime) -> Chain:
+    """Return the neighbours of a job that the actor may see."""
+    rows = actor.jobs().filter(follows=job.pk).order_by("pk")[:MOST_FOLLOWERS]
+    upstream = actor.jobs().filter(pk=job.follows_id).first() if job.follows_id else None
+    return Chain(upstream, [Link(row, words_of(row)) for row in rows], expected_runs(job, now))
+
+
+def expected_runs(job: Job, now: datetime, count: int = _EXPECTED) -> list[datetime]:
+    """Return when the next runs of a job that follows another one are expected; an empty list for any other job."""
+    shift, above = timedelta(0), job
+    for _ in range(engine.DEEPEST_CHAIN + 1):
+        trigger = after_of(above)
+        upstream = Job.objects.filter(pk=above.follows_id).first() if trigger and above.follows_id else None
+        if trigger is None or upstream is None:
+            break
+        shift += trigger.delay + (upstream.last_duration or timedelta(0))
+        above = upstream
+    return [] if above is job else [slot + shift for slot in next_runs_of(above, now, count)]
+
+
+def is_conditional(row: Any) -> bool:
+    """Return whether a job, or a row with its expression, runs only after another one."""
+    return str(row.cron).startswith(AFTER)
+
+
+def upcoming(
+    actor: Actor, now: datetime, *, hours: float = 24, limit: int = MOST_UPCOMING
+) -> list[tuple[datetime, Any]]:
+    """List the runs of the next hours, soonest first, each with the row of its job; expected ones are among them."""
+    runs = planned_runs(actor, now, hours=hours, limit=limit)
+    until = now + timedelta(hours=hours)
+    if len(runs) == limit:
+        until = min(until, runs[-1][0])
+    expected = expected_after(actor.jobs(), runs, until, limit)
+    return sorted([*runs, *expected], key=lambda run: (run[0], run[1].pk))[:limit] if expected else runs
+
+
+def expected_after(
+    jobs: JobQuerySet, runs: Iterable[tuple[datetime, Any]], until: datetime, most: int
+) -> list[tuple[datetime, Any]]:
+    """Return the runs that are expected after these ones, each with the row of its job."""
+    found: list[tuple[datetime, Any]] = []
+    level: dict[int, list[datetime]] = {}
+    for slot, row in runs:
+        level.setdefault(row.pk, []).append(slot)
+    for _ in range(engine.DEEPEST_CHAIN):
+        if not level or len(found) >= most:
+            break
+        below: dict[int, list[datetime]] = {}
+        for row, shift in _followers(jobs, level):
+            slots = [slot + shift for slot in level[row.follows_id] if slot + shift <= until]
+            found += [(slot, row) for slot in slots]
+            below[row.pk] = slots
+        level = below
+    return found
+
+
+def _followers(jobs: JobQuerySet, level: Mapping[int, list[datetime]]) -> list[tuple[Any, timedelta]]:
+    """Return the rows of the jobs that follow these, and how long after them each is expected."""
+    rows = jobs.filter(follows__in=list(level), status=Job.Status.PENDING).order_by("pk")
+    columns = (*UPCOMING_COLUMNS, "follows_id", "took")
+    pairs = []
+    for row in rows.annotate(took=F("follows__last_duration")).values_list(*columns, named=True):
+        try:
+            trigger = trigger_of_job(row)
+        except TriggerError:
+            continue
+        if isinstance(trigger, After):
+            pairs.append((row, trigger.delay + (row.took or timedelta(0))))
+    return pairs
+
+
+def why_not_followed(job: Job, moment: datetime) -> tuple[datetime, str] | None:
+    """Say how the job before this one ended last if that did not start this one; None if it did, or has not ended."""
+    trigger = after_of(job)
+    if trigger is None:
+        return None
+    upstream = Job.objects.filter(pk=job.follows_id).first() if job.follows_id else None
+    if upstream is None or upstream.deleted_at is not None:
+        return moment, f"The job that it runs after ({trigger.job}) no longer exists."
+    ends = Execution.objects.filter(job=upstream, finished_at__isnull=False, scheduled_for__lte=moment)
+    last = ends.exclude(cause=Execution.Cause.REMINDER).order_by("-scheduled_for").first()
+    runs_then = f"This job runs {words_of(job)[:1].lower()}{words_of(job)[1:]}."
+    if last is None or last.finished_at is None:
+        return moment, f"{upstream.name} has not ended yet. {runs_then}"
+    if last.finished_at > moment or Execution.objects.filter(job=job, origin=last.pk).exists():
+        return None
+    verb = last.status if last.status in _ENDINGS else f"was {last.status}"
+    when = local_words(last.scheduled_for, job.timezone)
+    return last.finished_at, f"{upstream.name} {verb} (run {last.pk}, {when}). {runs_then}"
+
+
+def origin_words(row: Execution) -> str:
+    """Say which run has started this one, or nothing."""
+    if row.cause == Execution.Cause.TRIGGER:
+        return "It was started by its trigger address."
+    if row.cause != Execution.Cause.AFTER or row.origin is None:
+        return ""
+    name = Execution.objects.filter(pk=row.origin).values_list("job_name", flat=True).first()
+    return f"It was started by the end of run {row.origin}{f' of {name}' if name else ''}."

@@ -1,0 +1,44 @@
+"""What all triggers share: their slots, and the error for an invalid one."""
+
+from abc import ABC, abstractmethod
+from datetime import datetime
+
+
+class TriggerError(ValueError):
+    """An invalid trigger: `field` names the invalid part, and the text says how to correct it."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(field, reason)
+        self.field = field
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.reason}"
+
+
+class Slots(ABC):
+    """Methods of all triggers that need only `next_after`."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def next_after(self, moment: datetime) -> datetime | None:
+        """Return the first slot later than the moment, in UTC, or None if there is none."""
+
+    def upcoming(self, after: datetime, count: int) -> list[datetime]:
+        """Return the next slots, fewer than count if the trigger ends."""
+        slots: list[datetime] = []
+        slot = self.next_after(after)
+        while slot is not None and len(slots) < count:
+            slots.append(slot)
+            slot = self.next_after(slot)
+        return slots
+
+    def count_between(self, after: datetime, until: datetime, limit: int) -> int:
+        """Count the slots later than after and not later than until, up to the limit."""
+        count = 0
+        slot = self.next_after(after)
+        while slot is not None and slot <= until and count < limit:
+            count += 1
+            slot = self.next_after(slot)
+        return count
