@@ -1,6 +1,7 @@
 """The tool that changes many jobs at once, after a person has agreed."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, time
 from typing import Annotated, Any, Literal, NotRequired, Unpack, cast
 
@@ -27,6 +28,7 @@ UPDATE = "update"
 ACTIONS = [*bulk.STATUSES, UPDATE]
 # How many changes are shown.
 SHOWN = 50
+ONLY_A_PAUSE = "only a pause has an end and a reason"
 NEXT_STEP = "Nothing has been changed. Show this to the user; if they agree, repeat the call with confirm, within ten minutes."
 
 
@@ -84,19 +86,62 @@ def bulk_jobs(
     reminders to 9:00"). The first call only answers what it would change: show that to the user, then repeat
     the call with `confirm`. For one job, use pause_job, cancel_job or update_job.
     """
-    change = _update if action == UPDATE else _change
-    answer = change(current_actor(), action, until, reason, confirm, filters)
+    actor = current_actor()
+    if action == UPDATE:
+        planned = _plan_edits(actor, filters, until, reason)
+    else:
+        planned = _plan_change(actor, action, filters, until, reason)
+    answer = planned if isinstance(planned, Err) else _apply_or_show(actor, planned, confirm)
     return refused(answer, filters) if isinstance(answer, Err) else answer
 
 
-def _change(
-    actor: Actor, action: str, until: str | None, reason: str | None, confirm: str | None, filters: Selection
-) -> WouldChangeOut | ChangedJobsOut | Err:
-    """Change the jobs that match if `confirm` says that a person has seen exactly them; else return them."""
+@dataclass(frozen=True, kw_only=True)
+class _Plan:
+    """What one call would change, and how to change it."""
+
+    request: dict[str, Any]
+    """What a person confirms, together with the revisions of the jobs."""
+    revisions: list[tuple[int, int]]
+    jobs: list[ShownJobOut]
+    """The first of the jobs."""
+    notes: list[str]
+    if_nothing: str
+    apply: Callable[[], ChangedJobsOut | Err]
+    paused_until: str | None = None
+    starting: str | None = None
+
+
+def _apply_or_show(actor: Actor, plan: _Plan, confirm: str | None) -> WouldChangeOut | ChangedJobsOut | Err:
+    """Apply the plan if a person has confirmed exactly this one; else show it."""
+    stale = None
+    if confirm and plan.revisions:
+        stale = bulk.confirmation_problem(actor, confirm, plan.request, plan.revisions)
+        if not stale:
+            return plan.apply()
+    out: WouldChangeOut = {
+        "would_change": len(plan.revisions),
+        "jobs": plan.jobs,
+        "next_step": " ".join([*plan.notes, NEXT_STEP if plan.revisions else plan.if_nothing]),
+    }
+    if plan.revisions and plan.paused_until:
+        out["paused_until"] = plan.paused_until
+    if plan.starting:
+        out["starting"] = plan.starting
+    if plan.revisions:
+        out["confirm"] = bulk.confirmation_of(actor, plan.request, plan.revisions)
+    if stale:
+        out["error"] = message_of(stale)
+    return out
+
+
+def _plan_change(
+    actor: Actor, action: str, filters: Selection, until: str | None, reason: str | None
+) -> _Plan | Err:
+    """Plan to pause, resume, cancel or delete the jobs that match."""
     if action not in bulk.STATUSES:
         return refuse("action", f"choose one of: {', '.join(ACTIONS)}")
     if action != "pause" and (until is not None or reason is not None):
-        return refuse("until", "only a pause has an end and a reason")
+        return refuse("until", ONLY_A_PAUSE)
     if misplaced := next((name for name in filters if name not in Filters.__annotations__), None):
         return refuse(misplaced, 'only action "update" takes it')
     query = read_filter(actor, filters)
@@ -115,38 +160,33 @@ def _change(
     if len(jobs) > bulk.MOST_JOBS:
         return Err(Code.TOO_MANY_MATCHES, limit=bulk.MOST_JOBS)
     keys = [job.pk for job in jobs]
-    revisions = [(job.pk, job.revision) for job in jobs]
-    # A moment in words moves on between the two calls, so the words are confirmed and not the moment.
-    request = {"action": action, "until": until, "reason": reason, "filters": filters}
-    stale = bulk.confirmation_problem(actor, confirm, request, revisions) if confirm and jobs else None
     ending = bulk.count_ending(keys, end) if end else 0
     notes = [f"Jobs that have no run left after this pause, and end: {ending}."] if ending else []
-    if confirm and jobs and not stale:
+    paused_until = answers.iso(end, zone) if end else None
+
+    def apply() -> ChangedJobsOut | Err:
         done = bulk.change_jobs(actor, action, keys, reason=reason or "", until=end)
-        return done if isinstance(done, Err) else _changed_out(done.value, end, zone, notes)
-    if are_runs_cut:
-        notes.insert(0, answers.OLDER_RUNS)
-    notes.append(NEXT_STEP if jobs else "No job matches: nothing is to be done.")
-    out: WouldChangeOut = {
-        "would_change": len(jobs),
-        "jobs": first_jobs(jobs),
-        "next_step": " ".join(notes),
-    }
-    if jobs and end:
-        out["paused_until"] = answers.iso(end, zone)
-    if jobs:
-        out["confirm"] = bulk.confirmation_of(actor, request, revisions)
-    if stale:
-        out["error"] = message_of(stale)
-    return out
+        if isinstance(done, Err):
+            return done
+        out = _changed_out(done.value, first_jobs(done.value.jobs), notes)
+        return {**out, "paused_until": paused_until} if paused_until else out
+
+    return _Plan(
+        # A moment in words moves on between the two calls, so the words are confirmed and not the moment.
+        request={"action": action, "until": until, "reason": reason, "filters": filters},
+        revisions=[(job.pk, job.revision) for job in jobs],
+        jobs=first_jobs(jobs),
+        notes=[answers.OLDER_RUNS, *notes] if are_runs_cut else notes,
+        if_nothing="No job matches: nothing is to be done.",
+        apply=apply,
+        paused_until=paused_until,
+    )
 
 
-def _update(
-    actor: Actor, action: str, until: str | None, reason: str | None, confirm: str | None, filters: Selection
-) -> WouldChangeOut | ChangedJobsOut | Err:
-    """Edit the jobs that match if `confirm` says that a person has seen exactly these edits; else return them."""
+def _plan_edits(actor: Actor, filters: Selection, until: str | None, reason: str | None) -> _Plan | Err:
+    """Plan the same edit of all jobs that match, at once or at a later moment."""
     if until is not None or reason is not None:
-        return refuse("until", "only a pause has an end and a reason")
+        return refuse("until", ONLY_A_PAUSE)
     query = read_filter(
         actor, cast(Filters, {name: filters.get(name) for name in Filters.__annotations__ & filters.keys()})
     )
@@ -165,59 +205,45 @@ def _update(
     if len(jobs) > bulk.MOST_JOBS:
         return Err(Code.TOO_MANY_MATCHES, limit=bulk.MOST_JOBS)
     plan = moves.plan_moves(actor, jobs, move, _reason_of)
-    edits = {edit.old.pk: edit for edit in plan.edits}
-    revisions = {key: edit.old.revision for key, edit in edits.items()}
-    request = {"action": action, "filters": filters}
+    revisions = {edit.old.pk: edit.old.revision for edit in plan.edits}
+    shown = [_shown_edit(edit) for edit in plan.edits[:SHOWN]]
     notes = []
     if plan.left:
         job, why = plan.left[0]
         notes.append(f"{len(plan.left)} stay as they are, like {answers.line(job.name, 200)}: {why}.")
-    stale = (
-        bulk.confirmation_problem(actor, confirm, request, [*revisions.items()])
-        if confirm and edits
-        else None
+
+    def apply() -> ChangedJobsOut | Err:
+        if start:
+            return _edit_later(actor, plan, move, start, notes)
+        done = moves.move_jobs(actor, list(revisions), revisions, move, _reason_of)
+        return done if isinstance(done, Err) else _changed_out(done.value, shown, notes)
+
+    return _Plan(
+        request={"action": UPDATE, "filters": filters},
+        revisions=[*revisions.items()],
+        jobs=shown,
+        notes=[answers.OLDER_RUNS, *notes] if are_runs_cut else notes,
+        if_nothing="No job would change.",
+        apply=apply,
+        starting=answers.iso(start, actor.read_profile().zone) if start else None,
     )
-    shown: list[ShownJobOut] = [_shown_edit(edit) for edit in plan.edits[:SHOWN]]
-    if confirm and edits and not stale and start:
-        return _planned(actor, plan, move, start, notes)
-    if confirm and edits and not stale:
-        done = moves.move_jobs(actor, list(edits), revisions, move, _reason_of)
-        if isinstance(done, Err):
-            return done
-        changed = _changed_out(done.value, None, "", notes)
-        changed["jobs"] = shown
-        return changed
-    if are_runs_cut:
-        notes.insert(0, answers.OLDER_RUNS)
-    notes.append(NEXT_STEP if edits else "No job would change.")
-    out: WouldChangeOut = {"would_change": len(edits), "jobs": shown, "next_step": " ".join(notes)}
-    if start:
-        out["starting"] = answers.iso(start, actor.read_profile().zone)
-    if edits:
-        out["confirm"] = bulk.confirmation_of(actor, request, [*revisions.items()])
-    if stale:
-        out["error"] = message_of(stale)
-    return out
 
 
-def _planned(
+def _edit_later(
     actor: Actor, plan: moves.Plan, move: moves.Move, start: datetime, notes: list[str]
 ) -> ChangedJobsOut | Err:
     """Create the job that makes these edits later."""
-    zone = actor.read_profile().zone
-    day = answers.iso(start, zone)
+    day = answers.iso(start, actor.read_profile().zone)
     name = f"Move {len(plan.edits)} jobs" if len(plan.edits) > 1 else f"Move {plan.edits[0].job.name}"
     made = move_later(actor, [edit.old for edit in plan.edits], move, start, name[: limits.NAME_LENGTH])
     if isinstance(made, Err):
         return made
     job = made.value.job
-    notes.append(
-        f"Nothing has changed yet: job {job.public_id} makes these changes at {day}; cancel_job stops it."
-    )
+    note = f"Nothing has changed yet: job {job.public_id} makes these changes at {day}; cancel_job stops it."
     out: ChangedJobsOut = {"changed": 0, "jobs": [_shown_edit(edit) for edit in plan.edits[:SHOWN]]}
     if job.event:
         out["undo"] = answers.undo_call(job.event.pk)
-    return out | {"starting": day, "note": " ".join(notes)}
+    return {**out, "starting": day, "note": " ".join([*notes, note])}
 
 
 def _read_start(actor: Actor, options: Selection) -> datetime | Err | None:
@@ -278,12 +304,11 @@ def _shown_edit(edit: PreparedEdit) -> ShownJobOut:
     }
 
 
-def _changed_out(done: bulk.Changed, end: datetime | None, zone: str, notes: list[str]) -> ChangedJobsOut:
-    out: ChangedJobsOut = {"changed": len(done.jobs), "jobs": first_jobs(done.jobs)}
-    if end:
-        out["paused_until"] = answers.iso(end, zone)
+def _changed_out(done: bulk.Changed, shown: list[ShownJobOut], notes: Sequence[str]) -> ChangedJobsOut:
+    out: ChangedJobsOut = {"changed": len(done.jobs), "jobs": shown}
     if done.undo:
         out["undo"] = answers.undo_call(done.undo)
+    notes = [*notes]
     if done.left:
         names = ", ".join(answers.line(job.name, 200) for job in done.left[:3])
         notes.append(
