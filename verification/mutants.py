@@ -106,7 +106,7 @@ MUTANTS = (
     Mutant(
         "stop that leaves running rows",
         "schedules/worker/cluster.py",
-        [("engine.hand_back(cluster_id, clock.now(), also_running=True)", "None")],
+        [("engine.hand_back(context.cluster_id, clock.now(), also_running=True)", "None")],
     ),
     Mutant(
         "key that changes with the attempt",

@@ -19,7 +19,7 @@ from schedules.management.database import has_missing_migrations
 from schedules.management.preparation import DatabaseAwayError
 from schedules.management.preparation_lock import preparation_lock
 from schedules.services.installation.command_words import how_to_run
-from schedules.worker.cluster import NotReadyError
+from schedules.worker.leader import NotReadyError
 from tests.forks import python
 from tests.projects import ROOT, empty_database
 from tests.waiting import PATIENCE, wait_for

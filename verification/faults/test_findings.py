@@ -7,7 +7,7 @@ from django.db import connection
 
 from schedules import clock, engine
 from schedules.models import Execution
-from schedules.worker.cluster import Leader
+from schedules.worker.cluster import release
 from schedules.worker.context import ClusterContext
 from schedules.worker.heartbeat_watch import HeartbeatWatch
 from schedules.worker.locks import Permits
@@ -36,12 +36,11 @@ def test_watch_works_again_after_its_connection_broke():
 def test_leader_retires_its_cluster_after_its_connection_broke():
     """A cluster stopped after a restart of PostgreSQL was listed as running until its heartbeat was stale."""
     cluster = ClusterFactory()
-    leader = object.__new__(Leader)
-    leader._context = ClusterContext(cluster.pk, Permits(1))
+    context = ClusterContext(cluster.pk, Permits(1))
     connection.ensure_connection()
     connection.connection.close()
 
-    leader._release_claims("stopped")
+    release(context, "stopped")
 
     cluster.refresh_from_db()
     assert cluster.stopped_at is not None

@@ -16,7 +16,7 @@ from schedules.services.installation.secret_key import ForeignSecretKeyError, re
 from schedules.services.installation.setup import ensure_system_job
 from schedules.services.people.profiles import SYSTEM_USER
 from schedules.worker import parent_death
-from schedules.worker.cluster import Leader, NotReadyError
+from schedules.worker.leader import Leader, NotReadyError
 
 logger = logging.getLogger(__name__)
 
