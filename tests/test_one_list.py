@@ -184,7 +184,7 @@ def terminal(owner: User, capsys: pytest.CaptureFixture[str]) -> Door:
 
 def admin(owner: User, operator: User) -> Door:
     client: Client = session_of(operator)
-    names = {"text": "q", "task": "task", "status": "status__exact"}
+    names = {"text": "q", "task": "task", "status": "state"}
 
     def ask(question: Question) -> set[str] | None:
         # The admin filters by the column, which knows only the jobs that have failed for good.

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from types import MappingProxyType
 from typing import Any, cast
 
 from django import forms
@@ -27,7 +26,6 @@ from schedules.admin.bases import (
     LongListAdmin,
     OwnerFilter,
     ServiceAdmin,
-    StatusFilter,
     TaskFilter,
     actor_of,
     as_json,
@@ -77,13 +75,18 @@ class TrashFilter(admin.SimpleListFilter):
         return queryset.filter(deleted_at=None)
 
 
-class JobStatusFilter(StatusFilter):
-    """Filters by what a job does, in the words of the column where it names the same."""
+class StateFilter(admin.SimpleListFilter):
+    """Filters by how a job stands: what the column of the list shows."""
 
-    words = MappingProxyType(
-        {status.value: STANDINGS.get(status, status.label) for status in Job.Status}
-        | {"pending": "Active", "running": "In its last run"}
-    )
+    title = parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return list(STANDINGS.items())
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        if not (name := self.value()):
+            return queryset
+        return queryset.filter(rank=ORDER.index(name)) if name in STANDINGS else queryset.none()
 
 
 @admin.register(Job)
@@ -100,7 +103,7 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
     ]
     list_filter = [
         TrashFilter,
-        ("status", JobStatusFilter),
+        StateFilter,
         "trigger_type",
         TaskFilter,
         OwnerFilter,

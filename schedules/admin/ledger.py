@@ -34,7 +34,7 @@ from schedules.services.people import incidents
 from schedules.services.run_list import mentioning
 from schedules.services.runs import agent_runs
 from schedules.services.runs.outputs import output_since
-from schedules.templatetags.cronty_statuses import STATUSES
+from schedules.templatetags.cronty_statuses import CAUSES, STATUSES
 from schedules.templatetags.cronty_text import VERBS
 from schedules.when import durations
 
@@ -52,6 +52,16 @@ class RunStatusFilter(StatusFilter):
         return runs
 
 
+class TriggerFilter(StatusFilter):
+    """Filters by why a run started, in the words of the column."""
+
+    words = MappingProxyType(CAUSES)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.title = "trigger"
+
+
 @admin.register(Execution)
 class ExecutionAdmin(LongListAdmin[Execution], ReadOnlyAdmin[Execution]):
     list_display = [
@@ -59,22 +69,28 @@ class ExecutionAdmin(LongListAdmin[Execution], ReadOnlyAdmin[Execution]):
         owned_by,
         "task",
         moment("scheduled_for"),
-        "cause",
+        "trigger",
         "state",
         "attempt",
-        "took",
+        "duration",
         "reason",
     ]
-    list_filter = [("status", RunStatusFilter), "cause", "scheduled_for", TaskFilter, OwnerFilter]
+    list_filter = [
+        ("status", RunStatusFilter),
+        ("cause", TriggerFilter),
+        "scheduled_for",
+        TaskFilter,
+        OwnerFilter,
+    ]
     # For the search box alone: `search` decides where the words are looked for.
     search_fields = ["job_name"]
     search_help_text = SEARCH_HELP
     indexed = LongListAdmin.indexed | {"scheduled_for__gte", "scheduled_for__lt"}
     fields = [
         *("job", "owner", "task", "positional", "arguments"),
-        *(moment("scheduled_for"), moment("last_slot"), "slots", "cause", "state", "reason", "attempt"),
+        *(moment("scheduled_for"), moment("last_slot"), "slots", "trigger", "state", "reason", "attempt"),
         *("cluster", moment("lease_until"), "leased_to", moment("started_at"), moment("finished_at")),
-        *("took", "lateness"),
+        *("duration", "delay"),
         *("answer", "console", "error", "traceback"),
     ]
 
@@ -91,6 +107,18 @@ class ExecutionAdmin(LongListAdmin[Execution], ReadOnlyAdmin[Execution]):
     def state(self, execution: Execution) -> SafeString:
         is_retried = execution.status == Execution.Status.QUEUED and execution.attempt
         return coloured("retrying" if is_retried else execution.status)
+
+    @admin.display(description="trigger", ordering="cause")
+    def trigger(self, execution: Execution) -> str:
+        return CAUSES[execution.cause]
+
+    @admin.display(description="took")
+    def duration(self, execution: Execution) -> str:
+        return "-" if execution.took is None else durations.short(execution.took)
+
+    @admin.display(description="start delay")
+    def delay(self, execution: Execution) -> str:
+        return "-" if execution.lateness is None else durations.short(execution.lateness)
 
     @admin.display(description="args")
     def positional(self, execution: Execution) -> SafeString | str:

@@ -71,7 +71,9 @@ def test_list_shows_the_state_of_every_job(operator_client):
         pytest.param({"trash": "yes"}, {"trashed"}, id="trash"),
         pytest.param({"trash": "all"}, {"kept", "webhook", "trashed"}, id="all"),
         pytest.param({"task": "webhook"}, {"webhook"}, id="task"),
-        pytest.param({"status__exact": "paused"}, {"webhook"}, id="status"),
+        pytest.param({"state": "paused"}, {"webhook"}, id="state"),
+        pytest.param({"state": "late"}, set(), id="other state"),
+        pytest.param({"state": "nonsense"}, set(), id="unknown state"),
         pytest.param({"q": "kep"}, {"kept"}, id="search"),
     ],
 )

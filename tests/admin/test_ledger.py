@@ -7,6 +7,7 @@ import pytest
 from schedules import engine, services
 from schedules.admin import bases
 from schedules.models import Cluster, Event, Execution, Job, counting
+from schedules.models.standings import STANDINGS
 from schedules.services import Actor
 from schedules.tasks.interface import OutputText
 from tests.admin.conftest import NOW
@@ -125,7 +126,7 @@ def test_filter_looks_through_some_runs_at_a_time(operator_client, asked):
 @pytest.mark.usefixtures("two_at_a_time")
 def test_another_filter_or_search_starts_at_the_top_and_pages_do_not(operator_client):
     JobFactory.create_batch(5)
-    first = operator_client.get(page(Job, "changelist"), {"status__exact": "pending"})
+    first = operator_client.get(page(Job, "changelist"), {"state": "new"})
 
     older = operator_client.get(page(Job, "changelist") + first.context["cl"].older_link)
 
@@ -206,6 +207,30 @@ def test_list_shows_which_clusters_are_alive(operator_client):
     html = operator_client.get(page(Cluster, "changelist")).content.decode()
 
     assert html.count('alt="True"') == html.count('alt="False"') == 1
+
+
+def test_list_of_runs_and_its_filters_use_the_words_of_the_pages(operator_client):
+    started = NOW - timedelta(seconds=90)
+    ExecutionFactory(cause="catch_up", started_at=started, finished_at=NOW)
+
+    page = html_of(operator_client.get("/admin/schedules/execution/"))
+
+    assert '<td class="field-trigger">Catch-up</td>' in page
+    assert ">Catch-up</a>" in page
+    assert ">Scheduled</a>" in page
+    assert "By trigger" in page
+    assert ">1 min 30 s</td>" in page
+
+
+def test_list_of_jobs_is_filtered_by_the_words_of_its_column(operator_client):
+    JobFactory(name="Broken", failure_streak=2, recent="FF", last_run_at=NOW)
+    JobFactory(name="Fine", recent="S", last_run_at=NOW)
+
+    every = html_of(operator_client.get("/admin/schedules/job/"))
+    failing = operator_client.get("/admin/schedules/job/", {"state": "failing"})
+
+    assert all(f">{word}</a>" in every for word in STANDINGS.values())
+    assert [job.name for job in failing.context["cl"].result_list] == ["Broken"]
 
 
 def test_filter_names_statuses_in_the_words_of_the_column(operator_client):
