@@ -10,6 +10,7 @@ from schedules.engine.history import Outcome
 from schedules.models import AgentRun, Execution, Job
 from schedules.models.jobs import why_skipped
 from schedules.models.people import is_active
+from schedules.models.triggers import TRIGGER_COLUMNS
 from schedules.tasks.placeholders import has_placeholder
 from schedules.when.triggers import TriggerError
 from schedules.when.unplanned import After, Ending
@@ -21,8 +22,8 @@ DEEPEST_CHAIN = 10
 _ENDED = (Status.SUCCEEDED, Status.FAILED, Status.LOST)
 _COLUMNS = (
     *("owner_id", "public_id", "name", "task", "args", "kwargs", "status", "deleted_at", "created_at"),
-    *("trigger_type", "cron", "timezone", "skips", "closed_by", "spread", "follows_id"),
-    *("run_at", "every", "calendar_unit", "anchor_at", "paused_until", "pause_reason"),
+    *TRIGGER_COLUMNS,
+    *("timezone", "skips", "closed_by", "spread", "follows_id", "paused_until", "pause_reason"),
 )
 
 

@@ -13,6 +13,7 @@ from schedules.engine.sql.statements import update_rows
 from schedules.engine.watched import Signal, Watched
 from schedules.limits import PING_BODY_BYTES
 from schedules.models import KEPT_PINGS, Execution, Heartbeat, Job, Ping, RunOutput
+from schedules.models.triggers import TRIGGER_COLUMNS
 
 # How often the oldest pings of a heartbeat are deleted, counted in pings.
 PRUNED_EVERY = 50
@@ -29,18 +30,9 @@ _COLUMNS_OF_JOB = (
         "deleted_at",
         "created_at",
     ),
-    *(
-        "trigger_type",
-        "run_at",
-        "every",
-        "calendar_unit",
-        "anchor_at",
-        "cron",
-        "timezone",
-        "spread",
-        "skips",
-        "closed_by",
-    ),
+    *TRIGGER_COLUMNS,
+    "timezone",
+    *("spread", "skips", "closed_by"),
     *("ends_at", "max_runs", "slot_count", "run_count", "overlap", "catch_up"),
 )
 _CHANGED_OF_JOB = ("next_run_at", "anchor_at", "status", "slot_count", "run_count")

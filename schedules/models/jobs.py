@@ -18,7 +18,7 @@ from schedules.models.job_problems import problems_of
 from schedules.models.job_queries import JobQueries
 from schedules.models.job_states import ACTIVE, JobStatus
 from schedules.models.job_table import CONSTRAINTS, INDEXES
-from schedules.models.triggers import CalendarUnit, TriggerType, trigger_of
+from schedules.models.triggers import TRIGGER_COLUMNS, CalendarUnit, TriggerType, trigger_of
 from schedules.tasks import registry
 from schedules.when.moves import JobTrigger, moved_by
 from schedules.when.skips import Skips
@@ -92,12 +92,7 @@ class Job(models.Model):
 
     ACTIVE = ACTIVE
     TRIGGER_FIELDS = (
-        "trigger_type",
-        "run_at",
-        "every",
-        "calendar_unit",
-        "anchor_at",
-        "cron",
+        *TRIGGER_COLUMNS,
         "timezone",
         "spread",
         "ends_at",

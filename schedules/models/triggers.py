@@ -25,6 +25,10 @@ _PLACEHOLDER_ANCHOR = datetime(2000, 1, 1, tzinfo=UTC)
 MONTH = timedelta(days=30)
 
 
+# Together with the time zone, they say when a job runs.
+TRIGGER_COLUMNS = ("trigger_type", "run_at", "every", "calendar_unit", "anchor_at", "cron")
+
+
 class CalendarUnit(models.TextChoices):
     DAYS = "days"
     MONTHS = "months"

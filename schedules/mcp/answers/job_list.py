@@ -13,6 +13,7 @@ from schedules.models import Job
 from schedules.models.counting import COUNTED
 from schedules.models.executions import OUTCOME_LETTERS
 from schedules.models.jobs import JobQuerySet, state_of
+from schedules.models.triggers import TRIGGER_COLUMNS
 from schedules.services.job_list import JobPage
 from schedules.services.jobs.forecasts import shown_next_run
 
@@ -23,12 +24,7 @@ SUMMARY_COLUMNS = (
     "public_id",
     "name",
     "status",
-    "trigger_type",
-    "run_at",
-    "every",
-    "calendar_unit",
-    "anchor_at",
-    "cron",
+    *TRIGGER_COLUMNS,
     "timezone",
     "next_run_at",
     "run_count",

@@ -11,6 +11,7 @@ from django.db import transaction
 
 from schedules import clock, engine
 from schedules.models import Event, Job
+from schedules.models.triggers import TRIGGER_COLUMNS
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.files.jobs import JobSpec
 from schedules.services.files.plans import CHUNK, Action, Plan, Progress, Step, described_changes
@@ -30,7 +31,6 @@ from schedules.when.triggers import Trigger, TriggerError, unreadable
 from schedules.when.unplanned import After
 
 T = TypeVar("T")
-_SCHEDULE = frozenset(("trigger_type", "run_at", "every", "calendar_unit", "anchor_at", "cron", "timezone"))
 # If one of these has changed, so has what the plan is about; a run changes only the others.
 _PLANNED = ("revision", "source", "source_key")
 _STATE = ("status", "next_run_at", "deleted_at")
@@ -244,7 +244,7 @@ def _exported(job: Job, key: str, zone: str, keys: Mapping[str, str]) -> dict[st
         fields["arguments"] = named
     policies = policy_defaults(job.task)
     for name in COLUMNS:
-        if name in ("name", "task") or name in _SCHEDULE:
+        if name in ("name", "task", "timezone", *TRIGGER_COLUMNS):
             continue
         value = getattr(job, name)
         if value != policies.get(name, default_of(name)):

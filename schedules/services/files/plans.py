@@ -12,7 +12,7 @@ from typing import Any
 
 from schedules.models import Job
 from schedules.models.job_texts import skeleton
-from schedules.models.triggers import columns_of
+from schedules.models.triggers import TRIGGER_COLUMNS, columns_of
 from schedules.result import Err, Ok
 from schedules.secrets import masking
 from schedules.services.files.documents import Problem
@@ -34,9 +34,8 @@ from schedules.when.unplanned import After
 # How many jobs are looked up in one query.
 CHUNK = 500
 ENDED = (Job.Status.COMPLETED, Job.Status.FAILED)
-_SCHEDULE = frozenset(("trigger_type", "run_at", "every", "calendar_unit", "anchor_at", "cron"))
 # A file always gives these, or its schedule and its zone decide them.
-_NEEDED = _SCHEDULE | {"name", "task", "timezone"}
+_NEEDED = {*TRIGGER_COLUMNS, "name", "task", "timezone"}
 Progress = Callable[[int], None]
 
 
@@ -169,7 +168,7 @@ def _plan_job(
         return None
     if job.status in ENDED:
         # Only a new schedule starts it again, as a new job.
-        if not _SCHEDULE.isdisjoint(changes):
+        if not changes.keys().isdisjoint(TRIGGER_COLUMNS):
             return _plan_new_job(plan, actor, spec, now, planned, replaced=job)
         if job.deleted_at is None:
             plan.unchanged += 1
@@ -211,8 +210,10 @@ def described_changes(job: Job, spec: JobSpec) -> dict[str, Any] | Err:
 
 def _with_whole_schedule(changes: Mapping[str, Any], spec: JobSpec) -> dict[str, Any]:
     """Add the rest of a schedule that changes: what stays of it is not to be derived from what changes."""
-    is_rescheduled = not _SCHEDULE.isdisjoint(changes)
-    schedule = {name: value for name, value in _given(spec).items() if is_rescheduled and name in _SCHEDULE}
+    is_rescheduled = not changes.keys().isdisjoint(TRIGGER_COLUMNS)
+    schedule = {
+        name: value for name, value in _given(spec).items() if is_rescheduled and name in TRIGGER_COLUMNS
+    }
     return {**changes, **schedule}
 
 
@@ -260,7 +261,7 @@ def _changes(job: Job, spec: JobSpec) -> dict[str, Any] | Err:
         return filled
     wanted |= filled.value
     changes = {name: value for name, value in wanted.items() if getattr(job, name) != value}
-    is_only_start = _SCHEDULE & changes.keys() == {"anchor_at"} and not spec.has_start
+    is_only_start = changes.keys() & set(TRIGGER_COLUMNS) == {"anchor_at"} and not spec.has_start
     if is_only_start and isinstance(spec.trigger, CalendarInterval) and _keeps_time(job, spec.trigger):
         # "Every 2 weeks on monday" is read as from the next monday on, but a file means the same whenever it is applied.
         del changes["anchor_at"]
@@ -288,9 +289,9 @@ def _differences(job: Job, changes: Mapping[str, Any]) -> list[Difference]:
     differences = [
         Difference(name, _shown(getattr(job, name), later.timezone), _shown(value, later.timezone))
         for name, value in changes.items()
-        if name not in _SCHEDULE and name not in ("args", "kwargs")
+        if name not in TRIGGER_COLUMNS and name not in ("args", "kwargs")
     ]
-    if not _SCHEDULE.isdisjoint(changes):
+    if not changes.keys().isdisjoint(TRIGGER_COLUMNS):
         differences.append(Difference("schedule", _schedule_words(job), _schedule_words(later)))
     if changes.keys() & {"args", "kwargs"}:
         before = named_arguments(job.task, job.args, job.kwargs)

@@ -13,6 +13,7 @@ from schedules import clock
 from schedules.models import Execution, Job
 from schedules.models.calendars import closed_by
 from schedules.models.jobs import JobQuerySet, skips_of, trigger_of_job, why_skipped
+from schedules.models.triggers import TRIGGER_COLUMNS
 from schedules.services.permissions import Actor
 from schedules.when import durations
 from schedules.when.forecast import start_of_day
@@ -27,37 +28,15 @@ MOST_STEPS = 2000
 # What the words of a schedule need; rows of these columns are read several times faster than models.
 WORDS_COLUMNS = (
     "public_id",
-    "trigger_type",
-    "run_at",
-    "every",
-    "calendar_unit",
-    "anchor_at",
-    "cron",
+    *TRIGGER_COLUMNS,
     "timezone",
     "spread",
     "closed_by",
     "on_closed",
 )
 UPCOMING_COLUMNS = (
-    "pk",
-    "public_id",
-    "name",
-    "task",
-    "next_run_at",
-    "anchor_at",
-    "ends_at",
-    "max_runs",
-    "slot_count",
-    "skips",
-    "closed_by",
-    "on_closed",
-    "trigger_type",
-    "run_at",
-    "every",
-    "calendar_unit",
-    "cron",
-    "timezone",
-    "spread",
+    *("pk", *TRIGGER_COLUMNS, "timezone", "spread", "ends_at", "max_runs", "slot_count", "skips"),
+    *("closed_by", "on_closed", "public_id", "name", "task", "next_run_at"),
 )
 _Run: TypeAlias = tuple[datetime, int, Any]
 # By cron expression and zone: a moment, and the next slot after it.

@@ -8,6 +8,7 @@ from django import forms
 
 from schedules import clock
 from schedules.models import Job
+from schedules.models.triggers import TRIGGER_COLUMNS
 from schedules.result import Err, Ok
 from schedules.secrets.masking import has_mask
 from schedules.services.jobs.creation import policy_defaults
@@ -243,7 +244,7 @@ class JobForm(WhenForm):
         """
         arguments = self._chosen_arguments()
         shown_by: dict[tuple[str, ...], set[str]] = {
-            ("trigger_type", "run_at", "every", "calendar_unit", "anchor_at", "cron"): SCHEDULE_FIELDS,
+            TRIGGER_COLUMNS: SCHEDULE_FIELDS,
             ("ends_at",): {"ends_at", "timezone"},
             ("spread",): {"spread"},
             ("calendars",): {"calendars"},

@@ -6,6 +6,7 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from schedules.models.jobs import JobQuerySet, skips_of, trigger_of_job
+from schedules.models.triggers import TRIGGER_COLUMNS
 from schedules.services.jobs.forecasts import has_more_than, soonest_jobs
 from schedules.when import forecast
 from schedules.when.forecast import Armed, Batch, Bucket, fill
@@ -13,24 +14,8 @@ from schedules.when.triggers import TriggerError
 
 MOST_JOBS = 500
 COLUMNS = (
-    "public_id",
-    "name",
-    "trigger_type",
-    "cron",
-    "timezone",
-    "spread",
-    "every",
-    "calendar_unit",
-    "anchor_at",
-    "next_run_at",
-    "ends_at",
-    "max_runs",
-    "slot_count",
-    "skips",
-    "closed_by",
-    "on_closed",
-    "run_at",
-    "failure_streak",
+    *("public_id", "name", *TRIGGER_COLUMNS, "timezone", "spread", "next_run_at", "ends_at", "max_runs"),
+    *("slot_count", "skips", "closed_by", "on_closed", "failure_streak"),
 )
 
 
