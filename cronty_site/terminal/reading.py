@@ -27,6 +27,7 @@ from schedules.models.counting import COUNTED
 from schedules.models.jobs import JobQuerySet
 from schedules.services.files.sources import source_note
 from schedules.services.job_list import JobQuery, read_jobs
+from schedules.services.jobs.calendars import with_events
 from schedules.services.jobs.chains import is_conditional
 from schedules.services.jobs.forecasts import next_runs_of, preview_of, words_of
 from schedules.services.jobs.masked_arguments import shown_arguments
@@ -234,7 +235,7 @@ def preview_command(session: Session, when: str, timezone: str | None, count: in
     """Show what a schedule means: in words, and with its next runs. Nothing is created."""
     zone = check_zone(timezone or session.zone)
     trigger = session.read(parse_trigger, when, "WHEN", zone)
-    preview = services.preview(trigger, zone, session.now, count)
+    preview = services.preview(with_events(session.actor.user.pk, trigger, zone), zone, session.now, count)
     if not preview.next_runs and not preview.waits_for:
         raise Failure("This moment is in the past.", code="invalid")
     if session.as_json:

@@ -38,7 +38,7 @@ from schedules.engine.upkeep.calendars import (
     compile_calendar,
     follow_calendar,
     jobs_by_calendar,
-    references_to,
+    references_of,
     refresh_calendars,
 )
 from schedules.engine.upkeep.clock_rollback import (

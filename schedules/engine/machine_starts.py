@@ -9,6 +9,7 @@ from django.db import IntegrityError, transaction
 from schedules.engine.gaps import Slot, reason_of_pause
 from schedules.models import Execution, Job, MachineStart
 from schedules.when.durations import TICK
+from schedules.when.event_times import AT_EVENT
 from schedules.when.unplanned import AT_START, UNKNOWN_START
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -53,9 +54,11 @@ def _boot_id() -> str:
 
 def _arm(now: datetime) -> None:
     """Make the jobs due that wait for a start; write a row for those that cannot run because of it."""
-    jobs = Job.objects.kept().filter(
+    waiting = Job.objects.kept().filter(
         cron__icontains=AT_START, status__in=(Job.Status.PENDING, Job.Status.PAUSED)
     )
+    # The title of an event may say so, too.
+    jobs = waiting.exclude(cron__istartswith=AT_EVENT)
     armed, rows = [], []
     for job in jobs.select_for_update(of=("self",)).order_by("pk"):
         if job.status == Job.Status.PAUSED:

@@ -1,6 +1,8 @@
 """Calendars: named per owner, and looked up by jobs that refer to what they had when they were read last."""
 
 import json
+from collections.abc import Sequence
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
@@ -9,6 +11,9 @@ from django.db import models
 
 from schedules.when import calendar_data, calendars
 from schedules.when.calendars import Closed
+from schedules.when.event_times import AtEvents, EventTimes
+from schedules.when.moves import JobTrigger, moved_by
+from schedules.when.triggers import load_zone
 
 # By key: the digest, and the calendar as it was read. Entries are small, and nobody has many calendars.
 _READ: dict[int, tuple[str, calendars.Calendar]] = {}
@@ -82,20 +87,48 @@ class Calendar(models.Model):
         return f"{self.pk}.{self.digest}"
 
 
+# Before the reference to the calendar whose events a job runs with, which closes nothing.
+EVENTS_OF = "e"
+
+
+def with_calendars(trigger: JobTrigger, job: Any) -> JobTrigger:
+    """Return the trigger of a job, or of a row with its columns, as its calendars make it."""
+    if isinstance(trigger, AtEvents):
+        reference = next((each for each in job.closed_by.split() if each[0] == EVENTS_OF), "")
+        return AtEvents(trigger.times, _slots(reference[1:], trigger.times, job.timezone))
+    return moved_by(trigger, closed_by(job))
+
+
 def closed_by(job: Any) -> Closed | None:
     """Return what the calendars of a job, or of a row with its columns, close; None for a job without calendars."""
     return _closed(job.closed_by, job.timezone, job.on_closed) if job.closed_by else None
 
 
-def _closed(references: str, timezone: str, move: str) -> Closed:
+@lru_cache(maxsize=256)
+def _slots(reference: str, times: EventTimes, timezone: str) -> tuple[datetime, ...] | None:
+    """Return the slots that the events of a calendar give, as they were when it had this reference."""
+    key, _, digest = reference.partition(".")
+    if not key:
+        return None
+    if _READ.get(int(key), ("",))[0] != digest:
+        _read([int(key)])
+    if int(key) not in _READ:
+        return None
+    calendar = _READ[int(key)][1]
+    return times.slots_of(calendar.occurrences, load_zone(calendar.timezone or timezone))
+
+
+def _closed(references: str, timezone: str, move: str) -> Closed | None:
     known = {}
     for reference in references.split():
+        if reference[0] == EVENTS_OF:
+            continue
         key, _, digest = reference.partition(".")
         read = _READ.get(int(key))
         if read is None or read[0] != digest:
             return _read_again(references, timezone, move)
         known[key] = read[1]
-    return _shared(tuple(known.values()), timezone, move)
+    return _shared(tuple(known.values()), timezone, move) if known else None
 
 
 @lru_cache(maxsize=256)
@@ -106,14 +139,19 @@ def _shared(compiled: tuple[calendars.Calendar, ...], timezone: str, move: str) 
 
 def _read_again(references: str, timezone: str, move: str) -> Closed:
     """Read calendars that this process has not read before, or that have changed since."""
+    closing = [each for each in references.split() if each[0] != EVENTS_OF]
+    keys = [int(reference.partition(".")[0]) for reference in closing]
+    _read(keys)
+    return _shared(tuple(_READ[key][1] for key in keys if key in _READ), timezone, move)
+
+
+def _read(keys: Sequence[int]) -> None:
     if len(_READ) > _MOST_READ:
         _READ.clear()
-    keys = [int(reference.partition(".")[0]) for reference in references.split()]
     rows = Calendar.objects.filter(pk__in=keys).values_list("pk", "digest", "compiled")
     for key, digest, compiled in rows:
         if _READ.get(key, ("",))[0] != digest:
             _READ[key] = digest, calendar_data.read(compiled)
-    return _shared(tuple(_READ[key][1] for key in keys if key in _READ), timezone, move)
 
 
 class ClosedPolicy(models.TextChoices):

@@ -13,14 +13,15 @@ from django.db.models import F
 
 from schedules import limits
 from schedules.models.alert_rules import CHANNEL_PREFIX
-from schedules.models.calendars import ClosedPolicy, closed_by
+from schedules.models.calendars import ClosedPolicy, closed_by, with_calendars
 from schedules.models.job_problems import problems_of
 from schedules.models.job_queries import JobQueries
 from schedules.models.job_states import ACTIVE, JobStatus
 from schedules.models.job_table import CONSTRAINTS, INDEXES
 from schedules.models.triggers import TRIGGER_COLUMNS, CalendarUnit, TriggerType, trigger_of
 from schedules.tasks import registry
-from schedules.when.moves import JobTrigger, moved_by
+from schedules.when.event_times import AT_EVENT, read_event_times
+from schedules.when.moves import JobTrigger
 from schedules.when.skips import Skips
 from schedules.when.spread import spread_out
 from schedules.when.triggers import Trigger, cron_trigger
@@ -45,7 +46,7 @@ def trigger_of_job(job: Any) -> JobTrigger:
         trigger = spread_out(cron_trigger(job.cron, job.timezone, True), job.spread, job.public_id)
     else:
         trigger = spread_out(trigger_of(job._asdict(), is_stored=True), job.spread, job.public_id)
-    return moved_by(trigger, closed_by(job)) if job.closed_by else trigger
+    return with_calendars(trigger, job) if job.closed_by else trigger
 
 
 def why_skipped(job: Any, slot: datetime) -> str:
@@ -321,7 +322,7 @@ class Job(models.Model):
         if not (self.spread or self.closed_by):
             return trigger
         delayed = spread_out(trigger, self.spread, self.public_id)
-        return moved_by(delayed, closed_by(self)) if self.closed_by else delayed
+        return with_calendars(delayed, self) if self.closed_by else delayed
 
     @property
     def undelayed_trigger(self) -> Trigger:
@@ -338,6 +339,22 @@ class Job(models.Model):
                 "timezone": self.timezone,
             }
         )
+
+    @property
+    def runs_with_events(self) -> bool:
+        """Whether its schedule names a calendar, with whose events it runs."""
+        return self.cron.lstrip()[: len(AT_EVENT)].lower() == AT_EVENT
+
+    @property
+    def follows_calendars(self) -> bool:
+        """Whether it names calendars, for what it leaves out or in its schedule."""
+        return bool(self.calendars) or self.runs_with_events
+
+    @property
+    def named_calendars(self) -> list[str]:
+        """The names of all calendars that it follows, last of the one with whose events it runs."""
+        events = read_event_times(self.cron) if self.runs_with_events else None
+        return [*self.calendars, events.calendar] if events else self.calendars
 
     def argument(self, name: str) -> Any:
         """Return the argument with this name, whether it was given by name or by position, or None."""

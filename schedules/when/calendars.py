@@ -60,6 +60,14 @@ class Calendar:
     events: Sequence[IcsEvent] = ()
     """What days and periods were made from, if it has events."""
 
+    @property
+    def occurrences(self) -> Sequence[IcsEvent]:
+        """Its events; the days of one without events, like holidays, are such."""
+        if self.events:
+            return self.events
+        days = ((date.fromisoformat(day), title) for day, title in self.days.items())
+        return [IcsEvent(day, day + _DAY, title) for day, title in days]
+
     def closed_spans(self, day: date, zone: ZoneInfo) -> list[Span]:
         """Return what it closes of a day in the zone of a job."""
         start, end = _day_in(day, zone)

@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 from schedules.when import cron
 from schedules.when.calendars import FARTHEST_MOVE, Closed
 from schedules.when.durations import TICK
+from schedules.when.event_times import AtEvents
 from schedules.when.moves import JobTrigger, Moved
 from schedules.when.skips import Skips
 from schedules.when.spread import Spread
@@ -183,6 +184,8 @@ def slots(trigger: JobTrigger, start: datetime, end: datetime) -> Iterator[Batch
         case Once(run_at=run_at):
             if start <= run_at < end:
                 yield Batch(run_at)
+        case AtEvents():
+            yield from map(Batch, trigger.between(start, end))
         case Unplanned():
             return
         case Spread(base=base, shift=shift):
@@ -211,6 +214,8 @@ def count_slots(trigger: JobTrigger, start: datetime, end: datetime) -> int:
             return trigger.count_between(start - TICK, end - TICK, (end - start) // _SECOND + 1)
         case Once(run_at=run_at):
             return int(start <= run_at < end)
+        case AtEvents():
+            return len(trigger.between(start, end))
         case Unplanned():
             return 0
         case Spread(base=base, shift=shift):
@@ -227,7 +232,7 @@ def runs_per_minute(trigger: JobTrigger) -> float:
             return len(_seconds_of_day(minute, hour)) / (24 * 60)
         case Interval(seconds=every):
             return 60 / every
-        case CalendarInterval():
+        case CalendarInterval() | AtEvents():
             return 1 / (24 * 60)
         case Once() | Unplanned():
             return 0.0

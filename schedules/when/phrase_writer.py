@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from cronsim import CronSim
 
 from schedules.when import cron
+from schedules.when.event_times import AtEvents
 from schedules.when.grammar import MAX_LENGTH, PhraseError
 from schedules.when.repeats import parse_trigger
 from schedules.when.triggers import CalendarInterval, Cron, Interval, Once, Trigger, load_zone
@@ -34,6 +35,8 @@ def phrase_of(trigger: Trigger) -> str:
             return f"every {count} {unit if count > 1 else unit[:-1]}, starting {_shown(start)}"
         case Cron(expression=expression):
             return _phrase_of_cron(trigger, expression)
+        case AtEvents(times=times):
+            return times.phrase
         case Unplanned():
             return trigger.words().lower()
 

@@ -11,7 +11,9 @@ from cronsim import CronSim
 
 from schedules.when.cron import REFERENCE
 from schedules.when.durations import TICK
+from schedules.when.event_times import AtEvents, EventTimesError, read_event_times
 from schedules.when.grammar import (
+    MAX_LENGTH,
     NTH,
     NUMBER,
     WEEKDAY,
@@ -66,6 +68,8 @@ _AT_START = re.compile(
     r"(?:every time |whenever |each time |when )(?:the |this |my )?(?:machine|computer|server|system|host|cronty)"
     r" (?:starts|boots|reboots|restarts)(?: up)?|(?:at|on|after) (?:every |each )?(?:start-?up|start|boot|reboot)"
 )
+# What may name the events of a calendar; everything else is not looked at more closely.
+_EVENTS = re.compile(r"@event|\b(?:before|after|at)\b.* (?:in|of|from) ", re.IGNORECASE)
 _ON_DEMAND = re.compile(r"only when (?:it is )?(?:started|asked)|on demand|manually|by hand")
 _AFTER_JOB = re.compile(
     r'(?:(?P<delay>\S.*?) )?after (?:"(?P<quoted>[^"]+)"|(?P<job>\S.*?))'
@@ -104,6 +108,9 @@ _STEPS = (
 
 def parse_trigger(text: str, *, now: datetime, timezone: str) -> Trigger:
     """Return the trigger that a phrase, a cron expression or a moment means."""
+    # Names of calendars and titles are kept as they are written.
+    if len(text) <= MAX_LENGTH and _EVENTS.search(text) and (events := _at_events(text)):
+        return events
     if after := _after_job(text):
         return after
     phrase = clean(text, _EXAMPLES)
@@ -135,6 +142,14 @@ def _read(phrase: str, now: datetime, timezone: str) -> Trigger:
     if re.match(r"every |each ", phrase):
         raise NotUnderstoodError
     return Once(read_moment(phrase, now=now, timezone=timezone), timezone)
+
+
+def _at_events(text: str) -> Trigger | None:
+    try:
+        times = read_event_times(text)
+    except EventTimesError as error:
+        raise PhraseError(str(error)) from error
+    return AtEvents(times) if times else None
 
 
 def _after_job(text: object) -> After | None:

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 from schedules.when import cron, durations, words
 from schedules.when.cron_warnings import clock_warning, clock_warnings, cron_warnings
 from schedules.when.durations import TICK
+from schedules.when.event_times import event_trigger
 from schedules.when.months import add_months, months_between
 from schedules.when.slots import Slots as Slots
 from schedules.when.slots import TriggerError as TriggerError
@@ -298,7 +299,7 @@ def cron_trigger(expression: str, timezone: str, is_stored: bool = False) -> Cro
 # Triggers never change, so the rows of a list share them, and a new job has the one that was checked.
 @lru_cache(maxsize=4096)
 def _shared_cron(expression: str, timezone: str, is_stored: bool) -> Cron | Unplanned:
-    if "@" in str(expression) and (unplanned := unplanned_trigger(expression)):
+    if "@" in str(expression) and (unplanned := unplanned_trigger(expression) or event_trigger(expression)):
         load_zone(timezone)
         return unplanned
     return Cron(expression, timezone, is_stored)

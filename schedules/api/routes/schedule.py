@@ -13,6 +13,7 @@ from schedules.api.endpoints import asks, reads
 from schedules.api.problems import expect, refuse
 from schedules.api.reading import job_of, read_schedule, read_zone
 from schedules.api.schemas.schedule import MeOut, PreviewIn, PreviewOut, TasksOut, UpcomingFilter, UpcomingOut
+from schedules.services.jobs.calendars import with_events
 from schedules.services.jobs.forecasts import next_runs_of
 from schedules.services.jobs.validation import interval_problem, usable_tasks
 from schedules.services.people.tokens import FAMILIES
@@ -61,7 +62,7 @@ def preview_schedule(request: HttpRequest, body: PreviewIn) -> Any:
         problem := interval_problem(actor, timedelta(seconds=trigger.seconds))
     ):
         expect(problem)
-    preview = services.preview(trigger, zone, now, body.count)
+    preview = services.preview(with_events(actor.user.pk, trigger, zone), zone, now, body.count)
     if not preview.next_runs and not preview.waits_for:
         raise refuse("schedule", "this moment is in the past")
     return {

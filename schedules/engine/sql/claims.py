@@ -19,10 +19,10 @@ from schedules.engine.sql.statements import (
     type_of,
 )
 from schedules.models import Execution
-from schedules.models.calendars import closed_by
+from schedules.models.calendars import with_calendars
 from schedules.models.executions import COPIED_FROM_JOB
 from schedules.models.triggers import TriggerType, trigger_of
-from schedules.when.moves import JobTrigger, moved_by
+from schedules.when.moves import JobTrigger
 from schedules.when.spread import spread_out
 from schedules.when.triggers import Once
 
@@ -110,7 +110,7 @@ class DueJob(NamedTuple):
         if not (self.spread or self.closed_by):
             return trigger
         delayed = spread_out(trigger, self.spread, self.public_id)
-        return moved_by(delayed, closed_by(self)) if self.closed_by else delayed
+        return with_calendars(delayed, self) if self.closed_by else delayed
 
 
 @lru_cache(maxsize=1024)

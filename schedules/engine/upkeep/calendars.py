@@ -2,7 +2,7 @@
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -12,6 +12,7 @@ from django.db.models import Q
 
 from schedules.engine.sql.statements import update_rows
 from schedules.models import Calendar, Job
+from schedules.models.calendars import EVENTS_OF
 from schedules.when import calendar_data
 from schedules.when.calendar_rules import RuleError, compiled, compiled_events
 from schedules.when.triggers import TriggerError
@@ -80,7 +81,7 @@ def jobs_by_calendar(owner_id: int) -> dict[str, list[Job]]:
     """Return somebody's jobs by the names of their calendars, those in the trash included."""
     by_calendar: dict[str, list[Job]] = defaultdict(list)
     for job in Job.objects.filter(~Q(closed_by=""), owner=owner_id).order_by("pk"):
-        for name in job.calendars:
+        for name in dict.fromkeys(job.named_calendars):
             by_calendar[name].append(job)
     return by_calendar
 
@@ -88,27 +89,32 @@ def jobs_by_calendar(owner_id: int) -> dict[str, list[Job]]:
 def follow_calendar(calendar: Calendar, now: datetime) -> None:
     """Let the jobs of a changed calendar refer to what it marks now, and move their next runs accordingly."""
     jobs = jobs_by_calendar(calendar.owner_id).get(calendar.name, [])
-    names = {name for job in jobs for name in job.calendars}
+    names = {name for job in jobs for name in job.named_calendars}
     references = {
         row.name: row.reference for row in Calendar.objects.filter(owner=calendar.owner_id, name__in=names)
     }
     for job in jobs:
-        job.closed_by = references_to(job.calendars, references)
+        job.closed_by = references_of(job, references)
     update_rows(
         Job, "closed_by = {closed_by}", ("id", "closed_by"), [(job.pk, job.closed_by) for job in jobs]
     )
     for job in jobs:
-        if job.on_closed != Job.OnClosed.SKIP:
+        if job.on_closed != Job.OnClosed.SKIP or calendar.name not in job.calendars:
             _replan(job, now)
 
 
-def references_to(names: Iterable[str], references: dict[str, str]) -> str:
-    """Return how a job refers to the calendars of these names."""
-    return " ".join(references[name] for name in names if name in references)
+def references_of(job: Job, references: Mapping[str, str]) -> str:
+    """Return how a job refers to its calendars, last to the one with whose events it runs."""
+    closing = len(job.calendars)
+    return " ".join(
+        f"{EVENTS_OF if place >= closing else ''}{references[name]}"
+        for place, name in enumerate(job.named_calendars)
+        if name in references
+    )
 
 
 def _replan(job: Job, now: datetime) -> None:
-    """Plan the next run of a job that moves runs, unless it is due already."""
+    """Plan the next run of a job whose slots have changed, unless it is due already."""
     planned = job.next_run_at
     if job.status != Job.Status.PENDING or planned is None or planned <= now:
         return

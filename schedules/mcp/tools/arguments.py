@@ -103,8 +103,7 @@ CatchUp = Annotated[
 Calendars = Annotated[
     TextList | None,
     Field(
-        description='Calendars that close days, or holidays: ["DE-BY catholic"]. Runs are skipped; with "next" or '
-        '"previous" in it, moved.'
+        description='Calendars or holidays: ["DE-BY catholic"]. They skip runs; "next" or "previous" in it moves them.'
     ),
 ]
 

@@ -19,6 +19,7 @@ from schedules.mcp.tools.triggers import Config, TriggerType, local_text, read_t
 from schedules.models.triggers import trigger_of
 from schedules.result import Code, Err, Ok, sentence
 from schedules.services.jobs.agenda import Line, read_agenda
+from schedules.services.jobs.calendars import with_events
 from schedules.services.jobs.chains import is_conditional
 from schedules.services.jobs.forecasts import words_of
 from schedules.services.jobs.references import zone_of_job
@@ -91,7 +92,8 @@ def preview_schedule(
             if columns["every"] and (problem := interval_problem(actor, columns["every"])):
                 return refused(problem, request)
             grid = columns.get("anchor_at") or (columns["every"] and now + columns["every"])
-            shown = services.preview(trigger_of(columns | {"anchor_at": grid}), zone, now, number)
+            trigger = trigger_of(columns | {"anchor_at": grid})
+            shown = services.preview(with_events(actor.user.pk, trigger, zone), zone, now, number)
         case Err(code=Code.NEVER_RUNS, reasons=why):
             return {
                 "description": "Never",

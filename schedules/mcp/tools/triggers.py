@@ -60,7 +60,7 @@ TriggerConfig = Annotated[
     Config,
     Field(
         description='once: {"run_at": "2026-02-05T15:00"}. interval: {"minutes": 90} (seconds to months), or with a '
-        'first run {"weeks": 2, "start": "2027-03-02T09:00"}. cron: {"expression": "30 8 * * 1-5"}, or "10m after JOB fails" (succeeds, ends).'
+        'first run {"weeks": 2, "start": "2027-03-02T09:00"}. cron: {"expression": "30 8 * * 1-5"}, or "10m after JOB fails" (succeeds, ends), "@event 5m before any in work".'
     ),
 ]
 

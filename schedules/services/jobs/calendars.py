@@ -1,12 +1,19 @@
 """The calendars of a job: checked with its schedule, and found by their names when it is stored."""
 
-from schedules import engine
+from collections.abc import Mapping
+from dataclasses import replace
+
+from django.db.models import Q
+
+from schedules import engine, limits
 from schedules.models import Calendar, Job
 from schedules.models.calendars import MOST_CALENDARS_OF_JOB
+from schedules.models.triggers import columns_of
 from schedules.result import Err, invalid
+from schedules.when.event_times import AtEvents, EventTimes
 from schedules.when.forecast import runs_per_minute
-from schedules.when.moves import MOST_MOVED_PER_DAY
-from schedules.when.triggers import TriggerError
+from schedules.when.moves import MOST_MOVED_PER_DAY, JobTrigger
+from schedules.when.triggers import Trigger, TriggerError
 from schedules.when.unplanned import Unplanned
 
 _MINUTES_PER_DAY = 24 * 60
@@ -18,19 +25,62 @@ def attach_calendars(job: Job, *, is_locked: bool = False) -> Err | None:
     Within the transaction that stores the job, lock them: a calendar must not change or go meanwhile.
     """
     job.closed_by = ""
-    if not job.calendars:
-        if job.on_closed != Job.OnClosed.SKIP:
-            return invalid("on_closed", "This needs a calendar: name one, or choose skip.")
+    if not job.calendars and job.on_closed != Job.OnClosed.SKIP:
+        return invalid("on_closed", "This needs a calendar: name one, or choose skip.")
+    if not job.follows_calendars:
         return None
     if problem := _problem(job):
         return problem
-    rows = Calendar.objects.filter(owner=job.owner_id, name__in=job.calendars).order_by("pk")
+    rows = Calendar.objects.filter(_called(job), owner=job.owner_id).order_by("pk")
     if is_locked:
         rows = rows.select_for_update()
     references = {row.name: row.reference for row in rows.only("name", "digest")}
     if unknown := [name for name in job.calendars if name not in references]:
         return invalid("calendars", _unknown(job.owner_id, unknown[0]))
-    job.closed_by = engine.references_to(job.calendars, references)
+    if problem := _find_events(job, references):
+        return problem
+    job.closed_by = engine.references_of(job, references)
+    return None
+
+
+def with_events(owner_id: int, trigger: Trigger, timezone: str) -> JobTrigger:
+    """Return a trigger that is not of a job with what the calendar of its owner gives, if it runs with events."""
+    if not isinstance(trigger, AtEvents):
+        return trigger
+    job = Job(owner_id=owner_id, timezone=timezone, **columns_of(trigger))
+    attach_calendars(job)
+    return job.trigger
+
+
+def _called(job: Job) -> Q:
+    closing = Q(name__in=job.calendars)
+    events = _events_of(job)
+    return closing | Q(name__iexact=events.calendar) if events else closing
+
+
+def _events_of(job: Job) -> EventTimes | None:
+    try:
+        trigger = job.undelayed_trigger
+    except TriggerError:
+        # The schedule itself is refused.
+        return None
+    return trigger.times if isinstance(trigger, AtEvents) else None
+
+
+def _find_events(job: Job, references: Mapping[str, str]) -> Err | None:
+    """Write the name of the calendar in the schedule as its owner does, or return what is wrong with it."""
+    if (events := _events_of(job)) is None:
+        return None
+    exact = next((name for name in references if name == events.calendar), None)
+    found = exact or next((name for name in references if name.lower() == events.calendar.lower()), None)
+    if found is None:
+        return invalid("cron", _unknown(job.owner_id, events.calendar))
+    kind = Calendar.objects.values_list("kind", flat=True).get(owner=job.owner_id, name=found)
+    if kind == Calendar.Kind.HOURS:
+        return invalid("cron", f"{found} has weekly hours and no events. Choose another calendar.")
+    job.cron = replace(events, calendar=found).expression
+    if len(job.cron) > limits.CRON_LENGTH:
+        return invalid("cron", f"This is longer than {limits.CRON_LENGTH} characters: shorten the title.")
     return None
 
 
@@ -44,6 +94,10 @@ def _problem(job: Job) -> Err | None:
         trigger = job.undelayed_trigger
     except TriggerError:
         # The schedule itself is refused.
+        return None
+    if isinstance(trigger, AtEvents):
+        if job.on_closed != Job.OnClosed.SKIP:
+            return invalid("on_closed", "A job that runs with events can only skip closed times.")
         return None
     if job.trigger_type == Job.TriggerType.ONCE or isinstance(trigger, Unplanned):
         return invalid("calendars", "Leave this empty: only schedules that repeat have calendars.")

@@ -122,7 +122,7 @@ def schedule(
                 return answer
         if refusal := creation_problem(profile, job.runs_per_minute, now):
             return refusal
-        if job.calendars and (problem := attach_calendars(job, is_locked=True)):
+        if job.follows_calendars and (problem := attach_calendars(job, is_locked=True)):
             return problem
         job.save(force_insert=True)
         if job.task == HEARTBEAT:
@@ -227,7 +227,8 @@ def _build(
         return problem
     if problem := job_problem(actor, job, now, changed=set(fields) | {"run_at", "every"}):
         return problem
-    if (job.calendars or job.on_closed != Job.OnClosed.SKIP) and (problem := attach_calendars(job)):
+    has_policy = job.on_closed != Job.OnClosed.SKIP
+    if (has_policy or job.follows_calendars) and (problem := attach_calendars(job)):
         return problem
     job.next_run_at = job.next_slot(now)
     if job.next_run_at is None:

@@ -72,10 +72,10 @@ def _try_to_edit(
                 return problem
         if refusal := reschedule_problem(job, edited.added_runs):
             return refusal
-        if edited.job.calendars and edited.is_rescheduled:
+        if edited.is_rescheduled and edited.job.follows_calendars:
             if problem := attach_calendars(edited.job, is_locked=True):
                 return problem
-            edited.changes["closed_by"] = edited.job.closed_by
+            edited.changes |= {"closed_by": edited.job.closed_by, "cron": edited.job.cron}
         if not store_edit(edited):
             return _lost_the_race(actor, edited.old)
         record(actor, "edit", now, job=edited.job, before=edited.before, after=edited.after)
@@ -157,10 +157,11 @@ def prepare_edit(
         changes["anchor_at"] = job.anchor_at
     if problem := job_problem(actor, job, now, changed=set(changes)):
         return problem
-    if is_rescheduled and (job.calendars or old.calendars or job.on_closed != Job.OnClosed.SKIP):
+    follows = job.on_closed != Job.OnClosed.SKIP or job.follows_calendars or old.closed_by
+    if is_rescheduled and follows:
         if problem := attach_calendars(job):
             return problem
-        changes["closed_by"] = job.closed_by
+        changes |= {"closed_by": job.closed_by} | ({"cron": job.cron} if job.cron != old.cron else {})
     before, after = changes_of(old, changes), changes_of(job, changes)
     if job.skips and job.trigger_type == Job.TriggerType.ONCE:
         # Runs were to be left out of a repetition that there is no more.

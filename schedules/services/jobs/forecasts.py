@@ -57,8 +57,9 @@ class Preview:
 
 def preview(trigger: JobTrigger, timezone: str, now: datetime, count: int = 5) -> Preview:
     """Describe a schedule in words and list its next runs; nothing is stored."""
-    waits_for = trigger.awaited if isinstance(trigger, Unplanned) else ""
-    return Preview(trigger.words(), timezone, trigger.upcoming(now, count), trigger.warnings(now), waits_for)
+    runs = trigger.upcoming(now, count)
+    waits_for = trigger.awaited if isinstance(trigger, Unplanned) and not runs else ""
+    return Preview(trigger.words(), timezone, runs, trigger.warnings(now), waits_for)
 
 
 def words_of(job: Any) -> str:

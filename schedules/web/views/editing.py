@@ -70,7 +70,7 @@ def previewed(form: WhenForm, page: Page, job: Job | None = None) -> Preview | N
         # A job that keeps its interval also keeps its anchor.
         planned.anchor_at = job.anchor_at
     planned.owner_id = job.owner_id if job else page.actor.user.pk
-    problem = attach_calendars(planned) if planned.calendars else None
+    problem = attach_calendars(planned) if planned.follows_calendars else None
     planned.next_run_at = planned.next_slot(page.now)
     shown = preview_of(planned, page.now, PREVIEWED_RUNS)
     if problem:

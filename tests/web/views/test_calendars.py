@@ -1,11 +1,13 @@
 """The page of calendars, and calendars in the form of a job."""
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 
 from schedules.models import Calendar, Job
 from schedules.services import Actor
 from schedules.services.people.calendars import CalendarSpec, set_calendar
 from tests.factories import UserFactory
+from tests.when.test_ics import file_of
 
 pytestmark = pytest.mark.django_db
 
@@ -90,6 +92,36 @@ def test_phrase_names_a_calendar(client, person):
     assert (job.cron, job.calendars) == ("0 9 * * 1-5", ["DE-BY"])
     assert refused.status_code == 422
     assert "Choose one of: DE-BY" in refused.context["form"].errors["phrase"][0]
+
+
+def test_ics_file_is_uploaded_shown_and_starts_jobs(client, person):
+    text = file_of(
+        "SUMMARY:Standup\nDTSTART:20990303T080000Z",
+        "SUMMARY:Dance\nDTSTART;VALUE=DATE:20260801\nRRULE:FREQ=YEARLY",
+    )
+    form = {"name": "Work", "kind": "ics", "closes": "yes"}
+
+    def file():
+        return SimpleUploadedFile("work.ics", text.encode(), "text/calendar")
+
+    preview = client.post("/settings/calendars/", form | {"file": file(), "then": "preview"})
+    assert b"Dance" in preview.content
+    saved = client.post("/settings/calendars/", form | {"file": file(), "then": "save"}, follow=True)
+    assert "work.ics" in saved.content.decode()
+    refused = client.post("/settings/calendars/", form | {"name": "x"})
+    assert "address of an ICS calendar" in refused.context["form"].errors["address"][0]
+
+    phrase = '2 hours before every event "dance" in calendar work'
+    preview = client.get("/jobs/preview/", JOB | {"phrase": phrase})
+    assert b"2 hours before every event" in preview.content
+    unknown = client.get("/jobs/preview/", JOB | {"phrase": "30 minutes before every event in calendar play"})
+    assert "There is no calendar" in unknown.content.decode()
+    client.post("/jobs/new/", JOB | {"phrase": phrase})
+    job = Job.objects.get()
+    assert job.cron == '@event 2h before "dance" in Work'
+    page = client.get(f"/jobs/{job.public_id}/edit/").content.decode()
+    assert "2 hours before every event &quot;dance&quot; in calendar Work" in page
+    assert client.get(f"/jobs/{job.public_id}/").status_code == 200
 
 
 def test_reminder_of_one_line_leaves_out_holidays(client, person):
