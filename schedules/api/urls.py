@@ -24,6 +24,7 @@ from schedules.api.openapi import document
 from schedules.api.problems import ProblemError, problem_of
 from schedules.api.routes import (
     access,
+    agents,
     bulk,
     calendars,
     channels,
@@ -52,6 +53,7 @@ api.add_router("/runs", runs.router)
 api.add_router("", schedule.router)
 api.add_router("", bulk.router)
 api.add_router("/prompts", prompts.router)
+api.add_router("/agents", agents.router)
 api.add_router("/events", events.router)
 api.add_router("/calendars", calendars.router)
 api.add_router("/channels", channels.router)

@@ -53,6 +53,8 @@ VERBS = {
     "snooze alert": "snoozed alerts of",
     "set preferences": "changed the settings",
     "end access": "ended all sessions and tokens of",
+    "stop agents": "stopped the agents of",
+    "start agents": "started the agents again of",
 }
 # Where a change came from.
 DOORS: dict[str, str] = {
