@@ -213,6 +213,6 @@ def invalid_fields(errors: Mapping[str, list[str]]) -> Err:
     return Err(Code.INVALID, errors=dict(errors))
 
 
-def sentence(words: str) -> str:
+def sentence(reason: str) -> str:
     """Write a reason as a sentence: a capital letter first, and a full stop at the end if no other mark is there."""
-    return f"{words[:1].upper()}{words[1:].rstrip('.')}{'' if words.endswith(('?', '!')) else '.'}"
+    return f"{reason[:1].upper()}{reason[1:].rstrip('.')}{'' if reason.endswith(('?', '!')) else '.'}"

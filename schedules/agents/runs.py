@@ -236,9 +236,9 @@ class AgentSession:
                 while not await asyncio.to_thread(is_place_free, *arguments):
                     await asyncio.sleep(LOOK_FOR_PLACE_EVERY)
         except TimeoutError:
-            words = f"The runner {self._name} works on {self._runner.at_once} prompts at once, and had no place for this one."
-            await self._save(Report(), Judged(Verdict.TIMED_OUT, words))
-            raise RetryLater(words) from None
+            reason = f"The runner {self._name} works on {self._runner.at_once} prompts at once, and had no place for this one."
+            await self._save(Report(), Judged(Verdict.TIMED_OUT, reason))
+            raise RetryLater(reason) from None
 
     async def _keep_saving(self, recorder: Recorder) -> None:
         """Store what is new, at most every second."""

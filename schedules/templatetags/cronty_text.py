@@ -87,9 +87,9 @@ def expression(job: Job) -> str:
 
 
 @register.filter
-def short_words(job: Job, words: str) -> str:
+def short_words(job: Job, description: str) -> str:
     """Return the description of a schedule for a column: only the moment of a one-time job."""
-    return day_and_clock(job.run_at, job.timezone, clock.now()) if job.run_at else words
+    return day_and_clock(job.run_at, job.timezone, clock.now()) if job.run_at else description
 
 
 @register.filter

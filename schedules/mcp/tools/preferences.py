@@ -59,8 +59,8 @@ def set_preferences(
     ):
         case Ok(profile):
             out = preferences_out(profile)
-            if timezone and (words := _staying_words(profile)):
-                out["note"] = f"{words} {out.get('note', '')}".strip()
+            if timezone and (note := _staying_words(profile)):
+                out["note"] = f"{note} {out.get('note', '')}".strip()
             return out
         case error:
             return refused(error, request)
@@ -69,13 +69,13 @@ def set_preferences(
 def _staying_words(profile: Profile) -> str:
     """Say which jobs stay in another zone, and how to move them."""
     zones = services.other_zones(current_actor(), profile.zone)
-    words = [
+    parts = [
         f"{count} {'job stays' if count == 1 else 'jobs stay'} in {zone}: to move "
         f'{"it" if count == 1 else "them"}, call bulk_jobs with action "update", in_timezone "{zone}", '
         f'timezone "{profile.zone}".'
         for zone, count in zones
     ]
-    return " ".join(words)
+    return " ".join(parts)
 
 
 def preferences_out(profile: Profile) -> PreferencesOut:
@@ -101,7 +101,7 @@ def preferences_out(profile: Profile) -> PreferencesOut:
 
 
 def _runner_words(listed: ListedRunner) -> str:
-    words = f"{listed.name}: {answers.line(listed.runner.description, 200)}"
+    line = f"{listed.name}: {answers.line(listed.runner.description, 200)}"
     if listed.limits:
-        words += f" Limits: {listed.limits}."
-    return f"{words} Left today: {', '.join(listed.left)}." if listed.left else words
+        line += f" Limits: {listed.limits}."
+    return f"{line} Left today: {', '.join(listed.left)}." if listed.left else line
