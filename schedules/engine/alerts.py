@@ -64,7 +64,7 @@ class _News(NamedTuple):
 
 
 def send_alerts(now: datetime) -> int:
-    """Tell people of what has happened since; return how many incidents were looked at. Usually one short query."""
+    """Send what is new since the last call; return how many incidents were checked. Usually one short query."""
     due = Incident.objects.filter(due_at__lte=now - GATHERING)
     owners = list(due.order_by().values_list("owner", flat=True).distinct()[:MOST_OWNERS])
     count = 0
@@ -75,7 +75,7 @@ def send_alerts(now: datetime) -> int:
 
 
 def prepare_links() -> None:
-    """Load the addresses of the pages, so that no process does it for its first notice, in the middle of its work."""
+    """Load the URLs of the pages now, so that no process has to for its first notice."""
     public_site()
 
 

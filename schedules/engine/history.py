@@ -129,7 +129,7 @@ def _summary(
 
 
 def uncount(job_ids: Iterable[int]) -> None:
-    """Take one planned run, which will not start, from the counts of each job; a job may come several times."""
+    """Subtract one planned run that will not start from each job's counts; a job may be listed several times."""
     runs = Counter(job_ids)
     for times in set(runs.values()):
         counts = {name: Greatest(F(name) - times, 0) for name in ("slot_count", "run_count")}

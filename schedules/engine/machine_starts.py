@@ -1,4 +1,4 @@
-"""Starts of machines: each arms the jobs that run when a machine starts, once for all clusters of the machine."""
+"""Machine starts: each arms the jobs that run at boot, once for all clusters of the machine."""
 
 import socket
 from datetime import datetime
@@ -22,7 +22,7 @@ Status = Execution.Status
 def note_machine_start(cluster_id: int, now: datetime) -> None:
     """Arm the jobs that run when a machine starts, unless a cluster has done so for this start.
 
-    Where the system has no id of its start, that of the cluster counts.
+    Without a boot id of the system, the start of the cluster counts.
     """
     started = _boot_id() or f"cluster {cluster_id}"
     if MachineStart.objects.filter(boot_id=started).exists():
@@ -53,7 +53,7 @@ def _boot_id() -> str:
 
 
 def _arm(now: datetime) -> None:
-    """Make the jobs due that wait for a start; write a row for those that cannot run because of it."""
+    """Make the jobs due that wait for a machine start, and write a row for each that cannot run."""
     waiting = Job.objects.kept().filter(
         cron__icontains=AT_START, status__in=(Job.Status.PENDING, Job.Status.PAUSED)
     )

@@ -24,7 +24,7 @@ _CHANGED = ("status", "reason", "due_at", "reminders")
 
 
 def add_questions(outcomes: Sequence[Outcome]) -> None:
-    """Record what these runs have asked; the older questions of their jobs are closed.
+    """Record the questions of these runs, and close the older questions of their jobs.
 
     A question may be there already: a quick reader answers before the outcome is written.
     """
@@ -44,7 +44,7 @@ def add_questions(outcomes: Sequence[Outcome]) -> None:
 
 
 def close_questions(job_ids: Collection[int], done: str) -> None:
-    """Send no more reminders of these jobs; `done` says what happened to them."""
+    """Stop the reminders of these jobs; `done` says what happened to the jobs."""
     reminded = Question.objects.filter(job__in=job_ids, due_at__isnull=False)
     reminded.update(status=Status.CLOSED, reason=f"The job was {done}.", due_at=None)
 

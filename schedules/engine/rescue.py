@@ -89,7 +89,7 @@ def _recover_expired_leases(now: datetime) -> None:
 
 
 def _expire_prompts(now: datetime) -> None:
-    """Fail prompts that no agent finished in time; end those that must not be repeated or whose job was stopped."""
+    """Fail prompts that no agent finished in time, and end those that must not run again."""
     hours = settings.CRONTY_INBOX_HOURS
     # Count from the start of the wait, because the slot of a catch-up run is already old, or from the end of a pause.
     since = Coalesce("available_at", "started_at", "scheduled_for")
@@ -147,7 +147,7 @@ def release_claims(cluster_id: int, execution_ids: Sequence[int], now: datetime)
 
 
 def release_uncalled(cluster_id: int, execution_ids: Sequence[int], now: datetime) -> int:
-    """Queue runs again that were started together with others, but whose tasks were not called: nothing has happened."""
+    """Requeue runs that were started together with others but whose tasks were never called."""
     mine = Execution.objects.held().filter(
         pk__in=execution_ids, status=Status.RUNNING, cluster_id=cluster_id, attempt=1
     )
@@ -164,7 +164,7 @@ def release_uncalled(cluster_id: int, execution_ids: Sequence[int], now: datetim
 
 
 def unclaim(mine: ExecutionQuerySet, now: datetime) -> int:
-    """Queue claimed runs again, and return their number."""
+    """Requeue claimed runs, and return how many there were."""
     with transaction.atomic():
         # A row that another transaction holds is released when its lease expires.
         return (
@@ -231,7 +231,7 @@ def _is_spent(row: Execution, job: Job) -> bool:
 
 
 def _with_unlocked_job(rows: list[Execution]) -> list[Execution]:
-    """Lock the jobs of these runs, and leave out those that another transaction holds: the next sweep finds them."""
+    """Lock the jobs of these runs; skip those that another transaction has locked, which the next sweep will find."""
     jobs = Job.objects.filter(pk__in={row.job_id for row in rows if row.job_id})
     free = set(jobs.select_for_update(skip_locked=True, no_key=True).values_list("pk", flat=True))
     return [row for row in rows if row.job_id is None or row.job_id in free]

@@ -134,7 +134,7 @@ def settle_runs(cluster_id: int, outcomes: Sequence[Outcome]) -> Settled:
 
 
 def _remember_attempts(retried: dict[int, Outcome]) -> None:
-    """Add the attempts that are followed by another one to the rows of their runs, which the caller has locked."""
+    """Add attempts that will be retried to the rows of their runs, which the caller has locked."""
     rows = Execution.objects.filter(pk__in=list(retried)).only("attempt", "started_at", "earlier_attempts")
     update_rows(
         Execution,
@@ -183,7 +183,7 @@ def _still_mine(cluster_id: int, outcomes: Sequence[Outcome]) -> list[Outcome]:
 def _honour_stop(
     outcome: Outcome, cause: str, job_status: str | None, job_deleted_at: datetime | None
 ) -> Outcome:
-    """Keep the outcome of a run whose job was stopped meanwhile, but without a retry.
+    """Keep the outcome of a run whose job has been stopped, but do not retry it.
 
     A prompt waits for an agent only if the job was paused, not if it was stopped for good.
     """

@@ -81,7 +81,7 @@ def _ending(row: Execution, job: Job, *, was_to_be_retried: bool) -> tuple[Execu
 
 
 def _end_waiting_runs(jobs: Iterable[Job], now: datetime) -> list[int]:
-    """End the runs in line behind those that were too late; only here is it known that nobody let them start.
+    """End the queued runs behind those that were too late, because nothing else will start them.
 
     Return the job of each.
     """

@@ -45,7 +45,7 @@ def _why_failed(row: Execution, heartbeat: Heartbeat | None, zone: tzinfo, now: 
 
 
 def _last_success(row: Execution, heartbeat: Heartbeat | None, zone: tzinfo) -> str:
-    """Say when the newest success came, and how long it took if that is known."""
+    """Describe the newest success: when it came and, if known, how long it took."""
     if heartbeat is None or heartbeat.last_success_at is None:
         return "None has come before."
     at = heartbeat.last_success_at
@@ -65,7 +65,7 @@ def clock_words(moment: datetime, zone: tzinfo, near: datetime) -> str:
 
 
 def zone_of(name: str) -> tzinfo:
-    """Return a zone by its name, or UTC if nobody knows it."""
+    """Return the zone with this name, or UTC if there is none."""
     try:
         return load_zone(name)
     except TriggerError:

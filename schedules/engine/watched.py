@@ -211,7 +211,7 @@ class Watched:
         return target
 
     def _close_others(self, target: Execution, at: datetime) -> None:
-        """End the other slots that wait: the sender lives, so none of them has failed."""
+        """End the other waiting slots: the sender is alive, so none of them has failed."""
         for row in [row for row in self._live if row.status == Status.QUEUED and row is not target]:
             if row.scheduled_for > at:
                 continue
@@ -247,7 +247,7 @@ class Watched:
         return row
 
     def _slot_soon(self, at: datetime) -> datetime | None:
-        """Return the next slot if a ping at this moment is just a bit early for it."""
+        """Return the next slot if this ping is only slightly early for it."""
         slot = self.job.next_run_at
         if self.job.status != Job.Status.PENDING or slot is None or slot - at > MOST_EARLY:
             return None
@@ -259,13 +259,13 @@ class Watched:
         return slot if slot - at <= between / EARLY_PART else None
 
     def _following(self, slot: datetime) -> datetime | None:
-        """Return the slot after this one, which counts as one of the job's runs."""
+        """Return the next slot; this one counts as one of the job's runs."""
         job = self.job
         is_last = job.max_runs is not None and job.slot_count + 1 >= job.max_runs
         return None if is_last else job.next_slot(slot)
 
     def _begin_interval(self, signal: Signal, sent: datetime) -> None:
-        """Let the next interval begin with this ping; a late one moves nothing that is decided."""
+        """Start the next interval at this ping; a late ping changes no slot that has already been decided."""
         job = self.job
         if job.status != Job.Status.PENDING or job.trigger_type != Job.TriggerType.INTERVAL:
             return

@@ -29,7 +29,7 @@ def count_up_to(rows: QuerySet[Any], most: int | None = None) -> int:
 
 
 def count_beside(page: Sequence[Any], rows: QuerySet[Any], *, size: int, start: int) -> int:
-    """Count rows of which a page was read; the last page tells how many there are, without a query."""
+    """Count the rows of a paged list; on the last page, without a query."""
     is_last = len(page) < size and (bool(page) or not start)
     return start + len(page) if is_last else count_up_to(rows)
 
@@ -47,7 +47,7 @@ class CountUpTo(Subquery):
 
 
 def among_first(rows: QuerySet[Any]) -> Q | Func:
-    """Match those rows that come first, as many as are counted.
+    """Match only the first rows, as many as are counted.
 
     By an array of their keys on PostgreSQL, which it finds by the primary key; for a query it may read the whole table.
     """

@@ -101,11 +101,11 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
         return self.filter(finished_at=None, status=Execution.Status.QUEUED, attempt__gt=0)
 
     def unclaimed(self) -> Self:
-        """Prompts that no agent has claimed since they became due, or since one released them."""
+        """Prompts that no agent has claimed since they became due or were released."""
         return self.filter(finished_at=None, status=Execution.Status.WAITING, lease_until=None)
 
     def unlocked(self) -> Self:
-        """Those that no other transaction holds, locked for this one; a held row must not delay the others."""
+        """Lock and return the rows that no other transaction has locked, so that one such row does not delay the others."""
         free = self.order_by().select_for_update(skip_locked=True, no_key=True)
         return self.model._default_manager.filter(pk__in=free.values("pk"))  # type: ignore[return-value]
 

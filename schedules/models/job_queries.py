@@ -51,7 +51,7 @@ class JobQueries(models.QuerySet[Row]):
         return self.filter(owner=user)
 
     def called(self, public_id: str) -> Self:
-        """The job with this id, if any; text that PostgreSQL cannot compare finds nothing."""
+        """The job with this id, if any; text that cannot be an id matches nothing."""
         # Unordered, because there is at most one.
         return self.filter(public_id=public_id).order_by() if is_public_id(public_id) else self.none()
 

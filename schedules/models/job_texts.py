@@ -82,7 +82,7 @@ def searchable_text(job: Any) -> str:
 
 
 def normalized(text: str) -> str:
-    """Return a text in small letters, without invisible characters, and with single spaces."""
+    """Return a text in lower case, without invisible characters, and with single spaces."""
     visible = limits.strip_unprintable(unicodedata.normalize("NFKC", text))
     return " ".join(visible.casefold().split())
 

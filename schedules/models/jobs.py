@@ -56,7 +56,7 @@ def why_skipped(job: Any, slot: datetime) -> str:
 
 
 def skips_of(job: Any) -> Skips | None:
-    """Return what a job, or a row with its columns, leaves out, or None for nothing."""
+    """Return the days and slots that a job, or a row with its columns, skips, or None."""
     if not (job.skips or job.closed_by):
         return None
     return Skips(frozenset(job.skips.split()), job.timezone, closed_by(job))
@@ -377,7 +377,7 @@ class Job(models.Model):
         return None if slot is None or (self.ends_at and slot > self.ends_at) else slot
 
     def take_over(self, changes: Mapping[str, Any], now: datetime) -> None:
-        """Set what an UPDATE has just written, so that the row need not be read again."""
+        """Set the values that an UPDATE has just written, without reading the row again."""
         for name, value in changes.items():
             setattr(self, name, value)
         self.revision += 1

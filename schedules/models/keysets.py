@@ -1,4 +1,4 @@
-"""Positions in long lists: what follows a row is found by an index, and not by counting the rows before it."""
+"""Keyset positions in long lists: an index finds the rows after a position, without counting those before it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class Segment:
         return _range(self.order if is_backward else _turned(self.order), key, is_inclusive=True)
 
     def edge(self, place: int, key: "Key | None" = None, *, is_backward: bool = False) -> "Key | None":
-        """Return the key of the last row that may be looked through; None if all may."""
+        """Return the key of the last row that may be scanned, or None if all rows may be."""
         walked = self.rows if self.walked is None else self.walked
         if key:
             walked = walked.filter(self.beyond(key, is_backward=is_backward))
@@ -92,7 +92,7 @@ def _turned(order: Sequence[str]) -> list[str]:
 
 
 def key_of(text: str, segments: Sequence[Segment]) -> Key | None:
-    """Read a key from a query string; None if there is none, or if it is not of this list."""
+    """Parse a key from a query string; return None if it is missing or belongs to another list."""
     place, _, rest = text.partition(_SEPARATOR)
     value, separator, pk = rest.rpartition(_SEPARATOR)
     if not separator or not _is_number(place) or not _is_number(pk) or int(place) >= len(segments):

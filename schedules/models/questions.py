@@ -71,7 +71,7 @@ class Question(models.Model):
 
     @property
     def revision(self) -> int:
-        """How often it was answered, so that a page can tell that somebody has answered meanwhile."""
+        """The number of answers so far, so that a page can detect a new one."""
         return len(self.answers)
 
     @property

@@ -1,4 +1,4 @@
-"""Sessions in a browser that know their user; Django's own do not, so one person's could not be ended."""
+"""Browser sessions with a user key; Django's sessions have none, so one user's could not be ended."""
 
 from typing import Any, cast
 
@@ -38,5 +38,5 @@ class SessionStore(DatabaseStore):
 
 
 def draft_key(person: str) -> str:
-    """Return the `user_key` of a draft that a browser left which has shown this person's pages."""
+    """Return the `user_key` of drafts from browsers that have shown this person's pages."""
     return f"draft of {person}"

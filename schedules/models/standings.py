@@ -82,7 +82,7 @@ def is_failing() -> Q:
 
 
 def is_late(now: datetime) -> Q:
-    """Match the pending jobs that are overdue, also those that are failing."""
+    """Match pending jobs that are overdue, including failing ones."""
     return Q(status=Job.Status.PENDING, next_run_at__lt=now - LATE_AFTER)
 
 
@@ -122,7 +122,7 @@ class Standing(NamedTuple):
 
 
 def standings_of(jobs: Sequence[Any], now: datetime) -> dict[int, Standing]:
-    """Return how jobs, or rows of their columns, stand, by their keys; for a few, this is faster than `with_rank`."""
+    """Return the standings of jobs, or of rows with their columns, by key; for a few, faster than `with_rank`."""
     unfinished: dict[int, list[Any]] = defaultdict(list)
     # By `job__pk`: for `job`, every key would be converted one by one, as if it might be a model.
     for run in _unfinished_runs().filter(job__pk__in=[job.pk for job in jobs]):
@@ -132,7 +132,7 @@ def standings_of(jobs: Sequence[Any], now: datetime) -> dict[int, Standing]:
 
 @functools.cache
 def _unfinished_runs() -> Any:
-    """Return the query of which only the jobs differ: to build all of it takes longer than to run it."""
+    """Return a cached query to which only the jobs are added: building it takes longer than running it."""
     runs = Execution.objects.live().order_by()
     # Distinct, because one job may have thousands of prompts that wait.
     return runs.values_list("job_id", "status", "attempt", "lease_until", named=True).distinct()

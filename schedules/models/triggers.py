@@ -35,7 +35,7 @@ class CalendarUnit(models.TextChoices):
 
     @property
     def length(self) -> timedelta:
-        """What one of them adds to the column `every`."""
+        """The value of one unit in the column `every`."""
         return MONTH if self == CalendarUnit.MONTHS else timedelta(days=1)
 
 

@@ -34,7 +34,7 @@ class Leases:
         self._until |= {run.execution_id: (run.attempt, begin + run.timeout.total_seconds()) for run in runs}
 
     def drop(self, run: Started) -> None:
-        """Renew a lease no longer, unless it is that of a later attempt, which may have come to the same worker."""
+        """Stop renewing a lease, unless it belongs to a later attempt that came to the same worker."""
         attempt, _ = self._until.get(run.execution_id, (None, 0.0))
         if attempt == run.attempt:
             self._until.pop(run.execution_id, None)

@@ -196,7 +196,7 @@ class WorkerLoop:
             self._tasks[started.execution_id] = self._loop.create_task(self._complete(started, permit))
 
     def _begin(self, chunk: list[Started], count: int = BEGIN_TOGETHER) -> None:
-        """Begin some coroutines and the others later: what the first ones send must not wait until all are prepared.
+        """Start a few coroutines at a time, so that the first can send before all of them are prepared.
 
         While they are quick, more of them begin at a time: each step of the loop lets other threads go first.
         """

@@ -143,7 +143,7 @@ def run_plain_functions(attempt: int, execution_ids: list[int]) -> None:
 
 
 def run_commands(attempt: int, execution_ids: list[int]) -> None:
-    """Start the commands that there are permits for, which go on in the background, and release the others."""
+    """Start in the background the commands for which permits are free, and release the others."""
     loop = _this_loop()
     for number, execution_id in enumerate(execution_ids):
         permit = None if loop.is_stuck else loop.context.permits.take_command()

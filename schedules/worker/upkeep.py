@@ -39,7 +39,7 @@ class Upkeep:
         """How many seconds it took the last time."""
 
     def is_due(self, *, is_inconvenient: bool) -> bool:
-        """Return whether it is time; at an inconvenient moment it can wait a little, but not again and again."""
+        """Return whether it is time; at a bad moment it may be put off for a little, but not repeatedly."""
         if self._clock.is_host_set():
             return True
         overdue = self._clock.monotonic() - self._due_at

@@ -133,7 +133,7 @@ def due_jobs(
     only_tasks: Sequence[str] = (),
     exclude_owners: Sequence[int] = (),
 ) -> list[DueJob]:
-    """Return the jobs that have been due longest, locked for this transaction, except those that are locked already."""
+    """Lock and return the jobs that have been due longest, except those that another transaction has locked."""
     exclude = ""
     if exclude_tasks:
         exclude += f" AND job.task NOT IN ({', '.join(['%s'] * len(exclude_tasks))})"

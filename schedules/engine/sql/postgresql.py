@@ -1,4 +1,4 @@
-"""A fast reader of PostgreSQL's moments: Django's own takes ten times as long, and a claim reads thousands."""
+"""A fast parser for PostgreSQL timestamps: Django's takes ten times as long, and a claim reads thousands."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -48,7 +48,7 @@ async def fetch_calendar(url: str) -> str:
 
 
 def digest_of(text: str, now: datetime) -> str:
-    """Return what tells whether an address says something new, or the years to read have moved on."""
+    """Return a digest that changes when the content at an address changes, or the range of years to read."""
     return hashlib.sha256(f"{years_of(now)} {text}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
@@ -105,6 +105,6 @@ def _read(row: Calendar, text: str, now: datetime) -> str:
 
 
 def _failed(row: Calendar, error: str, now: datetime) -> str:
-    """Keep what is known of a calendar, and say on its page why it is not read."""
+    """Keep a calendar's last content, and record why it could not be read."""
     Calendar.objects.filter(pk=row.pk).update(tried_at=now, last_error=error[:LONGEST_ERROR])
     return "failed"

@@ -32,7 +32,7 @@ def years_of(now: datetime) -> tuple[date, date]:
 
 
 def compile_calendar(calendar: Calendar, now: datetime, text: str = "") -> bool:
-    """Set what a calendar marks, without saving it; return whether that is new. Raises RuleError.
+    """Compute the marked days of a calendar without saving it; return whether they changed. Raises RuleError.
 
     One of an address needs the text that the address has answered.
     """
@@ -55,7 +55,7 @@ def compile_calendar(calendar: Calendar, now: datetime, text: str = "") -> bool:
 
 
 def refresh_calendars(now: datetime) -> int:
-    """Add the years that have come near to the calendars; return how many have changed."""
+    """Extend the calendars by the years that are now in range; return how many changed."""
     changed = 0
     # Those of addresses are read again all the time.
     lacking = Calendar.objects.filter(until__lt=years_of(now)[1], sealed="")
@@ -87,7 +87,7 @@ def jobs_by_calendar(owner_id: int) -> dict[str, list[Job]]:
 
 
 def follow_calendar(calendar: Calendar, now: datetime) -> None:
-    """Let the jobs of a changed calendar refer to what it marks now, and move their next runs accordingly."""
+    """Point the jobs of a changed calendar at its new version, and move their next runs."""
     jobs = jobs_by_calendar(calendar.owner_id).get(calendar.name, [])
     names = {name for job in jobs for name in job.named_calendars}
     references = {

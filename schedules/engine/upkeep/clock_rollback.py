@@ -146,7 +146,7 @@ def _delete_future_queued(job: Job, now: datetime) -> None:
 
 
 def _cut(job: Job, gap: Any, now: datetime) -> tuple[datetime | None, int]:
-    """Return the last slot of a gap until now, and how many there are; the first is certain."""
+    """Return the last slot of a gap up to now, and the number of its slots."""
     first, last = gap.scheduled_for, gap.last_slot
     try:
         whole = gap_between(job, first, last, Status.MISSED, "")

@@ -38,7 +38,7 @@ def host_warnings(now: datetime) -> list[str]:
 
 
 def describe_surplus_clusters(now: datetime) -> str:
-    """Say so if several clusters share a SQLite database, or nothing."""
+    """Return a warning if several clusters share a SQLite database, else an empty text."""
     if (
         connection.vendor != "sqlite"
         or len(alive := list(Cluster.objects.fresh(now).order_by("host", "pid")[:10])) < 2
@@ -48,7 +48,7 @@ def describe_surplus_clusters(now: datetime) -> str:
 
 
 def describe_deviation(ahead: float) -> str:
-    """Say how far a host's clock is from the database's, or nothing if they agree."""
+    """Describe how far a host's clock is from the database's; an empty text if they agree."""
     if abs(ahead) <= CLOCK_TOLERANCE:
         return ""
     return f"{abs(ahead):,.0f} seconds {'ahead of' if ahead > 0 else 'behind'} the database's"

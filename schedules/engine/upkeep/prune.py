@@ -92,7 +92,7 @@ def _owners(rows: QuerySet[Any]) -> list[Any]:
 
 
 def _pruned_so_far() -> tuple[int, int]:
-    """Return the newest run and event that were taken into account; with other limits, everything is checked again."""
+    """Return the newest run and event checked so far; after a change of the limits, start over."""
     installation = Installation.objects.filter(pk=Installation.ONLY, pruned_to=_limits()).first()
     return (installation.pruned_runs, installation.pruned_events) if installation else (0, 0)
 

@@ -75,7 +75,7 @@ def _replan_all(now: datetime, release: str) -> int:
 
 
 def _replan(job: Job, now: datetime, release: str) -> bool:
-    """Move a job to its next slot, with an event; return whether that is another one than before."""
+    """Move a job to its next slot, with an event; return whether it changed."""
     try:
         following = job.next_slot(now)
     except TriggerError:
