@@ -32,7 +32,7 @@ missing: list[Path] = []
 # The variables that settings have asked for, and those that others read: commands, agents' clients, shells.
 _known = {
     "CRONTY_USER",
-    *(f"CRONTY_{name}" for name in ("TOKEN", "TOKEN_FILE", "PING_KEY", "PING_KEY_FILE", "SPOOL")),
+    *(f"CRONTY_{name}" for name in ("TOKEN", "TOKEN_FILE", "PING_KEY", "PING_KEY_FILE", "SPOOL", "REMOTE")),
     "CRONTY_MCP_URL",
     *(f"CRONTY_{name}" for name in ("JOB", "EXECUTION", "ATTEMPT", "OWNER", "SCHEDULED_FOR")),
 }

@@ -40,7 +40,14 @@ def test_documents_name_settings_that_exist():
         "CRONTY_OWNER",
         "CRONTY_MARK",
         "CRONTY_USER",
-        *("CRONTY_TOKEN", "CRONTY_TOKEN_FILE", "CRONTY_PING_KEY", "CRONTY_PING_KEY_FILE", "CRONTY_SPOOL"),
+        *(
+            "CRONTY_TOKEN",
+            "CRONTY_TOKEN_FILE",
+            "CRONTY_PING_KEY",
+            "CRONTY_PING_KEY_FILE",
+            "CRONTY_SPOOL",
+            "CRONTY_REMOTE",
+        ),
     }
     named = {
         name

@@ -92,7 +92,10 @@ BLOCKS: dict[str, list[str]] = {
     * 3,
     "docs/reference/benchmarks.md": [LONG],
     "docs/reference/growth.md": [LONG],
-    TERMINAL_PAGE: [f"{EXAMPLES}::test_commands_of_the_terminal_work_in_their_order"],
+    TERMINAL_PAGE: [
+        f"{EXAMPLES}::test_commands_of_the_terminal_work_in_their_order",
+        "tests/site/terminal/elsewhere/test_remote.py::test_commands_of_the_page_are_sent",
+    ],
 }
 
 # Commands in running text that the rules below do not execute, and what does.

@@ -15,6 +15,7 @@ from cronty_site.serving.connections import BACKLOG, AcceptErrors, Connection, C
 from cronty_site.serving.guards import Guards
 from cronty_site.serving.proxies import TrustProxies
 from schedules.api import streams
+from schedules.api.routes.terminal import end_lines
 from schedules.mcp.subscriptions import end_streams
 
 STOP_SECONDS = 3
@@ -32,6 +33,7 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         end_streams()
         streams.end_streams()
+        end_lines()
         await super().shutdown(sockets)
 
 

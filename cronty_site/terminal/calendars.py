@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from cronty_site.terminal.consoles import here
 from cronty_site.terminal.output import answer, print_list
 from cronty_site.terminal.session import Session, subcommand
 from schedules.api.documents import calendar_json
@@ -107,13 +108,8 @@ def _source(ics: str | None) -> dict[str, str]:
     """Return the address or the content of the file that was given."""
     if not ics or "://" in ics:
         return {"address": ics or ""}
-    path = Path(ics)
-    try:
-        with path.open("rb") as file:
-            content = file.read(4 * MOST_CHARACTERS)
-    except OSError as error:
-        raise click.UsageError(f"Can't read {ics}: {error.strerror}.") from error
-    return {"file_name": path.name, "file_text": content.decode("utf-8", "replace")}
+    text = here().do("read_text", ics, most=4 * MOST_CHARACTERS, is_strict=False)
+    return {"file_name": Path(ics).name, "file_text": text}
 
 
 def _row(calendar: ShownCalendar) -> list[str]:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
-from rich.status import Status
 
 from cronty_site.terminal.completion import complete_job
+from cronty_site.terminal.consoles import here
 from cronty_site.terminal.failures import ExitCode, Failure, show_error
 from cronty_site.terminal.logs import RunStream, show_end
-from cronty_site.terminal.output import answer, console, line, note, print_json, say
+from cronty_site.terminal.output import answer, line, note, print_json, say, waiting
 from cronty_site.terminal.session import Session, refused, subcommand
 from cronty_site.terminal.shapes import clock_text, job_json, next_run_note, run_json, skipped
 from schedules import engine, services
@@ -61,7 +61,7 @@ def run_command(session: Session, reference: str, wait: bool, timeout: float) ->
 def _wait_for(session: Session, run: Execution, timeout: float, stream: RunStream) -> Execution:
     """Wait for the end of a run, and print what it prints meanwhile."""
     deadline = time.monotonic() + timeout
-    with Status(f"Waiting for run {run.pk} …", console=console(stderr=True)) as status:
+    with waiting(f"Waiting for run {run.pk} …") as stop:
         while True:
             try:
                 latest = read_again(run.pk)
@@ -72,7 +72,7 @@ def _wait_for(session: Session, run: Execution, timeout: float, stream: RunStrea
                 and not session.as_json
             ):
                 # It would be drawn into the output.
-                status.stop()
+                stop()
                 stream.print_new()
             if latest.status in SETTLED:
                 return latest
@@ -81,7 +81,7 @@ def _wait_for(session: Session, run: Execution, timeout: float, stream: RunStrea
                 raise Failure(
                     f"Run {run.pk} is still {latest.status} after {timeout:g} seconds.", ExitCode.RUN_FAILED
                 )
-            time.sleep(POLL_SECONDS)  # noqa: TID251  (waits for a run)
+            here().pause(POLL_SECONDS)
 
 
 def _has_succeeded(run: Execution) -> bool:
@@ -184,7 +184,7 @@ def _each(
         result = job_id if isinstance(job_id, Err) else change(job_id.value)
         if isinstance(result, Err):
             failures.append(refused(result))
-            show_error(failures[-1], as_json=session.as_json)
+            show_error(failures[-1], as_json=session.as_json, stream=here().stream(err=True))
             continue
         job = result.value
         changed.append(job_json(job))

@@ -81,6 +81,8 @@ def crontab_command(
     The commands are added to commands.toml, and the jobs are applied like a file. Lines that cannot be taken over are
     listed with the reason.
     """
+    if session.token:
+        raise Failure("Crontabs are taken over on the machine of Cronty itself, which runs their commands.")
     zone = check_zone(timezone or host_zone())
     # Each file has a source of its own: jobs of another one with the same comment are not its jobs.
     source = source or ("crontab" if path is None or str(path) == "-" else path.resolve().name)
@@ -116,14 +118,14 @@ def crontab_command(
     document = write_jobs(jobs, zone)
     if folder:
         folder.mkdir(parents=True, exist_ok=True)
-        write_file(folder / "jobs.yaml", document, force=force)
-        write_file(file, merged, force=True)
+        write_file(str(folder / "jobs.yaml"), document, force=force)
+        write_file(str(file), merged, force=True)
         note(
             f"Written to {folder}: move commands.toml to {settings.CRONTY_COMMANDS_FILE}, then apply jobs.yaml."
         )
         return
     if added:
-        write_file(file, merged, force=True)
+        write_file(str(file), merged, force=True)
         catalog.refresh()
     specs, problems = read_jobs([(source, document)], zone, session.now)
     if problems:
@@ -155,7 +157,7 @@ def _home_of(user: str) -> str | None:
 
 def _text(path: Path | None) -> str:
     if path is not None:
-        return read_text(path)
+        return read_text(str(path))
     try:
         listed = subprocess.run(["crontab", "-l"], capture_output=True, text=True, check=False)  # noqa: S607  # nosec B603, B607  # of the person who types it
     except OSError as error:
@@ -169,7 +171,7 @@ def _existing(file: Path) -> str:
     """Return the commands that exist; a broken file must be corrected first."""
     if str(file) == ".":
         raise Failure("CRONTY_COMMANDS_FILE is not set: commands cannot be added.")
-    text = read_text(file) if file.exists() else ""
+    text = read_text(str(file)) if file.exists() else ""
     _check_commands(file, text)
     return text
 

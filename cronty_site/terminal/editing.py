@@ -1,11 +1,7 @@
 """The subcommand that changes the fields of a job: by options, or as a YAML document in an editor."""
 
-import os
 import shlex
-import sys
 from collections.abc import Sequence
-from pathlib import Path
-from tempfile import mkstemp
 from typing import Any
 
 import click
@@ -18,6 +14,7 @@ from cronty_site.terminal.arguments import (
     read_arguments,
 )
 from cronty_site.terminal.completion import complete_job
+from cronty_site.terminal.consoles import here
 from cronty_site.terminal.failures import Failure
 from cronty_site.terminal.files import invalid_file, read_text
 from cronty_site.terminal.output import note, print_json, say
@@ -26,6 +23,7 @@ from cronty_site.terminal.shapes import job_json, next_run_note
 from schedules import services
 from schedules.models import Job
 from schedules.services.files.applying import edit_as_described, export_jobs
+from schedules.services.files.documents import MOST_BYTES
 from schedules.services.files.jobs import JobSpec, read_jobs
 from schedules.services.files.writing import HEADER as EXPORT_HEADER
 from schedules.services.jobs.edits import edit_refusal
@@ -51,8 +49,8 @@ HEADER = "# Save this file and close the editor to change the job. Close it with
 @click.option("--timezone", help="The zone of its times.")
 @click.option("--tag", "tags", multiple=True, help='Its tags instead of the old ones; "" for none.')
 @policy_options
-@click.option("--file", type=click.Path(path_type=Path, allow_dash=True), help="Read the document from here.")
-def edit_command(session: Session, reference: str, file: Path | None, **fields: Any) -> None:
+@click.option("--file", help="Read the document from here.")
+def edit_command(session: Session, reference: str, file: str | None, **fields: Any) -> None:
     """Change a job: the given fields, or without any, its YAML document in $EDITOR.
 
     An argument is NAME=TEXT, or NAME:=JSON; NAME:=null removes it.
@@ -64,7 +62,7 @@ def edit_command(session: Session, reference: str, file: Path | None, **fields: 
     if file and has_fields:
         raise click.UsageError("Give either --file or fields, not both.")
     if file:
-        edited = _apply_text(session, job, str(file), read_text(file))
+        edited = _apply_text(session, job, file, read_text(file))
     elif has_fields:
         columns = _columns(session, job, **fields)
         edited = session.expect(services.edit(session.actor, job.public_id, revision=job.revision, **columns))
@@ -98,31 +96,21 @@ def _columns(
 
 def _edit_text(session: Session, job: Job) -> Job:
     """Let a person edit the document of a job; what cannot be applied stays in its file."""
-    if not (sys.stdin.isatty() or os.environ.get("VISUAL") or os.environ.get("EDITOR")):
-        raise Failure("There is nobody to edit: give fields, or a document with --file.")
     text = HEADER + export_jobs(session.actor, [job]).removeprefix(EXPORT_HEADER)
     if not read_jobs([("", text)], job.timezone, session.now)[0]:
         raise Failure("The schedule of this job cannot be read: set one with --schedule.")
-    handle, name = mkstemp(prefix="cronty-", suffix=".yaml")
-    path = Path(name)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
+    name, typed = here().do("edit", text, most=MOST_BYTES)
     try:
-        click.edit(filename=name)
-        typed = read_text(path)
         edited = job if typed == text else _apply_text(session, job, name, typed)
     except click.ClickException as error:
-        if path.exists() and path.read_bytes() != text.encode():
-            raise _kept(job, path, error) from error
-        path.unlink(missing_ok=True)
-        raise
-    path.unlink()
+        raise _kept(job, name, error) from error
+    here().tell("discard", name)
     return edited
 
 
-def _kept(job: Job, path: Path, error: click.ClickException) -> Failure:
+def _kept(job: Job, path: str, error: click.ClickException) -> Failure:
     code = error.code if isinstance(error, Failure) else ""
-    where = f"Your text is kept: correct it, then run `cronty edit {job.pk} --file {shlex.quote(str(path))}`."
+    where = f"Your text is kept: correct it, then run `cronty edit {job.pk} --file {shlex.quote(path)}`."
     return Failure(f"{error.format_message()}\n{where}", error.exit_code, code=code)
 
 

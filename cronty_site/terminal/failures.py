@@ -35,16 +35,16 @@ class Failure(click.ClickException):
         click.echo(f"cronty: {self.message}", file=file, err=True)
 
 
-def show_error(error: click.ClickException, *, as_json: bool) -> None:
-    """Print an error to standard error, as text or as one line of JSON."""
+def show_error(error: click.ClickException, *, as_json: bool, stream: IO[str] | None = None) -> None:
+    """Print an error to standard error, or to another stream, as text or as one line of JSON."""
     if as_json:
         code = error.code if isinstance(error, Failure) else "usage"
-        click.echo(json.dumps({"error": error.format_message(), "code": code}), err=True)
+        click.echo(json.dumps({"error": error.format_message(), "code": code}), file=stream, err=True)
     else:
         # It may repeat what was typed, or what somebody else has stored.
         text = StringIO()
         error.show(text)
-        click.echo(strip_unprintable(text.getvalue()), err=True, nl=False)
+        click.echo(strip_unprintable(text.getvalue()), file=stream, err=True, nl=False)
 
 
 def not_started(path: Path) -> Failure:

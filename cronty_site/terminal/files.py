@@ -1,14 +1,12 @@
 """Subcommands for files: apply, export, import and schema."""
 
-import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from cronty_site.terminal.consoles import echo, here, secho
 from cronty_site.terminal.failures import ExitCode, Failure
 from cronty_site.terminal.messages import message_of
 from cronty_site.terminal.output import COLOURS, answer, block, console, line, note, print_json, say
@@ -23,7 +21,6 @@ from schedules.services.files.plans import Action, Plan, Step, make_plan
 from schedules.services.files.schema import job_schema
 from schedules.tasks import registry
 
-SUFFIXES = (".yaml", ".yml")
 SIGNS = {Action.CREATE: "+", Action.CHANGE: "~", Action.DELETE: "-"}
 # A longer plan is shortened on a terminal.
 MOST_SHOWN = 200
@@ -40,23 +37,23 @@ MOST_NAMED = 20
     cronty export | cronty apply - --source laptop
     """,
 )
-@click.argument("path", type=click.Path(path_type=Path, allow_dash=True))
+@click.argument("path")
 @click.option("--source", help="The name that jobs remember.  [default: the name of the file or folder]")
 @click.option("--prune", is_flag=True, help="Delete jobs that the file once described and no longer does.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--check", is_flag=True, help="Show the plan only; exit code 6 if anything would change.")
 def apply_command(
-    session: Session, path: Path, source: str | None, prune: bool, yes: bool, check: bool
+    session: Session, path: str, source: str | None, prune: bool, yes: bool, check: bool
 ) -> None:
     """Make jobs as a file describes them, or all files of a folder, or standard input (-).
 
     Everything is checked first. The plan shows what will be created, changed field by field, and deleted; then
     everything happens in one transaction, or nothing.
     """
-    name = source or _source_of(path)
+    name = source or here().do("source_of", path)
     if not name:
         raise click.UsageError("Standard input and pipes have no name: give one with --source.")
-    texts = list(_read(path))
+    texts = [(str(file), str(text)) for file, text in here().do("read_files", path, most=MOST_BYTES)]
     specs, problems = read_jobs(texts, session.zone, session.now)
     if problems:
         # Check what could be read as well, so that a file need not be corrected in several rounds.
@@ -65,7 +62,7 @@ def apply_command(
     if prune and all(_says_nothing(text) for _, text in texts):
         # More likely, the program before the pipe failed.
         raise Failure('There is nothing to read: to delete all jobs of a source, write "jobs: {}".')
-    apply_specs(session, name, specs, prune=prune, yes=yes or str(path) == "-", check=check)
+    apply_specs(session, name, specs, prune=prune, yes=yes or path == "-", check=check)
 
 
 def _says_nothing(text: str) -> bool:
@@ -117,12 +114,12 @@ def apply_specs(
     cronty export --job Backup
     """,
 )
-@click.argument("path", type=click.Path(path_type=Path, dir_okay=False), required=False)
+@click.argument("path", required=False)
 @click.option("--source", help="Only jobs that this file or folder describes.")
 @click.option("--job", "jobs", multiple=True, help="Only this job; repeat it for several.")
 @click.option("--force", is_flag=True, help="Overwrite the file.")
 def export_command(
-    session: Session, path: Path | None, source: str | None, jobs: Sequence[str], force: bool
+    session: Session, path: str | None, source: str | None, jobs: Sequence[str], force: bool
 ) -> None:
     """Write active jobs as a file that `apply` reads, to PATH or to standard output. Secrets are masked."""
     session.check_source(source)
@@ -134,7 +131,7 @@ def export_command(
     if path:
         write_file(path, text, force=force)
         answer(
-            {"jobs": len(exported), "path": str(path)},
+            {"jobs": len(exported), "path": path},
             f"{counted(len(exported), 'job')} in {path}",
             style="",
         )
@@ -142,7 +139,7 @@ def export_command(
         print_json({"jobs": len(exported), "text": text})
     else:
         # A file or a pipe gets every character; a terminal shows none that it would obey.
-        click.echo(block(text) if sys.stdout.isatty() else text, nl=False)
+        echo(block(text) if here().stream().isatty() else text, nl=False)
 
 
 @subcommand("schema", examples="cronty schema > jobs.schema.json")
@@ -157,10 +154,10 @@ def print_plan(plan: Plan) -> None:
     steps = plan.steps[:MOST_SHOWN] if out.is_terminal else plan.steps
     for step in steps:
         text = f"{SIGNS[step.action]} {line(_title(step))}"
-        click.secho(text, fg=COLOURS[step.action.value] if out.is_terminal and not out.no_color else None)
+        secho(text, fg=COLOURS[step.action.value] if out.is_terminal and not out.no_color else None)
         for difference in step.differences:
             before, after = line(difference.before) or "–", line(difference.after) or "–"
-            click.echo(f"    {line(difference.field)}: {before} → {after}")
+            echo(f"    {line(difference.field)}: {before} → {after}")
     if len(steps) < len(plan.steps):
         say(f"… and {len(plan.steps) - len(steps):,} more")
     for text in plan.left_out:
@@ -209,62 +206,15 @@ def _progress(description: str, total: int) -> Iterator[Callable[[int], None]]:
     """Show a progress bar on standard error, if that is a terminal; yield the function that says how much is done."""
     out = console(stderr=True)
     columns = (TextColumn(description), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=out, disable=not out.is_terminal) as bar:
+    with Progress(*columns, console=out, disable=here().is_remote or not out.is_terminal) as bar:
         task = bar.add_task(description, total=total)
         yield lambda done: bar.update(task, completed=done)
 
 
-def _source_of(path: Path) -> str:
-    """Return the name of a file or a folder; a pipe has none that is the same the next time."""
-    resolved = path.resolve()
-    if str(path) == "-" or (path.exists() and not (resolved.is_file() or resolved.is_dir())):
-        return ""
-    return f"{resolved.name}/" if resolved.is_dir() else resolved.name
+def read_text(path: str) -> str:
+    """Read a file of the person, or standard input for `-`."""
+    return str(here().do("read_text", path, most=MOST_BYTES))
 
 
-def _read(path: Path) -> list[tuple[str, str]]:
-    """Read the file, the files of a folder in order, or standard input."""
-    if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
-        if not files:
-            raise Failure(f"{path}: there is no .yaml file in this folder.")
-        return [(str(file.relative_to(path)), read_text(file)) for file in files]
-    return [(str(path), read_text(path))]
-
-
-def read_text(path: Path) -> str:
-    """Read a file, or standard input for `-`; one that changes meanwhile is refused, because only half of it may be there."""
-    if str(path) == "-":
-        return _decoded("-", sys.stdin.buffer.read(MOST_BYTES + 1))
-    try:
-        with path.open("rb") as file:
-            before = os.fstat(file.fileno())
-            content = file.read(MOST_BYTES + 1)
-            after = os.fstat(file.fileno())
-    except OSError as error:
-        raise Failure(f"{path}: {error.strerror}.") from error
-    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
-        raise Failure(f"{path}: the file changed while it was read; try again.")
-    return _decoded(str(path), content)
-
-
-def _decoded(name: str, content: bytes) -> str:
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        before = content[: error.start]
-        place = f"{before.count(10) + 1}:{error.start - before.rfind(10)}"
-        raise Failure(f"{name}:{place}: this is not UTF-8 text.", code="invalid") from error
-
-
-def write_file(path: Path, text: str, *, force: bool) -> None:
-    """Write a file that nobody sees half written."""
-    if path.exists() and not force:
-        raise Failure(f"{path} exists already; use --force to overwrite it.")
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise Failure(f"{path}: {error.strerror}.") from error
+def write_file(path: str, text: str, *, force: bool) -> None:
+    here().do("write_text", path, text, force=force)

@@ -2,11 +2,13 @@
 
 import os
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
 import click
 
+from cronty_site.terminal.consoles import here
 from cronty_site.terminal.failures import ExitCode, Failure, show_error
 from schedules import __version__
 from schedules.mcp.early import answer_early
@@ -53,7 +55,6 @@ SECTIONS: dict[str, dict[str, Entry]] = {
     "Operate": {
         "up": Entry("operating", "Run the web pages and a cluster until Ctrl-C."),
         "mcp": Entry("operating", "Serve the MCP tools to an agent over standard input and output."),
-        "runner": Entry("runners", "List and check runners of prompts; stop all agents."),
         "token": Entry("tokens", "Create, list and revoke tokens of agents."),
         "calendars": Entry("calendars", "List, set and delete calendars."),
         "secret": Entry("secrets", "List, set and delete secrets."),
@@ -68,6 +69,8 @@ SECTIONS: dict[str, dict[str, Entry]] = {
 CREATING = ("up", "mcp", "manage")
 # These need no installation, and so no Django.
 ELSEWHERE = SECTIONS["Elsewhere"]
+# These are about the machine that they are typed on, also where others are sent to a server.
+ON_THE_MACHINE = ("up", "mcp", "doctor", "backup", "completion", "manage")
 ALIASES = {"ls": "jobs", "list": "jobs", "delete": "rm"}
 COMPLETION = "_CRONTY_COMPLETE"
 COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
@@ -132,23 +135,54 @@ def cli() -> None:
 
 
 def main(arguments: list[str] | None = None) -> Any:
-    """Run the command line; Ctrl-C ends it with exit code 130."""
-    as_json = "--json" in (sys.argv[1:] if arguments is None else arguments)
-    if arguments is None and sys.argv[1:2] == ["mcp"]:
-        answer_early(sys.argv[2:])
+    """Run the command line, here or on the server that CRONTY_URL and CRONTY_TOKEN name; Ctrl-C ends it with 130."""
+    words = sys.argv[1:] if arguments is None else arguments
+    if arguments is None and words[:1] == ["mcp"]:
+        answer_early(words[1:])
     try:
-        return cli.main(args=arguments, prog_name="cronty", standalone_mode=False) or 0
-    except click.exceptions.Exit as end:
-        return end.exit_code
-    except click.Abort:
-        show_error(Failure("Interrupted.", ExitCode.INTERRUPTED, code="interrupted"), as_json=as_json)
-        return ExitCode.INTERRUPTED
-    except click.ClickException as error:
-        # Whoever presses the tab key asks for names, not for errors.
-        if COMPLETION not in os.environ:
-            show_error(error, as_json=as_json)
-        return error.exit_code
+        return invoke(words, run=_run)
     except BrokenPipeError:
         # The reader, like `head`, has seen enough.
         sys.stderr.close()
         return 1
+
+
+def _run(words: list[str]) -> Any:
+    name = words[0] if words else ""
+    is_known = name in COMMANDS or name in ALIASES
+    if is_known and name not in ON_THE_MACHINE and name not in ELSEWHERE and not _is_about_usage(words):
+        from cronty_site.terminal.elsewhere.remote import (  # noqa: PLC0415  (the list of commands does without)
+            remote_server,
+            run_there,
+        )
+
+        if server := remote_server():
+            return run_there(server, words)
+    return _run_here(words)
+
+
+def _run_here(words: list[str]) -> Any:
+    return cli.main(args=words, prog_name="cronty", standalone_mode=False)
+
+
+def _is_about_usage(words: list[str]) -> bool:
+    asked = words[: words.index("--")] if "--" in words else words
+    return bool({"-h", "--help"} & set(asked)) or COMPLETION in os.environ
+
+
+def invoke(words: list[str], run: Callable[[list[str]], Any] = _run_here) -> int:
+    """Run a command line with a function, and print its failure; return its exit code."""
+    as_json, stream = "--json" in words, here().stream(err=True)
+    try:
+        return run(words) or 0
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        failure = Failure("Interrupted.", ExitCode.INTERRUPTED, code="interrupted")
+        show_error(failure, as_json=as_json, stream=stream)
+        return ExitCode.INTERRUPTED
+    except click.ClickException as error:
+        # Whoever presses the tab key asks for names, not for errors.
+        if COMPLETION not in os.environ:
+            show_error(error, as_json=as_json, stream=stream)
+        return error.exit_code

@@ -1,10 +1,9 @@
 """The subcommand that shows runs and follows new ones, with the output that they print meanwhile."""
 
-import time
-
 import click
 
 from cronty_site.terminal.completion import complete_job
+from cronty_site.terminal.consoles import echo, here
 from cronty_site.terminal.failures import ExitCode, Failure
 from cronty_site.terminal.output import block, note, print_json, print_list, say
 from cronty_site.terminal.session import Session, subcommand
@@ -39,7 +38,7 @@ class RunStream:
             if self.has_printed and part.attempt != self._attempt:
                 self.end_line()
                 note(f"Attempt {part.attempt}:")
-            click.echo(block(part.text), nl=False)
+            echo(block(part.text), nl=False)
             self.has_printed = True
             self._is_in_line = not part.text.endswith("\n")
         self._position, self._attempt, self.is_ended = part.position, part.attempt, part.is_ended
@@ -47,7 +46,7 @@ class RunStream:
     def end_line(self) -> None:
         """End the last line, before something else is printed."""
         if self._is_in_line:
-            click.echo()
+            echo()
             self._is_in_line = False
 
 
@@ -131,7 +130,7 @@ def _show_run(session: Session, run: Execution | None, run_id: int, *, follow: b
     stream = RunStream(run)
     stream.print_new()
     while follow and not stream.is_ended:
-        time.sleep(POLL_SECONDS)  # noqa: TID251  (follows until Ctrl-C)
+        here().pause(POLL_SECONDS)
         stream.print_new()
     if follow:
         run.refresh_from_db(fields=["error", "result"])
@@ -142,11 +141,11 @@ def show_end(run: Execution, stream: RunStream) -> None:
     """Print the error of a run, and how it ended or its result, after its output."""
     stream.end_line()
     if run.error:
-        click.echo(block(run.error))
+        echo(block(run.error))
     if usage := usage_text(run.result):
         note(usage)
     elif not stream.has_printed and (text := result_text(run.result)):
-        click.echo(block(text))
+        echo(block(text))
 
 
 def _follow(session: Session, log: RunLog, newest: list[Execution], *, with_job: bool) -> None:
@@ -171,7 +170,7 @@ def _follow(session: Session, log: RunLog, newest: list[Execution], *, with_job:
         is_history = False
         # Of many runs, only the newest can still change.
         printed = dict(sorted(printed.items())[-MOST_FOLLOWED:])
-        time.sleep(POLL_SECONDS)  # noqa: TID251  (follows until Ctrl-C)
+        here().pause(POLL_SECONDS)
         newest = log.last_written(MOST_NEW)
 
 

@@ -1,10 +1,9 @@
 """Output for people and for programs: tables that fit the terminal, and JSON."""
 
 import json
-import os
 import re
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from enum import Enum
 from typing import Any, TypeVar
@@ -13,9 +12,11 @@ import click
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console
+from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
+from cronty_site.terminal.consoles import echo, here
 from schedules.limits import strip_unprintable
 from schedules.when import durations
 
@@ -53,17 +54,34 @@ _UNESCAPED = re.compile("[^\n -~]")
 
 def console(*, stderr: bool = False) -> Console:
     """Return a console for this moment's streams, in colour only on a terminal without NO_COLOR."""
-    stream = sys.stderr if stderr else sys.stdout
-    is_wide = not stream.isatty() and "COLUMNS" not in os.environ
+    place = here()
+    stream = place.stream(err=stderr)
+    is_wide = not stream.isatty() and "COLUMNS" not in place.environ
     return Console(
-        file=stream, width=WIDE if is_wide else None, highlight=False, soft_wrap=False, emoji=False
+        file=stream,
+        width=WIDE if is_wide else place.width,
+        highlight=False,
+        soft_wrap=False,
+        emoji=False,
+        _environ=place.environ,
     )
+
+
+@contextmanager
+def waiting(text: str) -> Iterator[Callable[[], None]]:
+    """Show that something takes a while, until the function that this yields is called."""
+    if here().is_remote:
+        # It would take over the streams of the whole server.
+        yield lambda: None
+        return
+    with Status(text, console=console(stderr=True)) as status:
+        yield status.stop
 
 
 def print_json(value: Any) -> None:
     """Print a value as JSON, without characters that a terminal obeys."""
     text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
-    click.echo(_UNESCAPED.sub(_printable, text))
+    echo(_UNESCAPED.sub(_printable, text))
 
 
 def _printable(character: re.Match[str]) -> str:
@@ -79,7 +97,7 @@ def prints_json() -> bool:
 
 def print_message(message: Mapping[str, str]) -> None:
     """Print a note or a question for programs, as one line on standard error."""
-    click.echo(json.dumps(message), err=True)
+    echo(json.dumps(message), err=True)
 
 
 def line(value: Any) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from cronty_site.terminal.completion import complete_job, complete_task
+from cronty_site.terminal.consoles import echo
 from cronty_site.terminal.failures import Failure
 from cronty_site.terminal.output import block, note, print_facts, print_json, print_list, print_table, say
 from cronty_site.terminal.session import Session, check_zone, subcommand
@@ -218,7 +219,7 @@ def why_command(session: Session, reference: str, moment: str | None) -> None:
     say(f"{clock_text(why.at, job.timezone)} {job.timezone}: {why.verdict}", "bold")
     say(why.explanation)
     if why.detail:
-        click.echo(block(why.detail))
+        echo(block(why.detail))
 
 
 @subcommand(

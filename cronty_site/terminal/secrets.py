@@ -1,10 +1,11 @@
 """The subcommand for secrets: list, set and delete; it never prints a value."""
 
-import sys
 from collections.abc import Sequence
 
 import click
 
+from cronty_site.terminal.consoles import here
+from cronty_site.terminal.failures import Failure
 from cronty_site.terminal.output import answer, print_list
 from cronty_site.terminal.session import Session, subcommand
 from cronty_site.terminal.shapes import clock_text
@@ -45,6 +46,8 @@ def secret_command(
             shrink="allowed for",
             if_none="No secrets.",
         )
+    elif of_installation and session.token:
+        raise Failure("Secrets of the installation are set on its own machine.")
     elif delete:
         session.expect(delete_secret(session.actor, name, of_installation=of_installation))
         answer({"deleted": name}, f"Deleted: {name}. Runs that refer to it fail from now on.")
@@ -59,9 +62,9 @@ def secret_command(
 
 
 def _value(session: Session, name: str) -> str:
-    if sys.stdin.isatty():
+    value: str | None = here().do("read_input")
+    if value is None:
         return session.ask_secret(f"Value of {name}")
-    value = sys.stdin.read()
     # `echo` adds a line break to a password, but a key of several lines ends with one.
     return value.removesuffix("\n") if value.count("\n") == 1 else value
 

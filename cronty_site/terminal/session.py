@@ -1,21 +1,22 @@
 """The session of a subcommand: the user it acts for, their time zone, and how it prints."""
 
 import functools
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 from django.db import DatabaseError, Error, InterfaceError, OperationalError, ProgrammingError
 
 from cronty_site import environment
+from cronty_site.terminal.consoles import here
 from cronty_site.terminal.failures import ExitCode, Failure, did_you_mean, not_started
 from cronty_site.terminal.messages import message_of
-from cronty_site.terminal.output import AS_JSON, line, print_message
+from cronty_site.terminal.output import AS_JSON, line
 from schedules import clock
-from schedules.models import Event, Job
+from schedules.models import Event, Job, Token
 from schedules.models.jobs import JobQuerySet
 from schedules.result import Err, Kind, Result
 from schedules.services import Actor
@@ -41,6 +42,8 @@ class Session:
     now: datetime
     zone: str
     as_json: bool
+    token: Token | None = None
+    """What a command acts by that was sent from another machine."""
 
     def expect(self, result: Result[T]) -> T:
         """Return the value of a result; an error ends the command with its message."""
@@ -50,22 +53,12 @@ class Session:
 
     def confirm(self, question: str) -> None:
         """Ask the person; without a yes, the command ends here."""
-        if not sys.stdin.isatty():
-            raise Failure("There is nobody to ask: use --yes.")
-        if self.as_json:
-            print_message({"question": question})
-            is_yes = click.confirm("", err=True, prompt_suffix="", show_default=False)
-        else:
-            is_yes = click.confirm(question, err=True)
-        if not is_yes:
+        if not here().do("confirm", question, as_json=self.as_json):
             raise Failure("Nothing was changed.", code="declined")
 
     def ask_secret(self, question: str) -> str:
         """Ask the person for a value that is not shown while it is typed."""
-        if not self.as_json:
-            return str(click.prompt(question, err=True, hide_input=True))
-        print_message({"question": question})
-        return str(click.prompt("", err=True, prompt_suffix="", hide_input=True))
+        return str(here().do("ask_secret", question, as_json=self.as_json))
 
     def job_id(self, reference: str) -> str:
         """Return the id of the job that is meant."""
@@ -153,6 +146,10 @@ def subcommand(
 
 
 def _session(user: str | None, as_json: bool) -> Session:
+    if caller := here().caller:
+        if click.get_current_context().get_parameter_source("user") == ParameterSource.COMMANDLINE:
+            raise Failure("The token decides who acts on a server: leave out --user.")
+        return Session(caller.actor, clock.now(), caller.actor.read_profile().zone, as_json, caller.token)
     if environment.missing:
         raise not_started(environment.missing[-1])
     person = find_user(user) if user else first_user()

@@ -7,6 +7,7 @@ import click
 from django.db.models import QuerySet
 
 from cronty_site.terminal.arguments import Duration
+from cronty_site.terminal.consoles import echo
 from cronty_site.terminal.failures import ExitCode, Failure, did_you_mean
 from cronty_site.terminal.output import answer, print_json, print_list
 from cronty_site.terminal.session import Session, subcommand
@@ -14,6 +15,7 @@ from cronty_site.terminal.shapes import clock_text, iso_in
 from schedules.models import Event, Token
 from schedules.result import Kind
 from schedules.services import issue_token, revoke_token
+from schedules.services.people.token_rules import LONGEST_LIFE, issue_lesser_token, revoke_own_token
 from schedules.services.people.tokens import FAMILIES, SCOPES
 
 
@@ -58,21 +60,25 @@ def create_command(
     session: Session, name: str, scopes: str, expires_in: timedelta | None, kind: str, tools: str
 ) -> None:
     """Create a token for an agent called NAME, and print it, once."""
-    issued = session.expect(
-        issue_token(
-            session.actor.user,
-            name=name,
-            scopes=scopes.replace(",", " ").split(),
-            families=tools.replace(",", " ").split(),
-            expires_in=expires_in,
-            kind=kind,
-            door=Event.Door.TERMINAL,
+    chosen: dict[str, Any] = {
+        "name": name,
+        "scopes": scopes.replace(",", " ").split(),
+        "families": tools.replace(",", " ").split(),
+        "kind": kind,
+    }
+    actor, own = session.actor, session.token
+    if own:
+        issued = session.expect(
+            issue_lesser_token(actor, own, **chosen, expires_in=expires_in or LONGEST_LIFE)
         )
-    )
+    else:
+        issued = session.expect(
+            issue_token(actor.user, **chosen, expires_in=expires_in, door=Event.Door.TERMINAL)
+        )
     if session.as_json:
         print_json({"name": name, "token": issued.text})
     else:
-        click.echo(issued.text)
+        echo(issued.text)
 
 
 @subcommand("list", examples="cronty token list")
@@ -97,7 +103,11 @@ def revoke_command(session: Session, name: str) -> None:
         raise Failure(
             f"Token not found: {name}.{did_you_mean(name, tokens)}", ExitCode.NOT_FOUND, code=Kind.NOT_FOUND
         )
-    revoked = session.expect(revoke_token(session.actor.user, tokens[name].pk, door=Event.Door.TERMINAL))
+    actor, own, found = session.actor, session.token, tokens[name].pk
+    if own:
+        revoked = session.expect(revoke_own_token(actor, own, found))
+    else:
+        revoked = session.expect(revoke_token(actor.user, found, door=Event.Door.TERMINAL))
     answer(_as_json(revoked, session.zone), f"Revoked: {revoked.name}", style="")
 
 

@@ -78,14 +78,7 @@ class BearerToken(HttpBearer):
             most = settings.CRONTY_MCP_CALLS_PER_MINUTE
             raise problem_of(Err(Code.CALLS_TOO_FAST, limit=most, retry_after=wait))
         if self._scope not in caller.scopes:
-            raise ProblemError(
-                403,
-                "scope_missing",
-                f"This call needs a token with the scope {self._scope}. Make one at {connect_address()}",
-                headers={
-                    "WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{self._scope}"',
-                },
-            )
+            raise scope_missing(self._scope)
         return caller
 
 
@@ -93,14 +86,23 @@ READS = BearerToken("read")
 WRITES = BearerToken("write")
 
 
+def scope_missing(scope: str) -> ProblemError:
+    return ProblemError(
+        403,
+        "scope_missing",
+        f"This call needs a token with the scope {scope}. Make one at {connect_address()}",
+        headers={"WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{scope}"'},
+    )
+
+
 def unauthorized(reason: str) -> ProblemError:
     """Say what is wrong with the token of a request, and where to make a new one."""
-    detail = f"{_WHAT_IS_WRONG[reason]} Make a new one at {connect_address()}"
+    words = f"{_WHAT_IS_WRONG[reason]} Make a new one at {connect_address()}"
     error = f' error="invalid_token", error_description="{_WHAT_IS_WRONG[reason]}"' if reason else ""
     return ProblemError(
         401,
         "unauthorized",
-        detail,
+        words,
         headers={"WWW-Authenticate": f'Bearer realm="Cronty"{"," * bool(error)}{error}'},
     )
 

@@ -51,8 +51,8 @@ OWN = {
 }
 
 
-# Answers that are read while they are written; tests/api/test_events.py asks with all kinds of tokens.
-STREAMED = {"stream_events", "export_events"}
+# Answers that are read while they are written; tests/api/test_events.py and test_terminal.py ask with all kinds of tokens.
+STREAMED = {"stream_events", "export_events", "run_command_line"}
 
 
 class Operation(NamedTuple):

@@ -1,9 +1,10 @@
 """A Cronty on another machine: its address, the key that opens it, and one request to it."""
 
 import hashlib
+import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -24,6 +25,14 @@ _WORD = re.compile(r"[!-~]{1,500}")
 
 class AwayError(Exception):
     """The server was not reached, or could not answer now; the same request may succeed later."""
+
+
+class RefusedError(Exception):
+    """The server has refused a request, and says why."""
+
+    def __init__(self, status: int, code: str, words: str) -> None:
+        super().__init__(words)
+        self.status, self.code = status, code
 
 
 @dataclass(frozen=True)
@@ -64,20 +73,50 @@ class Server:
         timeout: float = 30.0,
     ) -> Reply:
         """Send a request and return the reply, whatever its status; raise AwayError without one."""
-        sent = {"User-Agent": USER_AGENT, **(headers or {})}
-        if self.token:
-            sent["Authorization"] = f"Bearer {self.token}"
-        request = Request(f"{self.url}{path}", data=body or None, headers=sent, method=method)  # noqa: S310  (read_url has refused other schemes)
         try:
-            with build_opener(_Stay).open(request, timeout=timeout) as answer:
+            with build_opener(_Stay).open(
+                self._request(method, path, body, headers), timeout=timeout
+            ) as answer:
                 return _reply(answer.status, answer)
         except HTTPError as error:
             with error:
                 return _reply(error.code, error)
         except (OSError, HTTPException, ValueError) as error:
-            raise AwayError(
-                str(getattr(error, "reason", "")) or str(error) or type(error).__name__
-            ) from error
+            raise AwayError(_reason_of(error)) from error
+
+    def stream(self, method: str, path: str, body: bytes, timeout: float = 60.0) -> Iterator[str]:
+        """Send a request of JSON and yield the lines of the answer as they come; raise RefusedError for a refusal."""
+        try:
+            headers = {"Content-Type": "application/json"}
+            with build_opener(_Stay).open(
+                self._request(method, path, body, headers), timeout=timeout
+            ) as answer:
+                for line in answer:
+                    yield line.decode(errors="replace")
+        except HTTPError as error:
+            with error:
+                raise _refusal(_reply(error.code, error)) from error
+        except (OSError, HTTPException) as error:
+            raise AwayError(_reason_of(error)) from error
+
+    def _request(self, method: str, path: str, body: bytes, headers: Mapping[str, str] | None) -> Request:
+        sent = {"User-Agent": USER_AGENT, **(headers or {})}
+        if self.token:
+            sent["Authorization"] = f"Bearer {self.token}"
+        # read_url has refused other schemes.
+        return Request(f"{self.url}{path}", data=body or None, headers=sent, method=method)  # noqa: S310
+
+
+def _reason_of(error: Exception) -> str:
+    return str(getattr(error, "reason", "")) or str(error) or type(error).__name__
+
+
+def _refusal(reply: Reply) -> RefusedError:
+    try:
+        problem = json.loads(reply.body)
+        return RefusedError(reply.status, str(problem["code"]), str(problem["detail"]))
+    except (ValueError, KeyError, TypeError):
+        return RefusedError(reply.status, "error", f"it answers {reply.status}, not like Cronty.")
 
 
 def _reply(status: int, answer: Any) -> Reply:

@@ -28,11 +28,11 @@ def change_of(job: Job) -> ChangeOut:
     event.job = job
     match event.verb:
         case "pause" if not event.before:
-            summary = "pending → paused"
+            words = "pending → paused"
         case "resume":
-            summary = "paused → pending"
+            words = "paused → pending"
         case "restore":
-            summary = f"stopped → {job.status}"
+            words = f"stopped → {job.status}"
         case _:
-            summary = summary_of(event)
-    return {"changed": answers.line(summary, LONGEST), "undo": answers.undo_call(event.pk)}
+            words = summary_of(event)
+    return {"changed": answers.line(words, LONGEST), "undo": answers.undo_call(event.pk)}

@@ -104,12 +104,12 @@ def _of_day(job: Job, day: date, now: datetime) -> Why | datetime:
 
 def _why_of_row(job: Job, row: Execution) -> Why:
     if not row.reason.startswith(engine.PAUSED):
-        explanation = explain(row, job.timezone)
+        words = explain(row, job.timezone)
         if origin := origin_words(row):
-            explanation = f"{explanation} {origin}"
+            words = f"{words} {origin}"
         if question := question_of(row):
-            explanation = f"{explanation} {describe_question(question, job)}"
-        return Why(job, row.scheduled_for, row.status, explanation, row, row.error)
+            words = f"{words} {describe_question(question, job)}"
+        return Why(job, row.scheduled_for, row.status, words, row, row.error)
     explanation = f"{explain(row, job.timezone, with_reason=False)} The job was paused."
     return Why(
         job,

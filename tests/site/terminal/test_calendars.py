@@ -7,7 +7,7 @@ from schedules.models import Calendar, Event, Job
 pytestmark = pytest.mark.django_db
 
 
-def test_calendar_is_shown_saved_listed_and_deleted(cronty):
+def test_calendar_is_shown_saved_listed_and_deleted(cronty, door):
     shown = cronty("calendars", "DE-BY", "--holidays", "DE-BY", "--category", "catholic", "--dry-run")
     assert shown.code == 0
     assert not Calendar.objects.exists()
@@ -15,7 +15,7 @@ def test_calendar_is_shown_saved_listed_and_deleted(cronty):
     saved = cronty("calendars", "DE-BY", "--holidays", "DE-BY", "--category", "catholic", "--json")
     assert {"Assumption Day"} <= {each["title"] for each in saved.json["days"]}
     assert "public holidays in Bavaria" in cronty("calendars").out
-    assert Event.objects.get().door == "terminal"
+    assert Event.objects.get().door == door
     assert cronty("calendars", "DE-BY", "--delete").code == 0
     assert cronty("calendars", "DE-BY", "--delete").code == 3
 

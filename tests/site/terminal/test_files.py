@@ -29,7 +29,7 @@ def file(tmp_path):
     return path
 
 
-def test_file_is_checked_applied_and_then_unchanged(cronty, file):
+def test_file_is_checked_applied_and_then_unchanged(cronty, file, door):
     plan = cronty("apply", str(file), "--check")
     assert (plan.code, Job.objects.count()) == (6, 0)
     assert "+ Stand-up (notify, Every weekday at 08:30, Europe/Berlin)" in plan.out
@@ -38,7 +38,7 @@ def test_file_is_checked_applied_and_then_unchanged(cronty, file):
     again = cronty("apply", str(file), "--check")
 
     assert (again.code, again.out) == (0, "jobs.yaml: nothing to do, 2 unchanged\n")
-    assert set(Event.objects.values_list("door", flat=True)) == {"terminal"}
+    assert set(Event.objects.values_list("door", flat=True)) == {door}
     assert "jobs.yaml" in cronty("show", "Ping").out
 
 
@@ -199,7 +199,7 @@ def test_file_that_changes_while_it_is_read_is_refused(cronty, file, monkeypatch
         file.write_text(next(sizes, FILE))
         return real(number)
 
-    monkeypatch.setattr("cronty_site.terminal.files.os.fstat", fstat)
+    monkeypatch.setattr("cronty_site.terminal.elsewhere.desk.os.fstat", fstat)
 
     ended = cronty("apply", str(file), "--yes")
 

@@ -75,7 +75,7 @@ COMMANDS = [
 def test_stored_text_is_printed_without_what_a_terminal_obeys(cronty, job, command, as_json, monkeypatch):
     if command == "export":
         # A file or a pipe gets every character.
-        monkeypatch.setattr("cronty_site.terminal.files.sys.stdout.isatty", lambda: True)
+        monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     runs = list(job.executions.values_list("pk", flat=True))
     words = [word.format(job=job.pk, run=runs[0], other=runs[1]) for word in command.split()]
 

@@ -9,7 +9,7 @@ from schedules.models import Event, Secret
 from schedules.secrets.encryption import unseal
 
 
-def test_secret_is_read_from_standard_input_listed_and_deleted(cronty, monkeypatch):
+def test_secret_is_read_from_standard_input_listed_and_deleted(cronty, monkeypatch, door):
     monkeypatch.setattr("sys.stdin", StringIO("hush-hush-7\n"))
 
     saved = cronty("secret", "KEY", "--host", "api.example", "--host", "b.example", "--command", "backup")
@@ -23,7 +23,7 @@ def test_secret_is_read_from_standard_input_listed_and_deleted(cronty, monkeypat
         ["backup"],
     )
     assert "hush" not in cronty("secret").out + saved.out + saved.err
-    assert Event.objects.get().door == "terminal"
+    assert Event.objects.get().door == door
     assert cronty("secret", "KEY", "--delete").code == 0
     assert not Secret.objects.exists()
     assert cronty("secret", "KEY", "--delete").code == 3

@@ -1,0 +1,134 @@
+"""What a command needs from the machine at which a person sits: answers, files, an editor.
+
+A command asks for these by name, so that one that runs on a server can ask the machine of the person, too. What they
+take and return is JSON.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+from tempfile import mkstemp
+from typing import Any
+
+import click
+
+from cronty_site.terminal.failures import Failure
+
+SUFFIXES = (".yaml", ".yml")
+
+
+def confirm(question: str, *, as_json: bool) -> bool:
+    """Ask the person for a yes."""
+    if not sys.stdin.isatty():
+        raise Failure("There is nobody to ask: use --yes.")
+    if as_json:
+        click.echo(json.dumps({"question": question}), err=True)
+        return click.confirm("", err=True, prompt_suffix="", show_default=False)
+    return click.confirm(question, err=True)
+
+
+def ask_secret(question: str, *, as_json: bool) -> str:
+    """Ask the person for a value that is not shown while it is typed."""
+    if not as_json:
+        return str(click.prompt(question, err=True, hide_input=True))
+    click.echo(json.dumps({"question": question}), err=True)
+    return str(click.prompt("", err=True, prompt_suffix="", hide_input=True))
+
+
+def read_input() -> str | None:
+    """Return what standard input has, or None if a person types there."""
+    return None if sys.stdin.isatty() else sys.stdin.read()
+
+
+def read_text(path: str, *, most: int, is_strict: bool = True) -> str:
+    """Read a file, or standard input for `-`; one that changes meanwhile is refused, because only half of it may be there."""
+    if path == "-":
+        return _decoded("-", sys.stdin.buffer.read(most + 1), is_strict=is_strict)
+    try:
+        with Path(path).open("rb") as file:
+            before = os.fstat(file.fileno())
+            content = file.read(most + 1)
+            after = os.fstat(file.fileno())
+    except OSError as error:
+        raise Failure(f"{path}: {error.strerror}.") from error
+    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+        raise Failure(f"{path}: the file changed while it was read; try again.")
+    return _decoded(path, content, is_strict=is_strict)
+
+
+def read_files(path: str, *, most: int) -> list[list[str]]:
+    """Read a file, the files of a folder in order, or standard input; return pairs of a name and a text."""
+    folder = Path(path)
+    if path != "-" and folder.is_dir():
+        files = sorted(file for file in folder.rglob("*") if file.suffix in SUFFIXES and file.is_file())
+        if not files:
+            raise Failure(f"{path}: there is no .yaml file in this folder.")
+        return [[str(file.relative_to(folder)), read_text(str(file), most=most)] for file in files]
+    return [[path, read_text(path, most=most)]]
+
+
+def source_of(path: str) -> str:
+    """Return the name of a file or a folder; a pipe has none that is the same the next time."""
+    named = Path(path)
+    resolved = named.resolve()
+    if path == "-" or (named.exists() and not (resolved.is_file() or resolved.is_dir())):
+        return ""
+    return f"{resolved.name}/" if resolved.is_dir() else resolved.name
+
+
+def write_text(path: str, text: str, *, force: bool) -> None:
+    """Write a file that nobody sees half written."""
+    target = Path(path)
+    if target.exists() and not force:
+        raise Failure(f"{path} exists already; use --force to overwrite it.")
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(target)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise Failure(f"{path}: {error.strerror}.") from error
+
+
+def edit(text: str, *, most: int) -> list[str]:
+    """Let the person edit a text in $EDITOR; return the name of its file, and the text as it is then."""
+    if not (sys.stdin.isatty() or os.environ.get("VISUAL") or os.environ.get("EDITOR")):
+        raise Failure("There is nobody to edit: give fields, or a document with --file.")
+    handle, name = mkstemp(prefix="cronty-", suffix=".yaml")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    try:
+        click.edit(filename=name)
+        return [name, read_text(name, most=most)]
+    except click.ClickException as error:
+        path = Path(name)
+        if path.exists() and path.read_bytes() != text.encode():
+            words = f"{error.format_message()}\nYour text is kept in {name}."
+            code = error.code if isinstance(error, Failure) else ""
+            raise Failure(words, error.exit_code, code=code) from error
+        path.unlink(missing_ok=True)
+        raise
+
+
+def discard(name: str) -> None:
+    """Delete the file of an edited text."""
+    Path(name).unlink(missing_ok=True)
+
+
+def _decoded(name: str, content: bytes, *, is_strict: bool) -> str:
+    try:
+        return content.decode("utf-8-sig", "strict" if is_strict else "replace")
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        place = f"{before.count(10) + 1}:{error.start - before.rfind(10)}"
+        raise Failure(f"{name}:{place}: this is not UTF-8 text.", code="invalid") from error
+
+
+ACTIONS: dict[str, Any] = {
+    action.__name__: action
+    for action in (
+        *(confirm, ask_secret, read_input, read_text, read_files, source_of),
+        *(write_text, edit, discard),
+    )
+}

@@ -1,0 +1,144 @@
+"""The terminal from other machines: a command line is executed here, and what it prints is streamed back."""
+
+import asyncio
+import json
+import logging
+import threading
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+from django.db import connections
+from django.http import HttpRequest, StreamingHttpResponse
+from ninja import Router
+
+from schedules import clock
+from schedules.api.auth import READS, Caller, scope_missing
+from schedules.api.endpoints import check_query
+from schedules.api.problems import ProblemError
+from schedules.api.schemas.terminal import LineIn
+from schedules.models import Token
+
+Emit = Callable[[dict[str, Any]], None]
+
+# At a time: of one token, and of this process.
+MOST_LINES = 5
+MOST_LINES_OF_ALL = 20
+SILENT_SECONDS = 10.0
+
+logger = logging.getLogger(__name__)
+router = Router(tags=["terminal"])
+_threads = ThreadPoolExecutor(MOST_LINES_OF_ALL, thread_name_prefix="terminal")
+_open: set["Line"] = set()
+
+
+class Terminal(Protocol):
+    """What a site gives: the commands are its own, not the app's."""
+
+    def only_reads(self, words: list[str]) -> bool: ...
+
+    def run(self, caller: Caller, line: LineIn, emit: Emit, is_over: Callable[[], bool]) -> None: ...
+
+
+class Site:
+    """The terminal of this site, if it has one."""
+
+    terminal: Terminal | None = None
+
+
+class Line:
+    """A command line that is being executed."""
+
+    def __init__(self, caller: Caller) -> None:
+        self.caller = caller
+        self._over = threading.Event()
+
+    def end(self) -> None:
+        self._over.set()
+
+    def is_over(self) -> bool:
+        """Return whether nobody waits for it any more, or its token has ended; asked about once a second."""
+        if not self._over.is_set() and not Token.objects.usable(clock.now()).filter(pk=self.caller.token_id):
+            self._over.set()
+        return self._over.is_set()
+
+
+def end_lines() -> None:
+    """End all command lines that follow something: a stopping server waits for open answers."""
+    for line in list(_open):
+        line.end()
+
+
+@router.post(
+    "/terminal",
+    auth=READS,
+    operation_id="run_command_line",
+    summary="Execute a command line of `cronty`",
+    description="Execute a command line of `cronty`.\n\nThe answer is lines of JSON: `out` and `err` with what it "
+    "prints, `ask` with a question to the machine of the person, which is answered by the same request with "
+    "`answers`, and at last `exit` with the exit code. Commands that change something need the scope `write`.",
+    openapi_extra={
+        "x-scope": "read",
+        "x-repeatable": False,
+        "x-if-match": "",
+        "responses": {
+            200: {"description": "OK", "content": {"application/jsonl": {"schema": {"type": "string"}}}}
+        },
+    },
+)
+async def run_command_line(request: HttpRequest, body: LineIn) -> Any:
+    check_query(request, ())
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    terminal = Site.terminal
+    if terminal is None:
+        raise ProblemError(404, "not_found", "This site has no terminal.")
+    if not terminal.only_reads(body.words) and "write" not in caller.scopes:
+        raise scope_missing("write")
+    mine = sum(line.caller.token_id == caller.token_id for line in _open)
+    if mine >= MOST_LINES or len(_open) >= MOST_LINES_OF_ALL:
+        words = f"At most {MOST_LINES} command lines of a token run at a time: end one first."
+        raise ProblemError(429, "too_many_lines", words, headers={"Retry-After": "10"})
+    # Compression would keep back what has been printed.
+    request.META["HTTP_ACCEPT_ENCODING"] = ""
+    response = StreamingHttpResponse(_events(terminal, Line(caller), body), content_type="application/jsonl")
+    response["Cache-Control"] = "no-store"
+    response["X-Accel-Buffering"] = "no"
+    return response
+
+
+async def _events(terminal: Terminal, line: Line, body: LineIn) -> AsyncIterator[str]:
+    """Execute a command line in a thread of its own, and yield what it says as it says it."""
+    loop = asyncio.get_running_loop()
+    events: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+
+    def emit(event: dict[str, Any] | None) -> None:
+        loop.call_soon_threadsafe(events.put_nowait, event)
+
+    def run() -> None:
+        try:
+            terminal.run(line.caller, body, emit, line.is_over)
+        except Exception:
+            logger.exception("An error in the command line %s", body.words[:1])
+            emit({"err": "cronty: Something went wrong on the server; its log says more.\n"})
+            emit({"exit": 1})
+        finally:
+            connections.close_all()
+            emit(None)
+
+    _open.add(line)
+    try:
+        running = loop.run_in_executor(_threads, run)
+        while True:
+            try:
+                event = await asyncio.wait_for(events.get(), SILENT_SECONDS)
+            except TimeoutError:
+                # A proxy closes what is silent.
+                yield "\n"
+                continue
+            if event is None:
+                break
+            yield json.dumps(event) + "\n"
+        await running
+    finally:
+        line.end()
+        _open.discard(line)
