@@ -104,6 +104,11 @@ class Code(Enum):
     TOO_MANY_ANSWERS = Kind.QUOTA, "One question takes no more answers: limit."
     NO_ANSWER_TO_UNDO = Kind.WRONG_STATE, "There is no answer to take back: subject."
 
+    AGENTS_STOPPED = Kind.WRONG_STATE, "No agent may work on prompts now: reason, who stopped them."
+    AGENTS_NOT_STOPPED = Kind.WRONG_STATE, "The agents are not stopped."
+    AGENTS_OF_EVERYBODY = Kind.FORBIDDEN, "Only staff stop the agents of everybody, or start them again."
+    AGENTS_STARTED_BY_PEOPLE = Kind.FORBIDDEN, "An agent cannot end a stop of agents."
+
     TOO_MANY_JOBS = Kind.QUOTA, "The quota of active jobs is reached: limit."
     TOO_MANY_PLANNED_RUNS = Kind.QUOTA, "Too many runs a minute would be planned: limit, planned, added."
     TOO_MANY_NEW_JOBS = Kind.QUOTA, "More new jobs at once than a minute allows: limit."
@@ -208,6 +213,6 @@ def invalid_fields(errors: Mapping[str, list[str]]) -> Err:
     return Err(Code.INVALID, errors=dict(errors))
 
 
-def sentence(words: str) -> str:
+def sentence(reason: str) -> str:
     """Write a reason as a sentence: a capital letter first, and a full stop at the end if no other mark is there."""
-    return f"{words[:1].upper()}{words[1:].rstrip('.')}{'' if words.endswith(('?', '!')) else '.'}"
+    return f"{reason[:1].upper()}{reason[1:].rstrip('.')}{'' if reason.endswith(('?', '!')) else '.'}"

@@ -1,5 +1,6 @@
 """Admin pages for tokens, profiles and calendars."""
 
+from collections.abc import Callable
 from typing import Any
 
 from django import forms
@@ -21,9 +22,10 @@ from schedules.admin.bases import (
 from schedules.admin.forms import ProfileForm, TokenAdminForm
 from schedules.admin.local_times import moment
 from schedules.models import Calendar, Channel, Event, Profile, Token
-from schedules.result import Err, Ok, Result
+from schedules.result import Code, Err, Ok, Result
 from schedules.services import Actor
 from schedules.services.people.profiles import is_above
+from schedules.services.runs.agent_stops import let_agents_work, stop_agents
 
 
 @admin.register(Token)
@@ -131,6 +133,7 @@ class ProfileAdmin(ServiceAdmin[Profile]):
     search_fields = [f"user__{USERNAME}"]
     fields = ["user", "timezone", "topic", "failure_topic"]
     readonly_fields = ["user"]
+    actions = ["stop_agents", "start_agents"]
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -146,3 +149,30 @@ class ProfileAdmin(ServiceAdmin[Profile]):
         changes = {name: form.cleaned_data[name] for name in form.changed_data}
         by = Actor(obj.user, Event.Door.ADMIN, name=user_of(request).get_username())
         return services.set_preferences(by, **changes) if changes else Ok(obj)
+
+    @admin.action(description="Stop agents", permissions=["change"])
+    def stop_agents(self, request: HttpRequest, profiles: QuerySet[Profile]) -> None:
+        self._switch(request, profiles, stop_agents, "Agents stopped:")
+
+    @admin.action(description="Let agents work again", permissions=["change"])
+    def start_agents(self, request: HttpRequest, profiles: QuerySet[Profile]) -> None:
+        self._switch(request, profiles, let_agents_work, "Agents work again:")
+
+    def _switch(
+        self,
+        request: HttpRequest,
+        profiles: QuerySet[Profile],
+        change: Callable[[Actor], Result[Any]],
+        done: str,
+    ) -> None:
+        by = user_of(request).get_username()
+        answers = [
+            (
+                profile.user.get_username(),
+                change(Actor(profile.user, Event.Door.ADMIN, name=by))
+                if self.has_change_permission(request, profile)
+                else Err(Code.USER_IS_SUPERIOR),
+            )
+            for profile in profiles.select_related("user")
+        ]
+        report(self, request, answers, done)

@@ -70,7 +70,7 @@ def _unknown(user: Any, name: str, is_agent: bool) -> str:
     if catalog.short_problem:
         return f"Unknown runner: {name[:100]}. {catalog.short_problem}"
     known = [
-        f"{each} ({words})" if (words := runner.limits_in_words()) else each
+        f"{each} ({limits})" if (limits := runner.limits_in_words()) else each
         for each, runner in usable(user, is_agent=is_agent).items()
     ]
     return f"Unknown runner: {name[:100]}. Choose one of: {', '.join(known) or INBOX}."

@@ -8,6 +8,7 @@ from typing import Any
 
 from schedules import clock, limits
 from schedules.agents.adapters import ADAPTERS
+from schedules.agents.allowances import allowances_of_run, least, least_left
 from schedules.agents.catalog import AGENT_COMMAND
 from schedules.agents.definitions import Runner
 from schedules.agents.hosted import ask
@@ -16,7 +17,6 @@ from schedules.agents.recording import Bounds, Recorder
 from schedules.agents.reports import Report, ToolUse
 from schedules.agents.spending import (
     Earlier,
-    cap_reached,
     earlier_session,
     is_place_free,
     previous_answer,
@@ -45,11 +45,15 @@ _MAY_RETRY = (Verdict.FAILED, Verdict.TIMED_OUT, Verdict.UNKNOWN)
 async def run_prompt(prompt: str, name: str, runner: Runner, run: Run, owner: str) -> str:
     """Give a prompt to a runner and return its answer; raises Final or RetryLater unless the verdict is good."""
     session = AgentSession(name, runner, run)
-    await session.begin(prompt)
-    if runner.kind == "webhook":
-        return session.result(await session.send())
-    async with workplace(run, owner) as place:
-        judged = await session.work(place)
+    try:
+        await session.begin(prompt)
+        if runner.kind == "webhook":
+            return session.result(await session.send())
+        async with workplace(run, owner) as place:
+            judged = await session.work(place)
+    except asyncio.CancelledError:
+        await session.note_stop()
+        raise
     return session.result(judged)
 
 
@@ -65,6 +69,13 @@ class AgentSession:
         self._started_at = clock.now()
         self._masker = Masker()
         self._recorder: Recorder | None = None
+        self._left: dict[str, float | None] = {}
+        """What is left of the limits of the day."""
+
+    @property
+    def report(self) -> Report:
+        """What the program has said about itself so far."""
+        return self._recorder.report if self._recorder else Report()
 
     async def begin(self, prompt: str) -> None:
         """Prepare the prompt and the secrets, and wait for a place."""
@@ -80,12 +91,22 @@ class AgentSession:
         if self._runner.session == "continue":
             self._earlier = await asyncio.to_thread(earlier_session, self._run.execution_id, self._name)
         if self._name != AGENT_COMMAND and self._run.execution_id:
-            arguments = self._run.execution_id, self._run.owner_id, self._name, self._runner
-            if cap := await asyncio.to_thread(cap_reached, *arguments, self._started_at):
-                await self._save(Report(), cap=cap)
-                raise Skip(cap)
-        await self._save(Report())
+            await self._stay_within_caps()
+        else:
+            await self._save(Report())
         await self._wait_for_place()
+
+    async def _stay_within_caps(self) -> None:
+        """Skip the run if a limit of the day is used up, else let it use no more than what is left of them."""
+        # Stored first, so that of two runs that begin together, the later one counts the other.
+        await self._save(Report())
+        run = self._run
+        scope = run.execution_id, run.attempt, run.owner_id, self._name, self._runner
+        allowances = await asyncio.to_thread(allowances_of_run, *scope, self._started_at)
+        if cap := next((each.words_if_used_up for each in allowances if each.is_used_up), ""):
+            await self._save(Report(), cap=cap)
+            raise Skip(cap)
+        self._left = {unit: least_left(allowances, unit) for unit in ("minutes", "tokens", "money")}
 
     async def send(self) -> Judged:
         """Send the prompt to a hosted agent, and judge its reply."""
@@ -123,6 +144,10 @@ class AgentSession:
         settle_session(recorder.report, self._earlier)
         return await self._judge(recorder, self._ending(ended, recorder))
 
+    async def note_stop(self) -> None:
+        """Note that the run was stopped from outside: by a person, or because its worker ends."""
+        await self._save(self.report, Judged(Verdict.FAILED, "It was stopped before its end."))
+
     def result(self, judged: Judged) -> str:
         """Return the answer of a run that went well; raises the failure of any other."""
         assert self._recorder is not None
@@ -149,11 +174,17 @@ class AgentSession:
         return "the agent command" if self._name == AGENT_COMMAND else f"the runner {self._name}"
 
     def _timeout(self) -> float:
-        longest = self._runner.max_time
-        return min(self._run.timeout, longest.total_seconds()) if longest else self._run.timeout
+        longest, left = self._runner.max_time, self._left.get("minutes")
+        seconds = least(
+            longest.total_seconds() if longest else None, None if left is None else max(1.0, left * 60)
+        )
+        return self._run.timeout if seconds is None else min(self._run.timeout, seconds)
 
     def _bounds(self) -> Bounds:
-        return Bounds(self._runner.max_turns, self._runner.max_tokens, self._runner.max_money)
+        runner = self._runner
+        tokens = least(runner.max_tokens, self._left.get("tokens"))
+        money = least(runner.max_money, self._left.get("money"))
+        return Bounds(runner.max_turns, None if tokens is None else int(tokens), money)
 
     def _stop(self) -> None:
         self._running.cancel()
@@ -205,9 +236,9 @@ class AgentSession:
                 while not await asyncio.to_thread(is_place_free, *arguments):
                     await asyncio.sleep(LOOK_FOR_PLACE_EVERY)
         except TimeoutError:
-            words = f"The runner {self._name} works on {self._runner.at_once} prompts at once, and had no place for this one."
-            await self._save(Report(), Judged(Verdict.TIMED_OUT, words))
-            raise RetryLater(words) from None
+            reason = f"The runner {self._name} works on {self._runner.at_once} prompts at once, and had no place for this one."
+            await self._save(Report(), Judged(Verdict.TIMED_OUT, reason))
+            raise RetryLater(reason) from None
 
     async def _keep_saving(self, recorder: Recorder) -> None:
         """Store what is new, at most every second."""

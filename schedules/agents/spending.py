@@ -1,17 +1,13 @@
 """What earlier runs answered and spent, read from the ledger."""
 
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from django.conf import settings
 from django.db import connections
-from django.db.models import Count, DurationField, ExpressionWrapper, F, Sum
+from django.db.models import F
 
-from schedules.agents.definitions import Caps, Runner
 from schedules.agents.reports import Report
 from schedules.models import AgentRun, Execution
-from schedules.when.triggers import load_zone
 
 
 class Earlier(NamedTuple):
@@ -47,49 +43,6 @@ def previous_answer(execution_id: int) -> str:
         return answer if isinstance(answer, str) else ""
     finally:
         connections.close_all()
-
-
-def cap_reached(execution_id: int, owner_id: int, name: str, runner: Runner, now: datetime) -> str:
-    """Return which limit of the day is used up, as a sentence, or an empty text.
-
-    Runs that are under way count with what they have used so far, so that those may go beyond it.
-    """
-    scopes: tuple[tuple[str, Caps, dict[str, Any]], ...] = (
-        (f"The runner {name}", runner.per_day, {"runner": name}),
-        (f"You, with the runner {name},", runner.per_person_per_day, {"runner": name, "owner": owner_id}),
-        (
-            f"This job, with the runner {name},",
-            runner.per_job_per_day,
-            {"runner": name, "job__in": Execution.objects.filter(pk=execution_id).values("job")},
-        ),
-    )
-    try:
-        for who, caps, scope in scopes:
-            if caps != Caps() and (reached := _first_reached(caps, scope, now)):
-                verb = "have" if who.startswith("You") else "has"
-                return f"{who} {verb} used up today's {reached}."
-    finally:
-        # This thread is not used again.
-        connections.close_all()
-    return ""
-
-
-def _first_reached(caps: Caps, scope: dict[str, Any], now: datetime) -> str:
-    day = now.astimezone(load_zone(settings.CRONTY_TIME_ZONE)).replace(
-        hour=0, minute=0, second=0, microsecond=0
-    )
-    took = ExpressionWrapper(F("ended_at") - F("started_at"), output_field=DurationField())
-    today = AgentRun.objects.filter(**scope, started_at__gte=day.astimezone(UTC), cap="")
-    used = today.order_by().aggregate(
-        runs=Count("pk"), tokens=Sum(F("tokens_in") + F("tokens_out")), money=Sum("cost"), took=Sum(took)
-    )
-    amounts = {
-        f"{caps.runs} runs": (caps.runs, used["runs"]),
-        f"{caps.minutes} minutes": (caps.minutes, (used["took"] or timedelta()) / timedelta(minutes=1)),
-        f"{caps.tokens} tokens": (caps.tokens, used["tokens"] or 0),
-        f"${caps.money}": (caps.money, used["money"] or 0),
-    }
-    return next((words for words, (cap, amount) in amounts.items() if cap is not None and amount >= cap), "")
 
 
 def is_place_free(execution_id: int, attempt: int, name: str, at_once: int) -> bool:

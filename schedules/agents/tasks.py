@@ -9,8 +9,9 @@ from pydantic import Field
 
 from schedules.agents.choice import Choice, choose, is_always_inbox, owner_of
 from schedules.agents.runs import run_prompt
+from schedules.agents.stops import stop_in_force
 from schedules.tasks.argument_types import PromptText
-from schedules.tasks.interface import WAITING, Final, Run, SpecialResult
+from schedules.tasks.interface import WAITING, Final, Run, Skip, SpecialResult
 from schedules.tasks.registry import task
 
 RunnerName = Annotated[
@@ -36,7 +37,10 @@ def _choose(owner_id: int, named: str | None) -> tuple[str, Choice]:
         owner = owner_of(owner_id)
         if owner is None:
             raise Final("The owner of this job is gone.")
-        return owner.get_username(), choose(owner, named)
+        choice = choose(owner, named)
+        if choice.runner is not None and (stop := stop_in_force(owner_id)):
+            raise Skip(stop.words)
+        return owner.get_username(), choice
     finally:
         # This thread is not used again.
         connections.close_all()

@@ -78,8 +78,8 @@ def _of_answer(report: Report) -> Judged:
 
 def _after(report: Report, what: str) -> str:
     turns = f"It ended after {report.turns:,} turn{'' if report.turns == 1 else 's'}: {what}"
-    words = turns if report.turns else f"{what[:1].upper()}{what[1:]}"
-    return words if words.endswith((".", "!", "?")) else f"{words}."
+    sentence = turns if report.turns else f"{what[:1].upper()}{what[1:]}"
+    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
 
 
 def _denied(denials: list[ToolUse]) -> str:

@@ -97,12 +97,12 @@ def scope_missing(scope: str) -> ProblemError:
 
 def unauthorized(reason: str) -> ProblemError:
     """Say what is wrong with the token of a request, and where to make a new one."""
-    words = f"{_WHAT_IS_WRONG[reason]} Make a new one at {connect_address()}"
+    detail = f"{_WHAT_IS_WRONG[reason]} Make a new one at {connect_address()}"
     error = f' error="invalid_token", error_description="{_WHAT_IS_WRONG[reason]}"' if reason else ""
     return ProblemError(
         401,
         "unauthorized",
-        words,
+        detail,
         headers={"WWW-Authenticate": f'Bearer realm="Cronty"{"," * bool(error)}{error}'},
     )
 

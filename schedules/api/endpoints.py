@@ -66,15 +66,15 @@ def _route(
 
         # Evaluated here, because the annotations of a wrapper would be looked up in this module.
         checked.__signature__ = inspect.signature(function, eval_str=True)  # type: ignore[attr-defined]
-        words = inspect.getdoc(function) or ""
+        docstring = inspect.getdoc(function) or ""
         router.api_operation(
             [method],
             path,
             auth=auth,
             response=answers,
             operation_id=function.__name__,
-            summary=words.partition("\n")[0].rstrip("."),
-            description=words,
+            summary=docstring.partition("\n")[0].rstrip("."),
+            description=docstring,
             openapi_extra={
                 "x-scope": "write" if auth is WRITES else "read",
                 "x-repeatable": repeatable,

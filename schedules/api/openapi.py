@@ -77,7 +77,8 @@ def _complete(method: str, operation: dict[str, Any]) -> None:
         )
     for answer in operation["responses"].values():
         answer["headers"] = {
-            name: {"description": words, "schema": {"type": "integer"}} for name, words in _RATE.items()
+            name: {"description": description, "schema": {"type": "integer"}}
+            for name, description in _RATE.items()
         }
     content = {PROBLEM_JSON: {"schema": {"$ref": _REF.format(model="ProblemOut")}}}
     operation["responses"] |= {
@@ -85,6 +86,6 @@ def _complete(method: str, operation: dict[str, Any]) -> None:
     }
 
 
-def _header(name: str, words: str, *, required: bool = False, max_length: int = 100) -> dict[str, Any]:
+def _header(name: str, description: str, *, required: bool = False, max_length: int = 100) -> dict[str, Any]:
     schema = {"type": "string", "minLength": 1, "maxLength": max_length}
-    return {"in": "header", "name": name, "required": required, "description": words, "schema": schema}
+    return {"in": "header", "name": name, "required": required, "description": description, "schema": schema}

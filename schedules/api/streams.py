@@ -61,8 +61,8 @@ def refuse_if_full(token: Token) -> None:
         or len(of_person) >= MOST_STREAMS_OF_PERSON
         or len(_open) >= MOST_STREAMS_OF_ALL
     ):
-        words = f"At most {MOST_STREAMS} streams of a token are open at a time: end one first."
-        raise ProblemError(429, "too_many_streams", words, headers={"Retry-After": "30"})
+        detail = f"At most {MOST_STREAMS} streams of a token are open at a time: end one first."
+        raise ProblemError(429, "too_many_streams", detail, headers={"Retry-After": "30"})
 
 
 async def listen(stream: Stream) -> AsyncIterator[str]:

@@ -24,6 +24,7 @@ from schedules.api.openapi import document
 from schedules.api.problems import ProblemError, problem_of
 from schedules.api.routes import (
     access,
+    agents,
     bulk,
     calendars,
     channels,
@@ -53,6 +54,7 @@ api.add_router("/runs", runs.router)
 api.add_router("", schedule.router)
 api.add_router("", bulk.router)
 api.add_router("/prompts", prompts.router)
+api.add_router("/agents", agents.router)
 api.add_router("/events", events.router)
 api.add_router("/calendars", calendars.router)
 api.add_router("/channels", channels.router)
@@ -70,8 +72,8 @@ def _refused(request: HttpRequest, error: ProblemError) -> HttpResponse:
 def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
     """Name each field that is missing, unknown or of a wrong type."""
     problems = [_field_problem(each) for each in error.errors]
-    words = "; ".join(f"{field}: {why}" for field, why in problems[:5])
-    return ProblemError(422, "invalid", words, errors=problems).response()
+    detail = "; ".join(f"{field}: {why}" for field, why in problems[:5])
+    return ProblemError(422, "invalid", detail, errors=problems).response()
 
 
 def _field_problem(error: dict[str, Any]) -> tuple[str, str]:
@@ -129,9 +131,9 @@ def _open(view: Callable[..., Any]) -> Callable[..., Any]:
 def _finish(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
     if response.status_code == 405 and response.headers.get("Content-Type", "").startswith("text/html"):
         methods = sorted(part.strip() for part in response["Allow"].split(","))
-        words = f"This address takes {', '.join(methods)}."
+        detail = f"This address takes {', '.join(methods)}."
         headers = {"Allow": ", ".join(methods)}
-        response = ProblemError(405, "method_not_allowed", words, headers=headers).response()
+        response = ProblemError(405, "method_not_allowed", detail, headers=headers).response()
     if "rate_left" in vars(request):
         response["RateLimit-Limit"] = str(settings.CRONTY_MCP_CALLS_PER_MINUTE)
         response["RateLimit-Remaining"] = str(vars(request)["rate_left"])
@@ -158,8 +160,8 @@ def openapi(request: HttpRequest) -> HttpResponse:
 @login_not_required
 def unknown(request: HttpRequest) -> HttpResponse:
     """Say that there is no such address, whatever the method."""
-    words = "There is no such address. GET /api/v1/openapi.json lists all."
-    return ProblemError(404, "not_found", words).response()
+    detail = "There is no such address. GET /api/v1/openapi.json lists all."
+    return ProblemError(404, "not_found", detail).response()
 
 
 def _patterns() -> list[URLPattern]:

@@ -33,12 +33,12 @@ async def send_mail(values: Values, message: Message) -> dict[str, object]:
     try:
         await loop.run_in_executor(_threads, _mail_of(values["address"], message).send)
     except smtplib.SMTPResponseException as error:
-        words = f"The mail server answered {error.smtp_code}: {_said(error.smtp_error)}"
-        raise (Final if 500 <= error.smtp_code < 600 else RetryLater)(words) from error
+        problem = f"The mail server answered {error.smtp_code}: {_said(error.smtp_error)}"
+        raise (Final if 500 <= error.smtp_code < 600 else RetryLater)(problem) from error
     except smtplib.SMTPRecipientsRefused as error:
         code, said = next(iter(error.recipients.values()))
-        words = f"The mail server answered {code}: {_said(said)}"
-        raise (Final if 500 <= code < 600 else RetryLater)(words) from error
+        problem = f"The mail server answered {code}: {_said(said)}"
+        raise (Final if 500 <= code < 600 else RetryLater)(problem) from error
     except smtplib.SMTPException as error:
         raise RetryLater(f"The mail server did not take the message: {_said(str(error))}") from error
     except OSError as error:
@@ -65,8 +65,8 @@ def _message_id(key: str) -> str:
     return f"<{kept}@{domain}>" if kept.isascii() else make_msgid(domain=domain)
 
 
-def _said(words: bytes | str) -> str:
-    text = words.decode(errors="replace") if isinstance(words, bytes) else words
+def _said(answer: bytes | str) -> str:
+    text = answer.decode(errors="replace") if isinstance(answer, bytes) else answer
     return " ".join(text.split())[:200]
 
 

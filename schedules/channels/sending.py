@@ -52,20 +52,20 @@ async def _send_request(kind: Kind, request: Request, run: Run) -> dict[str, Any
         trusted=request.trusted,
     )
     server = urlsplit(request.url).hostname
-    words = f"{server} answered {reply.status}"
+    problem = f"{server} answered {reply.status}"
     answer = _json_of(reply)
     if 200 <= reply.status < 300:
         receipt = _receipt(answer, kind.receipt)
         # Without a readable id, the server may have sent the message all the same: never send it again.
         if kind.receipt and not receipt and not reply.truncated:
-            raise Final(f"{words}, but not as {kind.speaker} does: check {request.setting}.")
+            raise Final(f"{problem}, but not as {kind.speaker} does: check {request.setting}.")
         return {"id": receipt, "server": server}
     if 300 <= reply.status < 400:
-        raise redirect(reply, words, f"set {request.setting} to the final address", run)
+        raise redirect(reply, problem, f"set {request.setting} to the final address", run)
     said = _said(answer) or beginning(reply, SAID_CHARACTERS, run)
     if reply.status == HTTPStatus.TOO_MANY_REQUESTS:
-        raise failure(reply, words, said, _pause(reply, answer, run))
-    raise failure(reply, words, said)
+        raise failure(reply, problem, said, _pause(reply, answer, run))
+    raise failure(reply, problem, said)
 
 
 def _pause(reply: outbound.Reply, answer: dict[str, Any], run: Run) -> timedelta:

@@ -16,6 +16,7 @@ from schedules.models.job_queries import NOTICE_PREFIX
 from schedules.models.job_texts import searchable_text, skeleton
 from schedules.models.jobs import new_public_id
 from schedules.tasks.site import public_site
+from schedules.tasks.stop_links import stop_button
 from schedules.when import durations
 from schedules.when.moments import short_words
 
@@ -209,6 +210,7 @@ def _notice(news: Sequence[_News], place: Mapping[str, str], zone: str, now: dat
             "priority": 3 if is_good else 4,
             "tags": [_GOOD if is_good else _BAD],
             **_link_to(news),
+            **_stop_button(news),
         },
         trigger_type=Job.TriggerType.ONCE,
         run_at=now,
@@ -232,3 +234,14 @@ def _link_to(news: Sequence[_News]) -> dict[str, str]:
     if len(news) == 1 and job:
         return {"click": f"{site}{reverse('schedules:job', args=[job.public_id])}"}
     return {"click": f"{site}{reverse('schedules:notifications')}"}
+
+
+def _stop_button(news: Sequence[_News]) -> dict[str, list[dict[str, str]]]:
+    """Return a button that stops all agents, if an agent is what a notice is about."""
+    of_agents = [item for item in news if not item.is_over and _is_about_agent(item.incident)]
+    button = stop_button(of_agents[0].incident.owner_id) if of_agents else []
+    return {"actions": button} if button else {}
+
+
+def _is_about_agent(incident: Incident) -> bool:
+    return incident.kind == Kind.OVER_LIMIT or (incident.job is not None and incident.job.task == "prompt")

@@ -104,8 +104,8 @@ def _raise_late(now: datetime) -> None:
 
 
 def _late_news(owner_id: int, job_id: int, name: str, at: datetime, zone: str | None) -> News:
-    words = f"It was due on {short_words(at, zone or 'UTC')} and has not started."
-    return News(Kind.LATE, owner_id, subject_of(job_id), name, words, job_id)
+    sentence = f"It was due on {short_words(at, zone or 'UTC')} and has not started."
+    return News(Kind.LATE, owner_id, subject_of(job_id), name, sentence, job_id)
 
 
 def _untaken(now: datetime) -> QuerySet[Execution]:
@@ -116,10 +116,10 @@ def _untaken(now: datetime) -> QuerySet[Execution]:
 
 
 def _raise_untaken(now: datetime) -> None:
-    words = "No agent has taken it for 30 minutes."
+    reason = "No agent has taken it for 30 minutes."
     rows = _untaken(now).values_list("owner_id", "job_id", "job_name")[:MOST]
     if news := [
-        News(Kind.PROMPT, owner_id, subject_of(job_id), name, words, job_id)
+        News(Kind.PROMPT, owner_id, subject_of(job_id), name, reason, job_id)
         for owner_id, job_id, name in rows
         if job_id
     ]:

@@ -63,8 +63,8 @@ def raise_missed(rows: Iterable[tuple[int, int, str]], now: datetime) -> None:
     news = []
     for job in jobs.order_by("pk"):
         count, reason = missed[job.pk]
-        words = f"{count} run{' was' if count == 1 else 's were'} missed. {reason}"
-        news.append(News.of_job(Kind.MISSED, job, words.strip()))
+        sentence = f"{count} run{' was' if count == 1 else 's were'} missed. {reason}"
+        news.append(News.of_job(Kind.MISSED, job, sentence.strip()))
     raise_incidents(news, now)
 
 

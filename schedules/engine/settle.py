@@ -20,6 +20,7 @@ from schedules.engine.history import Outcome, add_to_history, failures_of, relea
 from schedules.engine.questions import add_questions
 from schedules.engine.sql.runs import Started, followers_of, lock_running
 from schedules.engine.sql.statements import update_rows
+from schedules.engine.used_up import tell_of_cap
 from schedules.models import AgentRun, Cluster, Execution, Job, RunOutput
 from schedules.models.executions import job_was_stopped
 from schedules.tasks.interface import OutputText
@@ -271,7 +272,7 @@ def save_output(execution_id: int, attempt: int, output: OutputText) -> None:
 
 
 def save_agent_run(started: Started, values: Mapping[str, Any]) -> None:
-    """Store what the agent of an attempt has done so far, in one statement; its worker does so about every second."""
+    """Store what the agent of an attempt has done so far; its worker does so about every second."""
     row = AgentRun(
         execution_id=started.execution_id,
         attempt=started.attempt,
@@ -285,6 +286,7 @@ def save_agent_run(started: Started, values: Mapping[str, Any]) -> None:
         unique_fields=["execution", "attempt"],
         update_fields=[name for name in values if name != "started_at"],
     )
+    tell_of_cap(started.owner_id, values, clock.now())
 
 
 def find_lost(cluster_id: int, attempts: Mapping[int, int]) -> list[int]:

@@ -309,8 +309,8 @@ class Watched:
 
 
 def _failure_words(signal: Signal) -> str:
-    words = "The job reported a failure."
+    reason = "The job reported a failure."
     if signal.exit_status:
-        words = f"The job ended with exit code {signal.exit_status}."
+        reason = f"The job ended with exit code {signal.exit_status}."
     last_lines = signal.body.strip()[-500:]
-    return f"{words}\n{last_lines}" if last_lines else words
+    return f"{reason}\n{last_lines}" if last_lines else reason

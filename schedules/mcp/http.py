@@ -68,8 +68,8 @@ class _Explaining:
                     message, {"error": "invalid_token", "error_description": why_unauthorized()}
                 )
             case {"type": "http.response.start", "status": 413}:
-                words = f"The request is too large: at most {settings.CRONTY_MCP_BODY_BYTES} bytes."
-                error = {"code": INVALID_REQUEST, "message": words}
+                detail = f"The request is too large: at most {settings.CRONTY_MCP_BODY_BYTES} bytes."
+                error = {"code": INVALID_REQUEST, "message": detail}
                 await self._refuse(message, {"jsonrpc": "2.0", "id": None, "error": error})
             case _:
                 await self._send(message)
@@ -87,9 +87,9 @@ class _Explaining:
         await self._send({"type": "http.response.body", "body": body})
 
 
-def _with_words(header: bytes, words: str | None) -> bytes:
+def _with_words(header: bytes, description: str | None) -> bytes:
     said = b'error_description="Authentication required"'
-    return header.replace(said, f'error_description="{words}"'.encode()) if words else header
+    return header.replace(said, f'error_description="{description}"'.encode()) if description else header
 
 
 def serve_over_http(server: CrontyServer, hosts: Collection[str] = ()) -> Starlette:

@@ -11,6 +11,7 @@ from schedules.mcp.answers.notifications import refused as refused_notification
 from schedules.mcp.answers.prompts import refused as refused_prompt
 from schedules.mcp.answers.prompts import refused_claim, refused_completion
 from schedules.mcp.tools import (
+    agents,
     bulk,
     copying,
     history,
@@ -169,6 +170,7 @@ OFFERS = (
     Offer("more", reading.why, "Explain a run", READS, refused_job, beyond=Actor.trash),
     Offer("more", bulk.bulk_jobs, "Change many jobs", ENDS, refused_job),
     Offer("more", undoing.undo_change, "Undo a change", CREATES, refused_job),
+    Offer("more", agents.stop_agents, "Stop all agents", ENDS, refused_job),
     Offer("more", preferences.get_preferences, "Show preferences", READS, refused_job),
     Offer("more", preferences.set_preferences, "Set preferences", CHANGES, refused_job),
 )

@@ -95,8 +95,8 @@ def refuse(item: Item) -> JSONRPCError | None:
             if problem["type"] == "json_invalid":
                 is_blank = not problem["input"].strip()
                 return None if is_blank else _error(PARSE_ERROR, f"Parse error: {problem['msg']}")
-            words = "Invalid request: this is not a JSON-RPC 2.0 message"
-            return _error(INVALID_REQUEST, words, _id_of_request(problems))
+            message = "Invalid request: this is not a JSON-RPC 2.0 message"
+            return _error(INVALID_REQUEST, message, _id_of_request(problems))
         case SessionMessage(message=JSONRPCNotification(method=method)):
             # The SDK reads a request with an invalid id as a notification, and would not answer it.
             if not method.startswith("notifications/"):
@@ -158,8 +158,8 @@ def _take_input() -> _InputLines:
     return _InputLines(copy, encoding="utf-8", errors="replace")
 
 
-def _error(code: int, words: str, number: str | int | None = None) -> JSONRPCError:
-    return JSONRPCError(jsonrpc="2.0", id=number, error=ErrorData(code=code, message=words))
+def _error(code: int, message: str, number: str | int | None = None) -> JSONRPCError:
+    return JSONRPCError(jsonrpc="2.0", id=number, error=ErrorData(code=code, message=message))
 
 
 def _id_of_request(problems: list[Any]) -> str | int | None:

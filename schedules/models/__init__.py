@@ -1,6 +1,7 @@
-"""The tables: jobs, calendars, runs, their output and agents, questions, heartbeats and pings, clusters, starts of machines, profiles, tokens, secrets, channels, incidents, sessions, events, the installation."""
+"""The tables: jobs, calendars, runs, their output, agents and stops of agents, questions, heartbeats and pings, clusters, starts of machines, profiles, tokens, secrets, channels, incidents, sessions, events, the installation."""
 
 from schedules.models.agent_runs import AgentRun
+from schedules.models.agent_stops import AgentStop
 from schedules.models.calendars import Calendar
 from schedules.models.channels import Channel
 from schedules.models.clusters import FRESH_FOR, Cluster, MachineStart
@@ -24,6 +25,7 @@ __all__ = [
     "KEPT_PINGS",
     "LATE_AFTER",
     "AgentRun",
+    "AgentStop",
     "Calendar",
     "Channel",
     "Cluster",

@@ -129,10 +129,10 @@ def _change(
     in_words = durations.short
     if name in _DURATIONS and old and new and _duration(old, in_words) == _duration(new, in_words):
         in_words = durations.in_words
-    words = [
+    old_text, new_text = (
         _duration(each, in_words) if name in _DURATIONS else _words(name, each, zone) for each in (old, new)
-    ]
-    yield Change(label, words[0] if name in before else None, words[1])
+    )
+    yield Change(label, old_text if name in before else None, new_text)
 
 
 def _words(name: str, value: Any, zone: str) -> str:

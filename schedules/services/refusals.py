@@ -74,6 +74,10 @@ REFUSALS: Mapping[Code, str] = {
     Code.LINK_EXPIRED: "This link has expired.",
     Code.TOO_MANY_ANSWERS: "This notification was answered {0.limit} times already.",
     Code.NO_ANSWER_TO_UNDO: "There is no answer to undo: {0.subject}",
+    Code.AGENTS_STOPPED: "{0.reason} A person can start them again.",
+    Code.AGENTS_NOT_STOPPED: "The agents are not stopped.",
+    Code.AGENTS_OF_EVERYBODY: "Only staff can stop the agents of everybody, or start them again.",
+    Code.AGENTS_STARTED_BY_PEOPLE: "Only a person can start the agents again.",
     Code.TOO_MANY_JOBS: "at most {0.limit:,} active jobs; stop or delete some first",
     Code.TOO_MANY_PLANNED_RUNS: (
         "at most {0.limit:,} planned runs a minute: this schedule would add {0.added:,.4g} to the {0.planned:,.4g}"

@@ -58,10 +58,10 @@ class Again(NamedTuple):
 
 def read_ask(text: str) -> Ask:
     """Read what to ask for; raises ValueError with the reason."""
-    words = " ".join(text.split())
-    if words.lower() in _ONCE:
+    phrase = " ".join(text.split())
+    if phrase.lower() in _ONCE:
         return Ask()
-    match = _ASK.fullmatch(words)
+    match = _ASK.fullmatch(phrase)
     if match is None:
         raise ValueError(f"this is not understood. {EXAMPLES}")
     every = _interval(match["every"])

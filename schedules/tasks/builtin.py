@@ -56,10 +56,10 @@ async def webhook(
     )
     if 200 <= reply.status < 300 or reply.status == HTTPStatus.NOT_MODIFIED:
         return {"status": reply.status, "body": beginning(reply, KEPT_CHARACTERS, run)}
-    words = f"{urlsplit(url).hostname} answered {reply.status}"
+    problem = f"{urlsplit(url).hostname} answered {reply.status}"
     if 300 <= reply.status < 400:
-        raise redirect(reply, words, "use the final address", run)
-    raise failure(reply, words, beginning(reply, 200, run))
+        raise redirect(reply, problem, "use the final address", run)
+    raise failure(reply, problem, beginning(reply, 200, run))
 
 
 async def _with_secrets(

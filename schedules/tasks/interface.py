@@ -44,8 +44,8 @@ class RetryLater(Exception):  # noqa: N818  (part of the interface of tasks)
     """What is known about the run although it failed, like the exit code of a command."""
     after: timedelta | None = None
 
-    def __init__(self, words: str, after: timedelta | float | None = None) -> None:
-        super().__init__(words)
+    def __init__(self, message: str, after: timedelta | float | None = None) -> None:
+        super().__init__(message)
         if isinstance(after, int | float):
             self.after = timedelta(seconds=after)
         elif isinstance(after, timedelta):

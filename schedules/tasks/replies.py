@@ -25,17 +25,17 @@ async def send_or_retry(method: str, url: str, **request: Any) -> outbound.Reply
         raise (RetryLater if error.retryable else Final)(str(error)) from error
 
 
-def redirect(reply: outbound.Reply, words: str, advice: str, run: Run) -> Final | RetryLater:
+def redirect(reply: outbound.Reply, message: str, advice: str, run: Run) -> Final | RetryLater:
     """Return the error for a redirect, which nobody follows."""
     target = cut(reply.headers.get("location", ""), 200, run)
-    return failure(reply, f"{words}: redirects are not followed; {advice}", target)
+    return failure(reply, f"{message}: redirects are not followed; {advice}", target)
 
 
 def failure(
-    reply: outbound.Reply, words: str, said: str, after: timedelta | None = None
+    reply: outbound.Reply, message: str, said: str, after: timedelta | None = None
 ) -> Final | RetryLater:
     """Return the error for a reply: one that says whether a retry may help, and when."""
-    message = f"{words}: {said}" if said else words
+    message = f"{message}: {said}" if said else message
     transient = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS)
     if reply.status in transient or reply.status >= 500:
         error: Final | RetryLater = RetryLater(message, after=after or asked_to_wait(reply))

@@ -7,6 +7,7 @@ from django import template
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from schedules.agents.adapters import version_note
 from schedules.models import AgentRun
 from schedules.templatetags.cronty_statuses import icon
 
@@ -40,6 +41,12 @@ def verdict(agent: AgentRun) -> SafeString:
         return format_html('<span class="st run">{} {}</span>', icon("turning"), word)
     colour, name = _LOOKS[Verdict(agent.verdict)]
     return format_html('<span class="st {}">{} {}</span>', colour, icon(name), agent.get_verdict_display())
+
+
+@register.filter
+def version_warning(agent: AgentRun) -> str:
+    """Warn of a program whose version Cronty does not know."""
+    return version_note(agent.kind, agent.program_version)
 
 
 @register.filter

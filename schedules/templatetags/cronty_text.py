@@ -53,6 +53,8 @@ VERBS = {
     "snooze alert": "snoozed alerts of",
     "set preferences": "changed the settings",
     "end access": "ended all sessions and tokens of",
+    "stop agents": "stopped the agents of",
+    "start agents": "started the agents again of",
 }
 # Where a change came from.
 DOORS: dict[str, str] = {
@@ -85,9 +87,9 @@ def expression(job: Job) -> str:
 
 
 @register.filter
-def short_words(job: Job, words: str) -> str:
+def short_words(job: Job, description: str) -> str:
     """Return the description of a schedule for a column: only the moment of a one-time job."""
-    return day_and_clock(job.run_at, job.timezone, clock.now()) if job.run_at else words
+    return day_and_clock(job.run_at, job.timezone, clock.now()) if job.run_at else description
 
 
 @register.filter

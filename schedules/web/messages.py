@@ -69,6 +69,10 @@ _MESSAGES: Mapping[Code, str] = {
     Code.LINK_EXPIRED: "This link has expired: links are valid for seven days.",
     Code.TOO_MANY_ANSWERS: "This notification was answered {0.limit} times. Open the job to change its reminders.",
     Code.NO_ANSWER_TO_UNDO: "There is no answer to undo.",
+    Code.AGENTS_STOPPED: "{0.reason} A person can start them again.",
+    Code.AGENTS_NOT_STOPPED: "The agents are not stopped.",
+    Code.AGENTS_OF_EVERYBODY: "Only staff can stop the agents of everybody, or start them again.",
+    Code.AGENTS_STARTED_BY_PEOPLE: "Only a person can start the agents again.",
     Code.TOO_MANY_JOBS: "At most {0.limit:,} active jobs; stop or delete some first.",
     Code.TOO_MANY_PLANNED_RUNS: (
         "At most {0.limit:,} planned runs a minute: this schedule would add {0.added:,.4g} to the {0.planned:,.4g}"

@@ -116,7 +116,7 @@ class ConsentForm(PageForm, AllowForm):  # type: ignore[misc]
         # A person may give less than the app asks for, never more.
         access = cast(forms.ChoiceField, self.fields["access"])
         access.choices = [
-            (key, words) for key, words in ACCESS.items() if set(key.split()) <= set(requested_scopes)
+            (key, label) for key, label in ACCESS.items() if set(key.split()) <= set(requested_scopes)
         ]
 
     def clean(self) -> dict[str, Any]:

@@ -49,8 +49,8 @@ def compiled(
             return replace(empty, hours=hours_of(rule["hours"]))
         case _:
             days = holidays_of(rule["country"], rule["subdivision"], rule["categories"], first, last)
-            words = holiday_words(rule["country"], rule["subdivision"], rule["categories"])
-            return replace(empty, words=words, days=days, until=last)
+            description = holiday_words(rule["country"], rule["subdivision"], rule["categories"])
+            return replace(empty, words=description, days=days, until=last)
 
 
 def compiled_events(

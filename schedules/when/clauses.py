@@ -75,8 +75,8 @@ def named_calendars(names: Iterable[str], known: Mapping[str, str]) -> list[str]
     chosen = []
     for name in names:
         lowered = name.lower()
-        exact = [each for each, words in known.items() if lowered in (each.lower(), words.lower())]
-        holidays = [each for each, words in known.items() if f"{lowered} " in f"{words.lower()} "]
+        exact = [each for each, title in known.items() if lowered in (each.lower(), title.lower())]
+        holidays = [each for each, title in known.items() if f"{lowered} " in f"{title.lower()} "]
         matches = exact or holidays
         if len(matches) != 1:
             choices = f"Choose one of: {', '.join(known)}" if known else "Create it under Settings first"

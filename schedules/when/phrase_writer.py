@@ -26,8 +26,8 @@ def phrase_of(trigger: Trigger) -> str:
             return _shown(local if is_repeated(local) else local.replace(tzinfo=None))
         case Interval(seconds=seconds, start=start):
             # Whole days would be read as days of the calendar.
-            words = trigger.words().lower() if seconds % _DAY else f"every {int(seconds) // 3600} hours"
-            return f"{words}, starting {_shown(start.astimezone(UTC))}"
+            phrase = trigger.words().lower() if seconds % _DAY else f"every {int(seconds) // 3600} hours"
+            return f"{phrase}, starting {_shown(start.astimezone(UTC))}"
         case CalendarInterval(count=count, unit=unit, start=start, timezone=zone):
             if unit == "days" and count % 7 == 0:
                 count, unit = count // 7, "weeks"
@@ -47,18 +47,20 @@ def _shown(moment: datetime) -> str:
 
 def _phrase_of_cron(trigger: Cron, expression: str) -> str:
     """Return the words of an expression, or itself if they would be read in another way."""
-    words = trigger.words()
-    words = (
-        words[0].lower() + words[1:] if words.startswith(("Every", "On", "From", "Weekends", "At")) else words
+    phrase = trigger.words()
+    phrase = (
+        phrase[0].lower() + phrase[1:]
+        if phrase.startswith(("Every", "On", "From", "Weekends", "At"))
+        else phrase
     )
-    words = words.replace("–", "-")
-    for phrase in (re.sub(r"\b0(\d:\d\d)", r"\1", words), words):
+    phrase = phrase.replace("–", "-")
+    for candidate in (re.sub(r"\b0(\d:\d\d)", r"\1", phrase), phrase):
         try:
-            read = parse_trigger(phrase, now=_NOW, timezone=trigger.timezone)
+            read = parse_trigger(candidate, now=_NOW, timezone=trigger.timezone)
         except PhraseError:
             continue
-        if len(phrase) <= MAX_LENGTH and isinstance(read, Cron) and _matches(read.expression, expression):
-            return phrase
+        if len(candidate) <= MAX_LENGTH and isinstance(read, Cron) and _matches(read.expression, expression):
+            return candidate
     return expression
 
 

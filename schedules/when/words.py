@@ -88,12 +88,12 @@ def _repetition(minutes: list[int], hours: list[int]) -> str:
     is_even = _step(minutes) is not None and len(_runs(hours)) == 1
     if len(minutes) * len(hours) <= (_FEW_TIMES if is_even else _LONGEST_LIST):
         return ""
-    words = _minutes_in_words(minutes)
+    phrase = _minutes_in_words(minutes)
     if len(hours) == 24:
-        return words
+        return phrase
     if len(_runs(hours)) > 1:
-        words = words.replace("Every hour at", "At")
-    return f"{words}, {_hour_spans(hours)}"
+        phrase = phrase.replace("Every hour at", "At")
+    return f"{phrase}, {_hour_spans(hours)}"
 
 
 def _hourly(minute: int, hours: list[int]) -> str:
@@ -277,8 +277,8 @@ def _nth_names(nths: list[tuple[int, int]]) -> str:
     names = []
     for day in _from_monday(sorted({day for day, _ in nths})):
         places = sorted((nth for other, nth in nths if other == day), key=lambda nth: (nth < 0, nth))
-        words = ["last" if place == CronSim.LAST else _NTH[place - 1] for place in places]
-        names.append(f"{_listed(words)} {_WEEKDAYS[day]}")
+        ordinals = ["last" if place == CronSim.LAST else _NTH[place - 1] for place in places]
+        names.append(f"{_listed(ordinals)} {_WEEKDAYS[day]}")
     return _listed(names)
 
 
@@ -310,11 +310,11 @@ def _runs(values: list[int], shortest: int = 2) -> list[tuple[int, int]]:
     ]
 
 
-def _listed(words: list[str], *, last: str = " and ", limit: int = _LONGEST_LIST) -> str:
+def _listed(items: list[str], *, last: str = " and ", limit: int = _LONGEST_LIST) -> str:
     """Join words: "a, b and c"; a long list is cut."""
-    if len(words) > limit:
-        words = [*words[:5], f"{len(words) - 5} more"]
-    return last.join(filter(None, [", ".join(words[:-1]), words[-1]]))
+    if len(items) > limit:
+        items = [*items[:5], f"{len(items) - 5} more"]
+    return last.join(filter(None, [", ".join(items[:-1]), items[-1]]))
 
 
 def _counted(count: int, unit: str) -> str:

@@ -5,7 +5,7 @@ from django.contrib.auth.models import Permission
 
 from schedules import services
 from schedules.admin import bases
-from schedules.models import Event, Profile, Token
+from schedules.models import AgentStop, Event, Profile, Token
 from tests.admin.conftest import NOW
 from tests.admin.pages import acted, messages_of, page, posted
 from tests.factories import TokenFactory, UserFactory
@@ -141,3 +141,14 @@ def test_profile_hides_its_keys_and_cannot_be_added_or_deleted(operator_client, 
     assert owner.cronty_profile.calendar_key not in html
     assert operator_client.get(page(Profile, "add")).status_code == 403
     assert operator_client.get(page(Profile, "delete", owner.cronty_profile.pk)).status_code == 403
+
+
+def test_agents_are_stopped_and_started_for_their_owner(operator_client, owner):
+    profile = owner.cronty_profile
+
+    assert messages_of(acted(operator_client, Profile, "stop_agents", profile)) == ["Agents stopped: olga."]
+    stop = AgentStop.objects.get()
+    assert (stop.scope, stop.by) == (str(owner.pk), "otto")
+    again = messages_of(acted(operator_client, Profile, "start_agents", profile))
+    assert again == ["Agents work again: olga."]
+    assert not AgentStop.objects.exists()

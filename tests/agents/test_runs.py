@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from django.db import connections
 
-from schedules import engine
+from schedules import clock, engine
 from schedules.agents import tasks
 from schedules.engine import Started
 from schedules.models import AgentRun, Event, Execution, Profile, RunOutput
@@ -18,6 +18,7 @@ from schedules.secrets.masking import MASK
 from schedules.services.people.profiles import profile_of
 from schedules.services.people.stored_secrets import set_secret
 from schedules.services.permissions import Actor
+from schedules.services.runs.agent_stops import stop_agents
 from schedules.tasks import registry
 from schedules.tasks.interface import WAITING, Final, RetryLater, Run, Skip
 from schedules.worker.calls import run_coroutine, secrets_of
@@ -68,8 +69,10 @@ def _closing(write, *arguments) -> None:
         connections.close_all()
 
 
-def perform(execution: Execution, prompt: str = "Tidy up.", runner: str | None = "one", **changes) -> object:
-    """Call the task as a worker does, with a row in the ledger."""
+def perform(
+    execution: Execution, prompt: str = "Tidy up.", runner: str | None = "one", *, beside=None, **changes
+) -> object:
+    """Call the task as a worker does, with a row in the ledger, and something `beside` it that gets its task."""
     started = Started(
         *(execution.pk, execution.attempt, execution.cause, execution.scheduled_for, execution.owner_id),
         *(execution.job_id, "prompt", execution.job.public_id, execution.job.name, [], {}),
@@ -91,7 +94,17 @@ def perform(execution: Execution, prompt: str = "Tidy up.", runner: str | None =
         save_agent_run=save_agent_run,
         **changes,
     )
-    return asyncio.run(tasks.prompt(prompt, runner, run=run))
+
+    async def call() -> object:
+        task = asyncio.ensure_future(tasks.prompt(prompt, runner, run=run))
+        helper = asyncio.ensure_future(beside(task)) if beside else None
+        try:
+            return await task
+        finally:
+            if helper:
+                helper.cancel()
+
+    return asyncio.run(call())
 
 
 def test_finished_run_is_stored_with_its_verdict_and_what_it_used(scripted, execution):
@@ -261,8 +274,9 @@ def test_prompt_without_any_runner_waits_in_the_inbox_without_a_query(
     ],
 )
 def test_run_over_a_limit_of_the_day_is_skipped_with_the_reason(scripted, execution, caps, words):
-    scripted("claude", lines_of("claude", "done"), f"{caps}\n")
+    scripted("claude", lines_of("claude", "done"))
     perform(execution)
+    scripted("claude", lines_of("claude", "done"), f"{caps}\n")
     again = ExecutionFactory(job=execution.job, status="running", attempt=1, finished_at=None)
 
     with pytest.raises(Skip) as caught:
@@ -384,3 +398,57 @@ def test_outcome_of_a_worker_has_the_words_and_the_answer(scripted, execution):
         outcome.error
         == "It ended after 2 turns: permission for `Bash: git push origin main` was not granted."
     )
+
+
+def test_stopped_agents_do_not_start(scripted, execution, tmp_path):
+    scripted("command", then=f"open({str(tmp_path / 'started')!r}, 'w')")
+    stop_agents(Actor(execution.owner, Event.Door.WEB))
+
+    with pytest.raises(Skip, match=r"olga stopped all agents\."):
+        perform(execution)
+
+    assert not (tmp_path / "started").exists()
+
+
+def test_run_that_is_cancelled_is_noted_and_leaves_no_process(scripted, execution, tmp_path):
+    pid_file = tmp_path / "pid"
+    scripted(
+        "claude",
+        lines_of("claude", "no last line"),
+        then=f"open({str(pid_file)!r}, 'w').write(str(os.getpid())); time.sleep(600)",
+    )
+
+    async def cancel_when_started(run: asyncio.Task[object]) -> None:
+        while not pid_file.exists() or not pid_file.read_text():
+            await asyncio.sleep(0.01)
+        run.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        perform(execution, beside=cancel_when_started)
+
+    stored = AgentRun.objects.get()
+    assert (stored.verdict, stored.words) == (Verdict.FAILED, "It was stopped before its end.")
+    assert stored.ended_at is not None
+    assert not Path(f"/proc/{pid_file.read_text()}").exists()
+
+
+@pytest.mark.parametrize(
+    ("caps", "stopped_for"), [("per_day = { tokens = 3000 }", "tokens"), ("per_day = { minutes = 0.02 }", "")]
+)
+def test_run_may_use_no_more_than_what_is_left_of_the_day(scripted, execution, caps, stopped_for):
+    scripted("opencode", lines_of("opencode", "done")[:3] * 50, f"{caps}\n", "time.sleep(600)")
+
+    with pytest.raises((Final, RetryLater), match=stopped_for or "did not finish in time"):
+        perform(execution)
+
+
+def test_of_runs_that_begin_together_only_as_many_start_as_are_left(scripted, execution):
+    scripted("command", more="per_day = { runs = 1 }\n", then="print('ok')")
+    other = ExecutionFactory(job=execution.job, status="running", attempt=1, finished_at=None)
+    AgentRun.objects.create(
+        **{"execution": other, "attempt": 1, "owner": execution.owner, "runner": "one", "kind": "command"},
+        started_at=clock.now(),
+    )
+
+    with pytest.raises(Skip):
+        perform(execution)

@@ -45,6 +45,7 @@ def examples(job: Job, prompt: Job, waiting: Execution) -> dict[str, dict[str, A
         "cancel_job": by_id,
         "restore_job": by_id,
         "delete_schedule": schedule,
+        "stop_agents": {},
         "get_preferences": {},
         "set_preferences": {"topic": "topic"},
     }

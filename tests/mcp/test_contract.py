@@ -46,6 +46,7 @@ NAMED_IN_THE_CONTRACT = [
     "why",
     "bulk_jobs",
     "undo_change",
+    "stop_agents",
     "get_preferences",
     "set_preferences",
 ]
@@ -99,7 +100,13 @@ def test_annotations_match_the_effects_of_each_tool():
     def having(**hints):
         return {name for name, tool in TOOLS.items() if hints.items() <= tool["annotations"].items()}
 
-    assert having(destructiveHint=True) == {"cancel_job", "schedule_cancel", "delete_schedule", "bulk_jobs"}
+    assert having(destructiveHint=True) == {
+        "cancel_job",
+        "schedule_cancel",
+        "delete_schedule",
+        "bulk_jobs",
+        "stop_agents",
+    }
     assert having(openWorldHint=True) == {"send_push_notification", "run_job", "run_task"}
     assert having(readOnlyHint=True) == {
         "list_jobs",

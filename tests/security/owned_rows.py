@@ -14,6 +14,7 @@ from django.db.models import Model
 from schedules import clock
 from schedules.models import (
     AgentRun,
+    AgentStop,
     Calendar,
     Channel,
     Event,
@@ -266,4 +267,6 @@ def everything(except_of: User | None = None) -> dict[str, list[dict[str, Any]]]
 def _is_of(person: User | None, model: type[Model], row: dict[str, Any]) -> bool:
     if person is None:
         return False
+    if model is AgentStop:
+        return bool(row["scope"] == str(person.pk))
     return person.pk in (row.get("owner_id"), row.get("user_id"), row["id"] if model is User else None)

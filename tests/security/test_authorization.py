@@ -39,6 +39,7 @@ PUBLIC = {
     "schedules:calendar-feed",
     "schedules:ping",
     "schedules:answer-link",
+    "schedules:stop-link",
     "schedules:api-openapi",
     "schedules:api-unknown",
     "admin:login",
@@ -54,6 +55,7 @@ NOT_GIVEN_TO_THEM = {
     "schedules:ping": {"place": "no-such-key/no-such-job"},
     "schedules:calendar-feed": {"key": "no-such-key"},
     "schedules:answer-link": {"token": "no-such-token"},
+    "schedules:stop-link": {"token": "no-such-token"},
 }
 IDS = {"job_id", "run_id", "token_id", "secret_id", "channel_id", "calendar_id"}
 WELL = {200, 302, 303, 422}

@@ -63,9 +63,9 @@ def run(command: Sequence[str], *, keeps_output: bool, on_start: Callable[[], No
         except OSError as error:
             on_start()
             is_missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
-            words = f"cronty: {command[0]}: {error.strerror}\n"
-            sys.stderr.write(words)
-            return Ended(NOT_FOUND if is_missing else NOT_EXECUTABLE, output=words)
+            message = f"cronty: {command[0]}: {error.strerror}\n"
+            sys.stderr.write(message)
+            return Ended(NOT_FOUND if is_missing else NOT_EXECUTABLE, output=message)
         children.append(process)
         on_start()
         readers = [

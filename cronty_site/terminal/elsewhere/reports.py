@@ -62,14 +62,14 @@ class Report:
             return Sent.STORED, ""
         if reply.status in (200, 201):
             return Sent.AWAY, "something else answers at this address"
-        words = _words_of(reply)
+        problem = _words_of(reply)
         if reply.status in (408, 425, 429) or reply.status >= 500:
-            return Sent.AWAY, words
+            return Sent.AWAY, problem
         if 300 <= reply.status < 400:
-            words = (
+            problem = (
                 f"it redirects to {reply.headers.get('location', 'another address')}: set CRONTY_URL to that"
             )
-        return Sent.REFUSED, words
+        return Sent.REFUSED, problem
 
     def _ask(self, server: Server, timeout: float, late: float) -> Reply:
         if self._goes_by_token(server):

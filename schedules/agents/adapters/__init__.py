@@ -14,3 +14,16 @@ ADAPTERS: dict[str, Adapter] = {
     "goose": Goose(),
     "opencode": Opencode(),
 }
+
+
+def version_note(kind: str, version: str) -> str:
+    """Return a warning if a program is of another version than the one that its adapter was written for."""
+    adapter = ADAPTERS.get(kind)
+    if adapter is None or not adapter.known_version or not version:
+        return ""
+    if f"{version}.".startswith(f"{adapter.known_version}."):
+        return ""
+    return (
+        f"This is {adapter.program} {version}, and Cronty knows {adapter.known_version}: it may read the end of a"
+        " run wrongly."
+    )

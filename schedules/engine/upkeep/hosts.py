@@ -24,9 +24,9 @@ def host_warnings(now: datetime) -> list[str]:
     rows = Cluster.objects.fresh(now).order_by("host", "pk").values_list("host", "clock_ahead", "zone_data")
     hosts = [*rows, (socket.gethostname(), clock.ahead(), zones.release())]
     wrong = [
-        f"The clock of {host} is {words}. Jobs run by the database's clock; correct the host's."
+        f"The clock of {host} is {deviation}. Jobs run by the database's clock; correct the host's."
         for host, ahead, _ in hosts
-        if (words := describe_deviation(ahead))
+        if (deviation := describe_deviation(ahead))
     ]
     releases = dict.fromkeys(f"{host} has {release}" for host, _, release in hosts if release)
     if len({release for _, _, release in hosts if release}) > 1:
@@ -60,9 +60,9 @@ _warned_at = float("-inf")
 def warn_of_wrong_clock(ahead: float) -> None:
     """Log that this host's clock is wrong, at most once a minute."""
     global _warned_at
-    words = describe_deviation(ahead)
-    if words and time.monotonic() - _warned_at >= WARN_EVERY:
+    deviation = describe_deviation(ahead)
+    if deviation and time.monotonic() - _warned_at >= WARN_EVERY:
         _warned_at = time.monotonic()
         logger.warning(
-            "This host's clock is %s. Jobs run by the database's clock; correct the host's.", words
+            "This host's clock is %s. Jobs run by the database's clock; correct the host's.", deviation
         )

@@ -139,8 +139,8 @@ def line(text: str, length: int) -> str:
     if not text:
         return ""
     plain = text if text.isascii() and text.isprintable() else limits.strip_unprintable(text)
-    words = " ".join(plain.split())
-    return words if len(words) <= length else f"{words[: length - 1].rstrip()}…"
+    one_line = " ".join(plain.split())
+    return one_line if len(one_line) <= length else f"{one_line[: length - 1].rstrip()}…"
 
 
 def skips_of(job: Any) -> list[str]:

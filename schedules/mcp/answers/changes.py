@@ -28,11 +28,11 @@ def change_of(job: Job) -> ChangeOut:
     event.job = job
     match event.verb:
         case "pause" if not event.before:
-            words = "pending → paused"
+            summary = "pending → paused"
         case "resume":
-            words = "paused → pending"
+            summary = "paused → pending"
         case "restore":
-            words = f"stopped → {job.status}"
+            summary = f"stopped → {job.status}"
         case _:
-            words = summary_of(event)
-    return {"changed": answers.line(words, LONGEST), "undo": answers.undo_call(event.pk)}
+            summary = summary_of(event)
+    return {"changed": answers.line(summary, LONGEST), "undo": answers.undo_call(event.pk)}

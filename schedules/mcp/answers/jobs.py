@@ -181,8 +181,8 @@ class ReminderOut(TypedDict):
 
 
 def reminder_out(job: Job) -> ReminderOut:
-    words = reminder_words(job)
-    return {"reminder": answers.line(words, 400)} if words else {}
+    reminder = reminder_words(job)
+    return {"reminder": answers.line(reminder, 400)} if reminder else {}
 
 
 class DeletedOut(TypedDict):

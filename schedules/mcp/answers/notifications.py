@@ -129,8 +129,8 @@ def refused_by_server(error: Final | RetryLater) -> RefusedOut:
     """Return why a notification was not sent, with the words of the server in a field of their own."""
     if not error.said:
         return failed(answers.line(str(error), 300))
-    words = str(error).removesuffix(f": {error.said}")
-    out = failed(answers.line(words, 300))
+    reason = str(error).removesuffix(f": {error.said}")
+    out = failed(answers.line(reason, 300))
     out["error_from_receiver"] = answers.line(error.said, 300)
     return out
 

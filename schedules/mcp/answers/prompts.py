@@ -90,13 +90,13 @@ def prompt_text(job: Any) -> str:
 
 def scheduled(made: services.Scheduled, *notes: str) -> str:
     job = made.job
-    words = f'Scheduled task #{job.pk} for {answers.when(job)}: "{answers.line(prompt_text(job), 80)}"'
+    answer = f'Scheduled task #{job.pk} for {answers.when(job)}: "{answers.line(prompt_text(job), 80)}"'
     advice = answers.advice_on(made, *notes)
     if "existing" in advice:
-        words += "\nexisting: true (this idempotency_key made it before)"
+        answer += "\nexisting: true (this idempotency_key made it before)"
     if "warning" in advice:
-        words += f"\nwarning: {advice['warning']}"
-    return words
+        answer += f"\nwarning: {advice['warning']}"
+    return answer
 
 
 def edited(job: Job, at: str | None, prompt: str | None) -> str:
@@ -118,9 +118,9 @@ def line_rows(tasks: JobQuerySet) -> Any:
 def task_lines(rows: Sequence[Any], state: str) -> list[str]:
     """Describe tasks, one per line; a task that does not fire is described by its schedule."""
     unplanned = [row.pk for row in rows if row.fire_at in (None, UNKNOWN_START)]
-    words = words_by_key(unplanned)
+    descriptions = words_by_key(unplanned)
     return [
-        f"#{row.pk}  {answers.local(moment, row.timezone) if moment else words.get(row.pk, '')}"
+        f"#{row.pk}  {answers.local(moment, row.timezone) if moment else descriptions.get(row.pk, '')}"
         f"  [{state}]  {answers.line(str(row.prompt or ''), 60)}"
         for row in rows
         for moment in [_not_skipped(row)]
@@ -141,12 +141,12 @@ def not_editable(reference: str, job: Job | None, verb: str) -> str:
     named = answers.line(reference, 100)
     number = str(job.pk) if job else named.removeprefix("#")
     task = f"#{number}" if number.lstrip("-").isdecimal() else f'"{named}"'
-    words = f"Task {task} not found or not editable (only pending tasks can be {verb})."
+    answer = f"Task {task} not found or not editable (only pending tasks can be {verb})."
     if job is None and (hint := answers.near_miss(reference, "prompt")):
-        words += f"\nhint: {hint}"
+        answer += f"\nhint: {hint}"
     if verb == "edited" and job and job.waits_for_agent(clock.now()):
-        words += " It is due and waits for an agent: cancel it and schedule it anew."
-    return words
+        answer += " It is due and waits for an agent: cancel it and schedule it anew."
+    return answer
 
 
 def prompt_out(row: Execution, zone: str) -> PromptOut:

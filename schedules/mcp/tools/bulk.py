@@ -296,11 +296,11 @@ def _reason_of(error: Err) -> str:
 
 
 def _shown_edit(edit: PreparedEdit) -> ShownJobOut:
-    words = "; ".join(change.text for change in changes_between(edit.before, edit.after, edit.job))
+    changes = "; ".join(change.text for change in changes_between(edit.before, edit.after, edit.job))
     return {
         "job_id": edit.job.public_id,
         "name": answers.line(edit.job.name, 200),
-        "change": answers.line(words, 300),
+        "change": answers.line(changes, 300),
     }
 
 

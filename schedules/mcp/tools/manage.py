@@ -213,8 +213,8 @@ def _without_runs(job: Job, days: Sequence[date], now: datetime) -> dict[date, s
 
 
 def _with_notes(out: SkippedOut, notes: Iterable[str]) -> SkippedOut:
-    if words := " ".join(filter(None, (*notes, out.get("warning")))):
-        out["warning"] = words
+    if warning := " ".join(filter(None, (*notes, out.get("warning")))):
+        out["warning"] = warning
     return out
 
 
@@ -249,9 +249,9 @@ def _changed_out(job: Job, look_alike: SimilarJob | None = None) -> ChangedOut:
 def _with_state(out: ChangedOut | ErrorOut) -> ChangedOut | ErrorOut:
     """Add that a job is paused without an end: whoever changed or restored it may expect it to run."""
     if out.get("status") == Job.Status.PAUSED and out.get("paused_until") is None:
-        words = "It is paused and does not run. Tell the user, and call resume_job if it should; if its time has passed, give it a new one with update_job first."
+        warning = "It is paused and does not run. Tell the user, and call resume_job if it should; if its time has passed, give it a new one with update_job first."
         changed = cast(ChangedOut, out)
-        changed["warning"] = " ".join(filter(None, (changed.get("warning"), words)))
+        changed["warning"] = " ".join(filter(None, (changed.get("warning"), warning)))
     return out
 
 

@@ -63,8 +63,8 @@ def read_with(parse: Callable[[], M], text: str, timezone: str, field: str) -> R
         return Err(Code.TOO_FAR, errors={field: [str(error)]})
     except PhraseError as error:
         if _REPEATED.match(text):
-            words = REPEATS + _as_trigger(text, timezone, clock.now())
-            return refuse(field, words, hint=words)
+            reason = REPEATS + _as_trigger(text, timezone, clock.now())
+            return refuse(field, reason, hint=reason)
         # The usual examples are in the descriptions; anything else is about this text.
         is_general = isinstance(error, NotUnderstoodError) and str(error).endswith(MOMENT_EXAMPLES)
         return refuse(field, str(error), hint="" if is_general else str(error))

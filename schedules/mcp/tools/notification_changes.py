@@ -49,15 +49,15 @@ def delete_schedule(
         deleted = services.delete(current_actor(), schedule_id)
     except (DatabaseError, InterfaceError):
         # The connection may have broken after the change was made.
-        words = (
+        reason = (
             "the database did not answer, so this may or may not have been done: look before you repeat it."
         )
-        return failed(f"Failed to delete schedule: {words}", schedule_id)
+        return failed(f"Failed to delete schedule: {reason}", schedule_id)
     match deleted:
         case Ok(job):
-            words = f"Schedule {job.public_id} deleted successfully"
+            confirmation = f"Schedule {job.public_id} deleted successfully"
             undo = answers.undo(job.public_id)
-            return {"success": True, "schedule_id": job.public_id, "confirmation": words, "undo": undo}
+            return {"success": True, "schedule_id": job.public_id, "confirmation": confirmation, "undo": undo}
         case error:
             return refused(error, {"schedule_id": schedule_id})
 
@@ -73,10 +73,10 @@ def _changed(result: Result[Job], schedule_id: str, *, paused: bool) -> ChangedO
             return failed(answers.nothing_to_resume(error, way_out), schedule_id)
         case Err() as error:
             return refused(error, {"schedule_id": schedule_id})
-    words = "paused" if paused else "resumed"
+    done = "paused" if paused else "resumed"
     return {
         "success": True,
         "schedule_id": schedule_id,
         "paused": paused,
-        "confirmation": f"Schedule {schedule_id} {words} successfully",
+        "confirmation": f"Schedule {schedule_id} {done} successfully",
     }

@@ -13,6 +13,8 @@ from schedules.mcp.tools.arguments import ZoneText, refuse
 from schedules.models import Profile
 from schedules.result import Ok
 from schedules.services.people.channels import channel_names
+from schedules.services.runs.agent_stops import read_stop
+from schedules.services.runs.runner_list import ListedRunner, list_runners
 
 
 class PreferencesOut(TypedDict):
@@ -23,11 +25,14 @@ class PreferencesOut(TypedDict):
     failure_topic: str | None
     local_time: str
     channels: NotRequired[list[str]]
+    runners: NotRequired[list[str]]
     note: NotRequired[str]
 
 
 def get_preferences() -> PreferencesOut | ErrorOut:
-    """Show the user's time zone and topic, which are used where a call names none, and the topic of failure alerts."""
+    """Show the user's time zone and topic, which are used where a call names none, the topic of failure alerts, and the runners that
+    prompts may name, with what is left of their limits today.
+    """
     return preferences_out(current_actor().read_profile())
 
 
@@ -54,8 +59,8 @@ def set_preferences(
     ):
         case Ok(profile):
             out = preferences_out(profile)
-            if timezone and (words := _staying_words(profile)):
-                out["note"] = words
+            if timezone and (note := _staying_words(profile)):
+                out["note"] = f"{note} {out.get('note', '')}".strip()
             return out
         case error:
             return refused(error, request)
@@ -64,13 +69,13 @@ def set_preferences(
 def _staying_words(profile: Profile) -> str:
     """Say which jobs stay in another zone, and how to move them."""
     zones = services.other_zones(current_actor(), profile.zone)
-    words = [
+    parts = [
         f"{count} {'job stays' if count == 1 else 'jobs stay'} in {zone}: to move "
         f'{"it" if count == 1 else "them"}, call bulk_jobs with action "update", in_timezone "{zone}", '
         f'timezone "{profile.zone}".'
         for zone, count in zones
     ]
-    return " ".join(words)
+    return " ".join(parts)
 
 
 def preferences_out(profile: Profile) -> PreferencesOut:
@@ -80,8 +85,23 @@ def preferences_out(profile: Profile) -> PreferencesOut:
         "failure_topic": profile.alert_channel or profile.failure_topic or None,
         "local_time": answers.iso(clock.now(), profile.zone),
     }
-    if names := channel_names(current_actor()):
+    actor = current_actor()
+    if names := channel_names(actor):
         out["channels"] = names
+    if runners := list_runners(actor, clock.now(), with_runs=False):
+        out["runners"] = [_runner_words(each) for each in runners]
+    notes = []
     if not profile.timezone:
-        out["note"] = answers.no_zone(profile.zone, "local times are")
+        notes.append(answers.no_zone(profile.zone, "local times are"))
+    if stop := read_stop(actor):
+        notes.append(f"{stop.words} Only a person can start them again.")
+    if notes:
+        out["note"] = " ".join(notes)
     return out
+
+
+def _runner_words(listed: ListedRunner) -> str:
+    line = f"{listed.name}: {answers.line(listed.runner.description, 200)}"
+    if listed.limits:
+        line += f" Limits: {listed.limits}."
+    return f"{line} Left today: {', '.join(listed.left)}." if listed.left else line

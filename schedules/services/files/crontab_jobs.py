@@ -89,8 +89,8 @@ def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 def _command_name(entry: Entry) -> str:
     """Return a name that says which program runs, and how."""
-    words = re.sub(r"[^A-Za-z0-9_.]+", "-", readable_name(entry.command) or entry.comment)
-    name = words[:LONGEST_COMMAND_NAME].strip("-._").lower()
+    name = re.sub(r"[^A-Za-z0-9_.]+", "-", readable_name(entry.command) or entry.comment)
+    name = name[:LONGEST_COMMAND_NAME].strip("-._").lower()
     return name if name[:1].isalpha() else f"cron-{name}".rstrip("-")
 
 

@@ -53,9 +53,9 @@ class Problem:
 class DocumentError(Exception):
     """A file that cannot be read as YAML."""
 
-    def __init__(self, place: Place, words: str) -> None:
-        super().__init__(f"{place}: {words}")
-        self.problem = Problem(place, words)
+    def __init__(self, place: Place, message: str) -> None:
+        super().__init__(f"{place}: {message}")
+        self.problem = Problem(place, message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +157,8 @@ class _Builder:
     def _place(self, event: Any) -> Place:
         return Place(self._file, event.start_mark.line + 1, event.start_mark.column + 1)
 
-    def _error(self, event: Any, words: str) -> DocumentError:
-        return DocumentError(self._place(event), words)
+    def _error(self, event: Any, message: str) -> DocumentError:
+        return DocumentError(self._place(event), message)
 
 
 def _plain_value(text: str) -> Any:

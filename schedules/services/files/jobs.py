@@ -65,8 +65,8 @@ def read_jobs(
 class _FieldError(Exception):
     """A value that a field does not accept."""
 
-    def __init__(self, words: str, place: Place | None = None) -> None:
-        super().__init__(words)
+    def __init__(self, message: str, place: Place | None = None) -> None:
+        super().__init__(message)
         self.place = place
 
 
@@ -166,8 +166,8 @@ class _Reader:
             if name not in known and node.keys:
                 self._complain(node.keys[name], f"unknown field {name!r}; {what} has {', '.join(known)}")
 
-    def _complain(self, place: Place, words: str) -> None:
-        self.problems.append(Problem(place, words))
+    def _complain(self, place: Place, message: str) -> None:
+        self.problems.append(Problem(place, message))
 
 
 def _text(node: Node) -> str:

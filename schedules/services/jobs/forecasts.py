@@ -68,9 +68,9 @@ def words_of(job: Any) -> str:
         trigger = trigger_of_job(job)
         if isinstance(trigger, After):
             return trigger.words_with(name_of_upstream(trigger))
-        words = trigger.words()
+        description = trigger.words()
         closed = closed_by(job) if job.closed_by else None
-        return words + closed.clause if closed else words
+        return description + closed.clause if closed else description
     except TriggerError:
         return job.cron or str(job.trigger_type)
 

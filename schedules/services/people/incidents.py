@@ -68,10 +68,10 @@ def describe_incident(incident: Incident, zone: str) -> str:
     since = f"{incident.get_kind_display().capitalize()} since {short_words(incident.opened_at, zone)}"
     if incident.lasted is not None:
         ending = f": {incident.ending}" if incident.ending else ""
-        words = f"{since}, over after {durations.short(incident.lasted)}{ending}."
+        sentence = f"{since}, over after {durations.short(incident.lasted)}{ending}."
     else:
-        words = f"{since}."
-    return f"{words} {_told_words(incident, zone)}"
+        sentence = f"{since}."
+    return f"{sentence} {_told_words(incident, zone)}"
 
 
 def _told_words(incident: Incident, zone: str) -> str:

@@ -26,6 +26,13 @@ def find_user(username: str) -> AbstractBaseUser | None:
     return users._default_manager.filter(is_active(), **{users.USERNAME_FIELD: username}).first()
 
 
+def find_active(key: str) -> AbstractBaseUser | None:
+    """Return the active user with this key, or None."""
+    if not key:
+        return None
+    return get_user_model()._default_manager.filter(is_active(), pk=key).first()
+
+
 def user_called(name: str) -> int:
     """Return the key of the user with this login name, also of an inactive one, or 0."""
     users = get_user_model()

@@ -117,8 +117,8 @@ def answer_in_words(actor: Actor, job_id: str, words: str) -> Result[Answered]:
 def read_until(text: str, timezone: str) -> Result[datetime]:
     """Read until when a reminder is snoozed, in the zone of its job."""
     try:
-        words = text.strip()[:LONGEST_WORDS]
-        return Ok(parse_moment(words, now=clock.now(), timezone=timezone, may_be_day=True))
+        phrase = text.strip()[:LONGEST_WORDS]
+        return Ok(parse_moment(phrase, now=clock.now(), timezone=timezone, may_be_day=True))
     except (PhraseError, TriggerError) as error:
         return invalid("until", sentence(str(error)))
 

@@ -104,12 +104,12 @@ def _of_day(job: Job, day: date, now: datetime) -> Why | datetime:
 
 def _why_of_row(job: Job, row: Execution) -> Why:
     if not row.reason.startswith(engine.PAUSED):
-        words = explain(row, job.timezone)
+        explanation = explain(row, job.timezone)
         if origin := origin_words(row):
-            words = f"{words} {origin}"
+            explanation = f"{explanation} {origin}"
         if question := question_of(row):
-            words = f"{words} {describe_question(question, job)}"
-        return Why(job, row.scheduled_for, row.status, words, row, row.error)
+            explanation = f"{explanation} {describe_question(question, job)}"
+        return Why(job, row.scheduled_for, row.status, explanation, row, row.error)
     explanation = f"{explain(row, job.timezone, with_reason=False)} The job was paused."
     return Why(
         job,

@@ -8,12 +8,14 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from schedules import clock, engine, limits
+from schedules.agents.stops import stop_in_force
 from schedules.models import Execution, Job, Profile
 from schedules.models.counting import count_up_to
 from schedules.models.keysets import WALKED, Segment
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.services.paging import Listed, read_page
 from schedules.services.permissions import Actor, forbidden, record
+from schedules.services.runs.agent_stops import RELEASED
 from schedules.when.moments import local_words
 
 Status = Execution.Status
@@ -24,7 +26,6 @@ MOST_UNCLAIMED = 1_000
 ASKED_WITHIN = timedelta(days=7)
 ASKED_TO = timedelta(hours=1)
 LONGEST_LEASE = timedelta(hours=24)
-_RELEASED = "taken away"
 _ENDED: dict[str, Code] = {Status.SUCCEEDED: Code.PROMPT_ANSWERED, Status.CANCELLED: Code.PROMPT_DISMISSED}
 # Of the job of a prompt, only a few of its many columns are read.
 _JOB_COLUMNS = ("id", "owner", "public_id", "name", "task", "args", "kwargs", "timezone", "deleted_at")
@@ -41,6 +42,8 @@ def claim_prompts(
         return Err(Code.PROMPT_COUNT_OUT_OF_RANGE, limit=MOST_PROMPTS)
     if not timedelta(minutes=1) <= lease <= LONGEST_LEASE:
         return invalid("lease_minutes", "Choose between 1 minute and 24 hours.")
+    if stop := stop_in_force(actor.user.pk):
+        return Err(Code.AGENTS_STOPPED, reason=stop.words)
     now = clock.now()
     with transaction.atomic():
         rows = list(
@@ -157,7 +160,7 @@ def release_prompt(actor: Actor, execution_id: int) -> Result[Execution]:
         if not row.leased_to:
             return Err(Code.PROMPT_NOT_LEASED, execution_id)
         held_by = row.leased_to
-        Execution.objects.filter(pk=row.pk).update(lease_until=None, leased_to="", lease_key=_RELEASED)
+        Execution.objects.filter(pk=row.pk).update(lease_until=None, leased_to="", lease_key=RELEASED)
         record(actor, "release", now, job=_job_of(row), before={"execution": row.pk, "held_by": held_by})
     row.refresh_from_db()
     return Ok(row)

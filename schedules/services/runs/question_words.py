@@ -23,15 +23,15 @@ def describe_question(question: Question, job: Job) -> str:
             return f"Snoozed by {question.answered_by} until {until}."
         case Status.CLOSED:
             return f"Not answered{_reminded(question)}. {question.reason}"
-    words = f"Waiting for an answer since {_moment(question.asked_at, job)}{_reminded(question)}."
+    sentence = f"Waiting for an answer since {_moment(question.asked_at, job)}{_reminded(question)}."
     if question.due_at is None:
-        return words
+        return sentence
     ask = engine.asked_by(job)
     number = question.reminders + 1
     step = f"reminder {number} of {ask.times}" if ask and number <= ask.times else "a reminder"
     if ask and ask.then and number > ask.times:
         step = f"a message to {ask.then}"
-    return f"{words} Next: {step} at {_moment(question.due_at, job)}."
+    return f"{sentence} Next: {step} at {_moment(question.due_at, job)}."
 
 
 def reminder_words(job: Job) -> str:

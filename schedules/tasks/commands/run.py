@@ -125,10 +125,10 @@ class CommandRun:
             result["left_processes"] = ended.left
         if ended.code == 0 and not ended.is_timeout:
             return result
-        words = ended.describe(self._name, timeout)
+        problem = ended.describe(self._name, timeout)
         if ended.signal == signal.SIGXCPU and self.command.max_cpu:
-            words = f"{self._name} used more than {durations.short(self.command.max_cpu)} of CPU time and was killed"
-        failure = RetryLater(f"{words}: {output.last_lines}" if output.last_lines else f"{words}.")
+            problem = f"{self._name} used more than {durations.short(self.command.max_cpu)} of CPU time and was killed"
+        failure = RetryLater(f"{problem}: {output.last_lines}" if output.last_lines else f"{problem}.")
         failure.result = result
         raise failure
 

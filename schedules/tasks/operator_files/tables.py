@@ -74,8 +74,8 @@ def parse_tables(text: str, model: type[Model]) -> dict[str, Model]:
     problems: dict[str, int | None] = {}
     for name, table in tables.items():
         if not NAME.fullmatch(name):
-            words = f"{name!r} is not a name: use a letter first, then letters, digits, _, . and -"
-            problems[words] = line_of(text, [name])
+            problem = f"{name!r} is not a name: use a letter first, then letters, digits, _, . and -"
+            problems[problem] = line_of(text, [name])
             continue
         try:
             found_tables[name] = model.model_validate(table)
@@ -84,7 +84,7 @@ def parse_tables(text: str, model: type[Model]) -> dict[str, Model]:
                 problems[_words(name, detail)] = line_of(text, [name, *map(str, detail["loc"])])
     if problems:
         (first, place), *others = problems.items()
-        more = [f"line {number}: {words}" if number else words for words, number in others]
+        more = [f"line {number}: {problem}" if number else problem for problem, number in others]
         raise OperatorFileError("; ".join([first, *more]), place)
     return found_tables
 

@@ -4,8 +4,8 @@
 class OutboundError(Exception):
     """The other host was not reached or did not answer properly."""
 
-    def __init__(self, words: str, *, retryable: bool) -> None:
-        super().__init__(words)
+    def __init__(self, message: str, *, retryable: bool) -> None:
+        super().__init__(message)
         self.retryable = retryable
 
 

@@ -59,9 +59,11 @@ async def send(
                 await _exchange(channel.host(target, trusted=trusted), request, content, incoming)
         except (OSError, h11.ProtocolError) as error:
             if not incoming.status:
-                words = f"no answer within {limit:g} s" if timer.expired() else _words(error)
+                reason = f"no answer within {limit:g} s" if timer.expired() else _reason_of(error)
                 is_final = isinstance(error, ssl.SSLCertVerificationError)
-                raise OutboundError(f"Can't reach {target.host}: {words}.", retryable=not is_final) from error
+                raise OutboundError(
+                    f"Can't reach {target.host}: {reason}.", retryable=not is_final
+                ) from error
     # A part of a reply counts, too: the server has the request, and must not get it again.
     return _reply(incoming)
 
@@ -114,17 +116,17 @@ def _unpacked(data: bytes, most: int) -> bytes:
         return data
 
 
-def _words(error: OSError | h11.ProtocolError) -> str:
+def _reason_of(error: OSError | h11.ProtocolError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not valid ({error.verify_message})"
     if isinstance(error, ssl.SSLError):
-        words = "it does not speak https there" if error.reason in NOT_TLS else str(error)
+        reason = "it does not speak https there" if error.reason in NOT_TLS else str(error)
     elif isinstance(error, OSError) and error.errno:
         # The text of the error itself may name the address, which tells how a name resolves inside this network.
-        words = os.strerror(error.errno)
+        reason = os.strerror(error.errno)
     elif isinstance(error, TimeoutError):
-        words = "connection timed out"
+        reason = "connection timed out"
     else:
-        words = str(error) or "the connection broke"
-    words = f"{words[:1].lower()}{words[1:]}" if words[1:2].islower() else words
-    return words.rstrip(".")
+        reason = str(error) or "the connection broke"
+    reason = f"{reason[:1].lower()}{reason[1:]}" if reason[1:2].islower() else reason
+    return reason.rstrip(".")

@@ -148,8 +148,8 @@ def question_context(job: Job) -> dict[str, Any]:
 def answer_job(request: HttpRequest, job_id: str) -> HttpResponse:
     """Answer the last notification of a job from its page."""
     answer, until = request.POST.get("answer", ""), request.POST.get("until", "").strip()
-    words = f"{answer} {until}" if answer == SNOOZE and until else answer
-    result = answers.answer_in_words(actor_of(request), job_id, words)
+    phrase = f"{answer} {until}" if answer == SNOOZE and until else answer
+    result = answers.answer_in_words(actor_of(request), job_id, phrase)
     said = _said(result.value, answer) if isinstance(result, Ok) else ""
     # Names may contain braces, which `finish` would fill in.
     message = said.replace("{", "{{").replace("}", "}}")

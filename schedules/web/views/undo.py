@@ -115,9 +115,9 @@ class UndoPage(PageMixin, TemplateView):
         match undo(self.actor, events):
             case Ok(undone):
                 count = len(undone.jobs)
-                words = f"the change of {undone.jobs[0].name}" if count == 1 else f"{count:,} changes"
+                what = f"the change of {undone.jobs[0].name}" if count == 1 else f"{count:,} changes"
                 messages.success(
-                    request, f"{words[0].upper()}{words[1:]} {'was' if count == 1 else 'were'} undone."
+                    request, f"{what[0].upper()}{what[1:]} {'was' if count == 1 else 'were'} undone."
                 )
                 if undone.refused:
                     messages.warning(request, _refusal(undone.refused))

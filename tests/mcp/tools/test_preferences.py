@@ -161,3 +161,15 @@ def test_time_that_does_not_depend_on_the_zone_is_answered_without_it(call, nowh
 
 def test_local_time_of_a_user_with_a_zone_needs_no_note(call):
     assert "warning" not in call("schedule_notification", **NOTE, datetime=LOCAL)
+
+
+def test_runners_are_told_with_limits_and_what_is_left(call, nowhere, use_runners):
+    use_runners(
+        '[notes]\ndescription = "Reads my notes."\nkind = "claude"\nmax_turns = 4\nper_day = { runs = 3 }\n'
+        'program = "/opt/hidden"\nallow = ["everyone", "agents"]\n'
+        '[mine]\ndescription = "x"\nkind = "claude"\nallow = ["everyone"]\n'
+    )
+
+    [told] = call("get_preferences")["runners"]
+
+    assert told == "notes: Reads my notes. Limits: 4 turns, 3 runs a day. Left today: 3 of 3 runs."

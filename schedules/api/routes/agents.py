@@ -1,0 +1,64 @@
+"""Agents: the runners with what is left of their limits, and the kill switch."""
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Router
+
+from schedules import clock
+from schedules.api.auth import actor_of
+from schedules.api.documents import iso_in
+from schedules.api.endpoints import changes, reads
+from schedules.api.problems import expect
+from schedules.api.schemas.agents import AgentsOut, AgentStopIn
+from schedules.services import Actor
+from schedules.services.runs.agent_stops import let_agents_work, read_stop, stop_agents
+from schedules.services.runs.runner_list import list_runners
+
+router = Router(tags=["agents"])
+
+
+@reads(router, "", AgentsOut)
+def show_agents(request: HttpRequest) -> Any:
+    """List the runners that prompts may name, with what is left of their limits today, and whether agents are stopped."""
+    return _shown(actor_of(request))
+
+
+@changes(router, "POST", "/stop", {200: AgentsOut})
+def stop_all_agents(request: HttpRequest, body: AgentStopIn | None = None) -> Any:
+    """Stop all agents of the owner, or of everybody: none starts, and those at work end."""
+    actor = actor_of(request)
+    expect(stop_agents(actor, everybody=bool(body and body.everybody)))
+    return _shown(actor)
+
+
+@changes(router, "POST", "/start", {200: AgentsOut})
+def start_agents(request: HttpRequest, body: AgentStopIn | None = None) -> Any:
+    """Let agents work again. Only a token of the type Program may do this."""
+    actor = actor_of(request)
+    expect(let_agents_work(actor, everybody=bool(body and body.everybody)))
+    return _shown(actor)
+
+
+def _shown(actor: Actor) -> dict[str, Any]:
+    stop = read_stop(actor)
+    zone = actor.read_profile().zone
+    return {
+        "stopped": {"by": stop.by, "at": iso_in(stop.at, zone), "everybody": not stop.scope}
+        if stop
+        else None,
+        "runners": [
+            {
+                "name": each.name,
+                "kind": each.runner.kind,
+                "description": each.runner.description,
+                "default": each.is_default,
+                "limits": each.limits,
+                "left": [
+                    {"scope": left.scope, "unit": left.unit, "cap": left.cap, "left": left.left}
+                    for left in each.allowances
+                ],
+            }
+            for each in list_runners(actor, clock.now(), with_runs=False)
+        ],
+    }

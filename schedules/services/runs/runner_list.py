@@ -1,0 +1,83 @@
+"""The runners that a person may use, with their last runs and what is left of their limits today."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from schedules.agents.allowances import Allowance, allowances
+from schedules.agents.catalog import catalog
+from schedules.agents.choice import INBOX, default_of, usable
+from schedules.agents.definitions import Runner
+from schedules.models import AgentRun, Job
+from schedules.services.permissions import Actor
+
+LAST_RUNS = 5
+# Of a person's newest runs, how many are looked through for those of each runner.
+_LOOKED_THROUGH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRunner:
+    """What people and agents see of a runner: never what it is started with."""
+
+    name: str
+    runner: Runner
+    is_default: bool
+    allowances: Sequence[Allowance]
+    last_runs: Sequence[AgentRun]
+
+    @property
+    def limits(self) -> str:
+        """The limits of one run, and of the day."""
+        return self.runner.limits_in_words()
+
+    @property
+    def left(self) -> list[str]:
+        """What is left today of each limit of the day."""
+        return [each.words for each in self.allowances]
+
+    @property
+    def used_up(self) -> str:
+        """Which limit of the day keeps its next run from starting, or an empty text."""
+        return next((each.words_if_used_up for each in self.allowances if each.is_used_up), "")
+
+
+def list_runners(actor: Actor, now: datetime, *, with_runs: bool = True) -> list[ListedRunner]:
+    """Return the runners that this person or agent may use; staff see all of them on the pages."""
+    runners = catalog.runners() if actor.sees_all else usable(actor.user, is_agent=actor.is_agent)
+    default = default_of(actor.user)
+    runs = _last_runs(actor, list(runners)) if with_runs else {}
+    return [
+        ListedRunner(
+            name,
+            runner,
+            name == default,
+            allowances(name, runner, actor.user.pk, None, now),
+            runs.get(name, ()),
+        )
+        for name, runner in runners.items()
+    ]
+
+
+def left_for(actor: Actor, job: Job, now: datetime) -> list[str]:
+    """Return what is left today of the limits for the prompts of a job; empty without limits, or in the inbox."""
+    named = job.argument("runner")
+    name = named if isinstance(named, str) and named else default_of(job.owner)
+    runner = catalog.get(name) if name and name != INBOX else None
+    if runner is None:
+        return []
+    return [each.words for each in allowances(name, runner, job.owner_id, job.pk, now)]
+
+
+def _last_runs(actor: Actor, names: Sequence[str]) -> Mapping[str, Sequence[AgentRun]]:
+    newest = AgentRun.objects.order_by("-started_at", "-pk").select_related("execution", "owner")
+    newest = newest.defer("answer", "tools", "denials", "execution__result")
+    if actor.sees_all:
+        return {name: list(newest.filter(runner=name)[:LAST_RUNS]) for name in names}
+    found: dict[str, list[Any]] = defaultdict(list)
+    for run in newest.filter(owner=actor.user.pk)[:_LOOKED_THROUGH]:
+        if len(found[run.runner]) < LAST_RUNS:
+            found[run.runner].append(run)
+    return found

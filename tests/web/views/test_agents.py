@@ -1,0 +1,98 @@
+"""The page of agents: runners, what is left of their limits, and the kill switch, also by the link of an alert."""
+
+import pytest
+import time_machine
+from django.test import Client
+from django.utils import timezone
+
+from schedules.models import AgentRun, AgentStop, Event
+from schedules.tasks.stop_links import make_token, stop_button
+from tests.factories import ExecutionFactory, UserFactory
+from tests.web.html import html_of
+
+RUNNER = '[notes]\ndescription = "Reads my notes."\nkind = "command"\nprogram = "/bin/secret-program"\nallow = ["everyone"]\nper_day = { runs = 3, money = 1.5 }\n'
+
+
+def add_run(owner, **values):
+    run = ExecutionFactory(job__owner=owner, job__task="prompt", attempt=1)
+    defaults = {"runner": "notes", "kind": "command", "started_at": timezone.now(), "verdict": "done"}
+    return AgentRun.objects.create(
+        execution=run, attempt=1, job=run.job, owner=owner, **{**defaults, **values}
+    )
+
+
+def test_page_lists_runners_with_last_runs_and_what_is_left(web, owner, use_runners):
+    use_runners(RUNNER)
+    run = add_run(owner, cost="0.5", ended_at=timezone.now())
+    foreign = add_run(UserFactory(), verdict="failed")
+
+    page = html_of(web.get("/agents/"))
+
+    assert "Reads my notes." in page
+    assert "1 of 3 runs" in page
+    assert "$1.00 of $1.50" in page
+    assert f"/runs/{run.execution_id}/" in page
+    assert f"/runs/{foreign.execution_id}/" not in page
+    assert "secret-program" not in page
+
+
+def test_used_up_limit_is_a_warning(web, owner, use_runners):
+    use_runners(RUNNER.replace("runs = 3", "runs = 1"))
+    add_run(owner)
+
+    assert "The runner notes has used up today&#x27;s 1 runs." in web.get("/agents/").content.decode()
+
+
+def test_without_runners_the_page_says_where_they_come_from(web):
+    assert "runners.toml" in html_of(web.get("/agents/"))
+
+
+def test_button_stops_and_another_starts_again(web, owner):
+    ran = web.post("/agents/switch/")
+
+    assert ran.status_code == 303
+    assert AgentStop.objects.get().scope == str(owner.pk)
+    page = html_of(web.get("/agents/"))
+    assert "olga stopped all agents." in page
+    assert "Agents are stopped." in page
+
+    web.post("/agents/switch/", {"then": "start"})
+
+    assert not AgentStop.objects.exists()
+
+
+def test_others_cannot_stop_everybody(web):
+    assert "Only staff can stop" in html_of(web.post("/agents/switch/", {"whose": "everybody"}, follow=True))
+    assert not AgentStop.objects.exists()
+
+
+def test_link_of_an_alert_stops_on_post_only_and_needs_no_login(owner, settings):
+    settings.CRONTY_URL = "https://cronty.example"
+    [button] = stop_button(owner.pk)
+    path = button["url"].removeprefix("https://cronty.example")
+    visitor = Client(enforce_csrf_checks=True)
+
+    assert "Stop all my agents" in html_of(visitor.get(path))
+    assert not AgentStop.objects.exists()
+    assert "Agents are stopped" in html_of(visitor.post(path))
+
+    assert AgentStop.objects.get().by == "Link in an alert"
+    assert Event.objects.get(verb="stop agents").door == "link"
+
+
+@pytest.mark.parametrize("change", [lambda text: f"{text}x", lambda text: f"9{text}", lambda text: "x" * 300])
+def test_changed_link_stops_nothing(owner, change):
+    answer = Client().post(f"/agents/stop/{change(make_token(owner.pk))}/")
+
+    assert answer.status_code == 404
+    assert not AgentStop.objects.exists()
+
+
+def test_old_link_stops_nothing(owner):
+    with time_machine.travel("2026-11-01", tick=False):
+        token = make_token(owner.pk)
+
+    with time_machine.travel("2026-11-09", tick=False):
+        answer = Client().post(f"/agents/stop/{token}/")
+
+    assert answer.status_code == 404
