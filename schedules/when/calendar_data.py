@@ -1,4 +1,4 @@
-"""Calendars as stored text, which every process reads without the libraries that they were made with."""
+"""Serialized calendars, which every process can read without the libraries that made them."""
 
 import hashlib
 import json

@@ -70,7 +70,7 @@ def compiled_events(
 
 
 def days_of(lines: Sequence[str], first: date, last: date) -> dict[str, str]:
-    """Return the days that these lines mark, with their titles; those without a year only in a period."""
+    """Return the days that these lines mark, with their titles; days without a year only within the period."""
     if not lines:
         raise RuleError(f"Enter at least one date. {DATES_EXAMPLE}.")
     if len(lines) > MOST_LINES:
@@ -110,7 +110,7 @@ def _range(start: str, end: str, line: str, *, is_yearly: bool) -> Iterable[str]
 
 
 def hours_of(lines: Sequence[str]) -> list[Hours]:
-    """Return the weekly windows that these lines mark; one that ends before it begins goes over midnight."""
+    """Return the weekly windows that these lines mark; one that ends before it begins spans midnight."""
     if not lines:
         raise RuleError(f"Enter at least one window. {HOURS_EXAMPLE}.")
     if len(lines) > MOST_LINES:
@@ -187,7 +187,7 @@ def categories_of(country: str) -> list[str]:
 def holidays_of(
     country: str, subdivision: str, categories: Sequence[str], first: date, last: date
 ) -> dict[str, str]:
-    """Return the holidays from the first day to the last, with their names, in English if there are such."""
+    """Return the holidays from the first day to the last with their names, in English where available."""
     if unknown := [category for category in categories if category not in categories_of(country)]:
         known = ", ".join(categories_of(country))
         raise RuleError(f"{country} has no category {unknown[0][:40]!r}. Choose from: {known}.")

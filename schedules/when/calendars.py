@@ -1,4 +1,4 @@
-"""Calendars: which moments they close, and where a run goes that falls on a closed one.
+"""Calendars: which moments they close, and where runs at closed moments are moved.
 
 A calendar marks days, weekly hours and periods; it closes what it marks, or everything else. Days and hours are those of
 its zone, or of the zone of each job.
@@ -62,14 +62,14 @@ class Calendar:
 
     @property
     def occurrences(self) -> Sequence[IcsEvent]:
-        """Its events; the days of one without events, like holidays, are such."""
+        """Its events; marked days, like holidays, count as events if it has no others."""
         if self.events:
             return self.events
         days = ((date.fromisoformat(day), title) for day, title in self.days.items())
         return [IcsEvent(day, day + _DAY, title) for day, title in days]
 
     def closed_spans(self, day: date, zone: ZoneInfo) -> list[Span]:
-        """Return what it closes of a day in the zone of a job."""
+        """Return the parts of a day that it closes, in the zone of a job."""
         start, end = _day_in(day, zone)
         marked = self._marked_in(start, end, zone)
         if self.closes:
@@ -106,7 +106,7 @@ class Calendar:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Closed:
-    """The calendars of one job, in its zone, and what it does with runs at closed moments."""
+    """The calendars of one job in its zone, and what happens to its runs at closed moments."""
 
     calendars: Sequence[Calendar]
     timezone: str
@@ -123,7 +123,7 @@ class Closed:
 
     @property
     def clause(self) -> str:
-        """What follows the words of a schedule: ", except public holidays in Bavaria"."""
+        """The end of a schedule in words: ", except public holidays in Bavaria"."""
         if self.move:
             where = "at the next open time" if self.move == NEXT else "at the last open time before"
             return f", {where} if closed by {_listed(calendar.words for calendar in self.calendars)}"
@@ -139,7 +139,7 @@ class Closed:
         return next(span.why for span in spans if span.start <= moment < span.end)
 
     def last_moment(self, moment: datetime) -> datetime:
-        """Return the last moment of its day up to which everything is closed, for a moment that is."""
+        """Return the end of the closed time around a closed moment, at most the end of its day."""
         span = _span_at(self._spans_of(self._day_of(moment))[1], moment)
         return span.end - TICK if span else moment
 
@@ -151,7 +151,7 @@ class Closed:
             day += _DAY
 
     def moved(self, slot: datetime) -> datetime:
-        """Return where a run goes: to itself if that is open, or if no open moment is near enough.
+        """Return the moment to which a run is moved, or its own if that is open or no open moment is near enough.
 
         On a day that is closed as a whole, it goes to the same time of the nearest open day in its direction, or to the
         open moment of that day that is first in that direction. Else, it goes to the nearest open moment, or to the
@@ -178,7 +178,7 @@ class Closed:
         return slot
 
     def _target_of(self, span: Span) -> datetime | None:
-        """Return the open moment next to a closed span of a day that is not closed as a whole."""
+        """Return the nearest open moment beside a closed span that does not cover its whole day."""
         if span.start not in self._targets:
             if len(self._targets) >= _KEPT_DAYS:
                 self._targets.clear()
@@ -188,13 +188,13 @@ class Closed:
         return self._targets[span.start]
 
     def last_open_before_day_of(self, moment: datetime) -> datetime:
-        """Return a moment such that no run up to it moves to the day of the given one or later."""
+        """Return a moment up to which no run is moved to this moment's day or later."""
         start = _day_in(self._day_of(moment), load_zone(self.timezone))[0]
         span = self._last_open_before(start)
         return span.end - TICK if span else start - FARTHEST_MOVE
 
     def first_open_after_day_of(self, moment: datetime) -> datetime:
-        """Return a moment such that no run from it on moves to the day of the given one or earlier."""
+        """Return a moment from which no run is moved to this moment's day or earlier."""
         end = _day_in(self._day_of(moment), load_zone(self.timezone))[1]
         return self._open_from(end) or end + FARTHEST_MOVE
 
@@ -248,7 +248,7 @@ class Closed:
 
 
 def marks_of(events: Iterable[IcsEvent], first: date, last: date) -> tuple[dict[str, str], list[Span]]:
-    """Return what events mark from the first day to the last: days by their ISO date, and periods."""
+    """Return the days (by ISO date) and periods that events mark, from the first day to the last."""
     days: dict[str, str] = {}
     periods: list[Span] = []
     for start, end, title in events:
@@ -268,7 +268,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
-    """Return spans in order, with those that touch each other as one, which says why for the first."""
+    """Return spans in order, merging those that touch; a merged span keeps the reason of its first part."""
     joined: list[Span] = []
     for span in sorted(spans, key=lambda span: (span.start, span.end)):
         if joined and span.start <= joined[-1].end:
@@ -279,7 +279,7 @@ def merged(spans: Iterable[Span]) -> list[Span]:
 
 
 def _gaps(spans: Iterable[Span], start: datetime, end: datetime) -> list[Span]:
-    """Return what these spans, merged, leave of a period."""
+    """Return the parts of a period that these merged spans leave open."""
     gaps, since = [], start
     for span in spans:
         if span.start >= end:
@@ -293,21 +293,21 @@ def _gaps(spans: Iterable[Span], start: datetime, end: datetime) -> list[Span]:
 
 
 def _span_at(spans: Sequence[Span], moment: datetime) -> Span | None:
-    """Return which of these spans, merged, contains a moment."""
+    """Return the merged span that contains a moment, or None."""
     place = bisect_right(spans, moment, key=lambda span: span.start) - 1
     return spans[place] if place >= 0 and moment < spans[place].end else None
 
 
 @lru_cache(maxsize=4096)
 def _day_in(day: date, zone: ZoneInfo) -> tuple[datetime, datetime]:
-    """Return the first moment of a day and that of the following one."""
+    """Return the first moments of a day and of the next day."""
     midnights = (datetime.combine(each, time()) for each in (day, day + _DAY))
     start, end = (first_pass(midnight, zone) for midnight in midnights)
     return start, end
 
 
 def _window(day: date, window: Hours, zone: ZoneInfo) -> Iterable[Span]:
-    """Yield the moments of a day whose wall time is in a window, also when clocks change meanwhile."""
+    """Yield the parts of a day whose wall time is in a window, even if clocks change that day."""
     midnight = datetime.combine(day, time(), UTC)
     start, end = midnight + window.start * _MINUTE, midnight + window.end * _MINUTE
     for piece, following, offset in _offsets_on(day, zone):
@@ -318,7 +318,7 @@ def _window(day: date, window: Hours, zone: ZoneInfo) -> Iterable[Span]:
 
 @lru_cache(maxsize=4096)
 def _offsets_on(day: date, zone: ZoneInfo) -> Sequence[tuple[datetime, datetime, timedelta]]:
-    """Return the parts of a day with the same offset from UTC: one, unless clocks change."""
+    """Return the parts of a day by UTC offset: one, unless clocks change."""
     since, until = _day_in(day, zone)
     changes = [change.at for change in clock_changes(zone, since, until - TICK)]
     parts = zip([since, *changes], [*changes, until], strict=True)

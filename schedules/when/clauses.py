@@ -54,7 +54,7 @@ def parse_plan(text: str, *, now: datetime, timezone: str) -> Plan:
 
 
 def _without_calendars(phrase: str) -> tuple[str, tuple[str, ...]]:
-    """Return a phrase without the clauses that name calendars, and what they call them."""
+    """Split off the clauses that name calendars; return the rest of the phrase, and the names."""
     rest, names, end = "", [], len(phrase)
     for match in reversed(list(_CLAUSE.finditer(phrase))):
         value = phrase[match.end() : end]
@@ -68,7 +68,7 @@ def _without_calendars(phrase: str) -> tuple[str, tuple[str, ...]]:
 
 
 def named_calendars(names: Iterable[str], known: Mapping[str, str]) -> list[str]:
-    """Return which calendars a plan means; `known` has their names and words. Raises PhraseError for one that is none.
+    """Return the calendars that a plan names; `known` maps names to titles. Raises PhraseError for an unknown name.
 
     "Holidays" alone are those of the only calendar of holidays.
     """
@@ -88,7 +88,7 @@ def named_calendars(names: Iterable[str], known: Mapping[str, str]) -> list[str]
 
 
 def _split(phrase: str) -> tuple[str, list[str], list[str]]:
-    """Return a phrase without its last clauses, the ends, and the days that it names as exceptions.
+    """Split a phrase into the schedule, its ends, and the days that it excludes.
 
     Weekdays among the exceptions, and a start, stay part of what repeats.
     """

@@ -178,7 +178,7 @@ def _check_term(field: Field, term: str) -> None:
 
 
 def _check_meaning(fields: list[str]) -> None:
-    """Refuse what cron programs read in different ways, and what does not run within five years."""
+    """Refuse expressions that cron programs interpret differently, or that do not run within five years."""
     if _is_ambiguous(fields):
         raise CronError("cron programs disagree about what it means: write the values as a plain list")
     try:
@@ -191,7 +191,7 @@ def _check_meaning(fields: list[str]) -> None:
 
 
 def _is_ambiguous(fields: list[str]) -> bool:
-    """Return whether cron programs read an expression in different ways; tests compare two parsers."""
+    """Return whether cron programs interpret an expression differently; tests compare two parsers."""
     minutes, hours, days, months, weekdays = (field.split(",") for field in fields)
     # Otherwise, day and weekday must both match.
     is_either_day = not (fields[2].startswith("*") or fields[4].startswith("*"))
@@ -240,7 +240,7 @@ def is_fixed(fields: list[str]) -> bool:
 
 
 def next_wall(fields: str, wall: datetime) -> datetime | None:
-    """Return the first matching wall time after another, or None if there is none."""
+    """Return the first matching wall time after this one, or None."""
     minute, hour, days = fields.split(" ", 2)
     minutes, hours = times(minute, hour)
     try:

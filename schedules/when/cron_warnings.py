@@ -32,7 +32,7 @@ def _star_step(term: str) -> int | None:
 
 
 def clock_warning(wall: datetime, timezone: str, effect: str, *, is_forward: bool) -> str:
-    """Say what a clock change does to a run at a wall time that clocks skip or show twice."""
+    """Describe what a clock change does to a run at a wall time that is skipped or repeated."""
     way, happens = ("forward", "is skipped") if is_forward else ("back", "happens twice")
     return f"On {wall.day} {wall:%b %Y} clocks in {timezone} go {way}: {wall:%H:%M} {happens}, and {effect}."
 

@@ -1,4 +1,4 @@
-"""The trigger of jobs that run before or after the events of a calendar, and how people write it."""
+"""The trigger for jobs that run before or after a calendar's events, and its notation."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -31,12 +31,12 @@ _QUOTES = str.maketrans("\u201c\u201d\u201e\u2018\u2019\u201a", "\"\"\"'''")
 
 
 class EventTimesError(ValueError):
-    """A text that names no such times; it says what to write instead."""
+    """The text is not understood; the message says what to write instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventTimes:
-    """How far from which events of which calendar."""
+    """An offset from the events of one calendar."""
 
     calendar: str
     offset: timedelta = timedelta(0)
@@ -54,7 +54,7 @@ class EventTimes:
 
     @property
     def phrase(self) -> str:
-        """The words that are read as these times again."""
+        """The phrase that is parsed as these times."""
         amount = f"{durations.in_words(abs(self.offset))} " if self.offset else ""
         title = f' "{self.title}"' if self.title else ""
         return f"{amount}{self._side} every event{title} in calendar {self.calendar}"
@@ -141,7 +141,7 @@ def event_trigger(expression: object) -> AtEvents | None:
 
 
 def read_event_times(text: str) -> EventTimes | None:
-    """Return the times that a text names, or None if it says something else; raises EventTimesError."""
+    """Parse times like "30 minutes before every event in calendar work"; return None for other texts. Raises EventTimesError."""
     text = " ".join(text.translate(_QUOTES).split()).rstrip(".!")
     is_stored = text.lower().startswith(AT_EVENT)
     match = _TIMES.fullmatch(text[len(AT_EVENT) :].strip() if is_stored else text)

@@ -111,7 +111,7 @@ def _count_before(job: Armed, first: datetime, now: datetime, start: datetime) -
 
 
 def _without(skips: Skips | None, batches: Iterable[Batch]) -> Iterable[Batch]:
-    """Leave out the runs that a job skips."""
+    """Remove the runs that a job skips."""
     if skips is None:
         return batches
     if skips.closed:
@@ -122,7 +122,7 @@ def _without(skips: Skips | None, batches: Iterable[Batch]) -> Iterable[Batch]:
 
 
 def _open_parts(closed: Closed, batches: Iterable[Batch]) -> Iterator[Batch]:
-    """Cut closed spans out of batches, which takes far less time than to ask for each run."""
+    """Cut closed spans out of batches, which is much faster than checking each run."""
     for batch in batches:
         rest = batch
         for span in closed.between(batch.first, batch.last):
@@ -225,7 +225,7 @@ def count_slots(trigger: JobTrigger, start: datetime, end: datetime) -> int:
 
 
 def runs_per_minute(trigger: JobTrigger) -> float:
-    """Return how often a trigger fires per minute, on average over a day on which it does; for a single run, 0."""
+    """Return the average runs per minute on a day on which the trigger fires; 0 for a single run."""
     match trigger:
         case Cron(expression=expression):
             minute, hour = cron.split(expression)[:2]

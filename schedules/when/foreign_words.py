@@ -1,4 +1,4 @@
-"""German and Spanish words for times, and what they are in English: phrases are read in English only."""
+"""German and Spanish words for times, with their English translations: phrases are parsed in English only."""
 
 import re
 import unicodedata
@@ -66,13 +66,13 @@ _IN_PHRASES = {word for phrase in _PHRASES for word in phrase.split() if len(wor
 
 
 def has_known_words(text: str) -> bool:
-    """Return whether every word that English would write with other letters is a German or Spanish one."""
+    """Return whether every word with non-English letters is a known German or Spanish word."""
     foreign = [word for word in re.findall(r"[^\W\d_]+", text) if not word.isascii()]
     return all(_plain(word) in _WORDS.keys() | _IN_PHRASES for word in foreign)
 
 
 def _plain(text: str) -> str:
-    """Return a text in small letters without accents."""
+    """Return a text in lower case without accents."""
     letters = unicodedata.normalize("NFKD", text.lower().replace("ß", "ss"))
     return "".join(each for each in letters if not unicodedata.combining(each))
 

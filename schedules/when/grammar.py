@@ -1,4 +1,4 @@
-"""What all phrases share: one spelling, weekdays, months, times of day, numbers and amounts of time."""
+"""The vocabulary of all phrases: spelling, weekdays, months, times of day, numbers and amounts of time."""
 
 import re
 from collections.abc import Callable
@@ -112,11 +112,11 @@ class Clock(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether it may be meant for the other half of the day, too."""
+        """Whether it could also mean the other half of the day."""
         return self.kind in ("bare", "plain")
 
     def question(self) -> PhraseError:
-        """Return the error for a time that may be in either half of the day."""
+        """Return the error for a time that could be am or pm."""
         minutes = f":{self.minute:02}" if self.kind == "plain" else ""
         halves = f"{self.hour}{minutes}am, {self.hour}{minutes}pm"
         return PhraseError(f"morning or evening? Write {halves}, or a 24-hour time like 20:00")
@@ -163,7 +163,7 @@ def _with_part_of_day(phrase: str) -> str:
 
 
 def _half_of(part: str, hour: int) -> str:
-    """Return the half of the day that "at 8" belongs to in a part of the day."""
+    """Return whether "at 8" is am or pm in a part of the day."""
     if part in ("evening", "night") and hour == 12:
         return "am"
     return "am" if part == "morning" or (part == "night" and hour < _END_OF_NIGHT) else "pm"

@@ -1,4 +1,4 @@
-"""Events of an ICS file: read within limits, whatever the file says, and with their repetitions."""
+"""Events of an ICS file with their repetitions, read within limits whatever the file says."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -78,7 +78,7 @@ def read_ics(text: str, first: date, last: date, timezone: str) -> Ics:
 
 
 def _may_matter(match: re.Match[str], first: date, last: date) -> bool:
-    """Return whether an event may be in a period; to parse them all would take far longer."""
+    """Return whether an event may be in the period; parsing every event would take far longer."""
     block = match[0]
     if match[1].upper() != "VEVENT":
         return False
@@ -90,7 +90,7 @@ def _may_matter(match: re.Match[str], first: date, last: date) -> bool:
 
 
 class _Reader:
-    """Reads one file, and counts what it costs."""
+    """Reads one file and limits the work."""
 
     def __init__(self, first: date, last: date, timezone: str) -> None:
         self._first, self._last = first, last

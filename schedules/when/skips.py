@@ -31,11 +31,11 @@ class Skips:
         return self.closed.reason(slot) if self.closed else ""
 
     def is_entered(self, slot: datetime) -> bool:
-        """Return whether a slot is left out by itself or with its day, whatever the calendars say."""
+        """Return whether a slot or its day is skipped explicitly, whatever the calendars say."""
         return self._day_of(slot).isoformat() in self.entries or slot_entry(slot) in self.entries
 
     def last_moment(self, slot: datetime) -> datetime:
-        """Return the moment up to which everything is left out, for a slot that is."""
+        """Return the end of the skipped time around a skipped slot."""
         day = self._day_of(slot)
         if day.isoformat() not in self.entries:
             return self.closed.last_moment(slot) if self.closed else slot

@@ -62,7 +62,7 @@ class Spread(Slots):
 
 
 def spread_out(trigger: Trigger, spread: timedelta | None, key: str) -> Trigger | Spread:
-    """Delay a trigger by what its job's id gives; without an id, the delay is not known yet."""
+    """Delay a trigger by an amount derived from its job's id; without an id, the delay is unknown."""
     if not spread or isinstance(trigger, Once | Unplanned):
         return trigger
     return Spread(trigger, spread, delay_of(key, spread) if key else None)

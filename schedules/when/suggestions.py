@@ -1,4 +1,4 @@
-"""The phrase that was probably meant by a text that is not understood."""
+"""Suggestions for texts that are not understood."""
 
 import difflib
 import re
@@ -81,7 +81,7 @@ _CLOSE_WORD, _CLOSE_PHRASE = 0.7, 0.6
 def not_understood(
     what: str, phrase: str, examples: tuple[str, ...], read: Callable[[str], object], *, fallback: str
 ) -> str:
-    """Return the error for a phrase that is not understood, with what was probably meant, or with an example."""
+    """Return the error for a phrase that is not understood, with a suggestion or an example."""
 
     def is_understood(phrase: str) -> bool:
         try:

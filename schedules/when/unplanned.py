@@ -1,4 +1,4 @@
-"""Triggers without known slots: a start of the machine, the end of another job, or somebody who starts the job."""
+"""Triggers without known slots: machine start, the end of another job, and runs on demand."""
 
 import enum
 import json
@@ -47,7 +47,7 @@ class Ending(enum.StrEnum):
 
 
 class Unplanned(Slots):
-    """A trigger whose slots are not known before they come."""
+    """A trigger whose slots are not known in advance."""
 
     __slots__ = ()
 
@@ -66,7 +66,7 @@ class Unplanned(Slots):
     @property
     @abstractmethod
     def expression(self) -> str:
-        """Return the text that is stored where other jobs have their cron expression."""
+        """Return the text to store in the column for cron expressions."""
 
     @abstractmethod
     def words(self) -> str:
@@ -119,7 +119,7 @@ class OnDemand(Unplanned):
 
 @dataclass(frozen=True, slots=True)
 class After(Unplanned):
-    """Runs after another job has ended; that one is named by its public id, or before it was looked up by any reference."""
+    """Runs after another job has ended: `job` is its public id, or any reference until that is looked up."""
 
     job: str
     when: Ending = Ending.SUCCEEDED

@@ -28,7 +28,7 @@ _LONGEST_LIST = 8
 
 
 class _Days(NamedTuple):
-    """The days of a schedule, as a sentence starts with them and as they follow "Every 20 minutes"."""
+    """The days of a schedule in words: to start a sentence, and to follow "Every 20 minutes"."""
 
     first: str
     after: str
@@ -82,7 +82,7 @@ def describe_cron(expression: str) -> str:
 
 
 def _repetition(minutes: list[int], hours: list[int]) -> str:
-    """Describe times that come again and again: "Every 20 minutes, 08:00–18:59"; empty if they are few or uneven."""
+    """Describe evenly repeated times: "Every 20 minutes, 08:00–18:59"; empty if they are few or uneven."""
     if len(minutes) == 1:
         return _hourly(minutes[0], hours)
     is_even = _step(minutes) is not None and len(_runs(hours)) == 1
@@ -296,7 +296,7 @@ def _step(values: Sequence[int]) -> int | None:
 
 
 def _runs(values: list[int], shortest: int = 2) -> list[tuple[int, int]]:
-    """Return the first and the last of values in a row; fewer in a row than the shortest stay alone."""
+    """Group consecutive values as (first, last); groups shorter than the minimum stay single values."""
     runs: list[list[int]] = []
     for value in values:
         if runs and runs[-1][-1] == value - 1:
@@ -322,13 +322,13 @@ def _counted(count: int, unit: str) -> str:
 
 
 def ordinal(number: int) -> str:
-    """Return a number as it counts: "1st", "22nd"."""
+    """Return an ordinal number: "1st", "22nd"."""
     suffixes = {1: "st", 2: "nd", 3: "rd"}
     return f"{number}{'th' if number % 100 in {11, 12, 13} else suffixes.get(number % 10, 'th')}"
 
 
 def _lower(text: str) -> str:
-    """Return a text with a small first letter, unless it starts with the name of a day."""
+    """Return a text with a lower-case first letter, unless it starts with the name of a day."""
     return text if text.startswith(_WEEKDAYS) else text[0].lower() + text[1:]
 
 

@@ -74,13 +74,13 @@ def exact_zone(name: str) -> ZoneInfo | None:
 
 
 def zone_named(text: str) -> str:
-    """Return the zone that a text names without doubt, else the text itself."""
+    """Return the zone that a text names unambiguously, else the text itself."""
     zones = _meant(text)
     return zones[0] if len(zones) == 1 else text
 
 
 def zone_note(text: str, zone: str) -> str:
-    """Say how a zone was read, or nothing if it was written as it is stored."""
+    """Say which zone a text was taken for; an empty text if it was written as stored."""
     typed = text.strip()
     return (
         f"\N{LEFT DOUBLE QUOTATION MARK}{typed}\N{RIGHT DOUBLE QUOTATION MARK} is read as {zone}."
@@ -136,7 +136,7 @@ def _all_names() -> frozenset[str]:
 
 @lru_cache(maxsize=1)
 def _zones_by_name() -> dict[str, list[str]]:
-    """Return zones by full name, city, large city and country, of which the first that has a name counts."""
+    """Return zones by full name, city, large city and country; for a name in several, the first of these wins."""
     table = [line.split("\t") for line in _table("zone.tab")]
     full = {_key(name): [name] for name in sorted(_all_names())}
     # The table leaves out old names, which count only where it has none.
