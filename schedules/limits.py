@@ -15,6 +15,8 @@ TAGS = 20
 SHORTENED = "… (shortened)"
 TAG_LENGTH = 50
 PING_KEY_LENGTH = 64
+# Of the body of a request to a trigger address.
+TRIGGER_BODY_BYTES = 256 * 1024
 # Of the body of a ping; the beginning of a longer one is kept.
 PING_BODY_BYTES = 100_000
 SHORTEST_TIMEOUT = timedelta(seconds=1)

@@ -128,6 +128,11 @@ class Code(Enum):
     PING_SLUG_AMBIGUOUS = Kind.CONFLICT, "Several jobs of the owner of the ping key have this name: subject."
     PING_KEY_CHANGED = Kind.CONFLICT, "The ping key was changed since it was shown."
 
+    TRIGGER_NOT_FOUND = Kind.NOT_FOUND, "No job has this trigger address."
+    TRIGGER_SIGNATURE_WRONG = Kind.FORBIDDEN, "A request to a trigger address is not genuine: reason."
+    TRIGGER_REPLAYED = Kind.CONFLICT, "The same message was received before: subject is its run."
+    TRIGGER_LOOP = Kind.CONFLICT, "A job would have started itself: subject is the run that says so."
+
     TOKEN_NOT_FOUND = Kind.NOT_FOUND, "No such token: subject."
     TOKEN_OF_SUPERIOR = Kind.FORBIDDEN, "The owner of the token has more rights than the caller."
     TOKEN_ALREADY_REVOKED = Kind.WRONG_STATE, "The token is revoked."

@@ -40,6 +40,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "done": Entry("answering", "Answer a reminder: done."),
         "snooze": Entry("answering", "Answer a reminder: again later."),
         "cancel": Entry("changing", "Cancel jobs: they never run again."),
+        "trigger": Entry("triggers", "Give a job an address that starts it, renew it, or take it away."),
         "rm": Entry("changing", "Move jobs to the trash."),
         "restore": Entry("changing", "Bring back deleted and cancelled jobs."),
     },

@@ -19,6 +19,7 @@ from schedules.models.questions import Question, Reminder
 from schedules.models.secrets import Secret
 from schedules.models.sessions import UserSession
 from schedules.models.tokens import Token
+from schedules.models.trigger_addresses import TriggerAddress, TriggerCall
 
 __all__ = [
     "FRESH_FOR",
@@ -44,5 +45,7 @@ __all__ = [
     "RunOutput",
     "Secret",
     "Token",
+    "TriggerAddress",
+    "TriggerCall",
     "UserSession",
 ]

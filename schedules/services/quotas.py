@@ -199,16 +199,23 @@ def run_problem(owner_id: int, now: datetime) -> Err | None:
     return _by_hand_problem(owner_id, now, Code.RUNS_STARTED_TOO_FAST)
 
 
+def trigger_problem(owner_id: int, now: datetime) -> Err | None:
+    """Return an error if trigger addresses have started too many runs of the owner within the last minute."""
+    return _by_hand_problem(owner_id, now, Code.RUNS_STARTED_TOO_FAST, Execution.Cause.TRIGGER)
+
+
 def push_problem(owner_id: int, now: datetime) -> Err | None:
     """Return an error if the owner has sent too many notifications at once within the last minute."""
     return _by_hand_problem(owner_id, now, Code.NOTIFICATIONS_SENT_TOO_FAST)
 
 
-def _by_hand_problem(owner_id: int, now: datetime, code: Code) -> Err | None:
+def _by_hand_problem(
+    owner_id: int, now: datetime, code: Code, cause: Execution.Cause = Execution.Cause.MANUAL
+) -> Err | None:
     most = settings.CRONTY_MAX_RUNS_BY_HAND_PER_MINUTE
     by_hand = Execution.objects.filter(
         owner=owner_id,
-        cause=Execution.Cause.MANUAL,
+        cause=cause,
         scheduled_for__gt=now - RATE_WINDOW,
         job__isnull=code == Code.NOTIFICATIONS_SENT_TOO_FAST,
     )

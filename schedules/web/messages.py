@@ -89,6 +89,10 @@ _MESSAGES: Mapping[Code, str] = {
         "At most {0.limit} notifications sent at once a minute; try again in {0.seconds} seconds."
     ),
     Code.CALLS_TOO_FAST: "At most {0.limit} calls a minute; try again in {0.seconds} seconds.",
+    Code.TRIGGER_NOT_FOUND: "No job has this trigger address.",
+    Code.TRIGGER_SIGNATURE_WRONG: "{0.reason}",
+    Code.TRIGGER_REPLAYED: "This message was received before; it started run {0.subject}.",
+    Code.TRIGGER_LOOP: "Stopped: the job would have started itself; run {0.subject} says so.",
     Code.PING_NOT_FOUND: "No job has this ping address.",
     Code.PING_SLUG_AMBIGUOUS: "Several jobs are called {0.subject} in ping addresses.",
     Code.PING_KEY_CHANGED: "The ping key was already changed: this is the new one.",

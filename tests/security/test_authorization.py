@@ -38,6 +38,7 @@ PUBLIC = {
     "schedules:metrics",
     "schedules:calendar-feed",
     "schedules:ping",
+    "schedules:trigger",
     "schedules:answer-link",
     "schedules:stop-link",
     "schedules:api-openapi",
@@ -53,6 +54,7 @@ ASK_THEMSELVES = {
 # Addresses that are secrets themselves: whoever does not have them can only guess.
 NOT_GIVEN_TO_THEM = {
     "schedules:ping": {"place": "no-such-key/no-such-job"},
+    "schedules:trigger": {"key": "no-such-key"},
     "schedules:calendar-feed": {"key": "no-such-key"},
     "schedules:answer-link": {"token": "no-such-token"},
     "schedules:stop-link": {"token": "no-such-token"},

@@ -34,11 +34,14 @@ from schedules.api.schemas.jobs import (
     NewJobOut,
     Pause,
     Skip,
+    TriggerIn,
+    TriggerOut,
     WholeJobOut,
 )
 from schedules.api.schemas.runs import RunOut, WhyFilter, WhyOut
 from schedules.models import Job
 from schedules.result import Code, Err
+from schedules.services.jobs import trigger_addresses
 from schedules.services.jobs.masked_arguments import merged_arguments
 from schedules.services.permissions import read_activity
 from schedules.when.phrases import parse_day, parse_moment, parse_past
@@ -200,6 +203,29 @@ def run_job(request: HttpRequest, response: HttpResponse, job: str, body: Nothin
     run = expect(services.run_now(actor, job_id_of(actor, job)))
     response["Location"] = f"{request.path.partition('/jobs/')[0]}/runs/{run.pk}"
     return Status(202, masked_run(run, actor.read_profile().zone))
+
+
+@changes(router, "POST", "/{job}/trigger", {201: TriggerOut})
+def open_trigger(request: HttpRequest, job: str, body: TriggerIn | None = None) -> Any:
+    """Give a job a trigger address, or a new one: a POST request to it starts a run. The address is shown once.
+
+    The address before it is accepted for seven more days.
+    """
+    actor, wanted = actor_of(request), body or TriggerIn()
+    opened = expect(
+        trigger_addresses.open_trigger(
+            actor, job_id_of(actor, job), scheme=wanted.scheme, secret_name=wanted.secret
+        )
+    )
+    return Status(201, {"job": opened.job.public_id, "url": opened.url, "scheme": wanted.scheme})
+
+
+@changes(router, "DELETE", "/{job}/trigger", {204: None})
+def close_trigger(request: HttpRequest, job: str) -> Any:
+    """Take the trigger address of a job away; requests to it are refused from now on."""
+    actor = actor_of(request)
+    expect(trigger_addresses.close_trigger(actor, job_id_of(actor, job)))
+    return Status(204, None)
 
 
 @reads(router, "/{job}/why", WhyOut)

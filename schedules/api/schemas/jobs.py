@@ -187,3 +187,22 @@ class JobsOut(Output):
     jobs: list[JobOut]
     next_cursor: str | None
     note: str | None = None
+
+
+class TriggerIn(Input):
+    """How requests to a trigger address are checked."""
+
+    scheme: Literal["", "github", "stripe", "standard", "cronty"] = Field(
+        "", description="Who signs the requests; empty if the address itself is the secret."
+    )
+    secret: str = Field("", max_length=64, description="The name of your secret that checks signatures.")
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"scheme": ""}]})
+
+
+class TriggerOut(Output):
+    """A new trigger address, which is shown once."""
+
+    job: str
+    url: str
+    scheme: str

@@ -16,10 +16,12 @@ from schedules.engine.upkeep.run_pruning import (
     delete_batches,
     expired,
 )
-from schedules.models import Cluster, Event, Execution, Incident, Installation, Job, UserSession
+from schedules.models import Cluster, Event, Execution, Incident, Installation, Job, TriggerCall, UserSession
 
 BATCH = 1000
 TRASH_DAYS = 30
+# How long messages to trigger addresses are remembered; replays of those with a signed time are refused after minutes.
+TRIGGER_CALL_DAYS = 90
 
 
 def prune_history() -> dict[str, int]:
@@ -32,6 +34,7 @@ def prune_history() -> dict[str, int]:
     old_trash = Job.objects.trashed().filter(deleted_at__lt=now - timedelta(days=TRASH_DAYS))
     jobs = _delete_in_steps(old_trash.order_by("-deleted_at", "-pk"))
     _delete_in_steps(Incident.objects.filter(ended_at__lt=oldest).order_by("ended_at"))
+    _delete_in_steps(TriggerCall.objects.filter(received_at__lt=now - timedelta(days=TRIGGER_CALL_DAYS)))
     # Nobody deletes alerts, because Cronty created them.
     old_notices = Job.objects.notices().filter(next_run_at=None, created_at__lt=oldest)
     jobs += _delete_in_steps(old_notices.order_by("public_id"))

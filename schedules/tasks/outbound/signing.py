@@ -1,5 +1,7 @@
 """Signatures of webhooks: a key per job, and what is signed with it; docs/how-to/webhooks.md explains them to receivers."""
 
+import base64
+import binascii
 import hashlib
 import hmac
 from collections.abc import Sequence
@@ -29,3 +31,23 @@ def signature_header(keys: Sequence[str], timestamp: str, idempotency_key: str, 
     # Neither of the first two lines can contain a line break, so no part can be moved into another.
     signed = f"{timestamp}\n{idempotency_key}\n".encode() + body
     return ", ".join(f"v1={hmac.new(key.encode(), signed, hashlib.sha256).hexdigest()}" for key in keys)
+
+
+def standard_signature(key: str, message_id: str, timestamp: str, body: bytes) -> str:
+    """Return the signature of Standard Webhooks by a key like whsec_…; raise ValueError for another key."""
+    try:
+        secret = base64.b64decode(key.removeprefix("whsec_"), validate=True)
+    except binascii.Error as error:
+        raise ValueError("not base64") from error
+    digest = hmac.digest(secret, f"{message_id}.{timestamp}.".encode() + body, "sha256")
+    return f"v1,{base64.b64encode(digest).decode()}"
+
+
+def standard_headers(keys: Sequence[str], message_id: str, timestamp: str, body: bytes) -> dict[str, str]:
+    """Return the headers of Standard Webhooks: one signature per key, which is the text that our own signature uses."""
+    signatures = [standard_signature(key, message_id, timestamp, body) for key in keys]
+    return {
+        "webhook-id": message_id,
+        "webhook-timestamp": timestamp,
+        "webhook-signature": " ".join(signatures),
+    }

@@ -42,13 +42,14 @@ class PerMinute:
 class PingLimits:
     """What a client may ask for in a minute."""
 
-    def __init__(self) -> None:
+    def __init__(self, setting: str = "CRONTY_PINGS_PER_MINUTE") -> None:
+        self._setting = setting
         self._pings, self._misses = PerMinute(), PerMinute()
         self._known: dict[Hashable, None] = {}
 
     def allow(self, address: Hashable, client: str) -> bool:
         """Count a ping, and return whether it may be looked up; asks no database."""
-        most = settings.CRONTY_PINGS_PER_MINUTE
+        most = getattr(settings, self._setting)
         if self._misses.of(client) >= MOST_MISSES and address not in self._known:
             # One client with an old address must not silence the others of its network.
             return False

@@ -13,13 +13,14 @@ from django.views.decorators.http import require_POST
 from django.views.generic import TemplateView
 
 from schedules import services
-from schedules.models import Execution, Job
+from schedules.models import Execution, Job, TriggerAddress
 from schedules.result import Err, Ok, Result, sentence
 from schedules.services.files.sources import source_note
 from schedules.services.job_overview import read_standing
 from schedules.services.jobs.chains import chain_of
 from schedules.services.jobs.forecasts import next_runs_of, preview_of
 from schedules.services.jobs.heartbeats import PingAddress, newest_pings, ping_address_of
+from schedules.services.jobs.trigger_addresses import trigger_of_job
 from schedules.services.run_list import RunQuery, newest_runs, read_runs
 from schedules.tasks import registry
 from schedules.tasks.heartbeat import HEARTBEAT
@@ -42,10 +43,17 @@ from schedules.web.views.page import (
     page_of,
     show_problem,
 )
+from schedules.web.views.triggers import take_new_address
 from schedules.when.moments import in_the_past
 from schedules.when.phrases import PhraseError, parse_moment, parse_past
 
-TABS = {"runs": "Runs", "history": "History", "why": "Why?", "agent": "Tell your agent"}
+TABS = {
+    "runs": "Runs",
+    "history": "History",
+    "why": "Why?",
+    "agent": "Tell your agent",
+    "trigger": "Trigger address",
+}
 PING_TAB = {"ping": "Ping address"}
 BARS = 60
 RUNS = 20
@@ -111,10 +119,20 @@ class JobPage(LivePageMixin, TemplateView):
                 return {"events": events_of_job(self.page, job)}
             case "why":
                 return self._why(job)
+            case "trigger":
+                return self._trigger(job)
             case "agent":
                 return {"crontab": crontab_line(job)}
             case _:
                 return self._runs(job)
+
+    def _trigger(self, job: Job) -> dict[str, Any]:
+        return {
+            "trigger_address": trigger_of_job(job),
+            "new_address": take_new_address(self.request, job.public_id),
+            "schemes": TriggerAddress.Scheme.choices,
+            "may_open_trigger": job.owner_id == self.actor.user.pk and job.task != HEARTBEAT,
+        }
 
     def _runs(self, job: Job) -> dict[str, Any]:
         filters = {name: self.request.GET.get(name, "") for name in ("outcome", "cause")}
@@ -128,7 +146,7 @@ class JobPage(LivePageMixin, TemplateView):
 
     def render_to_response(self, context: dict[str, Any], **kwargs: Any) -> HttpResponse:
         response = super().render_to_response(context, **kwargs)
-        if context["signing_keys"] or "address" in context:
+        if context["signing_keys"] or "address" in context or context.get("new_address"):
             response["Cache-Control"] = "no-store"
         return response
 

@@ -1,0 +1,66 @@
+"""Trigger addresses: a request to one starts a run of its job; what was received is remembered against replays."""
+
+from django.conf import settings
+from django.db import models
+
+from schedules.models.executions import Execution
+from schedules.models.jobs import Job
+
+
+class TriggerAddress(models.Model):
+    """The address of one job; of its key, only a digest is stored."""
+
+    class Scheme(models.TextChoices):
+        KEY = "", "The address is secret"
+        GITHUB = "github", "Signed by GitHub"
+        STRIPE = "stripe", "Signed by Stripe"
+        STANDARD = "standard", "Signed by Standard Webhooks"
+        CRONTY = "cronty", "Signed by Cronty"
+
+    job = models.OneToOneField(
+        Job, on_delete=models.CASCADE, primary_key=True, related_name="trigger_address"
+    )
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False
+    )
+    digest = models.CharField(max_length=64, unique=True)
+    # Of the key before this one.
+    old_digest = models.CharField(max_length=64, null=True, unique=True)  # noqa: DJ001  (NULL is not unique)
+    old_until = models.DateTimeField(null=True)
+    scheme = models.CharField(max_length=8, choices=Scheme, blank=True)
+    secret_name = models.CharField(
+        max_length=64, blank=True, help_text="The secret of its owner that verifies signatures."
+    )
+    created_at = models.DateTimeField()
+    rotated_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"Trigger address of job {self.job_id}"
+
+
+class TriggerCall(models.Model):
+    """A message that has started a run, so that it starts no second one."""
+
+    address = models.ForeignKey(
+        TriggerAddress, on_delete=models.CASCADE, related_name="calls", db_index=False
+    )
+    message_id = models.CharField(max_length=64, help_text="A digest of what names the message.")
+    signature = models.CharField(max_length=64, help_text="A digest of its signature: a replay has the same.")
+    received_at = models.DateTimeField()
+    execution = models.ForeignKey(
+        Execution,
+        null=True,
+        on_delete=models.DO_NOTHING,
+        related_name="+",
+        db_constraint=False,
+        db_index=False,
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(name="trigger_call_is_received_once", fields=["address", "message_id"])
+        ]
+        indexes = [models.Index(name="trigger_call_received", fields=["received_at"])]
+
+    def __str__(self) -> str:
+        return f"Message of {self.received_at:%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,189 @@
+"""Runs that a request to a trigger address starts: verified, never twice for one message, and not in circles."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q
+
+from schedules import clock, engine, limits
+from schedules.models import Event, Execution, Job, Secret, TriggerAddress, TriggerCall
+from schedules.models.people import is_active
+from schedules.result import Code, Err, Ok, Result, invalid
+from schedules.secrets.encryption import UnreadableError, unseal
+from schedules.services.jobs.rows import locked_job
+from schedules.services.jobs.trigger_addresses import digest_of
+from schedules.services.jobs.validation import use_problem
+from schedules.services.permissions import Actor, record, wrong_state
+from schedules.services.quotas import trigger_problem, wait_for_owner
+from schedules.services.runs.actions import WAITING_MANUAL_RUNS
+from schedules.services.runs.signatures import Scheme, verify
+from schedules.tasks import registry
+from schedules.tasks.placeholders import filled_arguments, has_placeholder
+
+_STATES = (Job.Status.PAUSED, Job.Status.CANCELLED)
+
+
+class Called(NamedTuple):
+    """A request to a trigger address; the names of its headers are in small letters."""
+
+    key: str
+    body: bytes
+    headers: Mapping[str, str]
+
+
+class Triggered(NamedTuple):
+    """The run that a request has started; none for a message that only tests the connection."""
+
+    run: Execution | None
+    is_repeated: bool = False
+    """Whether the sender has sent this message again, which starts nothing."""
+
+
+def trigger(called: Called) -> Result[Triggered]:
+    """Start a run of the job that an address belongs to."""
+    now = clock.now()
+    address = _find(called.key, now)
+    if address is None:
+        return Err(Code.TRIGGER_NOT_FOUND)
+    secret = _secret_of(address)
+    if isinstance(secret, Err):
+        return secret
+    verified = verify(address.scheme, secret, called.headers, called.body, now)
+    if isinstance(verified, str):
+        return Err(Code.TRIGGER_SIGNATURE_WRONG, reason=verified)
+    if address.scheme == Scheme.GITHUB and called.headers.get("x-github-event") == "ping":
+        return Ok(Triggered(None))
+    actor = Actor(address.owner, Event.Door.TRIGGER, "trigger address")
+    with transaction.atomic():
+        wait_for_owner(address.job.public_id)
+        job = locked_job(actor, address.job.public_id)
+        if isinstance(job, Err):
+            return Err(Code.TRIGGER_NOT_FOUND)
+        message_id = hashlib.sha256(verified.message_id.encode("utf-8", "replace")).hexdigest()
+        signature = hashlib.sha256(verified.signature.encode("utf-8", "replace")).hexdigest()
+        if verified.message_id and (known := _known(address, message_id)):
+            return _repeated(known, is_replay=bool(verified.signature) and known.signature == signature)
+        started = _start(actor, job, called, now)
+        if isinstance(started, Ok) and verified.message_id:
+            TriggerCall.objects.create(
+                address=address,
+                message_id=message_id,
+                signature=signature,
+                received_at=now,
+                execution=started.value.run,
+            )
+    return started
+
+
+def run_of_trigger(run_id: int) -> Execution | None:
+    """Return a run as it is now, for a sender that waits for its end."""
+    return Execution.objects.filter(pk=run_id).first()
+
+
+def _find(key: str, now: datetime) -> TriggerAddress | None:
+    digest = digest_of(key)
+    mine = Q(digest=digest) | Q(old_digest=digest, old_until__gt=now)
+    active = TriggerAddress.objects.filter(mine, is_active("owner__"), job__deleted_at=None)
+    return active.select_related("owner", "job").first()
+
+
+def _secret_of(address: TriggerAddress) -> str | Err:
+    if not address.scheme:
+        return ""
+    row = Secret.objects.filter(owner=address.owner_id, name=address.secret_name).first()
+    if row is None:
+        return Err(Code.TRIGGER_SIGNATURE_WRONG, reason="The owner has deleted the secret of this address.")
+    try:
+        return unseal(row.sealed, row.place)
+    except UnreadableError:
+        return Err(Code.TRIGGER_SIGNATURE_WRONG, reason="The secret of this address must be written again.")
+
+
+def _known(address: TriggerAddress, message_id: str) -> TriggerCall | None:
+    return TriggerCall.objects.filter(address=address, message_id=message_id).first()
+
+
+def _repeated(known: TriggerCall, *, is_replay: bool) -> Result[Triggered]:
+    """Refuse a copy of a message; a message that its sender has signed again is the same one, and starts nothing."""
+    if is_replay:
+        return Err(Code.TRIGGER_REPLAYED, known.execution_id or "")
+    return Ok(Triggered(run_of_trigger(known.execution_id or 0), is_repeated=True))
+
+
+def _start(actor: Actor, job: Job, called: Called, now: datetime) -> Result[Triggered]:
+    if job.status in _STATES:
+        return wrong_state(job)
+    given = _given(job, called)
+    if isinstance(given, Err):
+        return given
+    origin = _origin(job, called)
+    depth = engine.depth_of(origin.given) + 1 if origin else 0
+    row = Execution.of(job, now, cause=Execution.Cause.TRIGGER, given=given | {"depth": depth})
+    row.origin, row.job = origin.pk if origin else None, job
+    if origin and (depth > engine.DEEPEST_CHAIN or _comes_from(job, origin)):
+        row.status, row.finished_at = Execution.Status.SKIPPED, now
+        row.reason = (
+            f"Stopped: it would have been started by its own run {origin.pk}, directly or through others."
+        )
+        row.save(force_insert=True)
+        return Err(Code.TRIGGER_LOOP, row.pk)
+    waiting = Execution.objects.live().filter(job=job, cause=Execution.Cause.TRIGGER, attempt=0)
+    if waiting.filter(status__in=("queued", "claimed")).count() >= WAITING_MANUAL_RUNS:
+        return Err(Code.TOO_MANY_WAITING_RUNS, limit=WAITING_MANUAL_RUNS)
+    if reason := use_problem(actor, job):
+        return Err(Code.TASK_REFUSED, reason=reason)
+    if refusal := trigger_problem(job.owner_id, now):
+        return refusal
+    row.available_at = now
+    row.save(force_insert=True)
+    record(actor, "run", now, job=job, after={"execution": row.pk})
+    return Ok(Triggered(row))
+
+
+def _given(job: Job, called: Called) -> dict[str, Any] | Err:
+    """Return what the request gives to the arguments of the job, checked against its task."""
+    if not has_placeholder([job.args, job.kwargs]):
+        # Nothing asks for the body.
+        return {}
+    try:
+        text = called.body.decode()
+    except UnicodeDecodeError:
+        return invalid("body", "The body must be text in UTF-8.")
+    value: Any = text
+    if "json" in called.headers.get("content-type", "") or text.lstrip()[:1] in ("{", "["):
+        try:
+            value = json.loads(text) if text.strip() else None
+        except (ValueError, RecursionError):
+            return invalid("body", "The body is no valid JSON.")
+    problem = limits.json_problem(value, max_bytes=settings.CRONTY_MAX_JSON_BYTES)
+    if problem:
+        return invalid("body", problem)
+    given = {"trigger": {"body": value}}
+    task = registry.get(job.task)
+    problems = task.check(*filled_arguments(job.task, job.args, job.kwargs, given)) if task else []
+    return invalid("body", f"It does not fit: {'; '.join(problems)}.") if problems else given
+
+
+def _origin(job: Job, called: Called) -> Execution | None:
+    """Return the run of the same owner whose webhook is this request, if it says so."""
+    number = called.headers.get("cronty-execution", "")
+    if not (number.isascii() and number.isdecimal() and len(number) <= 18):
+        return None
+    return Execution.objects.filter(pk=int(number), owner=job.owner_id).first()
+
+
+def _comes_from(job: Job, origin: Execution) -> bool:
+    """Return whether one of the runs that led to this request is of the same job."""
+    run: Execution | None = origin
+    for _ in range(engine.DEEPEST_CHAIN + 1):
+        if run is None:
+            return False
+        if run.job_id == job.pk:
+            return True
+        run = Execution.objects.filter(pk=run.origin).first() if run.origin else None
+    return True

@@ -1,0 +1,148 @@
+"""Trigger addresses: the address that starts a run, and the buttons that open, renew and close one."""
+
+import asyncio
+import json
+from http import HTTPStatus
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.contrib.auth.decorators import login_not_required
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.urls import reverse
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_POST
+
+from schedules.limits import TRIGGER_BODY_BYTES
+from schedules.models import Execution
+from schedules.result import Err, Kind, Ok
+from schedules.services.jobs.trigger_addresses import close_trigger, digest_of, open_trigger
+from schedules.services.people.client_addresses import network_of
+from schedules.services.runs.triggering import Called, Triggered, run_of_trigger, trigger
+from schedules.web.messages import message_of
+from schedules.web.pings.limits import PingLimits
+from schedules.web.views.page import actor_of, finish
+
+NEW_ADDRESS = "cronty_new_trigger"
+LONGEST_WAIT = 60
+LOOK_EVERY = 0.25
+# More senders than these are not kept waiting: they get the address of the run at once.
+MOST_WAITING = 20
+_STATUSES = {
+    Kind.NOT_FOUND: 404,
+    Kind.FORBIDDEN: 403,
+    Kind.INVALID: 422,
+    Kind.TOO_FAST: 429,
+    Kind.QUOTA: 429,
+}
+limits = PingLimits("CRONTY_TRIGGERS_PER_MINUTE")
+_waiting: set[int] = set()
+
+
+@csrf_exempt
+@login_not_required
+async def called(request: HttpRequest, key: str) -> HttpResponse:
+    """Start a run of the job with this key, and answer with its address; with `?wait=30`, when it has ended."""
+    if request.method != "POST":
+        return _problem(405, "Send a POST request.", {"Allow": "POST"})
+    client = network_of(request.META.get("REMOTE_ADDR", "")) or ""
+    digest = digest_of(key)
+    if not limits.allow(digest, client):
+        return _problem(429, "Too many requests: try again in a minute.", {"Retry-After": "60"})
+    wait = _wait_of(request)
+    if wait is None:
+        return _problem(422, f"wait: give 0 to {LONGEST_WAIT} seconds.")
+    body = request.read(TRIGGER_BODY_BYTES + 1)
+    if len(body) > TRIGGER_BODY_BYTES:
+        return _problem(413, f"The body may have at most {TRIGGER_BODY_BYTES:,} bytes.")
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    result = await sync_to_async(trigger)(Called(key, body, headers))
+    if isinstance(result, Err):
+        status = _STATUSES.get(result.kind, 409)
+        limits.note(digest, client, status)
+        after = {"Retry-After": str(max(1, result.seconds))} if result.retry_after is not None else {}
+        return _problem(status, message_of(result), after)
+    limits.note(digest, client, HTTPStatus.OK)
+    return _answer(await _ended(result.value, wait))
+
+
+def _wait_of(request: HttpRequest) -> int | None:
+    text = request.GET.get("wait", "0")
+    is_number = text.isascii() and text.isdecimal() and len(text) < 4
+    return int(text) if is_number and int(text) <= LONGEST_WAIT else None
+
+
+async def _ended(triggered: Triggered, wait: int) -> Triggered:
+    """Wait until the run has ended, for as long as the sender wants."""
+    run = triggered.run
+    if run is None or not wait or len(_waiting) >= MOST_WAITING:
+        return triggered
+    ticket = id(triggered)
+    _waiting.add(ticket)
+    try:
+        for _ in range(int(wait / LOOK_EVERY)):
+            if run.finished_at:
+                break
+            await asyncio.sleep(LOOK_EVERY)
+            run = await sync_to_async(run_of_trigger)(run.pk) or run
+    finally:
+        _waiting.discard(ticket)
+    return triggered._replace(run=run)
+
+
+def _answer(triggered: Triggered) -> HttpResponse:
+    run = triggered.run
+    if run is None:
+        return JsonResponse({"run": None})
+    address = reverse("schedules:run", args=[run.pk])
+    content: dict[str, Any] = {
+        "run": run.pk,
+        "status": run.status,
+        "url": f"{settings.CRONTY_URL.rstrip('/')}{address}",
+        "repeated": triggered.is_repeated,
+    }
+    is_over = run.status in Execution.FINAL
+    response = JsonResponse(content, status=200 if is_over or triggered.is_repeated else 202)
+    response["Location"] = address
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+def _problem(status: int, detail: str, headers: dict[str, str] | None = None) -> HttpResponse:
+    content = {"title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+    return HttpResponse(
+        json.dumps(content), status=status, content_type="application/problem+json", headers=headers
+    )
+
+
+@require_POST
+def open_address(request: HttpRequest, job_id: str) -> HttpResponse:
+    """Open the trigger address of a job, or give it a new key; the page then shows it once."""
+    result = open_trigger(
+        actor_of(request),
+        job_id,
+        scheme=request.POST.get("scheme", ""),
+        secret_name=request.POST.get("secret", "").strip(),
+    )
+    if isinstance(result, Ok):
+        request.session[NEW_ADDRESS] = {"job": job_id, "url": result.value.url}
+    return finish(request, result, "{0.job.name} has a new trigger address.", _page_of(job_id))
+
+
+@require_POST
+def close_address(request: HttpRequest, job_id: str) -> HttpResponse:
+    result = close_trigger(actor_of(request), job_id)
+    return finish(request, result, "{0.name} has no trigger address any more.", _page_of(job_id))
+
+
+def take_new_address(request: HttpRequest, job_id: str) -> str:
+    """Return the address that was just made for a job, once."""
+    kept = request.session.get(NEW_ADDRESS)
+    if not isinstance(kept, dict) or kept.get("job") != job_id:
+        return ""
+    del request.session[NEW_ADDRESS]
+    return str(kept["url"])
+
+
+def _page_of(job_id: str) -> str:
+    return reverse("schedules:job", args=[job_id], query={"tab": "trigger"})
