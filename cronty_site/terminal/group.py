@@ -168,8 +168,8 @@ def _run_here(words: list[str]) -> Any:
 
 
 def _is_about_usage(words: list[str]) -> bool:
-    asked = words[: words.index("--")] if "--" in words else words
-    return bool({"-h", "--help"} & set(asked)) or COMPLETION in os.environ
+    own_words = words[: words.index("--")] if "--" in words else words
+    return bool({"-h", "--help"} & set(own_words)) or COMPLETION in os.environ
 
 
 def invoke(words: list[str], run: Callable[[list[str]], Any] = _run_here) -> int:

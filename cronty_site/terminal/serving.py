@@ -78,8 +78,8 @@ class RemoteConsole(consoles.Console):
         return cast(IO[str], self._err if err else self._out)
 
     def do(self, action: str, *arguments: Any, **values: Any) -> Any:
-        asked = json.dumps([action, arguments, values])
-        digest = hashlib.sha256(self._printed.digest() + asked.encode()).hexdigest()
+        request = json.dumps([action, arguments, values])
+        digest = hashlib.sha256(self._printed.digest() + request.encode()).hexdigest()
         if self._answers and self._answers[0][0] == digest:
             self._printed.update(digest.encode())
             answer = self._answers.pop(0)[1]

@@ -103,11 +103,11 @@ def revoke_command(session: Session, name: str) -> None:
         raise Failure(
             f"Token not found: {name}.{did_you_mean(name, tokens)}", ExitCode.NOT_FOUND, code=Kind.NOT_FOUND
         )
-    actor, own, found = session.actor, session.token, tokens[name].pk
+    actor, own, token_id = session.actor, session.token, tokens[name].pk
     if own:
-        revoked = session.expect(revoke_own_token(actor, own, found))
+        revoked = session.expect(revoke_own_token(actor, own, token_id))
     else:
-        revoked = session.expect(revoke_token(actor.user, found, door=Event.Door.TERMINAL))
+        revoked = session.expect(revoke_token(actor.user, token_id, door=Event.Door.TERMINAL))
     answer(_as_json(revoked, session.zone), f"Revoked: {revoked.name}", style="")
 
 

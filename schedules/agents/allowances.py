@@ -70,13 +70,13 @@ def allowances(
     ]
     if job_id is not None:
         scopes.append(("job", runner.per_job_per_day, {"job": job_id}))
-    found = []
+    listed = []
     for scope, caps, values in scopes:
         limits = [(unit, cap) for unit in UNITS if (cap := getattr(caps, unit)) is not None]
         if limits:
             used = _used(Q(runner=name, **values) & (Q(pk__lt=before) if before else Q()), since)
-            found += [Allowance(scope, name, unit, cap, used[unit]) for unit, cap in limits]
-    return found
+            listed += [Allowance(scope, name, unit, cap, used[unit]) for unit, cap in limits]
+    return listed
 
 
 def allowances_of_run(
@@ -113,11 +113,11 @@ def _used(which: Q, since: datetime) -> dict[str, float]:
     }
 
 
-def least_left(found: Sequence[Allowance], unit: str) -> float | None:
+def least_left(allowances: Sequence[Allowance], unit: str) -> float | None:
     """Return the least that is left of the limits of one unit, or None without such a limit."""
-    return min((each.left for each in found if each.unit == unit), default=None)
+    return min((each.left for each in allowances if each.unit == unit), default=None)
 
 
 def least(*amounts: float | None) -> float | None:
-    given: Iterable[float] = [amount for amount in amounts if amount is not None]
-    return min(given, default=None)
+    limits: Iterable[float] = [amount for amount in amounts if amount is not None]
+    return min(limits, default=None)

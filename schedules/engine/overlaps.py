@@ -19,14 +19,14 @@ def _obeys_overlap(row: Execution, job: Job) -> bool:
 
 def busy_jobs(rows: Sequence[Execution], jobs: Mapping[int, Job]) -> set[int]:
     """Return those of the jobs whose new runs have to respect one that is under way; nearly always, this costs no query."""
-    asked = [
+    job_ids = [
         job.pk for row in rows if (job := jobs.get(row.job_id or 0)) is not None and _obeys_overlap(row, job)
     ]
-    if not asked:
+    if not job_ids:
         return set()
     is_retried = Q(status=Status.QUEUED, attempt__gt=0)
     live = Execution.objects.live().filter(
-        Q(status__in=(*Execution.HELD, Status.WAITING)) | is_retried, job__in=asked
+        Q(status__in=(*Execution.HELD, Status.WAITING)) | is_retried, job__in=job_ids
     )
     return {job_id or 0 for job_id in live.exclude(cause=Cause.REMINDER).values_list("job_id", flat=True)}
 

@@ -82,14 +82,14 @@ def _known_of(
 ) -> dict[int, list[tuple[str, UUID]]]:
     """Return by heartbeat the kinds and run ids of earlier pings that late ones may repeat."""
     rids = {signal.rid for signal in signals if signal.late_by and signal.rid}
-    found: dict[int, list[tuple[str, UUID]]] = defaultdict(list)
+    by_heartbeat: dict[int, list[tuple[str, UUID]]] = defaultdict(list)
     if rids:
         about = [heartbeats[signal.job_id] for signal in signals if signal.job_id in heartbeats]
         kept = Ping.objects.filter(heartbeat__in=about, rid__in=rids).order_by()
         for heartbeat_id, kind, rid in kept.values_list("heartbeat", "kind", "rid"):
             if rid:
-                found[heartbeat_id].append((kind, rid))
-    return found
+                by_heartbeat[heartbeat_id].append((kind, rid))
+    return by_heartbeat
 
 
 def _write(watched: Sequence[Watched], now: datetime) -> None:

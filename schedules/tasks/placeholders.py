@@ -35,8 +35,8 @@ def filled(value: Any, given: Mapping[str, Any] | None, *, is_prompt: bool = Fal
     """Copy a text or a JSON value with what was given in place of its placeholders; what is missing leaves an empty text."""
     match value:
         case str() if is_placeholder(value) and not is_prompt:
-            found = _value_of(_PLACEHOLDER.fullmatch(value.strip()), given)
-            return "" if found is None else _harmless(found)
+            replacement = _value_of(_PLACEHOLDER.fullmatch(value.strip()), given)
+            return "" if replacement is None else _harmless(replacement)
         case str():
             return _PLACEHOLDER.sub(lambda match: _part_of(match, given, is_prompt=is_prompt), value)
         case list():
@@ -56,10 +56,10 @@ def filled_arguments(
 
 
 def _part_of(match: re.Match[str], given: Mapping[str, Any] | None, *, is_prompt: bool) -> str:
-    found = _value_of(match, given)
-    if found is None:
+    value = _value_of(match, given)
+    if value is None:
         return ""
-    text = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if len(text) > LONGEST_PART:
         text = text[: LONGEST_PART - len(SHORTENED)] + SHORTENED
     text = str(_harmless(text))

@@ -38,7 +38,7 @@ def run_there(server: Server, words: Sequence[str]) -> int:
     edited: dict[str, bool] = {}
     said = ""
     for _ in range(MOST_QUESTIONS):
-        asked = None
+        question = None
         for event in _events(server, words, answers):
             if "out" in event:
                 _print(sys.stdout, event["out"])
@@ -50,11 +50,11 @@ def run_there(server: Server, words: Sequence[str]) -> int:
             elif "do" in event:
                 _discard(event["do"], edited)
             elif "ask" in event:
-                asked = event
-        if asked is None:
+                question = event
+        if question is None:
             words_of_error = f"{server.url} broke off: look there what has become of the command."
             raise Failure(words_of_error, ExitCode.NOT_READY, code="not_ready")
-        answers.append({"to": asked["digest"], "value": _answer(asked["ask"], words, edited)})
+        answers.append({"to": question["digest"], "value": _answer(question["ask"], words, edited)})
     raise Failure("The server asks again and again: try again.", code="error")
 
 
@@ -87,15 +87,15 @@ def _events(
         ) from error
 
 
-def _answer(asked: Mapping[str, Any], words: Sequence[str], edited: dict[str, bool]) -> Any:
+def _answer(question: Mapping[str, Any], words: Sequence[str], edited: dict[str, bool]) -> Any:
     """Do what the server asks for; it gets no file that the command line does not name."""
-    action, arguments = asked["action"], asked["arguments"]
+    action, arguments = question["action"], question["arguments"]
     named = {word for each in words for word in (each, each.partition("=")[2])}
     if action in _WITH_PATH and arguments[0] not in named | {"-"}:
         raise Failure("The server asks for a file that the command does not name.", code="refused")
     if action not in ACTIONS or action == "discard":
         raise Failure(f"The server asks for {action!r}: update cronty here.", code="refused")
-    answer = ACTIONS[action](*arguments, **asked["values"])
+    answer = ACTIONS[action](*arguments, **question["values"])
     if action == "edit":
         name, text = answer
         edited[name] = text != arguments[0]

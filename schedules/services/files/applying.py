@@ -199,8 +199,8 @@ def export_jobs(actor: Actor, jobs: Iterable[Job]) -> str:
             key, number = f"{job.source_key or job.name} ({number})", number + 1
         named[key] = job
     keys = {job.public_id: key for key, job in named.items()}
-    found = {key: _exported(job, key, zone, keys) for key, job in named.items()}
-    return write_jobs(found, zone) + "".join(left_out)
+    exported = {key: _exported(job, key, zone, keys) for key, job in named.items()}
+    return write_jobs(exported, zone) + "".join(left_out)
 
 
 def _unreadable(job: Job) -> str:

@@ -109,8 +109,8 @@ def make_plan(
     known = {job.source_key: job for job in Job.objects.owned_by(actor.user.pk).filter(source=source)}
     others = _others(actor, source, [spec for spec in specs if spec.key not in known])
     planned: dict[str, Job] = {}
-    for number, given in enumerate(_in_order(specs), 1):
-        spec = _with_known_upstream(actor, given, planned)
+    for number, written_spec in enumerate(_in_order(specs), 1):
+        spec = _with_known_upstream(actor, written_spec, planned)
         existing = known.get(spec.key)
         adopted = None if existing else _adopt(others, spec)
         job = _plan_job(plan, actor, spec, existing or adopted, now, planned, is_adopted=adopted is not None)
@@ -229,12 +229,12 @@ def _plan_new_job(
         plan.left_out.append(f"{spec.key}: its time has passed")
         plan.unchanged += replaced is not None
         return replaced
-    given = _given(spec)
-    built = build_job(actor, now, given, paused=bool(spec.paused), planned=planned)
+    columns = _given(spec)
+    built = build_job(actor, now, columns, paused=bool(spec.paused), planned=planned)
     if isinstance(built, Err):
         _complain(plan, spec, built)
         return None
-    plan.steps.append(Step(Action.CREATE, spec.key, built.value, given, replaced=replaced))
+    plan.steps.append(Step(Action.CREATE, spec.key, built.value, columns, replaced=replaced))
     return built.value
 
 

@@ -62,12 +62,12 @@ def read_agenda(
 def _expected_lines(jobs: JobQuerySet, lines: Sequence[Line], until: datetime) -> list[Line]:
     """Return the lines of the jobs that are expected to run after those of the agenda."""
     of_job = {line.job.pk: line for line in lines}
-    found = []
+    rows = []
     for first, row in expected_after(jobs, [(line.first, line.job) for line in lines], until, MOST_LINES):
         before = of_job[row.follows_id]
         of_job[row.pk] = Line(row, first, min(first + (before.last - before.first), until), before.count)
-        found.append(of_job[row.pk])
-    return found
+        rows.append(of_job[row.pk])
+    return rows
 
 
 def _matching(jobs: JobQuerySet, query: JobQuery) -> JobQuerySet:

@@ -72,13 +72,13 @@ def _find_events(job: Job, references: Mapping[str, str]) -> Err | None:
     if (events := _events_of(job)) is None:
         return None
     exact = next((name for name in references if name == events.calendar), None)
-    found = exact or next((name for name in references if name.lower() == events.calendar.lower()), None)
-    if found is None:
+    calendar = exact or next((name for name in references if name.lower() == events.calendar.lower()), None)
+    if calendar is None:
         return invalid("cron", _unknown(job.owner_id, events.calendar))
-    kind = Calendar.objects.values_list("kind", flat=True).get(owner=job.owner_id, name=found)
+    kind = Calendar.objects.values_list("kind", flat=True).get(owner=job.owner_id, name=calendar)
     if kind == Calendar.Kind.HOURS:
-        return invalid("cron", f"{found} has weekly hours and no events. Choose another calendar.")
-    job.cron = replace(events, calendar=found).expression
+        return invalid("cron", f"{calendar} has weekly hours and no events. Choose another calendar.")
+    job.cron = replace(events, calendar=calendar).expression
     if len(job.cron) > limits.CRON_LENGTH:
         return invalid("cron", f"This is longer than {limits.CRON_LENGTH} characters: shorten the title.")
     return None

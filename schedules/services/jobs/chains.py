@@ -87,20 +87,20 @@ def expected_after(
     jobs: JobQuerySet, runs: Iterable[tuple[datetime, Any]], until: datetime, most: int
 ) -> list[tuple[datetime, Any]]:
     """Return the runs that are expected after these ones, each with the row of its job."""
-    found: list[tuple[datetime, Any]] = []
+    followed: list[tuple[datetime, Any]] = []
     level: dict[int, list[datetime]] = {}
     for slot, row in runs:
         level.setdefault(row.pk, []).append(slot)
     for _ in range(engine.DEEPEST_CHAIN):
-        if not level or len(found) >= most:
+        if not level or len(followed) >= most:
             break
         below: dict[int, list[datetime]] = {}
         for row, shift in _followers(jobs, level):
             slots = [slot + shift for slot in level[row.follows_id] if slot + shift <= until]
-            found += [(slot, row) for slot in slots]
+            followed += [(slot, row) for slot in slots]
             below[row.pk] = slots
         level = below
-    return found
+    return followed
 
 
 def _followers(jobs: JobQuerySet, level: Mapping[int, list[datetime]]) -> list[tuple[Any, timedelta]]:

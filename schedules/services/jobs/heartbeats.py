@@ -59,12 +59,12 @@ def ping_addresses_of(jobs: Sequence[Job]) -> dict[int, PingAddress]:
     owners = {heartbeat.owner_id for heartbeat in heartbeats}
     ping_keys = dict(Profile.objects.filter(user__in=owners).values_list("user", "ping_key"))
     base = f"{settings.CRONTY_URL.rstrip('/')}{PING_PATH}"
-    found = {}
+    addresses = {}
     for heartbeat in heartbeats:
         key = ping_keys.get(heartbeat.owner_id)
         named = f"{base}{key}/{heartbeat.slug}" if key and heartbeat.slug else ""
-        found[heartbeat.job_id] = PingAddress(heartbeat, f"{base}{heartbeat.ping_id}", named)
-    return found
+        addresses[heartbeat.job_id] = PingAddress(heartbeat, f"{base}{heartbeat.ping_id}", named)
+    return addresses
 
 
 def newest_pings(heartbeat: Heartbeat) -> list[Ping]:

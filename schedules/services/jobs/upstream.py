@@ -55,8 +55,8 @@ def link_planned(jobs: Mapping[str, Job]) -> None:
 
 
 def _meant(actor: Actor, job: Job, trigger: After, planned: Planned) -> Result[Job]:
-    if found := planned.get(trigger.job):
-        return Ok(found)
+    if upstream := planned.get(trigger.job):
+        return Ok(upstream)
     match = job_meant(actor.jobs().filter(owner=job.owner_id), trigger.job)
     if isinstance(match, Err):
         return match

@@ -76,8 +76,8 @@ def _last_runs(actor: Actor, names: Sequence[str]) -> Mapping[str, Sequence[Agen
     newest = newest.defer("answer", "tools", "denials", "execution__result")
     if actor.sees_all:
         return {name: list(newest.filter(runner=name)[:LAST_RUNS]) for name in names}
-    found: dict[str, list[Any]] = defaultdict(list)
+    by_runner: dict[str, list[Any]] = defaultdict(list)
     for run in newest.filter(owner=actor.user.pk)[:_LOOKED_THROUGH]:
-        if len(found[run.runner]) < LAST_RUNS:
-            found[run.runner].append(run)
-    return found
+        if len(by_runner[run.runner]) < LAST_RUNS:
+            by_runner[run.runner].append(run)
+    return by_runner
