@@ -4,7 +4,9 @@ from schedules.channels.chat import DISCORD, MATRIX, SLACK, TELEGRAM
 from schedules.channels.kinds import Kind
 from schedules.channels.mail import EMAIL
 from schedules.channels.push import GOTIFY, NTFY, PUSHOVER_KIND
+from schedules.channels.web_push import WEB_PUSH
 
 KINDS: dict[str, Kind] = {
-    kind.name: kind for kind in (NTFY, EMAIL, TELEGRAM, SLACK, DISCORD, GOTIFY, PUSHOVER_KIND, MATRIX)
+    kind.name: kind
+    for kind in (NTFY, WEB_PUSH, EMAIL, TELEGRAM, SLACK, DISCORD, GOTIFY, PUSHOVER_KIND, MATRIX)
 }

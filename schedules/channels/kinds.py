@@ -31,6 +31,8 @@ class Field:
     help: str = ""
     is_secret: bool = False
     is_required: bool = True
+    is_set_by_browser: bool = False
+    """Whether the page fills it in, after the person has agreed."""
     default: str = ""
     problem: Callable[[str], str | None] = lambda text: None
 
@@ -55,10 +57,12 @@ class Request:
     """Whether the operator chose the server."""
     setting: str = "the server of the channel"
     """Where the address was set, for error messages."""
+    data: bytes = b""
+    """What is sent instead of the body as JSON."""
 
     @property
     def content(self) -> bytes:
-        return json.dumps(self.body, ensure_ascii=False).encode()
+        return self.data or json.dumps(self.body, ensure_ascii=False).encode()
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,8 @@ class Kind:
     """What the service calls the id of a message in its answer."""
     note: str = ""
     """What a person should know before choosing it."""
+    can_end: bool = False
+    """Whether the service says when the receiver wants no more messages, by 404 or 410."""
 
     @property
     def speaker(self) -> str:

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from schedules.channels.message import DEFAULT_PRIORITY, Message
 from schedules.channels.push import NTFY
-from schedules.channels.sending import send
+from schedules.channels.sending import ENDED, Ended, send
 from schedules.channels.stored import find_channel, note_delivery
 from schedules.tasks.answer_buttons import ask_for_answer
 from schedules.tasks.argument_types import (
@@ -102,11 +102,13 @@ async def send_by_channel(owner_id: int, name: str, message: Message, run: Run) 
     """Send a message by a person's channel, and record how that went; raises Final or RetryLater."""
     channel = await find_channel(owner_id, name)
     if not channel.is_confirmed:
+        if channel.kind.can_end:
+            raise Final(ENDED)
         raise Final(f"The channel {name} is not confirmed: enter the code on the page of channels.")
     try:
         receipt = await send(channel.kind, channel.values, message, run)
     except (Final, RetryLater) as error:
-        await note_delivery(channel, str(error))
+        await note_delivery(channel, str(error), has_ended=isinstance(error, Ended))
         raise
     await note_delivery(channel)
     return {"channel": name, **{key: value for key, value in receipt.items() if value is not None}}

@@ -25,9 +25,14 @@ from schedules.tasks.replies import (
 )
 
 PAUSE_SECONDS = 5
+ENDED = "Notifications were switched off there: switch them on again on that device."
 SAID_CHARACTERS = 200
 
 _jitter = random.SystemRandom()
+
+
+class Ended(Final):
+    """The receiver wants no more messages, and says so until they are switched on again."""
 
 
 async def send(kind: Kind, values: Values, message: Message, run: Run) -> dict[str, Any]:
@@ -62,6 +67,8 @@ async def _send_request(kind: Kind, request: Request, run: Run) -> dict[str, Any
         return {"id": receipt, "server": server}
     if 300 <= reply.status < 400:
         raise redirect(reply, problem, f"set {request.setting} to the final address", run)
+    if kind.can_end and reply.status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
+        raise Ended(ENDED)
     said = _said(answer) or beginning(reply, SAID_CHARACTERS, run)
     if reply.status == HTTPStatus.TOO_MANY_REQUESTS:
         raise failure(reply, problem, said, _pause(reply, answer, run))

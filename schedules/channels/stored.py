@@ -38,9 +38,9 @@ async def find_channel(owner_id: int, name: str) -> OpenChannel:
     return await asyncio.to_thread(_find, owner_id, name)
 
 
-async def note_delivery(channel: OpenChannel, error: str = "") -> None:
+async def note_delivery(channel: OpenChannel, error: str = "", *, has_ended: bool = False) -> None:
     """Record how a delivery went, for the list of channels."""
-    await asyncio.to_thread(_note_and_close, channel.pk, error)
+    await asyncio.to_thread(_note_and_close, channel.pk, error, has_ended)
 
 
 def open_channel(row: Channel) -> OpenChannel:
@@ -70,20 +70,24 @@ def _find(owner_id: int, name: str) -> OpenChannel:
     return open_channel(row)
 
 
-def _note_and_close(pk: int, error: str) -> None:
+def _note_and_close(pk: int, error: str, has_ended: bool) -> None:
     try:
-        write_state(pk, error, clock.now())
+        write_state(pk, error, clock.now(), has_ended=has_ended)
     finally:
         connections.close_all()
 
 
-def write_state(pk: int, error: str, now: datetime) -> None:
-    """Record how a delivery went; a database that does not take it is logged only."""
+def write_state(pk: int, error: str, now: datetime, *, has_ended: bool = False) -> None:
+    """Record how a delivery went; a database that does not take it is logged only.
+
+    A channel that has ended is not used again until its owner replaces it.
+    """
     channel = Channel.objects.filter(pk=pk)
     try:
         if error:
             text = limits.strip_unprintable(error)[:LONGEST_ERROR]
-            channel.update(last_failed_at=now, last_error=text)
+            ended = {"confirmed_at": None} if has_ended else {}
+            channel.update(last_failed_at=now, last_error=text, **ended)
         else:
             stale = Q(last_sent_at=None) | Q(last_sent_at__lt=now - NOTE_EVERY)
             channel.filter(stale | ~Q(last_error="")).update(last_sent_at=now, last_error="")

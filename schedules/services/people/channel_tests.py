@@ -8,7 +8,7 @@ from asgiref.sync import async_to_sync
 from schedules import clock
 from schedules.channels.mail import EMAIL
 from schedules.channels.message import Message
-from schedules.channels.sending import send
+from schedules.channels.sending import Ended, send
 from schedules.channels.stored import OpenChannel, open_channel, write_state
 from schedules.models import Channel
 from schedules.result import Code, Err, Ok, Result
@@ -52,7 +52,7 @@ def send_test(actor: Actor, name: str) -> Result[Tested]:
         receipt = async_to_sync(_send)(open_channel(row), Message(text, title="Cronty"), run_of(push))
     except (Final, RetryLater) as error:
         end_push(push, error=str(error))
-        write_state(row.pk, str(error), clock.now())
+        write_state(row.pk, str(error), clock.now(), has_ended=isinstance(error, Ended))
         return Ok(Tested(False, str(error)))
     except Exception as error:
         end_push(push, error=f"Unexpected error: {type(error).__name__}.")

@@ -8,6 +8,18 @@ self.addEventListener("install", (event) => event.waitUntil(
 self.addEventListener("activate", (event) => event.waitUntil(
   caches.keys().then((names) => Promise.all(names.filter((name) => name !== CACHE).map((name) => caches.delete(name)))).then(() => self.clients.claim())
 ));
+self.addEventListener("push", (event) => {
+  const { title, body, key, url, links = [] } = event.data?.json() ?? { title: "Cronty" };
+  event.waitUntil(self.registration.showNotification(title, {
+    body, tag: key, icon: "{{ icon|escapejs }}", data: { url, links },
+    actions: links.map(({ label }, place) => ({ action: String(place), title: label })),
+  }));
+});
+self.addEventListener("notificationclick", (event) => {
+  const { url, links = [] } = event.notification.data ?? {};
+  event.notification.close();
+  event.waitUntil(self.clients.openWindow((event.action && links[event.action]?.url) || url || "{{ start|escapejs }}"));
+});
 self.addEventListener("fetch", (event) => {
   const { request } = event;
   if (request.method !== "GET") return;

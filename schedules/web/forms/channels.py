@@ -35,6 +35,12 @@ def kind_named(name: str) -> Kind:
 
 
 def _form_field(field: Field) -> forms.Field:
+    if field.is_set_by_browser:
+        return forms.CharField(
+            widget=forms.HiddenInput(attrs={"autocomplete": "off"}),
+            error_messages={"required": "Tap the button, and allow notifications."},
+            max_length=LONGEST_VALUE,
+        )
     attributes = {"autocomplete": "off", "spellcheck": "false", "class": "mono"}
     widget = forms.PasswordInput if field.is_secret else forms.TextInput
     return forms.CharField(

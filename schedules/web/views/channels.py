@@ -11,6 +11,7 @@ from django.views.generic import TemplateView
 
 from schedules import services
 from schedules.channels.catalog import KINDS
+from schedules.channels.web_push import WEB_PUSH, server_key
 from schedules.result import Err, Ok
 from schedules.services import Actor
 from schedules.services.people.channel_tests import send_test
@@ -42,7 +43,8 @@ class ChannelPage(FormPageMixin, TemplateView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         form = kwargs.setdefault("form", self.make_form())
-        return super().get_context_data(kinds=KINDS.values(), kind=form.kind, **kwargs)
+        key = server_key() if form.kind is WEB_PUSH else ""
+        return super().get_context_data(kinds=KINDS.values(), kind=form.kind, server_key=key, **kwargs)
 
     def post(self, request: HttpRequest) -> HttpResponse:
         form = self.make_form(request.POST)

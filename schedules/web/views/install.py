@@ -50,6 +50,8 @@ def worker(request: HttpRequest) -> HttpResponse:
     context = {
         "offline": reverse("schedules:offline"),
         "static_files": request.build_absolute_uri(settings.STATIC_URL),
+        "icon": static("schedules/icon.png"),
+        "start": reverse("schedules:jobs"),
         "kept": [static("schedules/app.css"), static("schedules/favicon.svg")],
     }
     answer = render(request, "schedules/worker.js", context, content_type="text/javascript")
