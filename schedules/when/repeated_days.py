@@ -1,16 +1,21 @@
-"""The days and times of day of a phrase that repeats: "mondays and thursdays at 7pm"."""
+"""The days, times and hours of a phrase that repeats: "mondays and thursdays at 7pm", "from 8 to 18 on weekdays"."""
 
 import re
 from collections.abc import Callable
+from datetime import date, timedelta
 
 from schedules.when.grammar import (
     CLOCK_FIRST,
     CLOCK_LAST,
     DAY_AND_MONTH,
     NTH,
+    NUMBER,
     WEEKDAY,
     Clock,
+    PhraseError,
+    read_amounts,
     read_clock,
+    read_count,
     read_day_and_month,
     read_ordinal,
     weekday_number,
@@ -27,6 +32,15 @@ _EVERY_WEEK = r"(?:every |weekly on |every week on )"
 _EVERY_MONTH = r"(?:every |(?:month|monthly) on )?"
 _DATE = rf"(?:{NTH}|first)"
 _DATES = rf"(?P<dates>{_DATE}(?:(?:,? and |, ){_DATE})*)"
+_HOUR = r"(?:noon|midnight|\d{1,2}(?::\d\d)? ?(?:[ap]m)?)"
+WINDOW = re.compile(
+    rf"(?:from |between )?(?P<start>{_HOUR}) ?(?:-|to|until|till|and) ?(?P<end>{_HOUR})(?![\d:])"
+)
+_WEEKS_APART = re.compile(
+    rf"every (?:(?P<weeks>\S+) weeks? on (?P<name>{WEEKDAY})s?|(?P<count>\d+) (?P<name2>{WEEKDAY})s?)"
+)
+_DAYS_APART = re.compile(r"every (?P<amounts>\S+ (?:days?|weeks?))")
+_MONTHS_APART = re.compile(rf"every (?P<count>{NUMBER}) months? on (?:the )?(?P<day>{NTH}|first)(?: day)?")
 
 
 def split_clocks(phrase: str, are_days: Callable[[str], bool]) -> tuple[str, str]:
@@ -132,3 +146,91 @@ def days_of(text: str) -> str | None:
         if match := pattern.fullmatch(text):
             return days if isinstance(days, str) else days(match)
     return None
+
+
+def minute_field(minutes: int) -> str:
+    return {1: "*", 60: "0"}.get(minutes, f"*/{minutes}")
+
+
+def read_window(match: re.Match[str]) -> tuple[Clock, Clock]:
+    start, end = read_clock(match["start"].strip()), read_clock(match["end"].strip())
+    if end.kind == "bare" and end.hour <= start.hour <= 12:
+        raise PhraseError(f"morning or evening? Write {start.hour:02}:00 to {end.hour + 12:02}:00")
+    if start.kind == end.kind == "bare" and start.hour < 6:
+        raise start.question()
+    # "From 1pm to 5", but not "from 10pm to 6".
+    is_end_mixed = end.kind == "bare" or (end.kind == "plain" and start.kind == "half")
+    if is_end_mixed and 12 <= start.hour < end.hour + 12 < 24:
+        raise end.question()
+    # "From 1 to 5pm" and "from 10 to 6am", but not "from 9 to 5pm".
+    is_start_mixed = start.is_open and end.kind == "half"
+    if is_start_mixed and (start.hour + 12 < end.hour or end.hour <= start.hour < 12):
+        raise start.question()
+    return start, end
+
+
+def window_fields(minutes: int, start: Clock, end: Clock, *, is_daily: bool) -> str:
+    """Return the minute and hour fields of a repetition within some hours; what starts at the end does not count."""
+    if minutes < 60 and (start.minute or end.minute not in {0, 59}):
+        raise PhraseError('write full hours, like "every 20 minutes from 8:00 to 18:00"')
+    last = end.hour if end.minute >= (start.minute if minutes >= 60 else 59) else end.hour - 1
+    if last % 24 == start.hour:
+        hours = str(start.hour)
+    elif 0 <= last < start.hour and not is_daily:
+        raise PhraseError(
+            "after midnight, it is the next day. Write two schedules: one until 23:59, and one from 0:00 on the days after"
+        )
+    elif last < start.hour:
+        evening = "23" if start.hour == 23 else f"{start.hour}-23"
+        morning = {-1: "", 0: ",0"}.get(last, f",0-{last}")
+        hours = f"{evening}{morning}"
+    else:
+        hours = f"{start.hour}-{last}"
+    if minutes < 60:
+        return f"{minute_field(minutes)} {hours}"
+    step = minutes // 60
+    if step > 1 and not re.fullmatch(r"\d+-\d+", hours):
+        raise PhraseError('over midnight, write the hours one by one, like "every day at 22:00 and 2:00"')
+    return f"{start.minute} {hours}{f'/{step}' if step > 1 else ''}"
+
+
+def are_days(text: str) -> bool:
+    return bool(_WEEKS_APART.fullmatch(text) or _DAYS_APART.fullmatch(text) or days_of(text))
+
+
+def days_apart(text: str, today: date) -> tuple[int, str, list[date]] | None:
+    """Return how many days or months lie between two runs, and the days of which one has the first run."""
+    if match := _WEEKS_APART.fullmatch(text):
+        count, unit = (
+            int(match["count"]) * 7 if match["count"] else _days_in(f"{match['weeks']} weeks"),
+            "days",
+        )
+        weekday = weekday_number(match["name"] or match["name2"])
+        first = today + timedelta(days=(weekday - today.isoweekday()) % 7)
+        days = [first, first + timedelta(days=7)]
+    elif match := _MONTHS_APART.fullmatch(text):
+        count, unit, days = (
+            read_count(match["count"]),
+            "months",
+            _next_dates(read_ordinal(match["day"]), today),
+        )
+    elif match := _DAYS_APART.fullmatch(text):
+        count, unit, days = _days_in(match["amounts"]), "days", [today, today + timedelta(days=1)]
+    else:
+        return None
+    return (count, unit, days) if count > 1 else None
+
+
+def _days_in(text: str) -> int:
+    """Return the days that "2 weeks" or "three days" means; 0 if it is something else."""
+    amounts = read_amounts(text) or {}
+    return amounts.get("w", 0) * 7 + amounts.get("d", 0)
+
+
+def _next_dates(number: int, today: date) -> list[date]:
+    """Return the days of this and the next month that have this number."""
+    if not 1 <= number <= 28:
+        raise PhraseError('choose a day from 1 to 28, or try "on the last day of every month at 17:00"')
+    first = today.replace(day=1)
+    later = (first + timedelta(days=32)).replace(day=1)
+    return [first.replace(day=number), later.replace(day=number)]

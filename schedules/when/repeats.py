@@ -5,7 +5,7 @@
 """
 
 import re
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 
 from cronsim import CronSim
 
@@ -14,23 +14,28 @@ from schedules.when.durations import TICK
 from schedules.when.event_times import AtEvents, EventTimesError, read_event_times
 from schedules.when.grammar import (
     MAX_LENGTH,
-    NTH,
     NUMBER,
-    WEEKDAY,
-    Clock,
     NotUnderstoodError,
     PhraseError,
     clean,
     read_amounts,
-    read_clock,
-    read_count,
-    read_ordinal,
     seconds_of,
-    weekday_number,
     within_limit,
 )
 from schedules.when.phrases import parse_delay, read_moment
-from schedules.when.repeated_days import WEEKDAYS, days_of, read_clocks, split_clocks, weekday_numbers
+from schedules.when.repeated_days import (
+    WEEKDAYS,
+    WINDOW,
+    are_days,
+    days_apart,
+    days_of,
+    minute_field,
+    read_clocks,
+    read_window,
+    split_clocks,
+    weekday_numbers,
+    window_fields,
+)
 from schedules.when.suggestions import MOMENTS, REPEATS, not_understood
 from schedules.when.triggers import (
     CalendarInterval,
@@ -77,18 +82,9 @@ _AFTER_JOB = re.compile(
     re.IGNORECASE,
 )
 _ENDINGS = {"suc": Ending.SUCCEEDED, "fai": Ending.FAILED, "end": Ending.ANY, "fin": Ending.ANY}
-_HOUR = r"(?:noon|midnight|\d{1,2}(?::\d\d)? ?(?:[ap]m)?)"
-_WINDOW = re.compile(
-    rf"(?:from |between )?(?P<start>{_HOUR}) ?(?:-|to|until|till|and) ?(?P<end>{_HOUR})(?![\d:])"
-)
 _FREQUENT = re.compile(
     r"(?:every|each) (?P<amounts>(?:\S+ ?)?(?:minutes?|mins?|m|hours?|hrs?|h))(?P<rest>(?:,| ).+)"
 )
-_WEEKS_APART = re.compile(
-    rf"every (?:(?P<weeks>\S+) weeks? on (?P<name>{WEEKDAY})s?|(?P<count>\d+) (?P<name2>{WEEKDAY})s?)"
-)
-_DAYS_APART = re.compile(r"every (?P<amounts>\S+ (?:days?|weeks?))")
-_MONTHS_APART = re.compile(rf"every (?P<count>{NUMBER}) months? on (?:the )?(?P<day>{NTH}|first)(?: day)?")
 # What `phrase_of` writes: this start does not depend on the moment at which the phrase is read.
 _EXACT_START = re.compile(
     r"every (?P<count>\d{1,4}) (?P<unit>day|week|month)s?,? starting (?P<start>\d{4}-\d\d-\d\d[t ]\d\d:\d\d(?::\d\d)?)"
@@ -190,7 +186,7 @@ def _interval(phrase: str, now: datetime, timezone: str) -> Trigger | None:
     seconds = seconds_of(amounts)
     minutes = seconds // 60
     if seconds % 60 == 0 and minutes and 60 % minutes == 0:
-        return Cron(f"{_minute_field(minutes)} * * * *", timezone)
+        return Cron(f"{minute_field(minutes)} * * * *", timezone)
     if minutes and seconds % 3600 == 0 and minutes < 1440 and 1440 % minutes == 0:
         return Cron(f"0 */{minutes // 60} * * *", timezone)
     return Interval(seconds, first_of_interval(within_limit(seconds), now, timezone))
@@ -227,10 +223,6 @@ def _amounts_of(text: str) -> dict[str, int] | None:
     return read_amounts(text) or read_amounts(f"1 {text}")
 
 
-def _minute_field(minutes: int) -> str:
-    return {1: "*", 60: "0"}.get(minutes, f"*/{minutes}")
-
-
 def _frequent(phrase: str, now: datetime, timezone: str) -> Trigger | None:
     """Read "every 20 minutes from 8 to 18 on weekdays": some hours, some days, or both."""
     match = _FREQUENT.fullmatch(phrase)
@@ -242,7 +234,7 @@ def _frequent(phrase: str, now: datetime, timezone: str) -> Trigger | None:
         return Cron(f"{int(past['minute'])} * * * *", timezone)
     if minutes < 60 and rest == "starting on the hour":
         return Cron(f"*/{minutes} * * * *", timezone)
-    window = _WINDOW.search(rest)
+    window = WINDOW.search(rest)
     if window:
         rest = f"{rest[: window.start()]} {rest[window.end() :]}"
     text = rest.replace(",", " ").strip().removeprefix("on ").strip() or "every day"
@@ -256,52 +248,10 @@ def _frequent(phrase: str, now: datetime, timezone: str) -> Trigger | None:
     if minutes > 60 and (minutes % 60 or 24 % (minutes // 60)):
         raise PhraseError("this interval doesn't divide a day. Try every 2, 3, 4, 6, 8 or 12 hours")
     if window:
-        start, end = _window(window)
-        return Cron(f"{_window_fields(minutes, start, end, is_daily=days == '* * *')} {days}", timezone)
+        start, end = read_window(window)
+        return Cron(f"{window_fields(minutes, start, end, is_daily=days == '* * *')} {days}", timezone)
     hours = "*" if minutes <= 60 else f"*/{minutes // 60}"
-    return Cron(f"{_minute_field(min(minutes, 60))} {hours} {days}", timezone)
-
-
-def _window(match: re.Match[str]) -> tuple[Clock, Clock]:
-    start, end = read_clock(match["start"].strip()), read_clock(match["end"].strip())
-    if end.kind == "bare" and end.hour <= start.hour <= 12:
-        raise PhraseError(f"morning or evening? Write {start.hour:02}:00 to {end.hour + 12:02}:00")
-    if start.kind == end.kind == "bare" and start.hour < 6:
-        raise start.question()
-    # "From 1pm to 5", but not "from 10pm to 6".
-    is_end_mixed = end.kind == "bare" or (end.kind == "plain" and start.kind == "half")
-    if is_end_mixed and 12 <= start.hour < end.hour + 12 < 24:
-        raise end.question()
-    # "From 1 to 5pm" and "from 10 to 6am", but not "from 9 to 5pm".
-    is_start_mixed = start.is_open and end.kind == "half"
-    if is_start_mixed and (start.hour + 12 < end.hour or end.hour <= start.hour < 12):
-        raise start.question()
-    return start, end
-
-
-def _window_fields(minutes: int, start: Clock, end: Clock, *, is_daily: bool) -> str:
-    """Return the minute and hour fields of a repetition within some hours; what starts at the end does not count."""
-    if minutes < 60 and (start.minute or end.minute not in {0, 59}):
-        raise PhraseError('write full hours, like "every 20 minutes from 8:00 to 18:00"')
-    last = end.hour if end.minute >= (start.minute if minutes >= 60 else 59) else end.hour - 1
-    if last % 24 == start.hour:
-        hours = str(start.hour)
-    elif 0 <= last < start.hour and not is_daily:
-        raise PhraseError(
-            "after midnight, it is the next day. Write two schedules: one until 23:59, and one from 0:00 on the days after"
-        )
-    elif last < start.hour:
-        evening = "23" if start.hour == 23 else f"{start.hour}-23"
-        morning = {-1: "", 0: ",0"}.get(last, f",0-{last}")
-        hours = f"{evening}{morning}"
-    else:
-        hours = f"{start.hour}-{last}"
-    if minutes < 60:
-        return f"{_minute_field(minutes)} {hours}"
-    step = minutes // 60
-    if step > 1 and not re.fullmatch(r"\d+-\d+", hours):
-        raise PhraseError('over midnight, write the hours one by one, like "every day at 22:00 and 2:00"')
-    return f"{start.minute} {hours}{f'/{step}' if step > 1 else ''}"
+    return Cron(f"{minute_field(min(minutes, 60))} {hours} {days}", timezone)
 
 
 def _with_exact_start(phrase: str, now: datetime, timezone: str) -> Trigger | None:
@@ -364,9 +314,9 @@ def _except_weekdays(phrase: str, now: datetime, timezone: str) -> Trigger | Non
 
 def _on_days(phrase: str, now: datetime, timezone: str) -> Trigger | None:
     """Read "every weekday at 8:30", or "every 2 weeks on monday at 9:00", which starts on the first day that fits."""
-    text, times = split_clocks(phrase, _are_days)
+    text, times = split_clocks(phrase, are_days)
     wall = wall_time(now, load_zone(timezone))
-    if apart := _days_apart(text.replace("each ", "every ", 1), wall.date()):
+    if apart := days_apart(text.replace("each ", "every ", 1), wall.date()):
         count, unit, days = apart
         clocks = read_clocks(times)
         if len(clocks) > 1:
@@ -389,48 +339,6 @@ def _on_days(phrase: str, now: datetime, timezone: str) -> Trigger | None:
     if len(hours) * len(minutes) != len(times_of_day):
         raise PhraseError("create one job for each of these times")
     return Cron(f"{','.join(map(str, minutes))} {','.join(map(str, hours))} {fields}", timezone)
-
-
-def _are_days(text: str) -> bool:
-    return bool(_WEEKS_APART.fullmatch(text) or _DAYS_APART.fullmatch(text) or days_of(text))
-
-
-def _days_apart(text: str, today: date) -> tuple[int, str, list[date]] | None:
-    """Return how many days or months lie between two runs, and the days of which one has the first run."""
-    if match := _WEEKS_APART.fullmatch(text):
-        count, unit = (
-            int(match["count"]) * 7 if match["count"] else _days_in(f"{match['weeks']} weeks"),
-            "days",
-        )
-        weekday = weekday_number(match["name"] or match["name2"])
-        first = today + timedelta(days=(weekday - today.isoweekday()) % 7)
-        days = [first, first + timedelta(days=7)]
-    elif match := _MONTHS_APART.fullmatch(text):
-        count, unit, days = (
-            read_count(match["count"]),
-            "months",
-            _next_dates(read_ordinal(match["day"]), today),
-        )
-    elif match := _DAYS_APART.fullmatch(text):
-        count, unit, days = _days_in(match["amounts"]), "days", [today, today + timedelta(days=1)]
-    else:
-        return None
-    return (count, unit, days) if count > 1 else None
-
-
-def _days_in(text: str) -> int:
-    """Return the days that "2 weeks" or "three days" means; 0 if it is something else."""
-    amounts = read_amounts(text) or {}
-    return amounts.get("w", 0) * 7 + amounts.get("d", 0)
-
-
-def _next_dates(number: int, today: date) -> list[date]:
-    """Return the days of this and the next month that have this number."""
-    if not 1 <= number <= 28:
-        raise PhraseError('choose a day from 1 to 28, or try "on the last day of every month at 17:00"')
-    first = today.replace(day=1)
-    later = (first + timedelta(days=32)).replace(day=1)
-    return [first.replace(day=number), later.replace(day=number)]
 
 
 _RULES = (_unplanned, _interval, _with_exact_start, _frequent, _with_start, _on_days, _except_weekdays)
