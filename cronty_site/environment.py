@@ -202,14 +202,16 @@ def host(name: str, default: str) -> str:
 def web_address(name: str, default: str) -> str:
     """Read a public http(s) address, without its trailing slash."""
     value = text(name, default).rstrip("/")
-    try:
-        parts = urlsplit(value)
-        is_address = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
-        is_address = is_address and not re.search(r"\s", value)
-    except ValueError:
-        is_address = False
-    if not is_address:
+    if not _is_web_address(value):
         raise refuse(name, f"use an address like https://cronty.example, not {value!r}.")
+    return value
+
+
+def secret_address(name: str) -> str:
+    """Read an http(s) address that nobody else may know, or nothing."""
+    value = secret(name)
+    if value and not _is_web_address(value):
+        raise refuse(name, "use an address that begins with https:// or http://.")
     return value
 
 
@@ -350,6 +352,15 @@ def email_settings(name: str, sender: str) -> dict[str, object]:
         "EMAIL_TIMEOUT": 10,
         "DEFAULT_FROM_EMAIL": options.get("from") or (user if "@" in user else sender),
     }
+
+
+def _is_web_address(value: str) -> bool:
+    try:
+        parts = urlsplit(value)
+        is_address = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+    except ValueError:
+        return False
+    return bool(is_address) and not re.search(r"\s", value)
 
 
 def _can_be_guessed(key: str) -> bool:

@@ -254,6 +254,7 @@ CRONTY_PASSWORD_RESET = bool(environment.secret("EMAIL_URL"))
 # What tasks may reach
 NTFY_URL = environment.web_address("NTFY_URL", defaults.NTFY_URL)
 NTFY_TOKEN = environment.secret("NTFY_TOKEN")
+CRONTY_HEARTBEAT_URL = environment.secret_address("CRONTY_HEARTBEAT_URL")
 CRONTY_AGENT_COMMAND = environment.command("CRONTY_AGENT_COMMAND")
 CRONTY_AGENT_USERS = environment.users("CRONTY_AGENT_USERS")
 CRONTY_RUNNERS_FILE = environment.file("CRONTY_RUNNERS_FILE", CRONTY_DATA / "runners.toml")

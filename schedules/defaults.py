@@ -16,6 +16,8 @@ CRONTY_SERVER = "cronty_site.serving.server.serve"
 # What tasks may reach
 NTFY_URL = "https://ntfy.sh"
 NTFY_TOKEN: str = ""
+# Pinged every minute while a cluster claims.
+CRONTY_HEARTBEAT_URL: str = ""
 CRONTY_AGENT_COMMAND: list[str] = []
 CRONTY_AGENT_USERS: list[str] = []
 # The file that lists the commands that jobs may run; without one, there are none.

@@ -32,6 +32,12 @@ class Installation(models.Model):
         max_length=100, blank=True, default="", db_default="", help_text="The limits it has pruned to."
     )
 
+    watch_pinged_at = models.DateTimeField(null=True, help_text="When the outside watch was last pinged.")
+    watch_answered_at = models.DateTimeField(null=True, help_text="When it last answered a ping.")
+    watch_error = models.CharField(
+        max_length=200, blank=True, default="", db_default="", help_text="Why the last ping did not arrive."
+    )
+
     class Meta:
         constraints = [
             models.CheckConstraint(name="installation_has_one_row", condition=models.Q(pk=1)),

@@ -92,6 +92,7 @@ class ClaimLoop:
         if not self._must_look_ahead:
             self._is_claim_blocked = False
         ready = [*self._take_probes(), *claimed]
+        ready += self.upkeep.take_watch_ping(is_claim_blocked=self._is_claim_blocked)
         if not ready:
             # There is work, but no room for it.
             self._clock.sleep(POLL / 4)

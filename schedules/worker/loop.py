@@ -118,7 +118,7 @@ class WorkerLoop:
         self.leases.hold([started])
         self._commands.add(started)
         self._loop.call_soon_threadsafe(self._create_tasks, [started], permit)
-        self._spawn(self._commands.interrupt_in_time(started.execution_id))
+        self.spawn(self._commands.interrupt_in_time(started.execution_id))
 
     def start_in_sequence(self, attempt: int, execution_ids: list[int]) -> Iterator[Started]:
         """Start plain functions and yield them one by one; release those that wait behind a long one.
@@ -128,7 +128,7 @@ class WorkerLoop:
         """
         claimed, started, is_over = deque(execution_ids), deque[Started](), threading.Event()
         if len(claimed) > 1:
-            self._spawn(self._release(claimed, started, is_over))
+            self.spawn(self._release(claimed, started, is_over))
         try:
             for execution_id in _drained(claimed):
                 group = [execution_id]
@@ -150,6 +150,10 @@ class WorkerLoop:
         finally:
             is_over.set()
 
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> Future[None]:
+        """Run a coroutine in the event loop, in the background."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
     @property
     def is_stuck(self) -> bool:
         """Whether a coroutine that should have ended blocks the loop, so that no other coroutine goes on."""
@@ -163,7 +167,7 @@ class WorkerLoop:
             return True
         self._commands.drain_ends_at = time.monotonic() + max_wait
         try:
-            self._spawn(self._until_drained()).result(max_wait)
+            self.spawn(self._until_drained()).result(max_wait)
         except TimeoutError:
             self.outcomes.write(WAIT_FOR_WRITER)
             return False
@@ -215,7 +219,7 @@ class WorkerLoop:
         is_program = permit is not None or (task is not None and task.runs_program)
         if is_program and permit is None:
             self._commands.add(started)
-            self._spawn(self._commands.interrupt_in_time(started.execution_id))
+            self.spawn(self._commands.interrupt_in_time(started.execution_id))
         try:
             outcome = await run_coroutine(
                 started,
@@ -256,7 +260,7 @@ class WorkerLoop:
                 self._loop.call_soon_threadsafe(self._beat)
                 self._renew()
                 if self._commands:
-                    self._spawn(self._commands.stop_lost())
+                    self.spawn(self._commands.stop_lost())
 
     def _renew(self) -> None:
         """Renew the leases of the runs in progress, and of those whose outcomes are not written yet."""
@@ -275,9 +279,6 @@ class WorkerLoop:
     async def _until_done(self, step: Callable[..., Any], ids: Collection[int]) -> None:
         while not await asyncio.wrap_future(self.leases.change(step, ids)):
             await asyncio.sleep(RETRY_LEASES_AFTER)
-
-    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> Future[None]:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
 
 def _drained(waiting: deque[Item]) -> Iterator[Item]:

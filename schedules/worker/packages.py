@@ -24,6 +24,7 @@ from schedules.worker import q2
 from schedules.worker.calls import run_plain
 from schedules.worker.context import PLAIN_CHUNK, ClusterContext, PlainPackage
 from schedules.worker.loop import WorkerLoop
+from schedules.worker.outside_watch import ping_watch
 from schedules.worker.q2 import Package
 from schedules.worker.sessions import project_session
 
@@ -89,6 +90,11 @@ def from_line(package: PlainPackage) -> Package:
 def new_probe(now: datetime) -> Package:
     """Return a probe: when it is called, the pusher, the queue and a worker work."""
     return q2.new_package(probe, (now.timestamp(),), START_LIMIT)
+
+
+def new_watch_ping() -> Package:
+    """Return a ping to the outside watch; a worker sends it if no other cluster has in this minute."""
+    return q2.new_package(ping_outside_watch, (), START_LIMIT)
 
 
 def _package(
@@ -184,6 +190,20 @@ def acknowledge_probe(context: ClusterContext, sent_at: float) -> None:
             engine.probe_returned(context.cluster_id, datetime.fromtimestamp(sent_at, UTC))
     except Error:
         connections["default"].close()
+
+
+def ping_outside_watch() -> None:
+    """Ping the outside watch in the background, unless another worker has in this minute."""
+    loop = _this_loop()
+    try:
+        with loop.context.turns.take():
+            is_mine = engine.take_watch_turn(clock.now())
+    except Error:
+        # Without a ping, the watch notices that the database is away.
+        connections["default"].close()
+        return
+    if is_mine:
+        loop.spawn(ping_watch())
 
 
 def _prepare(loop: WorkerLoop) -> None:

@@ -33,6 +33,7 @@ class Upkeep:
         self._sweeps = SweepGate(context.clock, context.sweep_at)
         # On the monotonic clock.
         self._due_at = 0.0
+        self._watch_ping_at = 0.0
         self._has_noted_start = False
         self._watch_at = 0.0
         self.last_took = 0.0
@@ -78,6 +79,17 @@ class Upkeep:
             self._context.pulse()
         self.last_took = self._clock.monotonic() - begin
         return packages.new_probe(now)
+
+    def take_watch_ping(self, *, is_claim_blocked: bool) -> list[Package]:
+        """Return a ping to the outside watch once a minute, after a claim that worked, or nothing."""
+        tick = self._clock.monotonic()
+        if not settings.CRONTY_HEARTBEAT_URL or tick < self._watch_ping_at:
+            return []
+        if is_claim_blocked or self._context.is_blocked:
+            return []
+        # Again after this cluster's own upkeep; the database keeps several clusters from pinging in the same minute.
+        self._watch_ping_at = tick + seconds_until_next_minute(self._clock.now())
+        return [packages.new_watch_ping()]
 
     def _note_outage(self, now: datetime) -> None:
         """Before the first claim after a start or a long silence: afterwards, nothing is due any more."""
@@ -160,6 +172,10 @@ class SweepGate:
             self._opens_at = max(self._opens_at, tick + lease)
         self._offset, self._asked_at = offset, tick
         return tick >= self._opens_at
+
+
+def seconds_until_next_minute(now: datetime) -> float:
+    return 60 - now.timestamp() % 60
 
 
 def upkeep_every() -> float:

@@ -79,6 +79,13 @@ def test_trailing_slash_of_a_url_is_removed(given):
     assert environment.web_address("X", "") == "https://cronty.example"
 
 
+def test_secret_address_is_kept_as_it_is_and_optional(given):
+    assert environment.secret_address("X") == ""
+    given("https://watch.example/5ec2e7/")
+
+    assert environment.secret_address("X") == "https://watch.example/5ec2e7/"
+
+
 @pytest.mark.parametrize(
     ("reader", "value"),
     [
@@ -91,6 +98,9 @@ def test_trailing_slash_of_a_url_is_removed(given):
         pytest.param(lambda: environment.web_address("X", ""), "cronty.example", id="no scheme"),
         pytest.param(lambda: environment.web_address("X", ""), "ftp://cronty.example", id="another scheme"),
         pytest.param(lambda: environment.web_address("X", ""), "http://[torn", id="truncated address"),
+        pytest.param(
+            lambda: environment.secret_address("X"), "hc-ping.com/5ec2e7", id="secret without scheme"
+        ),
         pytest.param(lambda: environment.web_address("X", ""), "http://a:70000", id="no such port"),
         pytest.param(lambda: environment.email_settings("X", ""), "http://mail.example", id="no mail server"),
         pytest.param(lambda: environment.email_settings("X", ""), "smtp://a:b", id="mail port is no number"),

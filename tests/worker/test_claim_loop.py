@@ -633,6 +633,44 @@ def test_claim_loop_sends_heartbeat_and_probe_every_few_seconds(claim_loop, clus
     assert probe["args"] == (cluster.last_seen_at.timestamp(),)
 
 
+def pings_of(found: list[Package]) -> int:
+    return sum(item["func"] is packages_module.ping_outside_watch for item in found)
+
+
+def test_outside_watch_is_pinged_once_a_minute_while_claims_work(claim_loop, fake_clock, settings):
+    settings.CRONTY_HEARTBEAT_URL = "https://watch.example/5ec2e7"
+    pings = []
+    for _ in range(40):
+        pings.append(pings_of(claim_loop.next_packages()))
+        fake_clock.advance(UPKEEP_EVERY + 0.1)
+
+    assert sum(pings) == 3, "two minutes and four seconds from the beginning of a minute"
+    assert pings[0] == 1
+
+
+def test_outside_watch_is_not_pinged_unless_it_is_set(claim_loop):
+    assert pings_of(claim_loop.next_packages()) == 0
+
+
+@pytest.mark.parametrize("manner", ["claims fail", "workers are blocked"])
+def test_cluster_that_cannot_claim_does_not_ping(
+    claim_loop, context, fake_clock, settings, monkeypatch, manner
+):
+    settings.CRONTY_HEARTBEAT_URL = "https://watch.example/5ec2e7"
+
+    def fail(*_: object, **more: object) -> None:
+        raise ValueError("no claim works")
+
+    if manner == "claims fail":
+        monkeypatch.setattr(engine, "claim_runs", fail)
+    else:
+        context.report_blocked()
+
+    found = claim_loop.next_packages()
+
+    assert [item["func"] for item in found] == [packages_module.probe]
+
+
 def test_job_that_is_due_during_the_tidying_comes_first_but_not_for_ever(
     claim_loop, cluster, fake_clock, monkeypatch
 ):

@@ -352,7 +352,7 @@ def test_coroutine_that_uses_the_orm_runs_after_its_session_has_broken(cluster, 
         wait_for(lambda: status_of(counts) != "running")
     finally:
         # The thread of the ORM outlives the loop.
-        loop._spawn(sync_to_async(connections.close_all)()).result(PATIENCE)
+        loop.spawn(sync_to_async(connections.close_all)()).result(PATIENCE)
 
     assert Execution.objects.get(pk=counts.execution_id).result == 2
 

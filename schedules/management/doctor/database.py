@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+from django.conf import settings
 from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
 
@@ -11,7 +12,7 @@ from schedules.engine import sqlite_file
 from schedules.engine.upkeep.hosts import describe_deviation, describe_surplus_clusters
 from schedules.management.database import missing_database_problem, unknown_migration_problem
 from schedules.management.doctor import Finding, ok, problem, warning
-from schedules.models import Cluster, Execution, Job
+from schedules.models import Cluster, Execution, Installation, Job
 from schedules.models.counting import count_up_to, count_words
 from schedules.services.installation.command_words import how_to_run
 from schedules.services.installation.secret_key import secret_key_problem, secret_key_warning
@@ -21,6 +22,7 @@ from schedules.worker.database_errors import reason_of
 REMEDY_FOR_LATE_WORK = "Start another cluster, or raise CRONTY_WORKERS."
 LONG_WAIT = timedelta(minutes=5)
 SILENT_WORKERS = timedelta(minutes=2)
+SILENT_WATCH = timedelta(minutes=5)
 CLOCK_SET_BACK = timedelta(minutes=1)
 
 
@@ -68,6 +70,7 @@ def examine_content() -> Iterator[Finding]:
         yield warning("hosts", message, "Correct it on that host.")
     yield from _clusters(now)
     yield from _work(now)
+    yield _outside_watch(now)
 
 
 def _limits_of_role() -> Iterator[Finding]:
@@ -157,6 +160,29 @@ def _work(now: datetime) -> Iterator[Finding]:
         )
     elif not late:
         yield ok("work", "Nothing is late.")
+
+
+def _outside_watch(now: datetime) -> Finding:
+    """Examine how the clusters' own pings went: one from here would hide that no cluster is running."""
+    if not settings.CRONTY_HEARTBEAT_URL:
+        return ok(
+            "watch", "CRONTY_HEARTBEAT_URL is not set: nobody outside notices when no cluster is running."
+        )
+    row = Installation.objects.filter(pk=Installation.ONLY).first()
+    remedy = (
+        "Check CRONTY_HEARTBEAT_URL on every host with a cluster, and whether that host may connect to it."
+    )
+    if row is None or row.watch_answered_at is None:
+        reason = row.watch_error if row and row.watch_error else "It has not been pinged yet."
+        return warning("watch", f"CRONTY_HEARTBEAT_URL has never answered: {reason}", remedy)
+    answered = f"{row.watch_answered_at:%Y-%m-%d %H:%M:%S} UTC"
+    if row.watch_error:
+        return problem(
+            "watch", f"CRONTY_HEARTBEAT_URL last answered at {answered}: {row.watch_error}", remedy
+        )
+    if now - row.watch_answered_at > SILENT_WATCH:
+        return warning("watch", f"CRONTY_HEARTBEAT_URL was last pinged at {answered}.", remedy)
+    return ok("watch", f"CRONTY_HEARTBEAT_URL answered at {answered}.")
 
 
 def _upgrade() -> str:

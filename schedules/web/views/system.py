@@ -28,6 +28,7 @@ SETTINGS = (
     "CRONTY_WORKERS",
     "NTFY_URL",
     "NTFY_TOKEN",
+    "CRONTY_HEARTBEAT_URL",
     "CRONTY_AGENT_COMMAND",
     "CRONTY_AGENT_USERS",
     "CRONTY_COMMANDS_FILE",
@@ -106,7 +107,7 @@ class SystemPage(LivePageMixin, TemplateView):
 def shown(name: str) -> str:
     """Format a setting; for a secret, show only whether it is set."""
     value = getattr(settings, name)
-    if name.endswith(("_TOKEN", "_PASSWORD", "_KEY")):
+    if name.endswith(("_TOKEN", "_PASSWORD", "_KEY", "_HEARTBEAT_URL")):
         return "set" if value else "not set"
     if isinstance(value, list):
         return " ".join(map(str, value)) or "—"

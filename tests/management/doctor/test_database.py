@@ -36,6 +36,7 @@ def test_healthy_database_has_no_findings():
         "clock",
         "clusters",
         "work",
+        "watch",
     }
 
 
@@ -148,3 +149,33 @@ def test_second_cluster_on_sqlite_is_reported():
     assert [message for level, message in found("clusters") if level == "warning"] == [
         "2 clusters share one SQLite database, which has one writer at a time: nas:1, nas:2."
     ]
+
+
+WATCH = "https://watch.example/5ec2e7"
+
+
+def watched(**columns: object) -> tuple[str, str]:
+    Installation.objects.update_or_create(pk=1, defaults=columns)
+    [finding] = found("watch")
+    return finding
+
+
+def test_outside_watch_that_is_not_set_is_said():
+    [(level, message)] = found("watch")
+
+    assert (level, message.startswith("CRONTY_HEARTBEAT_URL is not set")) == ("ok", True)
+
+
+def test_outside_watch_is_judged_by_the_pings_of_the_clusters(settings):
+    settings.CRONTY_HEARTBEAT_URL = WATCH
+    now = clock.now()
+
+    assert found("watch")[0][0] == "warning", "it has not been pinged"
+    assert watched(watch_error="watch.example answered 404.") == (
+        "warning",
+        "CRONTY_HEARTBEAT_URL has never answered: watch.example answered 404.",
+    )
+    assert watched(watch_answered_at=now)[0] == "problem"
+    assert watched(watch_error="")[0] == "ok"
+    level, message = watched(watch_answered_at=now - timedelta(minutes=6))
+    assert (level, WATCH in message) == ("warning", False)
