@@ -29,6 +29,7 @@ INSTALLATION = "tests/site/test_installation.py::test_service_is_installed_as_th
 LONG = "tests/test_documented.py::test_long_programs_exist_and_know_their_arguments"
 DIST = "verification/dist.py::"
 EXEC = "tests/site/terminal/elsewhere/test_executing.py"
+RUNNER_CHECK = "tests/site/terminal/test_runners.py::test_check_shows_verdict_time_and_cost_and_leaves_no_run"
 
 # The blocks of a page in their order, and what executes each.
 BLOCKS: dict[str, list[str]] = {
@@ -46,7 +47,10 @@ BLOCKS: dict[str, list[str]] = {
         f"{EXAMPLES}::test_first_steps_show_what_up_prints",
         f"{EXAMPLES}::test_commands_of_the_terminal_work_in_their_order",
     ],
-    "docs/how-to/agents.md": ["tests/agents/test_examples.py::test_first_runner_of_the_page_is_valid"],
+    "docs/how-to/agents.md": [
+        "tests/agents/test_examples.py::test_first_runner_of_the_page_is_valid",
+        RUNNER_CHECK,
+    ],
     "docs/how-to/answers.md": [
         "tests/site/terminal/test_answering.py::test_commands_of_the_page_work_in_their_order"
     ],
@@ -109,6 +113,7 @@ EXECUTED = {
     "cronty mcp": f"{DIST}check_runners",
     "cronty exec": f"{EXEC}::test_start_end_exit_code_and_output_are_reported",
     "cronty exec --send": f"{EXEC}::test_what_was_kept_is_sent_without_a_command",
+    "runner check NAME": RUNNER_CHECK,
     "exec --job NAME -- COMMAND …": f"{EXEC}::test_start_end_exit_code_and_output_are_reported",
     "cronty doctor": "tests/management/test_doctor.py::test_real_installation_is_examined",
     'cronty add "every 6 hours" backup folder=/home': f"{PAGES_ON_COMMANDS}::test_backup_gets_the_arguments_that_the_page_shows",

@@ -27,8 +27,10 @@ from schedules.models import (
     Question,
     Secret,
     Token,
+    TriggerAddress,
     UserSession,
 )
+from schedules.services.jobs.trigger_addresses import digest_of
 from schedules.when.calendar_data import stored
 from schedules.when.calendars import Calendar as MarkedDays
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, TokenFactory, UserFactory
@@ -201,6 +203,10 @@ def create_owned_rows() -> OwnedRows:
     rows: list[Model] = [
         heartbeat,
         ping,
+        # The same key as the calendar's: both addresses have a parameter of this name.
+        TriggerAddress.objects.create(
+            job=job, owner=owner, digest=digest_of(marked("calendar")), created_at=now
+        ),
         AgentRun.objects.create(
             pk=910000001,
             execution=run,

@@ -14,6 +14,7 @@ from django.urls import resolve
 
 from schedules import clock
 from schedules.models import Job
+from schedules.tasks import stop_links
 from schedules.tasks.answer_links import Button, make_token
 from tests.factories import ExecutionFactory
 from tests.security.addresses import Address, every_address, for_each
@@ -60,7 +61,7 @@ NOT_GIVEN_TO_THEM = {
     "schedules:stop-link": {"token": "no-such-token"},
 }
 IDS = {"job_id", "run_id", "token_id", "secret_id", "channel_id", "calendar_id"}
-WELL = {200, 302, 303, 422}
+WELL = {200, 202, 302, 303, 422}
 # Actions that even superusers cannot do: history is read-only, and tokens can be revoked but not changed.
 STAFF_REFUSED = {
     "schedules_agentrun_add": METHODS,
@@ -115,6 +116,8 @@ def examples(address: Address, owned: OwnedRows) -> dict[str, Any]:
         "token_id": owned.token.pk,
         "secret_id": owned.secret.pk,
         "calendar_id": owned.calendar.pk,
+        "calendar": owned.calendar.name,
+        "channel": owned.channel.name,
         "channel_id": owned.channel.pk,
         "key": owned.profile.calendar_key,
         "place": owned.heartbeat.ping_id,
@@ -129,6 +132,8 @@ def examples(address: Address, owned: OwnedRows) -> dict[str, Any]:
         "number": owned.token.pk,
         "name": owned.secret.name,
     }
+    if address.name == "schedules:stop-link":
+        known["token"] = stop_links.make_token(owned.owner.pk)
     if address.model is not None:
         assert address.model in owned.rows, f"make a row of {address.model.__name__} in owned_rows.py"
         known["object_id"] = owned.rows[address.model].pk
@@ -245,7 +250,8 @@ def test_staff_who_may_only_view_change_nothing_on_the_pages(
     job.save(update_fields=["task", "kwargs"])
     before = everything(except_of=people["viewer"])
     for method in METHODS:
-        wrong = NOT_GIVEN_TO_THEM[address.name] if address.name == "schedules:ping" else {}
+        has_key = address.name in {"schedules:ping", "schedules:trigger", "schedules:stop-link"}
+        wrong = NOT_GIVEN_TO_THEM[address.name] if has_key else {}
 
         answer = ask(visit("viewer"), method, address, owned, **wrong)
 

@@ -38,7 +38,7 @@ BODIES: dict[str, Any] = {
 OWN = {
     *("create_job", "preview_schedule", "list_jobs", "list_runs", "show_me", "list_tasks", "list_upcoming"),
     *("change_jobs", "undo_change", "apply_file", "claim_prompts", "set_secret_value", "create_token"),
-    *("list_tokens", "list_events", "list_heartbeats"),
+    *("list_tokens", "list_events", "list_heartbeats", "show_agents", "stop_all_agents", "start_agents"),
     *(
         "list_all_calendars",
         "set_one_calendar",
