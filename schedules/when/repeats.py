@@ -105,7 +105,12 @@ _STEPS = (
 def parse_trigger(text: str, *, now: datetime, timezone: str) -> Trigger:
     """Return the trigger that a phrase, a cron expression or a moment means."""
     # Names of calendars and titles are kept as they are written.
-    if len(text) <= MAX_LENGTH and _EVENTS.search(text) and (events := _at_events(text)):
+    if (
+        isinstance(text, str)
+        and len(text) <= MAX_LENGTH
+        and _EVENTS.search(text)
+        and (events := _at_events(text))
+    ):
         return events
     if after := _after_job(text):
         return after

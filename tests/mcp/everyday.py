@@ -728,6 +728,7 @@ TASKS = (
         copy__description="Every day at 16:00",
         said__kwargs={"message": "Drink tea", "topic": "anna"},
     ),
+    task("Stop all agents at once!", Call("stop_agents"), said__runs_ended=0),
     task(
         "What time is it in Tokyo?",
         Call("get_current_time", {"timezone": "Tokyo"}),

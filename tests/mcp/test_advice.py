@@ -156,6 +156,8 @@ ERRORS = [
 NEVER_ADVISES = {
     # Its refusals are played with a real server in test_notifications.py.
     "send_push_notification",
+    # It takes nothing, and refuses nothing.
+    "stop_agents",
 }
 
 

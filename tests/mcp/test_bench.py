@@ -10,7 +10,8 @@ from verification.bench.mcp import ARGUMENTS, bench, over_stdio
 
 
 def test_bench_covers_every_tool():
-    assert set(ARGUMENTS) == {offer.name for offer in OFFERS}
+    # After it, only a person could let the next round claim prompts.
+    assert set(ARGUMENTS) == {offer.name for offer in OFFERS} - {"stop_agents"}
 
 
 @pytest.mark.verify

@@ -37,7 +37,7 @@ CALLS: dict[str, tuple[dict[str, Any], int]] = {
     "run_job": (JOB, 5 + LOCK),
     "update_job": (JOB | {"name": "Other"}, 5),
     "skip_runs": (JOB, 4),
-    "upcoming": ({}, 2),
+    "upcoming": ({}, 3),
     "list_scheduled_notifications": ({}, 1),
 }
 
@@ -116,10 +116,10 @@ def test_prompt_is_claimed_and_completed_with_few_queries(rows, queries, agent):
     # Remembered once an hour.
     Profile.objects.filter(user=agent.user).update(prompts_asked_at=clock.now())
 
-    # The prompt with its job, and its lease.
-    assert queries("claim_prompts") == 2
-    # The prompt, its end, its event, and runs that waited for it or, on PostgreSQL, the lock of its job.
-    assert queries("complete_prompt", execution_id=run.pk) == 4
+    # Whether agents are stopped, the prompt with its job, and its lease.
+    assert queries("claim_prompts") == 3
+    # The prompt, its end, its event, jobs that follow it, and runs that waited for it or, on PostgreSQL, the lock of its job.
+    assert queries("complete_prompt", execution_id=run.pk) == 5
 
 
 def test_query_count_of_restoring_does_not_grow_with_the_rows(rows, queries, call):

@@ -20,6 +20,8 @@ PUBLIC = {
     "calendar-feed",
     "answer-link",
     "ping",
+    "trigger",
+    "stop-link",
     "preview",
     "worker",
     "manifest",

@@ -172,6 +172,7 @@ def started(name: str = "tests.calls.give", *, attempt: int = 1, **fields: Any) 
         "job_name": "Job",
         "args": [],
         "kwargs": {},
+        "given": None,
         "timeout": timedelta(seconds=60),
         "attempts": 3,
         "backoff": timedelta(seconds=10),

@@ -62,8 +62,11 @@ def open_trigger(
         address.digest, address.scheme = digest_of(key), scheme
         address.secret_name = secret_name if scheme else ""
         address.save()
-        verb = "open trigger" if is_new else "rotate trigger"
-        record(actor, verb, now, job=job, after={"scheme": scheme} if scheme else {})
+        after = {"scheme": scheme} if scheme else {}
+        if is_new:
+            record(actor, "open trigger", now, job=job, after=after)
+        else:
+            record(actor, "rotate trigger", now, job=job, after=after)
     return Ok(OpenedTrigger(job, f"{settings.CRONTY_URL.rstrip('/')}{TRIGGER_PATH}{key}"))
 
 
