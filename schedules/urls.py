@@ -62,6 +62,7 @@ urlpatterns = [
     page("", jobs.JobsPage.as_view(), name="jobs"),
     form("jobs/new/", editing.NewJobPage.as_view(), name="new"),
     path("jobs/preview/", editing.preview, name="preview"),
+    path("jobs/message/", editing.message_preview, name="message-preview"),
     page("jobs/zones/", editing.zones, name="zones"),
     page("jobs/quick/", quick.quick, name="quick"),
     page("palette/", palette.palette, name="palette"),

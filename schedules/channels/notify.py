@@ -20,6 +20,7 @@ from schedules.tasks.argument_types import (
     Text,
     Topic,
     place_problems,
+    template_problems,
 )
 from schedules.tasks.asking import read_ask
 from schedules.tasks.interface import Asked, Final, RetryLater, Run
@@ -31,7 +32,7 @@ ChannelName = Annotated[
 ]
 
 
-@task(title="Notification", attempts=5, check=place_problems)
+@task(title="Notification", attempts=5, check=place_problems, check_written=template_problems)
 async def notify(
     message: Text,
     topic: Topic | None = None,

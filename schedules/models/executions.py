@@ -10,7 +10,8 @@ from django.db.models import Case, F, Q, Value, When
 
 from schedules import limits
 from schedules.models.jobs import Job
-from schedules.tasks.placeholders import filled
+from schedules.tasks.placeholders import NOTIFICATION, filled
+from schedules.tasks.run_facts import facts_of
 
 
 def slot_key(job_public_id: str, scheduled_for: datetime, cause: str) -> str:
@@ -316,8 +317,20 @@ class Execution(models.Model):
 
     def argument(self, name: str) -> Any:
         """Return an argument of the run's job, with what has started the run in place of its placeholders."""
-        value = self.job.argument(name) if self.job else None
-        return filled(value, self.given, is_prompt=self.task == "prompt")
+        if self.job is None:
+            return None
+        given = {**(self.given or {}), **self._facts()} if self.task == NOTIFICATION else self.given
+        return filled(self.job.argument(name), given, task=self.task)
+
+    def _facts(self) -> dict[str, dict[str, str]]:
+        assert self.job is not None
+        return facts_of(
+            job_id=self.job.public_id,
+            job_name=self.job.name,
+            scheduled_for=self.scheduled_for,
+            timezone=self.job.timezone,
+            attempt=self.attempt,
+        )
 
     def is_held_at(self, now: datetime) -> bool:
         """Return whether an agent holds this prompt."""

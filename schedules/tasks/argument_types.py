@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Literal, NotRequired
 
 from django.conf import settings
@@ -15,9 +15,12 @@ from schedules.tasks import outbound
 from schedules.tasks.asking import read_ask
 from schedules.tasks.links import link_problem
 from schedules.tasks.outbound.headers import header_problem, shape_problem
+from schedules.tasks.run_facts import NAMED, NAMES, TEXTS
 
 PROMPT_BYTES = 16_384
 _AFTER_HOST = re.compile(r"[/?#]")
+# What may start a run fills in values of its own, whose names nobody knows before.
+_FROM_ELSEWHERE = ("upstream", "trigger")
 
 
 def _web_address(url: str) -> str:
@@ -155,3 +158,21 @@ def place_problems(values: Mapping[str, Any]) -> list[str]:
     if values.get("topic") and values.get("channel"):
         return ["channel: give a topic or a channel, not both"]
     return [] if values.get("topic") or values.get("channel") else ["topic: enter a topic or a channel."]
+
+
+def template_problems(values: Mapping[str, Any]) -> list[str]:
+    """List the names in the texts of a notification that stand for nothing."""
+    return [
+        f"{field}: unknown name {{{{ {name} }}}}; use {', '.join(NAMES)}"
+        for field in TEXTS
+        for name in _unknown_names(values.get(field))
+    ]
+
+
+def _unknown_names(text: Any) -> Iterator[str]:
+    names = NAMED.findall(text) if isinstance(text, str) else []
+    return (name for name in dict.fromkeys(names) if not _is_known(name))
+
+
+def _is_known(name: str) -> bool:
+    return name in NAMES or name.partition(".")[0] in _FROM_ELSEWHERE

@@ -8,9 +8,13 @@ from typing import Any
 from schedules.limits import SHORTENED
 
 _PLACEHOLDER = re.compile(r"\{\{\s*(upstream|trigger)((?:\.[\w-]+)*)\s*\}\}")
+_OF_NOTIFICATION = re.compile(r"\{\{\s*(upstream|trigger|job|run)((?:\.[\w-]+)*)\s*\}\}")
 # Of what is filled into a longer text; an argument that is nothing but a placeholder gets the whole value.
 LONGEST_PART = 4000
 _REFERENCE = "${secret:"
+PROMPT = "prompt"
+# Only its texts can name facts of the run as well (run_facts.py).
+NOTIFICATION = "notify"
 
 
 def has_placeholder(value: Any) -> bool:
@@ -31,18 +35,19 @@ def is_placeholder(value: Any) -> bool:
     return isinstance(value, str) and _PLACEHOLDER.fullmatch(value.strip()) is not None
 
 
-def filled(value: Any, given: Mapping[str, Any] | None, *, is_prompt: bool = False) -> Any:
+def filled(value: Any, given: Mapping[str, Any] | None, *, task: str = "") -> Any:
     """Copy a text or a JSON value with what was given in place of its placeholders; what is missing leaves an empty text."""
     match value:
-        case str() if is_placeholder(value) and not is_prompt:
+        case str() if is_placeholder(value) and task != PROMPT:
             replacement = _value_of(_PLACEHOLDER.fullmatch(value.strip()), given)
             return "" if replacement is None else _harmless(replacement)
         case str():
-            return _PLACEHOLDER.sub(lambda match: _part_of(match, given, is_prompt=is_prompt), value)
+            pattern = _OF_NOTIFICATION if task == NOTIFICATION else _PLACEHOLDER
+            return pattern.sub(lambda match: _part_of(match, given, is_prompt=task == PROMPT), value)
         case list():
-            return [filled(item, given, is_prompt=is_prompt) for item in value]
+            return [filled(item, given, task=task) for item in value]
         case dict():
-            return {key: filled(item, given, is_prompt=is_prompt) for key, item in value.items()}
+            return {key: filled(item, given, task=task) for key, item in value.items()}
         case _:
             return value
 
@@ -51,8 +56,7 @@ def filled_arguments(
     task: str, args: Sequence[Any], kwargs: Mapping[str, Any], given: Mapping[str, Any] | None
 ) -> tuple[list[Any], dict[str, Any]]:
     """Return the arguments of a run with what has started it in place of their placeholders."""
-    is_prompt = task == "prompt"
-    return filled(list(args), given, is_prompt=is_prompt), filled(dict(kwargs), given, is_prompt=is_prompt)
+    return filled(list(args), given, task=task), filled(dict(kwargs), given, task=task)
 
 
 def _part_of(match: re.Match[str], given: Mapping[str, Any] | None, *, is_prompt: bool) -> str:

@@ -58,6 +58,8 @@ class Task:
     """Whether it replaces references like ${secret:NAME} in its arguments."""
     check_together: Callable[[Mapping[str, Any]], list[str]] | None = field(repr=False, default=None)
     """Lists what is wrong with valid arguments that do not fit together."""
+    check_written: Callable[[Mapping[str, Any]], list[str]] | None = field(repr=False, default=None)
+    """Lists what is wrong with arguments as people write them, before their placeholders are filled in."""
     refusal: Callable[[Any, bool], str | None] | None = field(repr=False, default=None)
     """Returns why a user, or their agent if the second argument is true, may not schedule it; None lets everybody."""
 
@@ -92,15 +94,20 @@ class Task:
                 schema["additionalProperties"] = parameter.kind is parameter.VAR_KEYWORD
         return schema
 
-    def check(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[str]:
+    def check(self, args: Sequence[Any], kwargs: Mapping[str, Any], *, are_filled: bool = False) -> list[str]:
         """List the problems of the arguments; each begins with the argument's name.
 
-        What a placeholder stands for is checked when it is known.
+        What a placeholder stands for is checked when it is known; then the arguments are filled.
         """
         problems = self._validate(args, kwargs)[1]
-        named = dict(zip(self.signature.parameters, args, strict=False)) | dict(kwargs) if problems else {}
-        later = {name for name, value in named.items() if is_placeholder(value)}
-        return [problem for problem in problems if re.split(r"[.:]", problem)[0] not in later]
+        if not problems and (are_filled or not self.check_written):
+            return []
+        named = dict(zip(self.signature.parameters, args, strict=False)) | dict(kwargs)
+        later = {name for name, value in named.items() if is_placeholder(value)} if problems else set()
+        problems = [problem for problem in problems if re.split(r"[.:]", problem)[0] not in later]
+        if self.check_written and not problems and not are_filled:
+            problems = self.check_written(named)
+        return problems
 
     def call(self, run: Run, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Call the function with validated arguments; a coroutine function returns its coroutine."""
@@ -182,6 +189,7 @@ def task(
     takes_secrets: bool = False,
     may_start_program: bool = False,
     check: Callable[[Mapping[str, Any]], list[str]] | None = None,
+    check_written: Callable[[Mapping[str, Any]], list[str]] | None = None,
 ) -> Callable[[Function], Function]:
     """Register a function or coroutine function for jobs to run; the function itself is not changed."""
     if name is not None and not isinstance(name, str):
@@ -217,6 +225,7 @@ def task(
                 takes_secrets=takes_secrets,
                 may_start_program=may_start_program,
                 check_together=check,
+                check_written=check_written,
             )
         )
         return function

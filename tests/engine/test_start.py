@@ -1,12 +1,15 @@
 """Starting claimed runs, and the conditions for a start."""
 
 from datetime import timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.db import connection
 
 from schedules import engine
 from schedules.models import Execution
+from schedules.models.job_queries import NOTICE_PREFIX
+from schedules.models.jobs import new_public_id
 from tests.engine.conftest import LEASE, NOW, begin, new_cluster
 from tests.factories import ExecutionFactory, JobFactory
 
@@ -38,6 +41,32 @@ def test_started_run_contains_everything_its_task_needs(cluster):
     assert (started.scheduled_for, started.cause, started.owner_id) == (NOW, "schedule", job.owner_id)
     assert started.owner_key == job.owner.cronty_profile.signing_key
     assert started.key == Execution.objects.get().key
+
+
+def test_notification_names_facts_of_its_run(cluster):
+    message = "{{ job.name }} {{ run.date }} {{ run.time }} {{ run.attempt }}{{ trigger.body }}"
+    job = JobFactory(
+        task="notify",
+        name="Bins",
+        kwargs={"message": message, "title": "{{ job.id }}", "topic": "t"},
+        timezone="Europe/Berlin",
+    )
+
+    started = begin(cluster, job)
+
+    local = NOW.astimezone(ZoneInfo("Europe/Berlin"))
+    assert started.kwargs["message"] == f"Bins {local:%Y-%m-%d %H:%M} 1"
+    assert started.kwargs["title"] == job.public_id
+    assert Execution.objects.get().argument("message") == started.kwargs["message"]
+
+
+def test_alert_repeats_what_a_job_has_said_as_it_is(cluster):
+    said = "Job Bins: {{ job.name }} {{ trigger.body }}"
+    job = JobFactory(
+        public_id=new_public_id(NOTICE_PREFIX, NOW), task="notify", kwargs={"message": said, "topic": "t"}
+    )
+
+    assert begin(cluster, job).kwargs["message"] == said
 
 
 def test_start_records_time_lease_and_lateness(cluster):

@@ -49,6 +49,7 @@ PUBLIC = {
 # The preview asks for a login itself: a redirect would replace the form.
 ASK_THEMSELVES = {
     "schedules:preview",
+    "schedules:message-preview",
     # For a token; `test_authorization_of_api.py` asks with all kinds of them.
     *(address.name for address in ADDRESSES if address.is_api),
 }
@@ -193,7 +194,7 @@ def test_nothing_is_shown_or_changed_without_a_login(owned: OwnedRows, visit: Vi
         elif address.is_api:
             assert answer.status_code in {401, 405}
             assert answer["Content-Type"] == "application/problem+json"
-        elif address.name == "schedules:preview":
+        elif address.name in ("schedules:preview", "schedules:message-preview"):
             assert (answer.status_code, body(answer)) in {(401, ""), (405, "")}
         else:
             assert answer.status_code == 302

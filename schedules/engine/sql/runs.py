@@ -1,7 +1,7 @@
 """Hand-written SQL of started runs, and started runs as named rows; a test compares each statement with the ORM."""
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import chain
 from operator import attrgetter
@@ -23,7 +23,9 @@ from schedules.engine.sql.statements import (
     placeholders,
 )
 from schedules.models.executions import slot_key
-from schedules.tasks.placeholders import filled_arguments
+from schedules.models.job_queries import NOTICE_PREFIX
+from schedules.tasks.placeholders import NOTIFICATION, filled_arguments
+from schedules.tasks.run_facts import facts_of
 
 _START = """
     UPDATE schedules_execution SET status = 'running', attempt = attempt + 1, started_at = %s, finished_at = NULL,
@@ -34,7 +36,7 @@ _STARTED_COLUMNS = """
     run.id, run.attempt, run.cause, run.scheduled_for, run.owner_id, run.job_id, run.task,
     job.public_id, job.name, job.args, job.kwargs, run.given, job.timeout, job.attempts, job.backoff, job.fixed_backoff,
     profile.signing_key,
-    job.signing_version, job.signing_changed_at, job.trigger_type
+    job.signing_version, job.signing_changed_at, job.trigger_type, job.timezone
 """
 _STARTED_TABLES = """
     FROM {runs} run JOIN schedules_job job ON job.id = run.job_id
@@ -128,6 +130,7 @@ class Started(NamedTuple):
     signing_version: int
     signing_changed_at: datetime | None
     trigger_type: str
+    timezone: str
 
     @property
     def key(self) -> str:
@@ -160,9 +163,24 @@ def start_runs(
 def _with_arguments(run: Started, args: list[Any], kwargs: dict[str, Any]) -> Started:
     """Return a run with its decoded arguments, and what has started it in place of their placeholders."""
     given = json.loads(run.given) if isinstance(run.given, str) else run.given
-    if "{{" in str(run.args) or "{{" in str(run.kwargs):
-        args, kwargs = filled_arguments(run.task, args, kwargs, given)
+    is_notice = run.job_public_id.startswith(NOTICE_PREFIX)
+    if ("{{" in str(run.args) or "{{" in str(run.kwargs)) and not is_notice:
+        args, kwargs = filled_arguments(run.task, args, kwargs, _with_facts(run, given))
     return run._replace(args=args, kwargs=kwargs, given=given)
+
+
+def _with_facts(run: Started, given: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Add what a notification can say of its run to what has started it."""
+    if run.task != NOTIFICATION:
+        return given
+    facts = facts_of(
+        job_id=run.job_public_id,
+        job_name=run.job_name,
+        scheduled_for=run.scheduled_for,
+        timezone=run.timezone,
+        attempt=run.attempt,
+    )
+    return {**(given or {}), **facts}
 
 
 def _start_on_sqlite(

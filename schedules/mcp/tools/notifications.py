@@ -117,7 +117,8 @@ async def send_push_notification(
     actor = current_actor()
     profile = actor.profile or await orm(actor.read_profile)()
     content = await orm(_content)(profile, message, notification_topic, options)
-    if problems := task.check([], content):
+    # It has no job whose facts it could name.
+    if problems := task.check([], content, are_filled=True):
         return refused(refuse("kwargs", problems[0]), {})
     begun = await orm(services.begin_push)(actor, content)
     if isinstance(begun, Err):

@@ -165,7 +165,9 @@ def _given(job: Job, called: Called) -> dict[str, Any] | Err:
         return invalid("body", problem)
     given = {"trigger": {"body": value}}
     task = registry.get(job.task)
-    problems = task.check(*filled_arguments(job.task, job.args, job.kwargs, given)) if task else []
+    problems = (
+        task.check(*filled_arguments(job.task, job.args, job.kwargs, given), are_filled=True) if task else []
+    )
     return invalid("body", f"It does not fit: {'; '.join(problems)}.") if problems else given
 
 

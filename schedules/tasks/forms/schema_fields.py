@@ -32,6 +32,7 @@ NOTIFY_LABELS = {"tags": "Emojis"}
 HINTS = {
     ("heartbeat", "grace"): "How long a ping may be late, and a started run may take, like 15m; 1h if empty",
     ("heartbeat", "slug"): "Up to 100 small letters, digits, - and _; made from the name if empty",
+    ("notify", "message"): "It can name facts of the run, like {{ job.name }} or {{ run.date }}",
     ("notify", "topic"): "Up to 64 letters, digits, - or _",
     ("notify", "channel"): "One of your channels, instead of a topic",
     ("notify", "priority"): "",

@@ -11,7 +11,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.html import format_html_join
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 from django.views.generic import TemplateView
 
 from schedules import services
@@ -26,10 +26,13 @@ from schedules.services.jobs.validation import no_runs_left, usable_tasks
 from schedules.services.people.calendars import calendar_words
 from schedules.services.people.stored_secrets import secret_warnings
 from schedules.services.permissions import forbidden
+from schedules.tasks.placeholders import NOTIFICATION
+from schedules.tasks.run_facts import TEXTS
 from schedules.templatetags.cronty_times import day_and_clock
 from schedules.web.forms.jobs import JobForm, new_key
 from schedules.web.forms.when import EXAMPLES, WhenForm
 from schedules.web.messages import message_of
+from schedules.web.views.message_preview import preview_message
 from schedules.web.views.page import (
     FormPageMixin,
     Page,
@@ -44,6 +47,7 @@ from schedules.when.sentences import parse_sentence
 from schedules.when.triggers import Interval
 
 PREVIEWED_RUNS = 6
+_TEXTS_OF_MESSAGE = ("name", *(f"{NOTIFICATION}-{name}" for name in TEXTS))
 SHOWN_CHANGES = 5
 ALREADY_CREATED = "You have already created a job with this form. Send it again to create another."
 
@@ -95,6 +99,21 @@ def preview(request: HttpRequest) -> HttpResponse:
     return render_page(request, "schedules/parts/preview_with_moments.html", context)
 
 
+@login_not_required
+@require_POST
+def message_preview(request: HttpRequest) -> HttpResponse:
+    """Render the message of a notification at its next run; the page requests it whenever the form changes."""
+    if not request.user.is_authenticated:
+        return HttpResponse(status=401)
+    page, edited = page_of(request), request.GET.get("job")
+    job = find_job(page.actor, edited) if edited else None
+    form = WhenForm(request.POST, calendars=calendar_words(job.owner_id if job else page.actor.user.pk))
+    shown = preview_message(request.POST, previewed(form, page, job), page.now, edited or "")
+    return render_page(
+        request, "schedules/parts/message_preview.html", {"shown_message": shown, "source": job}
+    )
+
+
 @require_safe
 def zones(request: HttpRequest) -> HttpResponse:
     """Render the names that the field for a time zone offers."""
@@ -137,8 +156,12 @@ class _JobFormPage(FormPageMixin, TemplateView):
             if not self.page.profile.timezone and self.source is None:
                 form.fields["timezone"].widget.attrs["data-browser-zone"] = True
             form.fields["name"].widget.attrs["autofocus"] = True
+        edited = self.source if kwargs.get("is_edit") else None
+        shown = previewed(form, self.page, edited)
+        typed = {name: str(form[name].value() or "") for name in _TEXTS_OF_MESSAGE if name in form.fields}
         return super().get_context_data(
-            preview=previewed(form, self.page, self.source if kwargs.get("is_edit") else None),
+            preview=shown,
+            shown_message=preview_message(typed, shown, self.page.now, edited.public_id if edited else ""),
             examples=EXAMPLES,
             moments=form.moments_ahead(self.page.now),
             source=self.source,

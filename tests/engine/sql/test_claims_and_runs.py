@@ -241,6 +241,7 @@ def start_by_orm(cluster: Cluster, attempt: int, execution_ids: list[int]) -> li
             signing_version=row.job.signing_version,
             signing_changed_at=row.job.signing_changed_at,
             trigger_type=row.job.trigger_type,
+            timezone=row.job.timezone,
         )
         for row in Execution.objects.filter(pk__in=started).select_related("job")
         if row.job

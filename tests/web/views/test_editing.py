@@ -258,6 +258,38 @@ def test_preview_shows_runs_and_warnings(web: Client):
     assert page.count("<tr>") == 7
 
 
+@time_machine.travel("2026-11-15T10:00:00Z", tick=False)
+def test_message_that_names_facts_is_previewed_for_the_next_run(web: Client, owner: User):
+    job = JobFactory(owner=owner)
+    typed = NOTIFY | DAILY | {"notify-message": "{{ job.name }} on {{ run.weekday }} <{{ run.time }}>"}
+
+    new = html_of(web.post("/jobs/message/", typed))
+    edited = web.post(
+        f"/jobs/message/?job={job.public_id}", typed | {"notify-title": "{{ job.id }} {{ job.nme }}"}
+    )
+
+    assert "Tea on Monday &lt;09:00&gt;" in new
+    assert edited.context["shown_message"].title == f"{job.public_id} "
+    assert "unknown name {{ job.nme }}; use job.name, job.id" in html_of(edited)
+    assert web.post("/jobs/message/", NOTIFY | DAILY).context["shown_message"] is None
+    assert Client().post("/jobs/message/", typed).status_code == 401
+
+
+@time_machine.travel("2026-11-15T10:00:00Z", tick=False)
+def test_unknown_name_in_a_message_is_refused_and_the_message_previewed_without_javascript(web: Client):
+    answer = post(web, **{"notify-message": "{{ job.nme }}"})
+
+    assert (answer.status_code, Job.objects.count()) == (422, 0)
+    assert "unknown name {{ job.nme }}; use job.name" in answer.context["form"].errors["notify-message"][
+        0
+    ].replace("Unknown", "unknown")
+    assert "At the next run" in html_of(answer)
+
+    post(web, **{"notify-message": "{{ job.name }} {{ run.date }}"})
+    edit = html_of(web.get(f"/jobs/{Job.objects.get().public_id}/edit/"))
+    assert "<p>Tea 2026-11-16</p>" in edit
+
+
 HOURLY = {"when": "phrase", "phrase": "every hour", "timezone": "UTC"}
 
 
