@@ -13,6 +13,7 @@ from schedules.result import Err, Ok
 from schedules.secrets.masking import has_mask
 from schedules.services.jobs.creation import policy_defaults
 from schedules.services.jobs.forecasts import policies_of
+from schedules.services.jobs.later_moves import TASK as MOVE_JOBS
 from schedules.services.jobs.masked_arguments import fill_in
 from schedules.tasks import registry
 from schedules.tasks.forms.arguments import Arguments
@@ -129,6 +130,9 @@ class JobForm(WhenForm):
         self.source = job
         self.job = None if is_copy else job
         offered = {task.name: task for task in (registry.all_tasks() if tasks is None else tasks)}
+        # Made by moves of many jobs on a later day, and not by hand.
+        if job is None or job.task != MOVE_JOBS:
+            offered.pop(MOVE_JOBS, None)
         first = [offered.pop(name) for name in FIRST_TASKS if name in offered]
         self.arguments = [Arguments(task) for task in (*first, *offered.values())]
         for arguments in self.arguments:

@@ -4,6 +4,7 @@ import pytest
 
 from schedules.web.forms.jobs import JobForm
 from schedules.when import durations
+from tests.factories import JobFactory
 
 
 def test_empty_policies_keep_their_defaults():
@@ -80,3 +81,11 @@ def test_form_of_a_command_has_a_field_for_each_parameter(use_commands):
     form = JobForm(data | typed | {"copy-folder": "", "copy-level": "10"}, zone="UTC")
     assert not form.is_valid()
     assert {"copy-level"} <= set(form.errors)
+
+
+@pytest.mark.django_db
+def test_later_move_of_jobs_is_offered_only_to_a_job_that_is_one():
+    moving = JobFactory(task="move_jobs", kwargs={"jobs": []}, once=True)
+
+    assert "move_jobs" not in dict(JobForm(None, zone="UTC").fields["task"].choices)
+    assert "move_jobs" in dict(JobForm(None, zone="UTC", job=moving).fields["task"].choices)
