@@ -16,7 +16,9 @@ from cronty_site.terminal.session import Session, refused, subcommand
 from cronty_site.terminal.shapes import clock_text, job_json, next_run_note, run_json, skipped
 from schedules import engine, services
 from schedules.models import Execution, Job
+from schedules.models.counting import counted
 from schedules.result import Err, Result
+from schedules.services.jobs.pause_all import ChangedTogether, pause_everything, resume_everything
 from schedules.services.run_list import read_again
 from schedules.services.runs.explanations import explain
 from schedules.when.phrases import parse_day, parse_moment
@@ -25,6 +27,7 @@ POLL_SECONDS = 0.2
 SETTLED = {*Execution.FINAL, Execution.Status.WAITING}
 _MOMENT = re.compile(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]\s*[0-9]")
 _JOBS = click.argument("jobs", shell_complete=complete_job, nargs=-1, required=True, metavar="JOB...")
+_SOME_JOBS = click.argument("jobs", shell_complete=complete_job, nargs=-1, metavar="[JOB]...")
 
 
 @subcommand(
@@ -93,13 +96,25 @@ def _has_succeeded(run: Execution) -> bool:
     examples="""
     cronty pause "Stand up" --until monday --reason holidays
     cronty pause 12 13 14
+    cronty pause --all --until 2027-01-07
     """,
 )
-@_JOBS
+@_SOME_JOBS
+@click.option("--all", "everything", is_flag=True, help="Every job of yours that runs.")
 @click.option("--until", help='When they resume: a time or a phrase like "monday", in the zone of each job.')
 @click.option("--reason", default="", help="The reason, for whoever looks later.")
-def pause_command(session: Session, jobs: Sequence[str], until: str | None, reason: str) -> None:
+def pause_command(
+    session: Session, jobs: Sequence[str], everything: bool, until: str | None, reason: str
+) -> None:
     """Pause jobs until they are resumed. Runs within the pause are skipped."""
+    if _is_about_all(jobs, everything):
+        if reason:
+            raise click.UsageError("--all has a reason of its own: leave out --reason.")
+        moment = (
+            session.read(parse_moment, until, "--until", session.zone, may_be_day=True) if until else None
+        )
+        _show_all(session, pause_everything(session.actor, moment), "Paused")
+        return
 
     def pause(job_id: str) -> Result[Job]:
         job = session.actor.jobs().find(job_id)
@@ -110,10 +125,20 @@ def pause_command(session: Session, jobs: Sequence[str], until: str | None, reas
     _each(session, jobs, pause, "Paused")
 
 
-@subcommand("resume", examples='cronty resume "Stand up"')
-@_JOBS
-def resume_command(session: Session, jobs: Sequence[str]) -> None:
+@subcommand(
+    "resume",
+    examples="""
+    cronty resume "Stand up"
+    cronty resume --all
+    """,
+)
+@_SOME_JOBS
+@click.option("--all", "everything", is_flag=True, help="What `pause --all` has paused.")
+def resume_command(session: Session, jobs: Sequence[str], everything: bool) -> None:
     """Resume paused jobs."""
+    if _is_about_all(jobs, everything):
+        _show_all(session, resume_everything(session.actor), "Resumed")
+        return
     _each(session, jobs, lambda job_id: services.resume(session.actor, job_id), "Resumed")
 
 
@@ -166,6 +191,26 @@ def restore_command(session: Session, jobs: Sequence[str]) -> None:
     To restore the database from a backup, use `cronty manage restore PATH`.
     """
     _each(session, jobs, lambda job_id: services.restore(session.actor, job_id), "Restored", gone=True)
+
+
+def _is_about_all(jobs: Sequence[str], everything: bool) -> bool:
+    if everything == bool(jobs):
+        raise click.UsageError(
+            "Name jobs, or use --all." if not jobs else "Name jobs or use --all, not both."
+        )
+    return everything
+
+
+def _show_all(session: Session, changed: ChangedTogether, word: str) -> None:
+    """Print how many jobs have changed; end with the exit code of the first refusal."""
+    if session.as_json:
+        print_json([job_json(job) for job in changed.jobs])
+    else:
+        say(f"{word}: {counted(len(changed.jobs), 'job')}")
+    if changed.refused:
+        failure = refused(changed.refused[0])
+        show_error(failure, as_json=session.as_json, stream=here().stream(err=True))
+        click.get_current_context().exit(failure.exit_code)
 
 
 def _each(

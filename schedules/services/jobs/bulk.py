@@ -165,14 +165,14 @@ def change_jobs(
 
 
 def change_each(
-    actor: Actor, action: str, job_ids: Sequence[str], *, until: datetime | None = None
+    actor: Actor, action: str, job_ids: Sequence[str], *, until: datetime | None = None, reason: str = ""
 ) -> dict[str, Result[Job]]:
     """Do the same to each of these jobs for which it is possible; return the job, or why not.
 
     Of a job that was changed together with others, the columns are those from before.
     """
     changed: dict[str, Result[Job]] = {}
-    if refusal := pause_problem("", until, clock.now()):
+    if refusal := pause_problem(reason, until, clock.now()):
         return dict.fromkeys(job_ids, refusal)
     ids = [job_id for job_id in job_ids if is_public_id(job_id)]
     for start in range(0, len(ids), BATCH):
@@ -182,9 +182,10 @@ def change_each(
             free = chosen.select_related("owner").select_for_update(of=("self",), skip_locked=True)
             jobs = [job for job in free.order_by("pk") if _is_possible(actor, action, job)]
             changed |= {
-                job.public_id: Ok(job) for job in _change(actor, action, jobs, clock.now(), until=until)[0]
+                job.public_id: Ok(job)
+                for job in _change(actor, action, jobs, clock.now(), reason, until=until)[0]
             }
-    one = partial(pause_active, until=until) if action == "pause" else _ONE_BY_ONE[action]
+    one = partial(pause_active, until=until, reason=reason) if action == "pause" else _ONE_BY_ONE[action]
     # The others one by one, which waits for those that are held, and says why it is not possible.
     return {job_id: changed[job_id] if job_id in changed else one(actor, job_id) for job_id in job_ids}
 

@@ -172,3 +172,29 @@ def test_waiting_for_json_prints_nothing_else(cronty, owner, monkeypatch):
     ended = cronty("run", "Backup", "--wait", "--json")
 
     assert (ended.code, ended.json["status"]) == (0, "succeeded")
+
+
+def test_everything_is_paused_and_resumed(cronty, owner):
+    jobs = JobFactory.create_batch(2, owner=owner)
+    alone = JobFactory(owner=owner, paused=True)
+
+    paused = cronty("pause", "--all", "--until", "2028-01-01 09:00", "--json")
+
+    assert {job["status"] for job in paused.json} == {"paused"}
+    assert len(paused.json) == 2
+    assert [status_of(job) for job in jobs] == ["paused"] * 2
+    assert cronty("resume", "--all").out.strip() == "Resumed: 2 jobs"
+    assert [status_of(job) for job in (*jobs, alone)] == ["pending", "pending", "paused"]
+
+
+@pytest.mark.parametrize(
+    "words", [("pause",), ("resume",), ("pause", "--all", "Backup"), ("pause", "--all", "--reason", "trip")]
+)
+def test_all_and_names_exclude_each_other(cronty, owner, words):
+    job = JobFactory(owner=owner, name="Backup")
+
+    ended = cronty(*words)
+
+    assert ended.code == 2
+    assert "--all" in ended.err
+    assert status_of(job) == "pending"

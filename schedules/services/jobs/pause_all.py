@@ -1,0 +1,66 @@
+"""A pause of everything that a person has, until a date or until they resume it, in one step each."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from schedules.models import Job
+from schedules.models.jobs import JobQuerySet
+from schedules.result import Err, Ok, Result
+from schedules.services.jobs.bulk import change_each, changeable
+from schedules.services.permissions import Actor
+
+# What tells these pauses from those of single jobs, which stay when everything is resumed.
+REASON = "Everything was paused."
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How many jobs run, how many were paused together, and until when."""
+
+    active: int
+    paused: int
+    paused_until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedTogether:
+    """The jobs that were changed, as they are now, and why others were left as they were."""
+
+    jobs: Sequence[Job]
+    refused: Sequence[Err]
+
+
+def read_state(actor: Actor) -> State:
+    together = _paused_together(actor).order_by()
+    until = together.values_list("paused_until", flat=True).first()
+    return State(_to_pause(actor).order_by().count(), together.count(), until)
+
+
+def pause_everything(actor: Actor, until: datetime | None) -> ChangedTogether:
+    """Pause the person's own jobs that run; those that are created later run."""
+    return _changed(actor, change_each(actor, "pause", _ids_of(_to_pause(actor)), until=until, reason=REASON))
+
+
+def resume_everything(actor: Actor) -> ChangedTogether:
+    """Resume what was paused together, and nothing that was paused by itself."""
+    return _changed(actor, change_each(actor, "resume", _ids_of(_paused_together(actor))))
+
+
+def _to_pause(actor: Actor) -> JobQuerySet:
+    return changeable(actor, "pause").filter(owner=actor.user.pk)
+
+
+def _paused_together(actor: Actor) -> JobQuerySet:
+    return changeable(actor, "resume").filter(owner=actor.user.pk, pause_reason=REASON)
+
+
+def _ids_of(jobs: JobQuerySet) -> list[str]:
+    return list(jobs.order_by("pk").values_list("public_id", flat=True))
+
+
+def _changed(actor: Actor, results: Mapping[str, Result[Job]]) -> ChangedTogether:
+    ids = [job_id for job_id, result in results.items() if isinstance(result, Ok)]
+    # What was changed together has the columns from before.
+    jobs = list(actor.jobs().filter(public_id__in=ids).order_by("pk")) if ids else []
+    return ChangedTogether(jobs, [result for result in results.values() if isinstance(result, Err)])
