@@ -127,6 +127,9 @@ class Code(Enum):
     PING_NOT_FOUND = Kind.NOT_FOUND, "No job has this ping address."
     PING_SLUG_AMBIGUOUS = Kind.CONFLICT, "Several jobs of the owner of the ping key have this name: subject."
     PING_KEY_CHANGED = Kind.CONFLICT, "The ping key was changed since it was shown."
+    PING_KEY_TAKEN = Kind.CONFLICT, "Somebody else has this ping key."
+    PING_KEY_KEPT = Kind.CONFLICT, "The owner has another ping key, and did not ask to replace it."
+    PING_KEYS_DIFFER = Kind.CONFLICT, "Addresses with names have several ping keys, and a person has one."
 
     TRIGGER_NOT_FOUND = Kind.NOT_FOUND, "No job has this trigger address."
     TRIGGER_SIGNATURE_WRONG = Kind.FORBIDDEN, "A request to a trigger address is not genuine: reason."

@@ -28,6 +28,7 @@ PAGES_ON_COMMANDS = "tests/test_documented_commands.py"
 INSTALLATION = "tests/site/test_installation.py::test_service_is_installed_as_the_page_says"
 LONG = "tests/test_documented.py::test_long_programs_exist_and_know_their_arguments"
 DIST = "verification/dist.py::"
+CHECKS = "tests/site/terminal/test_healthchecks.py"
 EXEC = "tests/site/terminal/elsewhere/test_executing.py"
 RUNNER_CHECK = "tests/site/terminal/test_runners.py::test_check_shows_verdict_time_and_cost_and_leaves_no_run"
 
@@ -115,6 +116,8 @@ EXECUTED = {
     "cronty exec --send": f"{EXEC}::test_what_was_kept_is_sent_without_a_command",
     "runner check NAME": RUNNER_CHECK,
     "exec --job NAME -- COMMAND …": f"{EXEC}::test_start_end_exit_code_and_output_are_reported",
+    "cronty import healthchecks checks.json": f"{CHECKS}::test_checks_become_heartbeats_with_their_addresses",
+    "import healthchecks FILE [--check --yes --prune --source --ping-key --replace-ping-key]": f"{CHECKS}::test_checks_become_heartbeats_with_their_addresses",
     "cronty doctor": "tests/management/test_doctor.py::test_real_installation_is_examined",
     'cronty add "every 6 hours" backup folder=/home': f"{PAGES_ON_COMMANDS}::test_backup_gets_the_arguments_that_the_page_shows",
     "cronty manage restore --already-in-place": "tests/management/test_restore.py::test_backup_copied_by_hand_is_accounted_for",

@@ -15,6 +15,7 @@ from django.conf import settings
 
 from cronty_site.terminal.failures import Failure
 from cronty_site.terminal.files import apply_specs, read_text, write_file
+from cronty_site.terminal.healthchecks import healthchecks_command
 from cronty_site.terminal.output import line, note, print_json, print_table, say
 from cronty_site.terminal.session import Session, check_zone, subcommand
 from schedules.models.counting import counted
@@ -39,6 +40,7 @@ def import_command() -> None:
     Examples:
       cronty import crontab --check
       cronty import crontab /etc/cron.d/backup
+      cronty import healthchecks checks.json
     """
 
 
@@ -134,6 +136,7 @@ def crontab_command(
 
 
 import_command.add_command(crontab_command)
+import_command.add_command(healthchecks_command)
 
 
 def host_zone() -> str:
