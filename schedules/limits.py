@@ -151,6 +151,22 @@ def _strip_part(part: str) -> str:
     return "".join(kept)
 
 
+def with_codes(text: str) -> str:
+    """Write control, reordering and other invisible characters as codes like <U+202E>; line breaks and tabs stay."""
+    if text.isascii() and text.isprintable():
+        return text
+    shown: list[str] = []
+    for index, character in enumerate(text):
+        is_plain = character in "\n\t" or character.isprintable()
+        is_seen = (
+            is_plain
+            and not _BLANK.match(character)
+            and not _is_hidden(character, text[index - 1 : index], text[index + 1 : index + 2])
+        )
+        shown.append(character if is_seen else f"<U+{ord(character):04X}>")
+    return "".join(shown)
+
+
 def shortened(text: str, max_bytes: int, *, is_cut: bool = False) -> str:
     """Cut a text to a number of bytes, and mark it as shortened, also if its end was cut off before."""
     data = text.encode()

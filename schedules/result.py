@@ -109,6 +109,16 @@ class Code(Enum):
     AGENTS_OF_EVERYBODY = Kind.FORBIDDEN, "Only staff stop the agents of everybody, or start them again."
     AGENTS_STARTED_BY_PEOPLE = Kind.FORBIDDEN, "An agent cannot end a stop of agents."
 
+    GRANTS_BY_PEOPLE = Kind.FORBIDDEN, "An agent would change what a job with permissions does: subject."
+    APPROVALS_BY_PEOPLE = Kind.FORBIDDEN, "An agent cannot allow or deny what an agent asks for."
+    APPROVAL_NOT_FOUND = Kind.NOT_FOUND, "No such approval for the caller: subject is its number."
+    APPROVAL_OVER = (
+        Kind.CONFLICT,
+        "Nobody can answer any more: subject is its number, state in words.",
+    )
+    APPROVAL_CHANGED = Kind.CONFLICT, "What is asked differs from what was shown: subject is its number."
+    APPROVAL_HAS_NO_GRANT = Kind.WRONG_STATE, "No rule can always allow it: subject is its number."
+
     TOO_MANY_JOBS = Kind.QUOTA, "The quota of active jobs is reached: limit."
     TOO_MANY_PLANNED_RUNS = Kind.QUOTA, "Too many runs a minute would be planned: limit, planned, added."
     TOO_MANY_NEW_JOBS = Kind.QUOTA, "More new jobs at once than a minute allows: limit."

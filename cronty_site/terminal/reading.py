@@ -127,6 +127,7 @@ def show_command(session: Session, reference: str) -> None:
             "values": args,
             **{f"  {name}": value for name, value in kwargs.items()},
             **_policies(job),
+            "permissions": job.grants,
             "tags": job.tags,
             "label": job.label,
             "made by": job.made_by,

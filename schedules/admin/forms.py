@@ -18,6 +18,7 @@ from schedules.services.jobs.validation import CALL, EDITABLE
 from schedules.services.people.tokens import FAMILIES, SCOPES
 from schedules.tasks import registry
 from schedules.tasks.forms.arguments import Arguments
+from schedules.tasks.forms.fields import Lines
 from schedules.web.messages import add_errors
 from schedules.when import durations, phrases
 from schedules.when.zone_names import zone_named
@@ -108,6 +109,11 @@ class JobAdminForm(forms.ModelForm[Job]):
     args = ArgumentsField(required=False, initial=list, help_text="A JSON list of positional arguments.")
     kwargs = ArgumentsField(required=False, initial=dict, help_text="A JSON object of named arguments.")
     tags = TagsField(required=False, help_text="Separated by commas: home, backup.")
+    grants = Lines(
+        label="Permissions of its agent",
+        required=False,
+        help_text="Of a prompt, one for each line: Bash(git push:*). Its runner must allow them.",
+    )
     calendars = TagsField(
         required=False, help_text="The names of the owner's calendars that close times for it: DE-BY, office."
     )

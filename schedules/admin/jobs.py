@@ -151,7 +151,7 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
         if obj and not self.has_change_permission(request, obj):
             arguments, when = ["positional", "arguments"], list(Job.TRIGGER_FIELDS)
         shown = [
-            ("Job", {"fields": ["name", "task", *arguments, "label", "tags"]}),
+            ("Job", {"fields": ["name", "task", *arguments, "grants", "label", "tags"]}),
             ("Schedule", {"fields": when}),
             ("If something goes wrong", {"fields": Job.POLICY_FIELDS}),
         ]

@@ -1,5 +1,6 @@
 """Runners as the operator defines them in runners.toml: parsing and validation, without files or a database."""
 
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
@@ -8,6 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 from schedules.agents.adapters import ADAPTERS
 from schedules.secrets.references import names_in
 from schedules.tasks.commands.parameters import Line, Table
+from schedules.tasks.grants import covers
 from schedules.tasks.operator_files.tables import (
     OperatorFileError,
     Template,
@@ -69,6 +71,9 @@ class Runner(Table):
     model: Word | None = None
     parameters: dict[ParameterName, str | int | float | bool] = {}
     tools: Annotated[list[Tool], Field(max_length=MOST_TOOLS)] = []
+    grantable: Annotated[list[Tool], Field(max_length=MOST_TOOLS)] = []
+    may_ask: bool = False
+    answer_within: Timeout = timedelta(days=1)
     mode: Word | None = None
     bypass_permissions: bool = False
     session: Literal["new", "continue"] = "new"
@@ -107,6 +112,13 @@ class Runner(Table):
             return f"Agents may not use the runner {name}."
         return None
 
+    def ungrantable(self, grants: Iterable[str]) -> str | None:
+        """Return why its runs cannot be given these grants of a job, or None."""
+        for grant in grants:
+            if not any(covers(allowed, grant) for allowed in self.grantable):
+                return f"does not allow the permission {grant}: the operator can add it to its grantable."
+        return None
+
     def limits_in_words(self) -> str:
         """Return its limits for people and agents, or an empty text."""
         day = self.per_day
@@ -127,17 +139,20 @@ class Runner(Table):
         adapter = ADAPTERS.get(self.kind)
         self._check_places()
         if adapter is None:
-            for name in ("model", "mode", "parameters", "tools", "bypass_permissions", "max_turns"):
+            for name in (
+                *("model", "mode", "parameters", "tools", "grantable", "bypass_permissions"),
+                *("max_turns", "may_ask"),
+            ):
                 if getattr(self, name):
                     raise ValueError(f"{name}: a runner of kind {self.kind} has none")
         else:
             adapter.check(self)
-        if self.session == "continue":
-            if adapter is None or not adapter.can_resume:
-                raise ValueError(f"session: a runner of kind {self.kind} keeps no session")
+        if self.session == "continue" and (adapter is None or not adapter.can_resume):
+            raise ValueError(f"session: a runner of kind {self.kind} keeps no session")
+        for name in ("session",) * (self.session == "continue") + ("may_ask",) * self.may_ask:
             if "HOME" not in self.environment or not self.directory:
                 raise ValueError(
-                    "session: programs keep sessions by folder, in their home: set directory, and HOME in the"
+                    f"{name}: programs keep sessions by folder, in their home: set directory, and HOME in the"
                     " environment; the folder of a run is deleted"
                 )
         return self

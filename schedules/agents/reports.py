@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 MOST_TOOLS = 200
 MOST_ANSWERS = 100_000
@@ -29,6 +29,14 @@ class ToolUse:
         return {"name": self.name, "input": self.input, "outcome": self.outcome}
 
 
+class Call(NamedTuple):
+    """A call that a program has put off, whole."""
+
+    id: str
+    tool: str
+    arguments: Any
+
+
 @dataclass
 class Report:
     """Everything that a program has reported so far."""
@@ -48,6 +56,9 @@ class Report:
     tool_calls: int = 0
     denials: list[ToolUse] = field(default_factory=list)
     deferred: ToolUse | None = None
+    deferred_call: Call | None = None
+    said: str = ""
+    """The last text of the agent before its end."""
     has_ended: bool = False
     """Whether the program has written its last line."""
     problem: str = ""

@@ -7,8 +7,10 @@ from secrets import token_hex
 from typing import Any
 
 from schedules import clock, limits
+from schedules.agents import asking
 from schedules.agents.adapters import ADAPTERS
 from schedules.agents.allowances import allowances_of_run, least, least_left
+from schedules.agents.asking import Standing
 from schedules.agents.catalog import AGENT_COMMAND
 from schedules.agents.definitions import Runner
 from schedules.agents.hosted import ask
@@ -24,11 +26,11 @@ from schedules.agents.spending import (
 )
 from schedules.agents.verdicts import Ending, Judged, Verdict, judge
 from schedules.agents.workplaces import Workplace, workplace
-from schedules.models import AgentRun
+from schedules.models import AgentRun, Approval
 from schedules.secrets.masking import Masker
 from schedules.secrets.references import resolved
 from schedules.tasks.commands.output import KeptOutput
-from schedules.tasks.interface import Final, RetryLater, Run, Skip
+from schedules.tasks.interface import AskPerson, Final, RetryLater, Run, Skip
 from schedules.tasks.processes import Ended, Program, StartError, run_program
 
 SAVE_EVERY = 1.0
@@ -69,6 +71,11 @@ class AgentSession:
         self._started_at = clock.now()
         self._masker = Masker()
         self._recorder: Recorder | None = None
+        self._standing = Standing()
+        self._approval: Approval | None = None
+        """What a person has allowed, so that the run goes on with it."""
+        self._request: Mapping[str, Any] | None = None
+        """What the run asks a person to allow."""
         self._left: dict[str, float | None] = {}
         """What is left of the limits of the day."""
 
@@ -88,13 +95,25 @@ class AgentSession:
             names = self._runner.secrets
             self._secrets = await self._run.secrets(names, command=self._name, of_installation=True)
         self._masker = Masker(self._secrets.values())
-        if self._runner.session == "continue":
+        await self._read_standing()
+        if self._approval:
+            self._earlier, self._prompt = self._standing.earlier, ""
+        elif self._runner.session == "continue":
             self._earlier = await asyncio.to_thread(earlier_session, self._run.execution_id, self._name)
         if self._name != AGENT_COMMAND and self._run.execution_id:
             await self._stay_within_caps()
         else:
             await self._save(Report())
         await self._wait_for_place()
+
+    async def _read_standing(self) -> None:
+        """Read what the job was granted, and what a person has answered, which this attempt goes on with."""
+        if not self._run.execution_id:
+            return
+        self._standing = await asyncio.to_thread(asking.read_standing, self._run.execution_id)
+        if problem := self._runner.ungrantable(self._standing.grants):
+            raise Final(f"The runner {self._name} {problem}")
+        self._approval = asking.approval_to_use(self._standing)
 
     async def _stay_within_caps(self) -> None:
         """Skip the run if a limit of the day is used up, else let it use no more than what is left of them."""
@@ -121,6 +140,8 @@ class AgentSession:
         """Run the program to its end, and judge it."""
         recorder = self._new_recorder()
         program = await self._program(place)
+        if self._approval and not await asyncio.to_thread(asking.use_approval, self._approval.pk):
+            raise Final("What was allowed was used before.")
         timeout = self._timeout()
         self._running = asyncio.ensure_future(run_program(program, timeout, recorder))
         saving = asyncio.ensure_future(self._keep_saving(recorder))
@@ -154,14 +175,33 @@ class AgentSession:
         answer = limits.shortened(self._masked(self._recorder.report.answer), RESULT_BYTES)
         if judged.verdict in AgentRun.GOOD:
             return answer
-        failure: Final | RetryLater = (RetryLater if judged.verdict in _MAY_RETRY else Final)(judged.words)
+        if self._request is not None:
+            raise AskPerson(judged.words, self._request, self._runner.answer_within)
+        # A call that a person has allowed once is not made twice.
+        may_retry = judged.verdict in _MAY_RETRY and self._approval is None
+        failure: Final | RetryLater = (RetryLater if may_retry else Final)(judged.words)
         failure.result = answer or None
         raise failure
 
     async def _judge(self, recorder: Recorder, ending: Ending) -> Judged:
         tells_all = self._adapter is None or self._adapter.tells_all_at_end
         judged = judge(recorder.report, ending, tells_all_at_end=tells_all)
+        if judged.verdict is Verdict.NEEDS_YOU and recorder.report.deferred and self._may_ask:
+            judged = self._ask(recorder.report, judged)
         await self._save(recorder.report, judged)
+        return judged
+
+    @property
+    def _may_ask(self) -> bool:
+        return self._runner.may_ask and bool(self._run.execution_id)
+
+    def _ask(self, report: Report, judged: Judged) -> Judged:
+        """Prepare the question to a person; a call that nobody can be asked about was refused."""
+        asked = self._standing.asked
+        request = asking.request_of(report, self._name, self._runner, asked, self._masker.mask)
+        if isinstance(request, str):
+            return Judged(Verdict.REFUSED, f"{judged.words} Nobody can be asked: {request}.")
+        self._request = request
         return judged
 
     def _new_recorder(self) -> Recorder:
@@ -198,7 +238,12 @@ class AgentSession:
             variables = resolved(dict(variables), self._secrets)
         own: dict[str, str] = {}
         if adapter:
-            arguments += adapter.arguments(runner, self._earlier.session_id)
+            grants = self._standing.grants
+            chosen = runner.model_copy(update={"tools": list(dict.fromkeys([*runner.tools, *grants]))})
+            arguments += adapter.arguments(chosen, self._earlier.session_id)
+            if self._may_ask:
+                own_rules = runner, adapter, grants, self._approval, place.folder
+                arguments += await asyncio.to_thread(asking.arguments_for_asking, *own_rules)
             own = adapter.environment(runner, place.folder)
             await asyncio.to_thread(_write_files, place.folder, adapter.files(runner))
         if any("\0" in text for text in (*arguments, *variables.values())):

@@ -64,6 +64,7 @@ def settings_of(job: Job) -> dict[str, Any]:
     """Return the policies of a job, and when it ends and what it leaves out."""
     return {
         **policies_of(job),
+        "grants": job.grants,
         "spread": durations.typed(job.spread),
         "max_runs": job.max_runs,
         "ends_at": iso_in(job.ends_at, job.timezone),

@@ -31,6 +31,7 @@ _SPANS = ("backoff", "timeout", "spread")
 _COPIED = (
     "label",
     "tags",
+    "grants",
     "attempts",
     "fixed_backoff",
     "overlap",

@@ -1,7 +1,7 @@
 """Outcomes of runs, and what they change: their job's history and counts of runs, and the next run in line."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -38,6 +38,8 @@ class Outcome(NamedTuple):
     """The time between the slot and the call of the first attempt."""
     question: Ask | None = None
     """What the run has asked its reader, if it has."""
+    request: Mapping[str, Any] | None = None
+    """What the run asks a person to allow, as columns of `Approval`; it waits until `retry_at` at most."""
     is_reminder: bool = False
     """Whether it only repeats another run, and so tells nothing about how the job is doing."""
 

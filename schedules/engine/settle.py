@@ -14,6 +14,7 @@ from django.db import transaction
 from django.db.models import Q, Subquery
 
 from schedules import clock
+from schedules.engine.approvals import add_approvals
 from schedules.engine.failures import handle_failures
 from schedules.engine.followers import start_followers
 from schedules.engine.history import Outcome, add_to_history, failures_of, release_next
@@ -128,6 +129,7 @@ def settle_runs(cluster_id: int, outcomes: Sequence[Outcome]) -> Settled:
             add_questions(questions)
         if retried := {outcome.execution_id: outcome for outcome in ours if outcome.retry_at}:
             _remember_attempts(retried)
+            add_approvals([outcome for outcome in retried.values() if outcome.request])
         conclude([outcome for outcome in ours if not outcome.retry_at and outcome.status != Status.WAITING])
     others = [outcome for outcome in outcomes if outcome.execution_id not in mine]
     return Settled(len(ours), _still_mine(cluster_id, others) if others else [])

@@ -1,7 +1,8 @@
-"""The tables: jobs, calendars, runs, their output, agents and stops of agents, questions, heartbeats and pings, clusters, starts of machines, profiles, tokens, secrets, channels, incidents, sessions, events, the installation."""
+"""The tables: jobs, calendars, runs, their output, agents, approvals and stops of agents, questions, heartbeats and pings, clusters, starts of machines, profiles, tokens, secrets, channels, incidents, sessions, events, the installation."""
 
 from schedules.models.agent_runs import AgentRun
 from schedules.models.agent_stops import AgentStop
+from schedules.models.approvals import Approval
 from schedules.models.calendars import Calendar
 from schedules.models.channels import Channel
 from schedules.models.clusters import FRESH_FOR, Cluster, MachineStart
@@ -27,6 +28,7 @@ __all__ = [
     "LATE_AFTER",
     "AgentRun",
     "AgentStop",
+    "Approval",
     "Calendar",
     "Channel",
     "Cluster",

@@ -10,6 +10,7 @@ from schedules.models.alert_rules import rules_problem
 from schedules.models.triggers import TriggerType
 from schedules.result import sentence
 from schedules.tasks import registry
+from schedules.tasks.grants import grants_problem
 from schedules.when.spread import spread_problem
 from schedules.when.triggers import Trigger, TriggerError, load_zone
 
@@ -29,6 +30,7 @@ class Columns(Protocol):
     timezone: str
     spread: timedelta
     alerts: str
+    grants: Any
 
     @property
     def undelayed_trigger(self) -> Trigger: ...
@@ -48,7 +50,15 @@ def problems_of(job: Columns) -> dict[str, str]:
         problems["backoff"] = "Choose between zero and one day."
     if job.alerts and (problem := rules_problem(job.alerts)):
         problems["alerts"] = problem
+    if job.grants and (problem := _grants_problem(job)):
+        problems["grants"] = problem
     return problems
+
+
+def _grants_problem(job: Columns) -> str | None:
+    return (
+        grants_problem(job.grants) if job.task == "prompt" else "Only prompts have permissions: remove them."
+    )
 
 
 def _tag_problems(job: Columns) -> dict[str, str]:

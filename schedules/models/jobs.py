@@ -247,6 +247,12 @@ class Job(models.Model):
         help_text='Where its alerts go: a topic, channel:NAME or never, and which: "not late", "also missed"; empty for the settings of its owner.',
     )
 
+    grants = models.JSONField(
+        default=list,
+        blank=True,
+        help_text="What its runs may do beyond what their runner allows: rules about tools.",
+    )
+
     paused_until = models.DateTimeField(null=True, editable=False)
     paused_at = models.DateTimeField(null=True, editable=False)
     pause_reason = models.CharField(max_length=limits.NAME_LENGTH, blank=True, editable=False)

@@ -28,6 +28,7 @@ _LABELS = {
     "overlap": "If the previous run is still running",
     "catch_up": "After downtime",
     "pause_after_failures": "Automatic pause after failures",
+    "grants": "Permissions of its agent",
     "at_most_once": "Don't retry after a crash",
     "spread": "Random delay",
     "max_runs": "Stops after runs",

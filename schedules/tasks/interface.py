@@ -54,6 +54,16 @@ class RetryLater(Exception):  # noqa: N818  (part of the interface of tasks)
             raise TypeError(f"RetryLater: give `after` as a timedelta or in seconds, not as {after!r}.")
 
 
+class AskPerson(Exception):  # noqa: N818  (part of the interface of tasks)
+    """Raised by a task: the run waits until a person has answered, and goes on as its next attempt."""
+
+    def __init__(self, message: str, request: Mapping[str, Any], within: timedelta) -> None:
+        super().__init__(message)
+        self.request = request
+        """What is asked, as columns of `Approval`."""
+        self.within = within
+
+
 class Skip(Exception):  # noqa: N818  (part of the interface of tasks)
     """Raised by a task: this run is skipped on purpose; the text says why."""
 

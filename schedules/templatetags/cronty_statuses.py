@@ -84,6 +84,8 @@ VERB_ICONS = {
     "complete": "check",
     "answer": "check",
     "confirm": "check",
+    "allow": "check",
+    "deny": "ban",
     "dismiss": "inbox",
     "release": "inbox",
     "issue": "key",

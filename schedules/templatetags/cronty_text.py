@@ -38,6 +38,8 @@ VERBS = {
     "dismiss": "dismissed a prompt for",
     "release": "released a prompt for",
     "answer": "answered the reminder of",
+    "allow": "allowed a call of the agent of",
+    "deny": "denied a call of the agent of",
     "issue token": "created the token",
     "revoke token": "revoked the token",
     "connect app": "connected the app",

@@ -72,6 +72,12 @@ _MESSAGES: Mapping[Code, str] = {
     Code.AGENTS_STOPPED: "{0.reason} A person can start them again.",
     Code.AGENTS_NOT_STOPPED: "The agents are not stopped.",
     Code.AGENTS_OF_EVERYBODY: "Only staff can stop the agents of everybody, or start them again.",
+    Code.GRANTS_BY_PEOPLE: "Only a person can give a job permissions, or change what it does while it has some.",
+    Code.APPROVALS_BY_PEOPLE: "Only a person can allow or deny what an agent asks for.",
+    Code.APPROVAL_NOT_FOUND: "There is no such approval: it may have been deleted with its run.",
+    Code.APPROVAL_OVER: "This was {0.state}.",
+    Code.APPROVAL_CHANGED: "What is asked is not what was shown. Look at it again.",
+    Code.APPROVAL_HAS_NO_GRANT: "No rule can always allow this: allow it once, or deny it.",
     Code.AGENTS_STARTED_BY_PEOPLE: "Only a person can start the agents again.",
     Code.TOO_MANY_JOBS: "At most {0.limit:,} active jobs; stop or delete some first.",
     Code.TOO_MANY_PLANNED_RUNS: (

@@ -17,11 +17,12 @@ from django.db import connections
 from schedules import clock, engine, limits
 from schedules.engine import Outcome, Started
 from schedules.models import Execution, Secret
+from schedules.models.approvals import MARGIN
 from schedules.models.triggers import TriggerType
 from schedules.secrets.access import SecretAccess
 from schedules.tasks import registry
 from schedules.tasks.asking import Again
-from schedules.tasks.interface import WAITING, Asked, Final, OutputText, RetryLater, Run, Skip
+from schedules.tasks.interface import WAITING, Asked, AskPerson, Final, OutputText, RetryLater, Run, Skip
 from schedules.tasks.outbound.signing import current_keys
 from schedules.tasks.time_limit import PlainTimeLimit, TimeLimit
 from schedules.worker import q2
@@ -228,6 +229,15 @@ def _failed(started: Started, called_at: datetime, error: BaseException, mask: M
 def _failure(started: Started, called_at: datetime, error: BaseException, mask: Mask) -> Outcome:
     if isinstance(error, Skip):
         return _outcome(started, called_at, Status.SKIPPED, reason=_shortened(str(error), mask)[:300])
+    if isinstance(error, AskPerson):
+        return _outcome(
+            started,
+            called_at,
+            Status.FAILED,
+            error=_shortened(str(error), mask),
+            request=error.request,
+            retry_at=clock.now() + error.within + MARGIN,
+        )
     raised = error
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         # Of asyncio.TaskGroup, which wraps even a single exception.

@@ -70,6 +70,7 @@ class Upkeep:
             engine.send_reminders(now)
             if begin >= self._watch_at:
                 self._watch_at = begin + WATCH_EVERY
+                engine.close_approvals(now)
                 engine.watch_incidents(now)
             engine.send_alerts(now)
         self._context.pulse()

@@ -117,6 +117,17 @@ def test_session_that_is_continued_is_named(kind: str, arguments: str):
         ('kind = "claude"\nmax_turns = 0\n', "greater than or equal to 1"),
         ('kind = "claude"\nper_day = { rnus = 1 }\n', "per_day.rnus: unknown key"),
         ('kind = "claude"\nsession = "continue"\n', "set directory, and HOME"),
+        ('kind = "claude"\nmay_ask = true\n', "may_ask: programs keep sessions by folder"),
+        ('kind = "codex"\nmay_ask = true\n', "may_ask: codex cannot wait for a person"),
+        ('kind = "command"\nprogram = "cat"\nmay_ask = true\n', "may_ask: a runner of kind command has none"),
+        ('kind = "claude"\nmay_ask = true\nmode = "plan"\n', "works in the mode dontAsk or acceptEdits"),
+        (
+            'kind = "claude"\nmay_ask = true\nparameters = { settings = "x" }\n',
+            "settings does not fit may_ask",
+        ),
+        ('kind = "claude"\nmay_ask = true\nparameters = { bare = true }\n', "bare does not fit may_ask"),
+        ('kind = "codex"\ngrantable = ["x"]\n', "grantable: codex takes no list of tools"),
+        ('kind = "claude"\nanswer_within = "3d"\n', "between one second and one day"),
         ('kind = "claude"\nenvironment = { A = "${secret:}" }\n', "secret"),
     ],
 )

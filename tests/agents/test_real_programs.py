@@ -10,9 +10,15 @@ from typing import Any
 
 import pytest
 
-from schedules.models import AgentRun
+from schedules import clock
+from schedules.models import AgentRun, Approval, Event
+from schedules.result import Ok
+from schedules.services.permissions import Actor
+from schedules.services.runs.approvals import DENY, ONCE, answer_approval
 from schedules.tasks.interface import Final, RetryLater
 from tests.agents.test_runs import execution, perform
+from tests.agents.work import work
+from tests.factories import ClusterFactory, JobFactory
 from tests.programs.models import FINAL_TEXT, Request, ScriptedModel, Step, scripted_model
 from tests.programs.programs import BIN, PROGRAMS
 
@@ -68,9 +74,11 @@ def served(manner: str, kind: str) -> Iterator[ScriptedModel]:
                 model.closed.set()
 
 
-def use(use_runners: Any, kind: str, model: ScriptedModel, home: Path, more: str = "") -> None:
+def use(
+    use_runners: Any, kind: str, model: ScriptedModel, home: Path, more: str = "", path: str = ""
+) -> None:
     """Put a runner into force that talks to the scripted model."""
-    variables = {"HOME": str(home), "PATH": f"{BIN}:{os.environ['PATH']}"}
+    variables = {"HOME": str(home), "PATH": f"{path}{BIN}:{os.environ['PATH']}"}
     if kind == "claude":
         variables |= {
             "ANTHROPIC_BASE_URL": model.address,
@@ -164,6 +172,72 @@ def test_model_that_breaks_off_is_a_failure(kind, use_runners, execution, tmp_pa
             perform(execution)
 
     assert AgentRun.objects.get().verdict == Verdict.FAILED
+
+
+@pytest.fixture
+def pushes(tmp_path: Path) -> Path:
+    """Put a program in the place of git that notes each push, and return its notes."""
+    notes, program = tmp_path / "pushes", tmp_path / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\n[ "$1" = push ] && echo "$@" >> {notes}\nexit 0\n')
+    program.chmod(0o700)
+    return notes
+
+
+def use_asking(use_runners: Any, model: ScriptedModel, home: Path, more: str = "") -> None:
+    folder = home / "work"
+    folder.mkdir(exist_ok=True)
+    more = f'may_ask = true\ndirectory = "{folder}"\n{more}'
+    use(use_runners, "claude", model, home, more, path=f"{home / 'bin'}:")
+
+
+@pytest.mark.parametrize("answer", [ONCE, DENY])
+def test_claude_waits_for_a_person_and_makes_the_allowed_call_once(
+    answer, owner, use_runners, tmp_path, pushes
+):
+    if not PROGRAMS["code"].is_installed:
+        pytest.skip("claude is not installed: run `make programs`")
+    cluster, person = ClusterFactory(), Actor(owner, Event.Door.WEB)
+    JobFactory(
+        owner=owner, task="prompt", kwargs={"prompt": "Push it.", "runner": "one"}, next_run_at=clock.now()
+    )
+    with served("deny", "claude") as model:
+        use_asking(use_runners, model, tmp_path)
+        waiting = work(cluster)
+        approval = Approval.objects.get()
+        assert (waiting.status, pushes.exists()) == ("queued", False)
+        assert approval.arguments == PUSH["claude"].arguments
+
+        assert isinstance(answer_approval(person, approval.pk, answer, seen=approval.digest), Ok)
+        done = work(cluster)
+
+    if answer == DENY:
+        assert (done, pushes.exists()) == (None, False)
+        return
+    assert (done.status, done.result) == ("succeeded", FINAL_TEXT)
+    assert pushes.read_text() == "push origin main\n"
+    first, second = AgentRun.objects.order_by("attempt")
+    assert (first.verdict, second.verdict) == (Verdict.NEEDS_YOU, Verdict.DONE)
+    assert first.session_id == second.session_id
+    assert first.tokens_in + second.tokens_in == 1000 * len([each for each in model.requests if each.tools])
+    assert first.cost == second.cost
+
+
+def test_claude_makes_a_granted_call_without_asking(owner, use_runners, tmp_path, pushes):
+    if not PROGRAMS["code"].is_installed:
+        pytest.skip("claude is not installed: run `make programs`")
+    arguments = {"prompt": "Push it.", "runner": "one"}
+    JobFactory(
+        owner=owner, task="prompt", kwargs=arguments, grants=["Bash(git push:*)"], next_run_at=clock.now()
+    )
+    with served("deny", "claude") as model:
+        use_asking(use_runners, model, tmp_path, 'grantable = ["Bash(git push:*)"]\n')
+
+        done = work(ClusterFactory())
+
+    assert (done.status, done.result) == ("succeeded", FINAL_TEXT)
+    assert pushes.read_text() == "push origin main\n"
+    assert not Approval.objects.exists()
 
 
 def test_session_that_goes_on_counts_only_its_own_tokens(use_runners, execution, tmp_path):

@@ -76,7 +76,7 @@ def perform(
     started = Started(
         *(execution.pk, execution.attempt, execution.cause, execution.scheduled_for, execution.owner_id),
         *(execution.job_id, "prompt", execution.job.public_id, execution.job.name, [], {}, None),
-        *(execution.job.timeout, 1, execution.job.backoff, False, None, 0, None, "cron"),
+        *(execution.job.timeout, 1, execution.job.backoff, False, None, 0, None, "cron", "UTC"),
     )
 
     async def save_output(output):
@@ -373,7 +373,7 @@ def test_run_over_a_limit_of_the_day_is_a_skipped_row(scripted, execution):
         *(again.pk, 1, again.cause, again.scheduled_for, again.owner_id),
         *(again.job_id, "prompt", again.job.public_id, again.job.name, []),
         {"prompt": "Push it", "runner": "one"},
-        *(None, again.job.timeout, 3, again.job.backoff, False, None, 0, None, "cron"),
+        *(None, again.job.timeout, 3, again.job.backoff, False, None, 0, None, "cron", "UTC"),
     )
 
     outcome = asyncio.run(run_coroutine(started, registry.get("prompt")))
@@ -388,7 +388,7 @@ def test_outcome_of_a_worker_has_the_words_and_the_answer(scripted, execution):
         *(execution.pk, 1, execution.cause, execution.scheduled_for, execution.owner_id),
         *(execution.job_id, "prompt", execution.job.public_id, execution.job.name, []),
         {"prompt": "Push it", "runner": "one"},
-        *(None, execution.job.timeout, 3, execution.job.backoff, False, None, 0, None, "cron"),
+        *(None, execution.job.timeout, 3, execution.job.backoff, False, None, 0, None, "cron", "UTC"),
     )
     outcome = asyncio.run(run_coroutine(started, registry.get("prompt")))
 

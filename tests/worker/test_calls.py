@@ -181,6 +181,7 @@ def started(name: str = "tests.calls.give", *, attempt: int = 1, **fields: Any) 
         "signing_version": 1,
         "signing_changed_at": None,
         "trigger_type": "cron",
+        "timezone": "UTC",
     }
     return Started(**values | fields)
 

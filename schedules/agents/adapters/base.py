@@ -22,6 +22,10 @@ class Chosen(Protocol):
     @property
     def tools(self) -> Sequence[str]: ...
     @property
+    def grantable(self) -> Sequence[str]: ...
+    @property
+    def may_ask(self) -> bool: ...
+    @property
     def session(self) -> str: ...
     @property
     def max_turns(self) -> int | None: ...
@@ -43,6 +47,8 @@ class Adapter:
     """Parameters that the adapter sets itself, or that would change how the output is read."""
     has_tools: ClassVar[bool] = True
     can_resume: ClassVar[bool] = True
+    can_defer: ClassVar[bool] = False
+    """Whether it can end before a call that a person has to allow, and go on with that call."""
     reports_money: ClassVar[bool] = False
     tells_all_at_end: ClassVar[bool] = False
     """Whether the last line names every refusal, so that nothing before it can hide one."""
@@ -53,6 +59,10 @@ class Adapter:
             raise ValueError(f"mode: choose one of {', '.join(self.modes)}")
         if chosen.tools and not self.has_tools:
             raise ValueError(f"tools: {self.program} takes no list of tools; choose a mode")
+        if chosen.grantable and not self.has_tools:
+            raise ValueError(f"grantable: {self.program} takes no list of tools")
+        if chosen.may_ask and not self.can_defer:
+            raise ValueError(f"may_ask: {self.program} cannot wait for a person")
         if chosen.max_money and not self.reports_money:
             raise ValueError(f"max_money: {self.program} does not report money; set max_tokens or max_time")
         for name in chosen.parameters:
@@ -66,6 +76,10 @@ class Adapter:
 
     def arguments(self, chosen: Chosen, resume: str) -> list[str]:
         """Return the arguments after the program; `resume` names the session to go on with, or is empty."""
+        raise NotImplementedError
+
+    def asking_arguments(self, settings: str) -> list[str]:
+        """Return the arguments that make it ask the hook of these settings before each call of a tool."""
         raise NotImplementedError
 
     def environment(self, chosen: Chosen, folder: str) -> dict[str, str]:

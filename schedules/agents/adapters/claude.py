@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 from schedules.agents.adapters.base import Adapter, Chosen, Event, options, quoted_result
 from schedules.agents.reports import (
     LONGEST_ANSWER,
+    Call,
     Report,
     ToolUse,
     input_words,
@@ -21,6 +22,10 @@ _CAPS = {
     "max_turns": "it reached its limit of turns",
     "budget_exhausted": "it reached its limit of money",
 }
+
+# In the others, the program decides about calls by itself.
+ASKING_MODES = ("dontAsk", "acceptEdits")
+_WITHOUT_HOOKS = ("bare", "safe-mode")
 
 
 class Claude(Adapter):
@@ -48,7 +53,20 @@ class Claude(Adapter):
         ]
     )
     reports_money = True
+    can_defer = True
     tells_all_at_end = True
+
+    def check(self, chosen: Chosen) -> None:
+        super().check(chosen)
+        if not chosen.may_ask:
+            return
+        if self.mode_of(chosen) not in ASKING_MODES:
+            raise ValueError(f"may_ask: a runner that may ask works in the mode {' or '.join(ASKING_MODES)}")
+        if unwanted := sorted({"settings", *_WITHOUT_HOOKS} & set(chosen.parameters)):
+            raise ValueError(f"parameters: {unwanted[0]} does not fit may_ask, which needs a hook of its own")
+
+    def asking_arguments(self, settings: str) -> list[str]:
+        return ["--settings", settings]
 
     def arguments(self, chosen: Chosen, resume: str) -> list[str]:
         arguments = ["-p", "--output-format", "stream-json", "--verbose"]
@@ -63,7 +81,7 @@ class Claude(Adapter):
             arguments += ["--max-budget-usd", f"{chosen.max_money:g}"]
         if resume:
             arguments += ["--resume", resume]
-        elif chosen.session == "new":
+        elif chosen.session == "new" and not chosen.may_ask:
             arguments.append("--no-session-persistence")
         return arguments + options(chosen.parameters)
 
@@ -93,7 +111,7 @@ class Claude(Adapter):
         shown = []
         for block in map(mapping_of, list_of(message.get("content"))):
             if block.get("type") == "text":
-                report.answer = text_of(block.get("text"))[:LONGEST_ANSWER]
+                report.said = report.answer = text_of(block.get("text"))[:LONGEST_ANSWER]
                 shown.append(f"{report.answer}\n")
             elif block.get("type") == "tool_use":
                 use = report.begin_tool(text_of(block.get("id")), block.get("name"), block.get("input"))
@@ -118,6 +136,9 @@ class Claude(Adapter):
             report.deny(denial.get("tool_name"), denial.get("tool_input"))
         if deferred := mapping_of(event.get("deferred_tool_use")):
             report.deferred = ToolUse(text_of(deferred.get("name"))[:100], input_words(deferred.get("input")))
+            report.deferred_call = Call(
+                text_of(deferred.get("id")), text_of(deferred.get("name")), deferred.get("input")
+            )
         elif reason == "tool_deferred":
             report.deferred = ToolUse("a tool", "")
         is_other_error = event.get("is_error") is True or subtype != "success" or reason == "api_error"

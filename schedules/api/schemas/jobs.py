@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, StrictFloat, StrictInt
 
 from schedules.api.schemas.common import SCHEDULE, Input, Outcome, Output, Paged, Phrase, Text, Zone
+from schedules.tasks.grants import LONGEST_GRANT, MOST_GRANTS
 
 Status = Literal["pending", "running", "paused", "completed", "failed", "cancelled"]
 Overlap = Literal["skip", "queue", "allow"]
@@ -31,6 +32,12 @@ class PolicyIn(Input):
     pause_after_failures: int | None = Field(None, ge=0, le=1000, description="0 never pauses it.")
     at_most_once: bool | None = Field(None, description="Never start a run again that may have started.")
     alerts: Text | None = Field(None, description='The ntfy topic of its failure alerts, or "never".')
+    grants: list[Annotated[str, Field(max_length=LONGEST_GRANT)]] | None = Field(
+        None,
+        max_length=MOST_GRANTS,
+        description="Of a prompt: what its agent may use beyond what its runner allows.",
+        examples=[["Bash(git push:*)"]],
+    )
     spread: Span | None = None
     max_runs: int | None = Field(
         None, ge=0, le=2**31 - 1, description="Stop after so many scheduled runs; 0: never."
@@ -164,6 +171,7 @@ class WholeJobOut(JobOut):
     pause_after_failures: int
     at_most_once: bool
     alerts: str
+    grants: list[str]
     spread: str
     max_runs: int | None
     ends_at: str | None

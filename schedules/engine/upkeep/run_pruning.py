@@ -11,7 +11,7 @@ from functools import partial
 from django.conf import settings
 from django.db.models import Q
 
-from schedules.models import AgentRun, Cluster, Execution, Question, Reminder, RunOutput
+from schedules.models import AgentRun, Approval, Cluster, Execution, Question, Reminder, RunOutput
 from schedules.models.executions import ExecutionQuerySet
 
 # The rows of one DELETE: on SQLite, claims wait for it.
@@ -66,6 +66,7 @@ def delete_batches(runs: ExecutionQuerySet) -> Iterator[int]:
 def _delete(keys: list[int]) -> int:
     RunOutput.objects.filter(execution__in=keys).delete()
     AgentRun.objects.filter(execution__in=keys).delete()
+    Approval.objects.filter(execution__in=keys).delete()
     Reminder.objects.filter(execution__in=keys).delete()
     Question.objects.filter(execution__in=keys).delete()
     return Execution.objects.filter(pk__in=keys, status__in=Execution.FINAL).delete()[0]

@@ -343,5 +343,6 @@ FIELDS: dict[str, Callable[[Node], Any]] = {
     "alerts": _text,
     "label": _text,
     "tags": _texts,
+    "grants": _texts,
     "paused": _yes_or_no,
 }

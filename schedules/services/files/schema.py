@@ -6,6 +6,7 @@ from typing import Any
 from schedules.limits import NAME_LENGTH, TAG_LENGTH, TAGS
 from schedules.models.calendars import MOST_CALENDARS_OF_JOB
 from schedules.services.files.jobs import CATCH_UPS, ON_CLOSED, OVERLAPS
+from schedules.tasks.grants import LONGEST_GRANT, MOST_GRANTS
 
 _MOMENT = {
     "type": "string",
@@ -86,6 +87,12 @@ def job_schema(tasks: dict[str, dict[str, Any]]) -> dict[str, Any]:
             },
             "label": {"type": "string", "maxLength": NAME_LENGTH},
             "tags": {"type": "array", "maxItems": TAGS, "items": {"type": "string", "maxLength": TAG_LENGTH}},
+            "grants": {
+                "type": "array",
+                "maxItems": MOST_GRANTS,
+                "items": {"type": "string", "maxLength": LONGEST_GRANT},
+                "description": "Of a prompt: what its agent may do beyond what its runner allows.",
+            },
             "paused": {
                 "type": "boolean",
                 "description": "Whether it is paused; left out, a pause is left alone.",

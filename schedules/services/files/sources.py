@@ -20,6 +20,7 @@ COLUMNS = (
     *Job.POLICY_FIELDS,
     "label",
     "tags",
+    "grants",
 )
 
 
@@ -50,6 +51,9 @@ def digest_of_job(job: Job) -> str:
     if not job.calendars:
         # As before there were calendars.
         del values["calendars"], values["on_closed"]
+    if not job.grants:
+        # As before there were permissions.
+        del values["grants"]
     values["arguments"] = named_arguments(job.task, job.args, job.kwargs)
     values["is_gone"] = is_gone(job)
     text = json.dumps(values, cls=DjangoJSONEncoder, sort_keys=True)

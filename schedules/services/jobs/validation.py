@@ -14,11 +14,12 @@ from schedules.agents.catalog import AGENT_COMMAND
 from schedules.models import Channel, Job
 from schedules.models.alert_rules import NEVER, read_rules
 from schedules.models.jobs import argument_of
-from schedules.result import Err, invalid, invalid_fields
+from schedules.result import Code, Err, invalid, invalid_fields
 from schedules.secrets import references
 from schedules.services.people.channels import PREFIX, channel_called, place_of
 from schedules.services.permissions import Actor
 from schedules.tasks import registry
+from schedules.tasks.grants import grants_problem
 from schedules.when.durations import HORIZON, HORIZON_IN_WORDS
 from schedules.when.moments import in_the_past, local_words
 from schedules.when.zone_names import zone_named
@@ -32,6 +33,7 @@ EDITABLE = (
     *Job.POLICY_FIELDS,
     "label",
     "tags",
+    "grants",
 )
 _MAY_BE_EMPTY = ("cron", "label", "calendar_unit", "alerts")
 _KINDS: "dict[type[models.Field[Any, Any]], tuple[type, str]]" = {
@@ -98,6 +100,8 @@ def job_problem(actor: Actor, job: Job, now: datetime, *, changed: set[str]) -> 
     if task and (reason := use_problem(actor, job)):
         return invalid("task", reason)
     is_other_call = not changed.isdisjoint(CALL)
+    if (job.grants or "grants" in changed) and (refusal := _grants_refusal(actor, job, changed)):
+        return refusal
     if task and is_other_call and (problem := _secret_problem(actor, job, task)):
         return invalid("kwargs", problem)
     if is_other_call and job.task == "notify" and (problem := _place_problem(job)):
@@ -192,6 +196,25 @@ def _runner_problem(actor: Actor, job: Job) -> str | None:
         chosen = choice.choose(job.owner, named)
     # The agent command is older than runners: who may use it is decided when it starts.
     return chosen.problem if chosen.name != AGENT_COMMAND else None
+
+
+def _grants_refusal(actor: Actor, job: Job, changed: set[str]) -> Err | None:
+    """Return why a job cannot have its permissions, or what it does cannot be changed while it has them."""
+    if actor.is_agent and not changed.isdisjoint({"grants", *CALL}):
+        # It would permit itself what a person has not.
+        return Err(Code.GRANTS_BY_PEOPLE, job.public_id)
+    if job.task != "prompt" or not job.grants or changed.isdisjoint({"grants", *CALL}):
+        return None
+    if problem := grants_problem(job.grants):
+        return invalid("grants", problem)
+    named = argument_of(job, "runner")
+    chosen = choice.choose(job.owner, named if isinstance(named, str) else None)
+    if chosen.problem:
+        return None
+    if chosen.runner is None:
+        return invalid("grants", "Prompts in the inbox have no permissions: choose a runner, or remove them.")
+    ungrantable = chosen.runner.ungrantable(job.grants)
+    return invalid("grants", f"The runner {chosen.name} {ungrantable}") if ungrantable else None
 
 
 def _secret_problem(actor: Actor, job: Job, task: registry.Task) -> str | None:

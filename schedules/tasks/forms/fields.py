@@ -48,6 +48,22 @@ def plain_lines(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
+class Lines(forms.CharField):
+    """Several short texts, one for each line."""
+
+    widget = forms.Textarea(attrs={"rows": 3, "class": "mono", "spellcheck": "false"})
+
+    def prepare_value(self, value: Any) -> Any:
+        return "\n".join(map(str, value)) if isinstance(value, list) else value
+
+    def clean(self, value: Any) -> Any:
+        lines = [line.strip() for line in plain_lines(super().clean(value)).split("\n")]
+        return list(dict.fromkeys(filter(None, lines)))
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return bool((initial or []) != self.clean(data or ""))
+
+
 class Json(forms.CharField):
     """A text that must be JSON; on an error the form shows it unchanged."""
 

@@ -17,7 +17,7 @@ from schedules.services.jobs.later_moves import TASK as MOVE_JOBS
 from schedules.services.jobs.masked_arguments import fill_in
 from schedules.tasks import registry
 from schedules.tasks.forms.arguments import Arguments
-from schedules.tasks.forms.fields import Text, Whole
+from schedules.tasks.forms.fields import Lines, Text, Whole
 from schedules.web.forms.when import Span, WhenForm, when_of
 from schedules.web.messages import add_errors
 from schedules.when import durations
@@ -57,6 +57,11 @@ class JobForm(WhenForm):
         error_messages={"required": "Choose what should happen.", "invalid_choice": "Choose one of these."},
     )
     tags = Text(required=False, help_text="To find and group jobs; separate them with commas")
+    grants = Lines(
+        label="Permissions of its agent",
+        required=False,
+        help_text="What it may use besides the tools of its runner, one for each line: Bash(git push:*)",
+    )
     attempts = Whole(
         label="Attempts",
         required=False,
@@ -156,8 +161,8 @@ class JobForm(WhenForm):
                 "timeout": durations.typed(arguments.task.timeout),
                 "is_chosen": arguments.task.name == chosen,
                 "inline": [self[argument.key] for argument in arguments.inline],
-                "folded": [self[argument.key] for argument in arguments.folded],
-                "is_unfolded": any(_is_set(self[argument.key]) for argument in arguments.folded),
+                "folded": (folded := [*(self[each.key] for each in arguments.folded), *self._own(arguments)]),
+                "is_unfolded": any(map(_is_set, folded)),
             }
             for arguments in self.arguments
         ]
@@ -179,6 +184,10 @@ class JobForm(WhenForm):
                 )
         return options
 
+    def _own(self, arguments: Arguments) -> list[forms.BoundField]:
+        """Return the fields that belong to the columns of a job, and only to this task."""
+        return [self["grants"]] if arguments.task.name == "prompt" else []
+
     def has_policy_errors(self) -> bool:
         return any(name in self.errors for name in Job.POLICY_FIELDS)
 
@@ -186,7 +195,7 @@ class JobForm(WhenForm):
         """Return the fields with errors, in the order of the page."""
         chosen = self._chosen_arguments() if self.is_bound else None
         tasks = [argument.key for argument in chosen.all] if chosen else []
-        order = ["name", *WHEN_ORDER, "task", *tasks, "tags", *Job.POLICY_FIELDS]
+        order = ["name", *WHEN_ORDER, "task", *tasks, "grants", "tags", *Job.POLICY_FIELDS]
         return [self[name] for name in order if name in self.errors]
 
     def json_hints(self) -> list[str]:
@@ -237,8 +246,10 @@ class JobForm(WhenForm):
         cleaned = self.cleaned_data
         policies = {name: cleaned[name] for name in Job.POLICY_FIELDS if cleaned.get(name) not in (None, "")}
         tags = list(dict.fromkeys(tag.strip() for tag in cleaned["tags"].split(",") if tag.strip()))
+        # Of the task that is not chosen any more.
+        grants = cleaned.get("grants", []) if cleaned.get("task") == "prompt" else []
         what = {name: cleaned[name] for name in ("name", "task", "args", "kwargs") if name in cleaned}
-        return what | self.trigger_columns() | policies | {"tags": tags}
+        return what | self.trigger_columns() | policies | {"tags": tags, "grants": grants}
 
     def changes(self) -> dict[str, Any]:
         """Return the columns for `services.edit`, without those whose fields were not changed.
@@ -253,7 +264,7 @@ class JobForm(WhenForm):
             ("spread",): {"spread"},
             ("calendars",): {"calendars"},
             ("on_closed",): {"on_closed"},
-            **{(name,): {name} for name in ("name", "tags", *Job.POLICY_FIELDS)},
+            **{(name,): {name} for name in ("name", "tags", "grants", *Job.POLICY_FIELDS)},
         }
         untouched = {
             column
@@ -299,6 +310,7 @@ def _shown(job: Job) -> dict[str, Any]:
         "name": job.name,
         "task": job.task,
         "tags": ", ".join(job.tags),
+        "grants": job.grants,
         "revision": job.revision,
         **policies_of(job),
     }

@@ -78,6 +78,8 @@ def policies(job: Job) -> list[tuple[str, str]]:
         described.append(
             ("Automatic pause", f"after {counted(job.pause_after_failures, 'failure')} in a row")
         )
+    if job.grants:
+        described.append(("Permissions of its agent", ", ".join(job.grants)))
     if job.at_most_once:
         described.append(("Worker crash", "don't retry after a crash"))
     if job.alerts:

@@ -1,0 +1,151 @@
+"""Runs that ask a person: what they may do without asking, what they asked for, and how they go on."""
+
+import json
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from django.db import connections
+
+from schedules import clock, limits
+from schedules.agents import hook
+from schedules.agents.adapters.base import Adapter
+from schedules.agents.definitions import Runner
+from schedules.agents.reports import Report
+from schedules.agents.spending import Earlier
+from schedules.models import AgentRun, Approval, Execution
+from schedules.models.approvals import MOST_PER_RUN, shown_arguments
+from schedules.tasks.grants import covers, grant_of
+from schedules.tasks.interface import Final
+
+Status = Approval.Status
+
+LONGEST_SHOWN = 10_000
+LONGEST_WHY = 2000
+_RULES, _SETTINGS, _USED = "cronty-rules.json", "cronty-settings.json", "cronty-used"
+
+
+class Standing(NamedTuple):
+    """What a run may do, and what a person has answered before."""
+
+    grants: Sequence[str] = ()
+    """Those of its job."""
+    asked: int = 0
+    """How often it has asked."""
+    last: Approval | None = None
+    earlier: Earlier = Earlier()
+    """The session that has asked."""
+
+
+def read_standing(execution_id: int) -> Standing:
+    """Return what a run may do, and what it has asked before."""
+    try:
+        job = Execution.objects.filter(pk=execution_id).values_list("job__grants", flat=True).first()
+        approvals = list(Approval.objects.filter(execution=execution_id).order_by("-pk")[: MOST_PER_RUN + 1])
+        if not approvals:
+            return Standing(job or ())
+        last = approvals[0]
+        row = AgentRun.objects.filter(execution=execution_id, attempt=last.attempt).first()
+        earlier = (
+            Earlier(last.session_id, row.session_cost, row.session_tokens)
+            if row
+            else Earlier(last.session_id)
+        )
+        return Standing(job or (), len(approvals), last, earlier)
+    finally:
+        # This thread is not used again.
+        connections.close_all()
+
+
+def use_approval(approval_id: int) -> bool:
+    """Mark an approval as used, before its call is made; return False if it was used or is not allowed."""
+    try:
+        allowed = Approval.objects.filter(pk=approval_id, status=Status.ALLOWED)
+        return bool(allowed.update(status=Status.USED, used_at=clock.now()))
+    finally:
+        connections.close_all()
+
+
+def approval_to_use(standing: Standing) -> Approval | None:
+    """Return the approval that the run goes on with, if it has asked; raises Final if it must not go on."""
+    last = standing.last
+    if last is None:
+        return None
+    if last.status == Status.ALLOWED and last.is_genuine:
+        return last
+    if last.status == Status.USED:
+        raise Final(
+            f"{last.answered_by} had allowed {last.call_words}, and the run was interrupted after that: whether the call"
+            " was made is unknown, so it isn't made again."
+        )
+    if last.status == Status.ALLOWED:
+        raise Final("What was allowed differs from what was asked, so it isn't done.")
+    raise Final(f"Nobody has allowed {last.call_words}.")
+
+
+def arguments_for_asking(
+    runner: Runner, adapter: Adapter, grants: Sequence[str], approved: Approval | None, folder: str
+) -> list[str]:
+    """Write the rules of a run into its folder; return the arguments that make its program ask for the rest."""
+    place = Path(folder)
+    rules: dict[str, Any] = {
+        "granted": [*runner.tools, *grants],
+        "may_edit": adapter.mode_of(runner) == "acceptEdits",
+        "used": str(place / _USED),
+    }
+    if approved:
+        rules["approved"] = {
+            "call_id": approved.call_id,
+            "digest": approved.call_digest,
+            "session_id": approved.session_id,
+        }
+    (place / _RULES).write_text(json.dumps(rules))
+    # Isolated: what lies in the folder of the run, or in its environment, must not change what this program does.
+    command = shlex.join([sys.executable, "-I", "-S", hook.__file__, str(place / _RULES)])
+    hooks = [{"matcher": "*", "hooks": [{"type": "command", "command": command, "timeout": 60}]}]
+    (place / _SETTINGS).write_text(json.dumps({"hooks": {"PreToolUse": hooks}}))
+    return adapter.asking_arguments(str(place / _SETTINGS))
+
+
+def request_of(
+    report: Report, name: str, runner: Runner, asked: int, mask: Callable[[str], str]
+) -> Mapping[str, Any] | str:
+    """Return what a run asks a person to allow, as columns of `Approval`, or why nobody can be asked."""
+    call = report.deferred_call
+    if call is None or not call.id or not call.tool or not report.session_id:
+        return "it did not say which call"
+    if asked >= MOST_PER_RUN:
+        return f"it had asked {MOST_PER_RUN} times before"
+    if problem := limits.json_problem(call.arguments, max_bytes=4 * LONGEST_SHOWN):
+        return f"its call cannot be shown: {problem.rstrip('.')}"
+    arguments = _masked(call.arguments, mask)
+    length = sum(len(key) + len(text) for key, text in shown_arguments(arguments))
+    if length > LONGEST_SHOWN:
+        return f"its call is too long to be shown whole: {length:,} characters, and {LONGEST_SHOWN:,} at most"
+    if len(call.tool) > 200 or len(call.id) > 200 or limits.line_problem(call.tool + call.id):
+        return "the name of its call cannot be shown"
+    grant = grant_of(call.tool, call.arguments) if arguments == call.arguments else ""
+    return {
+        "runner": name,
+        "session_id": report.session_id[:200],
+        "folder": runner.directory or "",
+        "call_id": call.id,
+        "call_digest": hook.digest_of_call(call.tool, call.arguments),
+        "tool": call.tool,
+        "arguments": arguments,
+        "why": limits.with_codes(mask(report.said.strip()[-LONGEST_WHY:])),
+        "grant": grant if any(covers(allowed, grant) for allowed in runner.grantable) else "",
+    }
+
+
+def _masked(value: Any, mask: Callable[[str], str]) -> Any:
+    match value:
+        case str():
+            return mask(value)
+        case list():
+            return [_masked(each, mask) for each in value]
+        case dict():
+            return {mask(key): _masked(each, mask) for key, each in value.items()}
+    return value

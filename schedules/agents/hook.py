@@ -1,0 +1,122 @@
+"""The hook that Claude Code asks before each call of a tool: it lets a call pass, allows it, or defers it to a person.
+
+It is started by its path, without the rest of Cronty, because it runs before every call.
+"""
+
+import fnmatch
+import hashlib
+import json
+import os
+import re
+import sys
+from typing import Any
+
+# These need no permission where they are used as intended; where they are not, the program itself refuses.
+FREE = frozenset(
+    [
+        "Agent",
+        "Task",
+        "Read",
+        "Glob",
+        "Grep",
+        "LS",
+        "NotebookRead",
+        "TodoWrite",
+        "TodoRead",
+        "TaskCreate",
+        "TaskUpdate",
+        "TaskGet",
+        "TaskList",
+        "TaskOutput",
+        "TaskStop",
+        "BashOutput",
+        "KillShell",
+        "ToolSearch",
+        "ListMcpResourcesTool",
+        "ReadMcpResourceTool",
+        "WaitForMcpServers",
+        "EnterPlanMode",
+        "ExitPlanMode",
+    ]
+)
+EDITING = frozenset(("Edit", "Write", "MultiEdit", "NotebookEdit"))
+_JOINS_COMMANDS = re.compile(r"[;&|<>$`\\\n\r]")
+
+
+def digest_of_call(tool: str, arguments: Any) -> str:
+    """Return a digest of a call: equal calls have equal digests."""
+    text = json.dumps([tool, arguments], sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def is_granted(rules: list[str], tool: str, arguments: Any) -> bool:
+    """Return whether a rule is about this call. The program then decides itself whether the rule allows it."""
+    return any(_is_about(rule, tool, arguments) for rule in rules)
+
+
+def decide(asked: dict[str, Any], rules: dict[str, Any]) -> str:
+    """Return allow, defer, or an empty text to let the program decide by its own rules."""
+    tool, arguments = asked.get("tool_name"), asked.get("tool_input")
+    if not isinstance(tool, str):
+        return ""
+    approved = rules.get("approved") or {}
+    is_approved = bool(approved) and (
+        approved.get("call_id") == asked.get("tool_use_id")
+        and approved.get("digest") == digest_of_call(tool, arguments)
+        and approved.get("session_id") == asked.get("session_id")
+    )
+    if is_approved and _use_up(rules["used"]):
+        return "allow"
+    is_free = tool in FREE or (tool in EDITING and rules.get("may_edit") is True)
+    return "" if is_free or is_granted(rules["granted"], tool, arguments) else "defer"
+
+
+def _is_about(rule: str, tool: str, arguments: Any) -> bool:
+    name, _, pattern = rule.rstrip(")").partition("(") if rule.endswith(")") else (rule, "", "")
+    if name == "Edit" and tool in EDITING:
+        return True
+    if name.endswith("*"):
+        return tool.startswith(name[:-1])
+    if tool != name:
+        return name.startswith("mcp__") and tool.startswith(f"{name}__")
+    if tool != "Bash" or not pattern:
+        return True
+    command = arguments.get("command") if isinstance(arguments, dict) else None
+    return isinstance(command, str) and _is_like(pattern, command)
+
+
+def _is_like(pattern: str, command: str) -> bool:
+    if command == pattern:
+        return True
+    if _JOINS_COMMANDS.search(command):
+        return False
+    begin = pattern.removesuffix(":*") if pattern.endswith(":*") else pattern.removesuffix(" *")
+    if begin != pattern:
+        return command == begin or command.startswith(f"{begin} ")
+    return "*" in pattern and fnmatch.fnmatchcase(command, pattern)
+
+
+def _use_up(path: str) -> bool:
+    """Return whether the approval was not used before."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        return False
+    return True
+
+
+def main() -> None:
+    # Whatever goes wrong, the program refuses by itself what it was not permitted.
+    with open(sys.argv[1], encoding="utf-8") as file:
+        rules = json.load(file)
+    decision = decide(json.load(sys.stdin), rules)
+    if decision:
+        answer = {"hookEventName": "PreToolUse", "permissionDecision": decision}
+        answer["permissionDecisionReason"] = (
+            "A person has to allow this." if decision == "defer" else "A person has allowed this."
+        )
+        sys.stdout.write(json.dumps({"hookSpecificOutput": answer}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""Denials: the end of runs that asked a person to allow something, and were denied it or got no answer in time."""
+
+from datetime import datetime
+
+from django.db import transaction
+
+from schedules.engine.history import Outcome
+from schedules.engine.incidents import Kind, end_incident
+from schedules.engine.pauses import note
+from schedules.engine.settle import conclude
+from schedules.models import AgentRun, Approval, Execution, Job
+
+Status = Approval.Status
+
+# How many approvals one step closes.
+BATCH = 200
+NOT_ANSWERED = "Nobody answered in time, which is a denial."
+
+
+def deny(approval: Approval, now: datetime, status: Approval.Status, why: str) -> bool:
+    """End the run that waits for an approval, as refused; return whether it was waiting.
+
+    The caller has locked the job and the approval.
+    """
+    waiting = Execution.objects.filter(
+        pk=approval.execution_id, attempt=approval.attempt, status=Execution.Status.QUEUED
+    )
+    words = f"{why} It had asked for {approval.call_words}."
+    failed = Execution.Status.FAILED
+    is_ended = waiting.update(status=failed, finished_at=now, available_at=None, error=words, reason="")
+    approval.status = status if is_ended else Status.WITHDRAWN
+    approval.save(update_fields=["status"])
+    if is_ended:
+        AgentRun.objects.filter(execution=approval.execution_id, attempt=approval.attempt).update(
+            verdict=AgentRun.Verdict.REFUSED, words=words
+        )
+        outcome = Outcome(
+            approval.execution_id, approval.attempt, approval.job_id or 0, failed, now, error=words
+        )
+        conclude([outcome])
+    close_incident(approval, now, "Denied" if status == Status.DENIED else "Not answered in time")
+    return bool(is_ended)
+
+
+def close_incident(approval: Approval, now: datetime, ending: str) -> None:
+    """Stop telling people of an approval that needs nobody any more."""
+    end_incident(Kind.NEEDS_YOU, approval.owner_id, approval.subject, now, ending)
+
+
+def close_approvals(now: datetime) -> int:
+    """Deny what nobody has answered in time, and withdraw what no run waits for any more; return how many.
+
+    Usually two short queries of a small index.
+    """
+    waiting = Approval.objects.filter(status=Status.WAITING)
+    over = waiting.filter(expires_at__lte=now).order_by("expires_at")
+    ended = waiting.exclude(execution__finished_at=None)
+    count = 0
+    for keys in (over.values_list("pk", "job")[:BATCH], ended.values_list("pk", "job")[:BATCH]):
+        for key, job_id in list(keys):
+            count += _close(key, job_id, now)
+    return count
+
+
+def _close(key: int, job_id: int | None, now: datetime) -> bool:
+    with transaction.atomic():
+        # The job first, as everywhere; what somebody else holds is closed the next time.
+        job = Job.objects.filter(pk=job_id or 0).select_for_update(of=("self",), skip_locked=True).first()
+        approval = (
+            Approval.objects.filter(pk=key, status=Status.WAITING).select_for_update(skip_locked=True).first()
+        )
+        if job is None or approval is None:
+            return False
+        if deny(approval, now, Status.EXPIRED, NOT_ANSWERED):
+            note(
+                job,
+                "deny",
+                now,
+                {"execution": approval.execution_id, "tool": approval.tool, "reason": NOT_ANSWERED},
+            )
+    return True

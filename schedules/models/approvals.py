@@ -1,0 +1,143 @@
+"""Approvals: the calls of tools that runs of prompts have asked a person to allow, one row for each time."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from schedules import limits
+from schedules.models.executions import Execution
+from schedules.models.jobs import Job
+
+SHOWN_COLUMNS = (
+    "execution_id",
+    "attempt",
+    "job_id",
+    "owner_id",
+    "runner",
+    "session_id",
+    "folder",
+    "call_id",
+    "call_digest",
+    "tool",
+    "arguments",
+    "why",
+    "grant",
+)
+"""What a person is shown before the answer, and what the answer is bound to."""
+MOST_PER_RUN = 20
+"""How often one run may ask."""
+# The queue must not start the run before its question was closed.
+MARGIN = timedelta(days=1)
+
+
+def digest_of_shown(values: Mapping[str, Any]) -> str:
+    """Return the digest of what a person is shown."""
+    shown = {name: values[name] for name in SHOWN_COLUMNS}
+    return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()
+
+
+class Approval(models.Model):
+    """One call that a run may make only if a person allows it; the run waits in the queue meanwhile."""
+
+    class Status(models.TextChoices):
+        WAITING = "waiting"
+        """Nobody has answered yet."""
+        ALLOWED = "allowed"
+        """A person has allowed the call; the next attempt of the run makes it."""
+        USED = "used"
+        """The run has gone on with the call: it is not allowed again."""
+        DENIED = "denied"
+        EXPIRED = "expired"
+        """Nobody has answered in time, which is a denial."""
+        WITHDRAWN = "withdrawn"
+        """The run has ended in another way before the answer."""
+
+    # Without constraints, because pruning deletes both, and must not read every run to do so.
+    execution = models.ForeignKey(
+        Execution, on_delete=models.DO_NOTHING, related_name="approvals", db_constraint=False, db_index=False
+    )
+    attempt = models.PositiveSmallIntegerField(help_text="The attempt that has asked.")
+    job = models.ForeignKey(
+        Job, null=True, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
+    )
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.DO_NOTHING,
+        related_name="+",
+        db_constraint=False,
+        db_index=False,
+    )
+    status = models.CharField(max_length=9, choices=Status, default=Status.WAITING)
+    runner = models.CharField(max_length=100)
+    session_id = models.CharField(max_length=200)
+    folder = models.TextField()
+    call_id = models.CharField(max_length=200)
+    call_digest = models.CharField(max_length=64, help_text="Of the call as the program has made it.")
+    tool = models.CharField(max_length=200)
+    arguments = models.JSONField(help_text="All of them, with secrets masked.")
+    why = models.TextField(blank=True, help_text="What the agent said before the call.")
+    grant = models.CharField(
+        max_length=200, blank=True, help_text="The rule that would always allow it; empty if there is none."
+    )
+    digest = models.CharField(max_length=64, help_text="Of everything that is shown.")
+    asked_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    answered_at = models.DateTimeField(null=True)
+    answered_by = models.CharField(max_length=limits.ACTOR_LENGTH, blank=True)
+    is_always = models.BooleanField(default=False, help_text="Whether the rule was added to the job.")
+    used_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["-pk"]
+        constraints = [
+            models.UniqueConstraint(
+                name="approval_is_the_only_one_of_its_attempt", fields=["execution", "attempt"]
+            )
+        ]
+        indexes = [
+            # Looked at every few seconds, so they must stay as small as what waits.
+            models.Index(name="approval_expires", fields=["expires_at"], condition=Q(status="waiting")),
+            models.Index(name="approval_of_owner", fields=["owner", "id"], condition=Q(status="waiting")),
+        ]
+
+    def __str__(self) -> str:
+        return f"Approval {self.pk} of run {self.execution_id}"
+
+    @property
+    def is_genuine(self) -> bool:
+        """Return whether everything that is shown is as it was when the run asked."""
+        return self.digest == digest_of_shown(vars(self))
+
+    @property
+    def call_words(self) -> str:
+        """The tool with the beginning of its arguments, in one line."""
+        texts = [" ".join(text.split()) for _, text in self.shown_arguments]
+        return limits.shortened(f"{self.tool}: {', '.join(texts)}" if texts else self.tool, 300)
+
+    @property
+    def subject(self) -> str:
+        """What the incident about it is called."""
+        return f"approval {self.pk}"
+
+    @property
+    def shown_arguments(self) -> list[tuple[str, str]]:
+        """Each argument as text, complete, with invisible characters as codes."""
+        return shown_arguments(self.arguments)
+
+
+def shown_arguments(arguments: Any) -> list[tuple[str, str]]:
+    """Return each argument of a call as text, complete, with invisible characters as codes."""
+    named = arguments if isinstance(arguments, dict) else {"input": arguments}
+    return [(limits.with_codes(str(name)), _as_text(value)) for name, value in named.items()]
+
+
+def _as_text(value: Any) -> str:
+    return limits.with_codes(
+        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+    )

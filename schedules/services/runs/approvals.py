@@ -1,0 +1,188 @@
+"""Approvals: what runs of agents ask a person to allow, and the answers: once, always for the job, or not at all."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from schedules import clock, engine, limits
+from schedules.agents.catalog import catalog
+from schedules.agents.stops import stop_in_force
+from schedules.models import Approval, Event, Execution, Job
+from schedules.result import Code, Err, Ok, Result, invalid
+from schedules.services.jobs.rows import change_row, locked_job
+from schedules.services.people.profiles import is_active_user
+from schedules.services.permissions import Actor, record
+from schedules.tasks.approval_links import Link
+from schedules.tasks.grants import grants_problem
+
+Status = Approval.Status
+
+ONCE, ALWAYS, DENY = "once", "always", "deny"
+ANSWERS = (ONCE, ALWAYS, DENY)
+MOST_LISTED = 200
+BY_LINK = "Link in an alert"
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An approval after its answer, and its job."""
+
+    approval: Approval
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """What a link is about, and who answers with it."""
+
+    approval: Approval
+    actor: Actor
+
+
+def list_waiting(actor: Actor, most: int = MOST_LISTED) -> list[Approval]:
+    """Return what waits for a person, the oldest first, with its runs and jobs."""
+    return list(_visible(actor).order_by("pk")[:most])
+
+
+def count_waiting(actor: Actor) -> int:
+    """Count what waits for a person, up to the number that is listed."""
+    return len(_visible(actor).order_by("pk").values("pk")[:MOST_LISTED])
+
+
+def approvals_of(run: Execution) -> list[Approval]:
+    """Return what a run has asked a person, in order."""
+    if run.task != "prompt":
+        return []
+    return list(Approval.objects.filter(execution=run.pk).order_by("pk"))
+
+
+def find_approval(actor: Actor, number: int) -> Result[Approval]:
+    """Return an approval of a job that the actor sees, whatever has become of it."""
+    approval = Approval.objects.select_related("execution", "job__owner").filter(pk=number).first()
+    if approval is None or not actor.jobs().filter(pk=approval.job_id or 0).exists():
+        return Err(Code.APPROVAL_NOT_FOUND, number)
+    return Ok(approval)
+
+
+def find_linked(link: Link, actor: Actor | None = None) -> Result[Linked]:
+    """Return what a link is about; whoever is logged in and may change the job answers under their own name."""
+    approval = Approval.objects.select_related("execution", "job__owner").filter(pk=link.approval_id).first()
+    job = approval.job if approval else None
+    if approval is None or job is None or job.deleted_at or not link.is_about(approval.digest):
+        return Err(Code.LINK_UNKNOWN)
+    if not is_active_user(job.owner):
+        return Err(Code.JOB_OWNER_INACTIVE, job.public_id)
+    by_link = Actor(job.owner, Event.Door.LINK, BY_LINK)
+    if actor is not None and actor.jobs().filter(pk=job.pk).exists() and actor.may_change(job):
+        by_link = replace(by_link, name=actor.label)
+    return Ok(Linked(approval, by_link))
+
+
+def answer_approval(actor: Actor, number: int, answer: str, *, seen: str) -> Result[Answered]:
+    """Allow a call once, always for its job, or deny it; `seen` is the digest of what the person was shown."""
+    if actor.is_agent:
+        return Err(Code.APPROVALS_BY_PEOPLE)
+    if answer not in ANSWERS:
+        return invalid("answer", f"Choose one of: {', '.join(ANSWERS)}.")
+    now = clock.now()
+    known = find_approval(actor, number)
+    if isinstance(known, Err):
+        return known
+    public_id = known.value.job.public_id if known.value.job else ""
+    with transaction.atomic():
+        job = locked_job(actor, public_id)
+        if isinstance(job, Err):
+            return job
+        approval = Approval.objects.select_for_update().get(pk=number)
+        if refusal := _refusal(approval, answer, seen, now) or (
+            _always_refusal(approval, job) if answer == ALWAYS else None
+        ):
+            return refusal
+        approval.answered_at, approval.answered_by = now, actor.label
+        is_done = (
+            _deny(actor, approval, job, now) if answer == DENY else _allow(actor, approval, job, answer, now)
+        )
+        if not is_done:
+            transaction.set_rollback(True)
+            return _over(approval, "withdrawn, because its run has ended")
+    return Ok(Answered(approval, job))
+
+
+def state_words(approval: Approval) -> str:
+    """Say in a few words what has become of an approval."""
+    by = f" by {approval.answered_by}" if approval.answered_by else ""
+    return {
+        Status.WAITING: "waiting for an answer",
+        Status.ALLOWED: f"allowed{by}, and is about to be done",
+        Status.USED: f"allowed{by}",
+        Status.DENIED: f"denied{by}",
+        Status.EXPIRED: "denied, because nobody answered in time",
+        Status.WITHDRAWN: "withdrawn, because its run has ended",
+    }[Status(approval.status)]
+
+
+def _visible(actor: Actor) -> QuerySet[Approval]:
+    waiting = Approval.objects.filter(status=Status.WAITING, execution__finished_at=None)
+    if not actor.sees_all:
+        waiting = waiting.filter(actor.within_tasks("execution__task"), owner=actor.user.pk)
+    return waiting.filter(job__deleted_at=None).select_related("execution", "job__owner")
+
+
+def _refusal(approval: Approval, answer: str, seen: str, now: datetime) -> Err | None:
+    """Return why this approval cannot be answered now."""
+    if approval.status != Status.WAITING:
+        return _over(approval, state_words(approval))
+    if approval.expires_at <= now:
+        return _over(approval, "denied, because nobody answered in time")
+    if seen != approval.digest or not approval.is_genuine:
+        return Err(Code.APPROVAL_CHANGED, approval.pk)
+    if answer != DENY and (stop := stop_in_force(approval.owner_id)):
+        return Err(Code.AGENTS_STOPPED, reason=stop.words)
+    return None
+
+
+def _over(approval: Approval, words: str) -> Err:
+    return Err(Code.APPROVAL_OVER, approval.pk, state=words)
+
+
+def _always_refusal(approval: Approval, job: Job) -> Err | None:
+    """Return why the rule of this call cannot be added to its job."""
+    runner = catalog.get(approval.runner)
+    if not approval.grant or runner is None or runner.ungrantable([approval.grant]):
+        return Err(Code.APPROVAL_HAS_NO_GRANT, approval.pk)
+    problem = grants_problem(list(dict.fromkeys([*job.grants, approval.grant])))
+    return invalid("grants", problem) if problem else None
+
+
+def _allow(actor: Actor, approval: Approval, job: Job, answer: str, now: datetime) -> bool:
+    """Let the run go on; return False if it does not wait any more."""
+    waiting = Execution.objects.filter(
+        pk=approval.execution_id, attempt=approval.attempt, status=Execution.Status.QUEUED
+    )
+    if not waiting.update(available_at=now, reason=f"Allowed by {actor.label}."[: limits.ACTOR_LENGTH]):
+        return False
+    approval.status, approval.is_always = Status.ALLOWED, answer == ALWAYS
+    approval.save(update_fields=["status", "is_always", "answered_at", "answered_by"])
+    engine.close_incident(approval, now, "Allowed")
+    record(actor, "allow", now, job=job, after=_recorded(approval))
+    if approval.is_always and approval.grant not in job.grants:
+        before = list(job.grants)
+        change_row(job, now, grants=[*before, approval.grant])
+        record(actor, "edit", now, job=job, before={"grants": before}, after={"grants": job.grants})
+    return True
+
+
+def _deny(actor: Actor, approval: Approval, job: Job, now: datetime) -> bool:
+    """End the run as refused; return False if it does not wait any more."""
+    approval.save(update_fields=["answered_at", "answered_by"])
+    if not engine.deny(approval, now, Status.DENIED, f"{actor.label} denied it."):
+        return False
+    record(actor, "deny", now, job=job, after=_recorded(approval))
+    return True
+
+
+def _recorded(approval: Approval) -> dict[str, Any]:
+    return {"execution": approval.execution_id, "tool": approval.call_words}
