@@ -1,6 +1,6 @@
 """The limits of a day: how much of each is used, what is left, and which one keeps a run from starting."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -13,6 +13,12 @@ from schedules.models import AgentRun, Execution
 from schedules.when.triggers import load_zone
 
 UNITS = ("runs", "minutes", "tokens", "money")
+_SUMS: dict[str, Any] = {
+    "runs": Count("pk"),
+    "tokens": Sum(F("tokens_in") + F("tokens_out")),
+    "money": Sum("cost"),
+    "took": Sum(ExpressionWrapper(F("ended_at") - F("started_at"), output_field=DurationField())),
+}
 
 
 class Allowance(NamedTuple):
@@ -64,19 +70,29 @@ def allowances(
     Runs that are under way count with what they have used so far; only those count that began `before` a row.
     """
     since = start_of_today(now)
-    scopes: list[tuple[str, Caps, dict[str, Any]]] = [
-        ("runner", runner.per_day, {}),
-        ("person", runner.per_person_per_day, {"owner": owner_id}),
-    ]
+    values_of: dict[str, dict[str, Any]] = {"runner": {}, "person": {"owner": owner_id}}
     if job_id is not None:
-        scopes.append(("job", runner.per_job_per_day, {"job": job_id}))
+        values_of["job"] = {"job": job_id}
     listed = []
-    for scope, caps, values in scopes:
-        limits = [(unit, cap) for unit in UNITS if (cap := getattr(caps, unit)) is not None]
-        if limits:
+    for scope, limits in caps_of(runner).items():
+        values = values_of.get(scope)
+        if limits and values is not None:
             used = _used(Q(runner=name, **values) & (Q(pk__lt=before) if before else Q()), since)
             listed += [Allowance(scope, name, unit, cap, used[unit]) for unit, cap in limits]
     return listed
+
+
+def caps_of(runner: Runner) -> dict[str, list[tuple[str, float]]]:
+    """Return the limits of the day by whose they are, as pairs of unit and amount."""
+    by_scope: dict[str, Caps] = {
+        "runner": runner.per_day,
+        "person": runner.per_person_per_day,
+        "job": runner.per_job_per_day,
+    }
+    return {
+        scope: [(unit, cap) for unit in UNITS if (cap := getattr(caps, unit)) is not None]
+        for scope, caps in by_scope.items()
+    }
 
 
 def allowances_of_run(
@@ -99,12 +115,21 @@ def start_of_today(now: datetime) -> datetime:
     return day.replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
 
 
+def used_by_job(names: Collection[str], now: datetime) -> dict[tuple[str, Any, int | None], dict[str, float]]:
+    """Return what the runs of today have used of each unit, by runner, owner and job."""
+    rows = AgentRun.objects.filter(runner__in=names, started_at__gte=start_of_today(now), cap="").order_by()
+    return {
+        (row["runner"], row["owner"], row["job"]): _in_units(row)
+        for row in rows.values("runner", "owner", "job").annotate(**_SUMS)
+    }
+
+
 def _used(which: Q, since: datetime) -> dict[str, float]:
-    took = ExpressionWrapper(F("ended_at") - F("started_at"), output_field=DurationField())
     today = AgentRun.objects.filter(which, started_at__gte=since, cap="")
-    used = today.order_by().aggregate(
-        runs=Count("pk"), tokens=Sum(F("tokens_in") + F("tokens_out")), money=Sum("cost"), took=Sum(took)
-    )
+    return _in_units(today.order_by().aggregate(**_SUMS))
+
+
+def _in_units(used: Mapping[str, Any]) -> dict[str, float]:
     return {
         "runs": used["runs"],
         "minutes": (used["took"] or timedelta()) / timedelta(minutes=1),

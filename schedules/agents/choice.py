@@ -1,5 +1,6 @@
 """Which runner a prompt is given to, and whether its owner may use it."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from django.conf import settings
@@ -32,6 +33,18 @@ def choose(owner: Any, named: str | None, *, is_agent: bool = False) -> Choice:
     if problem := _refusal(owner, name, runner, is_agent):
         return Choice(name, problem=problem)
     return Choice(name, None if runner.kind == "inbox" else runner)
+
+
+def choose_for_all(prompts: Mapping[int, tuple[int, Any]]) -> dict[int, Choice]:
+    """Choose a runner for many prompts at once; each is given as its owner and the runner that it names."""
+    owner_ids = {owner_id for owner_id, _ in prompts.values()}
+    owners = get_user_model()._default_manager.in_bulk(list(owner_ids))
+    defaults = dict(Profile.objects.filter(user__in=owner_ids).values_list("user", "runner"))
+    chosen: dict[int, Choice] = {}
+    for key, (owner_id, named) in prompts.items():
+        name = named or defaults.get(owner_id) or catalog.default()
+        chosen[key] = choose(owners[owner_id], name) if name and isinstance(name, str) else Choice()
+    return chosen
 
 
 def default_of(owner: Any) -> str:

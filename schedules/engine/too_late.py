@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 
+from schedules.engine.gaps import PlannedJob
 from schedules.engine.history import Outcome, uncount_missed
 from schedules.engine.incidents import raise_missed
 from schedules.engine.plan import ON_TIME
@@ -17,11 +18,16 @@ Status = Execution.Status
 Cause = Execution.Cause
 
 
-def start_limit(job: Job, cause: str) -> timedelta:
+def start_limit(job: PlannedJob, cause: str) -> timedelta:
     """Return how long a run may wait for a worker: a person or an agent started a manual run, whatever the job does with missed slots."""
     if job.catch_up == Job.CatchUp.NONE and cause != Cause.MANUAL:
         return ON_TIME
-    return _catch_up_window()
+    return catch_up_window()
+
+
+def catch_up_window() -> timedelta:
+    """Return how long after its slot a run may start."""
+    return max(ON_TIME, timedelta(hours=settings.CRONTY_CATCH_UP_HOURS))
 
 
 def is_too_late(row: Execution, job: Job, since: datetime, now: datetime) -> bool:
@@ -32,7 +38,7 @@ def is_too_late(row: Execution, job: Job, since: datetime, now: datetime) -> boo
     return (
         not row.attempt
         and row.cause not in Execution.UNPLANNED
-        and now - row.scheduled_for > _catch_up_window()
+        and now - row.scheduled_for > catch_up_window()
     )
 
 
@@ -71,13 +77,17 @@ def end_late_runs(late: Sequence[tuple[Execution, Job]], now: datetime) -> None:
 
 
 def _ending(row: Execution, job: Job, *, was_to_be_retried: bool) -> tuple[Execution.Status, str]:
-    limit = in_words(start_limit(job, row.cause))
     if not row.attempt:
-        return Status.MISSED, f"No worker could start it within its catch-up limit of {limit}."
+        return Status.MISSED, why_never_started(start_limit(job, row.cause))
+    limit = in_words(start_limit(job, row.cause))
     if was_to_be_retried:
         return Status.FAILED, f"No worker could retry it within its catch-up limit of {limit}."
     reason = f"The worker crashed during this run, and the catch-up limit of {limit} passed before it could start again."
     return Status.LOST, reason
+
+
+def why_never_started(limit: timedelta) -> str:
+    return f"No worker could start it within its catch-up limit of {in_words(limit)}."
 
 
 def _end_waiting_runs(jobs: Iterable[Job], now: datetime) -> list[int]:
@@ -91,7 +101,7 @@ def _end_waiting_runs(jobs: Iterable[Job], now: datetime) -> list[int]:
     waiting = Execution.objects.live().filter(
         job_id__in=strict, status=Status.QUEUED, attempt=0, available_at=None, scheduled_for__lt=now - ON_TIME
     )
-    reason = f"No worker could start it within its catch-up limit of {in_words(ON_TIME)}."
+    reason = why_never_started(ON_TIME)
     job_of = dict(waiting.values_list("pk", "job_id"))
     _end(list(job_of), now, Status.MISSED, reason)
     return list(job_of.values())
@@ -101,7 +111,3 @@ def _end(ids: Sequence[int], now: datetime, status: Execution.Status, reason: st
     Execution.objects.filter(pk__in=ids).update(
         status=status, finished_at=now, available_at=None, lease_until=None, reason=reason, **values
     )
-
-
-def _catch_up_window() -> timedelta:
-    return max(ON_TIME, timedelta(hours=settings.CRONTY_CATCH_UP_HOURS))

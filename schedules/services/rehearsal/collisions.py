@@ -1,0 +1,178 @@
+"""Collisions in a rehearsal: minutes in which many runs start together, and runs that wait for a free place."""
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
+
+from django.conf import settings
+
+from schedules.models import Cluster
+from schedules.services.rehearsal.agents import Prompt
+from schedules.services.rehearsal.courses import Course, Period
+from schedules.tasks import registry
+from schedules.tasks.heartbeat import HEARTBEAT
+from schedules.tasks.registry import Lane
+from schedules.when.forecast import Batch
+
+# From how many starts on a minute is crowded, and how many such minutes are listed, each with so many names.
+MANY_STARTS = 10
+MOST_CROWDS = 5
+MOST_NAMES = 5
+# How many starts are counted one by one, and how many runs of limited lanes are followed to their end.
+MOST_COUNTED = 1_000_000
+MOST_FOLLOWED = 50_000
+_MINUTE = timedelta(minutes=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_Shape: TypeAlias = range | tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """A minute in which many runs start."""
+
+    at: datetime
+    starts: int
+    names: Sequence[str]
+    """Of some of the jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """Runs that wait because their lane is full, if they take as long as before."""
+
+    lane: str
+    capacity: int
+    waiting: int
+    """How many runs wait."""
+    at: datetime
+    """The start of the run that waits longest."""
+    longest: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Collisions:
+    crowds: Sequence[Crowd]
+    crowded_minutes: int
+    queues: Sequence[Queue]
+    is_cut: bool
+    """Whether there were too many starts to count all."""
+
+
+def find_collisions(courses: Sequence[Course], prompts: Mapping[int, Prompt], period: Period) -> Collisions:
+    """Find out where runs of these jobs get in each other's way."""
+    starting = [course for course in courses if course.starts and course.job.task != HEARTBEAT]
+    counts, is_cut = _per_minute(starting, period.start, period.end)
+    crowded = [(count, -minute) for minute, count in enumerate(counts) if count >= MANY_STARTS]
+    first = _minute_of(period.start)
+    crowds = []
+    for count, minute in heapq.nlargest(MOST_CROWDS, crowded):
+        at = _EPOCH + (first - minute) * _MINUTE
+        crowds.append(Crowd(at, count, _names_at(starting, at)))
+    queues, has_more = _queues(starting, prompts, period.now)
+    return Collisions(sorted(crowds, key=lambda crowd: crowd.at), len(crowded), queues, is_cut or has_more)
+
+
+def _minute_of(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MINUTE
+
+
+def _per_minute(courses: Iterable[Course], start: datetime, end: datetime) -> tuple[list[int], bool]:
+    """Count the starts of each minute; jobs with the same times are counted together."""
+    shared: Counter[tuple[int, _Shape]] = Counter()
+    for course in courses:
+        for batch in course.starts:
+            shared[_shape(batch)] += 1
+    first = _minute_of(start)
+    counts = [0] * (_minute_of(end) - first + 1)
+    left = MOST_COUNTED
+    for (origin, seconds), times in shared.items():
+        left -= len(seconds)
+        if left < 0:
+            return counts, True
+        offset = origin - 60 * first
+        if offset < 0:
+            # A run that is caught up on starts now, whenever it was due.
+            counts[0] += times
+            continue
+        for second in seconds:
+            counts[(offset + second) // 60] += times
+    return counts, False
+
+
+def _shape(batch: Batch) -> tuple[int, _Shape]:
+    """Return what batches whose runs start in the same minutes have in common."""
+    seconds = batch.seconds if isinstance(batch.seconds, range | tuple) else tuple(batch.seconds)
+    origin = int((batch.origin - _EPOCH).total_seconds())
+    if isinstance(seconds, range) and seconds.step % 60 == 0:
+        origin -= origin % 60
+    return origin, seconds
+
+
+def _names_at(courses: Iterable[Course], minute: datetime) -> list[str]:
+    names: dict[str, None] = {}
+    end = minute + _MINUTE
+    for course in courses:
+        if any(
+            batch.first < end and batch.last >= minute and batch.between(minute, end)
+            for batch in course.starts
+        ):
+            names[course.job.name] = None
+            if len(names) == MOST_NAMES:
+                break
+    return list(names)
+
+
+def _queues(
+    courses: Sequence[Course], prompts: Mapping[int, Prompt], now: datetime
+) -> tuple[list[Queue], bool]:
+    """Follow the runs of lanes with few places to their ends."""
+    lanes: dict[tuple[str, int], list[Course]] = defaultdict(list)
+    clusters = max(1, Cluster.objects.fresh(now).count())
+    for course in courses:
+        if course.past.took and (lane := _lane_of(course, prompts, clusters)):
+            lanes[lane].append(course)
+    queues, is_cut = [], False
+    for (name, capacity), group in sorted(lanes.items(), key=lambda item: item[0]):
+        if sum(course.count for course in group) > MOST_FOLLOWED:
+            is_cut = True
+        elif queue := _queue(name, capacity, group):
+            queues.append(queue)
+    return queues, is_cut
+
+
+def _lane_of(course: Course, prompts: Mapping[int, Prompt], clusters: int) -> tuple[str, int] | None:
+    """Return the words for the lane of a job and how many runs it takes at once, or None if that is no limit."""
+    if prompt := prompts.get(course.job.pk):
+        return (f"The runner {prompt.choice.name}", prompt.runner.at_once) if prompt.runner else None
+    task = registry.get(course.job.task)
+    if task is None or task.lane is Lane.COROUTINE:
+        return None
+    if task.lane is Lane.COMMAND:
+        return "Commands", settings.CRONTY_COMMANDS_AT_ONCE * clusters
+    return "Functions", settings.CRONTY_WORKERS * clusters
+
+
+def _queue(name: str, capacity: int, courses: Sequence[Course]) -> Queue | None:
+    ends: list[datetime] = []
+    waiting, longest, worst = 0, timedelta(0), None
+    for at, took in sorted(_runs(courses)):
+        while ends and ends[0] <= at:
+            heapq.heappop(ends)
+        begin = at
+        if len(ends) >= capacity:
+            # The first place that gets free.
+            begin = heapq.heappop(ends)
+            waiting += 1
+            if begin - at > longest:
+                longest, worst = begin - at, at
+        heapq.heappush(ends, begin + took)
+    return Queue(name, capacity, waiting, worst, longest) if worst else None
+
+
+def _runs(courses: Iterable[Course]) -> Iterator[tuple[datetime, timedelta]]:
+    for course in courses:
+        took = course.past.took or timedelta(0)
+        yield from ((at, took) for at in course.moments())
