@@ -74,6 +74,7 @@ def all_pages(jobs: dict[str, Job]) -> dict[str, str]:
         "calendar": "/calendar/",
         "week": "/calendar/?view=week",
         "day": "/calendar/?view=day",
+        "rehearsal": "/rehearsal/",
         "inbox": "/inbox/",
         "notifications": "/notifications/",
         "connect": "/connect/",

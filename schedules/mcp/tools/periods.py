@@ -13,16 +13,16 @@ From = Annotated[
     str | None,
     Field(
         alias="from",
-        description="Start, like today; a day or period alone, like last week, is meant whole.",
+        description="Start, like today; a day or period alone, like last week, is whole.",
     ),
 ]
-To = Annotated[str | None, Field(description="End, included, like tomorrow morning or now.")]
+To = Annotated[str | None, Field(description="End, included, like tomorrow morning.")]
 
 
 def read_period(
     first: str | None, last: str | None, zone: str, now: datetime, *, past: bool = False, field: str = "from"
 ) -> Result[tuple[datetime | None, datetime | None]]:
-    """Return the start of what `from` names and the end of what `to` names; a day or period alone is meant whole."""
+    """Return the start of what `from` names and the end of what `to` names; a day or period alone is whole."""
     start = end = None
     if first is not None:
         named = _read(first, zone, now, field, past=past)

@@ -1,15 +1,15 @@
 """Tools that only read: preview a schedule, list the coming runs, and explain a past one."""
 
 from datetime import datetime, timedelta
-from typing import Annotated, NotRequired
+from typing import Annotated
 
-from pydantic import Field
-from typing_extensions import TypedDict
+from pydantic import Field, StrictBool
 
 from schedules import clock, limits, services
 from schedules.mcp import answers
 from schedules.mcp.answers.job_refusals import ErrorOut, refused
 from schedules.mcp.answers.jobs import DeletedOut, ExecutionOut, deleted_out, execution_out
+from schedules.mcp.answers.rehearsals import AheadOut, RunsOut, add_rehearsal
 from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import JobId, Number, Timezone, Whole, refuse
 from schedules.mcp.tools.filters import Query, TaskName, read_filter
@@ -18,43 +18,24 @@ from schedules.mcp.tools.periods import From, To, read_period
 from schedules.mcp.tools.triggers import Config, TriggerType, local_text, read_trigger, zone_notes
 from schedules.models.triggers import trigger_of
 from schedules.result import Code, Err, Ok, sentence
-from schedules.services.jobs.agenda import Line, read_agenda
+from schedules.services.jobs.agenda import Agenda, Line, read_agenda
 from schedules.services.jobs.calendars import with_events
 from schedules.services.jobs.chains import is_conditional
 from schedules.services.jobs.forecasts import words_of
 from schedules.services.jobs.references import zone_of_job
 from schedules.services.jobs.validation import interval_problem
+from schedules.services.rehearsal import rehearsal as rehearsals
+from schedules.when.durations import TICK
 
 MOST_RUNS = 50
 MOST_HOURS = 24 * 31
+USUAL_PERIOD = timedelta(hours=24)
 
 
 class PreviewOut(answers.ScheduleOut):
     """The description and the next runs of a schedule that is not stored."""
 
     warnings: list[str]
-
-
-class ComingOut(TypedDict):
-    """One upcoming run, or the first of several of the same job, with their number, the last, and its schedule."""
-
-    at: str
-    job_id: str
-    name: str
-    task: str
-    runs: NotRequired[int]
-    last: NotRequired[str]
-    description: NotRequired[str]
-
-
-class UpcomingOut(TypedDict):
-    """The jobs that run in a period, by their first run in it, and the number of their runs."""
-
-    upcoming: list[ComingOut]
-    count: int
-    since: NotRequired[str]
-    until: str
-    warning: NotRequired[str]
 
 
 class WhyOut(DeletedOut):
@@ -117,15 +98,14 @@ def preview_schedule(
 
 
 def upcoming(
-    hours: Annotated[
-        Number | None, Field(description="Hours from the start, up to 744. Default: 24.")
-    ] = None,
+    hours: Annotated[Number | None, Field(description="Hours, up to 744. Default: 24.")] = None,
     from_: From = None,
     to: To = None,
     query: Query = None,
     task: TaskName = None,
-) -> UpcomingOut | ErrorOut:
-    """List the coming runs of a period ("what is on today and tomorrow?"). A job that runs several times is one line:
+    rehearse: Annotated[StrictBool | None, Field(description="With skips, clashes, spend.")] = None,
+) -> AheadOut | ErrorOut:
+    """List the coming runs of a period ("what is on today and tomorrow?"). A job that runs often is one line:
     `at` is the first of its `runs`, `last` the last. For past runs, use list_runs.
     """
     actor, now = current_actor(), clock.now()
@@ -142,26 +122,34 @@ def upcoming(
         return refused(period, {})
     since, until = period.value
     if hours is not None or until is None:
-        until = (since or now) + timedelta(hours=24.0 if hours is None else hours)
+        usual = rehearsals.USUAL_PERIOD if rehearse else USUAL_PERIOD
+        until = (since or now) + (usual if hours is None else timedelta(hours=hours))
     if problem := _period_problem(since or now, until, now, zone):
         return refused(problem, {})
-    agenda = read_agenda(actor, jobs.value, now, since=since, until=until)
-    out: UpcomingOut = {
-        "upcoming": [coming_out(line, zone) for line in agenda.lines],
-        "count": agenda.count,
-        "until": answers.iso(until, zone),
-    }
+    out: AheadOut = {"upcoming": [], "count": 0, "until": answers.iso(until, zone)}
     if since and since > now:
         out["since"] = answers.iso(since, zone)
+    if rehearse:
+        told = rehearsals.rehearse(actor, now, start=since, end=until + TICK, query=jobs.value)
+        if isinstance(told, Err):
+            return refused(told, {})
+        notes = add_rehearsal(out, told.value, zone)
+    else:
+        notes = _add_agenda(out, read_agenda(actor, jobs.value, now, since=since, until=until), zone)
     warnings = [] if answers.is_worker_running() else [answers.NO_WORKER]
-    if agenda.is_cut:
-        warnings.append(
-            f"Only the first {len(agenda.lines)} jobs are listed: ask for a shorter period, or by query or task."
-        )
-    warnings += zone_notes(profile, None, from_ or to)
-    if warnings:
+    if warnings := [*warnings, *notes, *zone_notes(profile, None, from_ or to)]:
         out["warning"] = " ".join(warnings)
     return out
+
+
+def _add_agenda(out: AheadOut, agenda: Agenda, zone: str) -> list[str]:
+    """Add the jobs that run, and return what to say about them."""
+    out["upcoming"], out["count"] = [coming_out(line, zone) for line in agenda.lines], agenda.count
+    if not agenda.is_cut:
+        return []
+    return [
+        f"Only the first {len(agenda.lines)} jobs are listed: ask for a shorter period, or by query or task."
+    ]
 
 
 def _period_problem(start: datetime, until: datetime, now: datetime, zone: str) -> Err | None:
@@ -174,9 +162,9 @@ def _period_problem(start: datetime, until: datetime, now: datetime, zone: str) 
     return None
 
 
-def coming_out(line: Line, zone: str) -> ComingOut:
+def coming_out(line: Line, zone: str) -> RunsOut:
     """Return one line of the agenda."""
-    out: ComingOut = {
+    out: RunsOut = {
         "at": answers.iso(line.first, zone),
         "job_id": line.job.public_id,
         "name": answers.line(line.job.name, 200),

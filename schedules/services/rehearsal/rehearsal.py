@@ -126,7 +126,7 @@ def rehearse(
     until = end or begin + USUAL_PERIOD
     if until <= begin:
         return invalid("to", "Choose an end that is ahead, and after the beginning.")
-    if until - begin > LONGEST_PERIOD:
+    if until - begin > LONGEST_PERIOD + TICK:
         return invalid("to", f"Choose at most {LONGEST_PERIOD.days} days.")
     stage = _Stage(actor, Period(now, begin, until))
     stage.read(query if query is not None and query.is_filtered else None, job)

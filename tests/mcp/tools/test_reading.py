@@ -294,3 +294,38 @@ def test_prompt_of_a_start_is_listed_with_its_words(call, noon):
     call("schedule_job", name="Check", task="prompt", kwargs={"prompt": "Look"}, **cron("@reboot"))
 
     assert "When the machine starts  [pending]  Look" in call("schedule_list")
+
+
+def test_upcoming_can_be_rehearsed(call, noon, owner):
+    slow = JobFactory(
+        owner=owner,
+        name="Slow",
+        cron="0 * * * *",
+        next_run_at=clock.now() + timedelta(hours=1),
+        last_duration=timedelta(minutes=90),
+    )
+
+    answer = call("upcoming", hours=5, rehearse=True)
+
+    assert [(line["name"], line["runs"]) for line in answer["upcoming"]] == [("Slow", 3)]
+    assert answer["rehearsal"]["left_out"] == [
+        {
+            "job_id": slow.public_id,
+            "name": "Slow",
+            "reason": "The previous run was still running.",
+            "count": 2,
+            "first": "2026-02-04T14:00:00+01:00",
+            "last": "2026-02-04T16:00:00+01:00",
+        }
+    ]
+    assert "rehearsal" not in call("upcoming", hours=5)
+
+
+def test_rehearsal_is_a_week_unless_another_period_is_asked_for(call, noon, owner):
+    JobFactory(owner=owner, cron="0 8 * * *", next_run_at=clock.now() + timedelta(hours=21))
+
+    assert call("upcoming", rehearse=True)["count"] == 7
+    assert call("upcoming")["count"] == 1
+    assert call("upcoming", rehearse=True, to="in 40 days")["error"].startswith(
+        "Invalid to: choose at most 31 days"
+    )

@@ -18,6 +18,7 @@ PLAIN = [
     "/runs/export.json",
     "/calendar/",
     "/calendar/?view=week",
+    "/rehearsal/",
     "/inbox/",
     "/notifications/",
     "/connect/",

@@ -1,0 +1,106 @@
+"""The subcommand rehearse: what the coming days will bring if nothing changes."""
+
+from datetime import datetime
+
+import click
+
+from cronty_site.terminal.completion import complete_job
+from cronty_site.terminal.output import note, print_json, print_table, say
+from cronty_site.terminal.session import Session, subcommand
+from cronty_site.terminal.shapes import clock_text
+from schedules import engine
+from schedules.services.job_list import JobQuery
+from schedules.services.rehearsal.documents import (
+    crowd_words,
+    left_out_words,
+    notes_on,
+    queue_words,
+    rehearsal_document,
+    spend_words,
+    total_words,
+)
+from schedules.services.rehearsal.rehearsal import Line, Rehearsal, rehearse
+from schedules.services.words import text_problem
+from schedules.when.periods import parse_period
+
+COLUMNS = ("name", "runs", "first", "last", "left out")
+
+
+@subcommand(
+    "rehearse",
+    examples="""
+    cronty rehearse
+    cronty rehearse --from "next week" --tag home
+    cronty rehearse --job "Nightly report" --to "in 14 days"
+    """,
+)
+@click.option("--from", "since", metavar="TIME", help='Where it begins, like "tomorrow" or "next week".')
+@click.option(
+    "--to", "until", metavar="TIME", help="Where it ends, at most 31 days later.  [default: 7 days]"
+)
+@click.option("--job", "reference", metavar="JOB", shell_complete=complete_job, help="Only this job.")
+@click.option("--tag", metavar="TEXT", type=str.strip, help="Only jobs with this tag.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="How many jobs to list."
+)
+def rehearse_command(
+    session: Session, since: str | None, until: str | None, reference: str | None, tag: str | None, limit: int
+) -> None:
+    """Show what will fire, what is left out and why, what collides, and what agents will spend.
+
+    The plan of the engine is applied to copies of the jobs; nothing is changed.
+    """
+    if tag and (problem := text_problem(tag)):
+        raise click.BadParameter(f"{problem}.", param_hint="--tag")
+    start, end = _period(session, since, until)
+    job = session.job(reference) if reference is not None else None
+    query = JobQuery(tag=tag or "")
+    told = session.expect(rehearse(session.actor, session.now, start=start, end=end, query=query, job=job))
+    if session.as_json:
+        print_json(rehearsal_document(told, session.zone, limit))
+        return
+    _print(session, told, limit)
+
+
+def _period(
+    session: Session, since: str | None, until: str | None
+) -> tuple[datetime | None, datetime | None]:
+    """Return the ends of the period; a day or a period alone is meant whole."""
+    start = end = None
+    if since is not None:
+        named = session.read(parse_period, since, "--from", session.zone)
+        start, end = named.start, (named.end if named.end > named.start else None)
+    if until is not None:
+        end = session.read(parse_period, until, "--to", session.zone).end
+    return start, end
+
+
+def _print(session: Session, told: Rehearsal, limit: int) -> None:
+    zone = session.zone
+    say(f"{clock_text(told.start, zone)} – {clock_text(told.end, zone)} {zone}", "bold")
+    say(f"{told.count:,} runs, {told.left_out:,} left out")
+    if told.lines:
+        print_table(COLUMNS, [_row(line, zone) for line in told.lines[:limit]], shrink="left out")
+    else:
+        say("Nothing is planned.")
+    if told.collisions.crowds:
+        say(f"{crowd_words(told)}:", "bold")
+        for crowd in told.collisions.crowds:
+            say(f"  {clock_text(crowd.at, zone)}  {crowd.starts:,}: {', '.join(crowd.names)} …")
+    for queue in told.collisions.queues:
+        say(f"{queue_words(queue)} ({clock_text(queue.at, zone)})")
+    if told.spend:
+        say(f"Agents: {total_words(told.spend)}", "bold")
+        for line in told.lines[:limit]:
+            if line.spend and line.spend.runs:
+                say(f"  {line.name}: {spend_words(line.spend)}")
+    for text in notes_on(told, limit):
+        note(text)
+    if not engine.is_any_cluster_running(session.now):
+        note("No cluster is running: nothing fires until `cronty up` runs.")
+
+
+def _row(line: Line, zone: str) -> tuple[str, ...]:
+    name = f"{line.name} (after {line.follows})" if line.follows else line.name
+    reasons = "; ".join([*left_out_words(line), *([line.problem] if line.problem else [])])
+    return name, f"{line.count:,}", clock_text(line.first, zone), clock_text(line.last, zone), reasons

@@ -1,0 +1,86 @@
+"""The page of a rehearsal: what the coming days will bring if nothing changes."""
+
+from datetime import datetime
+from typing import Any
+
+from django.views.generic import TemplateView
+
+from schedules.result import Err, Ok, sentence
+from schedules.services.job_list import JobQuery
+from schedules.services.rehearsal.documents import (
+    crowd_words,
+    notes_on,
+    queue_words,
+    spend_words,
+    total_words,
+)
+from schedules.services.rehearsal.rehearsal import Rehearsal, rehearse
+from schedules.services.words import text_problem
+from schedules.web.messages import message_of
+from schedules.web.views.page import PageMixin, find_job
+from schedules.when.periods import parse_period
+from schedules.when.phrases import PhraseError
+from schedules.when.triggers import TriggerError
+
+FILTERS = ("from", "to", "tag", "job")
+MOST_SHOWN = 200
+
+
+class RehearsalPage(PageMixin, TemplateView):
+    template_name = "schedules/rehearsal.html"
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        filters = {name: self.request.GET.get(name, "").strip() for name in FILTERS}
+        problems: dict[str, str] = {}
+        start, end = self._period(filters, problems)
+        if filters["tag"] and (problem := text_problem(filters["tag"])):
+            problems["tag"] = f"{problem[:1].upper()}{problem[1:]}."
+        job = find_job(self.actor, filters["job"]) if filters["job"] else None
+        told: Rehearsal | None = None
+        if not problems:
+            query = JobQuery(tag=filters["tag"])
+            match rehearse(self.actor, self.page.now, start=start, end=end, query=query, job=job):
+                case Ok(value):
+                    told = value
+                case Err() as error:
+                    problems |= {name: " ".join(reasons) for name, reasons in error.errors.items()} or {
+                        "to": message_of(error)
+                    }
+        return super().get_context_data(
+            filters=filters,
+            problems=problems,
+            job=job,
+            is_filtered=any(filters.values()),
+            **(_shown(told) if told else {}),
+            **kwargs,
+        )
+
+    def _period(
+        self, filters: dict[str, str], problems: dict[str, str]
+    ) -> tuple[datetime | None, datetime | None]:
+        """Read the ends of the period; a day or a period alone is meant whole."""
+        ends: dict[str, Any] = {}
+        for name in ("from", "to"):
+            if not filters[name]:
+                continue
+            try:
+                ends[name] = parse_period(filters[name], now=self.page.now, timezone=self.page.zone)
+            except (PhraseError, TriggerError) as error:
+                problems[name] = sentence(str(error))
+        first, last = ends.get("from"), ends.get("to")
+        end = last.end if last else first.end if first and first.end > first.start else None
+        return (first.start if first else None), end
+
+
+def _shown(told: Rehearsal) -> dict[str, Any]:
+    return {
+        "told": told,
+        "lines": [
+            (line, spend_words(line.spend) if line.spend and line.spend.runs else "")
+            for line in told.lines[:MOST_SHOWN]
+        ],
+        "crowds": crowd_words(told) if told.collisions.crowds else "",
+        "queues": [(queue, queue_words(queue)) for queue in told.collisions.queues],
+        "spend": total_words(told.spend) if told.spend else "",
+        "notes": notes_on(told, MOST_SHOWN),
+    }
