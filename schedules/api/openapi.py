@@ -7,6 +7,7 @@ from typing import Any
 from django.urls import reverse
 from ninja import NinjaAPI
 
+from schedules.api.preconditions import LONGEST_TAG
 from schedules.api.problems import PROBLEM_JSON
 from schedules.api.schemas.common import FieldProblem, ProblemOut
 
@@ -86,6 +87,8 @@ def _complete(method: str, operation: dict[str, Any]) -> None:
     }
 
 
-def _header(name: str, description: str, *, required: bool = False, max_length: int = 100) -> dict[str, Any]:
+def _header(
+    name: str, description: str, *, required: bool = False, max_length: int = LONGEST_TAG
+) -> dict[str, Any]:
     schema = {"type": "string", "minLength": 1, "maxLength": max_length}
     return {"in": "header", "name": name, "required": required, "description": description, "schema": schema}

@@ -8,6 +8,7 @@ from schedules.api.problems import ProblemError, problem_of
 from schedules.models import Job
 from schedules.result import Code, Err
 
+LONGEST_TAG = 100
 _TAG = re.compile(r'"r([0-9]{1,18})"')
 
 
@@ -39,6 +40,13 @@ def check_match(request: HttpRequest, job: Job) -> None:
 def _revision(text: str) -> int | None:
     if text == "*":
         return None
+    if len(text) > LONGEST_TAG:
+        raise ProblemError(
+            422,
+            "invalid",
+            "If-Match is no ETag of a job.",
+            errors=[("If-Match", f"Send at most {LONGEST_TAG} characters.")],
+        )
     match = _TAG.fullmatch(text)
     # A tag that we have not given is that of no revision.
     return int(match[1]) if match else -1

@@ -102,6 +102,8 @@ def test_deletion_respects_the_tag_and_can_be_undone(owner, program: Program):
     job = JobFactory(owner=owner)
 
     assert program.call("DELETE", f"/jobs/{job.public_id}", **{"If-Match": '"r99"'}).status_code == 412
+    too_long = program.call("DELETE", f"/jobs/{job.public_id}", **{"If-Match": "x" * 101})
+    assert (too_long.status_code, too_long.json()["errors"][0]["field"]) == (422, "If-Match")
     assert program.call("DELETE", f"/jobs/{job.public_id}").status_code == 204
     assert program.ok("GET", f"/jobs/{job.public_id}")["deleted_at"]
     assert program.ok("POST", f"/jobs/{job.public_id}/restore")["deleted_at"] is None

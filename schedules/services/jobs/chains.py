@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any
 
 from django.db.models import F
@@ -105,10 +106,12 @@ def expected_after(
 
 def _followers(jobs: JobQuerySet, level: Mapping[int, list[datetime]]) -> list[tuple[Any, timedelta]]:
     """Return the rows of the jobs that follow these, and how long after them each is expected."""
-    rows = jobs.filter(follows__in=list(level), status=Job.Status.PENDING).order_by("pk")
+    # Sorted here: in a query, it would make SQLite read all jobs in their order.
+    rows = jobs.filter(follows__in=list(level), status=Job.Status.PENDING).order_by()
     columns = (*UPCOMING_COLUMNS, "follows_id", "took")
     pairs = []
-    for row in rows.annotate(took=F("follows__last_duration")).values_list(*columns, named=True):
+    listed = rows.annotate(took=F("follows__last_duration")).values_list(*columns, named=True)
+    for row in sorted(listed, key=attrgetter("pk")):
         try:
             trigger = trigger_of_job(row)
         except TriggerError:
