@@ -28,6 +28,7 @@ class SchedulesConfig(AppConfig):
         import_module("schedules.tasks.heartbeat")
         import_module("schedules.agents.tasks")
         import_module("schedules.channels.notify")
+        import_module("schedules.channels.event_delivery")
         import_module("schedules.engine.upkeep.tasks")
         import_module("schedules.services.jobs.later_moves")
         autodiscover_modules("tasks")

@@ -21,6 +21,7 @@ from schedules.web.views import (
     channels,
     connect,
     editing,
+    event_subscriptions,
     inbox,
     install,
     job,
@@ -106,6 +107,25 @@ urlpatterns = [
     page("channels/<int:channel_id>/rename/", channels.rename, name="rename-channel"),
     page("channels/<int:channel_id>/use/", channels.use_for, name="use-channel"),
     page("channels/<int:channel_id>/delete/", channels.delete, name="delete-channel"),
+    page("events/", event_subscriptions.EventsPage.as_view(), name="events"),
+    form("events/new/", event_subscriptions.form_page, name="new-event-subscription"),
+    page(
+        "events/<str:subscription_id>/",
+        event_subscriptions.EventSubscriptionPage.as_view(),
+        name="event-subscription",
+    ),
+    form("events/<str:subscription_id>/edit/", event_subscriptions.form_page, name="edit-event-subscription"),
+    page("events/<str:subscription_id>/test/", event_subscriptions.test, name="test-event-subscription"),
+    page(
+        "events/<str:subscription_id>/switch/", event_subscriptions.switch, name="switch-event-subscription"
+    ),
+    page(
+        "events/<str:subscription_id>/rotate/", event_subscriptions.rotate, name="rotate-event-subscription"
+    ),
+    page(
+        "events/<str:subscription_id>/delete/", event_subscriptions.delete, name="delete-event-subscription"
+    ),
+    page("events/<str:subscription_id>/<int:delivery_id>/", event_subscriptions.send_again, name="redeliver"),
     page("notifications/qr/", notifications.qr, name="topic-qr"),
     form("connect/", connect.ConnectPage.as_view(), name="connect"),
     page("connect/cronty.mcpb", connect.bundle, name="bundle"),

@@ -72,6 +72,11 @@ BLOCKS: dict[str, list[str]] = {
         f"{DIST}install",
         *["tests/examples/test_embedded.py::test_project_made_from_the_page_works"] * 4,
     ],
+    "docs/how-to/events.md": [
+        "tests/site/terminal/test_events.py::test_commands_of_the_page_work_in_their_order",
+        "tests/channels/test_event_delivery.py::test_page_shows_an_event_as_it_is_sent",
+        "tests/channels/test_event_delivery.py::test_documented_example_accepts_genuine_events_only",
+    ],
     "docs/how-to/files.md": [f"{EXAMPLES}::test_file_of_the_page_is_applied"] * 2,
     "docs/how-to/heartbeats.md": [
         "tests/site/terminal/test_heartbeats.py::test_heartbeat_of_the_page_is_added",

@@ -21,7 +21,7 @@ from schedules.admin.bases import (
 )
 from schedules.admin.forms import ProfileForm, TokenAdminForm
 from schedules.admin.local_times import moment
-from schedules.models import Calendar, Channel, Event, Profile, Token
+from schedules.models import Calendar, Channel, Event, EventSubscription, Profile, Token
 from schedules.result import Code, Err, Ok, Result
 from schedules.services import Actor
 from schedules.services.people.profiles import is_above
@@ -122,6 +122,31 @@ class ChannelAdmin(ReadOnlyAdmin[Channel]):
         moment("confirmed_at"),
         moment("last_sent_at"),
         moment("last_failed_at"),
+    ]
+
+
+@admin.register(EventSubscription)
+class EventSubscriptionAdmin(ReadOnlyAdmin[EventSubscription]):
+    """Who is told of events: without addresses and secrets, which are theirs."""
+
+    list_display = ["name", owned_by, "kind", "types", "job", moment("created_at"), moment("expires_at")]
+    list_filter = ["kind", OwnerFilter]
+    list_select_related = ["owner", "job"]
+    search_fields = ["name", f"owner__{USERNAME}"]
+    fields = [
+        "name",
+        "owner",
+        "kind",
+        "public_id",
+        "types",
+        "tag",
+        "only_job",
+        "job",
+        moment("created_at"),
+        moment("updated_at"),
+        moment("old_until"),
+        moment("verified_at"),
+        moment("expires_at"),
     ]
 
 

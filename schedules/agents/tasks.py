@@ -4,9 +4,10 @@ import asyncio
 from datetime import timedelta
 from typing import Annotated
 
-from django.db import connections
+from django.db import connections, transaction
 from pydantic import Field
 
+from schedules import clock, engine
 from schedules.agents.choice import Choice, choose, is_always_inbox, owner_of
 from schedules.agents.runs import run_prompt
 from schedules.agents.stops import stop_in_force
@@ -24,7 +25,7 @@ async def prompt(prompt: PromptText, runner: RunnerName | None = None, *, run: R
     """Hand a prompt to a runner of the operator, or leave it in the inbox for an agent to claim."""
     if runner is None and is_always_inbox():
         return WAITING
-    login, choice = await asyncio.to_thread(_choose, run.owner_id, runner)
+    login, choice = await asyncio.to_thread(_choose, run, runner)
     if choice.problem:
         raise Final(choice.problem)
     if choice.runner is None:
@@ -32,15 +33,23 @@ async def prompt(prompt: PromptText, runner: RunnerName | None = None, *, run: R
     return await run_prompt(prompt, choice.name, choice.runner, run, login)
 
 
-def _choose(owner_id: int, named: str | None) -> tuple[str, Choice]:
+def _choose(run: Run, named: str | None) -> tuple[str, Choice]:
     try:
-        owner = owner_of(owner_id)
+        owner = owner_of(run.owner_id)
         if owner is None:
             raise Final("The owner of this job is gone.")
         choice = choose(owner, named)
-        if choice.runner is not None and (stop := stop_in_force(owner_id)):
+        if choice.runner is not None and (stop := stop_in_force(run.owner_id)):
             raise Skip(stop.words)
+        if choice.runner is not None and run.attempt == 1:
+            _tell_receivers(run, choice.name)
         return owner.get_username(), choice
     finally:
         # This thread is not used again.
         connections.close_all()
+
+
+def _tell_receivers(run: Run, runner: str) -> None:
+    """Tell those who listen that the prompt is due, before the runner begins, which waits for nobody."""
+    with transaction.atomic():
+        engine.publish_taken_prompt(run.owner_id, run.job_id, run.execution_id, runner, clock.now())

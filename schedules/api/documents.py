@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from schedules.models import Event, Execution, Job, Ping
+from schedules.models import Event, EventSubscription, Execution, Job, Ping
 from schedules.models.executions import OUTCOME_LETTERS
 from schedules.secrets import masking
 from schedules.services.activity import changes_of_event
@@ -196,6 +196,43 @@ def channel_json(channel: ListedChannel) -> dict[str, Any]:
         "alerts": channel.is_for_alerts,
         "last_sent_at": channel.last_sent_at.isoformat() if channel.last_sent_at else None,
         "last_error": channel.last_error or None,
+    }
+
+
+def event_subscription_json(row: EventSubscription) -> dict[str, Any]:
+    """Return a receiver of events without its secret."""
+    job = row.job
+    return {
+        "id": row.public_id,
+        "name": row.name,
+        "kind": row.kind,
+        "url": row.url,
+        "types": row.types,
+        "tag": row.tag,
+        "job": row.only_job.public_id if row.only_job else None,
+        "on": row.is_on,
+        "reason": job.pause_reason or None if not row.is_on else None,
+        "last_sent_at": job.last_success_at.isoformat() if job.last_success_at else None,
+        "last_error": job.last_error or None,
+        "expires_at": row.expires_at.isoformat() if row.expires_at else None,
+    }
+
+
+def delivery_json(row: Execution) -> dict[str, Any]:
+    """Return one delivery of an event."""
+    event = (row.given or {}).get("event") or {}
+    is_retried = row.available_at is not None and row.finished_at is None
+    return {
+        "id": row.pk,
+        "event_id": event.get("id"),
+        "type": event.get("type"),
+        "status": row.status,
+        "attempts": row.attempt,
+        "at": row.scheduled_for.isoformat(),
+        "finished_at": row.finished_at.isoformat() if row.finished_at else None,
+        "next_attempt_at": row.available_at.isoformat() if row.available_at and is_retried else None,
+        "answer": row.result if isinstance(row.result, dict) else None,
+        "error": row.error or row.reason or None,
     }
 
 

@@ -28,6 +28,7 @@ from schedules.api.routes import (
     bulk,
     calendars,
     channels,
+    event_subscriptions,
     events,
     heartbeats,
     jobs,
@@ -58,6 +59,7 @@ api.add_router("/agents", agents.router)
 api.add_router("/events", events.router)
 api.add_router("/calendars", calendars.router)
 api.add_router("/channels", channels.router)
+api.add_router("/event-subscriptions", event_subscriptions.router)
 api.add_router("/heartbeats", heartbeats.router)
 api.add_router("", access.router)
 api.add_router("", terminal.router)

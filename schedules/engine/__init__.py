@@ -4,6 +4,16 @@ from schedules.engine.alerts import prepare_links, send_alerts
 from schedules.engine.claim import Claim, claim_runs, count_due, wake_up_at
 from schedules.engine.clusters import beat, enlist, probe_returned, retire
 from schedules.engine.denials import close_approvals, close_incident, deny
+from schedules.engine.event_deliveries import (
+    SEND_EVENT,
+    delivery_of,
+    new_event,
+    publish_approval,
+    publish_changes,
+    publish_taken_prompt,
+    waiting_deliveries,
+)
+from schedules.engine.failures import pause_for_good
 from schedules.engine.followers import DEEPEST_CHAIN, depth_of
 from schedules.engine.gaps import (
     COUNTED_SLOTS,

@@ -29,6 +29,15 @@ def handle_failures(failures: Mapping[int, int], now: datetime) -> None:
     )
 
 
+def pause_for_good(job_id: int, reason: str, now: datetime) -> None:
+    """Pause a job until somebody resumes it, and alert its owner."""
+    jobs = list(Job.objects.armed().filter(pk=job_id).select_for_update(of=("self",), no_key=True))
+    for job in jobs:
+        pause(job, now, reason)
+        note(job, "pause", now, {"reason": reason})
+    _raise_paused(jobs, now)
+
+
 def raise_unreadable(job_ids: Collection[int], now: datetime) -> None:
     """Raise incidents for jobs that were paused because their schedule cannot be read."""
     _raise_paused(Job.objects.kept().filter(pk__in=job_ids).order_by("pk"), now)

@@ -2,9 +2,11 @@
 
 from datetime import datetime, timedelta
 
+from django.db import transaction
 from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce
 
+from schedules.engine.event_deliveries import publish_recoveries
 from schedules.engine.incidents import Kind, News, end_all, raise_incidents, subject_of
 from schedules.models import Cluster, Execution, Incident, Job, Token
 from schedules.models.job_queries import NOTICE_PREFIX
@@ -159,9 +161,7 @@ def _end_over(open_incidents: QuerySet[Incident], now: datetime) -> None:
     of_jobs = open_incidents.filter(kind__in=(Kind.FAILING, Kind.PAUSED, Kind.LATE, Kind.MISSED, Kind.PROMPT))
     end_all(of_jobs.filter(gone), now)
     failing = open_incidents.filter(kind=Kind.FAILING)
-    end_all(
-        failing.filter(job__failure_streak=0, job__last_success_at__gte=F("opened_at")), now, "Works again"
-    )
+    _end_recovered(failing.filter(job__failure_streak=0, job__last_success_at__gte=F("opened_at")), now)
     # Resumed by hand, or it cannot work again: a one-time job.
     over = Q(job__failure_streak=0) | ~Q(job__status__in=Job.ACTIVE)
     end_all(failing.filter(over & is_told), now)
@@ -173,6 +173,15 @@ def _end_over(open_incidents: QuerySet[Incident], now: datetime) -> None:
     waiting = _untaken(now).filter(job=OuterRef("job"))
     end_all(open_incidents.filter(~Exists(waiting), kind=Kind.PROMPT), now, "It is not waiting any more")
     _end_expiring(open_incidents.filter(kind=Kind.EXPIRING, subject__startswith="token "), now)
+
+
+def _end_recovered(recovered: QuerySet[Incident], now: datetime) -> None:
+    """End the incidents of jobs that work again, and tell receivers of events of each once."""
+    with transaction.atomic():
+        rows = list(recovered.select_for_update(skip_locked=True, of=("self",))[:MOST])
+        if rows:
+            publish_recoveries(rows, now)
+            end_all(Incident.objects.filter(pk__in=[row.pk for row in rows]), now, "Works again")
 
 
 def _end_late(late: QuerySet[Incident], now: datetime) -> None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from django.db.models import Case, F, QuerySet, When
 
 from schedules import limits
+from schedules.engine.event_deliveries import publish_missed
 from schedules.models import Incident, Job
 from schedules.models.incidents import LONGEST_DETAILS
 
@@ -66,6 +67,7 @@ def raise_missed(rows: Iterable[tuple[int, int, str]], now: datetime) -> None:
         sentence = f"{count} run{' was' if count == 1 else 's were'} missed. {reason}"
         news.append(News.of_job(Kind.MISSED, job, sentence.strip()))
     raise_incidents(news, now)
+    publish_missed(missed, now)
 
 
 def raise_incident(

@@ -10,6 +10,7 @@ from django.db import transaction
 from django.db.models import Case, F, Value, When
 
 from schedules import limits
+from schedules.engine.event_deliveries import publish_changes
 from schedules.engine.gaps import account_for, account_for_each, account_for_pause, account_for_pauses
 from schedules.engine.history import Outcome, add_to_history, release_next
 from schedules.engine.questions import close_questions
@@ -235,7 +236,7 @@ def note(
     job: Job, verb: str, now: datetime, after: dict[str, Any], *, before: dict[str, Any] | None = None
 ) -> None:
     """Record an event for something that the engine did to a job."""
-    Event.objects.create(
+    event = Event.objects.create(
         at=now,
         owner_id=job.owner_id,
         actor="engine",
@@ -246,3 +247,4 @@ def note(
         before=before or {},
         after=after,
     )
+    publish_changes([event], now)

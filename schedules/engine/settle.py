@@ -15,6 +15,7 @@ from django.db.models import Q, Subquery
 
 from schedules import clock
 from schedules.engine.approvals import add_approvals
+from schedules.engine.event_deliveries import publish_failures, publish_prompts
 from schedules.engine.failures import handle_failures
 from schedules.engine.followers import start_followers
 from schedules.engine.history import Outcome, add_to_history, failures_of, release_next
@@ -130,6 +131,10 @@ def settle_runs(cluster_id: int, outcomes: Sequence[Outcome]) -> Settled:
         if retried := {outcome.execution_id: outcome for outcome in ours if outcome.retry_at}:
             _remember_attempts(retried)
             add_approvals([outcome for outcome in retried.values() if outcome.request])
+        if prompts := [
+            outcome for outcome in ours if outcome.status == Status.WAITING and not outcome.retry_at
+        ]:
+            publish_prompts(prompts, prompts[0].finished_at)
         conclude([outcome for outcome in ours if not outcome.retry_at and outcome.status != Status.WAITING])
     others = [outcome for outcome in outcomes if outcome.execution_id not in mine]
     return Settled(len(ours), _still_mine(cluster_id, others) if others else [])
@@ -249,6 +254,8 @@ def conclude(outcomes: Sequence[Outcome]) -> None:
         start_followers(followers, by_job, now)
     if failures := {job_id: count for job_id, ended in by_job.items() if (count := failures_of(ended))}:
         handle_failures(failures, now)
+    if failed := [outcome for outcome in outcomes if outcome.is_failure and not outcome.is_reminder]:
+        publish_failures(failed, now)
 
 
 # Runs in progress

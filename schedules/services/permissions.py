@@ -1,5 +1,6 @@
 """The actor of a change: a person or an agent, the interface they use, and the jobs they may see and change."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -7,8 +8,8 @@ from typing import Any
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.db.models import Q
 
-from schedules import clock, limits
-from schedules.models import Event, Execution, Job, Profile
+from schedules import clock, engine, limits
+from schedules.models import Event, EventSubscription, Execution, Job, Profile
 from schedules.models.executions import ExecutionQuerySet
 from schedules.models.jobs import JobQuerySet
 from schedules.models.standings import standings_of
@@ -145,6 +146,21 @@ def record(
     """Write an event; call it inside the transaction that makes the change. The job then knows it as its `event`."""
     job.event = event_of(actor, verb, now, job=job, before=before, after=after)
     job.event.save(force_insert=True)
+    _tell([job.event], now)
+
+
+def record_all(events: Iterable[Event], now: datetime) -> list[Event]:
+    """Write the events of several changes; call it inside the transaction that makes them."""
+    written = Event.objects.bulk_create(events)
+    _tell(written, now)
+    return written
+
+
+def _tell(events: Sequence[Event], now: datetime) -> None:
+    """Tell those who listen of changes; nearly always nobody does, which one short query shows."""
+    owners = {event.owner_id for event in events}
+    if EventSubscription.objects.filter(owner__in=owners).exists():
+        engine.publish_changes(events, now)
 
 
 def event_of(

@@ -89,6 +89,8 @@ VERB_ICONS = {
     "dismiss": "inbox",
     "release": "inbox",
     "issue": "key",
+    "add": "plus",
+    "switch": "flag",
     "rotate": "key",
     "connect": "key",
 }

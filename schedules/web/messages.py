@@ -125,6 +125,14 @@ _MESSAGES: Mapping[Code, str] = {
     Code.CHANNEL_CODE_WRONG: "This is not the code for {0.subject}. Copy it from the newest message.",
     Code.CHANNELS_BY_PEOPLE: "Agents cannot see or change channels; jobs refer to them by name.",
     Code.TOO_MANY_CHANNELS: "There are {0.limit} channels already: delete one first.",
+    Code.EVENT_SUBSCRIPTION_NOT_FOUND: "Subscription not found: {0.subject}",
+    Code.EVENT_TYPE_NOT_FOUND: "There is no event {0.subject}.",
+    Code.EVENT_SUBSCRIPTION_OFF: "{0.subject} is switched off: switch it on first.",
+    Code.EVENT_SUBSCRIPTION_OF_APP: "An app manages {0.subject}: it can only be switched off, tested or deleted here.",
+    Code.EVENTS_BY_PEOPLE: "Agents cannot see or change subscriptions to events.",
+    Code.TOO_MANY_EVENT_SUBSCRIPTIONS: "There are {0.limit} subscriptions already: delete one first.",
+    Code.DELIVERY_NOT_FOUND: "Delivery not found: {0.subject}",
+    Code.DELIVERY_UNDER_WAY: "Delivery {0.subject} has not ended yet.",
     Code.SECRET_KEY_CHANGED: (
         "The secret key was changed on another host: the operator must give it to this one first."
     ),

@@ -81,6 +81,8 @@ def all_pages(jobs: dict[str, Job]) -> dict[str, str]:
         "secrets": "/settings/secrets/",
         "calendars": "/settings/calendars/",
         "channel": "/channels/new/?kind=matrix",
+        "events": "/events/",
+        "receiver of events": "/events/new/",
         "activity": "/activity/",
         "activity, none": "/activity/?actor=nobody",
         "undo": "/activity/undo/",

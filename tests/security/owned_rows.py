@@ -18,6 +18,7 @@ from schedules.models import (
     Calendar,
     Channel,
     Event,
+    EventSubscription,
     Execution,
     Heartbeat,
     Incident,
@@ -63,6 +64,8 @@ class OwnedRows:
     heartbeat: Heartbeat
     calendar: Calendar
     channel: Channel
+    event_subscription: EventSubscription
+    delivery: Execution
     rows: dict[type[Model], Model] = field(default_factory=dict)
 
     @property
@@ -187,6 +190,36 @@ def create_owned_rows() -> OwnedRows:
         created_at=now,
         updated_at=now,
     )
+    receiver = JobFactory(
+        pk=910000009,
+        owner=owner,
+        public_id="events_910000009_1700000000",
+        name=marked("receiver-job"),
+        task="send_event",
+        cron="@manual",
+    )
+    subscription = EventSubscription.objects.create(
+        pk=910000001,
+        job=receiver,
+        owner=owner,
+        public_id="sub_910000001",
+        name=marked("receiver"),
+        url=f"https://example.com/{marked('receiver-address')}",
+        types=["run.failed"],
+        tag=marked("receiver-tag"),
+        sealed=marked("sealed-receiver"),
+        created_at=now,
+        updated_at=now,
+    )
+    told = {"id": "evt_1", "type": "run.failed", "timestamp": "2026-01-01T00:00:00Z", "data": {}}
+    delivery = ExecutionFactory(
+        pk=910000010,
+        job=receiver,
+        cause="event",
+        status="failed",
+        given={"event": told},
+        error=marked("undelivered-event"),
+    )
     event = Event.objects.create(
         pk=910000001,
         at=now,
@@ -217,6 +250,7 @@ def create_owned_rows() -> OwnedRows:
             started_at=now,
         ),
         channel,
+        subscription,
         calendar,
         Incident.objects.create(
             pk=910000001,
@@ -249,6 +283,8 @@ def create_owned_rows() -> OwnedRows:
         heartbeat,
         calendar,
         channel,
+        subscription,
+        delivery,
         {type(row): row for row in rows},
     )
 

@@ -61,7 +61,8 @@ NOT_GIVEN_TO_THEM = {
     "schedules:answer-link": {"token": "no-such-token"},
     "schedules:stop-link": {"token": "no-such-token"},
 }
-IDS = {"job_id", "run_id", "token_id", "secret_id", "channel_id", "calendar_id"}
+OF_PERSON = {"token_id", "secret_id", "channel_id", "calendar_id", "subscription_id"}
+IDS = {"job_id", "run_id", "delivery_id"} | OF_PERSON
 WELL = {200, 202, 302, 303, 422}
 # Actions that even superusers cannot do: history is read-only, and tokens can be revoked but not changed.
 STAFF_REFUSED = {
@@ -92,6 +93,9 @@ STAFF_REFUSED = {
     "schedules_channel_add": METHODS,
     "schedules_channel_delete": METHODS,
     "schedules_channel_change": ("post",),
+    "schedules_eventsubscription_add": METHODS,
+    "schedules_eventsubscription_delete": METHODS,
+    "schedules_eventsubscription_change": ("post",),
     "schedules_token_delete": METHODS,
     "schedules_token_change": ("post",),
     "schedules_profile_add": METHODS,
@@ -120,6 +124,10 @@ def examples(address: Address, owned: OwnedRows) -> dict[str, Any]:
         "calendar": owned.calendar.name,
         "channel": owned.channel.name,
         "channel_id": owned.channel.pk,
+        "subscription_id": owned.event_subscription.public_id,
+        "subscription": owned.event_subscription.public_id,
+        "delivery_id": owned.delivery.pk,
+        "delivery": owned.delivery.pk,
         "key": owned.profile.calendar_key,
         "place": owned.heartbeat.ping_id,
         "token": make_token(owned.asked.pk, owned.asked.key, Button.PAGE),
@@ -292,7 +300,7 @@ def test_staff_reach_every_job_and_run_but_no_token_or_secret(
 ):
     statuses = {ask(visit("staff"), method, address, owned).status_code for method in METHODS}
 
-    if {"token_id", "secret_id", "channel_id", "calendar_id"} & set(address.parameters):
+    if OF_PERSON & set(address.parameters):
         assert statuses <= {404, 405}
         assert 404 in statuses
     else:
@@ -422,14 +430,31 @@ def ids_of(address: Address, owned: OwnedRows) -> list[dict[str, Any]]:
     """Return the owner's ids, ids of rows she deleted, and ids that never existed."""
     gone = owned.trashed_run.pk
     numbers = [
-        dict.fromkeys(("run_id", "token_id", "secret_id", "channel_id", "calendar_id", "object_id", "id"), pk)
+        dict.fromkeys(
+            (
+                "run_id",
+                "token_id",
+                "secret_id",
+                "channel_id",
+                "calendar_id",
+                "delivery_id",
+                "object_id",
+                "id",
+            ),
+            pk,
+        )
         for pk in (910000001, gone)
     ]
+    own = {"subscription_id": owned.event_subscription.public_id}
     return [
-        {**numbers[0], "job_id": owned.job.public_id},
-        {**numbers[1], "job_id": owned.trashed.public_id},
-        {**numbers[0], "job_id": owned.prompt.public_id, "run_id": owned.orphaned_run.pk},
-        {**dict.fromkeys(numbers[0], UNKNOWN_NUMBER), "job_id": UNKNOWN_JOB},
+        {**numbers[0], **own, "job_id": owned.job.public_id},
+        {**numbers[1], **own, "job_id": owned.trashed.public_id},
+        {**numbers[0], **own, "job_id": owned.prompt.public_id, "run_id": owned.orphaned_run.pk},
+        {
+            **dict.fromkeys(numbers[0], UNKNOWN_NUMBER),
+            "subscription_id": f"sub_{UNKNOWN_NUMBER}",
+            "job_id": UNKNOWN_JOB,
+        },
     ]
 
 

@@ -33,6 +33,8 @@ BODIES: dict[str, Any] = {
     "confirm_one_channel": {"code": "0123ABCD"},
     "rename_one_channel": {"name": "mine"},
     "ping_heartbeat": {"exit_code": 0},
+    "add_event_subscription": {"name": "mine", "url": "https://example.com/", "types": ["run.failed"]},
+    "change_event_subscription": {"name": "mine", "url": "https://example.com/", "types": ["run.failed"]},
 }
 # These make something of the caller's own, or only show it.
 OWN = {
@@ -45,6 +47,8 @@ OWN = {
         "preview_one_calendar",
         "list_all_channels",
         "set_one_channel",
+        "list_event_subscriptions",
+        "add_event_subscription",
     ),
     # Of the same name as the owner's, set before.
     *("delete_secret_value", "delete_one_calendar", "delete_one_channel"),
@@ -76,6 +80,8 @@ def operations(owned: OwnedRows) -> Iterator[Operation]:
             name=owned.secret.name,
             calendar=owned.calendar.name,
             channel=owned.channel.name,
+            subscription=owned.event_subscription.public_id,
+            delivery=owned.delivery.pk,
         )
         for method, operation in methods.items():
             if operation["operationId"] in STREAMED:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from django.db import transaction
 
 from schedules import clock, engine
-from schedules.models import Event, Job
+from schedules.models import Job
 from schedules.models.triggers import TRIGGER_COLUMNS
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.files.jobs import JobSpec
@@ -24,7 +24,7 @@ from schedules.services.jobs.masked_arguments import named_arguments, shown_argu
 from schedules.services.jobs.states import CAME_DUE, pause, restore, resume
 from schedules.services.jobs.upstream import link_planned
 from schedules.services.jobs.validation import default_of
-from schedules.services.permissions import Actor, event_of
+from schedules.services.permissions import Actor, event_of, record_all
 from schedules.services.quotas import bulk_problem, wait_for_turn
 from schedules.tasks import registry
 from schedules.when.triggers import Trigger, TriggerError, unreadable
@@ -142,10 +142,11 @@ def _change(
     if deleted:
         _expect(change_jobs(actor, "delete", deleted))
     store_edits(edits, now)
-    Event.objects.bulk_create(
+    changed = (
         event_of(actor, "edit", now, job=edited.job, before=edited.before, after=edited.after)
         for edited in edits
     )
+    record_all(changed, now)
     if origins:
         names = list(origins[0])
         assignments = ", ".join(f"{name} = {{{name}}}" for name in names[1:])

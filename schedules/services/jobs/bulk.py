@@ -31,7 +31,7 @@ from schedules.services.jobs.states import (
     resume,
 )
 from schedules.services.jobs.validation import use_problem
-from schedules.services.permissions import Actor, event_of, forbidden
+from schedules.services.permissions import Actor, event_of, forbidden, record_all
 from schedules.tasks import registry
 from schedules.when.triggers import TriggerError
 
@@ -239,7 +239,7 @@ def _change(
         case _:
             _stop(jobs, now, "deleted", deleted_at=now)
     events = [event_of(actor, action, now, job=job, before=before[job.pk], after=after) for job in changed]
-    return changed, Event.objects.bulk_create(events)
+    return changed, record_all(events, now)
 
 
 def _stop(jobs: Sequence[Job], now: datetime, done: str, **columns: Any) -> None:

@@ -16,7 +16,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from schedules import clock, limits
-from schedules.models import Event, Job, Profile
+from schedules.models import Job, Profile
 from schedules.models.job_texts import searchable_text, shown_arguments, skeleton
 from schedules.models.jobs import new_public_id
 from schedules.result import Code, Err, Ok, Result, invalid, invalid_fields
@@ -34,7 +34,7 @@ from schedules.services.jobs.validation import (
     type_problems,
 )
 from schedules.services.people.profiles import known_profile
-from schedules.services.permissions import Actor, event_of, record
+from schedules.services.permissions import Actor, event_of, record, record_all
 from schedules.services.quotas import creation_problem, wait_for_turn
 from schedules.tasks import registry
 from schedules.tasks.heartbeat import HEARTBEAT
@@ -172,9 +172,10 @@ def insert_jobs(
         chunk = new[start : start + INSERTED_AT_ONCE]
         Job.objects.bulk_create([job for job, _ in chunk])
         add_heartbeats([job for job, _ in chunk if job.task == HEARTBEAT])
-        Event.objects.bulk_create(
+        created = (
             event_of(actor, "create", now, job=job, after=changes_of(job, fields)) for job, fields in chunk
         )
+        record_all(created, now)
         on_progress(start + len(chunk))
 
 

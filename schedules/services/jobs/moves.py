@@ -8,13 +8,13 @@ from typing import Any
 from django.db import transaction
 
 from schedules import clock
-from schedules.models import Event, Job
+from schedules.models import Job
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.job_list import JobQuery, in_asked_state
 from schedules.services.jobs.bulk import MOST_JOBS, Changed, without_own_jobs
 from schedules.services.jobs.edits import PreparedEdit, prepare_edit, store_edits
 from schedules.services.jobs.masked_arguments import merged_arguments
-from schedules.services.permissions import Actor, event_of
+from schedules.services.permissions import Actor, event_of, record_all
 from schedules.when.triggers import load_zone
 from schedules.when.zones import first_pass, wall_time
 
@@ -173,8 +173,9 @@ def move_jobs(
         plan = plan_moves(actor, jobs, move, reason_of)
         now = clock.now()
         store_edits(plan.edits, now)
-        events = Event.objects.bulk_create(
+        edited = (
             event_of(actor, "edit", now, job=each.job, before=each.before, after=each.after)
             for each in plan.edits
         )
+        events = record_all(edited, now)
     return Ok(Changed([each.job for each in plan.edits], [], events[0].pk if events else None))

@@ -31,6 +31,9 @@ MOST_LOOKUPS = 32
 # For how many seconds the answer of a lookup is used again: for the requests of one burst.
 FRESH_SECONDS = 1.0
 
+# No network of an operator contains it.
+UNKNOWN = IPv4Address("255.255.255.255")
+
 LOCAL_NAMES = {"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"}
 
 
@@ -133,6 +136,12 @@ def guard(host: str, port: int, addresses: list[Address]) -> None:
             raise Refused(
                 f"{host} is not a public address; the operator can allow it in CRONTY_OUTBOUND_ALLOW."
             )
+
+
+def is_allowed_in_clear(host: str, port: int) -> bool:
+    """Return whether the operator allows this very host, by its address or its name: it is in a network of theirs."""
+    address = known_address(host) or UNKNOWN
+    return any(entry.includes(host, port, address) for entry in _allowed())
 
 
 @functools.lru_cache(1024)

@@ -1,0 +1,63 @@
+"""Requests to receivers of events: signed in two ways, never redirected, and with a short answer."""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from schedules.models import EventSubscription
+from schedules.secrets.encryption import unseal
+from schedules.tasks import outbound
+from schedules.tasks.outbound.signing import signature_header, standard_headers
+
+# What ChatGPT reads at most; ours are far smaller.
+LONGEST_BODY = 256 * 1024
+ANSWER_SECONDS = 10.0
+# Of an answer, the beginning is kept for the log.
+ANSWER_BYTES = 4096
+SUBSCRIPTION_HEADER = "X-MCP-Subscription-Id"
+
+
+def body_of(event: Mapping[str, Any], subscription: EventSubscription) -> bytes:
+    """Return what is sent of an event: one event in each request."""
+    if subscription.kind == EventSubscription.Kind.MCP:
+        told = {
+            "eventId": event["id"],
+            "name": event["type"],
+            "timestamp": event["timestamp"],
+            "data": event["data"],
+            "cursor": None,
+        }
+        return json.dumps(told, ensure_ascii=False).encode()
+    return json.dumps(event, ensure_ascii=False).encode()
+
+
+def signing_secrets(subscription: EventSubscription, now: datetime) -> tuple[str, ...]:
+    """Return the secrets to sign with, the newest first; raises UnreadableError if this host cannot."""
+    sealed = [subscription.sealed]
+    if subscription.old_sealed and subscription.old_until and now < subscription.old_until:
+        sealed.append(subscription.old_sealed)
+    return tuple(unseal(text, subscription.place) for text in sealed)
+
+
+async def post(
+    url: str, secrets: Sequence[str], message_id: str, body: bytes, headers: Mapping[str, str]
+) -> outbound.Reply:
+    """Send one signed message; raises OutboundError if there is no answer."""
+    timestamp = str(int(time.time()))
+    return await outbound.send(
+        "POST",
+        url,
+        headers={
+            "content-type": "application/json",
+            **headers,
+            **standard_headers(secrets, message_id, timestamp, body),
+            "Idempotency-Key": message_id,
+            "Cronty-Timestamp": timestamp,
+            "Cronty-Signature": signature_header(secrets, timestamp, message_id, body),
+        },
+        content=body,
+        timeout=ANSWER_SECONDS,
+        most=ANSWER_BYTES,
+    )

@@ -1,0 +1,249 @@
+"""Events for receivers outside: each delivery is a run of its subscription's job, written with what it tells of.
+
+Without a subscription, an event costs one short query, and a run that succeeds costs none.
+"""
+
+import secrets
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from django.db.models import Count
+from django.urls import reverse
+
+from schedules.engine.followers import depth_of
+from schedules.engine.history import Outcome
+from schedules.models import Event, EventSubscription, EventType, Execution, Incident, Job
+from schedules.models.job_queries import NOTICE_PREFIX
+from schedules.tasks.site import public_site
+
+Status = Execution.Status
+
+# The task that sends events.
+SEND_EVENT = "send_event"
+# How many deliveries of one subscription may wait; what comes beyond is counted in a row that is not sent.
+MOST_WAITING = 5000
+BATCH = 500
+LONGEST_TEXT = 1000
+# What people and agents do to a job that is no change of it.
+_NO_CHANGES = (
+    "run",
+    "stop",
+    "answer",
+    "complete",
+    "dismiss",
+    "release",
+    "rotate key",
+    "open trigger",
+    "rotate trigger",
+    "close trigger",
+)
+
+
+class Happening(NamedTuple):
+    """Something that receivers may want to be told of."""
+
+    type: EventType
+    job_id: int
+    run_id: int | None = None
+    data: Mapping[str, Any] = {}
+
+
+def publish(happenings: Sequence[Happening], now: datetime, *, owners: Collection[int] | None = None) -> int:
+    """Write a delivery for everybody who listens; call it in the transaction of what happened. Return how many.
+
+    If the caller knows the owners of the jobs, nothing looks them up.
+    """
+    if not happenings:
+        return 0
+    job_ids = {happening.job_id for happening in happenings}
+    of_jobs: Any = Job.objects.filter(pk__in=job_ids).order_by().values("owner") if owners is None else owners
+    listening = EventSubscription.objects.listening(now).filter(owner__in=of_jobs).select_related("job")
+    by_owner: dict[int, list[EventSubscription]] = defaultdict(list)
+    for subscription in listening.order_by("pk"):
+        by_owner[subscription.owner_id].append(subscription)
+    if not by_owner:
+        return 0
+    jobs = (
+        Job.objects.filter(pk__in=job_ids)
+        .only("pk", "owner_id", "public_id", "name", "task", "tags")
+        .in_bulk()
+    )
+    wanted = [
+        (happening, subscription)
+        for happening in happenings
+        if (job := jobs.get(happening.job_id)) and may_be_told_of(job)
+        for subscription in by_owner[job.owner_id]
+        if subscription.wants(happening.type, job)
+    ]
+    return _write(wanted, jobs, now) if wanted else 0
+
+
+def may_be_told_of(job: Job) -> bool:
+    """Return whether events report a job: not of deliveries and alerts, which would report each other for ever."""
+    return job.task != SEND_EVENT and not job.public_id.startswith(f"{NOTICE_PREFIX}_")
+
+
+def publish_prompts(outcomes: Iterable[Outcome], now: datetime) -> None:
+    """Tell of prompts that wait for an agent from now on."""
+    publish([Happening(EventType.PROMPT_DUE, each.job_id, each.execution_id) for each in outcomes], now)
+
+
+def publish_taken_prompt(owner_id: int, job_id: str, run_id: int, runner: str, now: datetime) -> None:
+    """Tell of a prompt that a runner works on at once; `job_id` is the public one."""
+    if not EventSubscription.objects.listening(now).filter(owner=owner_id).exists():
+        return
+    key = Job.objects.called(job_id).values_list("pk", flat=True).first()
+    if key:
+        publish([Happening(EventType.PROMPT_DUE, key, run_id, {"runner": runner})], now, owners=[owner_id])
+
+
+def publish_failures(outcomes: Iterable[Outcome], now: datetime) -> None:
+    """Tell of runs that have failed for good."""
+    publish([Happening(EventType.RUN_FAILED, each.job_id, each.execution_id) for each in outcomes], now)
+
+
+def publish_recoveries(incidents: Iterable[Incident], now: datetime) -> None:
+    """Tell of jobs that work again; `incidents` are those of their failures."""
+    publish(
+        [
+            Happening(EventType.RUN_RECOVERED, each.job_id, data={"failing_since": moment(each.opened_at)})
+            for each in incidents
+            if each.job_id
+        ],
+        now,
+    )
+
+
+def publish_missed(missed: Mapping[int, tuple[int, str]], now: datetime) -> None:
+    """Tell of slots that nothing could start: how many of each job, and why."""
+    publish(
+        [
+            Happening(EventType.SLOT_MISSED, job_id, data={"slots": count, "reason": reason[:LONGEST_TEXT]})
+            for job_id, (count, reason) in missed.items()
+        ],
+        now,
+    )
+
+
+def publish_changes(events: Collection[Event], now: datetime) -> None:
+    """Tell of changes of jobs, by their events; without the values, which may be private."""
+    publish(
+        [
+            Happening(
+                EventType.JOB_CHANGED,
+                event.job_id,
+                data={
+                    "change": event.verb,
+                    "by": event.actor,
+                    "through": str(event.door),
+                    "fields": sorted({*event.before, *event.after}),
+                },
+            )
+            for event in events
+            if event.job_id and event.verb not in _NO_CHANGES
+        ],
+        now,
+        owners={event.owner_id for event in events},
+    )
+
+
+def publish_approval(job_id: int, run_id: int | None, data: Mapping[str, Any], now: datetime) -> None:
+    """Tell that an agent waits for an approval; `data` says for what, in few words and without secrets."""
+    publish([Happening(EventType.APPROVAL_REQUESTED, job_id, run_id, data)], now)
+
+
+def delivery_of(
+    subscription: EventSubscription, given: Mapping[str, Any], now: datetime, *, origin: int | None = None
+) -> Execution:
+    """Build the row of one delivery; its claim sends it."""
+    return Execution.of(
+        subscription.job,
+        now,
+        cause=Execution.Cause.EVENT,
+        available_at=now,
+        given=dict(given),
+        origin=origin,
+    )
+
+
+def new_event(event_type: str, data: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """Build an event as it is stored and sent; its id stays the same over retries and deliveries by hand."""
+    event_id = f"evt_{secrets.token_hex(16)}"
+    return {"id": event_id, "type": str(event_type), "timestamp": moment(now), "data": dict(data)}
+
+
+def moment(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def waiting_deliveries(job_ids: Collection[int]) -> dict[int, int]:
+    """Count the deliveries that are not finished, by the job of their subscription."""
+    live = Execution.objects.live().filter(job__in=job_ids).order_by()
+    return dict(live.values("job").annotate(count=Count("pk")).values_list("job", "count"))
+
+
+def _write(
+    wanted: Sequence[tuple[Happening, EventSubscription]], jobs: Mapping[int, Job], now: datetime
+) -> int:
+    run_ids = {happening.run_id for happening, _ in wanted if happening.run_id}
+    runs = Execution.objects.defer("result", "traceback").in_bulk(run_ids) if run_ids else {}
+    waiting = waiting_deliveries({subscription.job_id for _, subscription in wanted})
+    events: dict[int, dict[str, Any]] = {}
+    left_out: dict[int, tuple[EventSubscription, int]] = {}
+    rows = []
+    for happening, subscription in wanted:
+        key = subscription.job_id
+        waiting[key] = waiting.get(key, 0) + 1
+        if waiting[key] > MOST_WAITING:
+            left_out[key] = (subscription, left_out.get(key, (subscription, 0))[1] + 1)
+            continue
+        run = runs.get(happening.run_id or 0)
+        event = events.get(id(happening)) or new_event(
+            happening.type, _data_of(happening, jobs[happening.job_id], run), now
+        )
+        events[id(happening)] = event
+        given = {"event": event, "depth": depth_of(run.given) + 1 if run else 0}
+        rows.append(delivery_of(subscription, given, now, origin=happening.run_id))
+    rows += [_left_out(subscription, count, now) for subscription, count in left_out.values()]
+    Execution.objects.bulk_create(rows, batch_size=BATCH)
+    return len(rows)
+
+
+def _left_out(subscription: EventSubscription, count: int, now: datetime) -> Execution:
+    """Build one row for the events that a subscription has no room for."""
+    reason = (
+        f"{count} event{' was' if count == 1 else 's were'} not sent: {MOST_WAITING} deliveries wait already."
+    )
+    row = Execution.of(
+        subscription.job, now, cause=Execution.Cause.EVENT, status=Status.SKIPPED, reason=reason
+    )
+    row.slots, row.last_slot, row.finished_at = count, now, now
+    return row
+
+
+def _data_of(happening: Happening, job: Job, run: Execution | None) -> dict[str, Any]:
+    site = public_site()
+    data: dict[str, Any] = {"job": {"id": job.public_id, "name": job.name, "tags": job.tags}}
+    if site:
+        data["job"]["url"] = f"{site}{reverse('schedules:job', args=[job.public_id])}"
+    if happening.run_id:
+        data["run"] = _run_data(happening.run_id, run, site)
+    return {**data, **happening.data}
+
+
+def _run_data(run_id: int, run: Execution | None, site: str) -> dict[str, Any]:
+    data: dict[str, Any] = {"id": run_id}
+    if run:
+        data |= {
+            "scheduled_for": moment(run.scheduled_for),
+            "status": run.status,
+            "attempt": run.attempt,
+        }
+        data |= {
+            name: getattr(run, name)[:LONGEST_TEXT] for name in ("error", "reason") if getattr(run, name)
+        }
+    if site:
+        data["url"] = f"{site}{reverse('schedules:run', args=[run_id])}"
+    return data

@@ -1,0 +1,95 @@
+"""Receivers of events in tests: subscriptions to a local server, their deliveries, and a verifier of its own."""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.models import User
+
+from schedules import clock, engine
+from schedules.engine import Started
+from schedules.models import Cluster, Event, EventType, Execution
+from schedules.result import Ok
+from schedules.services import Actor
+from schedules.services.people.event_subscriptions import Opened, Wanted, add_subscription
+from schedules.tasks import registry
+from schedules.worker.calls import run_coroutine
+from tests.sink import Received
+
+EVERYTHING = tuple(EventType.values)
+
+
+def person(user: User) -> Actor:
+    return Actor(user, Event.Door.WEB)
+
+
+def listen(
+    user: User, url: str = "https://example.com/events", types: Sequence[str] = EVERYTHING, **fields: str
+) -> Opened:
+    """Add a subscription of this person, as the page does."""
+    wanted = Wanted(**{"name": "Receiver", "url": url, "types": types} | fields)
+    result = add_subscription(person(user), wanted)
+    assert isinstance(result, Ok), result
+    return result.value
+
+
+def deliveries(opened: Opened) -> list[Execution]:
+    """Return the rows of a subscription, oldest first."""
+    return list(Execution.objects.filter(job=opened.subscription.job_id).order_by("pk"))
+
+
+def events_of(opened: Opened) -> list[dict[str, Any]]:
+    return [(row.given or {})["event"] for row in deliveries(opened)]
+
+
+def start_ready(cluster: Cluster, now: datetime | None = None) -> list[Started]:
+    """Claim and start what is ready."""
+    now = now or clock.now()
+    claims = engine.claim_runs(cluster.pk, now, 2000)
+    by_attempt: dict[int, list[int]] = {}
+    for claim in claims:
+        by_attempt.setdefault(claim.attempt, []).append(claim.execution_id)
+    return [
+        run
+        for attempt, keys in by_attempt.items()
+        for run in engine.start_runs(cluster.pk, attempt, keys, now)
+    ]
+
+
+def call(runs: Sequence[Started]) -> list[engine.Outcome]:
+    """Call the tasks of started runs together, as a worker does."""
+
+    async def together() -> list[engine.Outcome]:
+
+        return list(await asyncio.gather(*(run_coroutine(run, registry.get(run.task)) for run in runs)))
+
+    return asyncio.run(together())
+
+
+def deliver(cluster: Cluster, now: datetime | None = None) -> list[engine.Outcome]:
+    """Send what is ready, and write how that went."""
+    outcomes = call(start_ready(cluster, now))
+    engine.settle_runs(cluster.pk, outcomes)
+    return outcomes
+
+
+def is_genuine(received: Received, secret: str) -> bool:
+    """Verify a message as the specification of Standard Webhooks says, without our own code."""
+    headers = received.headers
+    key = base64.b64decode(secret.split("_", 1)[1])
+    signed = b".".join([headers["webhook-id"].encode(), headers["webhook-timestamp"].encode(), received.body])
+    wanted = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+    return any(
+        version == "v1" and hmac.compare_digest(signature, wanted)
+        for version, _, signature in (each.partition(",") for each in headers["webhook-signature"].split(" "))
+    )
+
+
+def sent(received: Received) -> dict[str, Any]:
+    body: dict[str, Any] = json.loads(received.body)
+    return body
