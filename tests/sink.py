@@ -7,7 +7,7 @@ import struct
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -52,6 +52,8 @@ class Sink:
     def __init__(self, answer: Answer | None = None, tls: ssl.SSLContext | None = None) -> None:
         self.default = answer or Answer()
         self.next_answers: deque[Answer] = deque()
+        self.respond: Callable[[Received], Answer] | None = None
+        """Answers by the request, instead of the default."""
         self.requests: list[Received] = []
         self.connections = 0
         self.closing = threading.Event()
@@ -71,7 +73,7 @@ class Sink:
 
     def reset(self) -> None:
         """Forget everything, for the next user of a shared sink."""
-        self.default = Answer()
+        self.default, self.respond = Answer(), None
         self.next_answers.clear()
         self.requests.clear()
         self.connections = 0
@@ -147,8 +149,10 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         headers = {name.lower(): value for name, value in self.headers.items()}
         with self.server.lock:
-            sink.requests.append(Received(self.command, self.path, headers, body, time.time()))
-            answer = sink.next_answers.popleft() if sink.next_answers else sink.default
+            received = Received(self.command, self.path, headers, body, time.time())
+            sink.requests.append(received)
+            default = sink.respond(received) if sink.respond else sink.default
+            answer = sink.next_answers.popleft() if sink.next_answers else default
         sink.closing.wait(answer.delay)
         getattr(self, f"do_{answer.manner.replace('-', '_')}")(answer)
 

@@ -28,6 +28,7 @@ from schedules import __version__
 from schedules.mcp.apps import pages
 from schedules.mcp.auth import CrontyTokens, current_caller, too_many_calls
 from schedules.mcp.completions import add_completions
+from schedules.mcp.events import Events, advertise
 from schedules.mcp.messages import message_of
 from schedules.mcp.offers import OFFER_BY_NAME, OFFERS, WORDING, Offer
 from schedules.mcp.questions import call_with_questions, can_ask
@@ -131,6 +132,8 @@ def build_server(*, families: Collection[str] = FAMILIES, with_tokens: bool = Fa
     watch = Watch()
     offers = [offer for offer in OFFERS if offer.families & set(families)]
     access: dict[str, Any] = {}
+    # A subscription belongs to the access of an app, which can be revoked.
+    has_events = with_tokens and settings.CRONTY_MCP_EVENTS
     if with_tokens:
         # Without resource_server_url, clients do not look for an authorization server.
         auth = AuthSettings(
@@ -149,7 +152,7 @@ def build_server(*, families: Collection[str] = FAMILIES, with_tokens: bool = Fa
         website_url=settings.CRONTY_URL,
         # An address and not the image: every answer carries it.
         icons=[Icon(src=f"{settings.CRONTY_URL}/favicon.ico", mime_type="image/x-icon", sizes=["32x32"])],
-        extensions=[pages()],
+        extensions=[pages(), *([Events()] if has_events else [])],
         tools=[build_tool(offer) for offer in offers],
         subscriptions=watch,
         lifespan=watch.lifespan,
@@ -158,6 +161,8 @@ def build_server(*, families: Collection[str] = FAMILIES, with_tokens: bool = Fa
     )
     server.offers, server.watch = offers, watch
     server.middleware.append(server.introduce)
+    if has_events:
+        server.middleware.append(advertise)
     add_resources(server)
     add_prompts(server)
     add_completions(server)

@@ -1,0 +1,219 @@
+"""Subscriptions to events that apps make over MCP: checked, proven by a challenge, renewed and ended by the app itself.
+
+They are rows of the same table as those of people, and the same task sends what they are told.
+"""
+
+import base64
+import binascii
+import hmac
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import sha256
+
+from django.db import transaction
+
+from schedules import clock, engine
+from schedules.channels.event_requests import SUBSCRIPTION_HEADER, post
+from schedules.models import EventSubscription, EventType, Job
+from schedules.result import Code, Err, Ok, Result, invalid
+from schedules.secrets.encryption import UnreadableError, unseal
+from schedules.services.jobs.references import job_meant
+from schedules.services.people.event_subscriptions import (
+    OVERLAP,
+    end,
+    note,
+    seal_secrets,
+    store,
+    url_problem,
+)
+from schedules.services.people.hourly_limits import HourlyLimit
+from schedules.services.people.profiles import profile_of
+from schedules.services.permissions import Actor
+from schedules.services.quotas import wait_for_turn
+from schedules.tasks import outbound
+
+MOST_SUBSCRIPTIONS = 50
+SHORTEST_TTL, DEFAULT_TTL, LONGEST_TTL = timedelta(hours=1), timedelta(days=7), timedelta(days=30)
+# For how long an address that has answered a challenge is believed.
+PROVEN_FOR = timedelta(days=1)
+SECRET_BYTES = range(24, 65)
+CHALLENGES_AN_HOUR = 60
+_challenges = HourlyLimit(CHALLENGES_AN_HOUR)
+
+
+@dataclass(frozen=True)
+class AppWanted:
+    """What an app asks for."""
+
+    type: str
+    url: str
+    arguments: Mapping[str, str]
+    secret: str = ""
+    ttl: timedelta | None = None
+
+    def id_for(self, actor: Actor, token_id: int) -> str:
+        """Return the id of this subscription: the same for the same app, address, event and arguments."""
+        key = json.dumps([actor.user.pk, token_id, self.url, self.type, self.arguments], sort_keys=True)
+        return f"sub_{sha256(key.encode()).hexdigest()[:32]}"
+
+
+class CallbackError(Exception):
+    """The address did not answer the challenge; the reason is one of a few words for programs."""
+
+
+def check_subscription(actor: Actor, token_id: int, wanted: AppWanted) -> Result[bool]:
+    """Return whether the address has to answer a challenge first, or what is wrong."""
+    if problem := _problem(wanted):
+        return problem
+    job = _job_of(actor, wanted)
+    if isinstance(job, Err):
+        return job
+    now = clock.now()
+    mine = EventSubscription.objects.filter(owner=actor.user.pk, kind=EventSubscription.Kind.MCP)
+    is_known = mine.filter(public_id=wanted.id_for(actor, token_id)).exists()
+    if not is_known and mine.count() >= MOST_SUBSCRIPTIONS:
+        return Err(Code.TOO_MANY_EVENT_SUBSCRIPTIONS, limit=MOST_SUBSCRIPTIONS)
+    proven = mine.filter(token=token_id, url=wanted.url, verified_at__gt=now - PROVEN_FOR)
+    if proven.exists():
+        return Ok(False)
+    if not _challenges.allows(str(actor.user.pk)):
+        return Err(Code.CALLS_TOO_FAST, limit=CHALLENGES_AN_HOUR, retry_after=3600)
+    return Ok(True)
+
+
+async def challenge(wanted: AppWanted, subscription_id: str) -> None:
+    """Ask the address to repeat a random text; raises CallbackError."""
+    text = secrets.token_urlsafe(32)
+    body = json.dumps({"type": "verification", "challenge": text}).encode()
+    headers = {SUBSCRIPTION_HEADER: subscription_id}
+    message_id = f"msg_verification_{secrets.token_hex(8)}"
+    try:
+        reply = await post(wanted.url, [wanted.secret], message_id, body, headers)
+    except outbound.OutboundError as error:
+        raise CallbackError("timeout" if "within" in str(error) else "connection_refused") from error
+    if not 200 <= reply.status < 300:
+        raise CallbackError(f"http_{reply.status // 100}xx")
+    try:
+        answer = json.loads(reply.text)
+    except (ValueError, RecursionError) as error:
+        raise CallbackError("challenge_failed") from error
+    echoed = answer.get("challenge") if isinstance(answer, dict) else None
+    if not isinstance(echoed, str) or not hmac.compare_digest(echoed.encode(), text.encode()):
+        raise CallbackError("challenge_failed")
+
+
+def keep_subscription(
+    actor: Actor, token_id: int, wanted: AppWanted, *, is_proven: bool
+) -> Result[EventSubscription]:
+    """Store a checked subscription, or renew it; `is_proven` says that its address has just answered a challenge."""
+    now = clock.now()
+    with transaction.atomic():
+        wait_for_turn(profile_of(actor.user))
+        job = _job_of(actor, wanted)
+        if isinstance(job, Err):
+            return job
+        row = _find(actor, token_id, wanted)
+        if row is None:
+            row = EventSubscription(
+                owner_id=actor.user.pk,
+                public_id=wanted.id_for(actor, token_id),
+                kind=EventSubscription.Kind.MCP,
+                name=f"{outbound.Target.parse(wanted.url).host} {wanted.type}"[
+                    -EventSubscription.NAME_LENGTH :
+                ],
+                url=wanted.url,
+                types=[wanted.type],
+                tag=wanted.arguments.get("tag", ""),
+                only_job=job,
+                token_id=token_id,
+                created_at=now,
+            )
+            row.expires_at, row.verified_at = _end_of(wanted, now), now
+            if problem := store(actor, row, wanted.secret, now):
+                return problem
+            note(actor, "add receiver", row, now, after={"types": row.types})
+            return Ok(row)
+        if problem := _renew(row, wanted, now):
+            return problem
+        if is_proven:
+            row.verified_at = now
+        row.save()
+        if row.job.status == Job.Status.PAUSED:
+            # It was given up because nobody answered; now somebody does.
+            engine.rearm(row.job, now)
+    return Ok(row)
+
+
+def forget_subscription(actor: Actor, token_id: int, wanted: AppWanted) -> Result[str]:
+    """End a subscription of this app."""
+    now = clock.now()
+    with transaction.atomic():
+        wait_for_turn(profile_of(actor.user))
+        row = _find(actor, token_id, wanted)
+        if row is None:
+            return Err(Code.EVENT_SUBSCRIPTION_NOT_FOUND, wanted.id_for(actor, token_id))
+        end(row, now)
+        note(actor, "delete receiver", row, now, before={"types": row.types})
+    return Ok(row.public_id)
+
+
+def _find(actor: Actor, token_id: int, wanted: AppWanted) -> EventSubscription | None:
+    mine = EventSubscription.objects.filter(owner=actor.user.pk, kind=EventSubscription.Kind.MCP)
+    row = mine.filter(public_id=wanted.id_for(actor, token_id)).first()
+    if row:
+        row.job = Job.objects.select_for_update(of=("self",)).get(pk=row.job_id)
+    return row
+
+
+def _renew(row: EventSubscription, wanted: AppWanted, now: datetime) -> Err | None:
+    """Take over the new end and secret; requests are signed with both secrets for a day."""
+    row.expires_at, row.updated_at = _end_of(wanted, now), now
+    try:
+        known = unseal(row.sealed, row.place)
+    except UnreadableError:
+        known = ""
+    if known == wanted.secret:
+        return None
+    row.old_until = now + OVERLAP
+    return seal_secrets(row, (wanted.secret, known) if known else (wanted.secret,))
+
+
+def _end_of(wanted: AppWanted, now: datetime) -> datetime:
+    return now + min(max(wanted.ttl or DEFAULT_TTL, SHORTEST_TTL), LONGEST_TTL)
+
+
+def _problem(wanted: AppWanted) -> Err | None:
+    if wanted.type not in EventType.values:
+        return Err(Code.EVENT_TYPE_NOT_FOUND, wanted.type[:100])
+    if unknown := set(wanted.arguments) - {"job", "tag"}:
+        return invalid("arguments", f"Unknown: {min(unknown)[:50]}. Choose from: job, tag.")
+    if not wanted.url.startswith("https://"):
+        return invalid("delivery.url", "Use an https address.")
+    if problem := url_problem(wanted.url):
+        return invalid("delivery.url", problem)
+    return (
+        None
+        if is_secret(wanted.secret)
+        else invalid("delivery.secret", "Use whsec_ and base64 of 24 to 64 bytes.")
+    )
+
+
+def is_secret(text: str) -> bool:
+    """Return whether this is a secret of Standard Webhooks."""
+    try:
+        return text.startswith("whsec_") and len(base64.b64decode(text[6:], validate=True)) in SECRET_BYTES
+    except (binascii.Error, ValueError):
+        return False
+
+
+def _job_of(actor: Actor, wanted: AppWanted) -> Job | Err | None:
+    reference = wanted.arguments.get("job", "").strip()
+    if not reference:
+        return None
+    match = job_meant(actor.jobs(), reference)
+    if isinstance(match, Err):
+        return match
+    return match.value or invalid("arguments.job", f"There is no job {reference[:100]}.")
