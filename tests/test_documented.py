@@ -76,6 +76,7 @@ BLOCKS: dict[str, list[str]] = {
         "tests/site/terminal/test_events.py::test_commands_of_the_page_work_in_their_order",
         "tests/channels/test_event_delivery.py::test_page_shows_an_event_as_it_is_sent",
         "tests/channels/test_event_delivery.py::test_documented_example_accepts_genuine_events_only",
+        "tests/mcp/test_claude_channel.py::test_page_starts_a_server_with_a_channel",
     ],
     "docs/how-to/files.md": [f"{EXAMPLES}::test_file_of_the_page_is_applied"] * 2,
     "docs/how-to/heartbeats.md": [
@@ -135,7 +136,7 @@ EXECUTED = {
     "manage.py qcluster": "tests/management/test_commands.py::test_qcluster_ends_with_its_parent_and_creates_the_pruning_job",
     "manage.py web": "tests/management/test_commands.py::test_web_passes_its_address_to_the_server",
     "manage.py mcp_serve": "tests/mcp/test_stdio.py::test_agent_lists_tools_schedules_a_job_and_finds_it",
-    "manage.py mcp_serve [--user NAME] [--name AGENT] [--read-only] [--tools FAMILIES]": "tests/mcp/test_stdio.py::test_families_scopes_and_name_come_from_the_command_line",
+    "manage.py mcp_serve [--user NAME] [--name AGENT] [--read-only] [--tools FAMILIES] [--claude-channel]": "tests/mcp/test_stdio.py::test_families_scopes_and_name_come_from_the_command_line",
     "… -- /path/to/.venv/bin/python /path/to/manage.py mcp_serve --user NAME": "tests/mcp/test_stdio.py::test_agent_lists_tools_schedules_a_job_and_finds_it",
     "manage.py issue_token --user NAME --name LAPTOP [--scopes read,write] [--expires-in 365d] [--tools FAMILIES]": "tests/examples/test_embedded.py::test_job_created_by_the_project_fires_and_is_visible_to_people_and_agents",
     "manage.py doctor [--offline] [--strict] [--json]": "tests/management/test_doctor.py::test_real_installation_is_examined",

@@ -4,6 +4,7 @@ import functools
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import anyio
 from django.conf import settings
 from mcp import MCPError
 from mcp.server import MCPServer
@@ -27,6 +28,7 @@ from pydantic import AnyHttpUrl, ValidationError
 from schedules import __version__
 from schedules.mcp.apps import pages
 from schedules.mcp.auth import CrontyTokens, current_caller, too_many_calls
+from schedules.mcp.claude_channel import ClaudeChannel
 from schedules.mcp.completions import add_completions
 from schedules.mcp.events import Events, advertise
 from schedules.mcp.messages import message_of
@@ -47,6 +49,8 @@ class CrontyServer(MCPServer[dict[str, Any]]):
     offers: Sequence[Offer] = OFFERS
     """The tools of this server, of which a caller may be permitted fewer."""
     watch: Watch
+    channel: ClaudeChannel | None = None
+    """The session of Claude Code that is told of due prompts, if that was asked for."""
 
     async def list_tools(self) -> list[ToolEntry]:
         offered = self._offered()
@@ -105,8 +109,11 @@ class CrontyServer(MCPServer[dict[str, Any]]):
     async def run_stdio_async(self) -> None:
         # A private attribute, as in the overridden method: the SDK has no public way to run on given streams.
         options = self._lowlevel_server.create_initialization_options()
-        async with standard_streams() as (read_stream, write_stream):
+        async with standard_streams() as (read_stream, write_stream), anyio.create_task_group() as tasks:
+            if self.channel:
+                tasks.start_soon(self.channel.push, write_stream.clone())
             await self._lowlevel_server.run(read_stream, write_stream, options)
+            tasks.cancel_scope.cancel()
 
     async def get_prompt(
         self,
@@ -127,7 +134,9 @@ class CrontyServer(MCPServer[dict[str, Any]]):
             raise MCPError(code=INTERNAL_ERROR, message="The prompt could not be made") from error
 
 
-def build_server(*, families: Collection[str] = FAMILIES, with_tokens: bool = False) -> CrontyServer:
+def build_server(
+    *, families: Collection[str] = FAMILIES, with_tokens: bool = False, with_channel: bool = False
+) -> CrontyServer:
     """Build the server; with tokens, every call needs one, else the caller is the user who started the process."""
     watch = Watch()
     offers = [offer for offer in OFFERS if offer.families & set(families)]
@@ -161,6 +170,9 @@ def build_server(*, families: Collection[str] = FAMILIES, with_tokens: bool = Fa
     )
     server.offers, server.watch = offers, watch
     server.middleware.append(server.introduce)
+    if with_channel:
+        server.channel = ClaudeChannel()
+        server.middleware.append(server.channel.introduce)
     if has_events:
         server.middleware.append(advertise)
     add_resources(server)

@@ -1,6 +1,6 @@
 """Prompts that wait for an agent: claimed with a lease, completed once."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -68,6 +68,18 @@ def claim_prompts(
             )
     _remember_asking(actor.read_profile(), now)
     return Ok(rows)
+
+
+def due_prompts(actor: Actor, but: Collection[int], most: int) -> list[Execution]:
+    """Return prompts that this agent could claim now, oldest first, except those that it knows; nothing is claimed."""
+    waiting = Execution.objects.filter(actor.within_tasks(), owner=actor.user.pk).claimable(clock.now())
+    # The oldest are those that it knows: few of them wait for long.
+    keys = waiting.order_by("scheduled_for", "pk").values_list("pk", flat=True)[:MOST_UNCLAIMED]
+    new = [key for key in keys if key not in but][:most]
+    if not new or stop_in_force(actor.user.pk):
+        return []
+    rows = Execution.objects.filter(pk__in=new).select_related("job").defer(*_OTHER_COLUMNS)
+    return list(rows.order_by("scheduled_for", "pk"))
 
 
 def has_agent_asked(profile: Profile, now: datetime) -> bool:
