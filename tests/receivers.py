@@ -13,7 +13,8 @@ from django.contrib.auth.models import User
 
 from schedules import clock, engine
 from schedules.engine import Started
-from schedules.models import Cluster, Event, EventType, Execution
+from schedules.engine.event_deliveries import Happening, publish
+from schedules.models import Cluster, Event, EventType, Execution, Job
 from schedules.result import Ok
 from schedules.services import Actor
 from schedules.services.people.event_subscriptions import Opened, Wanted, add_subscription
@@ -36,6 +37,11 @@ def listen(
     result = add_subscription(person(user), wanted)
     assert isinstance(result, Ok), result
     return result.value
+
+
+def happen(job: Job, count: int = 1) -> None:
+    """Let something happen to a job, as often as that in one moment."""
+    publish([Happening(EventType.APPROVAL_REQUESTED, job.pk) for _ in range(count)], clock.now())
 
 
 def deliveries(opened: Opened) -> list[Execution]:

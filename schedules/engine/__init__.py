@@ -8,7 +8,6 @@ from schedules.engine.event_deliveries import (
     SEND_EVENT,
     delivery_of,
     new_event,
-    publish_approval,
     publish_changes,
     publish_taken_prompt,
     waiting_deliveries,

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from schedules.engine.event_deliveries import publish_approvals
 from schedules.engine.history import Outcome
 from schedules.engine.incidents import Kind, News, raise_incidents
 from schedules.models import Approval, Execution
@@ -15,6 +16,7 @@ def add_approvals(outcomes: Sequence[Outcome]) -> None:
     runs = Execution.objects.only("owner_id", "job_name").in_bulk([item.execution_id for item in outcomes])
     rows = [_approval(outcome, runs[outcome.execution_id]) for outcome in outcomes]
     Approval.objects.bulk_create(rows)
+    publish_approvals(rows, outcomes[0].finished_at)
     raise_incidents(
         [
             News(

@@ -14,7 +14,7 @@ from django.urls import reverse
 
 from schedules.engine.followers import depth_of
 from schedules.engine.history import Outcome
-from schedules.models import Event, EventSubscription, EventType, Execution, Incident, Job
+from schedules.models import Approval, Event, EventSubscription, EventType, Execution, Incident, Job
 from schedules.models.job_queries import NOTICE_PREFIX
 from schedules.tasks.site import public_site
 
@@ -149,9 +149,25 @@ def publish_changes(events: Collection[Event], now: datetime) -> None:
     )
 
 
-def publish_approval(job_id: int, run_id: int | None, data: Mapping[str, Any], now: datetime) -> None:
-    """Tell that an agent waits for an approval; `data` says for what, in few words and without secrets."""
-    publish([Happening(EventType.APPROVAL_REQUESTED, job_id, run_id, data)], now)
+def publish_approvals(approvals: Iterable[Approval], now: datetime) -> None:
+    """Tell that runs wait for a person to allow a call; without its arguments, which may be private."""
+    publish(
+        [
+            Happening(
+                EventType.APPROVAL_REQUESTED,
+                each.job_id,
+                each.execution_id,
+                {
+                    "tool": each.tool,
+                    "why": each.why[:LONGEST_TEXT],
+                    "expires_at": moment(each.expires_at),
+                },
+            )
+            for each in approvals
+            if each.job_id
+        ],
+        now,
+    )
 
 
 def delivery_of(

@@ -21,6 +21,7 @@ from tests.receivers import (
     call,
     deliver,
     deliveries,
+    happen,
     is_genuine,
     listen,
     person,
@@ -42,11 +43,6 @@ def cluster(transactional_db):
 @pytest.fixture
 def job(transactional_db):
     return JobFactory(name="Backup")
-
-
-def happen(job, count=1):
-    """Let something happen to a job, as often as that in one moment."""
-    publish([Happening(EventType.APPROVAL_REQUESTED, job.pk) for _ in range(count)], clock.now())
 
 
 def make_due(opened):

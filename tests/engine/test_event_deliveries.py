@@ -128,15 +128,29 @@ def test_many_changes_at_once_are_told_in_few_statements():
 
 
 @pytest.mark.django_db
-def test_approval_is_told_with_what_is_asked():
-    job = prompt_job(UserFactory())
+def test_approval_is_told_with_what_is_asked(cluster):
+    job = prompt_job(UserFactory(), attempts=3)
     opened = listen(job.owner)
+    request = {
+        "runner": "laptop",
+        "session_id": "s1",
+        "folder": "/srv",
+        "call_id": "c1",
+        "call_digest": "d1",
+        "tool": "Bash",
+        "arguments": {"command": "git push --token abc"},
+        "why": "It wants to publish.",
+        "grant": "Bash(git push:*)",
+    }
 
-    engine.publish_approval(job.pk, None, {"tool": "Bash", "asked": "git push"}, NOW)
+    run = begin(cluster, job)
+    settle(cluster, run, retry_at=NOW + timedelta(days=2), error="Needs you", request=request)
 
     (event,) = events_of(opened)
     assert event["type"] == "approval.requested"
-    assert event["data"]["tool"] == "Bash"
+    assert event["data"]["run"]["id"] == run.execution_id
+    assert (event["data"]["tool"], event["data"]["why"]) == ("Bash", "It wants to publish.")
+    assert "abc" not in str(event)
 
 
 @pytest.mark.django_db

@@ -448,7 +448,7 @@ def ids_of(address: Address, owned: OwnedRows) -> list[dict[str, Any]]:
     own = {"subscription_id": owned.event_subscription.public_id}
     return [
         {**numbers[0], **own, "job_id": owned.job.public_id},
-        {**numbers[1], **own, "job_id": owned.trashed.public_id},
+        {**numbers[1], "subscription_id": f"sub_{gone}", "job_id": owned.trashed.public_id},
         {**numbers[0], **own, "job_id": owned.prompt.public_id, "run_id": owned.orphaned_run.pk},
         {
             **dict.fromkeys(numbers[0], UNKNOWN_NUMBER),

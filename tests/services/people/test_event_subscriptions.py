@@ -3,7 +3,7 @@
 import pytest
 from django.test import override_settings
 
-from schedules import clock, engine, services
+from schedules import clock, services
 from schedules.engine.upkeep.prune import prune_history
 from schedules.models import Event, EventSubscription, EventType, Execution, Job
 from schedules.result import Code, Err, Ok
@@ -22,7 +22,7 @@ from schedules.services.people.event_subscriptions import (
     switch_subscription,
 )
 from tests.factories import JobFactory, TokenFactory
-from tests.receivers import deliveries, listen, person
+from tests.receivers import deliveries, happen, listen, person
 
 pytestmark = pytest.mark.django_db
 URL = "https://example.com/hook?key=abc"
@@ -129,18 +129,18 @@ def test_receiver_that_is_switched_off_gets_what_happens_after_it_is_on_again(ac
     job = JobFactory(owner=owner)
 
     switch_subscription(actor, "Receiver", is_on=False)
-    engine.publish_approval(job.pk, None, {}, clock.now())
+    happen(job)
     assert deliveries(opened) == []
     assert send_test_event(actor, "Receiver").code == Code.EVENT_SUBSCRIPTION_OFF
 
     switch_subscription(actor, "Receiver", is_on=True)
-    engine.publish_approval(job.pk, None, {}, clock.now())
+    happen(job)
     assert len(deliveries(opened)) == 1
 
 
 def test_deleted_receiver_withdraws_what_waits_and_keeps_the_ledger(actor, owner):
     opened = listen(owner)
-    engine.publish_approval(JobFactory(owner=owner).pk, None, {}, clock.now())
+    happen(JobFactory(owner=owner))
 
     assert delete_subscription(actor, "Receiver") == Ok("Receiver")
 
