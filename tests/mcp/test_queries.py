@@ -118,8 +118,9 @@ def test_prompt_is_claimed_and_completed_with_few_queries(rows, queries, agent):
 
     # Whether agents are stopped, the prompt with its job, and its lease.
     assert queries("claim_prompts") == 3
-    # The prompt, its end, its event, jobs that follow it, and runs that waited for it or, on PostgreSQL, the lock of its job.
-    assert queries("complete_prompt", execution_id=run.pk) == 5
+    # The prompt, its end and its event. On SQLite, runs that waited for it and jobs that follow it, which the engine
+    # asks for by statements that are not counted on PostgreSQL; there, the lock of its job.
+    assert queries("complete_prompt", execution_id=run.pk) == (4 if LOCK else 5)
 
 
 def test_query_count_of_restoring_does_not_grow_with_the_rows(rows, queries, call):
