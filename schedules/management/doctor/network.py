@@ -1,22 +1,29 @@
 """Other hosts: the ntfy server, the mail server, and Cronty's own public address."""
 
+import json
+import secrets
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.core.mail import get_connection
 
-from schedules.management.doctor import Finding, ok, problem, warning
+from schedules.management.doctor import Finding, Level, ok, problem, warning
 from schedules.services.installation.command_words import how_to_run
 from schedules.tasks import outbound
 from schedules.tasks.outbound.destinations import is_loopback
 from schedules.web.health import ALIVE
 
 SECONDS = 10
+PUBLIC_NTFY = "ntfy.sh"
 
 
 def examine() -> Iterator[Finding]:
-    yield _ntfy()
+    ntfy = _ntfy()
+    yield ntfy
+    if ntfy.level == Level.OK and urlsplit(settings.NTFY_URL).hostname != PUBLIC_NTFY:
+        yield from _ntfy_for_phones(settings.NTFY_URL.rstrip("/"))
     if getattr(settings, "CRONTY_PASSWORD_RESET", False):
         yield _mail()
     if url := getattr(settings, "CRONTY_URL", ""):
@@ -37,6 +44,37 @@ def _ntfy() -> Finding:
     except outbound.OutboundError as error:
         return problem("ntfy", f"{url} cannot be reached: {error}", remedy)
     return ok("ntfy", f"{url} is healthy{' and accepts the token' if token else ''}.")
+
+
+def _ntfy_for_phones(url: str) -> Iterator[Finding]:
+    """Examine `base-url` of a server of one's own, by the address for Matrix, the only one that tells about it."""
+    address = f"{url}/_matrix/push/v1/notify"
+    # No topic has such a name, so nobody gets a message.
+    key = f"{url}/!{secrets.token_hex(4)}"
+    device = {"notification": {"devices": [{"app_id": "cronty", "pushkey": key}]}}
+    remedy = f"Set base-url: {url} in its server.yml, the address that phones subscribe with."
+    try:
+        found = _get(address)
+        if found.status >= 500 and "base-url" in found.text:
+            yield warning("ntfy", "base-url is not set there: iPhones and attachments need it.", remedy)
+            return
+        if found.status != 200 or '"unifiedpush"' not in found.text:
+            # An old version, or a proxy that lets only topics through.
+            return
+        answer = async_to_sync(outbound.send)(
+            "POST", address, content=json.dumps(device).encode(), trusted=True
+        )
+    except outbound.OutboundError:
+        return
+    if key in answer.text:
+        yield warning(
+            "ntfy", f"base-url there is not {url}: iPhones get their messages late or not at all.", remedy
+        )
+        return
+    yield ok(
+        "ntfy",
+        "base-url fits. iPhones also need upstream-base-url: https://ntfy.sh there, which no other host can see.",
+    )
 
 
 def _mail() -> Finding:
