@@ -133,6 +133,10 @@ figures: install-dev
 	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.sustained --seconds 60 2500
 	@$(BIN)/python -m verification.bench.pages
 	@$(BIN)/python -m verification.bench.visitors
+	@$(BIN)/python -m verification.bench.pings
+	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.pings
+	@$(BIN)/python -m verification.bench.api
+	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.api
 	@$(BIN)/python -m verification.bench.budgets
 	@$(BIN)/python -m verification.bench.pruning
 	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.pruning

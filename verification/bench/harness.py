@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from verification.bench import recorder
 
@@ -59,6 +62,52 @@ def cluster(workers: int = 2) -> Iterator[subprocess.Popen[bytes]]:
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(40)
+
+
+@contextmanager
+def web() -> Iterator[int]:
+    """Serve the pages, and wait until they answer; yield the port."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    process = subprocess.Popen(
+        # As `manage.py up` starts it.
+        [
+            sys.executable,
+            "manage.py",
+            "web",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+            "--with-parent",
+            str(os.getpid()),
+        ],
+        cwd=PROJECT,
+        env=os.environ | {"CRONTY_URL": f"http://127.0.0.1:{port}"},
+    )
+    try:
+        until = time.monotonic() + 30
+        while not _answers(port):
+            assert time.monotonic() < until, "the pages did not come up"
+            time.sleep(0.1)
+        yield port
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def web_process() -> psutil.Process:
+    """Return the process that serves the pages."""
+    family = psutil.Process().children(recursive=True)
+    return next(process for process in family if {"web", "--with-parent"} <= set(process.cmdline()))
+
+
+def _answers(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), 1):
+            return True
+    except OSError:
+        return False
 
 
 @contextmanager
@@ -120,6 +169,18 @@ def make_interval_jobs(first: Sequence[Any], every: timedelta, lasting: timedelt
     _create(
         [common | {"anchor_at": at, "next_run_at": at, "ends_at": at + lasting} for at in first], task, {}
     )
+
+
+def fire_steadily(rate: int, seconds: int, task: str) -> None:
+    """Let jobs fire at a rate from now on, beside what follows."""
+    from schedules import clock
+
+    if rate:
+        second = timedelta(seconds=1)
+        begin = clock.now() + 2 * second
+        first = [begin + number * second / rate for number in range(rate)]
+        make_interval_jobs(first, second, seconds * second, task)
+        time.sleep(2)
 
 
 def _create(schedules: Sequence[dict[str, Any]], task: str, fields: dict[str, Any]) -> None:

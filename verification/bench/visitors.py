@@ -3,9 +3,6 @@
 Usage: `python -m verification.bench.visitors [people]`, on SQLite or DATABASE_URL, with 10 people unless told otherwise.
 """
 
-import os
-import socket
-import subprocess
 import sys
 import threading
 import time
@@ -27,46 +24,6 @@ from schedules.models import Profile  # noqa: E402
 
 JOBS = 200
 BURSTS = 5
-
-
-@contextmanager
-def web() -> Iterator[int]:
-    """Serve the pages, and wait until they answer; yield the port."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    process = subprocess.Popen(
-        # As `manage.py up` starts it.
-        [
-            sys.executable,
-            "manage.py",
-            "web",
-            "--host",
-            "127.0.0.1",
-            "--port",
-            str(port),
-            "--with-parent",
-            str(os.getpid()),
-        ],
-        cwd=harness.PROJECT,
-        env=os.environ | {"CRONTY_URL": f"http://127.0.0.1:{port}"},
-    )
-    try:
-        until = time.monotonic() + 30
-        while not _answers(port):
-            assert time.monotonic() < until, "the pages did not come up"
-            time.sleep(0.1)
-        yield port
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-def _answers(port: int) -> bool:
-    try:
-        with socket.create_connection(("127.0.0.1", port), 1):
-            return True
-    except OSError:
-        return False
 
 
 @contextmanager
@@ -119,7 +76,7 @@ def main() -> None:
     cookie = "; ".join(f"{name}={value.value}" for name, value in client.cookies.items())
     database = harness.database_name()
     print(f"# {database}, load {harness.load()}")
-    with harness.cluster(), web() as port:
+    with harness.cluster(), harness.web() as port:
         harness.wait_for_worker()
         alone = harness.percentile(bursts(), 0.99)
         with visitors(people, port, cookie) as took:
