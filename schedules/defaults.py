@@ -24,6 +24,8 @@ CRONTY_AGENT_USERS: list[str] = []
 CRONTY_COMMANDS_FILE = ""
 # The file that lists the runners that prompts may be given to.
 CRONTY_RUNNERS_FILE = ""
+# The file that lists services that staff may send messages to by Apprise.
+CRONTY_APPRISE_FILE = ""
 CRONTY_OUTBOUND_ALLOW: list[str] = []
 CRONTY_WEBHOOK_HEADERS: list[str] = []
 CRONTY_OUTBOUND_TIMEOUT = 10

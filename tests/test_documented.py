@@ -91,7 +91,8 @@ BLOCKS: dict[str, list[str]] = {
     ],
     "docs/how-to/own-task.md": [f"{EXAMPLES}::test_tasks_of_the_pages_are_found_and_run"] * 3,
     "docs/how-to/channels.md": [
-        "tests/services/people/test_channels.py::test_documented_notification_goes_by_the_channel"
+        "tests/services/people/test_channels.py::test_documented_notification_goes_by_the_channel",
+        "tests/channels/test_operator_services.py::test_file_of_the_page_is_valid",
     ],
     "docs/how-to/secrets.md": [
         f"{PAGES_ON_COMMANDS}::test_secrets_are_set_and_deleted_as_the_pages_say",
@@ -123,6 +124,7 @@ EXECUTED = {
     "cronty exec --send": f"{EXEC}::test_what_was_kept_is_sent_without_a_command",
     "runner check NAME": RUNNER_CHECK,
     "exec --job NAME -- COMMAND …": f"{EXEC}::test_start_end_exit_code_and_output_are_reported",
+    "pip install 'cronty[apprise]'": "tests/channels/test_operator_services.py::test_missing_package_says_what_to_install",
     "cronty import healthchecks checks.json": f"{CHECKS}::test_checks_become_heartbeats_with_their_addresses",
     "import healthchecks FILE [--check --yes --prune --source --ping-key --replace-ping-key]": f"{CHECKS}::test_checks_become_heartbeats_with_their_addresses",
     "cronty doctor": "tests/management/test_doctor.py::test_real_installation_is_examined",

@@ -3,10 +3,11 @@
 from schedules.channels.chat import DISCORD, MATRIX, SLACK, TELEGRAM
 from schedules.channels.kinds import Kind
 from schedules.channels.mail import EMAIL
+from schedules.channels.operator_services import APPRISE
 from schedules.channels.push import GOTIFY, NTFY, PUSHOVER_KIND
 from schedules.channels.web_push import WEB_PUSH
 
 KINDS: dict[str, Kind] = {
     kind.name: kind
-    for kind in (NTFY, WEB_PUSH, EMAIL, TELEGRAM, SLACK, DISCORD, GOTIFY, PUSHOVER_KIND, MATRIX)
+    for kind in (NTFY, WEB_PUSH, EMAIL, TELEGRAM, SLACK, DISCORD, GOTIFY, PUSHOVER_KIND, MATRIX, APPRISE)
 }

@@ -77,6 +77,8 @@ class Kind:
     """What the service calls the id of a message in its answer."""
     note: str = ""
     """What a person should know before choosing it."""
+    is_for_staff: bool = False
+    """Whether only staff may use it."""
     can_end: bool = False
     """Whether the service says when the receiver wants no more messages, by 404 or 410."""
 

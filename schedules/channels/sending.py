@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from schedules.channels.kinds import Kind, Request, Values
 from schedules.channels.mail import EMAIL, send_mail
 from schedules.channels.message import Message
+from schedules.channels.operator_services import APPRISE, send_by_apprise
 from schedules.secrets.masking import Masker
 from schedules.tasks import outbound
 from schedules.tasks.interface import Final, RetryLater, Run
@@ -41,6 +42,8 @@ async def send(kind: Kind, values: Values, message: Message, run: Run) -> dict[s
     try:
         if kind is EMAIL:
             return await send_mail(values, message)
+        if kind is APPRISE:
+            return await send_by_apprise(values, message)
         assert kind.request
         return await _send_request(kind, kind.request(values, message), run)
     except (Final, RetryLater) as error:

@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db import DatabaseError, connections
 from django.db.models import Q
@@ -48,6 +48,8 @@ def open_channel(row: Channel) -> OpenChannel:
     kind = KINDS.get(row.kind)
     if kind is None:
         raise Final(f"The channel {row.name} is of an unknown kind, {row.kind}.")
+    if kind.is_for_staff and not is_staff(row.owner):
+        raise Final(f"The channel {row.name} is for staff only, which its owner is not any more.")
     try:
         secrets = json.loads(unseal(row.sealed, row.place)) if row.sealed else {}
     except UnreadableError as error:
@@ -59,9 +61,13 @@ def open_channel(row: Channel) -> OpenChannel:
     return OpenChannel(row.pk, row.name, kind, {**row.options, **secrets}, is_confirmed)
 
 
+def is_staff(user: Any) -> bool:
+    return bool(getattr(user, "is_staff", False) or getattr(user, "is_superuser", False))
+
+
 def _find(owner_id: int, name: str) -> OpenChannel:
     try:
-        row = Channel.objects.filter(owner=owner_id, name=name).first()
+        row = Channel.objects.select_related("owner").filter(owner=owner_id, name=name).first()
     finally:
         # Runs share no session with each other.
         connections.close_all()

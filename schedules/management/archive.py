@@ -35,6 +35,7 @@ def places() -> dict[str, Path]:
         SECRET_KEY: data / SECRET_KEY,
         "commands.toml": Path(settings.CRONTY_COMMANDS_FILE),
         "runners.toml": Path(settings.CRONTY_RUNNERS_FILE),
+        "apprise.toml": Path(settings.CRONTY_APPRISE_FILE),
         ".env": (Path(settings.BASE_DIR) if is_checkout else data) / ".env",
         "apps": data / "apps",
     }

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from datetime import date
 from glob import escape
+from importlib.util import find_spec
 from pathlib import Path
 
 from django.conf import settings
@@ -14,6 +15,8 @@ from django.conf import settings
 from schedules import clock
 from schedules.agents.catalog import AGENT_COMMAND
 from schedules.agents.catalog import catalog as runner_catalog
+from schedules.channels.operator_services import MISSING
+from schedules.channels.operator_services import catalog as operator_services
 from schedules.management.doctor import Finding, ok, problem, warning
 from schedules.secrets import private_files
 from schedules.tasks.commands.accounts import AccountError, account_of
@@ -34,6 +37,7 @@ def examine() -> Iterator[Finding]:
     yield from _named_files()
     yield from _commands()
     yield from _runners()
+    yield from _operator_services()
 
 
 def data_folders() -> list[Path]:
@@ -107,7 +111,12 @@ def _zone_data() -> Finding:
 
 def _named_files() -> Iterator[Finding]:
     """Examine files and programs that a setting names; the default file of commands need not exist."""
-    for setting, nouns in (("CRONTY_COMMANDS_FILE", "commands"), ("CRONTY_RUNNERS_FILE", "runners")):
+    named = {
+        "CRONTY_COMMANDS_FILE": "commands",
+        "CRONTY_RUNNERS_FILE": "runners",
+        "CRONTY_APPRISE_FILE": "services",
+    }
+    for setting, nouns in named.items():
         file = os.environ.get(setting, "").strip()
         if file and not Path(file).exists():
             yield warning(
@@ -171,3 +180,15 @@ def _runners() -> Iterator[Finding]:
             )
     if runners:
         yield ok("runners", f"{len(runners)} in {settings.CRONTY_RUNNERS_FILE}.")
+
+
+def _operator_services() -> Iterator[Finding]:
+    operator_services.refresh()
+    if operator_services.problem:
+        yield problem("services", operator_services.problem, f"Correct {settings.CRONTY_APPRISE_FILE}.")
+        return
+    services = operator_services.content()
+    if services and find_spec("apprise") is None:
+        yield warning("services", MISSING, "Install it on every host with a cluster.")
+    elif services:
+        yield ok("services", f"{len(services)} in {settings.CRONTY_APPRISE_FILE}.")

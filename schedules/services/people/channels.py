@@ -15,6 +15,8 @@ from schedules import clock
 from schedules.channels.catalog import KINDS
 from schedules.channels.kinds import Kind
 from schedules.channels.mail import EMAIL
+from schedules.channels.operator_services import catalog as operator_services
+from schedules.channels.stored import is_staff
 from schedules.models import Channel, Event, Job, Profile
 from schedules.models.alert_rules import known_rules
 from schedules.result import Code, Err, Ok, Result, invalid, invalid_fields
@@ -79,6 +81,16 @@ def list_channels(actor: Actor) -> list[ListedChannel]:
     return [ListedChannel.of(row, profile) for row in rows.order_by("name")]
 
 
+def kinds_for(actor: Actor) -> dict[str, Kind]:
+    """Return the kinds that this person can choose, by name."""
+    may_use_all = is_staff(actor.user)
+    return {
+        name: kind
+        for name, kind in KINDS.items()
+        if not kind.is_for_staff or (may_use_all and operator_services.content())
+    }
+
+
 def channel_names(actor: Actor) -> list[str]:
     """Return how the person calls their channels."""
     rows = Channel.objects.filter(owner=actor.user.pk, kind__in=KINDS)
@@ -104,9 +116,10 @@ def set_channel(actor: Actor, name: str, kind_name: str, values: Mapping[str, st
     """Add a channel, or replace everything about one of the same name."""
     if actor.is_agent:
         return Err(Code.CHANNELS_BY_PEOPLE)
-    kind, name = KINDS.get(kind_name), name.strip()
+    offered, name = kinds_for(actor), name.strip()
+    kind = offered.get(kind_name)
     if kind is None:
-        return invalid("kind", f"Choose one of: {', '.join(KINDS)}.")
+        return invalid("kind", f"Choose one of: {', '.join(offered)}.")
     if problem := name_problem(name):
         return invalid("name", problem)
     settings = {field.name: (values.get(field.name) or "").strip() or field.default for field in kind.fields}

@@ -10,7 +10,6 @@ from django.views.decorators.http import require_POST
 from django.views.generic import TemplateView
 
 from schedules import services
-from schedules.channels.catalog import KINDS
 from schedules.channels.web_push import WEB_PUSH, server_key
 from schedules.result import Err, Ok
 from schedules.services import Actor
@@ -19,6 +18,7 @@ from schedules.services.people.channels import (
     ListedChannel,
     confirm_channel,
     delete_channel,
+    kinds_for,
     list_channels,
     rename_channel,
     set_channel,
@@ -44,7 +44,9 @@ class ChannelPage(FormPageMixin, TemplateView):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         form = kwargs.setdefault("form", self.make_form())
         key = server_key() if form.kind is WEB_PUSH else ""
-        return super().get_context_data(kinds=KINDS.values(), kind=form.kind, server_key=key, **kwargs)
+        return super().get_context_data(
+            kinds=kinds_for(self.actor).values(), kind=form.kind, server_key=key, **kwargs
+        )
 
     def post(self, request: HttpRequest) -> HttpResponse:
         form = self.make_form(request.POST)

@@ -10,6 +10,7 @@ from django.views.generic import TemplateView
 
 from schedules import __version__, engine
 from schedules.agents.catalog import catalog as runner_catalog
+from schedules.channels.operator_services import catalog as operator_services
 from schedules.models import Cluster
 from schedules.models.counting import COUNTED
 from schedules.services.installation import workload
@@ -33,6 +34,7 @@ SETTINGS = (
     "CRONTY_AGENT_USERS",
     "CRONTY_COMMANDS_FILE",
     "CRONTY_RUNNERS_FILE",
+    "CRONTY_APPRISE_FILE",
     "CRONTY_COMMANDS_AT_ONCE",
     "CRONTY_OUTBOUND_ALLOW",
     "CRONTY_OUTBOUND_TIMEOUT",
@@ -93,7 +95,7 @@ class SystemPage(LivePageMixin, TemplateView):
         """Say what is wrong with the operator's files: the details only to staff, because they name programs."""
         return [
             problem if self.actor.sees_all else f"{file.short_problem} Tell your operator."
-            for file in (catalog, runner_catalog)
+            for file in (catalog, runner_catalog, operator_services)
             if (problem := file.current_problem())
         ]
 
