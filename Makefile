@@ -135,6 +135,8 @@ figures: install-dev
 	@$(BIN)/python -m verification.bench.visitors
 	@$(BIN)/python -m verification.bench.pings
 	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.pings
+	@$(BIN)/python -m verification.bench.reminders
+	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.reminders
 	@$(BIN)/python -m verification.bench.api
 	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.api
 	@$(BIN)/python -m verification.bench.budgets

@@ -105,6 +105,24 @@ def test_body_that_cannot_be_read_is_refused_as_a_problem(program: Program, body
     assert not Job.objects.exists()
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/jobs", {"name": "Tea", "task": "notify", "schedule": "every day at 9am", "scheduel": 1}),
+        ("/bulk", {"action": "pause", "jbos": []}),
+        ("/preview", {"schedule": "every hour", "time_zone": "UTC"}),
+        ("/tokens", {"name": "a", "scopes": ["read"], "admin": True}),
+        ("/apply", {"text": "jobs: {}", "forced": True}),
+    ],
+)
+def test_unknown_field_is_refused_by_its_name(program: Program, path, body):
+    answer = program.call("POST", path, body)
+
+    assert answer.status_code == 422, answer.content
+    assert list(body)[-1] in fields(answer)
+    assert not Job.objects.exists()
+
+
 @pytest.mark.parametrize("path", ["/nothing", "/runs/x", "/jobs/a/b/c", "/"])
 def test_unknown_address_is_a_problem(program: Program, path):
     answer = program.call("GET", path)

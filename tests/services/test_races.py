@@ -12,11 +12,13 @@ from django.db import connection, transaction
 
 from schedules import clock, engine, services
 from schedules.engine import Outcome
-from schedules.models import Event, Execution, Job
+from schedules.models import Event, Execution, Job, Question
 from schedules.result import Err, Kind, Ok
 from schedules.services import Actor
 from schedules.services.jobs.bulk import change_each
-from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
+from schedules.services.runs import answers
+from schedules.tasks.answer_links import Button, make_token, read_token
+from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, reminder_job
 from tests.waiting import PATIENCE, wait_for
 
 CALLS = 100
@@ -48,6 +50,32 @@ def test_only_one_of_many_concurrent_cancels_succeeds(actor):
 
     assert outcomes(results) == {"ok": 1, "wrong_state": CALLS - 1}
     assert Event.objects.get(job=job).verb == "cancel"
+
+
+def test_of_answers_from_many_phones_at_once_one_counts_and_the_others_are_told(actor):
+    run = asking_run(actor)
+    calls = [partial(press, run, button) for button in ("done", "snooze")] * 10
+
+    results = call_concurrently(calls)
+
+    question = Question.objects.get()
+    counted = [result for result in results if isinstance(result, Ok) and not result.value.is_repeated]
+    assert len(question.answers) == len(counted)
+    assert question.answers[-1]["answer"] == "done"
+    assert len(question.answers) <= 2, "a snooze before the first done may count"
+    assert len(results) == 20
+
+
+def asking_run(actor: Actor) -> Execution:
+    job = reminder_job(ask="every 10m 5 times", owner=actor.user)
+    run = ExecutionFactory(job=job, status="succeeded")
+    Question.objects.create(execution=run, job=job, asked_at=clock.now(), due_at=clock.now())
+    return run
+
+
+def press(run: Execution, button: str) -> Any:
+    linked = answers.find_linked(read_token(make_token(run.pk, run.key, Button(button))))
+    return linked if isinstance(linked, Err) else answers.answer_by_link(linked.value, button)
 
 
 def test_only_one_of_many_concurrent_edits_of_a_revision_succeeds(actor):

@@ -7,7 +7,7 @@ from asgiref.sync import async_to_sync
 from asgiref.testing import ApplicationCommunicator
 from django.db import OperationalError
 
-from schedules import services
+from schedules import clock, services
 from schedules.models import Execution, Heartbeat, Job, Ping, Profile, RunOutput
 from schedules.services import Actor
 from schedules.services import pings as ping_service
@@ -269,6 +269,33 @@ def test_one_ping_that_cannot_be_stored_does_not_fail_the_others(owner, monkeypa
     answers = ask(f"/ping/{bad}", f"/ping/{good}")
 
     assert [status for status, _ in answers] == [503, 200]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("late", "seconds"),
+    [
+        (b"-90", None),
+        (b"nan", None),
+        (b"inf", None),
+        (b"1e9", None),
+        (b"90,5", None),
+        (b"0", None),
+        (b"999999999999", None),
+        (b"99999999", 365 * 86_400),
+    ],
+)
+def test_sender_whose_clock_is_wrong_moves_no_ping_into_the_future(owner, late, seconds):
+    heartbeat = new_job(owner).heartbeat
+
+    ((status, _),) = ask(f"/ping/{heartbeat.ping_id}", headers=[(b"cronty-late", late)])
+
+    ping = Ping.objects.get()
+    heartbeat.refresh_from_db()
+    assert status == 200
+    assert ping.at <= clock.now()
+    assert heartbeat.last_ping_at <= clock.now()
+    assert (ping.late_by and ping.late_by.total_seconds()) == seconds
 
 
 @pytest.mark.django_db(transaction=True)
