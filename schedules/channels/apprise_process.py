@@ -18,15 +18,14 @@ SAID_CHARACTERS = 500
 def main() -> None:
     asked: dict[str, Any] = json.load(sys.stdin)
     try:
-        # Optional, and only here.
-        import apprise  # noqa: PLC0415
+        import apprise  # noqa: PLC0415  (optional, and only here)
     except ImportError:
-        print(json.dumps({"error": MISSING}))  # noqa: T201
+        print(json.dumps({"error": MISSING}))  # noqa: T201  (read by the worker)
         return
     log = StringIO()
     logging.getLogger("apprise").addHandler(logging.StreamHandler(log))
     taken = [_send(apprise, url, asked) for url in asked["urls"]]
-    print(json.dumps({"taken": taken, "said": log.getvalue().strip()[-SAID_CHARACTERS:]}))  # noqa: T201
+    print(json.dumps({"taken": taken, "said": log.getvalue().strip()[-SAID_CHARACTERS:]}))  # noqa: T201  (read by the worker)
 
 
 def _send(apprise: Any, url: str, asked: dict[str, Any]) -> bool:

@@ -270,7 +270,7 @@ def test_message_that_names_facts_is_previewed_for_the_next_run(web: Client, own
 
     assert "Tea on Monday &lt;09:00&gt;" in new
     assert edited.context["shown_message"].title == f"{job.public_id} "
-    assert "unknown name {{ job.nme }}; use job.name, job.id" in html_of(edited)
+    assert "Unknown name {{ job.nme }}; use job.name, job.id" in html_of(edited)
     assert web.post("/jobs/message/", NOTIFY | DAILY).context["shown_message"] is None
     assert Client().post("/jobs/message/", typed).status_code == 401
 
