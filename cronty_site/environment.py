@@ -34,7 +34,7 @@ _known = {
     "CRONTY_USER",
     *(f"CRONTY_{name}" for name in ("TOKEN", "TOKEN_FILE", "PING_KEY", "PING_KEY_FILE", "SPOOL", "REMOTE")),
     "CRONTY_MCP_URL",
-    *(f"CRONTY_{name}" for name in ("JOB", "EXECUTION", "ATTEMPT", "OWNER", "SCHEDULED_FOR")),
+    *(f"CRONTY_{name}" for name in ("JOB", "EXECUTION", "ATTEMPT", "OWNER", "SCHEDULED_FOR", "IN_RUN")),
 }
 
 

@@ -75,6 +75,11 @@ CREATING = ("up", "mcp", "manage")
 ELSEWHERE = SECTIONS["Elsewhere"]
 # These are about the machine that they are typed on, also where others are sent to a server.
 ON_THE_MACHINE = ("up", "mcp", "doctor", "backup", "completion", "manage")
+# These change nothing.
+READING = {*SECTIONS["Look"], "export", "schema"}
+# Set for the programs that work on prompts: such a run has no identity of its own, and changes nothing here.
+IN_RUN = "CRONTY_IN_RUN"
+_ALLOWED_IN_RUN = {*READING, *ELSEWHERE, "mcp", "doctor", "completion"}
 ALIASES = {"ls": "jobs", "list": "jobs", "delete": "rm"}
 COMPLETION = "_CRONTY_COMPLETE"
 COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
@@ -91,7 +96,12 @@ succeed, 5 Cronty is not ready, 6 files and jobs differ, 130 interrupted."""
 
 
 def load(name: str) -> click.Command:
-    """Import a subcommand, after the start of Django if it needs that."""
+    """Import a subcommand, after the start of Django if it needs that; refuse one that a run may not use."""
+    if IN_RUN in os.environ and name not in _ALLOWED_IN_RUN:
+        raise Failure(
+            "A run of a prompt may not change schedules here. To permit it, the operator gives its runner a token.",
+            code="refused",
+        )
     if name not in ELSEWHERE:
         _set_up(creates=name in CREATING)
     module = import_module(f"cronty_site.terminal.{COMMANDS[name].module}")
@@ -141,6 +151,8 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> Any:
     """Run the command line, here or on the server that CRONTY_URL and CRONTY_TOKEN name; Ctrl-C ends it with 130."""
     words = sys.argv[1:] if arguments is None else arguments
+    if IN_RUN in os.environ and words[:1] == ["mcp"] and "--read-only" not in words:
+        words = [*words, "--read-only"]
     if arguments is None and words[:1] == ["mcp"]:
         answer_early(words[1:])
     try:

@@ -9,12 +9,11 @@ from typing import IO, Any, cast
 
 from cronty_site.terminal import consoles
 from cronty_site.terminal.failures import Failure, show_error
-from cronty_site.terminal.group import ALIASES, ELSEWHERE, ON_THE_MACHINE, SECTIONS, invoke
+from cronty_site.terminal.group import ALIASES, ELSEWHERE, ON_THE_MACHINE, READING, invoke
 from schedules.api.auth import Caller
 from schedules.api.routes.terminal import Emit
 from schedules.api.schemas.terminal import LineIn
 
-READING = {*SECTIONS["Look"], "export", "schema"}
 ENVIRON = ("TERM", "COLORTERM", "NO_COLOR", "COLUMNS")
 # How often a line that waits looks whether anybody waits for it.
 LOOK_SECONDS = 1.0

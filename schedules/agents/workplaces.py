@@ -49,6 +49,8 @@ def _environment(run: Run, owner: str, folder: str) -> dict[str, str]:
         "CRONTY_JOB": run.job_id,
         "CRONTY_OWNER": owner,
         "CRONTY_URL": settings.CRONTY_URL,
+        # No token: whatever a run may do with Cronty, the operator has given it in the file of runners.
+        "CRONTY_IN_RUN": "1",
     }
 
 

@@ -63,6 +63,7 @@ def test_agent_command_sees_only_a_small_environment(agent_command, settings, mo
         "CRONTY_JOB": "job_17_1738764000",
         "CRONTY_OWNER": "olga",
         "CRONTY_URL": "https://cronty.example",
+        "CRONTY_IN_RUN": "1",
     }
     assert set(environment) <= {
         "PATH",

@@ -7,7 +7,7 @@ import sys
 import pytest
 from click.shell_completion import ShellComplete
 
-from cronty_site.terminal.group import COMMANDS, cli, load
+from cronty_site.terminal.group import COMMANDS, cli, load, main
 from tests.clusters import PROJECT
 from tests.factories import JobFactory
 
@@ -100,3 +100,30 @@ def test_names_of_jobs_are_completed(owner, stranger):
     completed = ShellComplete(cli, {}, "cronty", "_CRONTY_COMPLETE").get_completions(["show"], "back")
 
     assert [(item.value, item.help) for item in completed] == [("Backup", "tests.ping")]
+
+
+@pytest.mark.parametrize(
+    "words", [["add", "every day at 9:00", "notify"], ["rm", "1"], ["manage", "shell"], ["up"]]
+)
+def test_run_of_a_prompt_changes_nothing_in_the_terminal(monkeypatch, capsys, words):
+    monkeypatch.setenv("CRONTY_IN_RUN", "1")
+
+    assert main(words) == 1
+
+    assert "A run of a prompt may not change schedules here." in capsys.readouterr().err
+
+
+def test_run_of_a_prompt_may_read_in_the_terminal(monkeypatch, cronty):
+    monkeypatch.setenv("CRONTY_IN_RUN", "1")
+
+    assert cronty("jobs").code == 0
+
+
+def test_server_for_agents_only_reads_within_a_run(monkeypatch):
+    monkeypatch.setenv("CRONTY_IN_RUN", "1")
+    started = []
+    monkeypatch.setattr("cronty_site.terminal.group.invoke", lambda words, run: started.append(words))
+
+    main(["mcp", "--user", "olga"])
+
+    assert started == [["mcp", "--user", "olga", "--read-only"]]
