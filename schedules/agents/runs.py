@@ -44,19 +44,20 @@ KEPT_LAST_BYTES = 262_144
 _MAY_RETRY = (Verdict.FAILED, Verdict.TIMED_OUT, Verdict.UNKNOWN)
 
 
-async def run_prompt(prompt: str, name: str, runner: Runner, run: Run, owner: str) -> str:
-    """Give a prompt to a runner and return its answer; raises Final or RetryLater unless the verdict is good."""
+async def run_prompt(prompt: str, name: str, runner: Runner, run: Run, owner: str) -> tuple[str, bool]:
+    """Give a prompt to a runner, and return its answer and whether it is news; raises Final or RetryLater unless the verdict is good."""
     session = AgentSession(name, runner, run)
     try:
         await session.begin(prompt)
         if runner.kind == "webhook":
-            return session.result(await session.send())
+            judged = await session.send()
+            return session.result(judged), judged.verdict == Verdict.DONE
         async with workplace(run, owner) as place:
             judged = await session.work(place)
     except asyncio.CancelledError:
         await session.note_stop()
         raise
-    return session.result(judged)
+    return session.result(judged), judged.verdict == Verdict.DONE
 
 
 class AgentSession:

@@ -1,7 +1,7 @@
 """Verdicts: how a run of a prompt ended, read from what the program said about itself, never from its exit code alone."""
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from schedules.agents.reports import Report, ToolUse
 from schedules.models import AgentRun
@@ -74,6 +74,12 @@ def _of_answer(report: Report) -> Judged:
     if needs := _NEEDS.fullmatch(lines[-1]):
         return Judged(Verdict.NEEDS_YOU, _after(report, f"it asks: {needs['question'] or 'see its answer'}"))
     return Judged(Verdict.DONE)
+
+
+def says_nothing_to_do(answer: Any) -> bool:
+    """Return whether the last line of an answer says that there was nothing to do."""
+    lines = answer.strip().splitlines() if isinstance(answer, str) else []
+    return bool(lines) and _NOTHING.fullmatch(lines[-1]) is not None
 
 
 def _after(report: Report, what: str) -> str:

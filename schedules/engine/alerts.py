@@ -155,7 +155,7 @@ def _is_wanted(incident: Incident, person: AlertRules, rules: AlertRules, place:
 
 def _may_notify(owner_id: int, now: datetime) -> bool:
     """Return whether the owner has had fewer notices within the last hour than allowed."""
-    recent = Job.objects.notices().filter(owner=owner_id, created_at__gt=now - timedelta(hours=1))
+    recent = Job.objects.notices().filter(owner=owner_id, label="", created_at__gt=now - timedelta(hours=1))
     if recent.count() < settings.CRONTY_MAX_FAILURE_NOTICES_PER_HOUR:
         return True
     logger.warning("User %s has had all alerts of this hour: the next ones are sent later", owner_id)

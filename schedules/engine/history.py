@@ -40,6 +40,10 @@ class Outcome(NamedTuple):
     """What the run has asked its reader, if it has."""
     request: Mapping[str, Any] | None = None
     """What the run asks a person to allow, as columns of `Approval`; it waits until `retry_at` at most."""
+    deliver_to: str = ""
+    """The channel of the owner that the result is sent by, if it succeeded."""
+    gate: Mapping[str, Any] | None = None
+    """What the gate of a prompt has said before it let the run go on."""
     is_reminder: bool = False
     """Whether it only repeats another run, and so tells nothing about how the job is doing."""
 

@@ -14,10 +14,12 @@ from django.db import transaction
 from django.db.models import Q, Subquery
 
 from schedules import clock
+from schedules.engine.answer_messages import deliver_answers
 from schedules.engine.approvals import add_approvals
 from schedules.engine.event_deliveries import publish_failures, publish_prompts
 from schedules.engine.failures import handle_failures
 from schedules.engine.followers import start_followers
+from schedules.engine.gates import remember_gates
 from schedules.engine.history import Outcome, add_to_history, failures_of, release_next
 from schedules.engine.questions import add_questions
 from schedules.engine.sql.runs import Started, followers_of, lock_running
@@ -128,6 +130,8 @@ def settle_runs(cluster_id: int, outcomes: Sequence[Outcome]) -> Settled:
         )
         if questions := [outcome for outcome in ours if outcome.question]:
             add_questions(questions)
+        if gated := [outcome for outcome in ours if outcome.gate]:
+            remember_gates(gated)
         if retried := {outcome.execution_id: outcome for outcome in ours if outcome.retry_at}:
             _remember_attempts(retried)
             add_approvals([outcome for outcome in retried.values() if outcome.request])
@@ -250,6 +254,8 @@ def conclude(outcomes: Sequence[Outcome]) -> None:
     now = outcomes[0].finished_at
     by_job = add_to_history(outcomes, ends_jobs=True)
     release_next(by_job, now)
+    if answered := [outcome for outcome in outcomes if outcome.deliver_to]:
+        deliver_answers(answered, now)
     if followers := followers_of(by_job):
         start_followers(followers, by_job, now)
     if failures := {job_id: count for job_id, ended in by_job.items() if (count := failures_of(ended))}:

@@ -17,6 +17,7 @@ from schedules.models.job_queries import LATE_AFTER
 from schedules.models.jobs import Job
 from schedules.models.outputs import RunOutput
 from schedules.models.people import Profile
+from schedules.models.prompt_gates import PromptGate
 from schedules.models.questions import Question, Reminder
 from schedules.models.secrets import Secret
 from schedules.models.sessions import UserSession
@@ -45,6 +46,7 @@ __all__ = [
     "MachineStart",
     "Ping",
     "Profile",
+    "PromptGate",
     "Question",
     "Reminder",
     "RunOutput",

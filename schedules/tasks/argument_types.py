@@ -18,6 +18,7 @@ from schedules.tasks.outbound.headers import header_problem, shape_problem
 from schedules.tasks.run_facts import NAMED, NAMES, TEXTS
 
 PROMPT_BYTES = 16_384
+COMMAND_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}")
 _AFTER_HOST = re.compile(r"[/?#]")
 # What may start a run fills in values of its own, whose names nobody knows before.
 _FROM_ELSEWHERE = ("upstream", "trigger")
@@ -95,6 +96,30 @@ def _readable_ask(text: str) -> str:
     return text
 
 
+def is_address(gate: str) -> bool:
+    """Return whether a gate is an address, and not the name of a command."""
+    return "://" in gate
+
+
+def _gate(text: str) -> str:
+    if is_address(text):
+        return _web_address(text)
+    if not COMMAND_NAME.fullmatch(text):
+        raise ValueError("give the name of a command, or an address with https://")
+    return text
+
+
+def gate_problems(values: Mapping[str, Any]) -> list[str]:
+    """List what is wrong with a gate and what it is given."""
+    gate = values.get("gate")
+    if values.get("gate_arguments") and (not gate or is_address(gate)):
+        return ["gate_arguments: only a gate that is a command takes arguments"]
+    if values.get("gate_headers") and not (gate and is_address(gate)):
+        return ["gate_headers: only a gate that is an address takes headers"]
+    return []
+
+
+Gate = Annotated[Address, AfterValidator(_gate)]
 AskText = Annotated[str, Field(max_length=200), AfterValidator(_readable_ask)]
 
 

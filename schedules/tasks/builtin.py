@@ -36,7 +36,7 @@ async def webhook(
 ) -> dict[str, Any]:
     """Send an HTTP request, signed, with an Idempotency-Key that stays the same over all attempts."""
     if names := names_in([url, headers, body]):
-        url, headers, body = await _with_secrets(url, headers, body, names, run)
+        url, headers, body = await with_secrets(url, headers, body, names, run)
     content, content_type = _webhook_body(body)
     timestamp = str(int(time.time()))
     own_headers = {name.lower(): value for name, value in (headers or {}).items()}
@@ -62,7 +62,7 @@ async def webhook(
     raise failure(reply, problem, beginning(reply, 200, run))
 
 
-async def _with_secrets(
+async def with_secrets(
     url: str, headers: Headers | None, body: JsonValue, names: set[str], run: Run
 ) -> tuple[str, Headers | None, JsonValue]:
     """Fill in secrets, if they may go to the host of the URL; raises Final otherwise."""

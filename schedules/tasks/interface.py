@@ -26,6 +26,15 @@ class Asked(NamedTuple):
     question: Ask
 
 
+class Answered(NamedTuple):
+    """Returned by a task whose agent has answered: the answer, where it is sent, and what the gate of the prompt said."""
+
+    result: Any
+    deliver_to: str = ""
+    """The channel of the owner that the answer is sent by, or empty."""
+    gate: Mapping[str, Any] | None = None
+
+
 class Final(Exception):  # noqa: N818  (part of the interface of tasks)
     """Raised by a task: the run failed, and a retry would not help."""
 

@@ -8,6 +8,8 @@ from typing import Any
 from schedules.limits import SHORTENED
 
 _PLACEHOLDER = re.compile(r"\{\{\s*(upstream|trigger)((?:\.[\w-]+)*)\s*\}\}")
+# Filled in only once the gate of a prompt has answered.
+_OF_GATE = re.compile(r"\{\{\s*(gate)((?:\.[\w-]+)*)\s*\}\}")
 _OF_NOTIFICATION = re.compile(r"\{\{\s*(upstream|trigger|job|run)((?:\.[\w-]+)*)\s*\}\}")
 # Of what is filled into a longer text; an argument that is nothing but a placeholder gets the whole value.
 LONGEST_PART = 4000
@@ -43,13 +45,21 @@ def filled(value: Any, given: Mapping[str, Any] | None, *, task: str = "") -> An
             return "" if replacement is None else _harmless(replacement)
         case str():
             pattern = _OF_NOTIFICATION if task == NOTIFICATION else _PLACEHOLDER
-            return pattern.sub(lambda match: _part_of(match, given, is_prompt=task == PROMPT), value)
+            text = pattern.sub(lambda match: _part_of(match, given, is_prompt=task == PROMPT), value)
+            return with_gate(text, given) if task == PROMPT else text
         case list():
             return [filled(item, given, task=task) for item in value]
         case dict():
             return {key: filled(item, given, task=task) for key, item in value.items()}
         case _:
             return value
+
+
+def with_gate(prompt: str, given: Mapping[str, Any] | None) -> str:
+    """Fill in what the gate of a prompt has answered, marked as text from elsewhere; without an answer, nothing changes."""
+    if not given or "gate" not in given:
+        return prompt
+    return _OF_GATE.sub(lambda match: _part_of(match, given, is_prompt=True), prompt)
 
 
 def filled_arguments(

@@ -22,7 +22,17 @@ from schedules.models.triggers import TriggerType
 from schedules.secrets.access import SecretAccess
 from schedules.tasks import registry
 from schedules.tasks.asking import Again
-from schedules.tasks.interface import WAITING, Asked, AskPerson, Final, OutputText, RetryLater, Run, Skip
+from schedules.tasks.interface import (
+    WAITING,
+    Answered,
+    Asked,
+    AskPerson,
+    Final,
+    OutputText,
+    RetryLater,
+    Run,
+    Skip,
+)
 from schedules.tasks.outbound.signing import current_keys
 from schedules.tasks.time_limit import PlainTimeLimit, TimeLimit
 from schedules.worker import q2
@@ -204,6 +214,9 @@ def _unmasked(value: Any) -> Any:
 def _returned(started: Started, called_at: datetime, value: Any, mask: Mask = _unmasked) -> Outcome:
     if value is WAITING:
         return _outcome(started, called_at, Status.WAITING)
+    if isinstance(value, Answered):
+        outcome = _returned(started, called_at, value.result, mask)
+        return outcome._replace(deliver_to=value.deliver_to, gate=mask(value.gate))
     if isinstance(value, Asked):
         kept = _kept(value.result, mask)
         return _outcome(started, called_at, Status.SUCCEEDED, result=kept, question=value.question)

@@ -16,6 +16,7 @@ from schedules.models.alert_rules import NEVER, read_rules
 from schedules.models.jobs import argument_of
 from schedules.result import Code, Err, invalid, invalid_fields
 from schedules.secrets import references
+from schedules.services.jobs.prompt_rules import delivery_problem, gate_problem, secret_problem
 from schedules.services.people.channels import PREFIX, channel_called, place_of
 from schedules.services.permissions import Actor
 from schedules.tasks import registry
@@ -97,14 +98,18 @@ def job_problem(actor: Actor, job: Job, now: datetime, *, changed: set[str]) -> 
     task = registry.get(job.task)
     if (task and task.system) or not actor.may_use(job.task):
         return invalid("task", f"Unknown task: {job.task}. Choose one of: {', '.join(registry.names())}.")
+    is_other_call = not changed.isdisjoint(CALL)
+    if is_other_call and job.task == "prompt" and (problem := gate_problem(actor, job)):
+        return invalid("kwargs", problem)
     if task and (reason := use_problem(actor, job)):
         return invalid("task", reason)
-    is_other_call = not changed.isdisjoint(CALL)
     if (job.grants or "grants" in changed) and (refusal := _grants_refusal(actor, job, changed)):
         return refusal
     if task and is_other_call and (problem := _secret_problem(actor, job, task)):
         return invalid("kwargs", problem)
     if is_other_call and job.task == "notify" and (problem := _place_problem(job)):
+        return invalid("kwargs", problem)
+    if is_other_call and job.task == "prompt" and (problem := delivery_problem(job)):
         return invalid("kwargs", problem)
     if job.alerts and "alerts" in changed and (problem := _alerts_problem(job)):
         return invalid("alerts", problem)
@@ -177,7 +182,7 @@ def use_problem(actor: Actor, job: Job) -> str | None:
     """Return why this person or agent may not schedule or start the task of a job, or None."""
     task = registry.get(job.task)
     if job.task == "prompt":
-        return _runner_problem(actor, job)
+        return _runner_problem(actor, job) or gate_problem(actor, job)
     if task is None or task.refusal is None:
         return None
     reason = task.refuses(actor.user, actor.is_agent)
@@ -224,6 +229,8 @@ def _secret_problem(actor: Actor, job: Job, task: registry.Task) -> str | None:
         return problem
     if not task.takes_secrets and references.names_in(arguments):
         return "Secrets can be used by webhooks and commands only."
+    if job.task == "prompt":
+        return secret_problem(job)
     if actor.is_agent and job.task == "webhook" and references.names_in(argument_of(job, "body")):
         # The receiver could be made to show it.
         return "body: an agent can use secrets in the address and the headers only."

@@ -220,10 +220,11 @@ def jobs_using(owner_id: int, name: str) -> list[str]:
     """Return the ids of unfinished jobs that refer to a channel."""
     place = f"{PREFIX}{name}"
     by_name = Q(task="notify", kwargs__channel=name) | Q(alerts__contains=place)
+    by_name |= Q(task="prompt", kwargs__deliver_to=name)
     jobs = Job.objects.kept().filter(by_name, owner=owner_id, status__in=(*Job.ACTIVE, Job.Status.PAUSED))
-    rows = jobs.order_by("-pk").values_list("public_id", "kwargs__channel", "alerts")
+    rows = jobs.order_by("-pk").values_list("public_id", "alerts", "kwargs__channel", "kwargs__deliver_to")
     # The name of another channel may begin with this one.
-    used = [key for key, channel, alerts in rows if channel == name or known_rules(alerts).place == place]
+    used = [key for key, alerts, *names in rows if name in names or known_rules(alerts).place == place]
     return used[:100]
 
 

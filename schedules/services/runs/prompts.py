@@ -9,6 +9,7 @@ from django.db import connection, transaction
 
 from schedules import clock, engine, limits
 from schedules.agents.stops import stop_in_force
+from schedules.agents.verdicts import says_nothing_to_do
 from schedules.models import Execution, Job, Profile
 from schedules.models.counting import count_up_to
 from schedules.models.keysets import WALKED, Segment
@@ -221,7 +222,11 @@ def _finish(row: Execution, status: Execution.Status, now: datetime, **values: A
     for name, value in values.items():
         setattr(row, name, value)
     error = values.get("error", "")
-    engine.conclude([engine.Outcome(row.pk, row.attempt, _job_of(row).pk, status, now, error=error)])
+    outcome = engine.Outcome(row.pk, row.attempt, _job_of(row).pk, status, now, error=error)
+    channel = _job_of(row).argument("deliver_to")
+    if isinstance(channel, str) and not says_nothing_to_do(row.result):
+        outcome = outcome._replace(deliver_to=channel)
+    engine.conclude([outcome])
 
 
 def _job_of(row: Execution) -> Job:

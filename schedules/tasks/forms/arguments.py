@@ -14,7 +14,7 @@ from schedules.tasks.forms.schema_fields import ABSENT, HINTS, Argument, argumen
 from schedules.tasks.registry import Task
 
 # Which optional arguments are always visible; of a notification only its place, which keeps the first form short.
-INLINE_OPTIONS = {"notify": ("topic", "channel")}
+INLINE_OPTIONS = {"notify": ("topic", "channel"), "prompt": ("runner",)}
 MOST_INLINE_OPTIONS = 3
 DESCRIPTIONS = {
     "notify": "Send a notification to an ntfy topic, or by one of your channels.",

@@ -26,6 +26,10 @@ LABELS = {
     "grace": "Grace time",
     "slug": "Name in the ping address",
     "ask": "Ask for an answer",
+    "gate": "Wake the agent only if this has changed",
+    "gate_arguments": "Arguments of that command",
+    "gate_headers": "Headers for that address",
+    "deliver_to": "Send the answer to",
 }
 # The fields of the built-in tasks, in the words of the page; agents have texts of their own.
 NOTIFY_LABELS = {"tags": "Emojis"}
@@ -43,6 +47,14 @@ HINTS = {
         "ask",
     ): "“yes” for the buttons Done, Snooze and Skip next; “every 10m 5 times” to be reminded until done; "
     "“every 10m 5 times then other-topic” to tell somebody else after that",
+    (
+        "prompt",
+        "gate",
+    ): "An address (https://…) whose text is compared with the last time, or a command of the operator: exit code 0 wakes "
+    "the agent, 1 does not. {{ gate.body }} in the prompt stands for what it said",
+    ("prompt", "gate_arguments"): 'A JSON object, like {"folder": "inbox"}',
+    ("prompt", "gate_headers"): "One name and value a row; ${secret:NAME} stands for one of your secrets",
+    ("prompt", "deliver_to"): "One of your channels; an agent that had nothing to do sends nothing",
     ("webhook", "body"): "Valid JSON is sent as JSON, anything else as plain text",
     ("webhook", "headers"): "One name and value a row; ${secret:NAME} stands for one of your secrets",
 }

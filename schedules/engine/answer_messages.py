@@ -1,0 +1,60 @@
+"""Answers of agents that are sent to people: each as a notification of its own, which is retried and in the ledger."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from django.urls import reverse
+
+from schedules import limits
+from schedules.engine.history import Outcome
+from schedules.models import Execution, Job
+from schedules.models.job_queries import NOTICE_PREFIX
+from schedules.models.job_texts import searchable_text, skeleton
+from schedules.models.jobs import new_public_id
+from schedules.tasks.site import public_site
+
+Status = Execution.Status
+
+LABEL = "answer"
+LONGEST_ANSWER = 2000
+
+
+def deliver_answers(outcomes: Sequence[Outcome], now: datetime) -> None:
+    """Send the answers of these runs by channels of their owners; the caller has locked the jobs."""
+    good = {item.execution_id: item for item in outcomes if item.status == Status.SUCCEEDED}
+    for run in Execution.objects.filter(pk__in=list(good)).select_related("job").order_by("pk"):
+        outcome = good[run.pk]
+        # A run that an agent has completed over another door is written already.
+        answer = outcome.result if outcome.result is not None else run.result
+        if isinstance(answer, str) and answer.strip() and run.job is not None:
+            _message(run, run.job, answer.strip(), outcome.deliver_to, now)
+
+
+def _message(run: Execution, job: Job, answer: str, channel: str, now: datetime) -> None:
+    name = f"Answer: {job.name}"[: limits.NAME_LENGTH]
+    link = {"click": f"{site}{reverse('schedules:run', args=[run.pk])}"} if (site := public_site()) else {}
+    message = Job(
+        owner_id=run.owner_id,
+        public_id=new_public_id(NOTICE_PREFIX, now),
+        name=name,
+        name_skeleton=skeleton(name),
+        label=LABEL,
+        task="notify",
+        kwargs={
+            # What an agent wrote names no facts of a run.
+            "message": limits.shortened(answer, LONGEST_ANSWER).replace("{{", "{ {"),
+            "channel": channel,
+            "title": job.name[:200].replace("{{", "{ {"),
+            **link,
+        },
+        trigger_type=Job.TriggerType.ONCE,
+        run_at=now,
+        next_run_at=now,
+        timezone=job.timezone,
+        attempts=5,
+        made_by="cronty",
+        created_at=now,
+        updated_at=now,
+    )
+    message.search_text = searchable_text(message)
+    message.save(force_insert=True)
