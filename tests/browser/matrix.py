@@ -65,7 +65,7 @@ def all_pages(jobs: dict[str, Job]) -> dict[str, str]:
         "job, asked why": f"/jobs/{job.public_id}/?why=today+at+00:10",
         "paused job": f"/jobs/{jobs['Weekly report'].public_id}/",
         "new": "/jobs/new/",
-        "pause everything": "/jobs/pause/",
+        "pause everything": "/jobs/pause-all/",
         "copy": f"/jobs/new/?copy={jobs['Stretch'].public_id}",
         "edit": f"/jobs/{job.public_id}/edit/",
         "run": f"/runs/{failed.pk}/",

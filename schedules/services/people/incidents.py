@@ -45,16 +45,44 @@ class SentAlert:
 
 def list_incidents(actor: Actor, *, only_open: bool = False, most: int = MOST_LISTED) -> list[Incident]:
     """Return the newest incidents of this person, those that last first."""
-    mine = _mine(actor).select_related("job")
+    mine = _mine(actor).select_related("job", "notice")
     lasting = list(mine.filter(ended_at=None).order_by("-pk")[:most])
     if only_open or len(lasting) >= most:
         return lasting
     return lasting + list(mine.filter(ended_at__isnull=False).order_by("-pk")[: most - len(lasting)])
 
 
-def incidents_of_job(job: Job, most: int = 5) -> list[Incident]:
-    """Return the newest incidents of a job that the caller may see."""
-    return list(Incident.objects.filter(job=job.pk).order_by("-pk")[:most])
+def incidents_of_job(job: Job, most: int = 5) -> list[str]:
+    """Describe the newest incidents of a job that the caller may see, and whether their alerts were delivered."""
+    incidents = list(Incident.objects.filter(job=job.pk).select_related("notice").order_by("-pk")[:most])
+    return [f"{words} {delivery}".strip() for _, words, delivery in described(incidents, job.timezone)]
+
+
+def described(incidents: Sequence[Incident], zone: str) -> list[tuple[Incident, str, str]]:
+    """Return each incident with what it is, and what became of its last alert, read with `notice`."""
+    notices = {incident.notice.pk: incident.notice for incident in incidents if incident.notice}
+    runs = {run.job_id: run for run in last_deliveries(list(notices.values()))} if notices else {}
+    return [
+        (
+            incident,
+            describe_incident(incident, zone),
+            _delivery_words(runs.get(incident.notice_id)) if incident.notice_id else "",
+        )
+        for incident in incidents
+    ]
+
+
+def _delivery_words(run: Execution | None) -> str:
+    """Say what became of an alert, which is retried by itself, whatever became of the run that it is about."""
+    if run is None:
+        return "It waits to be sent."
+    error = run.error.rstrip(".")
+    match run.status:
+        case Execution.Status.FAILED | Execution.Status.LOST:
+            return f"It was not delivered: {error}."
+        case Execution.Status.QUEUED if error:
+            return f"It was not delivered yet, and is tried again: {error}."
+    return ""
 
 
 def open_incident_words(job: Job) -> str:

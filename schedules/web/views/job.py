@@ -21,6 +21,7 @@ from schedules.services.jobs.chains import chain_of
 from schedules.services.jobs.forecasts import next_runs_of, preview_of
 from schedules.services.jobs.heartbeats import PingAddress, newest_pings, ping_address_of
 from schedules.services.jobs.trigger_addresses import trigger_of_job
+from schedules.services.people.incidents import incidents_of_job
 from schedules.services.run_list import RunQuery, newest_runs, read_runs
 from schedules.tasks import registry
 from schedules.tasks.heartbeat import HEARTBEAT
@@ -116,7 +117,7 @@ class JobPage(LivePageMixin, TemplateView):
         """Return what the chosen tab shows."""
         match tab:
             case "history":
-                return {"events": events_of_job(self.page, job)}
+                return {"events": events_of_job(self.page, job), "incidents": incidents_of_job(job)}
             case "why":
                 return self._why(job)
             case "trigger":

@@ -6,6 +6,7 @@ from typing import Any
 from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 from django.views.generic import TemplateView
 
@@ -15,15 +16,17 @@ from schedules.result import Err
 from schedules.services import Actor
 from schedules.services.jobs.notifications import last_deliveries, soonest_notifications
 from schedules.services.people.channels import list_channels
+from schedules.services.people.incidents import described, list_incidents, snooze_incident
 from schedules.services.runs.pushes import run_of
 from schedules.tasks import registry
 from schedules.tasks.interface import Final, RetryLater
 from schedules.web.messages import message_of
 from schedules.web.middleware import take_draft
 from schedules.web.views.live import LivePageMixin
-from schedules.web.views.page import render_page
+from schedules.web.views.page import finish, is_number, render_page
 
 MOST_JOBS = 200
+MOST_INCIDENTS = 20
 
 
 @dataclass
@@ -49,6 +52,7 @@ class NotificationsPage(LivePageMixin, TemplateView):
         jobs = soonest_notifications(self.actor, MOST_JOBS + 1)
         return super().get_context_data(
             channels=list_channels(self.actor),
+            incidents=described(list_incidents(self.actor, most=MOST_INCIDENTS), self.page.zone),
             server=settings.NTFY_URL,
             has_token=bool(settings.NTFY_TOKEN),
             topics=topics_of(jobs[:MOST_JOBS]),
@@ -59,7 +63,10 @@ class NotificationsPage(LivePageMixin, TemplateView):
         )
 
     def post(self, request: HttpRequest) -> HttpResponse:
-        """Send a test message at once, without a worker, and show the server's answer."""
+        """Snooze an alert, or send a test message at once, without a worker, and show the server's answer."""
+        if is_number(number := request.POST.get("incident", "")):
+            result = snooze_incident(self.actor, int(number), request.POST.get("until", ""))
+            return finish(request, result, "Snoozed the alert.", reverse("schedules:notifications"))
         topic = request.POST.get("topic", "").strip()
         if problem := limits.topic_problem(topic):
             context = self.get_context_data(typed=topic, topic_error=problem)

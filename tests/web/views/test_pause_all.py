@@ -15,24 +15,24 @@ def test_everything_is_paused_until_a_date_and_resumed_by_one_button(
 ):
     JobFactory.create_batch(2, owner=owner)
     other = JobFactory(owner=stranger)
-    assert "2 jobs of yours run" in html_of(web.get("/jobs/pause/"))
+    assert "2 jobs of yours run" in html_of(web.get("/jobs/pause-all/"))
 
-    web.post("/jobs/pause/", {"verb": "pause", "until": "2026-11-20 9:00"})
-    page = html_of(web.get("/jobs/pause/"))
+    web.post("/jobs/pause-all/", {"verb": "pause", "until": "2026-11-20 9:00"})
+    page = html_of(web.get("/jobs/pause-all/"))
 
     assert "2 jobs paused." in page
     assert "2 jobs paused together" in page
     assert "They go on by themselves" in page
     assert Job.objects.get(pk=other.pk).status == "pending"
 
-    web.post("/jobs/pause/", {"verb": "resume"})
+    web.post("/jobs/pause-all/", {"verb": "resume"})
     assert Job.objects.filter(status="pending").count() == 3
 
 
 def test_end_that_cannot_be_read_pauses_nothing_and_is_kept(web: Client, owner: User):
     JobFactory(owner=owner)
 
-    answer = web.post("/jobs/pause/", {"verb": "pause", "until": "when pigs fly"})
+    answer = web.post("/jobs/pause-all/", {"verb": "pause", "until": "when pigs fly"})
 
     assert answer.status_code == 422
     assert 'value="when pigs fly"' in html_of(answer)
@@ -40,4 +40,4 @@ def test_end_that_cannot_be_read_pauses_nothing_and_is_kept(web: Client, owner: 
 
 
 def test_page_without_jobs_says_so(web: Client):
-    assert "Nothing runs" in html_of(web.get("/jobs/pause/"))
+    assert "Nothing runs" in html_of(web.get("/jobs/pause-all/"))
