@@ -12,7 +12,7 @@ from schedules.engine.incident_watch import watch_incidents
 from schedules.models import EventSubscription, Execution, Incident, Job
 from tests.engine.conftest import NOW, begin, new_cluster, outcome_of
 from tests.factories import JobFactory, TokenFactory, UserFactory
-from tests.receivers import deliveries, events_of, listen, person
+from tests.receivers import call, deliveries, events_of, listen, person
 
 Status = Execution.Status
 
@@ -279,3 +279,18 @@ def test_claim_of_due_jobs_costs_no_query_for_events():
 
     assert len(claims) == 5
     assert not [each for each in captured if "eventsubscription" in each["sql"]]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_prompt_for_a_runner_is_told_before_the_runner_begins(use_runners):
+    use_runners('[echo]\ndescription = "x"\nkind = "command"\nprogram = "/bin/cat"\nallow = ["everyone"]\n')
+    cluster = new_cluster()
+    job = JobFactory(task="prompt", kwargs={"prompt": "Hello", "runner": "echo"})
+    opened = listen(job.owner, types=["prompt.due"])
+    run = begin(cluster, job)
+
+    (outcome,) = call([run])
+
+    (event,) = events_of(opened)
+    assert (event["data"]["runner"], event["data"]["run"]["id"]) == ("echo", run.execution_id)
+    assert deliveries(opened)[0].available_at < outcome.finished_at

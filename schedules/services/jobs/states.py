@@ -47,6 +47,8 @@ def _pause(actor: Actor, job_id: str, reason: str, until: datetime | None, *, is
         job = locked_job(actor, job_id)
         if isinstance(job, Err):
             return job
+        if actor.is_agent and is_protected(job):
+            return protected(job)
         before = pause_of(job)
         match job.status:
             case Job.Status.PENDING:
@@ -92,6 +94,8 @@ def resume(actor: Actor, job_id: str) -> Result[Job]:
         job = locked_job(actor, job_id)
         if isinstance(job, Err):
             return job
+        if actor.is_agent and is_protected(job):
+            return protected(job)
         if job.status != Job.Status.PAUSED:
             return Err(Code.JOB_NOT_PAUSED, job_id, state=job.status)
         if reason := use_problem(actor, job):

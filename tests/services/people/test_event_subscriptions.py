@@ -197,9 +197,14 @@ def test_receiver_whose_access_is_gone_is_pruned(actor, owner):
     assert Job.objects.get(pk=opened.subscription.job_id).deleted_at
 
 
-def test_job_of_a_receiver_is_not_changed_in_another_way(actor, owner):
+def test_job_of_a_receiver_is_not_changed_in_another_way(actor, agent, owner):
     opened = listen(owner)
     job_id = opened.subscription.job.public_id
+
+    assert services.pause(agent, job_id).code == Code.JOB_PROTECTED
+    switch_subscription(actor, "Receiver", is_on=False)
+    assert services.resume(agent, job_id).code == Code.JOB_PROTECTED
+    switch_subscription(actor, "Receiver", is_on=True)
 
     assert services.delete(actor, job_id).code == Code.JOB_PROTECTED
     assert services.cancel(actor, job_id).code == Code.JOB_PROTECTED
