@@ -330,8 +330,9 @@ def test_receivers_are_forgotten_when_nothing_waits_for_them(sink, cluster, job)
     listen(job.owner, sink.url())
     happen(job)
 
+    runs = start_ready(cluster)
+
     async def deliver_here():
-        runs = await asyncio.to_thread(start_ready, cluster)
         registry = event_delivery._receivers
         await asyncio.gather(*(event_delivery.send_event(run=_run(each)) for each in runs))
         return dict(registry.get(asyncio.get_running_loop(), {}))
