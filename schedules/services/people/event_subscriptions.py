@@ -135,9 +135,10 @@ def switch_subscription(actor: Actor, reference: str, *, is_on: bool) -> Result[
             if refusal := restore_problem(profile_of(actor.user), 0.0, now):
                 return refusal
             engine.rearm(row.job, now)
+            note(actor, "switch on receiver", row, now)
         else:
             engine.pause(row.job, now, f"Switched off by {actor.label}."[: limits.NAME_LENGTH])
-        note(actor, f"switch {'on' if is_on else 'off'} receiver", row, now)
+            note(actor, "switch off receiver", row, now)
     return Ok(row)
 
 
