@@ -138,7 +138,7 @@ def test_approval_is_told_with_what_is_asked(cluster):
         "call_id": "c1",
         "call_digest": "d1",
         "tool": "Bash",
-        "arguments": {"command": "git push --token abc"},
+        "arguments": {"command": "git push --token zq-private"},
         "why": "It wants to publish.",
         "grant": "Bash(git push:*)",
     }
@@ -150,7 +150,7 @@ def test_approval_is_told_with_what_is_asked(cluster):
     assert event["type"] == "approval.requested"
     assert event["data"]["run"]["id"] == run.execution_id
     assert (event["data"]["tool"], event["data"]["why"]) == ("Bash", "It wants to publish.")
-    assert "abc" not in str(event)
+    assert "zq-private" not in str(event)
 
 
 @pytest.mark.django_db
