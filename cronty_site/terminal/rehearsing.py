@@ -93,7 +93,8 @@ def _print(session: Session, told: Rehearsal, limit: int) -> None:
         say(f"Agents: {total_words(told.spend)}", "bold")
         for line in told.lines[:limit]:
             if line.spend and line.spend.runs:
-                say(f"  {line.name}: {spend_words(line.spend)}")
+                at_most = ", if its gate always lets it run" if line.has_gate else ""
+                say(f"  {line.name}: {spend_words(line.spend)}{at_most}")
     for text in notes_on(told, limit):
         note(text)
     if not engine.is_any_cluster_running(session.now):
