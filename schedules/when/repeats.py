@@ -105,12 +105,7 @@ _STEPS = (
 def parse_trigger(text: str, *, now: datetime, timezone: str) -> Trigger:
     """Return the trigger that a phrase, a cron expression or a moment means."""
     # Names of calendars and titles are kept as they are written.
-    if (
-        isinstance(text, str)
-        and len(text) <= MAX_LENGTH
-        and _EVENTS.search(text)
-        and (events := _at_events(text))
-    ):
+    if events := _at_events(text):
         return events
     if after := _after_job(text):
         return after
@@ -145,7 +140,9 @@ def _read(phrase: str, now: datetime, timezone: str) -> Trigger:
     return Once(read_moment(phrase, now=now, timezone=timezone), timezone)
 
 
-def _at_events(text: str) -> Trigger | None:
+def _at_events(text: object) -> Trigger | None:
+    if not isinstance(text, str) or len(text) > MAX_LENGTH or not _EVENTS.search(text):
+        return None
     try:
         times = read_event_times(text)
     except EventTimesError as error:
