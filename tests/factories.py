@@ -8,7 +8,8 @@ from django.contrib.auth.models import Permission, User
 from factory.django import DjangoModelFactory
 
 from schedules import clock
-from schedules.models import Cluster, Execution, Job, Profile, Question, Reminder, Token
+from schedules.models import Approval, Cluster, Execution, Job, Profile, Question, Reminder, Token
+from schedules.models.approvals import WAITS, digest_of_shown
 from schedules.models.job_texts import searchable_text, skeleton
 from schedules.models.jobs import new_public_id
 from tests.sample_app import tasks  # noqa: F401  (registers them)
@@ -112,6 +113,42 @@ class ExecutionFactory(DjangoModelFactory[Execution]):
     lease_until = factory.LazyAttribute(
         lambda row: clock.now() + timedelta(seconds=10) if row.status in Execution.HELD else None
     )
+
+
+class ApprovalFactory(DjangoModelFactory[Approval]):
+    """A call that a waiting run of a prompt has asked for; its digest fits."""
+
+    class Meta:
+        model = Approval
+
+    execution = factory.SubFactory(
+        ExecutionFactory,
+        job=factory.LazyFunction(lambda: JobFactory(task="prompt", kwargs={"prompt": "Push it."})),
+        status="queued",
+        attempt=1,
+        reason=WAITS,
+        available_at=factory.LazyFunction(lambda: clock.now() + timedelta(days=2)),
+    )
+    attempt = 1
+    job = factory.SelfAttribute("execution.job")
+    owner = factory.SelfAttribute("execution.owner")
+    runner = "notes"
+    session_id = "1bad7d2a-0e96-48d1-addb-bba2ae5d0275"
+    folder = "/srv/notes"
+    call_id = "toolu_1"
+    call_digest = "0" * 64
+    tool = "Bash"
+    arguments = factory.LazyFunction(lambda: {"command": "git push origin main", "description": "push"})
+    why = "The notes are tidy now."
+    asked_at = factory.LazyFunction(clock.now)
+    expires_at = factory.LazyFunction(lambda: clock.now() + timedelta(days=1))
+
+    @classmethod
+    def _create(cls, model_class: type[Approval], *args: Any, **kwargs: Any) -> Approval:
+        row = model_class(*args, **kwargs)
+        row.digest = digest_of_shown(vars(row))
+        row.save(force_insert=True)
+        return row
 
 
 class QuestionFactory(DjangoModelFactory[Question]):

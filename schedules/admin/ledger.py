@@ -8,7 +8,7 @@ from django.contrib import admin
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from schedules import clock
@@ -25,14 +25,14 @@ from schedules.admin.bases import (
     owned_by,
 )
 from schedules.admin.local_times import moment
-from schedules.models import AgentRun, Cluster, Event, Execution, Heartbeat, Incident, Question
+from schedules.models import AgentRun, Approval, Cluster, Event, Execution, Heartbeat, Incident, Question
 from schedules.models.executions import ExecutionQuerySet
 from schedules.secrets import masking
 from schedules.services import event_list, run_list
 from schedules.services.jobs.masked_arguments import shown_arguments
 from schedules.services.people import incidents
 from schedules.services.run_list import mentioning
-from schedules.services.runs import agent_runs
+from schedules.services.runs import agent_runs, approvals
 from schedules.services.runs.outputs import output_since
 from schedules.templatetags.cronty_statuses import CAUSES, STATUSES
 from schedules.templatetags.cronty_text import VERBS
@@ -153,6 +153,44 @@ class AgentRunAdmin(LongListAdmin[AgentRun], ReadOnlyAdmin[AgentRun]):
 
     def newest(self, owner: AbstractBaseUser | None, filters: Mapping[str, str]) -> QuerySet[AgentRun]:
         return agent_runs.newest_of_owner(owner and owner.pk)
+
+
+@admin.register(Approval)
+class ApprovalAdmin(LongListAdmin[Approval], ReadOnlyAdmin[Approval]):
+    list_display = [
+        *(
+            "execution_id",
+            owned_by,
+            "tool",
+            "status",
+            moment("asked_at"),
+            moment("answered_at"),
+            "answered_by",
+        )
+    ]
+    list_filter = ["status", OwnerFilter]
+    fields = [
+        *(
+            "execution_id",
+            "owner",
+            "attempt",
+            "status",
+            "runner",
+            "session_id",
+            "folder",
+            "tool",
+            "asked_for",
+        ),
+        *("why", "grant", "is_always", moment("asked_at"), moment("expires_at"), moment("answered_at")),
+        *("answered_by", moment("used_at")),
+    ]
+
+    def newest(self, owner: AbstractBaseUser | None, filters: Mapping[str, str]) -> QuerySet[Approval]:
+        return approvals.newest_of_owner(owner and owner.pk)
+
+    @admin.display(description="arguments")
+    def asked_for(self, approval: Approval) -> SafeString:
+        return format_html_join("", "<p>{}</p><pre>{}</pre>", approval.shown_arguments)
 
 
 class VerbFilter(admin.SimpleListFilter):

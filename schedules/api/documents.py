@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from schedules.models import Event, EventSubscription, Execution, Job, Ping
+from schedules.models import Approval, Event, EventSubscription, Execution, Job, Ping
 from schedules.models.executions import OUTCOME_LETTERS
 from schedules.secrets import masking
 from schedules.services.activity import changes_of_event
@@ -89,6 +89,26 @@ def run_json(run: Execution, zone: str) -> dict[str, Any]:
         "error": run.error or None,
         "reason": run.reason or None,
         "explanation": explain(run, zone),
+    }
+
+
+def approval_json(approval: Approval) -> dict[str, Any]:
+    zone = approval.job.timezone if approval.job else "UTC"
+    return {
+        "id": approval.pk,
+        "run": approval.execution_id,
+        "job": approval.execution.job_name,
+        "job_id": approval.job.public_id if approval.job else "",
+        "status": approval.status,
+        "runner": approval.runner,
+        "tool": approval.tool,
+        "arguments": dict(approval.shown_arguments),
+        "folder": approval.folder,
+        "why": approval.why,
+        "grant": approval.grant,
+        "digest": approval.digest,
+        "asked_at": iso_in(approval.asked_at, zone),
+        "expires_at": iso_in(approval.expires_at, zone),
     }
 
 

@@ -10,11 +10,12 @@ from django.conf import settings
 from django.db import transaction
 from django.urls import reverse
 
-from schedules.models import Incident, Job, Profile
+from schedules.models import Approval, Incident, Job, Profile
 from schedules.models.alert_rules import NEVER, RECOVERED, AlertRules, known_rules, quiet_until, wants
 from schedules.models.job_queries import NOTICE_PREFIX
 from schedules.models.job_texts import searchable_text, skeleton
 from schedules.models.jobs import new_public_id
+from schedules.tasks.approval_links import approval_address
 from schedules.tasks.site import public_site
 from schedules.tasks.stop_links import stop_button
 from schedules.when import durations
@@ -230,10 +231,23 @@ def _link_to(news: Sequence[_News]) -> dict[str, str]:
     """Return what a tap on the notice opens: the page of the job, or that of all alerts."""
     if not (site := public_site()):
         return {}
+    if len(news) == 1 and (address := _approval_page(news[0].incident)):
+        return {"click": address}
+    if all(item.incident.kind == Kind.NEEDS_YOU for item in news):
+        return {"click": f"{site}{reverse('schedules:inbox')}"}
     job = news[0].incident.job
     if len(news) == 1 and job:
         return {"click": f"{site}{reverse('schedules:job', args=[job.public_id])}"}
     return {"click": f"{site}{reverse('schedules:notifications')}"}
+
+
+def _approval_page(incident: Incident) -> str:
+    """Return the address on which a person answers what an incident is about, if it is a question of an agent."""
+    kind, _, number = incident.subject.partition(" ")
+    if not incident.is_open or kind != Approval.SUBJECT or not number.isdigit():
+        return ""
+    approval = Approval.objects.filter(pk=int(number)).only("digest").first()
+    return approval_address(approval.pk, approval.digest) if approval else ""
 
 
 def _stop_button(news: Sequence[_News]) -> dict[str, list[dict[str, str]]]:

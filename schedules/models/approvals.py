@@ -32,6 +32,8 @@ SHOWN_COLUMNS = (
 """What a person is shown before the answer, and what the answer is bound to."""
 MOST_PER_RUN = 20
 """How often one run may ask."""
+WAITS = "It waits until a person allows or denies a call."
+"""The reason in the row of a run that has asked."""
 # The queue must not start the run before its question was closed.
 MARGIN = timedelta(days=1)
 
@@ -57,6 +59,9 @@ class Approval(models.Model):
         """Nobody has answered in time, which is a denial."""
         WITHDRAWN = "withdrawn"
         """The run has ended in another way before the answer."""
+
+    SUBJECT = "approval"
+    """The first word of the subject of its incident."""
 
     # Without constraints, because pruning deletes both, and must not read every run to do so.
     execution = models.ForeignKey(
@@ -123,7 +128,7 @@ class Approval(models.Model):
     @property
     def subject(self) -> str:
         """What the incident about it is called."""
-        return f"approval {self.pk}"
+        return f"{self.SUBJECT} {self.pk}"
 
     @property
     def shown_arguments(self) -> list[tuple[str, str]]:

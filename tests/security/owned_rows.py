@@ -15,6 +15,7 @@ from schedules import clock
 from schedules.models import (
     AgentRun,
     AgentStop,
+    Approval,
     Calendar,
     Channel,
     Event,
@@ -34,7 +35,14 @@ from schedules.models import (
 from schedules.services.jobs.trigger_addresses import digest_of
 from schedules.when.calendar_data import stored
 from schedules.when.calendars import Calendar as MarkedDays
-from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, TokenFactory, UserFactory
+from tests.factories import (
+    ApprovalFactory,
+    ClusterFactory,
+    ExecutionFactory,
+    JobFactory,
+    TokenFactory,
+    UserFactory,
+)
 
 MARK = "zqmark"
 # As long as existing ids, so that answers have the same length.
@@ -58,6 +66,7 @@ class OwnedRows:
     trashed_run: Execution
     orphaned_run: Execution
     asked: Execution
+    approval: Approval
     token: Token
     revoked_token: Token
     secret: Secret
@@ -232,6 +241,18 @@ def create_owned_rows() -> OwnedRows:
         before={"name": marked("before")},
         after={"name": marked("after")},
     )
+    waiting = ExecutionFactory(
+        pk=910000009, job=prompt, status="queued", attempt=1, available_at=now + timedelta(days=2)
+    )
+    approval = ApprovalFactory(
+        pk=910000001,
+        execution=waiting,
+        runner=marked("asking-runner"),
+        folder=marked("folder"),
+        tool=marked("tool"),
+        arguments={"command": marked("command")},
+        why=marked("why"),
+    )
     attempt = {"username": marked("attempt"), "ip_address": "192.0.2.1", "user_agent": "", "path_info": "/"}
     rows: list[Model] = [
         heartbeat,
@@ -251,6 +272,7 @@ def create_owned_rows() -> OwnedRows:
         ),
         channel,
         subscription,
+        approval,
         calendar,
         Incident.objects.create(
             pk=910000001,
@@ -277,6 +299,7 @@ def create_owned_rows() -> OwnedRows:
         trashed_run,
         orphaned_run,
         asked,
+        approval,
         token,
         revoked,
         secret,

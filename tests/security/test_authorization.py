@@ -14,7 +14,7 @@ from django.urls import resolve
 
 from schedules import clock
 from schedules.models import Job
-from schedules.tasks import stop_links
+from schedules.tasks import approval_links, stop_links
 from schedules.tasks.answer_links import Button, make_token
 from tests.factories import ExecutionFactory
 from tests.security.addresses import Address, every_address, for_each
@@ -42,6 +42,7 @@ PUBLIC = {
     "schedules:trigger",
     "schedules:answer-link",
     "schedules:stop-link",
+    "schedules:approval-link",
     "schedules:api-openapi",
     "schedules:api-unknown",
     "admin:login",
@@ -60,15 +61,19 @@ NOT_GIVEN_TO_THEM = {
     "schedules:calendar-feed": {"key": "no-such-key"},
     "schedules:answer-link": {"token": "no-such-token"},
     "schedules:stop-link": {"token": "no-such-token"},
+    "schedules:approval-link": {"token": "no-such-token"},
 }
 OF_PERSON = {"token_id", "secret_id", "channel_id", "calendar_id", "subscription_id"}
-IDS = {"job_id", "run_id", "delivery_id"} | OF_PERSON
+IDS = {"job_id", "run_id", "delivery_id", "approval_id"} | OF_PERSON
 WELL = {200, 202, 302, 303, 422}
 # Actions that even superusers cannot do: history is read-only, and tokens can be revoked but not changed.
 STAFF_REFUSED = {
     "schedules_agentrun_add": METHODS,
     "schedules_agentrun_delete": METHODS,
     "schedules_agentrun_change": ("post",),
+    "schedules_approval_add": METHODS,
+    "schedules_approval_delete": METHODS,
+    "schedules_approval_change": ("post",),
     "schedules_execution_add": METHODS,
     "schedules_execution_delete": METHODS,
     "schedules_execution_change": ("post",),
@@ -120,6 +125,7 @@ def examples(address: Address, owned: OwnedRows) -> dict[str, Any]:
         "run_id": owned.run.pk,
         "token_id": owned.token.pk,
         "secret_id": owned.secret.pk,
+        "approval_id": owned.approval.pk,
         "calendar_id": owned.calendar.pk,
         "calendar": owned.calendar.name,
         "channel": owned.channel.name,
@@ -141,6 +147,8 @@ def examples(address: Address, owned: OwnedRows) -> dict[str, Any]:
         "number": owned.token.pk,
         "name": owned.secret.name,
     }
+    if address.name == "schedules:approval-link":
+        known["token"] = approval_links.make_token(owned.approval.pk, owned.approval.digest)
     if address.name == "schedules:stop-link":
         known["token"] = stop_links.make_token(owned.owner.pk)
     if address.model is not None:
@@ -438,6 +446,7 @@ def ids_of(address: Address, owned: OwnedRows) -> list[dict[str, Any]]:
                 "channel_id",
                 "calendar_id",
                 "delivery_id",
+                "approval_id",
                 "object_id",
                 "id",
             ),

@@ -35,12 +35,21 @@ BODIES: dict[str, Any] = {
     "ping_heartbeat": {"exit_code": 0},
     "add_event_subscription": {"name": "mine", "url": "https://example.com/", "types": ["run.failed"]},
     "change_event_subscription": {"name": "mine", "url": "https://example.com/", "types": ["run.failed"]},
+    "answer_approval": {"answer": "once", "digest": "0" * 64},
 }
 # These make something of the caller's own, or only show it.
 OWN = {
     *("create_job", "preview_schedule", "list_jobs", "list_runs", "show_me", "list_tasks", "list_upcoming"),
     *("change_jobs", "undo_change", "apply_file", "claim_prompts", "set_secret_value", "create_token"),
-    *("list_tokens", "list_events", "list_heartbeats", "show_agents", "stop_all_agents", "start_agents"),
+    *(
+        "list_tokens",
+        "list_events",
+        "list_heartbeats",
+        "show_agents",
+        "list_approvals",
+        "stop_all_agents",
+        "start_agents",
+    ),
     *(
         "list_all_calendars",
         "set_one_calendar",

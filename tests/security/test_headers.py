@@ -59,7 +59,11 @@ def test_every_answer_has_the_security_headers(owned: OwnedRows, visit: Visit, a
             assert answer["X-Content-Type-Options"] == "nosniff"
             assert answer["X-Frame-Options"] == "DENY"
             # The address of an answer is a secret, which no other page learns, not even ours.
-            is_secret = address.name in ("schedules:answer-link", "schedules:stop-link")
+            is_secret = address.name in (
+                "schedules:answer-link",
+                "schedules:approval-link",
+                "schedules:stop-link",
+            )
             assert answer["Referrer-Policy"] == ("no-referrer" if is_secret else "same-origin")
             assert answer["Cross-Origin-Opener-Policy"] == "same-origin"
             assert {"private", "no-store"} & set(
@@ -75,7 +79,7 @@ def test_no_form_is_accepted_without_its_csrf_token(owned: OwnedRows, operator: 
         # The key in the address permits the request, and the login above means nothing to it.
         return
     # Its signature is what permits an answer, with or without a login.
-    takes_no_login = {422} if address.name == "schedules:answer-link" else set()
+    takes_no_login = {422} if address.name in ("schedules:answer-link", "schedules:approval-link") else set()
     before = everything()
 
     answer = ask(strict, "post", address, owned)

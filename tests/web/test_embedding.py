@@ -19,6 +19,7 @@ PUBLIC = {
     "metrics",
     "calendar-feed",
     "answer-link",
+    "approval-link",
     "ping",
     "trigger",
     "stop-link",
@@ -35,6 +36,7 @@ ARGUMENTS = {
     "secret_id": 1,
     "channel_id": 1,
     "calendar_id": 1,
+    "approval_id": 1,
     "key": "unknown",
     "token": "unknown",
 }

@@ -7,12 +7,14 @@ from ninja import Router
 
 from schedules import clock
 from schedules.api.auth import actor_of
-from schedules.api.documents import iso_in
+from schedules.api.documents import approval_json, iso_in
 from schedules.api.endpoints import changes, reads
 from schedules.api.problems import expect
-from schedules.api.schemas.agents import AgentsOut, AgentStopIn
+from schedules.api.schemas.agents import AgentsOut, AgentStopIn, ApprovalAnswerIn, ApprovalOut, ApprovalsOut
 from schedules.services import Actor
+from schedules.services.runs import approvals
 from schedules.services.runs.agent_stops import let_agents_work, read_stop, stop_agents
+from schedules.services.runs.approvals import list_waiting
 from schedules.services.runs.runner_list import list_runners
 
 router = Router(tags=["agents"])
@@ -38,6 +40,19 @@ def start_agents(request: HttpRequest, body: AgentStopIn | None = None) -> Any:
     actor = actor_of(request)
     expect(let_agents_work(actor, everybody=bool(body and body.everybody)))
     return _shown(actor)
+
+
+@reads(router, "/approvals", ApprovalsOut)
+def list_approvals(request: HttpRequest) -> Any:
+    """List the calls that wait until a person allows or denies them, the oldest first."""
+    return {"approvals": [approval_json(each) for each in list_waiting(actor_of(request))]}
+
+
+@changes(router, "POST", "/approvals/{int:number}", {200: ApprovalOut})
+def answer_approval(request: HttpRequest, number: int, body: ApprovalAnswerIn) -> Any:
+    """Allow a call once, always for its job, or deny it. Only a token of the type Program may do this."""
+    answered = approvals.answer_approval(actor_of(request), number, body.answer, seen=body.digest)
+    return approval_json(expect(answered).approval)
 
 
 def _shown(actor: Actor) -> dict[str, Any]:

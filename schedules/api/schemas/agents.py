@@ -1,6 +1,6 @@
 """Runners of prompts, and the kill switch."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -39,6 +39,40 @@ class RunnerOut(Output):
     default: bool
     limits: str
     left: list[AllowanceOut]
+
+
+class ApprovalOut(Output):
+    """A call that an agent may make only if a person allows it."""
+
+    id: int
+    run: int
+    job: str
+    job_id: str
+    status: str
+    runner: str
+    tool: str
+    arguments: Any = Field(description="All of them; secrets are masked.")
+    folder: str
+    why: str = Field(description="What the agent said before; text of the agent, and no instruction.")
+    grant: str = Field(
+        description='The rule that the answer "always" adds to the job; empty if there is none.'
+    )
+    digest: str = Field(description="Of everything that is asked; an answer repeats it.")
+    asked_at: str | None
+    expires_at: str | None
+
+
+class ApprovalsOut(Output):
+    """What waits for a person."""
+
+    approvals: list[ApprovalOut]
+
+
+class ApprovalAnswerIn(Input):
+    """The answer of a person."""
+
+    answer: Literal["once", "always", "deny"]
+    digest: str = Field(max_length=64, description="That of the approval as it was shown.")
 
 
 class AgentsOut(Output):

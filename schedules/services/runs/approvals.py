@@ -17,6 +17,7 @@ from schedules.services.people.profiles import is_active_user
 from schedules.services.permissions import Actor, record
 from schedules.tasks.approval_links import Link
 from schedules.tasks.grants import grants_problem
+from schedules.when.moments import local_words
 
 Status = Approval.Status
 
@@ -56,7 +57,23 @@ def approvals_of(run: Execution) -> list[Approval]:
     """Return what a run has asked a person, in order."""
     if run.task != "prompt":
         return []
-    return list(Approval.objects.filter(execution=run.pk).order_by("pk"))
+    found = Approval.objects.filter(execution=run.pk).select_related("execution", "job__owner")
+    return list(found.order_by("pk"))
+
+
+def newest_of_owner(owner_id: Any) -> QuerySet[Approval]:
+    """Return the newest approvals of a person, or of everybody, as the admin lists them."""
+    newest = Approval.objects.order_by("-pk").select_related("owner")
+    return newest if owner_id is None else newest.filter(owner=owner_id)
+
+
+def describe(actor: Actor, approvals: list[Approval]) -> list[Approval]:
+    """Set what pages say of approvals, and whether the actor may answer those that wait."""
+    for approval in approvals:
+        shown: Any = approval
+        shown.words = state_words(approval)
+        shown.can_answer = approval.job is not None and actor.may_change(approval.job)
+    return approvals
 
 
 def find_approval(actor: Actor, number: int) -> Result[Approval]:
@@ -85,12 +102,12 @@ def answer_approval(actor: Actor, number: int, answer: str, *, seen: str) -> Res
     """Allow a call once, always for its job, or deny it; `seen` is the digest of what the person was shown."""
     if actor.is_agent:
         return Err(Code.APPROVALS_BY_PEOPLE)
-    if answer not in ANSWERS:
-        return invalid("answer", f"Choose one of: {', '.join(ANSWERS)}.")
     now = clock.now()
     known = find_approval(actor, number)
     if isinstance(known, Err):
         return known
+    if answer not in ANSWERS:
+        return invalid("answer", f"Choose one of: {', '.join(ANSWERS)}.")
     public_id = known.value.job.public_id if known.value.job else ""
     with transaction.atomic():
         job = locked_job(actor, public_id)
@@ -122,6 +139,19 @@ def state_words(approval: Approval) -> str:
         Status.EXPIRED: "denied, because nobody answered in time",
         Status.WITHDRAWN: "withdrawn, because its run has ended",
     }[Status(approval.status)]
+
+
+def approval_words(run: Execution, timezone: str) -> str:
+    """Say what the run has asked last, and what became of it, in a sentence; nothing of a run that has not asked."""
+    if run.task != "prompt":
+        return ""
+    approval = Approval.objects.filter(execution=run.pk).order_by("-pk").first()
+    if approval is None:
+        return ""
+    asked = f"It asked to use {approval.tool} at {local_words(approval.asked_at, timezone)}"
+    if approval.status == Status.WAITING:
+        return f"{asked}, and waits for an answer until {local_words(approval.expires_at, timezone)}."
+    return f"{asked}: {state_words(approval)}."
 
 
 def _visible(actor: Actor) -> QuerySet[Approval]:

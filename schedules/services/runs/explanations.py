@@ -9,12 +9,14 @@ from django.db.models import QuerySet
 
 from schedules import clock, engine
 from schedules.models import Event, Execution, Job
+from schedules.models.approvals import WAITS
 from schedules.models.jobs import why_skipped
 from schedules.result import Ok, Result
 from schedules.services.jobs.chains import origin_words, why_not_followed
 from schedules.services.jobs.forecasts import MOST_STEPS, as_resumed, slots_ahead
 from schedules.services.permissions import Actor, not_found
 from schedules.services.runs.answers import question_of
+from schedules.services.runs.approvals import approval_words
 from schedules.services.runs.question_words import describe_question
 from schedules.tasks.heartbeat import HEARTBEAT
 from schedules.when import durations
@@ -107,6 +109,8 @@ def _why_of_row(job: Job, row: Execution) -> Why:
         explanation = explain(row, job.timezone)
         if origin := origin_words(row):
             explanation = f"{explanation} {origin}"
+        if asked := approval_words(row, job.timezone):
+            explanation = f"{explanation} {asked}"
         if question := question_of(row):
             explanation = f"{explanation} {describe_question(question, job)}"
         return Why(job, row.scheduled_for, row.status, explanation, row, row.error)
@@ -123,6 +127,8 @@ def _why_of_row(job: Job, row: Execution) -> Why:
 
 def explain(row: Execution, timezone: str = "UTC", *, with_reason: bool = True) -> str:
     """Describe the state or the result of a run in one sentence, without its error."""
+    if row.status == Status.QUEUED and row.reason == WAITS:
+        return WAITS
     on_attempt = "on the first attempt" if row.attempt == 1 else f"on attempt {row.attempt}"
     # The slots of a gap are counted only up to this number.
     is_more = row.slots == engine.COUNTED_SLOTS + 1

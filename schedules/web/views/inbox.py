@@ -15,6 +15,7 @@ from schedules.models import Execution, Job, Token
 from schedules.models.counting import counted
 from schedules.result import Err, Ok
 from schedules.services.run_list import find_run
+from schedules.services.runs.approvals import describe, list_waiting
 from schedules.services.runs.prompts import read_waiting, recently_ended
 from schedules.tasks.forms.fields import plain_lines
 from schedules.web.messages import message_of
@@ -54,6 +55,8 @@ class InboxPage(LivePageMixin, TemplateView):
             following_address=self._address(following[0] if following else None),
             unsent=unsent,
             most_typed=settings.CRONTY_MAX_JSON_BYTES,
+            approvals=describe(self.actor, list_waiting(self.actor)),
+            zone=self.page.zone,
             ended=recently_ended(self.actor, 5),
             has_agent=Token.objects.usable(self.page.now).filter(owner=self.actor.user.pk).exists(),
             **kwargs,

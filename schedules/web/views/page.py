@@ -24,6 +24,7 @@ from schedules.services import Actor, profile_of
 from schedules.services.job_list import count_due
 from schedules.services.job_overview import Alarm, read_alarm
 from schedules.services.people.profiles import owner_names
+from schedules.services.runs.approvals import count_waiting as count_waiting_approvals
 from schedules.services.runs.prompts import count_waiting
 from schedules.templatetags.cronty_times import use_clock
 from schedules.web.messages import message_of
@@ -75,8 +76,8 @@ class Page:
 
     @cached_property
     def waiting_words(self) -> str:
-        """Return how many prompts wait in the inbox, for the navigation; an empty text for none."""
-        count = count_waiting(self.actor, MOST_WAITING)
+        """Return how much waits in the inbox, for the navigation; an empty text for nothing."""
+        count = count_waiting(self.actor, MOST_WAITING) + count_waiting_approvals(self.actor)
         return count_words(count, MOST_WAITING) if count else ""
 
     @cached_property

@@ -22,11 +22,13 @@ from django.views.generic import TemplateView
 
 from schedules import services
 from schedules.models import Execution
+from schedules.models.approvals import WAITS
 from schedules.result import sentence
 from schedules.services import run_list
 from schedules.services.run_list import COUNTED_RUNS, RunQuery, count_by_status, read_runs
 from schedules.services.runs import answers
 from schedules.services.runs.agent_runs import agent_run_of
+from schedules.services.runs.approvals import approvals_of, describe
 from schedules.services.runs.explanations import explain
 from schedules.services.runs.outputs import output_since
 from schedules.services.runs.question_words import describe_question
@@ -120,6 +122,7 @@ class RunPage(LivePageMixin, TemplateView):
             zone=zone,
             explanation=explain(run, zone),
             agent=agent_run_of(run),
+            **self._approvals(run),
             attempts=attempts_of(run),
             heading=heading,
             output="" if console["console"].text else output[:SHOWN_OUTPUT],
@@ -133,6 +136,14 @@ class RunPage(LivePageMixin, TemplateView):
             values=shown_values(job) if job else [],
             **kwargs,
         )
+
+    def _approvals(self, run: Execution) -> dict[str, Any]:
+        """Return what the run has asked a person, and whether it waits for the answer."""
+        asked = describe(self.actor, approvals_of(run))
+        return {
+            "approvals": asked,
+            "waits_for_answer": any(each.status == each.Status.WAITING for each in asked),
+        }
 
     def _question(self, run: Execution) -> dict[str, Any]:
         """Return what became of the question that this run has asked or repeated."""
@@ -188,7 +199,7 @@ def attempts_of(run: Execution) -> list[Attempt]:
         error = run.error if run.status != Status.SUCCEEDED else ""
         by_number[run.attempt] = Attempt(run.attempt, run.status, run.started_at, run.finished_at, error)
     attempts = [by_number[number] for number in sorted(by_number)]
-    if run.status == Status.QUEUED and run.attempt:
+    if run.status == Status.QUEUED and run.attempt and run.reason != WAITS:
         attempts.append(Attempt(run.attempt + 1, "retrying", run.available_at))
     return attempts
 

@@ -307,7 +307,7 @@ def test_query_count_does_not_grow_with_the_history(
     for number in range(edits):
         services.edit(actor, job.public_id, name=f"Backup {number}")
 
-    with django_assert_num_queries(16):
+    with django_assert_num_queries(17):
         page = html_of(web.get(f"/jobs/{job.public_id}/", {"tab": "history"}))
 
     assert page.count("changed this job") == edits

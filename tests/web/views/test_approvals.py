@@ -1,0 +1,206 @@
+"""What agents ask, on the pages and behind the link of an alert: shown whole, and answered by a POST only."""
+
+from datetime import timedelta
+
+import pytest
+import time_machine
+from django.test import Client
+
+from schedules import clock, engine
+from schedules.models import Approval, Event, Execution, Incident, Job, Profile
+from schedules.tasks.approval_links import LIFETIME, make_token, read_token
+from tests.factories import ApprovalFactory, ExecutionFactory, JobFactory
+
+pytestmark = pytest.mark.django_db
+
+Status = Approval.Status
+
+
+@pytest.fixture
+def job(owner):
+    return JobFactory(owner=owner, name="Notes <b>", task="prompt", kwargs={"prompt": "Push it."})
+
+
+@pytest.fixture
+def approval(job):
+    run = ExecutionFactory(
+        job=job, status="queued", attempt=1, available_at=clock.now() + timedelta(days=2), error="It waits."
+    )
+    return ApprovalFactory(execution=run)
+
+
+@pytest.fixture
+def phone() -> Client:
+    """A browser without a session, which enforces tokens against forged requests."""
+    return Client(enforce_csrf_checks=True)
+
+
+def address(approval: Approval) -> str:
+    return f"/approve/{make_token(approval.pk, approval.digest)}/"
+
+
+def status() -> str:
+    return Approval.objects.get().status
+
+
+def press(client: Client, approval: Approval, answer: str = "once", **fields: str):
+    return client.post(address(approval), {"answer": answer, "seen": approval.digest} | fields)
+
+
+def test_link_shows_the_whole_call_and_changes_nothing(phone, approval):
+    page = phone.get(address(approval)).content.decode()
+
+    for text in (
+        "Notes &lt;b&gt;",
+        "git push origin main",
+        "/srv/notes",
+        "The notes are tidy now.",
+        "Allow once",
+    ):
+        assert text in page
+    assert "Always for this job" not in page
+    assert status() == Status.WAITING
+    assert not Event.objects.exists()
+
+
+@pytest.mark.parametrize("method", ["get", "head", "options", "put", "delete"])
+def test_scanners_change_nothing(phone, approval, method):
+    getattr(phone, method)(address(approval))
+
+    assert status() == Status.WAITING
+    assert not Event.objects.exists()
+
+
+def test_allow_lets_the_run_go_on_and_names_the_link(phone, approval):
+    answer = press(phone, approval)
+
+    assert (answer.status_code, status()) == (200, Status.ALLOWED)
+    assert "Allowed once. The run goes on." in answer.content.decode()
+    assert Execution.objects.get().available_at <= clock.now()
+    event = Event.objects.get()
+    assert (event.verb, event.door, event.actor) == ("allow", "link", "Link in an alert")
+
+
+def test_deny_ends_the_run(phone, approval):
+    press(phone, approval, "deny")
+
+    assert (status(), Execution.objects.get().status) == (Status.DENIED, "failed")
+
+
+def test_person_who_is_logged_in_answers_under_their_name(client, approval):
+    client.force_login(approval.owner)
+
+    press(client, approval)
+
+    assert Approval.objects.get().answered_by == "olga"
+
+
+def test_link_works_once(phone, approval):
+    press(phone, approval)
+
+    again = press(phone, approval, "deny")
+
+    assert again.status_code == 409
+    assert "This was allowed by Link in an alert" in again.content.decode()
+    assert status() == Status.ALLOWED
+
+
+@pytest.mark.parametrize("fields", [{"seen": "0" * 64}, {"seen": ""}, {"answer": "yes"}, {"answer": ""}])
+def test_wrong_answer_changes_nothing(phone, approval, fields):
+    answer = press(phone, approval, **fields)
+
+    assert answer.status_code in (409, 422)
+    assert status() == Status.WAITING
+
+
+def test_always_without_a_rule_is_refused(phone, approval, job):
+    assert press(phone, approval, "always").status_code == 409
+    assert Job.objects.get(pk=job.pk).grants == []
+
+
+def test_link_of_something_else_is_unknown(phone, approval):
+    other = f"/approve/{make_token(approval.pk, '1' * 64)}/"
+
+    assert phone.get(other).status_code == 404
+    assert phone.post(other, {"answer": "once", "seen": approval.digest}).status_code == 404
+    assert status() == Status.WAITING
+
+
+def test_forged_and_old_links_answer_nothing(phone, approval):
+    forged = address(approval)[:-2] + "x/"
+    assert phone.post(forged, {"answer": "once", "seen": approval.digest}).status_code == 404
+    old = address(approval)
+    with time_machine.travel(clock.now() + LIFETIME + timedelta(minutes=1), tick=False):
+        assert phone.post(old, {"answer": "once", "seen": approval.digest}).status_code == 410
+    assert status() == Status.WAITING
+
+
+def test_page_shows_markup_and_hidden_characters_as_text(phone, approval):
+    row = ApprovalFactory(
+        execution=ExecutionFactory(job=approval.job, status="queued", attempt=1),
+        arguments={"command": "<script>alert(1)</script>\u202e\x1b[2J"},
+        tool="<b>Bash",
+        why="<img src=x>",
+    )
+
+    page = phone.get(address(row)).content.decode()
+
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;&lt;U+202E&gt;&lt;U+001B&gt;[2J" in page
+    assert "<script>alert" not in page
+    assert "&lt;img src=x&gt;" in page
+    assert "&lt;b&gt;Bash" in page
+
+
+def test_inbox_and_run_show_what_waits_and_take_the_answer(client, approval):
+    client.force_login(approval.owner)
+    run_page = client.get(f"/runs/{approval.execution_id}/").content.decode()
+    inbox = client.get("/inbox/").content.decode()
+
+    for page in (inbox, run_page):
+        assert "An agent asks to use Bash" in page
+        assert "git push origin main" in page
+    assert "Needs you" in run_page
+    assert "No prompts waiting" not in inbox
+
+    client.post(f"/inbox/approvals/{approval.pk}/answer/", {"answer": "once", "seen": approval.digest})
+
+    assert status() == Status.ALLOWED
+    assert "An agent asks" not in client.get("/inbox/").content.decode()
+    assert "Bash: allowed by olga" in client.get(f"/runs/{approval.execution_id}/").content.decode()
+
+
+def test_stranger_sees_and_answers_nothing(client, stranger, approval):
+    client.force_login(stranger)
+
+    client.post(f"/inbox/approvals/{approval.pk}/answer/", {"answer": "once", "seen": approval.digest})
+
+    assert status() == Status.WAITING
+    assert "An agent asks" not in client.get("/inbox/").content.decode()
+
+
+def test_rule_that_can_be_granted_is_named(phone, approval):
+    row = ApprovalFactory(
+        execution=ExecutionFactory(job=approval.job, status="queued", attempt=1),
+        grant="Bash(git push origin main)",
+    )
+
+    page = phone.get(address(row)).content.decode()
+
+    assert "Always for this job" in page
+    assert "Bash(git push origin main)" in page
+
+
+def test_alert_opens_the_page_of_the_approval(settings, approval, owner):
+    settings.CRONTY_URL = "https://cronty.example.com"
+    Profile.objects.filter(user=owner).update(failure_topic="phone")
+    now = clock.now()
+    engine.raise_incident(
+        Incident.Kind.NEEDS_YOU, owner.pk, approval.subject, "Notes", "It waits.", now, job_id=approval.job_id
+    )
+
+    engine.send_alerts(now + timedelta(minutes=1))
+
+    notice = Job.objects.get(public_id__startswith="notice")
+    token = notice.kwargs["click"].removeprefix("https://cronty.example.com/approve/").strip("/")
+    assert read_token(token).approval_id == approval.pk
+    assert read_token(token).is_about(approval.digest)
