@@ -58,6 +58,15 @@ class Code(Enum):
     JOB_NAME_AMBIGUOUS = Kind.CONFLICT, "Several jobs have this name: subject, matches."
     SIGNING_KEY_ALREADY_ROTATED = Kind.CONFLICT, "The signing key was rotated since it was shown: subject."
     TASK_REFUSED = Kind.FORBIDDEN, "The caller may not start this task: reason, from the task."
+    JOB_UNCONFIRMED = Kind.WRONG_STATE, "A person has to confirm the job first: subject, hint is its page."
+    JOB_NOT_PROPOSED = Kind.WRONG_STATE, "The job waits for no confirmation: subject."
+    JOB_TIME_PASSED = Kind.WRONG_STATE, "No run is left of a job that nobody confirmed in time: subject."
+    JOB_RUN_UNDER_WAY = (
+        Kind.WRONG_STATE,
+        "A run started by hand could be repeated with what nobody has confirmed: subject.",
+    )
+    CONFIRMED_BY_PEOPLE = Kind.FORBIDDEN, "An agent cannot confirm what agents propose."
+    RUN_NEEDS_CONFIRMATION = Kind.FORBIDDEN, "The caller may start nothing that no person has confirmed."
     IDEMPOTENCY_KEY_REUSED = Kind.CONFLICT, "The key stands for another request: subject."
     IDEMPOTENCY_KEY_OF_DELETED_JOB = Kind.CONFLICT, "The job of this key was deleted: subject."
 

@@ -1,4 +1,4 @@
-"""Subcommands that change jobs: run, pause, resume, skip, cancel, rm and restore."""
+"""Subcommands that change jobs: run, pause, resume, confirm, skip, cancel, rm and restore."""
 
 import re
 import time
@@ -11,14 +11,15 @@ from cronty_site.terminal.completion import complete_job
 from cronty_site.terminal.consoles import here
 from cronty_site.terminal.failures import ExitCode, Failure, show_error
 from cronty_site.terminal.logs import RunStream, show_end
-from cronty_site.terminal.output import answer, line, note, print_json, say, waiting
+from cronty_site.terminal.output import answer, line, note, print_json, print_list, say, waiting
 from cronty_site.terminal.session import Session, refused, subcommand
-from cronty_site.terminal.shapes import clock_text, job_json, next_run_note, run_json, skipped
+from cronty_site.terminal.shapes import clock_text, iso_in, job_json, next_run_note, run_json, skipped
 from schedules import engine, services
 from schedules.models import Execution, Job
 from schedules.models.counting import counted
 from schedules.result import Err, Result
 from schedules.services.jobs.pause_all import ChangedTogether, pause_everything, resume_everything
+from schedules.services.jobs.proposals import list_plans, waiting_jobs
 from schedules.services.run_list import read_again
 from schedules.services.runs.explanations import explain
 from schedules.when.phrases import parse_day, parse_moment
@@ -140,6 +141,58 @@ def resume_command(session: Session, jobs: Sequence[str], everything: bool) -> N
         _show_all(session, resume_everything(session.actor), "Resumed")
         return
     _each(session, jobs, lambda job_id: services.resume(session.actor, job_id), "Resumed")
+
+
+@subcommand(
+    "confirm",
+    examples="""
+    cronty confirm
+    cronty confirm "Check the build"
+    cronty confirm --all
+    """,
+)
+@_SOME_JOBS
+@click.option("--all", "everything", is_flag=True, help="Everything that waits for a confirmation.")
+def confirm_command(session: Session, jobs: Sequence[str], everything: bool) -> None:
+    """Let jobs run that agents have made or changed; without a JOB, list those that wait."""
+    if not jobs and not everything:
+        _list_proposals(session)
+        return
+    if everything and jobs:
+        raise click.UsageError("Give JOBs or --all, not both.")
+    if everything:
+        jobs = list(waiting_jobs(session.actor).values_list("public_id", flat=True))
+        if not jobs:
+            answer({"jobs": []}, "Nothing waits for a confirmation.", style="")
+            return
+    _each(session, jobs, lambda job_id: services.confirm(session.actor, job_id), "Confirmed")
+
+
+def _list_proposals(session: Session) -> None:
+    print_list(
+        [each for plan in list_plans(session.actor, session.now) for each in plan.proposals],
+        lambda each: {
+            **job_json(each.job),
+            "proposed_by": each.job.proposed_by,
+            "schedule_in_words": each.schedule,
+            "would_run": [iso_in(run, each.job.timezone) for run in each.next_runs],
+            "limits": each.limits,
+            "is_over": each.is_over,
+        },
+        ("job", "by", "schedule", "first run", "task", "limits"),
+        lambda each: [
+            each.job.name,
+            each.job.proposed_by,
+            each.schedule,
+            "its time has passed"
+            if each.is_over
+            else clock_text(next(iter(each.next_runs), None), session.zone),
+            each.job.task,
+            each.limits,
+        ],
+        shrink="job",
+        if_none="Nothing waits for a confirmation.",
+    )
 
 
 @subcommand(

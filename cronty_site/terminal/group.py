@@ -37,6 +37,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "run": Entry("changing", "Run a job now."),
         "pause": Entry("changing", "Pause jobs."),
         "resume": Entry("changing", "Resume paused jobs."),
+        "confirm": Entry("changing", "Let jobs run that agents have made."),
         "skip": Entry("changing", "Leave out the next run, or the runs of some days."),
         "done": Entry("answering", "Answer a reminder: done."),
         "snooze": Entry("answering", "Answer a reminder: again later."),

@@ -56,8 +56,19 @@ def token_command() -> None:
 @click.option("--expires-in", type=Duration(), help="Like 365d or 12h.  [default: never]")
 @click.option("--kind", type=click.Choice(Token.Kind.values), default=Token.Kind.CONVERSATION.value)
 @click.option("--tools", default="", help=f"Tool families to offer.  [default: {','.join(FAMILIES)}]")
+@click.option(
+    "--confirm",
+    type=click.Choice(Token.Confirm.values),
+    help="Which of its jobs wait until you confirm them.  [default: never]",
+)
 def create_command(
-    session: Session, name: str, scopes: str, expires_in: timedelta | None, kind: str, tools: str
+    session: Session,
+    name: str,
+    scopes: str,
+    expires_in: timedelta | None,
+    kind: str,
+    tools: str,
+    confirm: str | None,
 ) -> None:
     """Create a token for an agent called NAME, and print it, once."""
     chosen: dict[str, Any] = {
@@ -67,6 +78,7 @@ def create_command(
         "kind": kind,
     }
     actor, own = session.actor, session.token
+    chosen["confirm"] = confirm or (own.confirm if own else Token.Confirm.NEVER.value)
     if own:
         issued = session.expect(
             issue_lesser_token(actor, own, **chosen, expires_in=expires_in or LONGEST_LIFE)
@@ -137,6 +149,7 @@ def _as_json(token: Token, zone: str) -> dict[str, Any]:
         "kind": token.kind,
         "scopes": token.scopes,
         "tools": token.families,
+        "confirm": token.confirm,
         "created_at": iso_in(token.created_at, zone),
         "expires_at": iso_in(token.expires_at, zone),
         "last_used_at": iso_in(token.last_used_at, zone),

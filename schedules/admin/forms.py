@@ -297,11 +297,19 @@ class TokenAdminForm(forms.ModelForm[Token]):
         widget=forms.CheckboxSelectMultiple,
         help_text="Tool groups (none selected = all).",
     )
+    confirm = forms.ChoiceField(
+        choices=Token.Confirm.choices,
+        required=False,
+        help_text="Which of the jobs that it makes wait until a person confirms them.",
+    )
     expires_in = DelayField(required=False, help_text="e.g. 365d; leave empty for no expiry.")
+
+    def clean_confirm(self) -> str:
+        return self.cleaned_data["confirm"] or Token.Confirm.NEVER.value
 
     class Meta:
         model = Token
-        fields = ["owner", "name", "kind", "scopes", "families"]
+        fields = ["owner", "name", "kind", "scopes", "families", "confirm"]
 
 
 class ProfileForm(forms.ModelForm[Profile]):

@@ -54,8 +54,8 @@ class TokenAdmin(ServiceAdmin[Token]):
 
     def get_fields(self, request: HttpRequest, obj: Token | None = None) -> list[Any]:
         if obj:
-            return ["name", "owner", *self.list_display[2:], "scopes", "families"]
-        fields = ["name", "kind", "scopes", "families", "expires_in"]
+            return ["name", "owner", *self.list_display[2:], "scopes", "families", "confirm"]
+        fields = ["name", "kind", "scopes", "families", "confirm", "expires_in"]
         # A token acts as its owner, so only a superuser may create one for another user.
         return ["owner", *fields] if getattr(request.user, "is_superuser", False) else fields
 

@@ -46,6 +46,7 @@ def caller_of(token: Token) -> Caller:
         name=token.name,
         key=f"token {token.pk}",
         profile=getattr(token.owner, "cronty_profile", None),
+        confirm=token.confirm,
         tasks=tasks_of(token.families or FAMILIES),
         is_program=token.kind == Token.Kind.PROGRAM,
     )

@@ -202,7 +202,7 @@ def end_pauses(now: datetime) -> list[int]:
     with transaction.atomic():
         jobs = list(
             Job.objects.kept()
-            .filter(status=Job.Status.PAUSED, paused_until__lte=now)
+            .filter(status=Job.Status.PAUSED, paused_until__lte=now, proposed_at=None)
             .select_for_update(skip_locked=True)[:BATCH]
         )
         deadline = time.monotonic() + RESUMING_SECONDS

@@ -124,6 +124,7 @@ def caller_of(token: Token, served: Collection[str] = FAMILIES) -> Caller:
         name=token.name,
         key=f"token {token.pk}",
         profile=getattr(token.owner, "cronty_profile", None),
+        confirm=token.confirm,
         tasks=frozenset.intersection(*limits) if limits else None,
     )
     return Caller(

@@ -70,6 +70,10 @@ class JobQueries(models.QuerySet[Row]):
     def armed(self) -> Self:
         return self.filter(deleted_at=None, status=JobStatus.PENDING)
 
+    def proposed(self) -> Self:
+        """Jobs that wait until a person confirms them."""
+        return self.filter(proposed_at__isnull=False, deleted_at=None, status=JobStatus.PAUSED)
+
     def due(self, now: datetime) -> Self:
         return self.armed().filter(next_run_at__lte=now)
 

@@ -82,6 +82,11 @@ CONSTRAINTS: list[models.BaseConstraint] = [
         violation_error_message="A pending job has a next run, and no other job has one.",
     ),
     models.CheckConstraint(
+        name="job_waits_while_it_is_proposed",
+        condition=Q(proposed_at=None) | (~Q(status="pending") & ~Q(status="running")),
+        violation_error_message="A job that nobody has confirmed yet does not run.",
+    ),
+    models.CheckConstraint(
         name="job_every_is_at_least_a_second",
         condition=Q(every=None) | Q(every__gte=timedelta(seconds=1)),
         violation_error_message="every: the smallest interval is one second.",
@@ -157,6 +162,7 @@ INDEXES: list[models.Index] = [
             deleted_at=None,
         ),
     ),
+    *_for_one_and_all("job_proposed", ["id"], Q(proposed_at__isnull=False, deleted_at=None)),
     *_for_one_and_all("job_trash", ["-deleted_at", "-id"], Q(deleted_at__isnull=False)),
     # The lists of the tools for prompts and notifications; with the last columns, SQLite counts inside the index.
     models.Index(

@@ -263,6 +263,13 @@ class Job(models.Model):
         help_text="It was paused because its schedule cannot be read.",
     )
 
+    proposed_at = models.DateTimeField(
+        null=True, editable=False, help_text="Since when it waits for a person to confirm what an agent made."
+    )
+    proposed_by = models.CharField(
+        max_length=limits.ACTOR_LENGTH, blank=True, default="", db_default="", editable=False
+    )
+
     label = models.CharField(max_length=limits.NAME_LENGTH, blank=True)
     tags = models.JSONField(default=list, blank=True)
     made_by = models.CharField(max_length=limits.ACTOR_LENGTH, blank=True, editable=False)

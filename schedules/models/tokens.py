@@ -25,6 +25,11 @@ class Token(models.Model):
         HEARTBEAT = "heartbeat", "Autonomous (runs on its own)"
         PROGRAM = "program", "Program (HTTP API, terminal)"
 
+    class Confirm(models.TextChoices):
+        NEVER = "never", "Never"
+        PROMPTS = "prompts", "Prompts and commands"
+        ALWAYS = "always", "All jobs"
+
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="cronty_tokens"
     )
@@ -35,6 +40,13 @@ class Token(models.Model):
     scopes = models.JSONField(default=list)
     families = models.JSONField(
         default=list, help_text="The tool families that the agent sees; empty means all."
+    )
+    confirm = models.CharField(
+        max_length=7,
+        choices=Confirm,
+        default=Confirm.NEVER,
+        db_default=Confirm.NEVER,
+        help_text="Which of the jobs that it makes wait until a person confirms them.",
     )
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField(null=True)

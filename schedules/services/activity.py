@@ -50,7 +50,7 @@ _CHOICES: dict[str, Mapping[str, Any]] = {
 _MOMENTS = {field.name for field in Job._meta.concrete_fields if isinstance(field, DateTimeField)} | {"until"}
 _DURATIONS = {field.name for field in Job._meta.concrete_fields if isinstance(field, DurationField)}
 # The verb tells it all: their values are for undo.
-_WITHOUT_DETAILS = ("cancel", "delete", "restore", "resume")
+_WITHOUT_DETAILS = ("cancel", "delete", "restore", "resume", "confirm")
 _NOT_SHOWN = ("execution",)
 
 

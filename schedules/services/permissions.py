@@ -9,13 +9,19 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.db.models import Q
 
 from schedules import clock, engine, limits
-from schedules.models import Event, EventSubscription, Execution, Job, Profile
+from schedules.models import Event, EventSubscription, Execution, Job, Profile, Token
 from schedules.models.executions import ExecutionQuerySet
 from schedules.models.jobs import JobQuerySet
 from schedules.models.standings import standings_of
 from schedules.result import Code, Err
 from schedules.secrets import masking
 from schedules.services.people.profiles import is_above, profile_of
+from schedules.tasks import registry
+from schedules.tasks.site import page_of_job
+
+_CONFIRMING = (Event.Door.WEB, Event.Door.ADMIN, Event.Door.TERMINAL, Event.Door.API, Event.Door.CODE)
+# Moving jobs later would change when prompts run without asking again.
+_ASKED_WITH_PROMPTS = ("prompt", "move_jobs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,9 @@ class Actor:
     is_program: bool = False
     """Whether the token is one for programs; an agent's own token gets no more through the API than through its tools."""
 
+    confirm: str = Token.Confirm.NEVER
+    """Which of the jobs that the actor makes wait until a person confirms them."""
+
     @property
     def label(self) -> str:
         # A custom user model may have longer names than the columns that hold this label.
@@ -44,6 +53,18 @@ class Actor:
     @property
     def is_agent(self) -> bool:
         return self.door == Event.Door.MCP or (self.door == Event.Door.API and not self.is_program)
+
+    @property
+    def may_confirm(self) -> bool:
+        """Whether this is a person, or a program that acts for one, whose jobs need no confirmation themselves."""
+        return not self.is_agent and self.door in _CONFIRMING and self.confirm == Token.Confirm.NEVER
+
+    def must_propose(self, task_name: str) -> bool:
+        """Return whether a person has to confirm a job of this task that the actor makes or changes."""
+        if self.confirm != Token.Confirm.PROMPTS:
+            return self.confirm == Token.Confirm.ALWAYS
+        task = registry.get(task_name)
+        return task is not None and (task.runs_program or task.name in _ASKED_WITH_PROMPTS)
 
     @property
     def sees_all(self) -> bool:
@@ -138,6 +159,11 @@ def forbidden(job: Job) -> Err:
 def wrong_state(job: Job) -> Err:
     """Refuse a change that the status of a job does not allow."""
     return Err(Code[f"JOB_ALREADY_{job.status.upper()}"], job.public_id, state=job.status)
+
+
+def unconfirmed(job: Job) -> Err:
+    """Refuse what would run a job that waits until a person confirms it."""
+    return Err(Code.JOB_UNCONFIRMED, job.public_id, hint=f" at {page_of_job(job.public_id)}")
 
 
 def record(

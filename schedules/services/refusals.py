@@ -32,6 +32,20 @@ REFUSALS: Mapping[Code, str] = {
     Code.JOB_NAME_AMBIGUOUS: "Several jobs have this name: {0.listed_matches}. Give the id of the one you mean.",
     Code.SIGNING_KEY_ALREADY_ROTATED: "The signing key of {0.subject} was already rotated.",
     Code.TASK_REFUSED: "{0.reason}",
+    Code.JOB_UNCONFIRMED: (
+        "This job waits until a person confirms it{0.hint}: {0.subject}. Ask the user to do so there."
+    ),
+    Code.JOB_NOT_PROPOSED: "This job waits for no confirmation: {0.subject}",
+    Code.JOB_TIME_PASSED: (
+        "Its time passed before anybody confirmed it, so it did not run: {0.subject}. Change its schedule, or delete it."
+    ),
+    Code.JOB_RUN_UNDER_WAY: (
+        "A run that was started by hand is under way: {0.subject}. Change the job when it has ended."
+    ),
+    Code.CONFIRMED_BY_PEOPLE: "Only a person can confirm a job that an agent has made or changed.",
+    Code.RUN_NEEDS_CONFIRMATION: (
+        "A person confirms what this token runs, so nothing can be started at once: schedule it as a job."
+    ),
     Code.IDEMPOTENCY_KEY_REUSED: (
         "The idempotency_key {0.subject!r} was used for another request: choose a new one."
     ),

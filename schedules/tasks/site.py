@@ -20,6 +20,14 @@ def public_site() -> str:
     return _site_of(settings.CRONTY_URL, str(getattr(settings, "ROOT_URLCONF", "")))
 
 
+def page_of_job(public_id: str) -> str:
+    """Return the address of a job's page, or its id in a project without pages."""
+    try:
+        return f"{settings.CRONTY_URL.rstrip('/')}{reverse('schedules:job', args=[public_id])}"
+    except NoReverseMatch:
+        return public_id
+
+
 @cache
 def _site_of(url: str, urlconf: str) -> str:
     try:

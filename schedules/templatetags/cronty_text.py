@@ -27,6 +27,7 @@ VERBS = {
     "edit": "changed",
     "pause": "paused",
     "resume": "resumed",
+    "confirm": "confirmed",
     "cancel": "stopped",
     "delete": "moved to the trash",
     "restore": "restored",

@@ -31,6 +31,16 @@ _MESSAGES: Mapping[Code, str] = {
     Code.JOB_NAME_AMBIGUOUS: "Several jobs are called {0.subject}. Choose one of them from the list.",
     Code.SIGNING_KEY_ALREADY_ROTATED: "The signing key of {0.subject} was already rotated.",
     Code.TASK_REFUSED: "{0.reason}",
+    Code.JOB_UNCONFIRMED: "This job waits for your confirmation. Confirm it first.",
+    Code.JOB_NOT_PROPOSED: "This job waits for no confirmation any more.",
+    Code.JOB_TIME_PASSED: (
+        "Its time passed before anybody confirmed it, so it did not run. Change its schedule, or discard it."
+    ),
+    Code.JOB_RUN_UNDER_WAY: (
+        "A run that was started by hand is under way. Change the job when it has ended."
+    ),
+    Code.CONFIRMED_BY_PEOPLE: "Only a person can confirm a job that an agent has made or changed.",
+    Code.RUN_NEEDS_CONFIRMATION: "A person confirms what this token runs: schedule it as a job.",
     Code.IDEMPOTENCY_KEY_REUSED: "The key {0.subject} was used for another request. Choose a new one.",
     Code.IDEMPOTENCY_KEY_OF_DELETED_JOB: "The job with the key {0.subject} was deleted. Choose a new key.",
     Code.CONFIRMATION_TOO_OLD: "This confirmation is too old: it is good for ten minutes.",

@@ -20,10 +20,11 @@ from oauth2_provider.views import AuthorizationView
 from oauthlib.oauth2.rfc6749.errors import InvalidGrantError
 
 from schedules import clock, limits
+from schedules.models import Token
 from schedules.result import Err
 from schedules.services.people import connected_apps
 from schedules.web.forms import PageForm
-from schedules.web.forms.tokens import LIFETIMES, TOOLS
+from schedules.web.forms.tokens import CONFIRM, LIFETIMES, TOOLS
 from schedules.web.messages import add_errors
 from schedules.web.oauth_clients import GRANTS, origin_of, redirect_problem, refuse
 from schedules.web.views.page import PageMixin
@@ -100,6 +101,9 @@ class ConsentForm(PageForm, AllowForm):  # type: ignore[misc]
 
     access = forms.ChoiceField(label="Permissions", choices=list(ACCESS.items()))
     tools = forms.ChoiceField(label="Tools", choices=list(TOOLS.items()), required=False)
+    confirm = forms.ChoiceField(
+        label="Ask me to confirm its jobs", choices=list(CONFIRM.items()), required=False
+    )
     code_challenge = forms.CharField(
         required=False,
         widget=forms.HiddenInput,
@@ -168,6 +172,7 @@ class ConsentPage(PageMixin, AuthorizationView):  # type: ignore[misc]
             client,
             scopes=form.cleaned_data["access"].split(),
             families=[tools] if tools else [],
+            confirm=form.cleaned_data["confirm"] or Token.Confirm.NEVER,
             expires_in=timedelta(days=int(lifetime)) if lifetime else None,
         )
         return connected if isinstance(connected, Err) else None

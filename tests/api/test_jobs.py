@@ -182,3 +182,31 @@ def test_wrong_parameter_of_a_list_is_refused_by_name(program: Program, query):
 
     assert answer.status_code == 422
     assert query.rpartition("&")[2].partition("=")[0] in fields(answer)
+
+
+def test_job_of_a_careful_token_waits_until_a_program_confirms_it(owner, program: Program):
+    agent = program_of(owner, name="laptop", kind="conversation", confirm="always")
+    careful = program_of(owner, name="desk", confirm="always")
+
+    made = agent.ok("POST", "/jobs", STAND_UP)
+
+    assert (made["status"], made["next_run"]) == ("paused", None)
+    for client in (agent, careful):
+        refused = problem(client.call("POST", f"/jobs/{made['id']}/confirm"))
+        assert refused["code"] == "confirmed_by_people"
+        for action in ("resume", "run"):
+            answer = client.call("POST", f"/jobs/{made['id']}/{action}")
+            assert (answer.status_code, problem(answer)["code"]) == (409, "job_unconfirmed"), action
+    assert program.call("POST", f"/jobs/{made['id']}/confirm", **{"If-Match": '"0"'}).status_code == 412
+    assert Job.objects.get().status == "paused"
+    assert program.ok("POST", f"/jobs/{made['id']}/confirm")["status"] == "pending"
+    assert problem(program.call("POST", f"/jobs/{made['id']}/confirm"))["code"] == "job_not_proposed"
+
+
+def test_careful_program_issues_no_careless_token(owner):
+    careful = program_of(owner, name="desk", confirm="prompts")
+
+    refused = careful.call("POST", "/tokens", {"name": "sub", "confirm": "never"})
+
+    assert fields(refused) == ["confirm"]
+    assert careful.ok("POST", "/tokens", {"name": "sub"})["confirm"] == "prompts"

@@ -57,6 +57,7 @@ def create_token(request: HttpRequest, body: NewToken) -> Any:
             scopes=body.scopes,
             families=body.tools,
             kind=body.kind,
+            confirm=body.confirm or request.auth.token.confirm,  # type: ignore[attr-defined]
             expires_in=timedelta(days=body.expires_in_days),
         )
     )
@@ -77,6 +78,7 @@ def _shown(token: Token, zone: str) -> dict[str, Any]:
         "kind": token.kind,
         "scopes": token.scopes,
         "tools": token.families,
+        "confirm": token.confirm,
         "created_at": iso_in(token.created_at, zone),
         "expires_at": iso_in(token.expires_at, zone),
         "last_used_at": iso_in(token.last_used_at, zone),

@@ -163,6 +163,18 @@ def resume_job(request: HttpRequest, response: HttpResponse, job: str, body: Not
     return _shown(response, expect(services.resume(actor, job_id_of(actor, job))))
 
 
+@changes(router, "POST", "/{job}/confirm", {200: WholeJobOut}, takes_match=True)
+def confirm_job(request: HttpRequest, response: HttpResponse, job: str, body: Nothing | None = None) -> Any:
+    """Let a job run that an agent has made or changed and that waits for a confirmation.
+
+    Only a token of the type Program may do this, and none whose own jobs wait. Runs that were missed are skipped.
+    """
+    actor = actor_of(request)
+    target = job_of(actor, job)
+    check_match(request, target)
+    return _shown(response, expect(services.confirm(actor, target.public_id, revision=target.revision)))
+
+
 @changes(router, "POST", "/{job}/cancel", {200: WholeJobOut}, repeatable=True)
 def cancel_job(request: HttpRequest, response: HttpResponse, job: str, body: Nothing | None = None) -> Any:
     """End a job for good; a run in progress finishes, and `restore` undoes it."""

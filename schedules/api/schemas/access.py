@@ -32,6 +32,10 @@ class NewToken(Input):
     scopes: list[Scope] = Field(default=["read"], min_length=1, max_length=2)
     tools: list[Phrase] = Field(default_factory=list, max_length=5)
     kind: Literal["conversation", "heartbeat", "program"] = "program"
+    confirm: Literal["never", "prompts", "always"] | None = Field(
+        None,
+        description="Which of the jobs that it makes wait until a person confirms them; default: as this token.",
+    )
     expires_in_days: float = Field(30, gt=0, le=30)
 
 
@@ -43,6 +47,7 @@ class TokenOut(Output):
     kind: str
     scopes: list[str]
     tools: list[str]
+    confirm: str
     created_at: str
     expires_at: str | None
     last_used_at: str | None

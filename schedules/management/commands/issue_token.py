@@ -27,6 +27,12 @@ class Command(CrontyCommand):
         parser.add_argument("--expires-in", help="like 365d or 12h; default: never")
         parser.add_argument("--kind", default=Token.Kind.CONVERSATION, choices=Token.Kind.values)
         parser.add_argument(
+            "--confirm",
+            default=Token.Confirm.NEVER,
+            choices=Token.Confirm.values,
+            help="which of the jobs that it makes wait until a person confirms them; default: never",
+        )
+        parser.add_argument(
             "--tools", default="", help=f"tool families to offer; default: {','.join(FAMILIES)}"
         )
 
@@ -47,6 +53,7 @@ class Command(CrontyCommand):
             families=_words(options["tools"]),
             expires_in=expires_in,
             kind=options["kind"],
+            confirm=options["confirm"],
             door=Event.Door.COMMAND,
         )
         if isinstance(issued, Err):

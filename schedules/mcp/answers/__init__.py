@@ -21,6 +21,7 @@ from schedules.services.jobs.forecasts import next_runs_of, words_of
 from schedules.services.jobs.references import similar_jobs
 from schedules.services.runs.prompts import has_agent_asked
 from schedules.tasks.builtin import WEBHOOK_METHOD
+from schedules.tasks.site import page_of_job
 from schedules.when import durations
 from schedules.when.triggers import TriggerError, load_zone, unreadable
 from schedules.when.zones import is_repeated
@@ -187,9 +188,19 @@ def warning_on(job: Job, *others: str, look_alike: SimilarJob | None = None) -> 
         warnings.append(NO_TAKER)
     if is_posted_ping(job):
         warnings.append(PINGED)
+    if waits := proposal_words(job):
+        warnings.append(waits)
     if not is_worker_running():
         warnings.append(NO_WORKER)
     return _warnings_out(warnings, look_alike)
+
+
+def proposal_words(job: Job) -> str:
+    """Say that a job waits for a confirmation, and where a person gives it; an empty text for any other job."""
+    if job.proposed_at is None:
+        return ""
+    page = page_of_job(job.public_id)
+    return f"It waits for your user's confirmation and does not run before: ask them to confirm it at {page}"
 
 
 def is_posted_ping(job: Job) -> bool:
@@ -234,7 +245,7 @@ def _is_worker_running(second: int) -> bool:
 
 def pause_warning_on(job: Job, look_alike: SimilarJob | None = None) -> WarningOut:
     """Return the warnings about a paused job, such as that it will have no run left when its pause ends."""
-    warnings = []
+    warnings = [waits] if (waits := proposal_words(job)) else []
     try:
         if job.paused_until is not None and not job.next_slot(job.paused_until):
             warnings.append(

@@ -105,7 +105,8 @@ def edited(job: Job, at: str | None, prompt: str | None) -> str:
         parts.append(f"time → {answers.local(job.run_at, job.timezone)}")
     if prompt is not None:
         parts.append(f'prompt → "{answers.line(prompt_text(job), 80)}"')
-    return f"Updated task #{job.pk}: {', '.join(parts)}"
+    waits = answers.proposal_words(job)
+    return f"Updated task #{job.pk}: {', '.join(parts)}" + (f"\nwarning: {waits}" if waits else "")
 
 
 def line_rows(tasks: JobQuerySet) -> Any:

@@ -309,6 +309,10 @@ def _changed_out(done: bulk.Changed, shown: list[ShownJobOut], notes: Sequence[s
     if done.undo:
         out["undo"] = answers.undo_call(done.undo)
     notes = [*notes]
+    if waiting := [job for job in done.jobs if job.proposed_at]:
+        notes.append(
+            f"{len(waiting)} wait for your user's confirmation: ask them to confirm it on the page of jobs."
+        )
     if done.left:
         names = ", ".join(answers.line(job.name, 200) for job in done.left[:3])
         notes.append(

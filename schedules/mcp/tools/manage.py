@@ -116,7 +116,9 @@ def update_job(
         changes["name"] = derived_name(Job(task=job.task, **new))
     is_renamed = changes.get("name", job.name) != job.name
     edited = services.edit(actor, job.public_id, seen=job, **changes)
-    return _with_state(_changed(edited, request, is_renamed=is_renamed))
+    is_proposed = isinstance(edited, Ok) and edited.value.proposed_at is not None
+    out = _changed(edited, request, is_renamed=is_renamed)
+    return out if is_proposed else _with_state(out)
 
 
 def pause_job(
@@ -220,7 +222,10 @@ def _with_notes(out: SkippedOut, notes: Iterable[str]) -> SkippedOut:
 
 def restore_job(job_id: JobId) -> ChangedOut | ErrorOut:
     """Bring back a job after cancel_job or delete_schedule. Runs that it has missed are skipped."""
-    return _with_state(_changed(services.restore(current_actor(), job_id), {"job_id": job_id}))
+    restored = services.restore(current_actor(), job_id)
+    out = _changed(restored, {"job_id": job_id})
+    is_proposed = isinstance(restored, Ok) and restored.value.proposed_at is not None
+    return out if is_proposed else _with_state(out)
 
 
 def _changed(

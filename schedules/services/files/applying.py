@@ -141,7 +141,8 @@ def _change(
             origins.append({"id": step.job.pk} | _origin(source, step.key, step.job))
     if deleted:
         _expect(change_jobs(actor, "delete", deleted))
-    store_edits(edits, now)
+    if refusal := store_edits(edits, now):
+        raise _RefusedError(refusal)
     changed = (
         event_of(actor, "edit", now, job=edited.job, before=edited.before, after=edited.after)
         for edited in edits

@@ -73,6 +73,8 @@ def without_own_jobs(jobs: JobQuerySet) -> JobQuerySet:
 def changeable(actor: Actor, action: str) -> JobQuerySet:
     """Jobs that an action would change."""
     jobs = without_own_jobs(actor.jobs().filter(status__in=STATUSES[action]))
+    if action == "resume":
+        jobs = jobs.filter(proposed_at=None)
     # Only pending jobs have a next run: with this condition, an index finds them without the others.
     return jobs.filter(next_run_at__isnull=False) if action == "pause" else jobs
 
@@ -210,7 +212,7 @@ def tag_each(
 
 def _is_possible(actor: Actor, action: str, job: Job) -> bool:
     may = actor.may_delete if action == "delete" else actor.may_change
-    if action == "resume" and use_problem(actor, job):
+    if action == "resume" and (job.proposed_at or use_problem(actor, job)):
         return False
     return may(job) and not (action in ("cancel", "delete") and is_protected(job))
 

@@ -46,6 +46,8 @@ INSERTED_AT_ONCE = 500
 # A job that is complete and valid, and the columns that its caller gave.
 NewJob: TypeAlias = tuple[Job, Mapping[str, Any]]
 
+# What a job that waits for a confirmation says as the reason of its pause.
+PROPOSED = "waits for confirmation"
 SAME_TIME = timedelta(minutes=1)
 # Unordered, so that an index alone finds the jobs.
 _ACTIVE = Job.objects.active().order_by().values_list("public_id", "name")
@@ -239,7 +241,24 @@ def _build(
     job.search_text = searchable_text(job)
     if paused:
         job.status, job.next_run_at, job.paused_at = Job.Status.PAUSED, None, now
+    if actor.must_propose(job.task):
+        for name, value in proposal_columns(actor, now).items():
+            setattr(job, name, value)
     return Ok(job)
+
+
+def proposal_columns(actor: Actor, now: datetime) -> dict[str, Any]:
+    """Return the columns of a job that waits until a person confirms what this actor has made or changed."""
+    return {
+        "status": Job.Status.PAUSED,
+        "next_run_at": None,
+        "paused_at": now,
+        "paused_until": None,
+        "pause_reason": PROPOSED,
+        "has_unreadable_schedule": False,
+        "proposed_at": now,
+        "proposed_by": actor.label,
+    }
 
 
 def planned_rate(job: Job) -> float:

@@ -11,11 +11,17 @@ from typing import Any
 from django.db import transaction
 
 from schedules import clock, engine
-from schedules.models import Job
+from schedules.models import Execution, Job
 from schedules.models.job_texts import searchable_text, skeleton
 from schedules.result import Code, Err, Ok, Result, invalid_fields
 from schedules.services.jobs.calendars import attach_calendars
-from schedules.services.jobs.creation import changes_of, likeness_of, planned_rate, set_anchor
+from schedules.services.jobs.creation import (
+    changes_of,
+    likeness_of,
+    planned_rate,
+    proposal_columns,
+    set_anchor,
+)
 from schedules.services.jobs.heartbeats import add_heartbeats
 from schedules.services.jobs.masked_arguments import fill_in
 from schedules.services.jobs.states import account_until, account_until_each, is_protected, protected
@@ -78,6 +84,9 @@ def _try_to_edit(
             edited.changes |= {"closed_by": edited.job.closed_by, "cron": edited.job.cron}
         if not store_edit(edited):
             return _lost_the_race(actor, edited.old)
+        if edited.asks and (refusal := _withdraw([edited], now)):
+            transaction.set_rollback(True)
+            return refusal
         record(actor, "edit", now, job=edited.job, before=edited.before, after=edited.after)
     return Ok(edited.job)
 
@@ -94,6 +103,8 @@ class PreparedEdit:
     before: dict[str, Any]
     after: dict[str, Any]
     is_rescheduled: bool
+    asks: bool
+    """Whether a person has to confirm it before the job goes on."""
 
     @property
     def added_runs(self) -> float:
@@ -175,7 +186,10 @@ def prepare_edit(
     if "name" in changes:
         changes["name_skeleton"] = skeleton(job.name)
     changes |= {"likeness": likeness_of(job), "search_text": searchable_text(job)}
-    return Ok(PreparedEdit(old, job, now, changes, before, after, is_rescheduled))
+    asks = (is_rescheduled or not CALL.isdisjoint(changes)) and actor.must_propose(job.task)
+    if asks:
+        changes |= proposal_columns(actor, now)
+    return Ok(PreparedEdit(old, job, now, changes, before, after, is_rescheduled, asks))
 
 
 def edit_refusal(job: Job) -> Err | None:
@@ -198,8 +212,9 @@ def store_edit(edited: PreparedEdit) -> bool:
     has_deleted = False
     if job.task == HEARTBEAT and not CALL.isdisjoint(edited.changes):
         add_heartbeats([job])
-    if edited.is_rescheduled:
+    if edited.is_rescheduled or edited.asks:
         account_until(old, now, _RESCHEDULED)
+    if edited.is_rescheduled:
         has_deleted = engine.delete_future_rows(old, now)
     if has_deleted:
         job.refresh_from_db()
@@ -208,10 +223,13 @@ def store_edit(edited: PreparedEdit) -> bool:
     return True
 
 
-def store_edits(edits: Sequence[PreparedEdit], now: datetime) -> None:
-    """Store changes of jobs that the caller has locked and found as they were read, with few statements."""
+def store_edits(edits: Sequence[PreparedEdit], now: datetime) -> Err | None:
+    """Store changes of jobs that the caller has locked and found as they were read, with few statements.
+
+    An error means that the caller must roll everything back.
+    """
     moved = [edited.old for edited in edits if edited.is_rescheduled]
-    account_until_each(moved, now, _RESCHEDULED)
+    account_until_each([each.old for each in edits if each.is_rescheduled or each.asks], now, _RESCHEDULED)
     of_columns = defaultdict(list)
     for edited in edits:
         planned = edited.changes.get("next_run_at")
@@ -228,6 +246,24 @@ def store_edits(edits: Sequence[PreparedEdit], now: datetime) -> None:
             add_heartbeats([job for job in jobs if job.task == HEARTBEAT])
     for old in engine.jobs_with_future_rows(moved, now):
         engine.delete_future_rows(old, now)
+    return _withdraw([edited for edited in edits if edited.asks], now)
+
+
+def _withdraw(edits: Sequence[PreparedEdit], now: datetime) -> Err | None:
+    """Withdraw the runs of jobs that wait for a confirmation now; a run under way must not be repeated as changed.
+
+    A pause ends the retries of every run but those of one that was started by hand.
+    """
+    ids = [edited.old.pk for edited in edits]
+    if not ids:
+        return None
+    touched = engine.withdraw_each(ids, now, "changed", also_manual=True)
+    for edited in edits:
+        if edited.old.pk in touched:
+            edited.job.refresh_from_db()
+    by_hand = Execution.objects.live().filter(job__in=ids, cause=Execution.Cause.MANUAL)
+    job_id = by_hand.values_list("job__public_id", flat=True).first()
+    return Err(Code.JOB_RUN_UNDER_WAY, job_id) if job_id else None
 
 
 def _rescheduled(old: Job, following: datetime, now: datetime) -> dict[str, Any]:

@@ -172,7 +172,9 @@ def move_jobs(
             return Err(Code.JOBS_CHANGED)
         plan = plan_moves(actor, jobs, move, reason_of)
         now = clock.now()
-        store_edits(plan.edits, now)
+        if refusal := store_edits(plan.edits, now):
+            transaction.set_rollback(True)
+            return refusal
         edited = (
             event_of(actor, "edit", now, job=each.job, before=each.before, after=each.after)
             for each in plan.edits

@@ -12,7 +12,7 @@ from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.services.jobs.rows import change_row, locked_job
 from schedules.services.jobs.validation import no_runs_left, use_problem
 from schedules.services.people.profiles import profile_of
-from schedules.services.permissions import Actor, forbidden, not_found, record, wrong_state
+from schedules.services.permissions import Actor, forbidden, not_found, record, unconfirmed, wrong_state
 from schedules.services.quotas import restore_problem, wait_for_owner
 from schedules.tasks import registry
 from schedules.when.durations import TICK
@@ -49,6 +49,8 @@ def _pause(actor: Actor, job_id: str, reason: str, until: datetime | None, *, is
             return job
         if actor.is_agent and is_protected(job):
             return protected(job)
+        if job.proposed_at:
+            return unconfirmed(job)
         before = pause_of(job)
         match job.status:
             case Job.Status.PENDING:
@@ -98,6 +100,8 @@ def resume(actor: Actor, job_id: str) -> Result[Job]:
             return protected(job)
         if job.status != Job.Status.PAUSED:
             return Err(Code.JOB_NOT_PAUSED, job_id, state=job.status)
+        if job.proposed_at:
+            return unconfirmed(job)
         if reason := use_problem(actor, job):
             return invalid("task", reason)
         before = pause_of(job)
@@ -232,6 +236,8 @@ def _columns_after(job: Job, stop: _Stop, now: datetime) -> dict[str, Any]:
         return {}
     # The slots up to and including the moment of the stop are already accounted for.
     engine.account_for(job, (stop.at or job.updated_at) + TICK, now, f"The job {stop.description}.")
+    if job.proposed_at:
+        return {"status": Job.Status.PAUSED, "paused_at": now}
     if job.status == Job.Status.PAUSED:
         return {"paused_at": now}
     until = _still_ahead(stop.before, now)

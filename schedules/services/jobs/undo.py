@@ -14,13 +14,14 @@ from schedules.result import Code, Err, Ok, Result
 from schedules.secrets.masking import MASK, masked
 from schedules.services.jobs.creation import changes_of
 from schedules.services.jobs.edits import edit
+from schedules.services.jobs.proposals import withdraw_confirmation
 from schedules.services.jobs.rows import change_row, locked_job
 from schedules.services.jobs.states import cancel, delete, pause, pause_of, restore, resume
 from schedules.services.permissions import Actor, not_found, record
 from schedules.services.runs.answers import UNDO, answer, is_last_answer
 from schedules.when.skips import still_ahead
 
-UNDOABLE = ("create", "edit", "pause", "resume", "cancel", "delete", "restore", "answer")
+UNDOABLE = ("create", "edit", "pause", "resume", "confirm", "cancel", "delete", "restore", "answer")
 # How many changes one request reverses, and how many of the newest it looks through for them.
 MOST_EVENTS = 500
 LOOKED_THROUGH = 10_000
@@ -172,6 +173,9 @@ def _reversal_of(event: Event) -> Reversal:
         case "resume":
             is_same = job.status == Job.Status.PENDING and not job.deleted_at
             return Reversal(event, "pause", {}, event.before) if is_same else changed_since
+        case "confirm":
+            is_same = job.status == Job.Status.PENDING and not job.deleted_at
+            return Reversal(event, "unconfirm", {}, {}) if is_same else changed_since
         case "cancel" | "delete" if is_stopped:
             return Reversal(event, "restore")
         case "restore" if not is_stopped:
@@ -199,6 +203,8 @@ def _apply(actor: Actor, reversal: Reversal) -> Result[Job]:
         case "pause":
             ahead = until if until and until > now else None
             return pause(actor, job_id, reason=values.get("reason") or "", until=ahead)
+        case "unconfirm":
+            return withdraw_confirmation(actor, job_id, event.before)
         case "reopen":
             reopened = answer(actor, job_id, UNDO)
             return Ok(reopened.value.job) if isinstance(reopened, Ok) else reopened

@@ -41,6 +41,7 @@ def connect_app(
     *,
     scopes: Sequence[str],
     families: Sequence[str] = (),
+    confirm: str = Token.Confirm.NEVER,
     expires_in: timedelta | None = None,
 ) -> Result[Token]:
     """Store the consent of a person to the access of a client; a new consent replaces the one before."""
@@ -48,10 +49,13 @@ def connect_app(
         return invalid("scopes", "Choose from: read, write.")
     if set(families) - set(FAMILIES):
         return invalid("families", f"Choose from: {', '.join(FAMILIES)}.")
+    if confirm not in Token.Confirm.values:
+        return invalid("confirm", f"Choose one of: {', '.join(Token.Confirm.values)}.")
     now = clock.now()
     consent = {
         "scopes": [scope for scope in SCOPES if scope in scopes],
         "families": [family for family in FAMILIES if family in families],
+        "confirm": confirm,
         "expires_at": now + expires_in if expires_in else None,
     }
     with transaction.atomic():

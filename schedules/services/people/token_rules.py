@@ -27,6 +27,7 @@ def issue_lesser_token(
     scopes: Sequence[str],
     families: Sequence[str],
     kind: str,
+    confirm: str,
     expires_in: timedelta,
 ) -> Result[IssuedToken]:
     """Create a token that may do no more than the one that asks for it, and that ends no later."""
@@ -37,6 +38,11 @@ def issue_lesser_token(
     allowed = own.families or FAMILIES
     if set(families) - set(allowed):
         return invalid("tools", f"This token may pass on: {', '.join(allowed)}.")
+    strictness = Token.Confirm.values
+    if confirm in strictness and strictness.index(confirm) < strictness.index(own.confirm):
+        return invalid(
+            "confirm", f"This token may pass on: {', '.join(strictness[strictness.index(own.confirm) :])}."
+        )
     # A little earlier, because the new one begins a moment later.
     left = own.expires_at - clock.now() - timedelta(seconds=1) if own.expires_at else LONGEST_LIFE
     return issue_token(
@@ -45,6 +51,7 @@ def issue_lesser_token(
         scopes=scopes,
         families=families or own.families,
         kind=kind,
+        confirm=confirm,
         expires_in=min(expires_in, left, LONGEST_LIFE),
         door=actor.door,
     )

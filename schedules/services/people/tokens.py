@@ -52,12 +52,13 @@ def issue_token(
     expires_in: timedelta | None = None,
     kind: str = Token.Kind.CONVERSATION,
     families: Sequence[str] = (),
+    confirm: str = Token.Confirm.NEVER,
     by: Any = None,
     door: Event.Door = Event.Door.WEB,
 ) -> Result[IssuedToken]:
     """Create a token for an agent of this user; `by` is the user who creates it, if it is another one."""
     now = clock.now()
-    if problem := _problem_with(name, scopes, expires_in, kind, families):
+    if problem := _problem_with(name, scopes, expires_in, kind, families, confirm):
         return problem
     prefix, secret = secrets.token_hex(4), secrets.token_urlsafe(24)
     text = f"cronty_{prefix}_{secret}"
@@ -74,6 +75,7 @@ def issue_token(
                 digest=_digest(text, settings.SECRET_KEY),
                 scopes=[scope for scope in SCOPES if scope in scopes],
                 families=[family for family in FAMILIES if family in families],
+                confirm=confirm,
                 created_at=now,
                 expires_at=now + expires_in if expires_in else None,
             )
@@ -130,7 +132,13 @@ def _replace(user: Any, token_id: int) -> Result[IssuedToken]:
     if old.expires_at:
         lifetime = old.expires_at - (now if old.expires_at > now else old.created_at)
     return issue_token(
-        user, name=old.name, scopes=old.scopes, kind=old.kind, families=old.families, expires_in=lifetime
+        user,
+        name=old.name,
+        scopes=old.scopes,
+        kind=old.kind,
+        families=old.families,
+        confirm=old.confirm,
+        expires_in=lifetime,
     )
 
 
@@ -190,7 +198,12 @@ def report_calls(token_id: int, calls: int) -> None:
 
 
 def _problem_with(
-    name: str, scopes: Sequence[str], expires_in: timedelta | None, kind: str, families: Sequence[str]
+    name: str,
+    scopes: Sequence[str],
+    expires_in: timedelta | None,
+    kind: str,
+    families: Sequence[str],
+    confirm: str,
 ) -> Err | None:
     if not 0 < len(name.strip()) <= 100 or limits.line_problem(name):
         return invalid("name", "Give it a name of 1 to 100 printable characters, like laptop.")
@@ -204,6 +217,8 @@ def _problem_with(
         return invalid("families", f"Choose from: {', '.join(FAMILIES)}.")
     if kind not in Token.Kind.values:
         return invalid("kind", f"Choose one of: {', '.join(Token.Kind.values)}.")
+    if confirm not in Token.Confirm.values:
+        return invalid("confirm", f"Choose one of: {', '.join(Token.Confirm.values)}.")
     if expires_in is not None and not timedelta(0) < expires_in <= timedelta(days=3660):
         return invalid("expires_in", "Choose between now and ten years, like 365d.")
     return None
@@ -221,7 +236,8 @@ def record_token_event(token: Token, verb: str, by: Any, door: Event.Door, now: 
         door=door,
         verb=verb,
         subject=token.name,
-        after={"scopes": token.scopes, "kind": token.kind},
+        after={"scopes": token.scopes, "kind": token.kind}
+        | ({} if token.confirm == Token.Confirm.NEVER else {"confirm": token.confirm}),
     )
 
 

@@ -13,7 +13,7 @@ from schedules.services.jobs.forecasts import next_runs_of
 from schedules.services.jobs.rows import change_row, locked_job
 from schedules.services.jobs.validation import TOO_FAR_AHEAD, use_problem
 from schedules.services.people.profiles import is_active_user
-from schedules.services.permissions import Actor, record, wrong_state
+from schedules.services.permissions import Actor, record, unconfirmed, wrong_state
 from schedules.services.quotas import run_problem, wait_for_owner
 from schedules.tasks import registry
 from schedules.tasks.heartbeat import HEARTBEAT
@@ -36,6 +36,8 @@ def run_now(actor: Actor, job_id: str) -> Result[Execution]:
             return Err(Code.JOB_OWNER_INACTIVE, job_id)
         if job.task == HEARTBEAT:
             return Err(Code.JOB_RUNS_ELSEWHERE, job_id)
+        if job.proposed_at:
+            return unconfirmed(job)
         if job.status == Job.Status.CANCELLED:
             # No run of a cancelled job starts.
             return wrong_state(job)

@@ -28,7 +28,7 @@ from schedules.when.unplanned import UNKNOWN_START, Unplanned
 
 Status = Execution.Status
 
-_STARTED = ("create", "resume", "finish", "restore")
+_STARTED = ("create", "resume", "confirm", "finish", "restore")
 _STOPPED = {"pause": "paused", "cancel": "cancelled", "delete": "deleted"}
 _SHOWN_STOPS = {"pause": "paused", "cancel": "stopped permanently", "delete": "deleted"}
 _NOTICEABLE = timedelta(seconds=1)

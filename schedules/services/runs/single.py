@@ -28,6 +28,8 @@ def run_task(actor: Actor, fields: Mapping[str, Any]) -> Result[Execution]:
     if isinstance(built, Err):
         return built
     job = built.value
+    if job.proposed_at:
+        return Err(Code.RUN_NEEDS_CONFIRMATION)
     job.status, job.next_run_at, job.run_at = Job.Status.COMPLETED, None, now
     profile = actor.read_profile()
     with transaction.atomic():

@@ -16,6 +16,11 @@ TOOLS = {
     "prompts": "Scheduled prompts only",
     "jobs": "Jobs only",
 }
+CONFIRM = {
+    "never": "Never",
+    "prompts": "Before a prompt or a command runs",
+    "always": "Before any of its jobs runs",
+}
 # In days.
 LIFETIMES = {"30": "30 days", "90": "90 days", "365": "1 year", "": "No expiry"}
 
@@ -36,6 +41,12 @@ class TokenForm(PageForm):
         required=False,
         help_text="A program may do through the HTTP API what you may, with commands and secrets; an agent may not.",
     )
+    confirm = forms.ChoiceField(
+        label="Ask me to confirm its jobs",
+        choices=list(CONFIRM.items()),
+        required=False,
+        help_text="What it schedules or changes then waits, paused, until you confirm it.",
+    )
     expires = forms.ChoiceField(
         label="Expires", choices=list(LIFETIMES.items()), initial="365", required=False
     )
@@ -47,6 +58,7 @@ class TokenForm(PageForm):
             "name": cleaned["name"],
             "scopes": (cleaned["scopes"] or "read,write").split(","),
             "families": [cleaned["tools"]] if cleaned["tools"] else [],
+            "confirm": cleaned["confirm"] or Token.Confirm.NEVER,
             "kind": cleaned["kind"] or Token.Kind.CONVERSATION,
             "expires_in": timedelta(days=int(cleaned["expires"])) if cleaned["expires"] else None,
         }

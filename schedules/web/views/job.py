@@ -44,6 +44,7 @@ from schedules.web.views.page import (
     page_of,
     show_problem,
 )
+from schedules.web.views.proposals import shown_proposal
 from schedules.web.views.triggers import take_new_address
 from schedules.when.moments import in_the_past
 from schedules.when.phrases import PhraseError, parse_moment, parse_past
@@ -83,6 +84,7 @@ class JobPage(LivePageMixin, TemplateView):
             is_overdue=job.status == Job.Status.PENDING and bool(job.next_run_at and job.next_run_at < now),
             health=Health(last[::-1]),
             is_task_missing=registry.get(job.task) is None,
+            proposed=shown_proposal(self.page, job),
             values=shown_values(job),
             policies=policies(job),
             managed_by=source_note(job),
@@ -157,7 +159,10 @@ class JobPage(LivePageMixin, TemplateView):
         is_armed = job.status in (Job.Status.PENDING, Job.Status.PAUSED)
         return {
             "can_change": may_change,
-            "can_run": may_change and job.status != Job.Status.CANCELLED and job.task != HEARTBEAT,
+            "can_run": may_change
+            and not job.proposed_at
+            and job.status != Job.Status.CANCELLED
+            and job.task != HEARTBEAT,
             "can_skip": may_change and is_armed and job.trigger_type != Job.TriggerType.ONCE,
             "can_edit": may_change and is_armed and not is_protected,
             "can_cancel": may_change and job.status in Job.ACTIVE and not is_protected,

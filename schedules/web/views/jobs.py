@@ -30,6 +30,7 @@ from schedules.web.views.forecast import Ahead
 from schedules.web.views.job import read_until
 from schedules.web.views.live import LivePageMixin
 from schedules.web.views.page import actor_of, back, owners_for, page_of
+from schedules.web.views.proposals import plans_for
 from schedules.when.phrases import PhraseError
 
 # The most jobs that one action can change.
@@ -96,6 +97,7 @@ class JobsPage(LivePageMixin, TemplateView):
             if overview.is_large
             else total
         )
+        plans = [] if is_filtered else plans_for(self.page)
         has_all = len(rows) == total and not is_filtered
         return super().get_context_data(
             filters=filters,
@@ -104,6 +106,7 @@ class JobsPage(LivePageMixin, TemplateView):
             chips={name: count for name, count in overview.counts.items() if name not in BROKEN},
             broken=broken,
             attention=[] if is_filtered or filters["sort"] else attention_of(rows),
+            plans=plans,
             total=total,
             matches=matches,
             listed_of=None if overview.is_large and is_filtered else matches,

@@ -36,6 +36,7 @@ ACTIONS = {
     "restore": "Is restored",
     "resume": "Is resumed",
     "pause": "Is paused",
+    "unconfirm": "Waits for a confirmation again",
 }
 # As many as one action on the list of jobs changes.
 MOST_JOBS = 1_000

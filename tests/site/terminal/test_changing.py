@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from schedules import clock, engine
+from schedules import clock, engine, services
 from schedules.models import Execution, Job
 from schedules.tasks.interface import OutputText
 from tests.factories import JobFactory
@@ -198,3 +198,31 @@ def test_all_and_names_exclude_each_other(cronty, owner, words):
     assert ended.code == 2
     assert "--all" in ended.err
     assert status_of(job) == "pending"
+
+
+def propose(owner, name: str) -> Job:
+    agent = services.Actor(owner, "mcp", name="laptop", confirm="always")
+    schedule = {"trigger_type": "cron", "cron": "0 12 * * *", "timezone": "UTC"}
+    return services.schedule(agent, name=name, task="tests.ping", **schedule).value.job
+
+
+def test_what_agents_propose_is_listed_and_confirmed(cronty, owner):
+    first, second, third = (propose(owner, name) for name in ("First", "Second", "Third"))
+
+    listed = cronty("confirm")
+    one = cronty("confirm", "First")
+
+    assert (listed.code, one.code) == (0, 0)
+    assert all(text in listed.out for text in ("First", "laptop"))
+    assert [status_of(job) for job in (first, second, third)] == ["pending", "paused", "paused"]
+    assert cronty("resume", "Second").code != 0
+    shown = cronty("confirm", "--json").json
+    assert [(job["name"], job["proposed_by"], len(job["would_run"])) for job in shown] == [
+        ("Second", "laptop", 3),
+        ("Third", "laptop", 3),
+    ]
+    assert cronty("confirm", "--all").code == 0
+    assert [status_of(job) for job in (second, third)] == ["pending", "pending"]
+    assert "Nothing waits" in cronty("confirm", "--all").out
+    assert cronty("confirm", "--all", "First").code == 2
+    assert cronty("confirm", "First").code == 1
