@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("schedules", "0018_outside_watch"),
+        ("schedules", "0015_outside_watch"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("schedules", "0020_event_subscriptions"),
+        ("schedules", "0017_event_subscriptions"),
     ]
 
     operations = [

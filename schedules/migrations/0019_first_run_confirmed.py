@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("schedules", "0021_prompt_gates"),
+        ("schedules", "0018_prompt_gates"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("schedules", "0019_approvals"),
+        ("schedules", "0016_approvals"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
