@@ -24,6 +24,7 @@ PUBLIC = {
     "trigger",
     "stop-link",
     "preview",
+    "message-preview",
     "worker",
     "manifest",
     "offline",
@@ -37,6 +38,8 @@ ARGUMENTS = {
     "channel_id": 1,
     "calendar_id": 1,
     "approval_id": 1,
+    "subscription_id": 1,
+    "delivery_id": 1,
     "key": "unknown",
     "token": "unknown",
 }

@@ -214,7 +214,7 @@ def _is_possible(actor: Actor, action: str, job: Job) -> bool:
     may = actor.may_delete if action == "delete" else actor.may_change
     if action == "resume" and (job.proposed_at or use_problem(actor, job)):
         return False
-    return may(job) and not (action in ("cancel", "delete") and is_protected(job))
+    return may(job) and not ((actor.is_agent or action in ("cancel", "delete")) and is_protected(job))
 
 
 def _change(

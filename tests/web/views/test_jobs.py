@@ -434,7 +434,7 @@ def test_query_count_does_not_grow_with_the_list(
         ExecutionFactory.create_batch(2, job=job)
     ClusterFactory()
 
-    with django_assert_num_queries(14):  # type: ignore[operator]
+    with django_assert_num_queries(15):  # type: ignore[operator]
         web.get("/")
 
 
@@ -445,7 +445,7 @@ def test_skipped_run_is_not_shown_as_the_next_one(web: Client, owner: User, djan
     job.save(update_fields=["skips"])
     ClusterFactory()
 
-    with django_assert_num_queries(14):
+    with django_assert_num_queries(15):
         answer = web.get("/")
 
     page = answer.content.decode()
