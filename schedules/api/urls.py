@@ -193,5 +193,6 @@ def _list_or_stream(listed: Callable[..., Any], streamed: Callable[..., Any]) ->
 urlpatterns = [
     path("openapi.json", openapi, name="api-openapi"),
     *_patterns(),
-    re_path(r"^.*$", unknown, name="api-unknown"),
+    # Whatever comes, line breaks included.
+    re_path(r"^", unknown, name="api-unknown"),
 ]

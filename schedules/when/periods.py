@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from schedules.when.durations import TICK
 from schedules.when.forecast import start_of_day
-from schedules.when.grammar import clean
+from schedules.when.grammar import TooFarError, clean
 from schedules.when.months import add_months
 from schedules.when.phrases import NotUnderstoodError, PhraseError, parse_day, parse_moment, parse_past
 from schedules.when.triggers import load_zone
@@ -49,6 +49,13 @@ class Period(NamedTuple):
 
 def parse_period(text: str, *, now: datetime, timezone: str, past: bool = False) -> Period:
     """Return the period that a text names, in the zone: with `past` the last one of that name, else the next."""
+    try:
+        return _period(text, now, timezone, past=past)
+    except OverflowError as error:
+        raise TooFarError from error
+
+
+def _period(text: str, now: datetime, timezone: str, *, past: bool) -> Period:
     phrase = clean(text, _EXAMPLES)
     zone = load_zone(timezone)
     today = now.astimezone(zone).date()

@@ -123,7 +123,7 @@ def test_unknown_field_is_refused_by_its_name(program: Program, path, body):
     assert not Job.objects.exists()
 
 
-@pytest.mark.parametrize("path", ["/nothing", "/runs/x", "/jobs/a/b/c", "/"])
+@pytest.mark.parametrize("path", ["/nothing", "/runs/x", "/jobs/a/b/c", "/", "/prompts/a%0Ab/complete"])
 def test_unknown_address_is_a_problem(program: Program, path):
     answer = program.call("GET", path)
 

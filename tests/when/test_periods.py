@@ -81,7 +81,10 @@ def test_day_on_which_clocks_change_is_whole():
     assert end - start + timedelta(microseconds=1) == timedelta(hours=23)
 
 
-@pytest.mark.parametrize("text", ["", "nonsense", "last", "last nonsense", "13 december 99", "x" * 500])
+@pytest.mark.parametrize(
+    "text",
+    ["", "nonsense", "last", "last nonsense", "13 december 99", "x" * 500, "9999-12-31", "december 9999"],
+)
 @pytest.mark.parametrize("past", [True, False])
 def test_what_names_no_period_is_refused(text, past):
     with pytest.raises(PhraseError):
