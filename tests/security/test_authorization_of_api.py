@@ -123,7 +123,7 @@ def test_document_has_every_address_of_the_api(owned: OwnedRows):
     described = set(json.loads(Client().get("/api/v1/openapi.json").content)["paths"])
     served = {f"/{address.route}".replace("<int:", "<") for address in ADDRESSES if address.is_api}
 
-    others = {"/api/v1/openapi.json", "/api/v1/.*"}
+    others = {"/api/v1/openapi.json", "/api/v1/"}
     assert {path.replace("{", "<").replace("}", ">") for path in described} == served - others
 
 
