@@ -3,6 +3,7 @@
 import errno
 import os
 import resource
+import select
 import signal
 import subprocess
 import sys
@@ -57,7 +58,7 @@ def run(command: Sequence[str], *, keeps_output: bool, on_start: Callable[[], No
     pipe = subprocess.PIPE if keeps_output else None
     tail = Tail()
     sys.stdout.flush()
-    with _signals() as children:
+    with _signals() as child:
         try:
             process = subprocess.Popen(list(command), stdout=pipe, stderr=pipe)  # noqa: S603  # nosec B603  # of the person who types it
         except OSError as error:
@@ -66,7 +67,7 @@ def run(command: Sequence[str], *, keeps_output: bool, on_start: Callable[[], No
             message = f"cronty: {command[0]}: {error.strerror}\n"
             sys.stderr.write(message)
             return Ended(NOT_FOUND if is_missing else NOT_EXECUTABLE, output=message)
-        children.append(process)
+        child.started(process)
         on_start()
         readers = [
             threading.Thread(target=_pass, args=(stream, place, tail), daemon=True)
@@ -75,7 +76,7 @@ def run(command: Sequence[str], *, keeps_output: bool, on_start: Callable[[], No
         ]
         for reader in readers:
             reader.start()
-        status = process.wait()
+        status = child.wait()
         for reader in readers:
             reader.join(REST_SECONDS)
     if status < 0:
@@ -109,36 +110,66 @@ def _pass(stream: IO[bytes], place: int, tail: Tail) -> None:
             return
 
 
+class _Child:
+    """The command, which gets every signal that comes while it runs, or came before it had started."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pending: list[int] = []
+        self._woken, self._waker = os.pipe()
+        for end in (self._woken, self._waker):
+            os.set_blocking(end, False)
+
+    def started(self, process: "subprocess.Popen[bytes]") -> None:
+        self._process = process
+        for number in self._pending:
+            process.send_signal(number)
+
+    def send(self, number: int) -> None:
+        if self._process is None:
+            self._pending.append(number)
+        else:
+            self._process.send_signal(number)
+
+    def wait(self) -> int:
+        """Wait for the end and for signals at once: one that came just before `waitpid` would wait as long as it."""
+        while self._process is None or (status := self._process.poll()) is None:
+            select.select([self._woken], [], [])
+            with suppress(BlockingIOError):
+                os.read(self._woken, 4096)
+        return status
+
+    @contextmanager
+    def waking(self) -> Iterator[None]:
+        """Let every signal wake `wait`, that of the command's end included."""
+        chld = signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        fd = signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(fd)
+            signal.signal(signal.SIGCHLD, chld if chld is not None else signal.SIG_DFL)
+            os.close(self._woken)
+            os.close(self._waker)
+
+
 @contextmanager
-def _signals() -> Iterator[list["subprocess.Popen[bytes]"]]:
+def _signals() -> Iterator[_Child]:
     """Pass signals on to the command while it runs; those that are ignored, as under nohup, stay ignored."""
-    children: list[subprocess.Popen[bytes]] = []
     is_foreground = sys.stdin is not None and sys.stdin.isatty()
-    pending: list[int] = []
+    child = _Child()
 
     def pass_on(number: int, frame: FrameType | None) -> None:
-        if is_foreground and number in _OF_TERMINAL:
-            return
-        for child in children:
-            child.send_signal(number)
-        if not children:
-            pending.append(number)
+        if not (is_foreground and number in _OF_TERMINAL):
+            child.send(number)
 
-    class Children(list["subprocess.Popen[bytes]"]):
-        """The command, which gets the signals that came before it had started."""
-
-        def append(self, child: "subprocess.Popen[bytes]") -> None:
-            super().append(child)
-            for number in pending:
-                child.send_signal(number)
-
-    children = Children()
     before = {}
     for number in _PASSED_ON:
         if signal.getsignal(number) is not signal.SIG_IGN:
             before[number] = signal.signal(number, pass_on)
     try:
-        yield children
+        with child.waking():
+            yield child
     finally:
         for number, handler in before.items():
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)

@@ -36,11 +36,12 @@ def sink():
 @pytest.fixture
 def wrap(tmp_path, sink):
     """Start `cronty exec` with nothing in its environment but what is given."""
+    started: list[subprocess.Popen[str]] = []
 
     def start(*arguments: str, url: str = "", **variables: str) -> "subprocess.Popen[str]":
         known = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(PROJECT)}
         address = {"CRONTY_URL": url or sink.url(""), "CRONTY_PING_KEY": KEY}
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [*PYTHON, *arguments],
             env=known | address | variables,
             cwd=tmp_path,
@@ -49,6 +50,8 @@ def wrap(tmp_path, sink):
             stderr=subprocess.PIPE,
             text=True,
         )
+        started.append(process)
+        return process
 
     def run(*arguments: str, **options: str) -> "subprocess.CompletedProcess[str]":
         process = start(*arguments, **options)
@@ -56,7 +59,12 @@ def wrap(tmp_path, sink):
         return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
     run.start = start  # type: ignore[attr-defined]
-    return run
+    yield run
+    for process in started:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
 
 
 def kept(tmp_path: Path) -> list[Path]:
@@ -210,7 +218,13 @@ def test_signal_that_ends_the_command_ends_the_wrapper(wrap, sink, number):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
 def test_signal_is_passed_on_to_the_command(wrap, sink, number):
-    script = f"import signal, sys, time; signal.signal({int(number)}, lambda *a: sys.exit(9)); print(1, flush=True); time.sleep(60)"
+    # In short steps: a signal just before a sleep is handled after it.
+    script = f"""import signal, sys, time
+signal.signal({int(number)}, lambda *a: sys.exit(9))
+print(1, flush=True)
+while True:
+    time.sleep(0.1)
+"""
     process = wrap.start("--job", "backup", "--", sys.executable, "-c", script)
 
     assert process.stdout.readline() == "1\n"
