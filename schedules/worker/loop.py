@@ -192,6 +192,8 @@ class WorkerLoop:
             for task in remaining:
                 task.cancel()
             self._loop.run_until_complete(asyncio.wait(remaining, timeout=0.5))
+        # Connections are open until the generators that keep them end.
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 
     def _create_tasks(self, chunk: list[Started], permit: int | None = None) -> None:

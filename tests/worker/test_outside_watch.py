@@ -7,8 +7,10 @@ from django.db import OperationalError
 
 from schedules import clock, engine
 from schedules.models import Installation
+from schedules.tasks.outbound import connections
 from schedules.worker import packages
 from schedules.worker.context import ClusterContext
+from schedules.worker.loop import WorkerLoop
 from tests.sink import Answer, Sink
 from tests.waiting import PATIENCE, wait_for
 
@@ -27,6 +29,10 @@ def worker(sink: Sink, context: ClusterContext) -> Iterator[ClusterContext]:
     """Make this process a worker of the cluster."""
     with packages.executing(context) as loop:
         yield context
+    end(loop)
+
+
+def end(loop: WorkerLoop) -> None:
     loop._thread.join(PATIENCE)
     loop.outcomes.thread.join(PATIENCE)
     loop.leases.executor.shutdown(wait=True)
@@ -89,3 +95,13 @@ def test_database_that_is_away_means_no_ping(worker, sink, monkeypatch):
     packages.probe(clock.now().timestamp())
 
     assert sink.requests == []
+
+
+def test_worker_that_ends_closes_its_connections(sink, context):
+    with packages.executing(context) as loop:
+        packages.ping_outside_watch()
+        wait_for(lambda: written().watch_answered_at)
+        assert len(connections._channels) == 1
+    end(loop)
+
+    assert connections._channels == {}
