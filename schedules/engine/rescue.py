@@ -13,7 +13,7 @@ from django.db.models.functions import Coalesce, Least
 from schedules.engine.failures import raise_unreadable
 from schedules.engine.history import Outcome
 from schedules.engine.pauses import end_pauses
-from schedules.engine.settle import AT_MOST_ONCE, conclude, lose
+from schedules.engine.settle import AT_MOST_ONCE, conclude, end_agent_runs, lose
 from schedules.engine.sql.statements import is_lock_timeout
 from schedules.engine.too_late import end_late_runs, is_too_late
 from schedules.engine.unpinged import end_unpinged
@@ -191,6 +191,7 @@ def rescue(abandoned: ExecutionQuerySet, now: datetime, reason: str) -> int:
         .order_by("pk")[:1000]
     )
     rows = _with_unlocked_job(rows) if rows else []
+    end_agent_runs(rows, now, reason)
     lost: dict[str, list[tuple[int, int, int | None]]] = defaultdict(list)
     again: list[Execution] = []
     late: list[tuple[Execution, Job]] = []

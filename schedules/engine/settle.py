@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q, Subquery
+from django.db.models import Q, Subquery, Value
+from django.db.models.functions import Greatest
 
 from schedules import clock
 from schedules.engine.answer_messages import deliver_answers
@@ -302,6 +303,16 @@ def save_agent_run(started: Started, values: Mapping[str, Any]) -> None:
         update_fields=[name for name in values if name != "started_at"],
     )
     tell_of_cap(started.owner_id, values, clock.now())
+
+
+def end_agent_runs(abandoned: Iterable[Execution], now: datetime, words: str) -> None:
+    """Close what agents did in attempts whose workers died: how they would have ended is unknown."""
+    for run in abandoned:
+        if run.task == "prompt":
+            rows = AgentRun.objects.filter(execution=run.pk, attempt=run.attempt, ended_at=None)
+            # The guard ended the program at the end of the lease at the latest, perhaps long ago.
+            ended_at = Greatest("started_at", Value(min(now, run.lease_until or now)))
+            rows.update(ended_at=ended_at, verdict=AgentRun.Verdict.UNKNOWN, words=words)
 
 
 def find_lost(cluster_id: int, attempts: Mapping[int, int]) -> list[int]:

@@ -10,7 +10,7 @@ from schedules import engine
 from schedules.engine import rescue as rescue_module
 from schedules.engine.rescue import RESCUES, rescue
 from schedules.engine.upkeep import clock_rollback
-from schedules.models import FRESH_FOR, Cluster, Execution, Job
+from schedules.models import FRESH_FOR, AgentRun, Cluster, Execution, Job
 from tests.engine.conftest import LEASE, NOW, begin, ledger, new_cluster, outcome_of
 from tests.factories import ExecutionFactory, JobFactory
 
@@ -476,6 +476,26 @@ def test_rescued_run_is_queued_again_unless_its_workers_keep_dying(cluster, atte
     else:
         assert (row.available_at, row.reason, job.recent) == (NOW, "why", "")
         assert [(each["attempt"], each["error"]) for each in row.earlier_attempts] == [(attempt, "why")]
+
+
+@pytest.mark.parametrize(
+    ("lease_until", "ended_at"),
+    [(NOW - HOUR, NOW - HOUR), (NOW + MINUTE, NOW), (NOW - 3 * HOUR, NOW - 2 * HOUR), (None, NOW)],
+)
+def test_agent_whose_worker_died_has_ended_when_the_lease_did(cluster, lease_until, ended_at):
+    """Its row stayed open for ever, and counted for no limit of the day."""
+    begin(cluster, JobFactory(task="prompt", next_run_at=NOW + HOUR))
+    Execution.objects.update(lease_until=lease_until)
+    row = Execution.objects.get()
+    values = {"execution": row, "owner": row.owner, "runner": "one", "kind": "claude"}
+    for attempt in (row.attempt, row.attempt + 1):
+        AgentRun.objects.create(attempt=attempt, started_at=NOW - 2 * HOUR, **values)
+
+    rescue(Execution.objects.all(), NOW, "why")
+
+    cut_off, other = AgentRun.objects.order_by("attempt")
+    assert (cut_off.verdict, cut_off.words, cut_off.ended_at) == ("unknown", "why", ended_at)
+    assert (other.verdict, other.ended_at) == ("", None)
 
 
 def test_one_time_job_fails_when_its_run_is_lost(cluster):
