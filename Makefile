@@ -83,23 +83,26 @@ VERIFIED_ON_POSTGRESQL := tests/services tests/test_clock.py tests/test_growth.p
 	verification/faults/test_findings.py verification/hosts verification/model/test_agreement.py::test_cronty_agrees_with_the_reference \
 	$(RACES:%=--ignore=%) $(EXCEPT)
 
+# CI runs few failed tests once more, by themselves, with SUITE=tests.again.
+SUITE ?= pytest
+
 # Even where Python is told not to, keep the bytecode of the tests and the app: every process would compile them again.
 test verify coverage pythons: export PYTHONDONTWRITEBYTECODE =
 test: install-dev
 	@echo "Static checks …"
 	@$(MAKE) --no-print-directory -j2 check-types check-rules compile-tests
 	@echo "All tests, on SQLite …"
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m $(SUITE) $(ARGS)
 	@echo "Engine, workers, models and races, on PostgreSQL …"
-	@$(BIN)/python -m tests.postgres $(BIN)/python -m pytest $(TESTED_ON_POSTGRESQL) $(ARGS)
+	@$(BIN)/python -m tests.postgres $(BIN)/python -m $(SUITE) $(TESTED_ON_POSTGRESQL) $(ARGS)
 
 # What `make test` leaves out because it takes long: a fault campaign, more random input, growth, installations, every other
 # test that depends on the database.
 verify: install-dev
 	@echo "Longer tests, on SQLite …"
-	@$(BIN)/python -m pytest -m verify $(ARGS)
+	@$(BIN)/python -m $(SUITE) -m verify $(ARGS)
 	@echo "Everything else that depends on the database, on PostgreSQL …"
-	@$(BIN)/python -m tests.postgres $(BIN)/python -m pytest -m "" $(VERIFIED_ON_POSTGRESQL) $(ARGS)
+	@$(BIN)/python -m tests.postgres $(BIN)/python -m $(SUITE) -m "" $(VERIFIED_ON_POSTGRESQL) $(ARGS)
 
 # Branch coverage of the whole app by all tests on both databases, in the servers and clusters that they start, too; it makes a
 # test take up to twice as long.
