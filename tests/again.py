@@ -22,11 +22,16 @@ def run(arguments: Sequence[str]) -> int:
     failed = json.loads(FAILED.read_text()) if FAILED.exists() else {}
     if code != 1 or not 0 < len(failed) <= MOST:
         return code
-    print(f"Once more, by themselves: {len(failed)} …", flush=True)
+    say(f"Once more, by themselves: {len(failed)} …")
     code = subprocess.call([*command, "--last-failed", "--last-failed-no-failures", "none", "-n", "0"])
     if code == 0:
-        print("Unsteady, to be mended:", *failed, sep="\n  ", flush=True)
+        say("\n  ".join(["Unsteady, to be mended:", *failed]))
     return code
+
+
+def say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
