@@ -84,9 +84,9 @@ class Task:
         """Return why this user or agent may not schedule the task, or None."""
         return self.refusal(user, is_agent) if self.refusal else None
 
-    @property
-    def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of the arguments by name."""
+    @cached_property
+    def schema(self) -> Mapping[str, Any]:
+        """The JSON schema of the arguments by name; the form of a job asks for it with every argument of every task."""
         schema = {**self.adapter.json_schema(), "title": self.title}
         for parameter in self.signature.parameters.values():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):

@@ -249,6 +249,12 @@ def test_schema_describes_the_arguments_and_hides_the_run():
     json.dumps(schema)
 
 
+def test_schema_is_computed_once_because_forms_ask_for_it_with_every_argument():
+    found = registered(water)
+
+    assert found.schema is found.schema
+
+
 def test_call_passes_defaults_and_arguments():
     found = registered(water)
 

@@ -1,6 +1,7 @@
 """The JSON Schema of job files, for editors."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from schedules.limits import NAME_LENGTH, TAG_LENGTH, TAGS
@@ -20,7 +21,7 @@ _SPAN = {
 _ZONE = {"type": "string", "description": "An IANA time zone, like Europe/Berlin."}
 
 
-def job_schema(tasks: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def job_schema(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the schema of a file; `tasks` has the schema of each task's arguments."""
     schedule = {
         "description": "When it runs.",
@@ -125,7 +126,7 @@ def job_schema(tasks: dict[str, dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _hoisted(tasks: dict[str, dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _hoisted(tasks: Mapping[str, Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the definitions of all tasks under names of their own, and the schemas that refer to them there."""
     definitions: dict[str, Any] = {}
     schemas: dict[str, Any] = {}

@@ -1,6 +1,7 @@
 """The arguments of a task as form fields, and back."""
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 from django import forms
@@ -161,8 +162,8 @@ class Arguments:
         args: list[Any] = []
         properties = self.task.schema["properties"]
         for parameter in by_position:
-            # The schema has the default as JSON.
-            default = properties.get(parameter.name, {}).get("default", parameter.default)
+            # The schema has the default as JSON. All jobs share it, and each may change its own arguments.
+            default = deepcopy(properties.get(parameter.name, {}).get("default", parameter.default))
             value = kwargs.pop(parameter.name, default)
             if value is parameter.empty:
                 # The check reports that it is missing.
