@@ -1,6 +1,7 @@
 """Isolation of the tests from the machine, and what all workers of pytest share.
 
-The tests have a data folder of their own and no setting from the environment; one fork server serves all workers.
+The tests have a data folder of their own, no setting from the environment and every signal at its default; one fork
+server serves all workers.
 
 This is a plugin and not a conftest, because the settings are read before any conftest.
 """
@@ -8,6 +9,7 @@ This is a plugin and not a conftest, because the settings are read before any co
 import atexit
 import os
 import shutil
+import signal
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,6 +22,9 @@ for name in list(os.environ):
     # Keep the choice of zone data: the tests pass with either source.
     if name.startswith(("CRONTY_", "NTFY_", "EMAIL_URL")) and name != "CRONTY_ZONE_DATA":
         del os.environ[name]
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell makes background commands ignore Ctrl-C, and the processes that tests interrupt would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["CRONTY_DATA"] = tempfile.mkdtemp(prefix="cronty-tests-")
 Path(os.environ["CRONTY_DATA"], "static").mkdir()
 atexit.register(shutil.rmtree, os.environ["CRONTY_DATA"], ignore_errors=True)
