@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import psutil
 
+from tests.clusters import title_of
 from tests.waiting import wait_for
 from verification.faults import report, stalls
 from verification.faults.excuses import Bounds
@@ -13,7 +14,7 @@ from verification.faults.records import History
 
 def test_core_that_stood_still_is_recorded(tmp_path):
     with stalls.watching(tmp_path):
-        watches = [child for child in psutil.Process().children() if stalls.__name__ in child.cmdline()]
+        watches = [child for child in psutil.Process().children() if stalls.__name__ in title_of(child)]
         wait_for(lambda: len(list(tmp_path.glob("stalls-*"))) == len(watches))
         began_at = time.time()
         watches[0].suspend()
