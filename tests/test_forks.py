@@ -48,12 +48,12 @@ def test_signal_reaches_the_fork_whose_end_is_reported():
         [*python(), "-c", f"print('ready', flush=True); {WAIT}"], stdout=subprocess.PIPE
     )
     assert waiting.stdout
-    assert waiting.stdout.readline() == b"ready\n"
+    first = waiting.stdout.readline()
 
     waiting.terminate()
 
     waiting.communicate(timeout=PATIENCE)
-    assert waiting.returncode == -signal.SIGTERM
+    assert (first, waiting.returncode) == (b"ready\n", -signal.SIGTERM)
 
 
 def test_fork_is_killed_with_the_object_that_stands_for_it():

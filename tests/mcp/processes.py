@@ -48,6 +48,7 @@ class Site:
     folder: Path
     token: str
     python: tuple[str, ...] = field(default_factory=lambda: tuple(python()))
+    started: list["subprocess.Popen[bytes]"] = field(default_factory=list)
 
     @property
     def with_fresh_python(self) -> "Site":
@@ -81,12 +82,29 @@ class Site:
 
     def start_python(self, *arguments: str, **options: Any) -> "subprocess.Popen[bytes]":
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [*self.python, *arguments],
             env={**self.environment, "PYTHONPATH": str(ROOT)},
             cwd=self.folder,
             **{**pipes, **options},
         )
+        self.started.append(process)
+        return process
+
+    @contextmanager
+    def leaving_nothing(self) -> Iterator[None]:
+        """Kill what the block has started and, if it failed, not ended."""
+        before = len(self.started)
+        try:
+            yield
+        finally:
+            for process in self.started[before:]:
+                process.kill()
+                process.wait()
+                for stream in filter(None, (process.stdin, process.stdout, process.stderr)):
+                    with suppress(BrokenPipeError):
+                        stream.close()
+            del self.started[before:]
 
 
 def without_settings(environment: Mapping[str, str]) -> dict[str, str]:

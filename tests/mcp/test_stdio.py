@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import anyio
@@ -55,6 +56,12 @@ from schedules.mcp import stdio
 stdio.ANSWER_SECONDS = 600
 call_command("mcp_serve")
 """
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(site: Site) -> Iterator[None]:
+    with site.leaving_nothing():
+        yield
 
 
 def talk(site: Site, work, *arguments: str):

@@ -40,9 +40,10 @@ def kill_once_ready(*command: str) -> str:
     """Kill the parent when its child is ready; return all output that the child printed until it ended."""
     parent = subprocess.Popen([sys.executable, "-c", *command], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
-    assert parent.stdout.readline() == "ready\n"
+    first = parent.stdout.readline()
     parent.kill()
     rest, _ = parent.communicate(timeout=PATIENCE)
+    assert first == "ready\n"
     return rest
 
 

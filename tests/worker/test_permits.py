@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -43,17 +44,19 @@ def permits() -> Iterator[Permits]:
     made.close()
 
 
-def hold(permits: Permits) -> subprocess.Popen[str]:
-    """Start another process that holds the permit."""
-    holder = subprocess.Popen(
+@pytest.fixture
+def holder(permits: Permits) -> Iterator[subprocess.Popen[str]]:
+    """Another process, which holds the permit."""
+    with subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(permits.folder)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-    )
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == "True\n"
-    return holder
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "True\n"
+        # It ends when `with` closes its standard input.
+        yield process
 
 
 def end(holder: subprocess.Popen[str]) -> None:
@@ -81,17 +84,13 @@ def test_no_more_permits_are_given_than_there_are():
         permits.close()
 
 
-def test_permit_held_by_another_process_is_free_when_that_process_ends(permits):
-    holder = hold(permits)
-
+def test_permit_held_by_another_process_is_free_when_that_process_ends(permits, holder):
     assert not is_free(permits)
     end(holder)
     assert is_free(permits)
 
 
-def test_killed_holder_frees_its_permit(permits):
-    holder = hold(permits)
-
+def test_killed_holder_frees_its_permit(permits, holder):
     holder.kill()
     end(holder)
 
@@ -153,9 +152,12 @@ def leader(temporary: Path) -> Iterator[subprocess.Popen[str]]:
         stdout=subprocess.PIPE,
         text=True,
         env=os.environ | {"TMPDIR": str(temporary)},
+        start_new_session=True,
     )
     yield process
-    process.kill()
+    # Its worker, too, which may have outlived it.
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
 
 
