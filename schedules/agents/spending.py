@@ -1,5 +1,6 @@
 """What earlier runs answered and spent, read from the ledger."""
 
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -9,13 +10,18 @@ from django.db.models import F
 from schedules.agents.reports import Report
 from schedules.models import AgentRun, Execution
 
+# More runs than this in a row do not end without totals.
+MOST_WITHOUT_TOTALS = 100
+
 
 class Earlier(NamedTuple):
-    """The session that a run goes on with, and what it had cost so far."""
+    """The session that a run goes on with, and what it had cost when a run of it last said so."""
 
     session_id: str = ""
     cost: Decimal | None = None
     tokens: int | None = None
+    tokens_since: int = 0
+    """What was seen of later runs, which were cut off before they could name totals."""
 
 
 def earlier_session(execution_id: int, name: str) -> Earlier:
@@ -23,11 +29,22 @@ def earlier_session(execution_id: int, name: str) -> Earlier:
     try:
         job = Execution.objects.filter(pk=execution_id).values("job")
         rows = AgentRun.objects.filter(job__in=job, runner=name).exclude(session_id="")
-        row = rows.order_by("-started_at", "-pk").first()
-        return Earlier(row.session_id, row.session_cost, row.session_tokens) if row else Earlier()
+        newest = list(rows.order_by("-started_at", "-pk")[:MOST_WITHOUT_TOTALS])
+        return _session_of(newest) if newest else Earlier()
     finally:
         # This thread is not used again.
         connections.close_all()
+
+
+def _session_of(newest: Sequence[AgentRun]) -> Earlier:
+    session_id, since = newest[0].session_id, 0
+    for row in newest:
+        if row.session_id != session_id:
+            break
+        if row.session_tokens is not None:
+            return Earlier(session_id, row.session_cost, row.session_tokens, since)
+        since += row.tokens
+    return Earlier(session_id, tokens=0, tokens_since=since)
 
 
 def previous_answer(execution_id: int) -> str:
@@ -63,16 +80,19 @@ def is_place_free(execution_id: int, attempt: int, name: str, at_once: int) -> b
 def settle_session(report: Report, earlier: Earlier) -> None:
     """Make the tokens and the money those of this run alone.
 
-    Some versions of a program report them for the whole session: then the session's tokens are those of the earlier
-    runs and of this one together.
+    Some versions of a program report them for the whole session: then the session's tokens are at least those of the
+    earlier runs and of this one together.
     """
     report.session_cost = report.cost
     if report.session_usage is None:
         return
-    read, written = report.session_usage
-    if earlier.tokens is not None and read + written >= earlier.tokens + report.tokens_in:
-        if report.cost is not None and earlier.cost is not None:
-            report.cost = max(0.0, report.cost - float(earlier.cost))
-        report.tokens_out = max(report.tokens_out, read + written - earlier.tokens - report.tokens_in)
-        return
-    report.raise_tokens(read, written)
+    total = sum(report.session_usage)
+    if earlier.tokens is not None:
+        # Whether the session counts a run that was cut off depends on when the program stores its session.
+        for before in (earlier.tokens + earlier.tokens_since, earlier.tokens):
+            if total >= before + report.tokens:
+                if report.cost is not None:
+                    report.cost = max(0.0, report.cost - float(earlier.cost or 0))
+                report.tokens_out = total - before - report.tokens_in
+                return
+    report.raise_tokens(*report.session_usage)

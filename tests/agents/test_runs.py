@@ -1,8 +1,10 @@
 """Runs of prompts by runners: scripted programs in their own processes, their verdicts, and what is stored."""
 
 import asyncio
+import itertools
 import json
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -317,22 +319,78 @@ def test_answer_with_nul_and_half_characters_is_stored(scripted, execution):
     assert perform(execution) == "fine   done"
 
 
-@pytest.mark.parametrize("version", ["cumulative", "alone"])
-def test_money_of_a_session_that_goes_on_is_counted_once(scripted, execution, version, tmp_path):
+@pytest.fixture
+def in_session(scripted, execution, tmp_path):
+    """Do a run that goes on with the session of the runs before it, and return its row."""
     more = f'session = "continue"\ndirectory = "{tmp_path}"\n[one.environment]\nHOME = "{tmp_path}"\n'
-    scripted("claude", lines_of("claude", "done"), more)
-    perform(execution)
+    count = itertools.count(1)
+
+    def use(lines: Lines) -> AgentRun:
+        attempt = next(count)
+        scripted("claude", lines, more)
+        run = ExecutionFactory(job=execution.job, status="running", attempt=attempt, finished_at=None)
+        with suppress(Final, RetryLater):
+            perform(run)
+        return AgentRun.objects.get(execution=run)
+
+    return use
+
+
+def claude_lines(cost: float, tokens: tuple[int, int], of_session: tuple[int, int]) -> Lines:
+    """What Claude Code prints of a run, with what it names at its end: money and tokens of the session, and its own."""
     lines = lines_of("claude", "done")
-    if version == "cumulative":
-        lines[-1]["total_cost_usd"] = 0.022
-        lines[-1]["modelUsage"] = {"m": {"inputTokens": 4000, "outputTokens": 80}}
-    scripted("claude", lines, more)
-    again = ExecutionFactory(job=execution.job, status="running", attempt=1, finished_at=None)
+    lines[-1]["total_cost_usd"] = cost
+    lines[-1]["usage"] = dict(zip(("input_tokens", "output_tokens"), tokens, strict=True))
+    lines[-1]["modelUsage"] = {"m": dict(zip(("inputTokens", "outputTokens"), of_session, strict=True))}
+    return lines
 
-    perform(again)
 
-    stored = AgentRun.objects.get(execution=again)
-    assert (float(stored.cost), stored.tokens_in, stored.tokens_out) == (0.011, 2000, 40)
+def spent(row: AgentRun) -> tuple[float | None, int, int]:
+    return None if row.cost is None else float(row.cost), row.tokens_in, row.tokens_out
+
+
+@pytest.mark.parametrize(
+    "again",
+    [claude_lines(0.022, (2000, 40), (4000, 80)), claude_lines(0.011, (2000, 40), (2000, 40))],
+    ids=["cumulative", "alone"],
+)
+def test_money_of_a_session_that_goes_on_is_counted_once(in_session, again):
+    in_session(claude_lines(0.011, (2000, 40), (2000, 40)))
+
+    assert spent(in_session(again)) == (0.011, 2000, 40)
+
+
+def test_long_answer_in_a_session_is_not_taken_for_a_total(in_session):
+    """Its money was reduced by that of the run before it."""
+    in_session(claude_lines(0.011, (2000, 40), (2000, 40)))
+
+    assert spent(in_session(claude_lines(0.5, (2000, 9000), (2000, 9000)))) == (0.5, 2000, 9000)
+
+
+FIRST = claude_lines(0.011, (2000, 40), (2000, 40))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        # With what the session knows of the run that was cut off, which is more than what was seen of it.
+        (FIRST, claude_lines(0.033, (2000, 40), (6000, 120)), (0.022, 2000, 78)),
+        (FIRST, claude_lines(0.022, (2000, 40), (4000, 80)), (0.011, 2000, 40)),
+        (FIRST, FIRST, (0.011, 2000, 40)),
+        (None, claude_lines(0.022, (2000, 40), (4000, 80)), (0.022, 2000, 78)),
+        (None, FIRST, (0.011, 2000, 40)),
+    ],
+    ids=["cumulative", "cumulative without it", "alone", "first, cumulative", "first, alone"],
+)
+def test_tokens_of_a_session_are_counted_once_although_a_run_of_it_was_cut_off(
+    in_session, before, after, expected
+):
+    """All tokens of the session were counted again."""
+    if before:
+        in_session(before)
+    assert spent(in_session(lines_of("claude", "no last line"))) == (None, 2000, 2)
+
+    assert spent(in_session(after)) == expected
 
 
 @pytest.mark.parametrize(
