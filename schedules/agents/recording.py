@@ -37,9 +37,14 @@ class Recorder:
     """Takes what a program prints; without an adapter, all of it is the answer."""
 
     def __init__(
-        self, adapter: Adapter | None, output: KeptOutput, bounds: Bounds, stop: Callable[[], object]
+        self,
+        adapter: Adapter | None,
+        output: KeptOutput,
+        bounds: Bounds,
+        stop: Callable[[], object],
+        report: Report | None = None,
     ) -> None:
-        self.report = Report()
+        self.report = report or Report()
         self.output = output
         self.has_gap = False
         self.stopped_for = ""

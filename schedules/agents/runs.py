@@ -83,7 +83,12 @@ class AgentSession:
     @property
     def report(self) -> Report:
         """What the program has said about itself so far."""
-        return self._recorder.report if self._recorder else Report()
+        return self._recorder.report if self._recorder else self._blank
+
+    @property
+    def _blank(self) -> Report:
+        """What is known before the program says anything: also a run that is killed at once belongs to its session."""
+        return Report(session_id=self._earlier.session_id)
 
     async def begin(self, prompt: str) -> None:
         """Prepare the prompt and the secrets, and wait for a place."""
@@ -104,7 +109,7 @@ class AgentSession:
         if self._name != AGENT_COMMAND and self._run.execution_id:
             await self._stay_within_caps()
         else:
-            await self._save(Report())
+            await self._save(self._blank)
         await self._wait_for_place()
 
     async def _read_standing(self) -> None:
@@ -119,12 +124,12 @@ class AgentSession:
     async def _stay_within_caps(self) -> None:
         """Skip the run if a limit of the day is used up, else let it use no more than what is left of them."""
         # Stored first, so that of two runs that begin together, the later one counts the other.
-        await self._save(Report())
+        await self._save(self._blank)
         run = self._run
         scope = run.execution_id, run.attempt, run.owner_id, self._name, self._runner
         allowances = await asyncio.to_thread(allowances_of_run, *scope, self._started_at)
         if cap := next((each.words_if_used_up for each in allowances if each.is_used_up), ""):
-            await self._save(Report(), cap=cap)
+            await self._save(self._blank, cap=cap)
             raise Skip(cap)
         self._left = {unit: least_left(allowances, unit) for unit in ("minutes", "tokens", "money")}
 
@@ -207,7 +212,7 @@ class AgentSession:
 
     def _new_recorder(self) -> Recorder:
         kept = KeptOutput(self._runner.output_characters, self._secrets.values())
-        self._recorder = Recorder(self._adapter, kept, self._bounds(), self._stop)
+        self._recorder = Recorder(self._adapter, kept, self._bounds(), self._stop, self._blank)
         return self._recorder
 
     @property
@@ -283,7 +288,7 @@ class AgentSession:
                     await asyncio.sleep(LOOK_FOR_PLACE_EVERY)
         except TimeoutError:
             reason = f"The runner {self._name} works on {self._runner.at_once} prompts at once, and had no place for this one."
-            await self._save(Report(), Judged(Verdict.TIMED_OUT, reason))
+            await self._save(self._blank, Judged(Verdict.TIMED_OUT, reason))
             raise RetryLater(reason) from None
 
     async def _keep_saving(self, recorder: Recorder) -> None:

@@ -24,7 +24,7 @@ from schedules.services.runs.agent_stops import stop_agents
 from schedules.tasks import registry
 from schedules.tasks.interface import WAITING, Final, RetryLater, Run, Skip
 from schedules.worker.calls import run_coroutine, secrets_of
-from tests.agents.streams import Lines, as_bytes, lines_of
+from tests.agents.streams import SESSION, Lines, as_bytes, lines_of
 from tests.factories import ExecutionFactory, JobFactory
 from tests.sink import Answer, Sink
 from tests.tasks.builtin.conftest import RUN
@@ -345,29 +345,36 @@ def claude_lines(cost: float, tokens: tuple[int, int], of_session: tuple[int, in
     return lines
 
 
+FIRST = claude_lines(0.011, (2000, 40), (2000, 40))
+
+
 def spent(row: AgentRun) -> tuple[float | None, int, int]:
     return None if row.cost is None else float(row.cost), row.tokens_in, row.tokens_out
 
 
 @pytest.mark.parametrize(
     "again",
-    [claude_lines(0.022, (2000, 40), (4000, 80)), claude_lines(0.011, (2000, 40), (2000, 40))],
+    [claude_lines(0.022, (2000, 40), (4000, 80)), FIRST],
     ids=["cumulative", "alone"],
 )
 def test_money_of_a_session_that_goes_on_is_counted_once(in_session, again):
-    in_session(claude_lines(0.011, (2000, 40), (2000, 40)))
+    in_session(FIRST)
 
     assert spent(in_session(again)) == (0.011, 2000, 40)
 
 
+def test_run_that_was_cut_off_before_its_first_line_belongs_to_its_session(in_session):
+    """What it used is in the totals of the session."""
+    in_session(FIRST)
+
+    assert in_session([]).session_id == SESSION
+
+
 def test_long_answer_in_a_session_is_not_taken_for_a_total(in_session):
     """Its money was reduced by that of the run before it."""
-    in_session(claude_lines(0.011, (2000, 40), (2000, 40)))
+    in_session(FIRST)
 
     assert spent(in_session(claude_lines(0.5, (2000, 9000), (2000, 9000)))) == (0.5, 2000, 9000)
-
-
-FIRST = claude_lines(0.011, (2000, 40), (2000, 40))
 
 
 @pytest.mark.parametrize(
