@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := install -q --disable-pip-version-check --no-input --require-hashes --no-deps
 ARGS ?=
 
-.PHONY: up test verify coverage install install-dev dist check check-types check-rules compile-tests advisories bare pythons bench growth figures faults mutants hosts load soak browser approve programs conformance fuzz model contract lock clean
+.PHONY: up test verify coverage install install-dev dist check check-types check-rules compile-tests advisories bare pythons bench growth figures faults mutants hosts load soak browser approve programs conformance fuzz model agents contract lock clean
 
 up: install
 	@$(BIN)/python manage.py up $(ARGS)
@@ -216,6 +216,11 @@ fuzz: install-dev
 model: install-dev
 	@MODEL_EXAMPLES=2000 $(BIN)/python -m pytest -m "" verification/model -n 1 $(ARGS)
 	@MODEL_EXAMPLES=1000 $(BIN)/python -m tests.postgres $(BIN)/python -m pytest -m "" verification/model -n 1 $(ARGS)
+
+# A thousand runs of a scripted agent program whose sessions go on and whose calls ask, undisturbed and with workers that are
+# killed: what the ledger says that they used equals what the program counted.
+agents: install-dev
+	@AGENT_RUNS=1000 $(BIN)/python -m pytest -m "" verification/agents -n 1 --timeout 4000 $(ARGS)
 
 # Rewrite the recorded contract with agents, for review in a diff.
 contract: install-dev
