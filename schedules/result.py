@@ -119,7 +119,7 @@ class Code(Enum):
     AGENTS_STARTED_BY_PEOPLE = Kind.FORBIDDEN, "An agent cannot end a stop of agents."
 
     GRANTS_BY_PEOPLE = Kind.FORBIDDEN, "An agent would change what a job with permissions does: subject."
-    APPROVALS_BY_PEOPLE = Kind.FORBIDDEN, "An agent cannot allow or deny what an agent asks for."
+    APPROVALS_BY_PEOPLE = Kind.FORBIDDEN, "An agent cannot answer what an agent asks."
     APPROVAL_NOT_FOUND = Kind.NOT_FOUND, "No such approval for the caller: subject is its number."
     APPROVAL_OVER = (
         Kind.CONFLICT,

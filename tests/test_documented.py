@@ -51,6 +51,7 @@ BLOCKS: dict[str, list[str]] = {
     "docs/how-to/agents.md": [
         "tests/agents/test_examples.py::test_first_runner_of_the_page_is_valid",
         "tests/agents/test_gates.py::test_example_of_the_page_is_valid",
+        "tests/agents/test_questions.py::test_example_of_the_page_asks",
         "tests/site/terminal/test_rehearsing.py::test_command_of_the_page_works",
         RUNNER_CHECK,
     ],

@@ -11,6 +11,8 @@ from schedules.models import Approval
 from schedules.services.runs.approvals import (
     ALWAYS,
     ANSWERS,
+    ONCE,
+    REPLY,
     answer_approval,
     find_approval,
     list_waiting,
@@ -27,15 +29,21 @@ CODE_LENGTH = 8
     cronty approvals
     cronty approvals 17
     cronty approvals 17 once --code 5f0c2a9e
+    cronty approvals 18 reply --code 91b7d20c --text "the first one"
     """,
 )
 @click.argument("number", type=click.IntRange(min=1), required=False)
 @click.argument("chosen", metavar=f"[{'|'.join(ANSWERS)}]", type=click.Choice(ANSWERS), required=False)
 @click.option("--code", help="The code that is shown with it, so that you answer what you have seen.")
-def approvals_command(session: Session, number: int | None, chosen: str | None, code: str | None) -> None:
-    """List what agents ask to do, show one by its NUMBER, or allow it once, always for its job, or deny it."""
+@click.option("--text", default="", help="What to reply to a question.")
+def approvals_command(
+    session: Session, number: int | None, chosen: str | None, code: str | None, text: str
+) -> None:
+    """List what agents ask, show one by its NUMBER, or answer it: allow a call once, always for its job, or deny it; reply to a question."""
     if (chosen is None) != (code is None):
         raise click.UsageError("An answer needs --code, which is shown with the approval.")
+    if text and chosen != REPLY:
+        raise click.UsageError("--text goes with the answer reply.")
     if number is None:
         _list(session)
         return
@@ -44,7 +52,8 @@ def approvals_command(session: Session, number: int | None, chosen: str | None, 
         _show(session, approval)
         return
     seen = approval.digest if code == approval.digest[:CODE_LENGTH] else str(code)
-    answered = session.expect(answer_approval(session.actor, number, chosen, seen=seen)).approval
+    result = answer_approval(session.actor, number, chosen, seen=seen, text=text)
+    answered = session.expect(result).approval
     more = f" Its job may use {line(answered.grant)} from now on." if chosen == ALWAYS else ""
     answer(approval_json(answered), f"{number}: {state_words(answered)}.{more}")
 
@@ -53,9 +62,9 @@ def _list(session: Session) -> None:
     print_list(
         list_waiting(session.actor),
         approval_json,
-        ("number", "job", "asks for", "until"),
+        ("number", "job", "asks", "until"),
         _row,
-        shrink="asks for",
+        shrink="asks",
         if_none="No agent asks for anything.",
     )
 
@@ -70,11 +79,15 @@ def _show(session: Session, approval: Approval) -> None:
     if session.as_json:
         print_json(approval_json(approval))
         return
+    asked: dict[str, Any] = {"tool": approval.tool}
+    if approval.is_question:
+        asked = {"question": approval.question, "choices": ", ".join(approval.choices)}
+    else:
+        asked |= {f"  {name}": text for name, text in approval.shown_arguments}
     facts: dict[str, Any] = {
         "job": approval.execution.job_name,
         "state": state_words(approval),
-        "tool": approval.tool,
-        **{f"  {name}": text for name, text in approval.shown_arguments},
+        **asked,
         "folder": approval.folder,
         "it said": approval.why,
         "always adds": approval.grant,
@@ -82,4 +95,7 @@ def _show(session: Session, approval: Approval) -> None:
     }
     print_facts(facts)
     if approval.status == Approval.Status.WAITING:
-        note(f"Answer with `cronty approvals {approval.pk} once --code {approval.digest[:CODE_LENGTH]}`.")
+        how, more = (REPLY, ' --text "…"') if approval.is_question else (ONCE, "")
+        note(
+            f"Answer with `cronty approvals {approval.pk} {how} --code {approval.digest[:CODE_LENGTH]}{more}`."
+        )

@@ -58,7 +58,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
     "Operate": {
         "up": Entry("operating", "Run the web pages and a cluster until Ctrl-C."),
         "mcp": Entry("operating", "Serve the MCP tools to an agent over standard input and output."),
-        "approvals": Entry("approvals", "List what agents ask to do, and allow or deny it."),
+        "approvals": Entry("approvals", "List what agents ask, and answer it."),
         "runner": Entry("runners", "List and check runners of prompts; stop all agents."),
         "token": Entry("tokens", "Create, list and revoke tokens of agents."),
         "calendars": Entry("calendars", "List, set and delete calendars."),

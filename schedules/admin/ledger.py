@@ -181,7 +181,15 @@ class ApprovalAdmin(LongListAdmin[Approval], ReadOnlyAdmin[Approval]):
             "tool",
             "asked_for",
         ),
-        *("why", "grant", "is_always", moment("asked_at"), moment("expires_at"), moment("answered_at")),
+        *(
+            "why",
+            "grant",
+            "is_always",
+            "reply",
+            moment("asked_at"),
+            moment("expires_at"),
+            moment("answered_at"),
+        ),
         *("answered_by", moment("used_at")),
     ]
 

@@ -13,10 +13,11 @@ from schedules import clock, limits
 from schedules.agents import hook
 from schedules.agents.adapters.base import Adapter
 from schedules.agents.definitions import Runner
+from schedules.agents.questions import LONGEST_QUESTION, prompt_with_answer, prompt_with_answers, question_in
 from schedules.agents.reports import Report
-from schedules.agents.spending import Earlier
+from schedules.agents.spending import Earlier, earlier_of
 from schedules.models import AgentRun, Approval, Execution
-from schedules.models.approvals import MOST_PER_RUN, shown_arguments
+from schedules.models.approvals import ASK_PERSON, MOST_PER_RUN, shown_arguments
 from schedules.tasks.grants import covers, grant_of
 from schedules.tasks.interface import Final
 
@@ -24,6 +25,7 @@ Status = Approval.Status
 
 LONGEST_SHOWN = 10_000
 LONGEST_WHY = 2000
+_ASKED_OFTEN = f"it had asked {MOST_PER_RUN} times before"
 _RULES, _SETTINGS, _USED = "cronty-rules.json", "cronty-settings.json", "cronty-used"
 
 
@@ -37,6 +39,8 @@ class Standing(NamedTuple):
     last: Approval | None = None
     earlier: Earlier = Earlier()
     """The session that has asked."""
+    answered: Sequence[Approval] = ()
+    """The questions that a person has answered, in order."""
 
 
 def read_standing(execution_id: int) -> Standing:
@@ -48,12 +52,9 @@ def read_standing(execution_id: int) -> Standing:
             return Standing(job or ())
         last = approvals[0]
         row = AgentRun.objects.filter(execution=execution_id, attempt=last.attempt).first()
-        earlier = (
-            Earlier(last.session_id, row.session_cost, row.session_tokens)
-            if row
-            else Earlier(last.session_id)
-        )
-        return Standing(job or (), len(approvals), last, earlier)
+        earlier = earlier_of(row) if row and row.session_id else Earlier(last.session_id)
+        answered = [each for each in reversed(approvals) if each.is_question and each.reply]
+        return Standing(job or (), len(approvals), last, earlier, answered)
     finally:
         # This thread is not used again.
         connections.close_all()
@@ -75,6 +76,8 @@ def approval_to_use(standing: Standing) -> Approval | None:
         return None
     if last.status == Status.ALLOWED and last.is_genuine:
         return last
+    if last.is_question:
+        raise Final(_why_question_is_over(last))
     if last.status == Status.USED:
         raise Final(
             f"{last.answered_by} had allowed {last.call_words}, and the run was interrupted after that: whether the call"
@@ -83,6 +86,30 @@ def approval_to_use(standing: Standing) -> Approval | None:
     if last.status == Status.ALLOWED:
         raise Final("What was allowed differs from what was asked, so it isn't done.")
     raise Final(f"Nobody has allowed {last.call_words}.")
+
+
+def _why_question_is_over(question: Approval) -> str:
+    if question.status == Status.USED:
+        return (
+            f"{question.answered_by} had answered, and the run was interrupted after that: how far it came is unknown,"
+            " so it isn't repeated."
+        )
+    if question.status == Status.ALLOWED:
+        return "What was answered differs from what was asked, so the run does not go on."
+    return f"Nobody has answered. {question.asked_words}"
+
+
+def prompt_to_go_on(standing: Standing, prompt: str) -> str:
+    """Return the prompt of a run that goes on after a person has answered: empty after a call that was allowed.
+
+    Without a session, it is the whole prompt with everything that was asked and answered.
+    """
+    last = standing.last
+    if last is None or not last.is_question:
+        return ""
+    if last.session_id:
+        return prompt_with_answer(last)
+    return prompt_with_answers(prompt, standing.answered)
 
 
 def arguments_for_asking(
@@ -95,7 +122,7 @@ def arguments_for_asking(
         "may_edit": adapter.mode_of(runner) == "acceptEdits",
         "used": str(place / _USED),
     }
-    if approved:
+    if approved and not approved.is_question:
         rules["approved"] = {
             "call_id": approved.call_id,
             "digest": approved.call_digest,
@@ -112,12 +139,14 @@ def arguments_for_asking(
 def request_of(
     report: Report, name: str, runner: Runner, asked: int, mask: Callable[[str], str]
 ) -> Mapping[str, Any] | str:
-    """Return what a run asks a person to allow, as columns of `Approval`, or why nobody can be asked."""
+    """Return what a run asks a person, as columns of `Approval`, or why nobody can be asked."""
+    if report.deferred is None:
+        return _question_request(report, name, runner, asked, mask)
     call = report.deferred_call
     if call is None or not call.id or not call.tool or not report.session_id:
         return "it did not say which call"
     if asked >= MOST_PER_RUN:
-        return f"it had asked {MOST_PER_RUN} times before"
+        return _ASKED_OFTEN
     if problem := limits.json_problem(call.arguments, max_bytes=4 * LONGEST_SHOWN):
         return f"its call cannot be shown: {problem.rstrip('.')}"
     arguments = _masked(call.arguments, mask)
@@ -137,6 +166,34 @@ def request_of(
         "arguments": arguments,
         "why": limits.with_codes(mask(report.said.strip()[-LONGEST_WHY:])),
         "grant": grant if any(covers(allowed, grant) for allowed in runner.grantable) else "",
+    }
+
+
+def _question_request(
+    report: Report, name: str, runner: Runner, asked: int, mask: Callable[[str], str]
+) -> Mapping[str, Any] | str:
+    found = question_in(report.answer)
+    if found is None:
+        return "it did not say what it asks"
+    if asked >= MOST_PER_RUN:
+        return _ASKED_OFTEN
+    if len(found.question) > LONGEST_QUESTION:
+        return f"its question is too long to be shown whole: {len(found.question):,} characters, and {LONGEST_QUESTION:,} at most"
+    arguments = {
+        "question": limits.with_codes(mask(found.question)),
+        "choices": [limits.with_codes(mask(choice)) for choice in found.choices],
+    }
+    return {
+        "runner": name,
+        # Without one, the run goes on from the beginning.
+        "session_id": report.session_id if runner.keeps_session and len(report.session_id) <= 200 else "",
+        "folder": runner.directory or "",
+        "call_id": "",
+        "call_digest": hook.digest_of_call(ASK_PERSON, arguments),
+        "tool": ASK_PERSON,
+        "arguments": arguments,
+        "why": limits.with_codes(mask(found.said[-LONGEST_WHY:])),
+        "grant": "",
     }
 
 

@@ -97,6 +97,12 @@ class Runner(Table):
         return names_in([self.arguments, self.environment, self.headers, self.url])
 
     @property
+    def keeps_session(self) -> bool:
+        """Whether a run can go on with what its program remembers of an earlier one."""
+        adapter = ADAPTERS.get(self.kind)
+        return adapter is not None and adapter.can_resume
+
+    @property
     def command(self) -> list[str]:
         """The program and its own arguments, with references to secrets."""
         adapter = ADAPTERS.get(self.kind)
@@ -141,15 +147,19 @@ class Runner(Table):
         if adapter is None:
             for name in (
                 *("model", "mode", "parameters", "tools", "grantable", "bypass_permissions"),
-                *("max_turns", "may_ask"),
+                "max_turns",
             ):
                 if getattr(self, name):
                     raise ValueError(f"{name}: a runner of kind {self.kind} has none")
         else:
             adapter.check(self)
-        if self.session == "continue" and (adapter is None or not adapter.can_resume):
+        if self.may_ask and self.kind == "inbox":
+            raise ValueError("may_ask: an agent that takes a prompt from the inbox asks by itself")
+        if self.session == "continue" and not self.keeps_session:
             raise ValueError(f"session: a runner of kind {self.kind} keeps no session")
-        for name in ("session",) * (self.session == "continue") + ("may_ask",) * self.may_ask:
+        for name in ("session",) * (self.session == "continue") + ("may_ask",) * (
+            self.may_ask and self.keeps_session
+        ):
             if "HOME" not in self.environment or not self.directory:
                 raise ValueError(
                     f"{name}: programs keep sessions by folder, in their home: set directory, and HOME in the"

@@ -13,9 +13,19 @@ from schedules.tasks.processes.running import STANDARD_OUTPUT
 
 
 async def ask(
-    url: str, headers: Mapping[str, str], prompt: str, run: Run, recorder: Recorder, timeout: float
+    url: str,
+    headers: Mapping[str, str],
+    prompt: str,
+    run: Run,
+    recorder: Recorder,
+    timeout: float,
+    *,
+    key: str,
 ) -> None:
-    """Send a prompt, signed like a webhook, and note what came back; the operator chose the address."""
+    """Send a prompt, signed like a webhook, and note what came back; the operator chose the address.
+
+    `key` is the same for prompts that must not be worked on twice.
+    """
     report = recorder.report
     content = json.dumps(
         {"prompt": prompt, "job": run.job_id, "run": run.execution_id, "attempt": run.attempt},
@@ -24,11 +34,11 @@ async def ask(
     timestamp = str(int(time.time()))
     own = {
         "Content-Type": "application/json",
-        "Idempotency-Key": run.key,
+        "Idempotency-Key": key,
         "Cronty-Execution": str(run.execution_id),
         "Cronty-Attempt": str(run.attempt),
         "Cronty-Timestamp": timestamp,
-        "Cronty-Signature": signature_header(run.signing_keys(), timestamp, run.key, content),
+        "Cronty-Signature": signature_header(run.signing_keys(), timestamp, key, content),
     }
     try:
         reply = await outbound.send(

@@ -67,6 +67,8 @@ class Report:
     """A limit of its own that it reached."""
     session_usage: tuple[int, int] | None = None
     """What was read and written in the whole session, if the program says so."""
+    earlier_usage: tuple[int, int] = (0, 0)
+    """What earlier runs of the session have read and written."""
     is_in_text: bool = False
     """Whether the next piece of text belongs to the one before it."""
     _answers: set[str] = field(default_factory=set)

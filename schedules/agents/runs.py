@@ -14,7 +14,7 @@ from schedules.agents.asking import Standing
 from schedules.agents.catalog import AGENT_COMMAND
 from schedules.agents.definitions import Runner
 from schedules.agents.hosted import ask
-from schedules.agents.preamble import PREAMBLE, uses_previous, with_previous
+from schedules.agents.preamble import preamble_for, uses_previous, with_previous
 from schedules.agents.recording import Bounds, Recorder
 from schedules.agents.reports import Report, ToolUse
 from schedules.agents.spending import (
@@ -74,9 +74,9 @@ class AgentSession:
         self._recorder: Recorder | None = None
         self._standing = Standing()
         self._approval: Approval | None = None
-        """What a person has allowed, so that the run goes on with it."""
+        """What a person has allowed or answered, so that the run goes on with it."""
         self._request: Mapping[str, Any] | None = None
-        """What the run asks a person to allow."""
+        """What the run asks a person."""
         self._left: dict[str, float | None] = {}
         """What is left of the limits of the day."""
 
@@ -96,14 +96,16 @@ class AgentSession:
             answer = await asyncio.to_thread(previous_answer, self._run.execution_id)
             prompt = with_previous(prompt, answer)
         # An agent would read what a person who checks the prompt cannot see.
-        self._prompt = (PREAMBLE if self._runner.preamble else "") + limits.strip_unprintable(prompt)
+        preamble = preamble_for(may_ask=self._runner.may_ask) if self._runner.preamble else ""
+        self._prompt = preamble + limits.strip_unprintable(prompt)
         if self._name != AGENT_COMMAND:
             names = self._runner.secrets
             self._secrets = await self._run.secrets(names, command=self._name, of_installation=True)
         self._masker = Masker(self._secrets.values())
         await self._read_standing()
         if self._approval:
-            self._earlier, self._prompt = self._standing.earlier, ""
+            self._earlier = self._standing.earlier if self._approval.session_id else Earlier()
+            self._prompt = asking.prompt_to_go_on(self._standing, self._prompt)
         elif self._runner.session == "continue":
             self._earlier = await asyncio.to_thread(earlier_session, self._run.execution_id, self._name)
         if self._name != AGENT_COMMAND and self._run.execution_id:
@@ -137,7 +139,10 @@ class AgentSession:
         """Send the prompt to a hosted agent, and judge its reply."""
         recorder = self._new_recorder()
         url, headers = resolved([self._runner.url, dict(self._runner.headers)], self._secrets)
-        await ask(url, headers, self._prompt, self._run, recorder, self._timeout())
+        await self._use_approval()
+        # A prompt that goes on with an answer is another one.
+        key = f"{self._run.key}-{self._approval.pk}" if self._approval else self._run.key
+        await ask(url, headers, self._prompt, self._run, recorder, self._timeout(), key=key)
         recorder.output.finish()
         await self._run.save_output(recorder.output.text)
         return await self._judge(recorder, Ending(stopped_for=self._bounds().reached(recorder.report)))
@@ -146,8 +151,7 @@ class AgentSession:
         """Run the program to its end, and judge it."""
         recorder = self._new_recorder()
         program = await self._program(place)
-        if self._approval and not await asyncio.to_thread(asking.use_approval, self._approval.pk):
-            raise Final("What was allowed was used before.")
+        await self._use_approval()
         timeout = self._timeout()
         self._running = asyncio.ensure_future(run_program(program, timeout, recorder))
         saving = asyncio.ensure_future(self._keep_saving(recorder))
@@ -183,7 +187,7 @@ class AgentSession:
             return answer
         if self._request is not None:
             raise AskPerson(judged.words, self._request, self._runner.answer_within)
-        # A call that a person has allowed once is not made twice.
+        # A call that a person has allowed once is not made twice, and an answer is not given twice.
         may_retry = judged.verdict in _MAY_RETRY and self._approval is None
         failure: Final | RetryLater = (RetryLater if may_retry else Final)(judged.words)
         failure.result = answer or None
@@ -192,7 +196,7 @@ class AgentSession:
     async def _judge(self, recorder: Recorder, ending: Ending) -> Judged:
         tells_all = self._adapter is None or self._adapter.tells_all_at_end
         judged = judge(recorder.report, ending, tells_all_at_end=tells_all)
-        if judged.verdict is Verdict.NEEDS_YOU and recorder.report.deferred and self._may_ask:
+        if judged.verdict is Verdict.NEEDS_YOU and self._may_ask:
             judged = self._ask(recorder.report, judged)
         await self._save(recorder.report, judged)
         return judged
@@ -202,17 +206,24 @@ class AgentSession:
         return self._runner.may_ask and bool(self._run.execution_id)
 
     def _ask(self, report: Report, judged: Judged) -> Judged:
-        """Prepare the question to a person; a call that nobody can be asked about was refused."""
+        """Prepare what a person is asked; a call that nobody can be asked about was refused."""
         asked = self._standing.asked
         request = asking.request_of(report, self._name, self._runner, asked, self._masker.mask)
         if isinstance(request, str):
-            return Judged(Verdict.REFUSED, f"{judged.words} Nobody can be asked: {request}.")
+            verdict = Verdict.REFUSED if report.deferred else judged.verdict
+            return Judged(verdict, f"{judged.words} Nobody can be asked: {request}.")
         self._request = request
         return judged
+
+    async def _use_approval(self) -> None:
+        """Use up what a person has allowed or answered, right before the run goes on with it."""
+        if self._approval and not await asyncio.to_thread(asking.use_approval, self._approval.pk):
+            raise Final("What was allowed was used before.")
 
     def _new_recorder(self) -> Recorder:
         kept = KeptOutput(self._runner.output_characters, self._secrets.values())
         self._recorder = Recorder(self._adapter, kept, self._bounds(), self._stop, self._blank)
+        self._recorder.report.earlier_usage = self._earlier.tokens_in, self._earlier.tokens_out
         return self._recorder
 
     @property
@@ -247,7 +258,7 @@ class AgentSession:
             grants = self._standing.grants
             chosen = runner.model_copy(update={"tools": list(dict.fromkeys([*runner.tools, *grants]))})
             arguments += adapter.arguments(chosen, self._earlier.session_id)
-            if self._may_ask:
+            if self._may_ask and adapter.can_defer:
                 own_rules = runner, adapter, grants, self._approval, place.folder
                 arguments += await asyncio.to_thread(asking.arguments_for_asking, *own_rules)
             own = adapter.environment(runner, place.folder)

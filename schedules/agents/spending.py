@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from django.db import connections
-from django.db.models import F
+from django.db.models import F, Sum
 
 from schedules.agents.reports import Report
 from schedules.models import AgentRun, Execution
@@ -22,6 +22,23 @@ class Earlier(NamedTuple):
     tokens: int | None = None
     tokens_since: int = 0
     """What was seen of later runs, which were cut off before they could name totals."""
+    tokens_in: int = 0
+    """What was read in the whole session; for programs that only tell totals of it."""
+    tokens_out: int = 0
+
+
+def earlier_of(row: AgentRun) -> Earlier:
+    """Return the session of a run as it was then."""
+    return _with_usage(row, Earlier(row.session_id, row.session_cost, row.session_tokens))
+
+
+def _with_usage(row: AgentRun, earlier: Earlier) -> Earlier:
+    if row.session_tokens is not None:
+        return earlier
+    used = AgentRun.objects.filter(job=row.job_id, session_id=row.session_id).aggregate(
+        read=Sum("tokens_in"), written=Sum("tokens_out")
+    )
+    return earlier._replace(tokens_in=used["read"] or 0, tokens_out=used["written"] or 0)
 
 
 def earlier_session(execution_id: int, name: str) -> Earlier:
@@ -30,7 +47,7 @@ def earlier_session(execution_id: int, name: str) -> Earlier:
         job = Execution.objects.filter(pk=execution_id).values("job")
         rows = AgentRun.objects.filter(job__in=job, runner=name).exclude(session_id="")
         newest = list(rows.order_by("-started_at", "-pk")[:MOST_WITHOUT_TOTALS])
-        return _session_of(newest) if newest else Earlier()
+        return _with_usage(newest[0], _session_of(newest)) if newest else Earlier()
     finally:
         # This thread is not used again.
         connections.close_all()

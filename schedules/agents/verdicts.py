@@ -3,16 +3,15 @@
 import re
 from typing import Any, NamedTuple
 
+from schedules.agents.questions import question_in
 from schedules.agents.reports import Report, ToolUse
 from schedules.models import AgentRun
 
 Verdict = AgentRun.Verdict
 
 NOTHING_TO_DO = "NOTHING TO DO"
-NEEDS_YOU = "NEEDS YOU:"
 # Some programs put an emphasis on a last line like this.
 _NOTHING = re.compile(r"[\s*_`>#-]*nothing to do[\s*_`.!]*", re.IGNORECASE)
-_NEEDS = re.compile(r"[\s*_`>#-]*needs you:[\s*_`]*(?P<question>.*)", re.IGNORECASE)
 
 
 class Ending(NamedTuple):
@@ -71,8 +70,9 @@ def _of_answer(report: Report) -> Judged:
         return Judged(Verdict.UNKNOWN, _after(report, "its answer is empty"))
     if _NOTHING.fullmatch(lines[-1]):
         return Judged(Verdict.NOTHING_TO_DO)
-    if needs := _NEEDS.fullmatch(lines[-1]):
-        return Judged(Verdict.NEEDS_YOU, _after(report, f"it asks: {needs['question'] or 'see its answer'}"))
+    if asked := question_in(report.answer):
+        choices = f" [{' | '.join(asked.choices)}]" if asked.choices else ""
+        return Judged(Verdict.NEEDS_YOU, _after(report, f"it asks: {asked.question}{choices}"))
     return Judged(Verdict.DONE)
 
 

@@ -1,4 +1,4 @@
-"""Denials: the end of runs that asked a person to allow something, and were denied it or got no answer in time."""
+"""Denials: the end of runs that asked a person something, and were denied it or got no answer in time."""
 
 from datetime import datetime
 
@@ -25,7 +25,7 @@ def deny(approval: Approval, now: datetime, status: Approval.Status, why: str) -
     waiting = Execution.objects.filter(
         pk=approval.execution_id, attempt=approval.attempt, status=Execution.Status.QUEUED
     )
-    words = f"{why} It had asked for {approval.call_words}."
+    words = f"{why} {approval.asked_words}"
     failed = Execution.Status.FAILED
     is_ended = waiting.update(status=failed, finished_at=now, available_at=None, error=words, reason="")
     approval.status = status if is_ended else Status.WITHDRAWN
@@ -72,10 +72,9 @@ def _close(key: int, job_id: int | None, now: datetime) -> bool:
         if job is None or approval is None:
             return False
         if deny(approval, now, Status.EXPIRED, NOT_ANSWERED):
-            note(
-                job,
-                "deny",
-                now,
-                {"execution": approval.execution_id, "tool": approval.tool, "reason": NOT_ANSWERED},
-            )
+            why = {"execution": approval.execution_id, "tool": approval.tool, "reason": NOT_ANSWERED}
+            if approval.is_question:
+                note(job, "decline", now, why)
+            else:
+                note(job, "deny", now, why)
     return True

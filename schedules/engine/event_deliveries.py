@@ -31,6 +31,10 @@ _NO_CHANGES = (
     "run",
     "stop",
     "answer",
+    "allow",
+    "deny",
+    "reply",
+    "decline",
     "complete",
     "dismiss",
     "release",
@@ -150,7 +154,7 @@ def publish_changes(events: Collection[Event], now: datetime) -> None:
 
 
 def publish_approvals(approvals: Iterable[Approval], now: datetime) -> None:
-    """Tell that runs wait for a person to allow a call; without its arguments, which may be private."""
+    """Tell that runs wait for a person; without the arguments of a call or the question, which may be private."""
     publish(
         [
             Happening(

@@ -1,4 +1,4 @@
-"""Approvals: the calls of tools that runs of prompts have asked a person to allow, one row for each time."""
+"""Approvals: what runs of prompts have asked a person, a call of a tool or a question, one row for each time."""
 
 import hashlib
 import json
@@ -32,7 +32,10 @@ SHOWN_COLUMNS = (
 """What a person is shown before the answer, and what the answer is bound to."""
 MOST_PER_RUN = 20
 """How often one run may ask."""
-WAITS = "It waits until a person allows or denies a call."
+ASK_PERSON = "ask_person"
+"""The tool of a question in words, which is no call of the program: its call has no id."""
+LONGEST_REPLY = 4000
+WAITS = "It waits until a person answers."
 """The reason in the row of a run that has asked."""
 # The queue must not start the run before its question was closed.
 MARGIN = timedelta(days=1)
@@ -45,15 +48,15 @@ def digest_of_shown(values: Mapping[str, Any]) -> str:
 
 
 class Approval(models.Model):
-    """One call that a run may make only if a person allows it; the run waits in the queue meanwhile."""
+    """One call that a run may make only if a person allows it, or one question; the run waits in the queue meanwhile."""
 
     class Status(models.TextChoices):
         WAITING = "waiting"
         """Nobody has answered yet."""
         ALLOWED = "allowed"
-        """A person has allowed the call; the next attempt of the run makes it."""
+        """A person has allowed the call, or answered the question; the next attempt of the run goes on with it."""
         USED = "used"
-        """The run has gone on with the call: it is not allowed again."""
+        """The run has gone on: the call is not allowed again."""
         DENIED = "denied"
         EXPIRED = "expired"
         """Nobody has answered in time, which is a denial."""
@@ -82,7 +85,7 @@ class Approval(models.Model):
     runner = models.CharField(max_length=100)
     session_id = models.CharField(max_length=200)
     folder = models.TextField()
-    call_id = models.CharField(max_length=200)
+    call_id = models.CharField(max_length=200, help_text="Empty for a question.")
     call_digest = models.CharField(max_length=64, help_text="Of the call as the program has made it.")
     tool = models.CharField(max_length=200)
     arguments = models.JSONField(help_text="All of them, with secrets masked.")
@@ -96,6 +99,9 @@ class Approval(models.Model):
     answered_at = models.DateTimeField(null=True)
     answered_by = models.CharField(max_length=limits.ACTOR_LENGTH, blank=True)
     is_always = models.BooleanField(default=False, help_text="Whether the rule was added to the job.")
+    reply = models.TextField(
+        blank=True, default="", db_default="", help_text="The answer of the person to a question."
+    )
     used_at = models.DateTimeField(null=True)
 
     class Meta:
@@ -120,8 +126,33 @@ class Approval(models.Model):
         return self.digest == digest_of_shown(vars(self))
 
     @property
+    def is_question(self) -> bool:
+        return self.tool == ASK_PERSON and not self.call_id
+
+    @property
+    def question(self) -> str:
+        """What it asks in words, with invisible characters as codes; empty for a call."""
+        return dict(self.shown_arguments).get("question", "") if self.is_question else ""
+
+    @property
+    def choices(self) -> list[str]:
+        """The answers that it suggests."""
+        choices = self.arguments.get("choices") if isinstance(self.arguments, dict) else None
+        listed = choices if self.is_question and isinstance(choices, list) else []
+        return [limits.with_codes(str(choice)) for choice in listed]
+
+    @property
+    def asked_words(self) -> str:
+        """What it asks, in a sentence."""
+        if self.is_question:
+            return f"It had asked: {limits.shortened(' '.join(self.question.split()), 300)}"
+        return f"It had asked for {self.call_words}."
+
+    @property
     def call_words(self) -> str:
-        """The tool with the beginning of its arguments, in one line."""
+        """The tool with the beginning of its arguments, in one line; a question is only itself."""
+        if self.is_question:
+            return limits.shortened(" ".join(self.question.split()), 300)
         texts = [" ".join(text.split()) for _, text in self.shown_arguments]
         return limits.shortened(f"{self.tool}: {', '.join(texts)}" if texts else self.tool, 300)
 

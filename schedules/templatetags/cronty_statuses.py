@@ -86,6 +86,8 @@ VERB_ICONS = {
     "confirm": "check",
     "allow": "check",
     "deny": "ban",
+    "reply": "check",
+    "decline": "ban",
     "dismiss": "inbox",
     "release": "inbox",
     "issue": "key",

@@ -41,6 +41,8 @@ VERBS = {
     "answer": "answered the reminder of",
     "allow": "allowed a call of the agent of",
     "deny": "denied a call of the agent of",
+    "reply": "answered a question of the agent of",
+    "decline": "declined a question of the agent of",
     "issue token": "created the token",
     "revoke token": "revoked the token",
     "connect app": "connected the app",

@@ -83,7 +83,7 @@ _MESSAGES: Mapping[Code, str] = {
     Code.AGENTS_NOT_STOPPED: "The agents are not stopped.",
     Code.AGENTS_OF_EVERYBODY: "Only staff can stop the agents of everybody, or start them again.",
     Code.GRANTS_BY_PEOPLE: "Only a person can give a job permissions, or change what it does while it has some.",
-    Code.APPROVALS_BY_PEOPLE: "Only a person can allow or deny what an agent asks for.",
+    Code.APPROVALS_BY_PEOPLE: "Only a person can answer what an agent asks.",
     Code.APPROVAL_NOT_FOUND: "There is no such approval: it may have been deleted with its run.",
     Code.APPROVAL_OVER: "This was {0.state}.",
     Code.APPROVAL_CHANGED: "What is asked is not what was shown. Look at it again.",

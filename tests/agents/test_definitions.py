@@ -85,6 +85,24 @@ def test_session_that_is_continued_is_named(kind: str, arguments: str):
 
 
 @pytest.mark.parametrize(
+    ("kind", "forgets"), [("codex", "--ephemeral"), ("claude", "--no-session-persistence")]
+)
+def test_runner_that_may_ask_keeps_the_session_of_its_first_attempt(kind: str, forgets: str):
+    runner = runner_of(
+        f'kind = "{kind}"\nmay_ask = true\ndirectory = "/srv"\nenvironment = {{ HOME = "/home/me" }}\n'
+    )
+
+    assert forgets not in ADAPTERS[kind].arguments(runner, "")
+
+
+@pytest.mark.parametrize(
+    "more", ['kind = "command"\nprogram = "cat"\n', 'kind = "webhook"\nurl = "https://x.example"\n']
+)
+def test_runner_without_sessions_may_ask_without_a_folder(more: str):
+    assert runner_of(f"{more}may_ask = true\n").may_ask
+
+
+@pytest.mark.parametrize(
     ("more", "words"),
     [
         ('kind = "clippy"\n', "one.kind: input should be"),
@@ -118,8 +136,11 @@ def test_session_that_is_continued_is_named(kind: str, arguments: str):
         ('kind = "claude"\nper_day = { rnus = 1 }\n', "per_day.rnus: unknown key"),
         ('kind = "claude"\nsession = "continue"\n', "set directory, and HOME"),
         ('kind = "claude"\nmay_ask = true\n', "may_ask: programs keep sessions by folder"),
-        ('kind = "codex"\nmay_ask = true\n', "may_ask: codex cannot wait for a person"),
-        ('kind = "command"\nprogram = "cat"\nmay_ask = true\n', "may_ask: a runner of kind command has none"),
+        ('kind = "codex"\nmay_ask = true\n', "may_ask: programs keep sessions by folder"),
+        (
+            'kind = "inbox"\nmay_ask = true\n',
+            "may_ask: an agent that takes a prompt from the inbox asks by itself",
+        ),
         ('kind = "claude"\nmay_ask = true\nmode = "plan"\n', "works in the mode dontAsk or acceptEdits"),
         (
             'kind = "claude"\nmay_ask = true\nparameters = { settings = "x" }\n',

@@ -14,7 +14,7 @@ from schedules import clock
 from schedules.models import AgentRun, Approval, Event
 from schedules.result import Ok
 from schedules.services.permissions import Actor
-from schedules.services.runs.approvals import DENY, ONCE, answer_approval
+from schedules.services.runs.approvals import DENY, ONCE, REPLY, answer_approval
 from schedules.tasks.interface import Final, RetryLater
 from tests.agents.test_runs import execution, perform
 from tests.agents.work import work
@@ -221,6 +221,39 @@ def test_claude_waits_for_a_person_and_makes_the_allowed_call_once(
     assert first.session_id == second.session_id
     assert first.tokens_in + second.tokens_in == 1000 * len([each for each in model.requests if each.tools])
     assert first.cost == second.cost
+
+
+def test_program_asks_in_words_and_its_session_goes_on_with_the_answer(kind, owner, use_runners, tmp_path):
+    cluster, person = ClusterFactory(), Actor(owner, Event.Door.WEB)
+    JobFactory(
+        owner=owner, task="prompt", kwargs={"prompt": "Send it.", "runner": "one"}, next_run_at=clock.now()
+    )
+    folder = tmp_path / "work"
+    folder.mkdir()
+    model = ScriptedModel([], final_texts=["Two drafts.\nNEEDS YOU: Which one? [first | second]"])
+    with scripted_model(model=model):
+        use(use_runners, kind, model, tmp_path, f'may_ask = true\ndirectory = "{folder}"\n')
+        waiting = work(cluster)
+        approval = Approval.objects.get()
+        assert (waiting.status, approval.question, approval.choices) == (
+            "queued",
+            "Which one?",
+            ["first", "second"],
+        )
+
+        answered = answer_approval(person, approval.pk, REPLY, seen=approval.digest, text="second")
+        assert isinstance(answered, Ok)
+        done = work(cluster)
+
+    assert (done.status, done.result) == ("succeeded", FINAL_TEXT)
+    first, second = AgentRun.objects.order_by("attempt")
+    assert (first.verdict, second.verdict) == (Verdict.NEEDS_YOU, Verdict.DONE)
+    assert first.session_id == second.session_id
+    # The session has the prompt, what was said, and the answer.
+    last = [request for request in model.requests if request.tools][-1]
+    for text in ("Send it.", "Two drafts.", "<answer>"):
+        assert text in last.text
+    assert first.tokens_in + second.tokens_in == 1000 * len([each for each in model.requests if each.tools])
 
 
 def test_claude_makes_a_granted_call_without_asking(owner, use_runners, tmp_path, pushes):

@@ -68,3 +68,41 @@ def test_stranger_finds_nothing(stranger, approval):
 
     assert other.ok("GET", "/agents/approvals")["approvals"] == []
     assert problem(answered(other, approval))["code"] == "approval_not_found"
+
+
+@pytest.fixture
+def question(approval) -> Approval:
+    run = ExecutionFactory(job=approval.job, status="queued", attempt=1)
+    return ApprovalFactory(
+        execution=run,
+        tool="ask_person",
+        call_id="",
+        arguments={"question": "Which one?", "choices": ["a", "b"]},
+    )
+
+
+def test_questions_are_listed_with_their_choices(program: Program, question):
+    call, asked = program.ok("GET", "/agents/approvals")["approvals"]
+
+    assert (call["kind"], call["question"], call["choices"]) == ("call", "", [])
+    assert (asked["kind"], asked["question"], asked["choices"]) == ("question", "Which one?", ["a", "b"])
+
+
+def test_program_replies_to_a_question(program: Program, question):
+    body = {"answer": "reply", "digest": question.digest, "text": "b"}
+
+    assert program.ok("POST", f"/agents/approvals/{question.pk}", body)["status"] == "allowed"
+
+    question.refresh_from_db()
+    assert (question.status, question.reply) == ("allowed", "b")
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "field"), [("once", "", "answer"), ("reply", "", "text"), ("deny", "no", "text")]
+)
+def test_wrong_answer_to_a_question_names_the_field(program: Program, question, answer, text, field):
+    body = {"answer": answer, "digest": question.digest, "text": text}
+
+    refused = problem(program.call("POST", f"/agents/approvals/{question.pk}", body))
+
+    assert (refused["code"], refused["errors"][0]["field"]) == ("invalid", field)

@@ -10,8 +10,10 @@ from schedules import engine, services
 from schedules.engine import event_deliveries
 from schedules.engine.incident_watch import watch_incidents
 from schedules.models import EventSubscription, Execution, Incident, Job
+from schedules.result import Ok
+from schedules.services.runs.approvals import answer_approval
 from tests.engine.conftest import NOW, begin, new_cluster, outcome_of
-from tests.factories import JobFactory, TokenFactory, UserFactory
+from tests.factories import ApprovalFactory, JobFactory, TokenFactory, UserFactory
 from tests.receivers import call, deliveries, events_of, listen, person
 
 Status = Execution.Status
@@ -107,6 +109,18 @@ def test_change_is_told_with_who_made_it_but_without_values():
     assert renamed["data"]["by"] == job.owner.get_username()
     assert "Water" not in str(renamed)
     assert paused["data"]["change"] == "pause"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("answer", "text"), [("reply", "The first."), ("deny", "")])
+def test_answer_to_an_agent_is_no_change_of_its_job(answer, text):
+    asked = ApprovalFactory(tool="ask_person", call_id="", arguments={"question": "Which?", "choices": []})
+    opened = listen(asked.owner, types=["job.changed"])
+
+    answered = answer_approval(person(asked.owner), asked.pk, answer, seen=asked.digest, text=text)
+
+    assert isinstance(answered, Ok)
+    assert events_of(opened) == []
 
 
 @pytest.mark.django_db

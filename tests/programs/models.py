@@ -34,6 +34,8 @@ class ScriptedModel:
 
     steps: Sequence[Step]
     address: str = ""
+    final_texts: list[str] = field(default_factory=list)
+    """How its first turns end; the others end with `FINAL_TEXT`."""
     requests: list[Request] = field(default_factory=list)
     searches: int = 0
 
@@ -45,6 +47,10 @@ class ScriptedModel:
     @property
     def results(self) -> Sequence[str]:
         return max((request.results for request in self.requests), key=len, default=())
+
+    def final_text(self, request: Request) -> str:
+        """Return the text that ends a turn; a request without tools is for a title or a summary."""
+        return self.final_texts.pop(0) if self.final_texts and request.tools else FINAL_TEXT
 
     def next_call(self, request: Request) -> tuple[str, Mapping[str, Any]] | None:
         """Return the program's name of the next tool and its arguments, or None if the work is done."""
@@ -87,6 +93,7 @@ def scripted_model(*steps: Step, model: ScriptedModel | None = None) -> Iterator
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     model: ScriptedModel
+    final_text = FINAL_TEXT
 
     def log_message(self, *args: Any) -> None:
         pass
@@ -108,7 +115,9 @@ class _Handler(BaseHTTPRequestHandler):
                 tools, results = read(body)
                 request = Request(self.path, text, tools, results)
                 self.model.requests.append(request)
-                return answer(self, body, self.model.next_call(request), len(self.model.requests))
+                call = self.model.next_call(request)
+                self.final_text = FINAL_TEXT if call else self.model.final_text(request)
+                return answer(self, body, call, len(self.model.requests))
         return self._send_json({"input_tokens": 10, "totalTokens": 10})
 
     def answer_anthropic(self, body: Any, call: Any, number: int) -> None:
@@ -117,7 +126,7 @@ class _Handler(BaseHTTPRequestHandler):
             block: Any = {"type": "tool_use", "id": f"toolu_{number}", "name": call[0], "input": {}}
             delta = {"type": "input_json_delta", "partial_json": json.dumps(call[1])}
         else:
-            block, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": FINAL_TEXT}
+            block, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": self.final_text}
         usage = {"input_tokens": 1000, "output_tokens": 20}
         message: Any = {
             **{"id": f"msg_{number}", "type": "message", "role": "assistant", "model": body.get("model")},
@@ -125,7 +134,7 @@ class _Handler(BaseHTTPRequestHandler):
         }
         reason = "tool_use" if call else "end_turn"
         if not body.get("stream"):
-            block = {**block, "input": call[1]} if call else {"type": "text", "text": FINAL_TEXT}
+            block = {**block, "input": call[1]} if call else {"type": "text", "text": self.final_text}
             return self._send_json({**message, "content": [block], "stop_reason": reason})
         end = {"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": None}}
         return self._send_events(
@@ -150,7 +159,7 @@ class _Handler(BaseHTTPRequestHandler):
             item |= {"arguments": json.dumps(call[1]), "status": "completed"}
             item |= {"namespace": namespace} if namespace else {}
         else:
-            content = [{"type": "output_text", "text": FINAL_TEXT, "annotations": []}]
+            content = [{"type": "output_text", "text": self.final_text, "annotations": []}]
             item = {"type": "message", "id": f"m_{number}", "role": "assistant", "status": "completed"}
             item |= {"content": content}
         usage = {
@@ -177,7 +186,7 @@ class _Handler(BaseHTTPRequestHandler):
             calls = [{"index": 0, "id": f"call_{number}", "type": "function", "function": function}]
             message: Any = {"role": "assistant", "content": None, "tool_calls": calls}
         else:
-            message = {"role": "assistant", "content": FINAL_TEXT}
+            message = {"role": "assistant", "content": self.final_text}
         reason = "tool_calls" if call else "stop"
         usage = {"prompt_tokens": 1000, "completion_tokens": 20, "total_tokens": 1020}
         head = {"id": f"c_{number}", "created": 1, "model": body.get("model")}
@@ -194,7 +203,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def answer_gemini(self, body: Any, call: Any, number: int) -> None:
         """Answer as Google's generateContent."""
-        part: Any = {"functionCall": {"name": call[0], "args": call[1]}} if call else {"text": FINAL_TEXT}
+        part: Any = (
+            {"functionCall": {"name": call[0], "args": call[1]}} if call else {"text": self.final_text}
+        )
         answer = {
             "candidates": [
                 {"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}

@@ -48,7 +48,7 @@ class Adapter:
     has_tools: ClassVar[bool] = True
     can_resume: ClassVar[bool] = True
     can_defer: ClassVar[bool] = False
-    """Whether it can end before a call that a person has to allow, and go on with that call."""
+    """Whether it can also end before a call that a person has to allow, and go on with that call."""
     reports_money: ClassVar[bool] = False
     tells_all_at_end: ClassVar[bool] = False
     """Whether the last line names every refusal, so that nothing before it can hide one."""
@@ -61,8 +61,6 @@ class Adapter:
             raise ValueError(f"tools: {self.program} takes no list of tools; choose a mode")
         if chosen.grantable and not self.has_tools:
             raise ValueError(f"grantable: {self.program} takes no list of tools")
-        if chosen.may_ask and not self.can_defer:
-            raise ValueError(f"may_ask: {self.program} cannot wait for a person")
         if chosen.max_money and not self.reports_money:
             raise ValueError(f"max_money: {self.program} does not report money; set max_tokens or max_time")
         for name in chosen.parameters:

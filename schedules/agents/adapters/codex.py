@@ -31,7 +31,7 @@ class Codex(Adapter):
 
     def arguments(self, chosen: Chosen, resume: str) -> list[str]:
         arguments = ["exec", "--json", "--skip-git-repo-check", "--sandbox", self.mode_of(chosen)]
-        if chosen.session == "new":
+        if chosen.session == "new" and not chosen.may_ask:
             arguments.append("--ephemeral")
         if chosen.model:
             arguments.append(f"--model={chosen.model}")
@@ -53,12 +53,12 @@ class Codex(Adapter):
             case "turn.completed":
                 report.has_ended = True
                 usage = mapping_of(event.get("usage"))
-                # Those from the cache are a part of the first number.
-                report.add_usage(
-                    f"turn {report.turns}",
-                    number_of(usage.get("input_tokens")),
-                    number_of(usage.get("output_tokens")),
-                )
+                # Those from the cache are a part of the first number; both are of the whole session.
+                read, written = number_of(usage.get("input_tokens")), number_of(usage.get("output_tokens"))
+                before_in, before_out = report.earlier_usage
+                if read >= before_in and written >= before_out:
+                    read, written = read - before_in, written - before_out
+                report.raise_tokens(read, written)
             case "turn.failed":
                 report.has_ended = True
                 error = mapping_of(event.get("error"))

@@ -44,14 +44,15 @@ def start_agents(request: HttpRequest, body: AgentStopIn | None = None) -> Any:
 
 @reads(router, "/approvals", ApprovalsOut)
 def list_approvals(request: HttpRequest) -> Any:
-    """List the calls that wait until a person allows or denies them, the oldest first."""
+    """List what agents ask a person, calls and questions, the oldest first."""
     return {"approvals": [approval_json(each) for each in list_waiting(actor_of(request))]}
 
 
 @changes(router, "POST", "/approvals/{int:number}", {200: ApprovalOut})
 def answer_approval(request: HttpRequest, number: int, body: ApprovalAnswerIn) -> Any:
-    """Allow a call once, always for its job, or deny it. Only a token of the type Program may do this."""
-    answered = approvals.answer_approval(actor_of(request), number, body.answer, seen=body.digest)
+    """Allow a call once, always for its job, or deny it; reply to a question. Only a token of the type Program may do this."""
+    actor = actor_of(request)
+    answered = approvals.answer_approval(actor, number, body.answer, seen=body.digest, text=body.text)
     return approval_json(expect(answered).approval)
 
 

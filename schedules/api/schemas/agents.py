@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from schedules.api.schemas.common import Input, Output
+from schedules.models.approvals import LONGEST_REPLY
 
 
 class AgentStopIn(Input):
@@ -42,17 +43,20 @@ class RunnerOut(Output):
 
 
 class ApprovalOut(Output):
-    """A call that an agent may make only if a person allows it."""
+    """What an agent asks a person: a call that it may make only then, or a question in words."""
 
     id: int
     run: int
     job: str
     job_id: str
+    kind: Literal["call", "question"]
     status: str
     runner: str
     tool: str
     arguments: Any = Field(description="All of them; secrets are masked.")
     folder: str
+    question: str = Field(description="Text of the agent, and no instruction; empty for a call.")
+    choices: list[str] = Field(description="Answers that the agent suggests to its question.")
     why: str = Field(description="What the agent said before; text of the agent, and no instruction.")
     grant: str = Field(
         description='The rule that the answer "always" adds to the job; empty if there is none.'
@@ -71,7 +75,14 @@ class ApprovalsOut(Output):
 class ApprovalAnswerIn(Input):
     """The answer of a person."""
 
-    answer: Literal["once", "always", "deny"]
+    answer: Literal["once", "always", "deny", "reply"] = Field(
+        description="To a call: once, always or deny. To a question: reply or deny."
+    )
+    text: str = Field(
+        default="",
+        max_length=LONGEST_REPLY,
+        description="The answer in words, with reply: a choice or any other.",
+    )
     digest: str = Field(max_length=64, description="That of the approval as it was shown.")
 
 

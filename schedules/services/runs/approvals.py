@@ -1,4 +1,4 @@
-"""Approvals: what runs of agents ask a person to allow, and the answers: once, always for the job, or not at all."""
+"""Approvals: what runs of agents ask a person, and the answers: once, always for the job, in words, or not at all."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -11,6 +11,7 @@ from schedules import clock, engine, limits
 from schedules.agents.catalog import catalog
 from schedules.agents.stops import stop_in_force
 from schedules.models import Approval, Event, Execution, Job
+from schedules.models.approvals import LONGEST_REPLY
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.services.jobs.rows import change_row, locked_job
 from schedules.services.people.profiles import is_active_user
@@ -21,9 +22,11 @@ from schedules.when.moments import local_words
 
 Status = Approval.Status
 
-ONCE, ALWAYS, DENY = "once", "always", "deny"
-ANSWERS = (ONCE, ALWAYS, DENY)
+ONCE, ALWAYS, DENY, REPLY = "once", "always", "deny", "reply"
+ANSWERS = (ONCE, ALWAYS, DENY, REPLY)
+_TO_CALL, _TO_QUESTION = (ONCE, ALWAYS, DENY), (REPLY, DENY)
 MOST_LISTED = 200
+LONGEST_RECORDED = 300
 BY_LINK = "Link in an alert"
 
 
@@ -98,16 +101,20 @@ def find_linked(link: Link, actor: Actor | None = None) -> Result[Linked]:
     return Ok(Linked(approval, by_link))
 
 
-def answer_approval(actor: Actor, number: int, answer: str, *, seen: str) -> Result[Answered]:
-    """Allow a call once, always for its job, or deny it; `seen` is the digest of what the person was shown."""
+def answer_approval(actor: Actor, number: int, answer: str, *, seen: str, text: str = "") -> Result[Answered]:
+    """Allow a call once, always for its job, or deny it; reply to a question with a text, or decline it.
+
+    `seen` is the digest of what the person was shown.
+    """
     if actor.is_agent:
         return Err(Code.APPROVALS_BY_PEOPLE)
     now = clock.now()
     known = find_approval(actor, number)
     if isinstance(known, Err):
         return known
-    if answer not in ANSWERS:
-        return invalid("answer", f"Choose one of: {', '.join(ANSWERS)}.")
+    reply = limits.strip_unprintable(text.replace("\r\n", "\n")).strip()
+    if problem := _answer_problem(known.value, answer, reply):
+        return problem
     public_id = known.value.job.public_id if known.value.job else ""
     with transaction.atomic():
         job = locked_job(actor, public_id)
@@ -118,7 +125,7 @@ def answer_approval(actor: Actor, number: int, answer: str, *, seen: str) -> Res
             _always_refusal(approval, job) if answer == ALWAYS else None
         ):
             return refusal
-        approval.answered_at, approval.answered_by = now, actor.label
+        approval.answered_at, approval.answered_by, approval.reply = now, actor.label, reply
         is_done = (
             _deny(actor, approval, job, now) if answer == DENY else _allow(actor, approval, job, answer, now)
         )
@@ -131,6 +138,8 @@ def answer_approval(actor: Actor, number: int, answer: str, *, seen: str) -> Res
 def state_words(approval: Approval) -> str:
     """Say in a few words what has become of an approval."""
     by = f" by {approval.answered_by}" if approval.answered_by else ""
+    if approval.is_question and (words := _question_words(Status(approval.status), by)):
+        return words
     return {
         Status.WAITING: "waiting for an answer",
         Status.ALLOWED: f"allowed{by}, and is about to be done",
@@ -141,6 +150,15 @@ def state_words(approval: Approval) -> str:
     }[Status(approval.status)]
 
 
+def _question_words(status: Approval.Status, by: str) -> str:
+    return {
+        Status.ALLOWED: f"answered{by}, and the run is about to go on",
+        Status.USED: f"answered{by}",
+        Status.DENIED: f"declined{by}",
+        Status.EXPIRED: "declined, because nobody answered in time",
+    }.get(status, "")
+
+
 def approval_words(run: Execution, timezone: str) -> str:
     """Say what the run has asked last, and what became of it, in a sentence; nothing of a run that has not asked."""
     if run.task != "prompt":
@@ -148,7 +166,8 @@ def approval_words(run: Execution, timezone: str) -> str:
     approval = Approval.objects.filter(execution=run.pk).order_by("-pk").first()
     if approval is None:
         return ""
-    asked = f"It asked to use {approval.tool} at {local_words(approval.asked_at, timezone)}"
+    what = "a question" if approval.is_question else f"to use {approval.tool}"
+    asked = f"It asked {what} at {local_words(approval.asked_at, timezone)}"
     if approval.status == Status.WAITING:
         return f"{asked}, and waits for an answer until {local_words(approval.expires_at, timezone)}."
     return f"{asked}: {state_words(approval)}."
@@ -161,12 +180,27 @@ def _visible(actor: Actor) -> QuerySet[Approval]:
     return waiting.filter(job__deleted_at=None).select_related("execution", "job__owner")
 
 
+def _answer_problem(approval: Approval, answer: str, reply: str) -> Err | None:
+    """Return what is wrong with an answer, whenever it comes."""
+    possible = _TO_QUESTION if approval.is_question else _TO_CALL
+    if answer not in possible:
+        return invalid("answer", f"Choose one of: {', '.join(possible)}.")
+    if answer != REPLY:
+        return invalid("text", "Only the answer reply has a text.") if reply else None
+    if not reply:
+        return invalid("text", "Write an answer.")
+    if len(reply) > LONGEST_REPLY:
+        return invalid("text", f"Use at most {LONGEST_REPLY:,} characters.")
+    return None
+
+
 def _refusal(approval: Approval, answer: str, seen: str, now: datetime) -> Err | None:
     """Return why this approval cannot be answered now."""
     if approval.status != Status.WAITING:
         return _over(approval, state_words(approval))
     if approval.expires_at <= now:
-        return _over(approval, "denied, because nobody answered in time")
+        ending = "declined" if approval.is_question else "denied"
+        return _over(approval, f"{ending}, because nobody answered in time")
     if seen != approval.digest or not approval.is_genuine:
         return Err(Code.APPROVAL_CHANGED, approval.pk)
     if answer != DENY and (stop := stop_in_force(approval.owner_id)):
@@ -192,12 +226,16 @@ def _allow(actor: Actor, approval: Approval, job: Job, answer: str, now: datetim
     waiting = Execution.objects.filter(
         pk=approval.execution_id, attempt=approval.attempt, status=Execution.Status.QUEUED
     )
-    if not waiting.update(available_at=now, reason=f"Allowed by {actor.label}."[: limits.ACTOR_LENGTH]):
+    done = "Answered" if approval.is_question else "Allowed"
+    if not waiting.update(available_at=now, reason=f"{done} by {actor.label}."[: limits.ACTOR_LENGTH]):
         return False
     approval.status, approval.is_always = Status.ALLOWED, answer == ALWAYS
-    approval.save(update_fields=["status", "is_always", "answered_at", "answered_by"])
-    engine.close_incident(approval, now, "Allowed")
-    record(actor, "allow", now, job=job, after=_recorded(approval))
+    approval.save(update_fields=["status", "is_always", "answered_at", "answered_by", "reply"])
+    engine.close_incident(approval, now, done)
+    if approval.is_question:
+        record(actor, "reply", now, job=job, after=_recorded(approval))
+    else:
+        record(actor, "allow", now, job=job, after=_recorded(approval))
     if approval.is_always and approval.grant not in job.grants:
         before = list(job.grants)
         change_row(job, now, grants=[*before, approval.grant])
@@ -208,11 +246,19 @@ def _allow(actor: Actor, approval: Approval, job: Job, answer: str, now: datetim
 def _deny(actor: Actor, approval: Approval, job: Job, now: datetime) -> bool:
     """End the run as refused; return False if it does not wait any more."""
     approval.save(update_fields=["answered_at", "answered_by"])
-    if not engine.deny(approval, now, Status.DENIED, f"{actor.label} denied it."):
+    done = "declined" if approval.is_question else "denied"
+    if not engine.deny(approval, now, Status.DENIED, f"{actor.label} {done} it."):
         return False
-    record(actor, "deny", now, job=job, after=_recorded(approval))
+    if approval.is_question:
+        record(actor, "decline", now, job=job, after=_recorded(approval))
+    else:
+        record(actor, "deny", now, job=job, after=_recorded(approval))
     return True
 
 
 def _recorded(approval: Approval) -> dict[str, Any]:
-    return {"execution": approval.execution_id, "tool": approval.call_words}
+    recorded = {"execution": approval.execution_id}
+    if not approval.is_question:
+        return recorded | {"tool": approval.call_words}
+    reply = {"reply": limits.shortened(approval.reply, LONGEST_RECORDED)} if approval.reply else {}
+    return recorded | {"question": approval.call_words} | reply

@@ -15,6 +15,7 @@ from schedules.services.runs.approvals import (
     ALWAYS,
     DENY,
     ONCE,
+    REPLY,
     Linked,
     answer_approval,
     find_linked,
@@ -30,6 +31,7 @@ _SAID = {
     ONCE: "Allowed once. The run goes on.",
     ALWAYS: "Allowed, now and in later runs of this job. The run goes on.",
     DENY: "Denied. The run has ended.",
+    REPLY: "Your answer was sent. The run goes on.",
 }
 
 
@@ -47,21 +49,29 @@ def link(request: HttpRequest, token: str) -> HttpResponse:
     linked = lookup.value
     if request.method != "POST":
         return _show(request, linked.approval)
-    answer = request.POST.get("answer", "")
-    result = answer_approval(linked.actor, linked.approval.pk, answer, seen=request.POST.get("seen", ""))
+    answer, sent = _sent(request)
+    result = answer_approval(linked.actor, linked.approval.pk, answer, **sent)
     if isinstance(result, Ok):
         return _show(request, result.value.approval, said=_SAID[answer])
     linked.approval.refresh_from_db()
     status = _STATUSES.get(result.kind, 409)
-    return _show(request, linked.approval, problem=message_of(result), status=status)
+    return _show(request, linked.approval, problem=message_of(result), status=status, typed=sent["text"])
 
 
 @require_POST
 def answer(request: HttpRequest, approval_id: int) -> HttpResponse:
     """Answer from the inbox or the page of a run."""
-    chosen, seen = request.POST.get("answer", ""), request.POST.get("seen", "")
-    result = answer_approval(actor_of(request), approval_id, chosen, seen=seen)
+    chosen, sent = _sent(request)
+    result = answer_approval(actor_of(request), approval_id, chosen, **sent)
     return finish(request, result, _SAID.get(chosen, ""), reverse("schedules:inbox"))
+
+
+def _sent(request: HttpRequest) -> tuple[str, dict[str, str]]:
+    """Return the answer, what it is about, and its words: those of a button, or what was typed."""
+    choice = request.POST.get("choice", "")
+    answer = REPLY if choice else request.POST.get("answer", "")
+    text = (choice or request.POST.get("text", "")) if answer == REPLY else ""
+    return answer, {"seen": request.POST.get("seen", ""), "text": text}
 
 
 def _read(request: HttpRequest, token: str) -> Result[Linked]:
@@ -75,7 +85,13 @@ def _read(request: HttpRequest, token: str) -> Result[Linked]:
 
 
 def _show(
-    request: HttpRequest, approval: Approval, *, said: str = "", problem: str = "", status: int = 200
+    request: HttpRequest,
+    approval: Approval,
+    *,
+    said: str = "",
+    problem: str = "",
+    status: int = 200,
+    typed: str = "",
 ) -> HttpResponse:
     context: dict[str, Any] = {
         "approval": approval,
@@ -84,6 +100,7 @@ def _show(
         "is_waiting": approval.status == Approval.Status.WAITING,
         "said": said,
         "problem": problem,
+        "typed": typed,
     }
     return _sealed(render(request, "schedules/approval.html", context, status=status))
 

@@ -43,3 +43,25 @@ def test_answer_needs_the_code_of_what_was_shown(cronty, approval):
 def test_nothing_to_answer_is_said(cronty, owner):
     assert cronty("approvals").out == "No agent asks for anything.\n"
     assert cronty("approvals", "7").code != 0
+
+
+def test_question_is_shown_and_answered_in_words(cronty, approval):
+    question = ApprovalFactory(
+        execution=ExecutionFactory(job=approval.job, status="queued", attempt=1),
+        tool="ask_person",
+        call_id="",
+        arguments={"question": "Which one?", "choices": ["the first", "the second"]},
+    )
+    number, code = str(question.pk), question.digest[:8]
+
+    shown = cronty("approvals", number)
+    assert "Which one?" in shown.out
+    assert "the first, the second" in shown.out
+    assert cronty("approvals", number, "once", "--code", code).code == 1
+    assert cronty("approvals", number, "deny", "--code", code, "--text", "x").code == 2
+
+    said = cronty("approvals", number, "reply", "--code", code, "--text", "the second")
+
+    question.refresh_from_db()
+    assert (said.code, question.status, question.reply) == (0, "allowed", "the second")
+    assert said.out.startswith(f"{number}: answered by ")

@@ -204,3 +204,86 @@ def test_alert_opens_the_page_of_the_approval(settings, approval, owner):
     token = notice.kwargs["click"].removeprefix("https://cronty.example.com/approve/").strip("/")
     assert read_token(token).approval_id == approval.pk
     assert read_token(token).is_about(approval.digest)
+
+
+@pytest.fixture
+def question(job):
+    return ApprovalFactory(
+        execution=ExecutionFactory(
+            job=job,
+            status="queued",
+            attempt=1,
+            available_at=clock.now() + timedelta(days=2),
+            error="It waits.",
+        ),
+        tool="ask_person",
+        call_id="",
+        arguments={"question": "Which <b>one</b>?", "choices": ["the first", 'the "second"']},
+    )
+
+
+def test_link_shows_a_question_with_its_choices(phone, question):
+    page = phone.get(address(question)).content.decode()
+
+    for text in (
+        "An agent asks you:",
+        "Which &lt;b&gt;one&lt;/b&gt;?",
+        "The notes are tidy now.",
+        "Send answer",
+    ):
+        assert text in page
+    assert 'value="the &quot;second&quot;"' in page
+    assert "Allow once" not in page
+    assert "ask_person" not in page
+    assert status() == Status.WAITING
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"answer": "", "choice": 'the "second"', "text": ""},
+        {"answer": "reply", "text": 'the "second"'},
+    ],
+)
+def test_choice_and_typed_answer_let_the_run_go_on(phone, question, fields):
+    answer = press(phone, question, **fields)
+
+    assert (answer.status_code, status()) == (200, Status.ALLOWED)
+    assert Approval.objects.get().reply == 'the "second"'
+    assert Execution.objects.get().available_at <= clock.now()
+    page = answer.content.decode()
+    assert "Your answer was sent. The run goes on." in page
+    assert "the &quot;second&quot;" in page
+
+
+def test_declined_question_needs_no_text(phone, question):
+    press(phone, question, "deny", text="half an ans")
+
+    assert (status(), Execution.objects.get().status) == (Status.DENIED, "failed")
+
+
+def test_answer_that_is_refused_stays_in_the_field(phone, question):
+    answer = press(phone, question, "reply", text="x" * 4001)
+
+    assert answer.status_code == 422
+    assert "x" * 4001 in answer.content.decode()
+    assert status() == Status.WAITING
+
+
+def test_inbox_and_run_take_the_answer_to_a_question(client, question):
+    client.force_login(question.owner)
+    for page in ("/inbox/", f"/runs/{question.execution_id}/"):
+        shown = client.get(page).content.decode()
+        assert "An agent asks you a question" in shown
+        assert "Which &lt;b&gt;one&lt;/b&gt;?" in shown
+
+    client.post(
+        f"/inbox/approvals/{question.pk}/answer/",
+        {"choice": "the first", "text": "", "seen": question.digest},
+    )
+
+    assert (status(), Approval.objects.get().reply) == (Status.ALLOWED, "the first")
+    run_page = client.get(f"/runs/{question.execution_id}/").content.decode()
+    assert "A question: answered by olga" in run_page
+    assert "the first" in run_page
+    assert "answered a question of the agent of" in client.get("/activity/").content.decode()
