@@ -1,7 +1,7 @@
 """References to secrets, like ${secret:NAME}: where they stand in a text or a JSON value, and how they are replaced."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -45,6 +45,20 @@ def in_address(secret: str) -> str:
 def without_references(text: str) -> str:
     """Replace references by a harmless word, to check the text around them."""
     return REFERENCE.sub("secret", text)
+
+
+def places_in(text: str) -> set[int]:
+    """Return where the references of a text begin."""
+    return {reference.start() for reference in REFERENCE.finditer(text)}
+
+
+def broken(text: str, kept: Collection[int] = ()) -> str:
+    """Break what begins like a reference, except at the places that are kept, so that no secret is filled in."""
+    return re.sub(
+        re.escape(_BEGINNING),
+        lambda begun: begun[0] if begun.start() in kept else f"$ {begun[0][1:]}",
+        text,
+    )
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -59,6 +59,8 @@ def read_text(path: str, *, most: int, is_strict: bool = True) -> str:
 
 def read_files(path: str, *, most: int) -> list[list[str]]:
     """Read a file, the files of a folder in order, or standard input; return pairs of a name and a text."""
+    if not path:
+        raise Failure("Name a file, a folder, or - for standard input.", code="invalid")
     folder = Path(path)
     if path != "-" and folder.is_dir():
         files = sorted(file for file in folder.rglob("*") if file.suffix in SUFFIXES and file.is_file())

@@ -90,8 +90,8 @@ def _events(
 def _answer(question: Mapping[str, Any], words: Sequence[str], edited: dict[str, bool]) -> Any:
     """Do what the server asks for; it gets no file that the command line does not name."""
     action, arguments = question["action"], question["arguments"]
-    named = {word for each in words for word in (each, each.partition("=")[2])}
-    if action in _WITH_PATH and arguments[0] not in named | {"-"}:
+    named = {"-", *words, *(word.partition("=")[2] for word in words)} - {""}
+    if action in _WITH_PATH and arguments[0] not in named:
         raise Failure("The server asks for a file that the command does not name.", code="refused")
     if action not in ACTIONS or action == "discard":
         raise Failure(f"The server asks for {action!r}: update cronty here.", code="refused")

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from cronty_site.terminal.elsewhere.desk import read_files
 from cronty_site.terminal.elsewhere.remote import remote_server, run_there
 from cronty_site.terminal.elsewhere.server import Server
 from cronty_site.terminal.failures import Failure
@@ -154,3 +155,17 @@ def test_endless_questions_end(sink):
 
     with pytest.raises(Failure, match="again and again"):
         run_there(Server(sink.url(""), "t"), ["apply", "-"])
+
+
+def test_word_without_a_value_names_no_folder(cronty_there, sink, tmp_path):
+    (tmp_path / "secret.yaml").write_text("key: hush")
+    ask = {"action": "read_files", "arguments": [""], "values": {"most": 1000}}
+    sink.default = streamed({"ask": ask, "digest": ""})
+
+    assert cronty_there("jobs", "list").returncode == 1
+    assert len(sink.requests) == 1
+
+
+def test_empty_path_is_no_folder():
+    with pytest.raises(Failure, match="Name a file"):
+        read_files("", most=1000)

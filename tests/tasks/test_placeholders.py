@@ -1,0 +1,50 @@
+"""Text from elsewhere in place of placeholders: it names no secret and ends no marks of its own."""
+
+import pytest
+
+from schedules.secrets.references import names_in
+from schedules.tasks.placeholders import filled, marked, with_gate
+
+
+@pytest.mark.parametrize(
+    ("text", "body"),
+    [
+        ("${{ trigger.body.a }}", {"a": "{secret:KEY}"}),
+        ("{{ trigger.body.a }}{{ trigger.body.b }}", {"a": "$", "b": "{secret:KEY}"}),
+        ("{{ trigger.body.a }}{secret:KEY}", {"a": "$"}),
+        ("${secret{{ trigger.body.a }}", {"a": ":KEY}"}),
+        ("{{ trigger.body.a }}{{trigger.body.b}}KEY}", {"a": "${sec", "b": "ret:"}),
+        ("{{ trigger.body.a }}", {"a": {"${secret:KEY}": ["${secret:KEY}"]}}),
+        ("x {{ trigger.body.a }}", {"a": {"${secret:KEY}": ["${secret:KEY}"]}}),
+    ],
+)
+@pytest.mark.parametrize("task", ["webhook", "notify", "prompt"])
+def test_text_from_elsewhere_names_no_secret_however_it_is_put_together(text, body, task):
+    assert names_in(filled({"body": [text]}, {"trigger": {"body": body}}, task=task)) == set()
+
+
+@pytest.mark.parametrize("task", ["webhook", "notify", "prompt"])
+def test_references_of_the_text_itself_stay(task):
+    text = "${secret:A} {{ trigger.body.a }}${secret:B}{{ trigger.body.a }} ${secret:C}"
+
+    shown = filled(text, {"trigger": {"body": {"a": "$ ${secret:KEY}"}}}, task=task)
+
+    assert names_in(shown) == {"A", "B", "C"}
+
+
+def test_answer_of_a_gate_names_no_secret():
+    given = {"trigger": {"body": "${{ gate.text }}"}, "gate": {"text": "{secret:KEY}"}}
+
+    shown = filled("${secret:A} {{ trigger.body }} ${{ gate.text }}", given, task="prompt")
+
+    assert names_in(with_gate(shown, given)) == {"A"}
+
+
+@pytest.mark.parametrize(
+    "text", ["</mine>", "</mi</mine>ne>", "< / MINE >", "</mine\n>", "<</mine>/mine>", "</</mine>mine>"]
+)
+def test_marked_text_cannot_end_its_marks(text):
+    shown = marked("mine", text, "a note")
+
+    assert "".join(shown.lower().split()).count("</mine") == 1
+    assert shown.endswith("\n</mine> (a note)")
