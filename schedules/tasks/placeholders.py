@@ -45,7 +45,9 @@ def filled(value: Any, given: Mapping[str, Any] | None, *, task: str = "") -> An
             return "" if replacement is None else _harmless(replacement)
         case str():
             pattern = _OF_NOTIFICATION if task == NOTIFICATION else _PLACEHOLDER
-            text = _substituted(pattern, value, lambda match: _part_of(match, given, is_prompt=task == PROMPT))
+            text = _substituted(
+                pattern, value, lambda match: _part_of(match, given, is_prompt=task == PROMPT)
+            )
             return with_gate(text, given) if task == PROMPT else text
         case list():
             return [filled(item, given, task=task) for item in value]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from cronty_site.terminal.elsewhere.child import KEPT_BYTES
 from cronty_site.terminal.elsewhere.server import AwayError, Reply, Server
 
 # A report that is this old when it is sent says so.
@@ -22,6 +23,8 @@ LATE_AFTER = 2.0
 MOST_KEPT = 1_000
 MOST_KEPT_BYTES = 10_000_000
 KEPT_OUTPUT = 10_000
+# Answers to a text that is too long, or that a firewall before Cronty does not let through.
+OUTPUT_REFUSED = (403, 413, 422)
 # What was kept is sent for so long before something new.
 SENDING_SECONDS = 20.0
 WAIT_FOR_OTHERS = 5.0
@@ -54,47 +57,62 @@ class Report:
     def send(self, server: Server, timeout: float) -> tuple[Sent, str]:
         """Send it once; return what became of it, and why it was not stored."""
         late = time.time() - self.at
+        late = late if late >= LATE_AFTER else 0.0
         try:
-            reply = self._ask(server, timeout, late if late >= LATE_AFTER else 0.0)
+            reply = self._ask(server, timeout, late, self.output)
+            if self.output and reply.status in OUTPUT_REFUSED:
+                # The end of a command must not be lost with its output.
+                reply = self._ask(server, timeout, late, f"(The output was refused: {_words_of(reply)}.)")
         except AwayError as error:
             return Sent.AWAY, str(error)
-        if reply.status in (200, 201) and self._is_ours(reply, server):
+        if self._is_stored(reply, server):
             return Sent.STORED, ""
-        if reply.status in (200, 201):
-            return Sent.AWAY, "something else answers at this address"
         problem = _words_of(reply)
+        if 300 <= reply.status < 400:
+            address = reply.headers.get("location", "another address")
+            return Sent.AWAY, f"it redirects to {address}: set CRONTY_URL to that"
         if reply.status in (408, 425, 429) or reply.status >= 500:
             return Sent.AWAY, problem
-        if 300 <= reply.status < 400:
-            problem = (
-                f"it redirects to {reply.headers.get('location', 'another address')}: set CRONTY_URL to that"
-            )
+        if not self._is_of_cronty(reply, server):
+            # The login page of a network says 200, and a proxy whose Cronty restarts says 404.
+            return Sent.AWAY, f"something else answers at this address: {problem}"
         return Sent.REFUSED, problem
 
-    def _ask(self, server: Server, timeout: float, late: float) -> Reply:
+    def _ask(self, server: Server, timeout: float, late: float, output: str) -> Reply:
         if self._goes_by_token(server):
             sent: dict[str, Any] = {"kind": "start" if self.code is None else "end", "run_id": self.rid}
             if self.code is not None:
-                sent |= {"exit_code": self.code, "output": self.output}
-            body = json.dumps(sent | ({"late_by": round(late, 3)} if late else {})).encode()
+                sent |= {"exit_code": self.code, "output": _as_text(output)}
+            text = json.dumps(sent | ({"late_by": round(late, 3)} if late else {}), ensure_ascii=False)
             path = f"/api/v1/heartbeats/{quote(self.job, safe='')}/ping"
+            body = text.encode(errors="replace")
             return server.ask("POST", path, body, {"Content-Type": "application/json"}, timeout)
         place = self.job if UUID.fullmatch(self.job) else f"{server.ping_key}/{slug_of(self.job)}"
         action = "start" if self.code is None else str(self.code)
         query = urlencode({"rid": self.rid} | ({"create": "1"} if self.create else {}))
         headers = {"Content-Type": "text/plain"} | ({"Cronty-Late": f"{late:.3f}"} if late else {})
         # The address of a ping is its key, and a token is nothing for it.
-        pinged = Server(server.url)
-        return pinged.ask("POST", f"/ping/{place}/{action}?{query}", self.output.encode(), headers, timeout)
+        pinged, body = Server(server.url), output.encode(errors="replace")
+        return pinged.ask("POST", f"/ping/{place}/{action}?{query}", body, headers, timeout)
 
     def _goes_by_token(self, server: Server) -> bool:
         return not server.ping_key and not UUID.fullmatch(self.job)
 
-    def _is_ours(self, reply: Reply, server: Server) -> bool:
-        """Return whether this is Cronty's answer: the login page of a network says 200, too."""
+    def _is_stored(self, reply: Reply, server: Server) -> bool:
+        if reply.status not in (200, 201):
+            return False
+        return _is_json(reply, "json") if self._goes_by_token(server) else reply.body in (b"OK", b"Created")
+
+    def _is_of_cronty(self, reply: Reply, server: Server) -> bool:
+        """Return whether Cronty itself has refused the report."""
         if self._goes_by_token(server):
-            return reply.headers.get("content-type", "").startswith("application/json")
-        return reply.body in (b"OK", b"Created")
+            return _is_json(reply, "problem+json")
+        return reply.status >= 400 and "ping-body-limit" in reply.headers
+
+
+def _as_text(output: str) -> str:
+    """Return an output as a text of JSON that the server takes: no NUL, and as many bytes as a ping may have."""
+    return output.replace("\0", "").encode(errors="replace")[-KEPT_BYTES:].decode(errors="ignore")
 
 
 def slug_of(name: str) -> str:
@@ -106,9 +124,13 @@ def slug_of(name: str) -> str:
     return slugify(name)[:100].rstrip("-")
 
 
+def _is_json(reply: Reply, kind: str) -> bool:
+    return reply.headers.get("content-type", "").startswith(f"application/{kind}")
+
+
 def _words_of(reply: Reply) -> str:
     text = reply.body[:2000].decode(errors="replace").strip()
-    if reply.headers.get("content-type", "").startswith("application/problem+json"):
+    if _is_json(reply, "problem+json"):
         try:
             text = str(json.loads(text)["detail"])
         except (ValueError, KeyError, TypeError):

@@ -24,6 +24,7 @@ from tests.sink import Answer, Sink
 
 KEY = "fqOOd6-F4MMNuCEnzTU01w"
 OK = Answer(body=b"OK", headers={"Content-Type": "text/plain"})
+OF_CRONTY = {"Content-Type": "text/plain", "Ping-Body-Limit": "100000"}
 PYTHON = [sys.executable, "-m", "cronty_site.terminal", "exec"]
 
 
@@ -49,6 +50,7 @@ def wrap(tmp_path, sink):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            errors="replace",
         )
         started.append(process)
         return process
@@ -135,6 +137,47 @@ def test_token_serves_instead_of_a_ping_key(wrap, sink, owner, client):
     ]
 
 
+@pytest.mark.parametrize(
+    ("printed", "stored"),
+    [
+        (r"one\0two\n", "onetwo\n"),
+        (r"\377\355\240\200!\n", "\ufffd\ufffd\ufffd\ufffd!\n"),
+        ("中" * 40_000, "中" * 33_333),
+    ],
+    ids=["nul", "no text", "long"],
+)
+def test_any_output_is_taken_with_a_token(wrap, sink, owner, client, printed, stored):
+    services.schedule(Actor(owner), name="Backup", task="heartbeat", trigger_type="cron", cron="0 3 * * *")
+    token = program_of(owner).text
+    sink.default = Answer(body=b'{"stored": true}', headers={"Content-Type": "application/json"})
+
+    wrap("--job", "Backup", "--", "printf", printed, CRONTY_PING_KEY="", CRONTY_TOKEN=token)
+
+    request = sink.requests[-1]
+    answer = client.generic(
+        "POST",
+        request.path,
+        request.body,
+        content_type="application/json",
+        headers={"Authorization": f"Bearer {token}"},
+    )
+    assert answer.status_code == 200, answer.content
+    assert Ping.objects.latest("pk").kind == "success"
+    assert stored in json.loads(request.body)["output"]
+
+
+@pytest.mark.parametrize("status", [413, 422, 403])
+def test_output_that_is_refused_is_left_out(wrap, sink, tmp_path, status):
+    sink.then(OK, Answer(status=status, body=b"too much", headers={"Content-Type": "text/plain"}), OK)
+
+    ended = wrap("--job", "backup", "--", "sh", "-c", "echo one; exit 3")
+
+    assert (ended.returncode, ended.stderr) == (3, "")
+    assert sink.requests[-1].path.partition("?")[0].endswith("/backup/3")
+    assert sink.requests[-1].body == f"(The output was refused: {status} too much.)".encode()
+    assert kept(tmp_path) == []
+
+
 def test_uuid_needs_no_key_and_is_sent_none(wrap, sink):
     place = "3b2f0c9e-0000-4000-8000-000000000001"
 
@@ -180,14 +223,16 @@ def test_reports_are_kept_while_the_server_is_away_and_sent_later_marked_as_late
     [
         (Answer(status=503), True),
         (Answer(status=429), True),
-        (Answer(status=404, body=b"not found", headers={"Content-Type": "text/plain"}), False),
+        (Answer(status=404, body=b"not found", headers=OF_CRONTY), False),
+        (Answer(status=404, body=b"404 page not found", headers={"Content-Type": "text/plain"}), True),
+        (Answer(status=403, body=b"<html>Forbidden", headers={"Content-Type": "text/html"}), True),
         # The login page of a network is not an answer of Cronty.
         (Answer(body=b"<html>Welcome", headers={"Content-Type": "text/html"}), True),
-        (Answer.redirect("https://elsewhere.example/"), False),
+        (Answer.redirect("https://elsewhere.example/"), True),
         (Answer(manner="reset"), True),
         (Answer(manner="garbage"), True),
     ],
-    ids=["away", "too-fast", "unknown", "login-page", "redirect", "reset", "garbage"],
+    ids=["away", "too-fast", "unknown", "proxy", "firewall", "login-page", "redirect", "reset", "garbage"],
 )
 def test_only_a_stored_report_is_forgotten(wrap, sink, tmp_path, answer, is_kept):
     sink.default = answer
