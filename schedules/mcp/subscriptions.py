@@ -26,7 +26,7 @@ from schedules.models import Token
 from schedules.services import Actor
 from schedules.services.people.connected_apps import read_app_token
 from schedules.services.people.profiles import is_active_user
-from schedules.services.versions import version_of_active_jobs, versions_of_jobs
+from schedules.services.versions import version_of_active_jobs, version_of_waiting, versions_of_jobs
 
 POLL_SECONDS = 1.0
 MOST_ADDRESSES = 100
@@ -181,6 +181,8 @@ def _states(actor: Actor, addresses: Sequence[str]) -> dict[str, Any]:
             states[address] = jobs.get(address.removeprefix("jobs://"))
         elif scheme in ("agenda", "schedules"):
             states[address] = every_job()
+        elif scheme == "waiting":
+            states[address] = version_of_waiting(actor)
     return states
 
 

@@ -1,7 +1,7 @@
 """The actor of a change: a person or an agent, the interface they use, and the jobs they may see and change."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -164,6 +164,16 @@ def wrong_state(job: Job) -> Err:
 def unconfirmed(job: Job) -> Err:
     """Refuse what would run a job that waits until a person confirms it."""
     return Err(Code.JOB_UNCONFIRMED, job.public_id, hint=f" at {page_of_job(job.public_id)}")
+
+
+def unasked_words(actor: Actor, task_name: str) -> str:
+    """Say which tokens need no confirmation for what this actor has proposed; empty if this one needs none."""
+    if not actor.must_propose(task_name):
+        return ""
+    choices = [
+        each for each in Token.Confirm.values if not replace(actor, confirm=each).must_propose(task_name)
+    ]
+    return f'A token with "Ask me to confirm its jobs" set to {" or ".join(choices)} needs no confirmation for this.'
 
 
 def record(

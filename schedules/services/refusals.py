@@ -44,7 +44,7 @@ REFUSALS: Mapping[Code, str] = {
     ),
     Code.CONFIRMED_BY_PEOPLE: "Only a person can confirm a job that an agent has made or changed.",
     Code.RUN_NEEDS_CONFIRMATION: (
-        "A person confirms what this token runs, so nothing can be started at once: schedule it as a job."
+        "A person confirms what this token runs, so nothing can be started at once: schedule it as a job. {0.hint}"
     ),
     Code.IDEMPOTENCY_KEY_REUSED: (
         "The idempotency_key {0.subject!r} was used for another request: choose a new one."
@@ -91,7 +91,7 @@ REFUSALS: Mapping[Code, str] = {
     Code.AGENTS_STOPPED: "{0.reason} A person can start them again.",
     Code.AGENTS_NOT_STOPPED: "The agents are not stopped.",
     Code.AGENTS_OF_EVERYBODY: "Only staff can stop the agents of everybody, or start them again.",
-    Code.GRANTS_BY_PEOPLE: "Only a person can give a job permissions, or change what it does while it has some.",
+    Code.GRANTS_BY_PEOPLE: "Only a person can give a job permissions, or change what it does while it has some{0.hint}.",
     Code.APPROVALS_BY_PEOPLE: "Only a person can answer what an agent asks.",
     Code.APPROVAL_NOT_FOUND: "There is no such approval: it may have been deleted with its run.",
     Code.APPROVAL_OVER: "This was {0.state}.",

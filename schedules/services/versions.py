@@ -15,6 +15,7 @@ from schedules.models import Event, Execution
 from schedules.models.job_queries import is_public_id
 from schedules.services.permissions import Actor
 from schedules.services.run_list import NEWEST_FIRST
+from schedules.services.runs.approvals import list_waiting
 
 # Runs whose status changes within seconds; a run that waits for an agent may wait for hours.
 MOVING = (Execution.Status.QUEUED, *Execution.HELD)
@@ -78,8 +79,17 @@ def versions_of_jobs(actor: Actor, job_ids: Collection[str]) -> dict[str, Any]:
 
 def version_of_active_jobs(actor: Actor) -> Any:
     """Return a value that changes with any active job; a claim changes `slot_count`, the end of a run `last_run_at`."""
+    jobs = actor.jobs().active().order_by()
+    totals = jobs.aggregate(Count("pk"), Sum("slot_count"), Min("next_run_at"), Max("last_run_at"))
+    return _last_change(actor), totals
+
+
+def version_of_waiting(actor: Actor) -> Any:
+    """Return a value that changes with what waits for a person; answers and proposals are changes of jobs."""
+    return _last_change(actor), [approval.pk for approval in list_waiting(actor)]
+
+
+def _last_change(actor: Actor) -> int | None:
     events = Event.objects.filter(actor.within_tasks("job__task"), owner=actor.user.pk)
     # The newest alone: an aggregate would read every event of the owner if only some tasks may be seen.
-    changed = events.order_by("-pk").values_list("pk", flat=True).first()
-    jobs = actor.jobs().active().order_by()
-    return changed, jobs.aggregate(Count("pk"), Sum("slot_count"), Min("next_run_at"), Max("last_run_at"))
+    return events.order_by("-pk").values_list("pk", flat=True).first()

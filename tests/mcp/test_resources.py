@@ -11,8 +11,10 @@ from mcp import MCPError
 from schedules import clock
 from schedules.mcp.auth import local_caller, set_local_caller
 from schedules.services import Actor
+from schedules.services.runs import approvals
 from schedules.tasks import registry
-from tests.factories import JobFactory
+from schedules.tasks.site import page_of_job
+from tests.factories import ApprovalFactory, ExecutionFactory, JobFactory
 from tests.mcp.agents import InMemory
 from tests.mcp.tools.test_jobs import COMMANDS
 
@@ -31,6 +33,7 @@ def test_every_resource_and_template_of_the_contract_is_offered(olga):
         "timezones://valid",
         "tasks://registered",
         "agenda://today",
+        "waiting://person",
         "ui://agenda",
         "ui://schedule",
     }
@@ -130,7 +133,59 @@ def test_agenda_lists_the_runs_until_midnight_in_the_zone_of_the_reader(olga, ow
     assert today["is_complete"] is True
 
 
-@pytest.mark.parametrize("uri", ["jobs://job_17_1", "agenda://today", "cron://examples"])
+def test_what_waits_for_a_person_is_listed_with_the_last_answers(olga, actor, owner, stranger):
+    def ask(**fields):
+        job = JobFactory(owner=owner, task="prompt", kwargs={"prompt": "Push it."})
+        return ApprovalFactory(execution=ExecutionFactory(job=job, status="queued", attempt=1), **fields)
+
+    with time_machine.travel("2026-02-04T11:00:00+00:00", tick=False):
+        call = ask()
+        words = {
+            "tool": "ask_person",
+            "call_id": "",
+            "arguments": {"question": "Which?", "choices": ["a", "b"]},
+        }
+        question = ask(**words)
+        proposed = {"paused": True, "next_run_at": None, "proposed_at": clock.now(), "proposed_by": "laptop"}
+        job = JobFactory(owner=owner, **proposed)
+        JobFactory(owner=stranger, **proposed)
+        approvals.answer_approval(actor, question.pk, "reply", seen=question.digest, text="b")
+
+        told = read(olga, "waiting://person")
+
+    noon = "2026-02-04T12:00:00+01:00"
+    assert told["waiting"] == [
+        {
+            "kind": "call",
+            "job_id": call.job.public_id,
+            "name": call.job.name,
+            "by": "notes",
+            "since": noon,
+            "id": call.pk,
+            "execution_id": call.execution_id,
+            "call": "Bash: git push origin main, push",
+            "permission": "Bash(git push origin main)",
+            "about_permission": approvals.permission_words(call),
+            "until": "2026-02-05T12:00:00+01:00",
+        },
+        {
+            "kind": "job",
+            "job_id": job.public_id,
+            "name": job.name,
+            "by": "laptop",
+            "since": noon,
+            "page": page_of_job(job.public_id),
+        },
+    ]
+    [answered] = told["answered"]
+    assert (answered["kind"], answered["id"], answered["reply"]) == ("question", question.pk, "b")
+    assert (answered["question"], answered["choices"]) == ("Which?", ["a", "b"])
+    assert answered["answer"].startswith("answered by olga")
+    assert answered["answered_at"] == noon
+    assert told["is_complete"] is True
+
+
+@pytest.mark.parametrize("uri", ["waiting://person", "jobs://job_17_1", "agenda://today", "cron://examples"])
 def test_database_that_is_away_is_named(olga, uri):
     def fail(*args):
         raise OperationalError("SELECT secrets FROM /var/lib")
@@ -143,7 +198,7 @@ def test_database_that_is_away_is_named(olga, uri):
 def test_reading_needs_the_scope_read(agent: Actor, era):
     set_local_caller(local_caller(agent.user, scopes=["write"]))
     try:
-        for uri in ("agenda://today", "tasks://registered"):
+        for uri in ("agenda://today", "waiting://person", "tasks://registered"):
             with pytest.raises(MCPError, match="needs the scope read"):
                 read(InMemory(era), uri)
     finally:

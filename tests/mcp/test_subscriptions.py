@@ -14,7 +14,7 @@ from schedules import clock, services
 from schedules.mcp import subscriptions
 from schedules.mcp.auth import call_rate, caller_of, local_caller, set_local_caller
 from schedules.models import Execution, Job
-from tests.factories import ExecutionFactory, JobFactory, TokenFactory
+from tests.factories import ApprovalFactory, ExecutionFactory, JobFactory, TokenFactory
 from tests.mcp.agents import InMemory
 from tests.waiting import PATIENCE
 
@@ -111,6 +111,24 @@ def test_agenda_changes_with_any_job_of_its_owner(caller, actor, owner, fast_pol
         )
 
     assert InMemory("modern").do(work) == "agenda://today"
+
+
+@pytest.mark.parametrize("change", ["ask", "confirm"])
+def test_what_waits_for_a_person_changes_with_questions_and_answers(
+    caller, actor, owner, fast_polling, change
+):
+    waits = {"paused": True, "next_run_at": None, "proposed_at": clock.now(), "proposed_by": "laptop"}
+    job = JobFactory(owner=owner, **waits)
+    prompt = ExecutionFactory(job=JobFactory(owner=owner, task="prompt"), status="queued", attempt=1)
+    changes = {
+        "ask": lambda: ApprovalFactory(execution=prompt),
+        "confirm": lambda: services.confirm(actor, job.public_id),
+    }
+
+    async def work(client):
+        return await first_event(client, "waiting://person", subscriptions.orm(changes[change]))
+
+    assert InMemory("modern").do(work) == "waiting://person"
 
 
 def test_state_of_another_owners_job_is_not_read(caller, stranger):

@@ -154,6 +154,7 @@ URIS = (
     "jobs://%00",
     "schedules://x",
     "agenda://today",
+    "waiting://person",
     "cron://examples",
     "file:///etc/passwd",
     "x",

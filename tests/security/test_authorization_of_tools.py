@@ -28,7 +28,7 @@ LEGACY = {
     "Accept": "application/json, text/event-stream",
     "MCP-Protocol-Version": "2025-06-18",
 }
-RESOURCES = ("jobs://{job}", "schedules://zqmark-topic", "agenda://today")
+RESOURCES = ("jobs://{job}", "schedules://zqmark-topic", "agenda://today", "waiting://person")
 
 
 @pytest.fixture(params=["modern", "legacy"])

@@ -19,6 +19,7 @@ from schedules.services import Scheduled
 from schedules.services.jobs.creation import SimilarJob, policy_defaults
 from schedules.services.jobs.forecasts import next_runs_of, words_of
 from schedules.services.jobs.references import similar_jobs
+from schedules.services.permissions import unasked_words
 from schedules.services.runs.prompts import has_agent_asked
 from schedules.tasks.builtin import WEBHOOK_METHOD
 from schedules.tasks.site import page_of_job
@@ -196,11 +197,12 @@ def warning_on(job: Job, *others: str, look_alike: SimilarJob | None = None) -> 
 
 
 def proposal_words(job: Job) -> str:
-    """Say that a job waits for a confirmation, and where a person gives it; an empty text for any other job."""
+    """Say that a job waits for a confirmation, where a person gives it, and what would need none; empty for any other job."""
     if job.proposed_at is None:
         return ""
     page = page_of_job(job.public_id)
-    return f"It waits for your user's confirmation and does not run before: ask them to confirm it at {page}"
+    waits = f"It waits for your user's confirmation and does not run before: ask them to confirm it at {page}"
+    return f"{waits} {unasked_words(current_actor(), job.task)}".strip()
 
 
 def is_posted_ping(job: Job) -> bool:

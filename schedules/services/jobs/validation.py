@@ -207,7 +207,8 @@ def _grants_refusal(actor: Actor, job: Job, changed: set[str]) -> Err | None:
     """Return why a job cannot have its permissions, or what it does cannot be changed while it has them."""
     if actor.is_agent and not changed.isdisjoint({"grants", *CALL}):
         # It would permit itself what a person has not.
-        return Err(Code.GRANTS_BY_PEOPLE, job.public_id)
+        named = f" (here: {', '.join(job.grants)})" if job.grants else ""
+        return Err(Code.GRANTS_BY_PEOPLE, job.public_id, hint=named)
     if job.task != "prompt" or not job.grants or changed.isdisjoint({"grants", *CALL}):
         return None
     if problem := grants_problem(job.grants):

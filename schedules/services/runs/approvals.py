@@ -13,11 +13,12 @@ from schedules.agents.stops import stop_in_force
 from schedules.models import Approval, Event, Execution, Job
 from schedules.models.approvals import LONGEST_REPLY
 from schedules.result import Code, Err, Ok, Result, invalid
+from schedules.secrets.masking import has_mask
 from schedules.services.jobs.rows import change_row, locked_job
 from schedules.services.people.profiles import is_active_user
 from schedules.services.permissions import Actor, record
 from schedules.tasks.approval_links import Link
-from schedules.tasks.grants import grants_problem
+from schedules.tasks.grants import grant_of, grants_problem
 from schedules.when.moments import local_words
 
 Status = Approval.Status
@@ -163,14 +164,45 @@ def approval_words(run: Execution, timezone: str) -> str:
     """Say what the run has asked last, and what became of it, in a sentence; nothing of a run that has not asked."""
     if run.task != "prompt":
         return ""
-    approval = Approval.objects.filter(execution=run.pk).order_by("-pk").first()
+    approval = Approval.objects.filter(execution=run.pk).select_related("job").order_by("-pk").first()
     if approval is None:
         return ""
     what = "a question" if approval.is_question else f"to use {approval.tool}"
     asked = f"It asked {what} at {local_words(approval.asked_at, timezone)}"
     if approval.status == Status.WAITING:
-        return f"{asked}, and waits for an answer until {local_words(approval.expires_at, timezone)}."
-    return f"{asked}: {state_words(approval)}."
+        words = f"{asked}, and waits for an answer until {local_words(approval.expires_at, timezone)}."
+    else:
+        words = f"{asked}: {state_words(approval)}."
+    return f"{words} {permission_words(approval)}".strip()
+
+
+def permission_of(approval: Approval) -> str:
+    """Return the rule that would let the same call pass without asking; empty if no rule can, and of a question."""
+    if approval.is_question or has_mask(approval.arguments):
+        return ""
+    return approval.grant or grant_of(approval.tool, approval.arguments)
+
+
+def permission_words(approval: Approval) -> str:
+    """Say which permission lets the same call pass without asking, or who would have to give it; nothing of a question."""
+    if approval.is_question:
+        return ""
+    rule = permission_of(approval)
+    if not rule:
+        return "No permission can name this call, so a person is asked each time."
+    if approval.job and rule in approval.job.grants:
+        return f"The job has the permission {rule}, so that it does not ask again."
+    if _is_grantable(approval, rule):
+        return f"With the permission {rule}, the job would not ask: a person can give it."
+    return (
+        f"With the permission {rule}, the job would not ask, but the operator has not listed it in grantable of the"
+        f" runner {approval.runner}."
+    )
+
+
+def _is_grantable(approval: Approval, rule: str) -> bool:
+    runner = catalog.get(approval.runner)
+    return runner is not None and not runner.ungrantable([rule])
 
 
 def _visible(actor: Actor) -> QuerySet[Approval]:
@@ -214,8 +246,7 @@ def _over(approval: Approval, words: str) -> Err:
 
 def _always_refusal(approval: Approval, job: Job) -> Err | None:
     """Return why the rule of this call cannot be added to its job."""
-    runner = catalog.get(approval.runner)
-    if not approval.grant or runner is None or runner.ungrantable([approval.grant]):
+    if not approval.grant or not _is_grantable(approval, approval.grant):
         return Err(Code.APPROVAL_HAS_NO_GRANT, approval.pk)
     problem = grants_problem(list(dict.fromkeys([*job.grants, approval.grant])))
     return invalid("grants", problem) if problem else None

@@ -149,3 +149,40 @@ def test_bulk_update_says_that_the_jobs_wait(careful_call, owner):
 
     assert "2 wait for your user's confirmation" in done["note"]
     assert set(Job.objects.values_list("status", flat=True)) == {"paused"}
+
+
+@pytest.mark.parametrize(
+    ("confirm", "task", "choices"),
+    [
+        ("always", {"task": "tests.ping", "kwargs": {}}, "never or prompts"),
+        ("always", {}, "never"),
+        ("prompts", {}, "never"),
+    ],
+)
+def test_answer_names_what_would_need_no_confirmation(careful_call, agent, confirm, task, choices):
+    caller = local_caller(agent.user, name=agent.name)
+    set_local_caller(replace(caller, actor=replace(caller.actor, confirm=confirm)))
+
+    answers = [
+        careful_call("schedule_job", **(PROMPT | task))["warning"],
+        careful_call("run_task", **({"task": "prompt", "kwargs": PROMPT["kwargs"]} | task))["error"],
+    ]
+
+    words = f'A token with "Ask me to confirm its jobs" set to {choices} needs no confirmation for this.'
+    assert all(words in answer for answer in answers), answers
+
+
+def test_refusal_names_the_permissions_that_a_person_would_have_to_give(call, owner, use_runners):
+    use_runners(
+        '[notes]\ndescription = "x"\nkind = "claude"\ngrantable = ["Bash"]\nallow = ["everyone", "agents"]\n'
+    )
+    job = JobFactory(
+        owner=owner,
+        task="prompt",
+        kwargs={"prompt": "Push it.", "runner": "notes"},
+        grants=["Bash(git push:*)"],
+    )
+
+    answer = call("update_job", job_id=job.public_id, kwargs={"prompt": "Push all.", "runner": "notes"})
+
+    assert "change what it does while it has some (here: Bash(git push:*))." in answer["error"]

@@ -1,0 +1,97 @@
+"""What waits for a person, for all who ask: calls and questions of runs, and jobs that agents propose; and what was answered lately."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from operator import attrgetter
+
+from schedules.models import Approval, Event, Job
+from schedules.services.jobs.proposals import waiting_jobs
+from schedules.services.permissions import Actor
+from schedules.services.runs.approvals import list_waiting, state_words
+
+MOST_WAITING = 50
+MOST_ANSWERED = 20
+ANSWERED_WITHIN = timedelta(days=7)
+# How many of the newest events are looked through for answers.
+LOOKED_THROUGH = 3_000
+_ANSWERS_TO_RUNS = ("allow", "reply", "deny", "decline")
+_ANSWERS_TO_PROPOSALS = {"confirm": "confirmed", "cancel": "discarded", "delete": "discarded"}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Something that an agent asks a person: a call or a question of a run, or else to let a job run."""
+
+    job: Job
+    by: str
+    """The runner of a run, or the agent that proposes a job."""
+    asked_at: datetime
+    approval: Approval | None = None
+    answer: str = ""
+    """What became of it, and who said so; empty while it waits."""
+    answered_at: datetime | None = None
+
+
+def waiting_requests(actor: Actor) -> tuple[list[Request], bool]:
+    """Return what waits for a person, the oldest first, and whether there is more."""
+    asked = [_of_run(approval) for approval in list_waiting(actor, MOST_WAITING + 1)]
+    proposed = [
+        Request(job, job.proposed_by, job.proposed_at)
+        for job in waiting_jobs(actor)[: MOST_WAITING + 1]
+        if job.proposed_at
+    ]
+    requests = sorted([*asked, *proposed], key=attrgetter("asked_at"))
+    return requests[:MOST_WAITING], len(requests) > MOST_WAITING
+
+
+def answered_requests(actor: Actor, now: datetime) -> list[Request]:
+    """Return what was answered lately, the newest answer first."""
+    newest = Event.objects.filter(owner=actor.user.pk).order_by("-pk").values("pk")[:LOOKED_THROUGH]
+    events = list(
+        Event.objects.filter(
+            actor.within_tasks("job__task"),
+            pk__in=newest,
+            verb__in=[*_ANSWERS_TO_RUNS, *_ANSWERS_TO_PROPOSALS],
+            at__gte=now - ANSWERED_WITHIN,
+            job__isnull=False,
+        )
+        .select_related("job")
+        .order_by("-pk")
+    )
+    requests = [*_answered_by_runs(events), *filter(None, map(_of_proposal, events))]
+    return sorted(requests, key=lambda request: request.answered_at or now, reverse=True)[:MOST_ANSWERED]
+
+
+def _of_run(approval: Approval) -> Request:
+    assert approval.job is not None
+    if approval.status == Approval.Status.WAITING:
+        return Request(approval.job, approval.runner, approval.asked_at, approval)
+    answered_at = approval.answered_at or approval.expires_at
+    return Request(
+        approval.job, approval.runner, approval.asked_at, approval, state_words(approval), answered_at
+    )
+
+
+def _answered_by_runs(events: Sequence[Event]) -> list[Request]:
+    runs = {event.after.get("execution") for event in events if event.verb in _ANSWERS_TO_RUNS}
+    # Among the answers to these runs, because no index has those of one person.
+    answered = Approval.objects.filter(execution__in=runs, job__isnull=False)
+    answered = answered.exclude(status__in=[Approval.Status.WAITING, Approval.Status.WITHDRAWN])
+    newest = answered.select_related("execution", "job").order_by("-pk")
+    return [_of_run(approval) for approval in newest[:MOST_ANSWERED]]
+
+
+def _of_proposal(event: Event) -> Request | None:
+    """Return the proposal that an event has answered, if it is about one."""
+    job = event.job
+    if job is None or event.verb not in _ANSWERS_TO_PROPOSALS:
+        return None
+    words = f"{_ANSWERS_TO_PROPOSALS[event.verb]} by {event.actor}"
+    if event.verb == "confirm":
+        asked_at = datetime.fromisoformat(event.before["proposed_at"])
+        return Request(job, event.before["proposed_by"], asked_at, answer=words, answered_at=event.at)
+    # A proposal that was discarded keeps these columns, so that it waits again if it is restored.
+    if job.proposed_at is None or (job.status == Job.Status.PAUSED and job.deleted_at is None):
+        return None
+    return Request(job, job.proposed_by, job.proposed_at, answer=words, answered_at=event.at)
