@@ -128,13 +128,19 @@ def course_of(
 
 
 def course_after(
-    job: DueJob, upstream: Course, due_at: Iterable[datetime], past: Past, budget: Budget
+    job: DueJob, upstream: Course, delay: timedelta, period: Period, past: Past, budget: Budget
 ) -> Course:
-    """Rehearse a job that is started at these moments by the end of another one."""
+    """Rehearse a job that is started by the ends of the runs of another one, so long after them."""
     course = Course(job, past, follows=upstream.job)
     if not job.owner_is_active:
         return course
-    for moment in due_at:
+    shift = delay + (upstream.past.took or timedelta(0))
+    later = (Batch(batch.origin + shift, batch.seconds).split(period.end)[0] for batch in upstream.starts)
+    starts = [batch for batch in later if batch]
+    if not budget.allows(sum(map(len, starts))):
+        course.starts, course.is_unchecked = starts, True
+        return course
+    for moment in (moment for batch in starts for moment in batch.moments()):
         if reason := why_skipped(job, moment):
             course.leave_out(reason, moment)
         else:

@@ -227,6 +227,8 @@ class _Stage:
         level = {course.job.pk: course for course in self._courses if course.starts}
         for _ in range(DEEPEST_CHAIN):
             rows = _followers_of(jobs, list(level))
+            self._is_cut |= len(rows) > MOST_JOBS
+            rows = rows[:MOST_JOBS]
             if not rows:
                 return
             followers = [row for row, _ in rows]
@@ -241,9 +243,8 @@ class _Stage:
                 with suppress(TriggerError):
                     trigger = row.trigger
                     if isinstance(trigger, After) and trigger.when in _GOOD_ENDINGS:
-                        shift = trigger.delay + (upstream.past.took or timedelta(0))
-                        due_at = [at + shift for at in upstream.moments() if at + shift < self._period.end]
-                        below[row.pk] = course_after(row, upstream, due_at, past[row.pk], self._budget)
+                        own = past[row.pk], self._budget
+                        below[row.pk] = course_after(row, upstream, trigger.delay, self._period, *own)
             self._courses += below.values()
             level = below
 
@@ -283,10 +284,8 @@ def _followers_of(jobs: JobQuerySet, keys: Collection[int]) -> list[tuple[DueJob
         return []
     rows = jobs.armed().filter(follows__in=keys).order_by("pk")
     columns = (*_COLUMNS, "owner_is_active", "follows_id")
-    annotated = rows.annotate(owner_is_active=is_active("owner__") or Value(True)).values_list(*columns)[
-        :MOST_JOBS
-    ]
-    return [(DueJob._make(row[:-1]), row[-1]) for row in annotated]
+    annotated = rows.annotate(owner_is_active=is_active("owner__") or Value(True)).values_list(*columns)
+    return [(DueJob._make(row[:-1]), row[-1]) for row in annotated[: MOST_JOBS + 1]]
 
 
 def _ends(started: Iterable[datetime | None], took: timedelta | None, now: datetime) -> list[datetime]:

@@ -13,7 +13,14 @@ from schedules.models import Execution, Job
 from schedules.result import Ok
 from schedules.services import Actor
 from schedules.services.people.calendars import CalendarSpec, set_calendar
-from schedules.services.rehearsal.courses import NO_WORKER_THEN, Budget, Past, Period, course_of
+from schedules.services.rehearsal.courses import (
+    NO_WORKER_THEN,
+    Budget,
+    Past,
+    Period,
+    course_after,
+    course_of,
+)
 from schedules.services.rehearsal.rehearsal import Rehearsal, read_due_jobs, rehearse
 from tests.engine.conftest import new_cluster
 from tests.factories import JobFactory, UserFactory
@@ -157,3 +164,39 @@ def test_jobs_that_run_too_often_are_counted_without_overlaps(actor):
     assert course.is_unchecked
     assert course.count == 7 * 24 * 60 - 60
     assert not course.left_out
+
+
+def test_followers_of_jobs_that_run_too_often_are_counted_and_not_decided(actor):
+    often = JobFactory(owner=actor.user, interval=True, every=timedelta(minutes=1), next_run_at=START + HOUR)
+    services.schedule(
+        actor,
+        name="next",
+        task="tests.ping",
+        trigger_type="cron",
+        cron=f"@after {often.public_id} succeeded 60",
+    )
+    period = Period(START, START, START + 7 * 24 * HOUR)
+    rows = rows_by_name(actor)
+    first = course_of(rows[often.name], period, Past(), Budget())
+
+    course = course_after(rows["next"], first, HOUR, period, Past(HOUR), Budget(100))
+
+    assert course.is_unchecked
+    assert (course.count, len(course.starts)) == (7 * 24 * 60 - 2 * 60, len(first.starts))
+    assert course.first == START + 2 * HOUR
+    assert max(course.moments()) < period.end
+
+
+def test_chains_after_a_job_of_every_second_are_bounded(actor):
+    above = JobFactory(owner=actor.user, interval=True, every=timedelta(seconds=1), next_run_at=START)
+    for number in range(5):
+        after = f"@after {above.public_id} succeeded 0"
+        made = services.schedule(
+            actor, name=f"next {number}", task="tests.ping", trigger_type="cron", cron=after
+        )
+        above = made.value.job
+    with time_machine.travel(START, tick=False):
+        told = rehearse(actor, START, end=START + timedelta(days=31)).value
+
+    assert [line.count for line in told.lines] == [31 * 86_400] * 6
+    assert told.unchecked == 5
