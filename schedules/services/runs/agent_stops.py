@@ -71,6 +71,11 @@ def let_agents_work(actor: Actor, *, everybody: bool = False) -> Result[AgentSto
     return Ok(stop)
 
 
+def release(held: ExecutionQuerySet) -> int:
+    """Take claimed prompts away from their agents: they wait in the inbox, and late answers are refused."""
+    return held.update(lease_until=None, leased_to="", lease_key=RELEASED)
+
+
 def _scope(actor: Actor, everybody: bool) -> str:
     return AgentStop.EVERYBODY if everybody else str(actor.user.pk)
 
@@ -111,6 +116,5 @@ def _stop(actor: Actor, execution_id: int, attempt: int, job_id: int | None, now
 
 
 def _take_prompts_back(actor: Actor, everybody: bool, now: datetime) -> int:
-    """End the leases on claimed prompts, which wait in the inbox then; what those agents answer is refused."""
     held = _prompts(actor, everybody).filter(status=Execution.Status.WAITING, lease_until__gte=now)
-    return held.update(lease_until=None, leased_to="", lease_key=RELEASED)
+    return release(held)

@@ -16,7 +16,7 @@ from schedules.models.keysets import WALKED, Segment
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.services.paging import Listed, read_page
 from schedules.services.permissions import Actor, forbidden, record
-from schedules.services.runs.agent_stops import RELEASED
+from schedules.services.runs.agent_stops import release
 from schedules.when.moments import local_words
 
 Status = Execution.Status
@@ -67,6 +67,10 @@ def claim_prompts(
                 leased_to=row.leased_to,
                 lease_key=row.lease_key,
             )
+    # A stop that came meanwhile may not have seen these leases.
+    if rows and (stop := stop_in_force(actor.user.pk)):
+        release(Execution.objects.waiting().filter(pk__in=[row.pk for row in rows], lease_until=now + lease))
+        return Err(Code.AGENTS_STOPPED, reason=stop.words)
     _remember_asking(actor.read_profile(), now)
     return Ok(rows)
 
@@ -173,7 +177,7 @@ def release_prompt(actor: Actor, execution_id: int) -> Result[Execution]:
         if not row.leased_to:
             return Err(Code.PROMPT_NOT_LEASED, execution_id)
         held_by = row.leased_to
-        Execution.objects.filter(pk=row.pk).update(lease_until=None, leased_to="", lease_key=RELEASED)
+        release(Execution.objects.filter(pk=row.pk))
         record(actor, "release", now, job=_job_of(row), before={"execution": row.pk, "held_by": held_by})
     row.refresh_from_db()
     return Ok(row)

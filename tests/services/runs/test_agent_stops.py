@@ -5,6 +5,7 @@ import pytest
 from schedules.models import AgentStop, Event, Execution
 from schedules.result import Code, Ok
 from schedules.services import Actor, claim_prompts, complete_prompt
+from schedules.services.runs import prompts
 from schedules.services.runs.agent_stops import let_agents_work, read_stop, stop_agents
 from tests.factories import ExecutionFactory, JobFactory, UserFactory
 
@@ -61,6 +62,23 @@ def test_claimed_prompt_is_taken_back_and_its_agent_cannot_complete_it(actor, ow
     assert complete_prompt(agent, waiting.pk, result="late").code == Code.PROMPT_NOT_HELD
     refused = claim_prompts(agent)
     assert (refused.code, refused.reason) == (Code.AGENTS_STOPPED, "olga stopped all agents.")
+    let_agents_work(actor)
+    assert [row.pk for row in claim_prompts(agent).value] == [waiting.pk]
+
+
+def test_prompt_claimed_while_the_stop_came_is_taken_back(actor, owner, monkeypatch):
+    waiting = running(owner, status="waiting", attempt=1)
+    agent = Actor(owner, Event.Door.MCP, "laptop", "key")
+
+    def looks(owner_id):
+        # The first look finds nothing; the stop then comes too early to see the lease.
+        monkeypatch.undo()
+        assert stop_agents(actor).value.leases == 0
+
+    monkeypatch.setattr(prompts, "stop_in_force", looks)
+
+    assert claim_prompts(agent).code == Code.AGENTS_STOPPED
+    assert complete_prompt(agent, waiting.pk, result="late").code == Code.PROMPT_NOT_HELD
     let_agents_work(actor)
     assert [row.pk for row in claim_prompts(agent).value] == [waiting.pk]
 
