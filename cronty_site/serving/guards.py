@@ -4,8 +4,15 @@ import asyncio
 import json
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from enum import Enum, auto
 from functools import cache
 from typing import Any
@@ -17,6 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cronty_site.serving.connections import most_requests
 from schedules.engine import sqlite_file
+from schedules.long_answers import LEAVE_PLACE
 from schedules.mcp.http import MCP_PATH
 from schedules.services.jobs.heartbeats import PING_PATH
 from schedules.services.people.client_addresses import network_of
@@ -46,8 +54,6 @@ class Kind(Enum):
     PING = auto()
     """A ping of a job that runs elsewhere; many are stored together."""
     API = auto()
-    STREAM = auto()
-    """An answer of the API that stays open."""
     PAGE = auto()
     """Everything else."""
 
@@ -75,7 +81,7 @@ def largest_body(kind: Kind, method: str) -> int | None:
         return LOGIN_BODY
     if kind is Kind.PING:
         return PING_BODY
-    if kind in {Kind.MCP, Kind.API, Kind.STREAM}:
+    if kind in {Kind.MCP, Kind.API}:
         return int(settings.CRONTY_MCP_BODY_BYTES)
     return settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 
@@ -89,7 +95,6 @@ def _kinds(urlconf: str) -> dict[str, Kind]:
         "schedules:metrics": Kind.STATE,
         "admin:login": Kind.LOGIN,
         "password_reset": Kind.LOGIN,
-        "schedules:api-stream_events": Kind.STREAM,
     }
     kinds = {}
     for name, kind in names.items():
@@ -162,15 +167,18 @@ class Guards:
             await self.app(scope, receive, send)
             return
         kind = kind_of(scope["path"])
-        async with AsyncExitStack() as slots:
+        async with AsyncExitStack() as count, AsyncExitStack() as place:
+            # An answer that waits leaves its place to others; how many of them wait is limited where they do.
+            scope[LEAVE_PLACE] = place.aclose
 
-            async def take_slot() -> None:
-                await slots.enter_async_context(self._slot(kind, scope))
+            async def take_place() -> None:
+                count.enter_context(self._counted(kind))
+                await place.enter_async_context(self._place(kind, scope))
 
-            exchange = Exchange(scope, receive, send, kind, take_slot)
+            exchange = Exchange(scope, receive, send, kind, take_place)
             if kind not in {Kind.ALIVE, Kind.STATE} and sqlite_file.is_replaced():
                 await exchange.refuse(503, sqlite_file.REPLACED)
-            elif kind in {Kind.MCP, Kind.API, Kind.STREAM} and _needs_https(scope):
+            elif kind in {Kind.MCP, Kind.API} and _needs_https(scope):
                 await exchange.refuse(403, f"Use https: {settings.CRONTY_URL}{scope['path']}")
             elif exchange.is_declared_too_large:
                 await exchange.refuse_size()
@@ -188,35 +196,35 @@ class Guards:
             if not exchange.is_refused:
                 raise
 
-    @asynccontextmanager
-    async def _slot(self, kind: Kind, scope: Scope) -> AsyncIterator[None]:
-        """Wait until a complete request may be handled; raise TooBusyError if it has to be refused."""
+    @contextmanager
+    def _counted(self, kind: Kind) -> Iterator[None]:
+        """Count a complete request until it ends; raise TooBusyError if there are too many."""
         if kind in {Kind.ALIVE, Kind.STATE}:
-            async with self._slots[kind]:
-                yield
+            yield
             return
         if self._under_way >= self._most_requests:
             raise TooBusyError(503, "Too many requests are under way; try again in a few seconds")
         self._under_way += 1
         try:
-            if kind in {Kind.MCP, Kind.STREAM, Kind.PING}:
-                # Subscriptions stay open, and each call is short; pings have a queue of their own.
-                yield
-            elif kind in {Kind.OAUTH, Kind.ANSWER} or (kind is Kind.LOGIN and scope["method"] == "POST"):
-                async with self._queues[kind].turn(_client_of(scope)):
-                    yield
-            else:
-                async with self._slots[Kind.API if kind is Kind.API else Kind.PAGE]:
-                    yield
+            yield
         finally:
             self._under_way -= 1
+
+    def _place(self, kind: Kind, scope: Scope) -> AbstractAsyncContextManager[None]:
+        """Return the place in which a counted request is handled; taking it waits, or raises TooBusyError."""
+        if kind in {Kind.MCP, Kind.PING}:
+            # Subscriptions stay open, and each call is short; pings have a queue of their own.
+            return nullcontext()
+        if kind in {Kind.OAUTH, Kind.ANSWER} or (kind is Kind.LOGIN and scope["method"] == "POST"):
+            return self._queues[kind].turn(_client_of(scope))
+        return self._slots[kind if kind in self._slots else Kind.PAGE]
 
 
 class Exchange:
     """One request and its response: counts and times the body, and can refuse it until the response starts."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, kind: Kind, take_slot: Any) -> None:
-        self._receive, self._send, self._kind, self._take_slot = receive, send, kind, take_slot
+    def __init__(self, scope: Scope, receive: Receive, send: Send, kind: Kind, take_place: Any) -> None:
+        self._receive, self._send, self._kind, self._take_place = receive, send, kind, take_place
         self._limit = largest_body(kind, scope["method"])
         declared = [value for name, value in scope["headers"] if name == b"content-length"]
         self._declared = int(declared[0]) if declared and declared[0].isdigit() else 0
@@ -252,7 +260,7 @@ class Exchange:
         if message["type"] == "http.request" and not message.get("more_body", False):
             self._is_complete = True
             try:
-                await self._take_slot()
+                await self._take_place()
             except TooBusyError as busy:
                 return await self.refuse(busy.status, busy.reason, wait=5)
         return message
@@ -284,7 +292,7 @@ class Exchange:
                     json.dumps({"jsonrpc": "2.0", "id": None, "error": error}),
                     "application/json",
                 )
-            elif self._kind in {Kind.API, Kind.STREAM}:
+            elif self._kind is Kind.API:
                 problem = {"type": "about:blank", "status": status, "detail": f"{reason}."}
                 text, media_type = json.dumps(problem), "application/problem+json"
             else:

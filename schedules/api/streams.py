@@ -3,21 +3,18 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db import connections
 
 from schedules import clock
 from schedules.api.problems import ProblemError
+from schedules.long_answers import read_while_waiting
 from schedules.models import Event, Token
 from schedules.services import Actor
 from schedules.services.event_list import events_after, newest_key
-
-T = TypeVar("T")
 
 POLL_SECONDS = 1.0
 # Proxies close what is silent for a minute.
@@ -29,8 +26,6 @@ MOST_STREAMS_OF_PERSON = 20
 MOST_STREAMS_OF_ALL = 100
 
 logger = logging.getLogger(__name__)
-# One thread reads for all streams, with one connection, however many are open.
-_reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="api-streams")
 
 
 @dataclass(eq=False, slots=True)
@@ -65,7 +60,7 @@ def refuse_if_full(token: Token) -> None:
         raise ProblemError(429, "too_many_streams", detail, headers={"Retry-After": "30"})
 
 
-async def listen(stream: Stream) -> AsyncIterator[str]:
+async def listen(stream: Stream) -> AsyncGenerator[str]:
     """Yield the events after the last one, until the client goes, the token ends or the server stops."""
     _open.add(stream)
     silent = 0
@@ -73,7 +68,7 @@ async def listen(stream: Stream) -> AsyncIterator[str]:
         yield "retry: 5000\n\n"
         while not stream.is_over.is_set():
             try:
-                messages = await _read(_next)(stream)
+                messages = await read_while_waiting(_next)(stream)
             except Exception:
                 # The database will come back.
                 logger.exception("Reading for a stream failed; trying again")
@@ -121,15 +116,6 @@ def _next(stream: Stream) -> list[str] | None:
 
 def _message(event: Event, document: dict[str, Any]) -> str:
     return f"id: {event.pk}\nevent: {event.verb.replace(' ', '-')}\ndata: {json.dumps(document)}\n\n"
-
-
-def _read(function: Callable[[Stream], T]) -> Callable[[Stream], Any]:
-    def guarded(stream: Stream) -> T:
-        for connection in connections.all(initialized_only=True):
-            connection.close_if_unusable_or_obsolete()
-        return function(stream)
-
-    return sync_to_async(guarded, thread_sensitive=False, executor=_reader)
 
 
 async def in_threads(chunks: Iterator[str]) -> AsyncIterator[str]:

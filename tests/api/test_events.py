@@ -13,6 +13,7 @@ from django.core.management import CommandError, call_command
 from django.db import connections
 from django.test import AsyncClient
 
+from schedules import long_answers
 from schedules.api import streams
 from schedules.models import Event, Token
 from schedules.services import activity_export, pause, resume, revoke_token
@@ -26,7 +27,7 @@ from tests.waiting import PATIENCE
 def no_connections_left() -> Iterator[None]:
     """Close the connections of the threads that serve asynchronous requests, or the database could not be dropped."""
     yield
-    streams._reader.submit(connections.close_all).result()
+    long_answers._reader.submit(connections.close_all).result()
     asyncio.run(sync_to_async(connections.close_all)())
 
 

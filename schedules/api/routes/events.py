@@ -15,6 +15,7 @@ from schedules.api.paging import position_of
 from schedules.api.reading import known_job_of, read_past_moment
 from schedules.api.schemas.events import EventFilters, EventsOut, ExportFilters
 from schedules.api.streams import Stream, in_threads, listen, refuse_if_full, start_of
+from schedules.long_answers import waiting
 from schedules.services.activity_export import export_lines
 from schedules.services.event_list import EventQuery, read_events
 
@@ -77,7 +78,7 @@ async def stream_events(request: HttpRequest) -> Any:
     # Compression would keep back what has been sent.
     request.META["HTTP_ACCEPT_ENCODING"] = ""
     stream = Stream(actor, token, last, partial(event_json, zone=zone))
-    response = StreamingHttpResponse(listen(stream), content_type="text/event-stream")
+    response = StreamingHttpResponse(waiting(request, listen(stream)), content_type="text/event-stream")
     response["Cache-Control"] = "no-store"
     response["X-Accel-Buffering"] = "no"
     return response

@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
@@ -17,6 +17,7 @@ from schedules.api.auth import READS, Caller, scope_missing
 from schedules.api.endpoints import check_query
 from schedules.api.problems import ProblemError
 from schedules.api.schemas.terminal import LineIn
+from schedules.long_answers import waiting
 from schedules.models import Token
 
 Emit = Callable[[dict[str, Any]], None]
@@ -100,13 +101,14 @@ async def run_command_line(request: HttpRequest, body: LineIn) -> Any:
         raise ProblemError(429, "too_many_lines", words, headers={"Retry-After": "10"})
     # Compression would keep back what has been printed.
     request.META["HTTP_ACCEPT_ENCODING"] = ""
-    response = StreamingHttpResponse(_events(terminal, Line(caller), body), content_type="application/jsonl")
+    events = _events(terminal, Line(caller), body)
+    response = StreamingHttpResponse(waiting(request, events), content_type="application/jsonl")
     response["Cache-Control"] = "no-store"
     response["X-Accel-Buffering"] = "no"
     return response
 
 
-async def _events(terminal: Terminal, line: Line, body: LineIn) -> AsyncIterator[str]:
+async def _events(terminal: Terminal, line: Line, body: LineIn) -> AsyncGenerator[str]:
     """Execute a command line in a thread of its own, and yield what it says as it says it."""
     loop = asyncio.get_running_loop()
     events: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()

@@ -14,6 +14,7 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
 from schedules.limits import TRIGGER_BODY_BYTES
+from schedules.long_answers import begin_to_wait, read_while_waiting
 from schedules.models import Execution
 from schedules.result import Err, Kind, Ok
 from schedules.services.jobs.trigger_addresses import close_trigger, digest_of, open_trigger
@@ -63,7 +64,7 @@ async def called(request: HttpRequest, key: str) -> HttpResponse:
         after = {"Retry-After": str(max(1, result.seconds))} if result.retry_after is not None else {}
         return _problem(status, message_of(result), after)
     limits.note(digest, client, HTTPStatus.OK)
-    return _answer(await _ended(result.value, wait))
+    return _answer(await _ended(request, result.value, wait))
 
 
 def _wait_of(request: HttpRequest) -> int | None:
@@ -72,7 +73,7 @@ def _wait_of(request: HttpRequest) -> int | None:
     return int(text) if is_number and int(text) <= LONGEST_WAIT else None
 
 
-async def _ended(triggered: Triggered, wait: int) -> Triggered:
+async def _ended(request: HttpRequest, triggered: Triggered, wait: int) -> Triggered:
     """Wait until the run has ended, for as long as the sender wants."""
     run = triggered.run
     if run is None or not wait or len(_waiting) >= MOST_WAITING:
@@ -80,11 +81,12 @@ async def _ended(triggered: Triggered, wait: int) -> Triggered:
     ticket = id(triggered)
     _waiting.add(ticket)
     try:
+        await begin_to_wait(request)
         for _ in range(int(wait / LOOK_EVERY)):
             if run.finished_at:
                 break
             await asyncio.sleep(LOOK_EVERY)
-            run = await sync_to_async(run_of_trigger)(run.pk) or run
+            run = await read_while_waiting(run_of_trigger)(run.pk) or run
     finally:
         _waiting.discard(ticket)
     return triggered._replace(run=run)

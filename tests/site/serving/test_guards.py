@@ -12,6 +12,8 @@ from django.conf import LazySettings
 from cronty_site import urls  # noqa: F401  (as they are without OAuth)
 from cronty_site.serving import guards
 from cronty_site.serving.guards import Guards
+from schedules.long_answers import LEAVE_PLACE
+from tests.waiting import PATIENCE
 
 Messages = list[dict[str, Any]]
 
@@ -308,6 +310,30 @@ def test_pages_are_handled_a_few_at_a_time():
 
     assert statuses == [200] * 30
     assert reader.most == guards.AT_ONCE[guards.Kind.PAGE]
+
+
+@pytest.mark.parametrize("path", ["/trigger/key", "/api/v1/events", "/api/v1/terminal", "/oauth/token/"])
+def test_answers_that_wait_keep_nobody_out(path: str):
+    async def scenario() -> list[int]:
+        is_over = asyncio.Event()
+        reader = Reader()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            if scope.get("is_long"):
+                await scope[LEAVE_PLACE]()
+                await is_over.wait()
+            await reader(scope, receive, send)
+
+        guarded = Guards(app)
+        long = [asyncio.ensure_future(ask(guarded, path, b"x", is_long=True)) for _ in range(4)]
+        others = [asyncio.ensure_future(ask(guarded, path, b"x", client=f"192.0.2.{n}")) for n in range(20)]
+        async with asyncio.timeout(PATIENCE):
+            await asyncio.gather(*others)
+        assert not any(each.done() for each in long)
+        is_over.set()
+        return [answer[0]["status"] for answer in await asyncio.gather(*long, *others)]
+
+    assert async_to_sync(scenario)() == [200] * 24
 
 
 @pytest.mark.parametrize(

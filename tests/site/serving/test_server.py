@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from select import select
 from typing import Any
 
 import httpx2
@@ -259,6 +260,55 @@ def test_subscription_stays_open_longer_than_the_time_limits(impatient_server: R
         connection.settimeout(3 * SILENCE)
         with pytest.raises(TimeoutError):
             answer_to(connection)
+
+
+def test_answers_that_wait_keep_no_place_and_no_connection(server: Running):
+    def tells(token: str, method: str, path: str, *headers: str) -> bytes:
+        lines = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", f"Authorization: Bearer {token}", *headers]
+        return "\r\n".join([*lines, "", ""]).encode()
+
+    tokens = [issued(server.site, f"program {number}") for number in range(3)]
+    with ExitStack() as opened:
+        api = opened.enter_context(server.browser(headers={"Authorization": f"Bearer {tokens[0]}"}))
+        keys = []
+        for number in range(3):
+            # Few runs of one job may wait.
+            job = {"name": f"Report {number}", "schedule": "@manual", "task": "notify"}
+            kwargs = {"message": "m", "topic": "t"}
+            job_id = api.post("/api/v1/jobs", json={**job, "kwargs": kwargs}).json()["id"]
+            keys.append(api.post(f"/api/v1/jobs/{job_id}/trigger").json()["url"].rpartition("/")[2])
+        waiting = [opened.enter_context(server.connect()) for _ in range(12)]
+        for number, connection in enumerate(waiting):
+            path = f"/trigger/{keys[number % 3]}?wait=60"
+            send(connection, tells("", "POST", path, "Content-Length: 0"))
+        streams = [opened.enter_context(server.connect()) for _ in range(12)]
+        for number, connection in enumerate(streams):
+            # Few of one token may be open.
+            path, accept = (
+                ("/api/v1/events", "text/event-stream") if number % 2 else ("/api/v1/events/stream", "*/*")
+            )
+            send(connection, tells(tokens[number % 3], "GET", path, f"Accept: {accept}"))
+        for connection in streams:
+            said = b""
+            while b"retry: 5000" not in said:
+                part = _read(connection)
+                assert part, said
+                said += part
+        wait_for(lambda: len(api.get("/api/v1/runs").json()["runs"]) == len(waiting))
+
+        assert api.get("/login/").status_code == 200
+        wait_for(lambda: sum(path.endswith("-wal") for path in server.open_files()) < len(waiting))
+        assert select(waiting, [], [], 0) == ([], [], []), (
+            "a trigger was answered, so that the page had a place"
+        )
+
+
+def issued(site: Site, name: str) -> str:
+    """Issue the token of a program."""
+    arguments = "--user", "olga", "--name", name, "--kind", "program"
+    out, err = site.start("issue_token", *arguments).communicate()
+    assert out, err.decode()
+    return out.decode().strip()
 
 
 def test_forged_address_is_not_counted(server: Running):

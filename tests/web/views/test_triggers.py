@@ -7,9 +7,10 @@ import json
 from datetime import timedelta
 
 import pytest
+from django.db import connections
 from django.test import Client
 
-from schedules import clock
+from schedules import clock, long_answers
 from schedules.models import Event, Execution, Secret, TriggerAddress
 from schedules.result import Code, Err
 from schedules.secrets.encryption import seal
@@ -28,6 +29,13 @@ KEY = f"whsec_{base64.b64encode(b'k' * 32).decode()}"
 @pytest.fixture(autouse=True)
 def fresh_limits(monkeypatch):
     monkeypatch.setattr(triggers, "limits", PingLimits("CRONTY_TRIGGERS_PER_MINUTE"))
+
+
+@pytest.fixture
+def no_connections_left():
+    """Close the connection that reads for all who wait, or the database could not be dropped."""
+    yield
+    long_answers._reader.submit(connections.close_all).result()
 
 
 @pytest.fixture
@@ -282,7 +290,8 @@ def test_wait_is_limited(job, wait):
     assert post(f"{opened(job)}?wait={wait}").status_code == 422
 
 
-def test_waiting_sender_gets_the_end_of_the_run(job, monkeypatch):
+@pytest.mark.django_db(transaction=True)
+def test_waiting_sender_gets_the_end_of_the_run(job, monkeypatch, no_connections_left):
     def ended(run_id):
         Execution.objects.filter(pk=run_id).update(status="succeeded", finished_at=clock.now())
         return Execution.objects.get(pk=run_id)
