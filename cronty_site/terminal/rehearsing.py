@@ -21,7 +21,7 @@ from schedules.services.rehearsal.documents import (
 )
 from schedules.services.rehearsal.rehearsal import Line, Rehearsal, rehearse
 from schedules.services.words import text_problem
-from schedules.when.periods import parse_period
+from schedules.when.periods import ends_of, parse_period
 
 COLUMNS = ("name", "runs", "first", "last", "left out")
 
@@ -65,14 +65,11 @@ def rehearse_command(
 def _period(
     session: Session, since: str | None, until: str | None
 ) -> tuple[datetime | None, datetime | None]:
-    """Return the ends of the period; a day or a period alone is meant whole."""
-    start = end = None
-    if since is not None:
-        named = session.read(parse_period, since, "--from", session.zone)
-        start, end = named.start, (named.end if named.end > named.start else None)
-    if until is not None:
-        end = session.read(parse_period, until, "--to", session.zone).end
-    return start, end
+    first, last = (
+        None if text is None else session.read(parse_period, text, option, session.zone)
+        for option, text in (("--from", since), ("--to", until))
+    )
+    return ends_of(first, last)
 
 
 def _print(session: Session, told: Rehearsal, limit: int) -> None:

@@ -72,6 +72,7 @@ def _route(
             path,
             auth=auth,
             response=answers,
+            by_alias=True,
             operation_id=function.__name__,
             summary=docstring.partition("\n")[0].rstrip("."),
             description=docstring,
@@ -113,7 +114,7 @@ def _query_names(function: Function) -> Collection[str]:
             isinstance(each, QueryParameters) for each in getattr(parameter.annotation, "__metadata__", ())
         ):
             model: type[BaseModel] = parameter.annotation.__origin__
-            names |= set(model.model_fields)
+            names |= {field.alias or name for name, field in model.model_fields.items()}
     return names
 
 

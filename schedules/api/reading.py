@@ -17,12 +17,13 @@ from schedules.services.jobs.references import job_meant, public_id_of
 from schedules.services.permissions import not_found
 from schedules.services.run_list import RunQuery
 from schedules.services.words import text_problem
+from schedules.when.periods import Period, ends_of, parse_period
 from schedules.when.phrases import PhraseError, parse_delay, parse_end, parse_moment
 from schedules.when.repeats import parse_trigger
 from schedules.when.triggers import CalendarInterval, Interval, Trigger, TriggerError, load_zone
 from schedules.when.zone_names import zone_named
 
-M = TypeVar("M", date, datetime)
+M = TypeVar("M", date, datetime, Period)
 
 # The outcomes that a job does not remember are looked for in its runs of this long.
 USUAL_PERIOD = timedelta(days=7)
@@ -106,6 +107,15 @@ def read_moment(parse: Callable[..., M], text: str, field: str, zone: str, now: 
         raise refuse(field, str(error)) from error
 
 
+def read_period(first: str, last: str, zone: str, now: datetime) -> tuple[datetime | None, datetime | None]:
+    """Return the start of what `from` names and the end of what `to` names; a day or period alone is whole."""
+    named = [
+        read_moment(parse_period, text, field, zone, now) if text else None
+        for field, text in (("from", first), ("to", last))
+    ]
+    return ends_of(*named)
+
+
 def read_past_moment(text: str, field: str, zone: str, now: datetime) -> datetime | None:
     """Read a bound of a list; an empty text is none."""
     if not text:
@@ -136,7 +146,7 @@ def known_job_of(actor: Actor, reference: str) -> Job:
 
 
 def read_job_query(actor: Actor, filters: JobFilters, now: datetime) -> JobQuery:
-    _check_texts(query=filters.query, tag=filters.tag)
+    check_texts(query=filters.query, tag=filters.tag)
     since = read_past_moment(filters.since, "since", actor.read_profile().zone, now)
     if since is None and filters.outcome and filters.outcome not in OUTCOME_LETTERS:
         since = now - USUAL_PERIOD
@@ -153,7 +163,7 @@ def read_job_query(actor: Actor, filters: JobFilters, now: datetime) -> JobQuery
 
 
 def read_run_query(actor: Actor, filters: RunFilters, now: datetime) -> RunQuery:
-    _check_texts(query=filters.query)
+    check_texts(query=filters.query)
     zone = actor.read_profile().zone
     return RunQuery(
         job=known_job_of(actor, filters.job) if filters.job else "",
@@ -167,7 +177,7 @@ def read_run_query(actor: Actor, filters: RunFilters, now: datetime) -> RunQuery
     )
 
 
-def _check_texts(**texts: str) -> None:
+def check_texts(**texts: str) -> None:
     for field, text in texts.items():
         if problem := text_problem(text):
             raise refuse(field, problem)

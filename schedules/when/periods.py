@@ -47,6 +47,12 @@ class Period(NamedTuple):
     end: datetime
 
 
+def ends_of(first: Period | None, last: Period | None) -> tuple[datetime | None, datetime | None]:
+    """Return the ends of a period that is named by its first and its last part; a first part alone is meant whole."""
+    end = last.end if last else first.end if first and first.end > first.start else None
+    return (first.start if first else None), end
+
+
 def parse_period(text: str, *, now: datetime, timezone: str, past: bool = False) -> Period:
     """Return the period that a text names, in the zone: with `past` the last one of that name, else the next."""
     try:

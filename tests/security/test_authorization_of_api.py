@@ -42,6 +42,7 @@ OWN = {
     *("create_job", "preview_schedule", "list_jobs", "list_runs", "show_me", "list_tasks", "list_upcoming"),
     *("change_jobs", "undo_change", "apply_file", "claim_prompts", "set_secret_value", "create_token"),
     *(
+        "rehearse_period",
         "list_tokens",
         "list_events",
         "list_heartbeats",

@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from schedules.when.periods import parse_period
+from schedules.when.periods import ends_of, parse_period
 from schedules.when.phrases import PhraseError
 
 NOW = datetime(2026, 2, 4, 11, tzinfo=UTC)
@@ -89,3 +89,21 @@ def test_day_on_which_clocks_change_is_whole():
 def test_what_names_no_period_is_refused(text, past):
     with pytest.raises(PhraseError):
         parse_period(text, now=NOW, timezone="Europe/Berlin", past=past)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "ends"),
+    [
+        (None, None, (None, None)),
+        ("today", None, ("2026-02-04 00:00", "2026-02-04 23:59")),
+        ("in 1 hour", None, ("2026-02-04 13:00", None)),
+        (None, "tomorrow", (None, "2026-02-05 23:59")),
+        ("today", "tomorrow", ("2026-02-04 00:00", "2026-02-05 23:59")),
+    ],
+)
+def test_period_between_two_names_ends_with_the_last_and_one_name_alone_is_whole(first, last, ends):
+    named = [
+        parse_period(text, now=NOW, timezone="Europe/Berlin") if text else None for text in (first, last)
+    ]
+
+    assert tuple(end and f"{end.astimezone(BERLIN):%Y-%m-%d %H:%M}" for end in ends_of(*named)) == ends

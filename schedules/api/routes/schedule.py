@@ -11,12 +11,24 @@ from schedules.api.auth import actor_of
 from schedules.api.documents import iso_in
 from schedules.api.endpoints import asks, reads
 from schedules.api.problems import expect, refuse
-from schedules.api.reading import job_of, read_schedule, read_zone
-from schedules.api.schemas.schedule import MeOut, PreviewIn, PreviewOut, TasksOut, UpcomingFilter, UpcomingOut
+from schedules.api.reading import check_texts, job_of, read_period, read_schedule, read_zone
+from schedules.api.schemas.schedule import (
+    MeOut,
+    PreviewIn,
+    PreviewOut,
+    RehearsalFilter,
+    RehearsalOut,
+    TasksOut,
+    UpcomingFilter,
+    UpcomingOut,
+)
+from schedules.services.job_list import JobQuery
 from schedules.services.jobs.calendars import with_events
 from schedules.services.jobs.forecasts import next_runs_of
 from schedules.services.jobs.validation import interval_problem, usable_tasks
 from schedules.services.people.tokens import FAMILIES
+from schedules.services.rehearsal.documents import rehearsal_document
+from schedules.services.rehearsal.rehearsal import rehearse
 from schedules.when.triggers import Interval
 
 router = Router(tags=["schedule"])
@@ -87,5 +99,21 @@ def list_upcoming(request: HttpRequest, filters: Query[UpcomingFilter]) -> Any:
     return {
         "upcoming": [{"at": iso_in(at, zone), "id": job.public_id, "name": job.name} for at, job in runs],
         "timezone": zone,
+        "is_worker_running": engine.is_any_cluster_running(now),
+    }
+
+
+@reads(router, "/rehearsal", RehearsalOut)
+def rehearse_period(request: HttpRequest, filters: Query[RehearsalFilter]) -> Any:
+    """Say what a period will bring if nothing changes: what fires, what is left out and why, collisions, and spend."""
+    actor, now = actor_of(request), clock.now()
+    zone = actor.read_profile().zone
+    check_texts(tag=filters.tag)
+    start, end = read_period(filters.from_, filters.to, zone, now)
+    job = job_of(actor, filters.job) if filters.job else None
+    query = JobQuery(tag=filters.tag.strip())
+    told = expect(rehearse(actor, now, start=start, end=end, query=query, job=job))
+    return {
+        **rehearsal_document(told, zone, filters.limit),
         "is_worker_running": engine.is_any_cluster_running(now),
     }

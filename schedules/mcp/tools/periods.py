@@ -7,7 +7,7 @@ from pydantic import Field
 
 from schedules.mcp.tools.moments import read_with
 from schedules.result import Err, Ok, Result
-from schedules.when.periods import Period, parse_period
+from schedules.when.periods import Period, ends_of, parse_period
 
 From = Annotated[
     str | None,
@@ -23,19 +23,15 @@ def read_period(
     first: str | None, last: str | None, zone: str, now: datetime, *, past: bool = False, field: str = "from"
 ) -> Result[tuple[datetime | None, datetime | None]]:
     """Return the start of what `from` names and the end of what `to` names; a day or period alone is whole."""
-    start = end = None
-    if first is not None:
-        named = _read(first, zone, now, field, past=past)
-        if isinstance(named, Err):
-            return named
-        start, end = named.value
-        end = end if end > start else None
-    if last is not None:
-        named = _read(last, zone, now, "to", past=past)
-        if isinstance(named, Err):
-            return named
-        end = named.value.end
-    return Ok((start, end))
+    named: dict[str, Period] = {}
+    for name, text in ((field, first), ("to", last)):
+        if text is None:
+            continue
+        read = _read(text, zone, now, name, past=past)
+        if isinstance(read, Err):
+            return read
+        named[name] = read.value
+    return Ok(ends_of(named.get(field), named.get("to")))
 
 
 def _read(text: str, zone: str, now: datetime, field: str, *, past: bool) -> Result[Period]:

@@ -18,7 +18,7 @@ from schedules.services.rehearsal.rehearsal import Rehearsal, rehearse
 from schedules.services.words import text_problem
 from schedules.web.messages import message_of
 from schedules.web.views.page import PageMixin, find_job
-from schedules.when.periods import parse_period
+from schedules.when.periods import Period, ends_of, parse_period
 from schedules.when.phrases import PhraseError
 from schedules.when.triggers import TriggerError
 
@@ -58,8 +58,7 @@ class RehearsalPage(PageMixin, TemplateView):
     def _period(
         self, filters: dict[str, str], problems: dict[str, str]
     ) -> tuple[datetime | None, datetime | None]:
-        """Read the ends of the period; a day or a period alone is meant whole."""
-        ends: dict[str, Any] = {}
+        ends: dict[str, Period] = {}
         for name in ("from", "to"):
             if not filters[name]:
                 continue
@@ -67,9 +66,7 @@ class RehearsalPage(PageMixin, TemplateView):
                 ends[name] = parse_period(filters[name], now=self.page.now, timezone=self.page.zone)
             except (PhraseError, TriggerError) as error:
                 problems[name] = sentence(str(error))
-        first, last = ends.get("from"), ends.get("to")
-        end = last.end if last else first.end if first and first.end > first.start else None
-        return (first.start if first else None), end
+        return ends_of(ends.get("from"), ends.get("to"))
 
 
 def _shown(told: Rehearsal) -> dict[str, Any]:
