@@ -73,7 +73,7 @@ def _complete(method: str, operation: dict[str, Any]) -> None:
         operation["parameters"].append(
             {
                 **_header("Last-Event-ID", "The id of the last event that you have seen."),
-                "schema": {"type": "string", "pattern": "^[0-9]{1,18}$"},
+                "schema": {"type": "string", "pattern": r"^[0-9]{1,18}(-[0-9.]{1,1900})?$"},
             }
         )
     for answer in operation["responses"].values():

@@ -14,7 +14,7 @@ from schedules.api.problems import ProblemError
 from schedules.long_answers import read_while_waiting
 from schedules.models import Event, Token
 from schedules.services import Actor
-from schedules.services.event_list import events_after, newest_key
+from schedules.services.event_feed import EventFeed, Position
 
 POLL_SECONDS = 1.0
 # Proxies close what is silent for a minute.
@@ -30,11 +30,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(eq=False, slots=True)
 class Stream:
-    """An open stream: whose it is, and the last event that was sent."""
+    """An open stream: with whose token, and what it sends."""
 
-    actor: Actor
     token: Token
-    last: int
+    feed: EventFeed
     describe: Callable[[Event], dict[str, Any]]
     is_over: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -89,18 +88,17 @@ async def listen(stream: Stream) -> AsyncGenerator[str]:
         _open.discard(stream)
 
 
-def start_of(actor: Actor, last_id: str) -> int:
-    """Return the event after which a stream begins: the one that the client has seen last, or the newest."""
-    if not last_id:
-        return newest_key(actor)
-    if not (last_id.isascii() and last_id.isdigit() and len(last_id) < 19):
+def feed_of(actor: Actor, last_id: str) -> EventFeed:
+    """Return the events that the client has not seen yet, or without an id those from now on."""
+    position = Position.parse(last_id)
+    if last_id and position is None:
         raise ProblemError(
             422,
             "invalid",
             "Last-Event-ID: Send the id of an event of this stream.",
             errors=[("Last-Event-ID", "Send the id of an event of this stream.")],
         )
-    return int(last_id)
+    return EventFeed(actor, position, clock.now())
 
 
 def _next(stream: Stream) -> list[str] | None:
@@ -108,14 +106,12 @@ def _next(stream: Stream) -> list[str] | None:
     token = Token.objects.usable(clock.now()).filter(pk=stream.token.pk).first()
     if token is None or (token.scopes, token.families) != (stream.token.scopes, stream.token.families):
         return None
-    events = events_after(stream.actor, stream.last, MOST_EVENTS)
-    if events:
-        stream.last = events[-1].pk
-    return [_message(event, stream.describe(event)) for event in events]
+    events = stream.feed.read(MOST_EVENTS, clock.now())
+    return [_message(position, event, stream.describe(event)) for position, event in events]
 
 
-def _message(event: Event, document: dict[str, Any]) -> str:
-    return f"id: {event.pk}\nevent: {event.verb.replace(' ', '-')}\ndata: {json.dumps(document)}\n\n"
+def _message(position: Position, event: Event, document: dict[str, Any]) -> str:
+    return f"id: {position}\nevent: {event.verb.replace(' ', '-')}\ndata: {json.dumps(document)}\n\n"
 
 
 async def in_threads(chunks: Iterator[str]) -> AsyncIterator[str]:

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from django.conf import settings
 
 from schedules.models import Event
-from schedules.services.event_list import EventQuery, events_after
+from schedules.services.event_feed import settled_key
+from schedules.services.event_list import EventQuery, walk_events
 from schedules.services.permissions import Actor
 
 FORMAT = "cronty-activity-1"
@@ -53,16 +54,16 @@ def export_lines(
         "until": query.until and query.until.isoformat(),
     }
     yield chain.line(head)
-    count, last, is_complete = 0, after, False
-    while count < MOST_EVENTS and not is_complete:
-        events = events_after(actor, last, CHUNK, query)
-        following = events[-1].pk if events else None
-        if events:
-            yield "".join(chain.line(describe(event)) for event in events)
-        else:
-            is_complete = True
-        count += len(events)
-        last = following or last
+    count, looked_at, last, is_complete = 0, 0, after, False
+    # An event that is committed later belongs to the next export, which begins after the last one of this.
+    up_to = settled_key(now)
+    while looked_at < MOST_EVENTS and not is_complete:
+        walked = walk_events(actor, query, last, up_to, CHUNK)
+        if walked.events:
+            yield "".join(chain.line(describe(event)) for event in walked.events)
+        count, last = count + len(walked.events), walked.last
+        looked_at += walked.looked_at
+        is_complete = walked.looked_at < CHUNK
     yield chain.line({"end": True, "events": count, "last": last, "is_complete": is_complete}, "signature")
 
 

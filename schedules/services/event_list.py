@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.models import QuerySet
 
@@ -53,17 +53,23 @@ def read_events(
     return read_page([query.segment(actor)], position, size)
 
 
-def newest_key(actor: Actor) -> int:
-    """Return the key of the last event that the actor may see, or 0."""
-    return next(iter(EventQuery().segment(actor).rows.order_by("-pk").values_list("pk", flat=True)[:1]), 0)
+class Walked(NamedTuple):
+    """Some events, the oldest first, and how far the log was looked through for them."""
+
+    events: list[Event]
+    looked_at: int
+    last: int
+    """The key of the last event that was looked at."""
 
 
-def events_after(actor: Actor, key: int, most: int, query: EventQuery | None = None) -> list[Event]:
-    """Return the next events after one, the oldest first; of those of a query, at most so many are looked through."""
-    segment = (query or EventQuery()).segment(actor)
+def walk_events(actor: Actor, query: EventQuery, after: int, up_to: int, most: int) -> Walked:
+    """Look through so many events between two keys for those of a query."""
+    segment = query.segment(actor)
     scope = segment.rows if segment.walked is None else segment.walked
-    keys = list(scope.filter(pk__gt=key).order_by("pk").values_list("pk", flat=True)[:most])
-    return list(segment.rows.filter(pk__in=keys).order_by("pk")) if keys else []
+    between = scope.filter(pk__gt=after, pk__lte=up_to)
+    keys = list(between.order_by("pk").values_list("pk", flat=True)[:most])
+    events = list(segment.rows.filter(pk__in=keys).order_by("pk")) if keys else []
+    return Walked(events, len(keys), keys[-1] if keys else after)
 
 
 def newest_of_owner(owner_id: Any) -> QuerySet[Event]:

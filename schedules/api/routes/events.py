@@ -14,7 +14,7 @@ from schedules.api.endpoints import check_query, reads
 from schedules.api.paging import position_of
 from schedules.api.reading import known_job_of, read_past_moment
 from schedules.api.schemas.events import EventFilters, EventsOut, ExportFilters
-from schedules.api.streams import Stream, in_threads, listen, refuse_if_full, start_of
+from schedules.api.streams import Stream, feed_of, in_threads, listen, refuse_if_full
 from schedules.long_answers import waiting
 from schedules.services.activity_export import export_lines
 from schedules.services.event_list import EventQuery, read_events
@@ -64,8 +64,8 @@ def _documented(operation_id: str, summary: str, description: str, media_type: s
     **_documented(
         "stream_events",
         "Follow what changes, as server-sent events",
-        "The stream begins with what changes from now on, or after the event that `Last-Event-ID` names. The data of "
-        "each event is that of `GET /events`. A token may keep five streams open.",
+        "The stream begins with what changes from now on, or after the event that `Last-Event-ID` names: the id of an "
+        "event of the stream, or of `GET /events`. The data of each event is that of `GET /events`. A token may keep five streams open.",
         "text/event-stream",
     ),
 )
@@ -74,10 +74,10 @@ async def stream_events(request: HttpRequest) -> Any:
     actor, token = actor_of(request), request.auth.token  # type: ignore[attr-defined]
     refuse_if_full(token)
     zone = (await sync_to_async(actor.read_profile)()).zone
-    last = await sync_to_async(start_of)(actor, request.headers.get("Last-Event-ID", ""))
+    feed = await sync_to_async(feed_of)(actor, request.headers.get("Last-Event-ID", ""))
     # Compression would keep back what has been sent.
     request.META["HTTP_ACCEPT_ENCODING"] = ""
-    stream = Stream(actor, token, last, partial(event_json, zone=zone))
+    stream = Stream(token, feed, partial(event_json, zone=zone))
     response = StreamingHttpResponse(waiting(request, listen(stream)), content_type="text/event-stream")
     response["Cache-Control"] = "no-store"
     response["X-Accel-Buffering"] = "no"
