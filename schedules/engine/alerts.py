@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db import transaction
 from django.urls import reverse
 
+from schedules.engine.incidents import is_proposal
 from schedules.models import Approval, Incident, Job, Profile
 from schedules.models.alert_rules import NEVER, RECOVERED, AlertRules, known_rules, quiet_until, wants
 from schedules.models.job_queries import NOTICE_PREFIX
@@ -96,7 +97,9 @@ def _tell(owner_id: int, now: datetime) -> int:
     night_ends = quiet_until(profile.quiet_hours, profile.zone, now)
     news: dict[tuple[tuple[str, str], ...], list[Incident]] = defaultdict(list)
     for incident in incidents:
-        rules = known_rules(incident.job.alerts) if incident.job else AlertRules()
+        # What an agent proposes does not decide who hears of it.
+        job = None if is_proposal(incident) else incident.job
+        rules = known_rules(job.alerts) if job else AlertRules()
         place = _place_of(rules, profile)
         if not place or not _is_wanted(incident, person, rules, place):
             incident.due_at = None
@@ -233,7 +236,10 @@ def _link_to(news: Sequence[_News]) -> dict[str, str]:
         return {}
     if len(news) == 1 and (address := _approval_page(news[0].incident)):
         return {"click": address}
-    if all(item.incident.kind == Kind.NEEDS_YOU for item in news):
+    are_proposals = [is_proposal(item.incident) for item in news]
+    if len(news) > 1 and all(are_proposals):
+        return {"click": f"{site}{reverse('schedules:jobs')}"}
+    if not any(are_proposals) and all(item.incident.kind == Kind.NEEDS_YOU for item in news):
         return {"click": f"{site}{reverse('schedules:inbox')}"}
     job = news[0].incident.job
     if len(news) == 1 and job:
@@ -258,4 +264,6 @@ def _stop_button(news: Sequence[_News]) -> dict[str, list[dict[str, str]]]:
 
 
 def _is_about_agent(incident: Incident) -> bool:
+    if is_proposal(incident):
+        return False
     return incident.kind == Kind.OVER_LIMIT or (incident.job is not None and incident.job.task == "prompt")

@@ -7,7 +7,7 @@ from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce
 
 from schedules.engine.event_deliveries import publish_recoveries
-from schedules.engine.incidents import Kind, News, end_all, raise_incidents, subject_of
+from schedules.engine.incidents import Kind, News, end_all, end_confirmed, raise_incidents, subject_of
 from schedules.models import Cluster, Execution, Incident, Job, Token
 from schedules.models.job_queries import NOTICE_PREFIX
 from schedules.models.people import is_active
@@ -172,6 +172,7 @@ def _end_over(open_incidents: QuerySet[Incident], now: datetime) -> None:
     _end_late(open_incidents.filter(kind=Kind.LATE), now)
     waiting = _untaken(now).filter(job=OuterRef("job"))
     end_all(open_incidents.filter(~Exists(waiting), kind=Kind.PROMPT), now, "It is not waiting any more")
+    end_confirmed(open_incidents, now)
     _end_expiring(open_incidents.filter(kind=Kind.EXPIRING, subject__startswith="token "), now)
 
 

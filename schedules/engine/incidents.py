@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import NamedTuple
 
-from django.db.models import Case, F, QuerySet, When
+from django.db.models import Case, F, Q, QuerySet, When
 
 from schedules import limits
 from schedules.engine.event_deliveries import publish_missed
@@ -15,6 +15,9 @@ from schedules.models import Incident, Job
 from schedules.models.incidents import LONGEST_DETAILS
 
 Kind = Incident.Kind
+
+# The subject of an incident about a proposed job begins with it.
+_PROPOSAL = "proposal "
 
 
 class News(NamedTuple):
@@ -53,6 +56,38 @@ def raise_incidents(news: Iterable[News], now: datetime) -> None:
         ),
         ignore_conflicts=True,
     )
+
+
+def raise_proposals(proposals: Iterable[tuple[Job, str]], now: datetime) -> None:
+    """Tell the owners of jobs, each with its schedule in words, that an agent has proposed them."""
+    raise_incidents(
+        [
+            News(
+                Kind.NEEDS_YOU,
+                job.owner_id,
+                f"{_PROPOSAL}{job.pk}",
+                job.name,
+                f"{job.proposed_by} proposes it, and it waits until you confirm it: {words}.",
+                job.pk,
+            )
+            for job, words in proposals
+        ],
+        now,
+    )
+
+
+def is_proposal(incident: Incident) -> bool:
+    """Return whether a job that an agent has proposed waits for its owner."""
+    return incident.kind == Kind.NEEDS_YOU and incident.subject.startswith(_PROPOSAL)
+
+
+def end_confirmed(open_incidents: QuerySet[Incident], now: datetime) -> None:
+    """End those about proposed jobs that wait no more; one that was discarded, or not told yet, ends without a word."""
+    proposals = open_incidents.filter(kind=Kind.NEEDS_YOU, subject__startswith=_PROPOSAL)
+    over = proposals.exclude(job__in=Job.objects.proposed().order_by().values("pk"))
+    is_confirmed = Q(job__proposed_at=None, job__deleted_at=None, job__isnull=False)
+    end_all(over.filter(is_confirmed, told__gt=0), now, "Confirmed")
+    end_all(over, now)
 
 
 def raise_missed(rows: Iterable[tuple[int, int, str]], now: datetime) -> None:

@@ -21,6 +21,7 @@ from schedules.services.jobs.bulk import change_jobs
 from schedules.services.jobs.creation import insert_jobs, policy_defaults
 from schedules.services.jobs.edits import edit, store_edits
 from schedules.services.jobs.masked_arguments import named_arguments, shown_arguments
+from schedules.services.jobs.proposing import ask_to_confirm
 from schedules.services.jobs.states import CAME_DUE, pause, restore, resume
 from schedules.services.jobs.upstream import link_planned
 from schedules.services.jobs.validation import default_of
@@ -148,6 +149,7 @@ def _change(
         for edited in edits
     )
     record_all(changed, now)
+    ask_to_confirm(actor, [edited.job for edited in edits if edited.asks], now)
     if origins:
         names = list(origins[0])
         assignments = ", ".join(f"{name} = {{{name}}}" for name in names[1:])

@@ -24,6 +24,7 @@ from schedules.secrets.masking import has_mask
 from schedules.services.jobs.calendars import attach_calendars
 from schedules.services.jobs.heartbeats import add_heartbeats
 from schedules.services.jobs.masked_arguments import fill_in
+from schedules.services.jobs.proposing import ask_to_confirm, proposal_columns
 from schedules.services.jobs.upstream import Planned, attach_upstream
 from schedules.services.jobs.validation import (
     EDITABLE,
@@ -46,8 +47,6 @@ INSERTED_AT_ONCE = 500
 # A job that is complete and valid, and the columns that its caller gave.
 NewJob: TypeAlias = tuple[Job, Mapping[str, Any]]
 
-# What a job that waits for a confirmation says as the reason of its pause.
-PROPOSED = "waits for confirmation"
 SAME_TIME = timedelta(minutes=1)
 # Unordered, so that an index alone finds the jobs.
 _ACTIVE = Job.objects.active().order_by().values_list("public_id", "name")
@@ -130,6 +129,7 @@ def schedule(
         if job.task == HEARTBEAT:
             add_heartbeats([job])
         record(actor, "create", now, job=job, after=changes_of(job, fields))
+        ask_to_confirm(actor, [job], now)
     return Ok(Scheduled(actor, job))
 
 
@@ -178,6 +178,7 @@ def insert_jobs(
             event_of(actor, "create", now, job=job, after=changes_of(job, fields)) for job, fields in chunk
         )
         record_all(created, now)
+        ask_to_confirm(actor, [job for job, _ in chunk], now)
         on_progress(start + len(chunk))
 
 
@@ -245,20 +246,6 @@ def _build(
         for name, value in proposal_columns(actor, now).items():
             setattr(job, name, value)
     return Ok(job)
-
-
-def proposal_columns(actor: Actor, now: datetime) -> dict[str, Any]:
-    """Return the columns of a job that waits until a person confirms what this actor has made or changed."""
-    return {
-        "status": Job.Status.PAUSED,
-        "next_run_at": None,
-        "paused_at": now,
-        "paused_until": None,
-        "pause_reason": PROPOSED,
-        "has_unreadable_schedule": False,
-        "proposed_at": now,
-        "proposed_by": actor.label,
-    }
 
 
 def planned_rate(job: Job) -> float:

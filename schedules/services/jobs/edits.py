@@ -19,11 +19,11 @@ from schedules.services.jobs.creation import (
     changes_of,
     likeness_of,
     planned_rate,
-    proposal_columns,
     set_anchor,
 )
 from schedules.services.jobs.heartbeats import add_heartbeats
 from schedules.services.jobs.masked_arguments import fill_in
+from schedules.services.jobs.proposing import ask_to_confirm, proposal_columns
 from schedules.services.jobs.states import account_until, account_until_each, is_protected, protected
 from schedules.services.jobs.upstream import Planned, attach_upstream
 from schedules.services.jobs.validation import CALL, editable_only, job_problem, no_runs_left, type_problems
@@ -88,6 +88,8 @@ def _try_to_edit(
             transaction.set_rollback(True)
             return refusal
         record(actor, "edit", now, job=edited.job, before=edited.before, after=edited.after)
+        if edited.asks:
+            ask_to_confirm(actor, [edited.job], now)
     return Ok(edited.job)
 
 

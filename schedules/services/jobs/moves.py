@@ -14,6 +14,7 @@ from schedules.services.job_list import JobQuery, in_asked_state
 from schedules.services.jobs.bulk import MOST_JOBS, Changed, without_own_jobs
 from schedules.services.jobs.edits import PreparedEdit, prepare_edit, store_edits
 from schedules.services.jobs.masked_arguments import merged_arguments
+from schedules.services.jobs.proposing import ask_to_confirm
 from schedules.services.permissions import Actor, event_of, record_all
 from schedules.when.triggers import load_zone
 from schedules.when.zones import first_pass, wall_time
@@ -180,4 +181,5 @@ def move_jobs(
             for each in plan.edits
         )
         events = record_all(edited, now)
+        ask_to_confirm(actor, [each.job for each in plan.edits if each.asks], now)
     return Ok(Changed([each.job for each in plan.edits], [], events[0].pk if events else None))

@@ -13,8 +13,8 @@ from schedules.agents.choice import Choice, choose_for_all
 from schedules.models import Job
 from schedules.models.jobs import JobQuerySet
 from schedules.result import Code, Err, Ok, Result, invalid
-from schedules.services.jobs.creation import PROPOSED
 from schedules.services.jobs.forecasts import next_runs_of, words_of
+from schedules.services.jobs.proposing import PROPOSED, ask_to_confirm
 from schedules.services.jobs.rows import change_row, locked_job
 from schedules.services.jobs.validation import use_problem
 from schedules.services.permissions import Actor, record, wrong_state
@@ -151,6 +151,7 @@ def withdraw_confirmation(actor: Actor, job_id: str, before: dict[str, Any]) -> 
         proposed_at = datetime.fromisoformat(before["proposed_at"])
         change_row(job, now, proposed_at=proposed_at, proposed_by=before["proposed_by"])
         record(actor, "pause", now, job=job, after={"reason": PROPOSED, "until": None})
+        ask_to_confirm(actor, [job], now)
     return Ok(job)
 
 

@@ -9,6 +9,7 @@ from django.db import transaction
 from schedules import clock, engine, limits
 from schedules.models import Event, Execution, Job
 from schedules.result import Code, Err, Ok, Result, invalid
+from schedules.services.jobs.proposing import ask_to_confirm
 from schedules.services.jobs.rows import change_row, locked_job
 from schedules.services.jobs.validation import no_runs_left, use_problem
 from schedules.services.people.profiles import profile_of
@@ -183,6 +184,7 @@ def restore(
             return refusal
         change_row(job, now, deleted_at=None, failure_streak=0, **_columns_after(job, stop, now))
         record(actor, "restore", now, job=job)
+        ask_to_confirm(actor, [job], now)
     job.refresh_from_db()
     return Ok(job)
 
