@@ -20,6 +20,8 @@ from schedules.tasks.registry import Task
 from schedules.when.phrases import PhraseError, parse_delay, parse_end
 from schedules.when.triggers import CalendarInterval, Interval, Trigger
 
+# Options that are repeated; an empty text alone empties the list.
+_LISTS = ("calendars", "grants")
 _NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*):?=")
 
 
@@ -73,6 +75,13 @@ _POLICIES = (
         help="What happens to a run at a closed time.",
     ),
     click.option(
+        "--grant",
+        "grants",
+        multiple=True,
+        metavar="RULE",
+        help='A permission of its agent, like "Bash(git push:*)"; repeat it for several; "" for none.',
+    ),
+    click.option(
         "--pause-after-failures",
         type=click.IntRange(0),
         help="Pause the job after so many failed runs in a row; 0 never does.",
@@ -86,7 +95,7 @@ _POLICIES = (
 
 
 def policy_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for label, policies and end of a job."""
+    """Add the options for label, policies, permissions and end of a job."""
     for option in reversed(_POLICIES):
         function = option(function)
     return function
@@ -95,8 +104,7 @@ def policy_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def columns_of_policies(session: Session, zone: str, until: str | None, **fields: Any) -> dict[str, Any]:
     """Return the columns for those of the options that were given."""
     columns = {name: value for name, value in fields.items() if value not in (None, ())}
-    if "calendars" in columns:
-        columns["calendars"] = [name for name in columns["calendars"] if name]
+    columns |= {name: list(filter(None, columns[name])) for name in _LISTS if name in columns}
     return columns | ({"ends_at": session.read(parse_end, until, "--until", zone)} if until else {})
 
 

@@ -155,3 +155,34 @@ def test_job_that_runs_when_the_machine_starts_says_so(cronty):
     assert "When the machine starts" in cronty("preview", "@reboot").out
     assert cronty("show", "Hello").code == cronty("jobs").code == cronty("next", "Hello").code == 0
     assert "9000" not in cronty("show", "Hello").out + cronty("jobs").out + cronty("next", "Hello").out
+
+
+RUNNER = '[notes]\ndescription = "x"\nkind = "claude"\ngrantable = ["Bash(git:*)"]\nallow = ["everyone"]\n'
+PROMPT = ("add", "0 9 * * *", "prompt", "prompt=Push it", "runner=notes")
+
+
+def test_permissions_of_a_prompt_are_given_and_shown(cronty, use_runners):
+    use_runners(RUNNER)
+
+    added = cronty(*PROMPT, "--grant", "Bash(git push:*)", "--grant", "Bash(git tag:*)", "--name", "Push")
+
+    assert added.code == 0
+    assert Job.objects.get().grants == ["Bash(git push:*)", "Bash(git tag:*)"]
+    assert "Bash(git push:*)" in cronty("show", "Push").out
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ((*PROMPT, "--grant", "WebFetch"), "does not allow the permission WebFetch"),
+        ((*PROMPT, "--grant", "Bash(;)("), "this is no rule"),
+        (("add", "0 9 * * *", *NOTIFY, "--grant", "Bash"), "Only prompts have permissions"),
+    ],
+)
+def test_permissions_that_cannot_be_given_are_refused(cronty, use_runners, words, problem):
+    use_runners(RUNNER)
+
+    refused = cronty(*words)
+
+    assert (refused.code, Job.objects.count()) == (1, 0)
+    assert problem in refused.err

@@ -237,3 +237,17 @@ def test_without_a_terminal_and_an_editor_nothing_is_started(cronty, job, monkey
     refused = cronty("edit", "Hook")
 
     assert (refused.code, refused.err[:38]) == (1, "cronty: There is nobody to edit: give ")
+
+
+def test_permissions_are_replaced_and_taken_away(cronty, owner, use_runners):
+    use_runners('[notes]\ndescription = "x"\nkind = "claude"\ngrantable = ["*"]\nallow = ["everyone"]\n')
+    kwargs = {"prompt": "Push it.", "runner": "notes"}
+    job = JobFactory(owner=owner, name="Push", task="prompt", kwargs=kwargs, grants=["Bash"])
+
+    cronty("edit", "Push", "--grant", "Bash(git push:*)")
+    job.refresh_from_db()
+    assert job.grants == ["Bash(git push:*)"]
+
+    cronty("edit", "Push", "--grant", "")
+    job.refresh_from_db()
+    assert job.grants == []
