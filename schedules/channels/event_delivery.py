@@ -22,6 +22,7 @@ from schedules.channels.event_requests import (
     signing_secrets,
 )
 from schedules.models import EventSubscription, Execution
+from schedules.models.event_subscriptions import GONE
 from schedules.secrets.encryption import UnreadableError
 from schedules.secrets.masking import Masker
 from schedules.tasks import outbound
@@ -49,7 +50,6 @@ SILENCE_SECONDS = 3.0
 SAID_CHARACTERS = 300
 # The type of the event that shows that events arrive.
 TEST = "test"
-GONE = "The receiver answered 410 Gone: it wants no more events."
 
 _jitter = random.SystemRandom()
 

@@ -8,6 +8,7 @@ from django.db.models import F
 from schedules.engine.incidents import Kind, News, end_all, of_jobs, raise_incidents
 from schedules.engine.pauses import note, pause
 from schedules.models import Job
+from schedules.models.jobs import PAUSED_AFTER
 
 _STOPPED = (Job.Status.PAUSED, Job.Status.CANCELLED)
 
@@ -59,7 +60,9 @@ def _pause_failing(job_ids: Collection[int], now: datetime) -> set[int]:
     for job in failing:
         streak = job.failure_streak
         reason = (
-            f"Paused after {streak} failures in a row." if streak > 1 else "Paused after its first failure."
+            f"{PAUSED_AFTER} {streak} failures in a row."
+            if streak > 1
+            else f"{PAUSED_AFTER} its first failure."
         )
         pause(job, now, reason)
         note(job, "pause", now, {"reason": reason, "error": job.last_error[:500]})

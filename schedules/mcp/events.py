@@ -24,6 +24,7 @@ from schedules.services.people.app_event_subscriptions import (
     CallbackError,
     challenge,
     check_subscription,
+    families_for,
     forget_subscription,
     keep_subscription,
 )
@@ -58,8 +59,6 @@ _DESCRIPTIONS = {
     EventType.JOB_CHANGED: "A job was created, changed, paused or deleted.",
     EventType.APPROVAL_REQUESTED: "An agent waits for an approval.",
 }
-_PROMPTS = ("prompts", "core", "jobs")
-_ALL_JOBS = ("core", "jobs")
 
 
 class _Params(RequestParams):
@@ -143,10 +142,9 @@ def _caller() -> Caller:
 
 
 def _may_hear(caller: Caller, event_type: str) -> bool:
-    if event_type == EventType.PROMPT_DUE:
-        return caller.may("read", _PROMPTS)
     # An agent that is about some kinds of jobs does not hear of the others.
-    return caller.may("read", _ALL_JOBS) and caller.actor.tasks is None
+    hears_all = event_type == EventType.PROMPT_DUE or caller.actor.tasks is None
+    return hears_all and caller.may("read", families_for(event_type))
 
 
 def _token_of(caller: Caller) -> int:
@@ -190,6 +188,8 @@ def _expect(result: Result[Any]) -> Any:
             raise _error(NOT_FOUND, words, kind="event")
         case Code.EVENT_SUBSCRIPTION_NOT_FOUND:
             raise _error(NOT_FOUND, words, kind="subscription")
+        case Code.EVENT_SUBSCRIPTION_OFF:
+            raise _error(FORBIDDEN, words)
         case Code.TOO_MANY_EVENT_SUBSCRIPTIONS:
             raise _error(EXHAUSTED, words, limit="subscriptions", max=result.limit)
     if result.kind in (Kind.QUOTA, Kind.TOO_FAST):

@@ -8,6 +8,7 @@ from schedules.services.refusals import REFUSALS
 _MESSAGES: Mapping[Code, str] = {
     **REFUSALS,
     Code.JOB_NOT_PAUSED: "Job already {0.state}: {0.subject}",
+    Code.EVENT_SUBSCRIPTION_OFF: "A person has switched off {0.subject}, and only a person can switch it on again.",
     Code.PROMPT_NOT_FOUND: "Prompt not found: {0.subject}. Take the execution_id from claim_prompts.",
 }
 

@@ -9,9 +9,13 @@ from django.db import models
 from django.db.models import Q
 
 from schedules import limits
-from schedules.models.jobs import Job
+from schedules.models.jobs import PAUSED_AFTER, Job
 from schedules.models.people import is_active
 from schedules.models.tokens import Token
+
+# Why a receiver was given up, which is not why a person has switched it off.
+GONE = "The receiver answered 410 Gone: it wants no more events."
+_GAVE_UP = Q(job__pause_reason=GONE) | Q(job__pause_reason__startswith=PAUSED_AFTER)
 
 
 class EventType(models.TextChoices):
@@ -26,10 +30,12 @@ class EventType(models.TextChoices):
 class EventSubscriptionQuerySet(models.QuerySet["EventSubscription"]):
     def has_access(self, now: datetime) -> Self:
         """Those that have not expired, and whose access over MCP nobody has revoked."""
-        is_unexpired = Q(expires_at=None) | Q(expires_at__gt=now)
-        is_token_unexpired = Q(token__expires_at=None) | Q(token__expires_at__gt=now)
-        has_token = Q(token=None) | Q(token__revoked_at=None) & is_token_unexpired
-        return self.filter(is_unexpired, has_token)
+        return self.filter(Q(expires_at=None) | Q(expires_at__gt=now), _has_token(now))
+
+    def ended(self, now: datetime) -> Self:
+        """Those without access, except what a person has switched off: the app could subscribe again after its end."""
+        kept = self.filter(_has_token(now), job__status=Job.Status.PAUSED).exclude(_GAVE_UP)
+        return self.exclude(pk__in=self.has_access(now).values("pk")).exclude(pk__in=kept.values("pk"))
 
     def listening(self, now: datetime) -> Self:
         """Those that are told of events: switched on, and with access."""
@@ -103,6 +109,12 @@ class EventSubscription(models.Model):
         return self.job.status == Job.Status.PENDING and self.job.deleted_at is None
 
     @property
+    def is_given_up(self) -> bool:
+        """Whether it is off because nobody answered, and not because a person has switched it off."""
+        reason = self.job.pause_reason
+        return not self.is_on and (reason == GONE or reason.startswith(PAUSED_AFTER))
+
+    @property
     def place(self) -> str:
         """What the secret is encrypted for: in the database, nobody can point it at another receiver."""
         return json.dumps(["event subscription", self.owner_id, self.public_id, self.url])
@@ -112,3 +124,8 @@ class EventSubscription(models.Model):
         if event_type not in self.types or self.only_job_id not in (None, job.pk):
             return False
         return not self.tag or self.tag.casefold() in (tag.casefold() for tag in job.tags)
+
+
+def _has_token(now: datetime) -> Q:
+    is_unexpired = Q(token__expires_at=None) | Q(token__expires_at__gt=now)
+    return Q(token=None) | Q(token__revoked_at=None) & is_unexpired

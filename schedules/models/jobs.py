@@ -70,6 +70,10 @@ def argument_of(job: Any, name: str) -> Any:
     return dict(zip(task.signature.parameters, job.args, strict=False)).get(name) if task else None
 
 
+# What the reason of a pause begins with that nobody has asked for.
+PAUSED_AFTER = "Paused after"
+
+
 class JobQuerySet(JobQueries["Job"]):
     """Queries of jobs."""
 

@@ -9,9 +9,10 @@ import pytest
 
 from schedules import clock, engine
 from schedules.channels import event_delivery, event_requests
-from schedules.channels.event_delivery import ATTEMPTS, GONE, PAUSES, pause_after
+from schedules.channels.event_delivery import ATTEMPTS, PAUSES, pause_after
 from schedules.engine.event_deliveries import Happening, publish
 from schedules.models import Event, EventSubscription, EventType, Execution, Incident, Job
+from schedules.models.event_subscriptions import GONE
 from schedules.services.people.event_deliveries import redeliver, send_test_event
 from schedules.services.people.event_subscriptions import new_secret, rotate_secret, switch_subscription
 from schedules.tasks.outbound.signing import signature_header

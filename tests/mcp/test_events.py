@@ -3,6 +3,7 @@
 import base64
 import json
 import ssl
+from types import SimpleNamespace
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -10,10 +11,16 @@ from asgiref.sync import async_to_sync
 from cronty_site.asgi import build_application
 from schedules import clock, engine
 from schedules.channels import event_requests
-from schedules.models import EventSubscription, Execution, Job, Token
+from schedules.models import Event, EventSubscription, Execution, Job, Token
+from schedules.models.event_subscriptions import GONE
 from schedules.services import issue_token, revoke_token
 from schedules.services.people import app_event_subscriptions
-from schedules.services.people.event_subscriptions import delete_subscription, list_subscriptions
+from schedules.services.people.connected_apps import connect_app
+from schedules.services.people.event_subscriptions import (
+    delete_subscription,
+    list_subscriptions,
+    switch_subscription,
+)
 from schedules.services.people.hourly_limits import HourlyLimit
 from schedules.tasks.outbound import connections
 from tests.factories import ClusterFactory, JobFactory
@@ -289,6 +296,57 @@ def test_people_see_and_end_what_apps_have_subscribed_to(token, owner, app):
     assert (row.kind, row.token.name, row.name) == ("mcp", "ChatGPT", "service.test prompt.due")
     delete_subscription(person(owner), subscribed["id"])
     assert not EventSubscription.objects.exists()
+
+
+def test_what_a_person_has_switched_off_stays_off(token, owner, app):
+    subscribed = ask(token, "events/subscribe", wanted(app))
+    switch_subscription(person(owner), subscribed["id"], is_on=False)
+
+    refused = ask(token, "events/subscribe", wanted(app))
+    ask(token, "events/unsubscribe", wanted(app))
+    again = ask(token, "events/subscribe", wanted(app))
+    engine.prune_history()
+    last = ask(token, "events/subscribe", wanted(app))
+
+    words = "A person has switched off service.test prompt.due, and only a person can switch it on again."
+    assert [(each["code"], each["message"]) for each in (refused, again, last)] == [(-32012, words)] * 3
+    assert not EventSubscription.objects.get().is_on
+    switch_subscription(person(owner), subscribed["id"], is_on=True)
+    assert "id" in ask(token, "events/subscribe", wanted(app))
+
+
+@pytest.mark.parametrize("reason", ["Paused after 5 failures in a row.", GONE])
+def test_renewal_switches_on_what_was_given_up_but_not_what_a_person_then_switched_off(
+    token, owner, app, reason
+):
+    subscribed = ask(token, "events/subscribe", wanted(app))
+    row = EventSubscription.objects.get()
+    engine.pause(row.job, clock.now(), reason)
+
+    ask(token, "events/subscribe", wanted(app))
+    is_on = EventSubscription.objects.get().is_on
+    row.job.refresh_from_db()
+    engine.pause(row.job, clock.now(), reason)
+    switch_subscription(person(owner), subscribed["id"], is_on=False)
+    refused = ask(token, "events/subscribe", wanted(app))
+
+    assert is_on
+    assert refused["code"] == -32012
+
+
+def test_narrower_consent_ends_what_it_does_not_allow(token, owner, app):
+    Token.objects.update(oauth_client=7)
+    for name in ("run.failed", "prompt.due"):
+        ask(token, "events/subscribe", wanted(app, name=name))
+
+    connect_app(owner, SimpleNamespace(pk=7, name="ChatGPT"), scopes=["read", "write"], families=["prompts"])
+    left = list(EventSubscription.objects.values_list("name", flat=True))
+    connect_app(owner, SimpleNamespace(pk=7, name="ChatGPT"), scopes=["write"], families=["prompts"])
+
+    assert left == ["service.test prompt.due"]
+    assert not EventSubscription.objects.exists()
+    assert Event.objects.filter(verb="delete receiver", door="web").count() == 2
+    assert Job.objects.filter(deleted_at=None).count() == 0
 
 
 def test_only_so_many_subscriptions(token, app, monkeypatch):

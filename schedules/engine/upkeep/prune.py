@@ -58,7 +58,7 @@ def prune_history() -> dict[str, int]:
 
 def _end_subscriptions(now: datetime) -> None:
     """Move the jobs of subscriptions to the trash that apps did not renew, or whose access was revoked."""
-    ended = EventSubscription.objects.exclude(pk__in=EventSubscription.objects.has_access(now).values("pk"))
+    ended = EventSubscription.objects.ended(now)
     for key, job_id in ended.order_by("pk").values_list("pk", "job_id")[:BATCH]:
         with transaction.atomic():
             Job.objects.filter(pk=job_id, deleted_at=None).update(deleted_at=now, updated_at=now)

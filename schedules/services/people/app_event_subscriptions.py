@@ -17,7 +17,7 @@ from django.db import transaction
 
 from schedules import clock, engine
 from schedules.channels.event_requests import SUBSCRIPTION_HEADER, post
-from schedules.models import EventSubscription, EventType, Job
+from schedules.models import EventSubscription, EventType, Job, Token
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.secrets.encryption import UnreadableError, unseal
 from schedules.services.jobs.references import job_meant
@@ -31,6 +31,7 @@ from schedules.services.people.event_subscriptions import (
 )
 from schedules.services.people.hourly_limits import HourlyLimit
 from schedules.services.people.profiles import profile_of
+from schedules.services.people.tokens import FAMILIES, tasks_of
 from schedules.services.permissions import Actor
 from schedules.services.quotas import wait_for_turn
 from schedules.tasks import outbound
@@ -73,8 +74,10 @@ def check_subscription(actor: Actor, token_id: int, wanted: AppWanted) -> Result
         return job
     now = clock.now()
     mine = EventSubscription.objects.filter(owner=actor.user.pk, kind=EventSubscription.Kind.MCP)
-    is_known = mine.filter(public_id=wanted.id_for(actor, token_id)).exists()
-    if not is_known and mine.count() >= MOST_SUBSCRIPTIONS:
+    known = mine.filter(public_id=wanted.id_for(actor, token_id)).select_related("job").first()
+    if known and (problem := _off_problem(known)):
+        return problem
+    if not known and mine.count() >= MOST_SUBSCRIPTIONS:
         return Err(Code.TOO_MANY_EVENT_SUBSCRIPTIONS, limit=MOST_SUBSCRIPTIONS)
     proven = mine.filter(token=token_id, url=wanted.url, verified_at__gt=now - PROVEN_FOR)
     if proven.exists():
@@ -136,13 +139,13 @@ def keep_subscription(
                 return problem
             note(actor, "add receiver", row, now, after={"types": row.types})
             return Ok(row)
-        if problem := _renew(row, wanted, now):
+        if problem := _off_problem(row) or _renew(row, wanted, now):
             return problem
         if is_proven:
             row.verified_at = now
         row.save()
-        if row.job.status == Job.Status.PAUSED:
-            # It was given up because nobody answered; now somebody does.
+        if row.is_given_up:
+            # Nobody answered; now somebody does.
             engine.rearm(row.job, now)
     return Ok(row)
 
@@ -155,9 +158,38 @@ def forget_subscription(actor: Actor, token_id: int, wanted: AppWanted) -> Resul
         row = _find(actor, token_id, wanted)
         if row is None:
             return Err(Code.EVENT_SUBSCRIPTION_NOT_FOUND, wanted.id_for(actor, token_id))
-        end(row, now)
+        if _off_problem(row):
+            # It stays, so that the app cannot switch it on by subscribing again.
+            row.expires_at = row.updated_at = now
+            row.save(update_fields=["expires_at", "updated_at"])
+        else:
+            end(row, now)
         note(actor, "delete receiver", row, now, before={"types": row.types})
     return Ok(row.public_id)
+
+
+def may_hear(token: Token, event_type: str) -> bool:
+    """Return whether the access of an app allows it to hear of these events."""
+    families = token.families or FAMILIES
+    # An agent that is about some kinds of jobs does not hear of the others.
+    hears_all = event_type == EventType.PROMPT_DUE or tasks_of(families) is None
+    return hears_all and "read" in token.scopes and bool(families_for(event_type).intersection(families))
+
+
+def families_for(event_type: str) -> frozenset[str]:
+    """Return the tool families of which an app needs one to hear of these events."""
+    return frozenset({"core", "jobs"} | ({"prompts"} if event_type == EventType.PROMPT_DUE else set()))
+
+
+def end_forbidden(actor: Actor, token: Token, now: datetime) -> None:
+    """End what an app may not hear of any more; the caller has locked the profile of its person."""
+    rows = EventSubscription.objects.filter(token=token.pk, kind=EventSubscription.Kind.MCP)
+    for row in rows.order_by("pk"):
+        if all(may_hear(token, each) for each in row.types):
+            continue
+        row.job = Job.objects.select_for_update(of=("self",)).get(pk=row.job_id)
+        end(row, now)
+        note(actor, "delete receiver", row, now, before={"types": row.types})
 
 
 def _find(actor: Actor, token_id: int, wanted: AppWanted) -> EventSubscription | None:
@@ -166,6 +198,11 @@ def _find(actor: Actor, token_id: int, wanted: AppWanted) -> EventSubscription |
     if row:
         row.job = Job.objects.select_for_update(of=("self",)).get(pk=row.job_id)
     return row
+
+
+def _off_problem(row: EventSubscription) -> Err | None:
+    """Refuse what a person has switched off: only a person switches it on again."""
+    return None if row.is_on or row.is_given_up else Err(Code.EVENT_SUBSCRIPTION_OFF, row.name)
 
 
 def _renew(row: EventSubscription, wanted: AppWanted, now: datetime) -> Err | None:

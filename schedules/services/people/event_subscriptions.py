@@ -129,7 +129,7 @@ def switch_subscription(actor: Actor, reference: str, *, is_on: bool) -> Result[
         row = locked_subscription(actor, reference, any_kind=True)
         if isinstance(row, Err):
             return row
-        if row.is_on == is_on:
+        if row.is_on == is_on and (is_on or not row.is_given_up):
             return Ok(row)
         if is_on:
             if refusal := restore_problem(profile_of(actor.user), 0.0, now):
@@ -137,7 +137,13 @@ def switch_subscription(actor: Actor, reference: str, *, is_on: bool) -> Result[
             engine.rearm(row.job, now)
             note(actor, "switch on receiver", row, now)
         else:
-            engine.pause(row.job, now, f"Switched off by {actor.label}."[: limits.NAME_LENGTH])
+            reason = f"Switched off by {actor.label}."[: limits.NAME_LENGTH]
+            if row.is_on:
+                engine.pause(row.job, now, reason)
+            else:
+                # It was given up; from now on, only a person switches it on again.
+                change_row(row.job, now, pause_reason=reason)
+                row.job.pause_reason = reason
             note(actor, "switch off receiver", row, now)
     return Ok(row)
 
