@@ -121,8 +121,8 @@ def test_prompt_is_claimed_and_completed_with_few_queries(rows, queries, agent):
     # Remembered once an hour.
     Profile.objects.filter(user=agent.user).update(prompts_asked_at=clock.now())
 
-    # Whether agents are stopped, the prompt with its job, and its lease.
-    assert queries("claim_prompts") == 3
+    # Whether agents are stopped, the prompt with its job, its lease, and whether they were stopped meanwhile.
+    assert queries("claim_prompts") == 4
     # The prompt, its end and its event. On SQLite, runs that waited for it and jobs that follow it, which the engine
     # asks for by statements that are not counted on PostgreSQL; there, the lock of its job.
     assert queries("complete_prompt", execution_id=run.pk) == (4 if LOCK else 5)

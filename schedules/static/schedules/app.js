@@ -63,9 +63,10 @@
     if (event.detail.ctx?.request?.method !== "POST") return offline("You’re offline, or the server can’t be reached. Trying again…");
     show("The server can’t be reached. Nothing was changed.", "error");
   });
-  // A refused action means that the page is out of date: reload it.
+  // A refused action means that the page is out of date: reload it. A preview of what is typed changes nothing.
   document.addEventListener("htmx:response:error", (event) => {
-    if (event.detail.ctx?.request?.method === "POST") location.reload();
+    const { request, sourceElement } = event.detail.ctx ?? {};
+    if (request?.method === "POST" && !sourceElement?.hasAttribute("hx-post")) location.reload();
   });
   document.addEventListener("htmx:after:swap", (event) => {
     online();
