@@ -17,14 +17,14 @@ from schedules.mcp.answers import line
 from schedules.mcp.auth import Caller, current_caller
 from schedules.mcp.orm import orm
 from schedules.models import Execution
-from schedules.services.runs.prompts import due_prompts
+from schedules.services.runs.prompts import MOST_UNCLAIMED, Due, due_prompts, read_prompts
 
 CAPABILITY = "claude/channel"
 METHOD = "notifications/claude/channel"
 LOOK_SECONDS = 1.0
 # How many prompts one look tells of; the next looks tell of the others.
 MOST_AT_ONCE = 20
-# How many prompts are remembered as told.
+# While so many that were told wait, no others are told.
 MOST_REMEMBERED = 10_000
 _GREETINGS = ("initialize", "server/discover", "ping")
 
@@ -36,7 +36,9 @@ class ClaudeChannel:
     """What one session was told."""
 
     _is_ready: anyio.Event = field(default_factory=anyio.Event)
-    _told: dict[int, None] = field(default_factory=dict)
+    _told: set[Due] = field(default_factory=set)
+    _after: Due | None = None
+    """Behind which prompt the next look begins: one look is about few of them."""
 
     async def introduce(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """Declare the channel, and note when the client is ready, as a middleware of the server."""
@@ -69,11 +71,19 @@ class ClaudeChannel:
         caller = current_caller()
         if caller is None or not _may_claim(caller):
             return []
-        rows = due_prompts(caller.actor, self._told, MOST_AT_ONCE)
-        self._told |= dict.fromkeys(row.pk for row in rows)
-        while len(self._told) > MOST_REMEMBERED:
-            del self._told[next(iter(self._told))]
-        return rows
+        due = due_prompts(caller.actor, self._after)
+        until = due[-1] if len(due) == MOST_UNCLAIMED else None
+        # What an agent has claimed is told again if its lease ends.
+        self._told -= {each for each in self._told if self._is_between(each, until)}.difference(due)
+        untold = [each for each in due if each not in self._told]
+        new = untold[: min(MOST_AT_ONCE, MOST_REMEMBERED - len(self._told))]
+        self._told.update(new)
+        if len(new) == len(untold) or not new:
+            self._after = until
+        return read_prompts(new)
+
+    def _is_between(self, due: Due, until: Due | None) -> bool:
+        return (self._after is None or due > self._after) and (until is None or due <= until)
 
 
 def message_of(row: Execution) -> JSONRPCNotification:

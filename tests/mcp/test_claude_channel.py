@@ -4,14 +4,17 @@ import json
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from schedules import clock
+from schedules.mcp import claude_channel
 from schedules.mcp.claude_channel import ClaudeChannel, message_of
+from schedules.services.runs import prompts
 from schedules.services.runs.agent_stops import stop_agents
-from schedules.services.runs.prompts import due_prompts
+from schedules.services.runs.prompts import claim_prompts, due_prompts, release_prompt
 from tests.documented import blocks
 from tests.factories import ExecutionFactory, JobFactory
 from tests.mcp.processes import Site, prepared
@@ -147,11 +150,60 @@ def test_prompt_is_told_once(caller, prompt):
     assert told(channel) == []
 
 
+def test_prompt_is_told_again_after_its_lease_has_ended(caller, actor, prompt, time_machine):
+    channel = ClaudeChannel()
+    told(channel)
+
+    claim_prompts(actor, lease=timedelta(minutes=1))
+    assert told(channel) == []
+    time_machine.move_to(clock.now() + timedelta(minutes=2))
+    assert told(channel) == [prompt.pk]
+    claim_prompts(actor)
+    assert told(channel) == []
+    release_prompt(actor, prompt.pk)
+    assert told(channel) == [prompt.pk]
+
+
+def test_many_prompts_that_were_told_hide_no_newer_one(caller, actor, prompt, monkeypatch):
+    for module in (prompts, claude_channel):
+        monkeypatch.setattr(module, "MOST_UNCLAIMED", 3)
+    monkeypatch.setattr(claude_channel, "MOST_AT_ONCE", 2)
+    channel = ClaudeChannel()
+
+    rows = [prompt]
+    for number in range(1, 8):
+        at = prompt.scheduled_for + timedelta(seconds=number // 3)
+        rows.append(
+            ExecutionFactory(
+                job=prompt.job,
+                status="waiting",
+                attempt=1,
+                finished_at=None,
+                scheduled_for=at,
+                cause="manual",
+            )
+        )
+    looks = [told(channel) for _ in range(12)]
+
+    assert max(map(len, looks)) == 2
+    assert sorted(key for look in looks for key in look) == [row.pk for row in rows]
+    assert not any(told(channel) for _ in range(5))
+
+
+def test_session_that_claims_nothing_is_told_of_a_limited_number(caller, prompt, monkeypatch):
+    monkeypatch.setattr(claude_channel, "MOST_REMEMBERED", 1)
+    channel = ClaudeChannel()
+    told(channel)
+    ExecutionFactory(job=prompt.job, status="waiting", attempt=1, finished_at=None, cause="manual")
+
+    assert not any(told(channel) for _ in range(3))
+
+
 def test_claimed_prompts_those_of_others_and_stopped_agents_are_not_told(caller, actor, prompt):
     ExecutionFactory(
         job=JobFactory(task="prompt", kwargs={"prompt": "Not yours"}), status="waiting", finished_at=None
     )
-    assert [row.pk for row in due_prompts(actor, (), 20)] == [prompt.pk]
+    assert [due.pk for due in due_prompts(actor)] == [prompt.pk]
 
     stop_agents(actor)
     assert told(ClaudeChannel()) == []

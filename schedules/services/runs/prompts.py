@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -12,7 +12,7 @@ from schedules.agents.stops import stop_in_force
 from schedules.agents.verdicts import says_nothing_to_do
 from schedules.models import Execution, Job, Profile
 from schedules.models.counting import count_up_to
-from schedules.models.keysets import WALKED, Segment
+from schedules.models.keysets import WALKED, Key, Segment
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.services.paging import Listed, read_page
 from schedules.services.permissions import Actor, forbidden, record
@@ -75,16 +75,31 @@ def claim_prompts(
     return Ok(rows)
 
 
-def due_prompts(actor: Actor, but: Collection[int], most: int) -> list[Execution]:
-    """Return prompts that this agent could claim now, oldest first, except those that it knows; nothing is claimed."""
-    waiting = Execution.objects.filter(actor.within_tasks(), owner=actor.user.pk).claimable(clock.now())
-    # The oldest are those that it knows: few of them wait for long.
-    keys = waiting.order_by("scheduled_for", "pk").values_list("pk", flat=True)[:MOST_UNCLAIMED]
-    new = [key for key in keys if key not in but][:most]
-    if not new or stop_in_force(actor.user.pk):
+class Due(NamedTuple):
+    """A prompt that can be claimed, by its place in the order of all."""
+
+    scheduled_for: datetime
+    pk: int
+
+
+def due_prompts(actor: Actor, after: Due | None = None) -> list[Due]:
+    """Return the next prompts that this agent could claim now, oldest first; nothing is claimed."""
+    if stop_in_force(actor.user.pk):
         return []
-    rows = Execution.objects.filter(pk__in=new).select_related("job").defer(*_OTHER_COLUMNS)
-    return list(rows.order_by("scheduled_for", "pk"))
+    waiting = Execution.objects.filter(actor.within_tasks(), owner=actor.user.pk).claimable(clock.now())
+    segment = Segment(waiting, ("scheduled_for", "pk"))
+    if after:
+        waiting = waiting.filter(segment.beyond(Key(0, *after), is_backward=False))
+    keys = waiting.order_by("scheduled_for", "pk").values_list("scheduled_for", "pk")
+    return [Due(*key) for key in keys[:MOST_UNCLAIMED]]
+
+
+def read_prompts(due: Collection[Due]) -> list[Execution]:
+    """Return these prompts with their jobs, oldest first."""
+    if not due:
+        return []
+    rows = Execution.objects.filter(pk__in=[each.pk for each in due]).select_related("job")
+    return list(rows.defer(*_OTHER_COLUMNS).order_by("scheduled_for", "pk"))
 
 
 def has_agent_asked(profile: Profile, now: datetime) -> bool:
