@@ -4,7 +4,6 @@ Lateness is measured inside the body of the task.
 """
 
 import sys
-import time
 from datetime import timedelta
 
 import psutil
@@ -56,19 +55,6 @@ def notifications(name: str) -> None:
     harness.forget_everything()
 
 
-def idle(name: str, leader: psutil.Process) -> None:
-    """Measure the CPU use of the cluster while nothing is due."""
-    family = [leader, *leader.children(recursive=True)]
-
-    def busy() -> float:
-        return sum(sum(process.cpu_times()[:2]) for process in family)
-
-    before, begin = busy(), time.monotonic()
-    time.sleep(20)
-    harness.show(f"{name}_cpu", 100 * (busy() - before) / (time.monotonic() - begin), "%")
-    harness.show(f"{name}_memory", sum(process.memory_full_info().pss for process in family) / 2**20, "MB")
-
-
 def main() -> None:
     database = harness.database_name()
     wanted = sys.argv[1:] or ["single", "coroutines", "plain", "large", "notify", "idle", "million"]
@@ -86,7 +72,7 @@ def main() -> None:
         if "notify" in wanted:
             notifications(f"{database}_1000_notifications")
         if "idle" in wanted:
-            idle(f"{database}_idle_cluster", psutil.Process(process.pid))
+            harness.idle(f"{database}_idle_cluster", psutil.Process(process.pid))
         if "million" in wanted:
             harness.make_idle_jobs(1_000_000)
             single_jobs(f"{database}_lateness_beside_a_million")

@@ -257,6 +257,19 @@ def show(name: str, value: float, unit: str) -> None:
     print(f"{name} {value:.4g} {unit}", flush=True)
 
 
+def idle(name: str, leader: psutil.Process) -> None:
+    """Measure the CPU use of the cluster while nothing is due."""
+    family = [leader, *leader.children(recursive=True)]
+
+    def busy() -> float:
+        return sum(sum(process.cpu_times()[:2]) for process in family)
+
+    before, begin = busy(), time.monotonic()
+    time.sleep(20)
+    show(f"{name}_cpu", 100 * (busy() - before) / (time.monotonic() - begin), "%")
+    show(f"{name}_memory", sum(process.memory_full_info().pss for process in family) / 2**20, "MB")
+
+
 def load() -> str:
     return " ".join(f"{value:.2f}" for value in os.getloadavg())
 
