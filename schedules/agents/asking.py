@@ -1,6 +1,7 @@
 """Runs that ask a person: what they may do without asking, what they asked for, and how they go on."""
 
 import json
+import math
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,7 @@ from schedules.agents import hook
 from schedules.agents.adapters.base import Adapter
 from schedules.agents.definitions import Runner
 from schedules.agents.questions import LONGEST_QUESTION, prompt_with_answer, prompt_with_answers, question_in
-from schedules.agents.reports import Report
+from schedules.agents.reports import Call, Report
 from schedules.agents.spending import Earlier, earlier_of
 from schedules.models import AgentRun, Approval, Execution
 from schedules.models.approvals import ASK_PERSON, MOST_PER_RUN, shown_arguments
@@ -25,7 +26,9 @@ Status = Approval.Status
 
 LONGEST_SHOWN = 10_000
 LONGEST_WHY = 2000
+_UNKNOWN_CALL = "it did not say which call"
 _ASKED_OFTEN = f"it had asked {MOST_PER_RUN} times before"
+_HOOK_SECONDS = 60
 _RULES, _SETTINGS, _USED = "cronty-rules.json", "cronty-settings.json", "cronty-used"
 
 
@@ -41,6 +44,8 @@ class Standing(NamedTuple):
     """The session that has asked."""
     answered: Sequence[Approval] = ()
     """The questions that a person has answered, in order."""
+    interrupted: Approval | None = None
+    """What was allowed while an earlier attempt ran, if that attempt came no further."""
 
 
 def read_standing(execution_id: int) -> Standing:
@@ -50,11 +55,16 @@ def read_standing(execution_id: int) -> Standing:
         approvals = list(Approval.objects.filter(execution=execution_id).order_by("-pk")[: MOST_PER_RUN + 1])
         if not approvals:
             return Standing(job or ())
-        last = approvals[0]
+        newest = approvals[0]
+        was_allowed = newest.in_run and newest.status in (Status.ALLOWED, Status.USED)
+        interrupted = newest if was_allowed else None
+        last = next((each for each in approvals if not each.in_run), None)
+        if last is None:
+            return Standing(job or (), len(approvals), interrupted=interrupted)
         row = AgentRun.objects.filter(execution=execution_id, attempt=last.attempt).first()
         earlier = earlier_of(row) if row and row.session_id else Earlier(last.session_id)
         answered = [each for each in reversed(approvals) if each.is_question and each.reply]
-        return Standing(job or (), len(approvals), last, earlier, answered)
+        return Standing(job or (), len(approvals), last, earlier, answered, interrupted)
     finally:
         # This thread is not used again.
         connections.close_all()
@@ -71,6 +81,8 @@ def use_approval(approval_id: int) -> bool:
 
 def approval_to_use(standing: Standing) -> Approval | None:
     """Return the approval that the run goes on with, if it has asked; raises Final if it must not go on."""
+    if standing.interrupted:
+        raise Final(_why_call_is_not_repeated(standing.interrupted))
     last = standing.last
     if last is None:
         return None
@@ -79,13 +91,17 @@ def approval_to_use(standing: Standing) -> Approval | None:
     if last.is_question:
         raise Final(_why_question_is_over(last))
     if last.status == Status.USED:
-        raise Final(
-            f"{last.answered_by} had allowed {last.call_words}, and the run was interrupted after that: whether the call"
-            " was made is unknown, so it isn't made again."
-        )
+        raise Final(_why_call_is_not_repeated(last))
     if last.status == Status.ALLOWED:
         raise Final("What was allowed differs from what was asked, so it isn't done.")
     raise Final(f"Nobody has allowed {last.call_words}.")
+
+
+def _why_call_is_not_repeated(allowed: Approval) -> str:
+    return (
+        f"{allowed.answered_by} had allowed {allowed.call_words}, and the run was interrupted after that: whether the call"
+        " was made is unknown, so it isn't made again."
+    )
 
 
 def _why_question_is_over(question: Approval) -> str:
@@ -113,14 +129,23 @@ def prompt_to_go_on(standing: Standing, prompt: str) -> str:
 
 
 def arguments_for_asking(
-    runner: Runner, adapter: Adapter, grants: Sequence[str], approved: Approval | None, folder: str
+    runner: Runner,
+    adapter: Adapter,
+    grants: Sequence[str],
+    approved: Approval | None,
+    folder: str,
+    socket: str,
 ) -> list[str]:
-    """Write the rules of a run into its folder; return the arguments that make its program ask for the rest."""
+    """Write the rules of a run into its folder; return the arguments that make its program ask for the rest.
+
+    With a `socket`, its hook waits there for the answer of a person.
+    """
     place = Path(folder)
     rules: dict[str, Any] = {
         "granted": [*runner.tools, *grants],
         "may_edit": adapter.mode_of(runner) == "acceptEdits",
         "used": str(place / _USED),
+        "socket": socket,
     }
     if approved and not approved.is_question:
         rules["approved"] = {
@@ -131,7 +156,9 @@ def arguments_for_asking(
     (place / _RULES).write_text(json.dumps(rules))
     # Isolated: what lies in the folder of the run, or in its environment, must not change what this program does.
     command = shlex.join([sys.executable, "-I", "-S", hook.__file__, str(place / _RULES)])
-    hooks = [{"matcher": "*", "hooks": [{"type": "command", "command": command, "timeout": 60}]}]
+    waits = runner.wait_within.total_seconds() if socket and runner.wait_within else 0
+    timeout = math.ceil(waits) + _HOOK_SECONDS
+    hooks = [{"matcher": "*", "hooks": [{"type": "command", "command": command, "timeout": timeout}]}]
     (place / _SETTINGS).write_text(json.dumps({"hooks": {"PreToolUse": hooks}}))
     return adapter.asking_arguments(str(place / _SETTINGS))
 
@@ -142,9 +169,23 @@ def request_of(
     """Return what a run asks a person, as columns of `Approval`, or why nobody can be asked."""
     if report.deferred is None:
         return _question_request(report, name, runner, asked, mask)
-    call = report.deferred_call
-    if call is None or not call.id or not call.tool or not report.session_id:
-        return "it did not say which call"
+    if report.deferred_call is None:
+        return _UNKNOWN_CALL
+    return request_for(report.deferred_call, report.session_id, report.said, name, runner, asked, mask)
+
+
+def request_for(
+    call: Call,
+    session_id: str,
+    said: str,
+    name: str,
+    runner: Runner,
+    asked: int,
+    mask: Callable[[str], str],
+) -> Mapping[str, Any] | str:
+    """Return what a person is asked about a call, as columns of `Approval`, or why nobody can be asked."""
+    if not call.id or not call.tool or not session_id:
+        return _UNKNOWN_CALL
     if asked >= MOST_PER_RUN:
         return _ASKED_OFTEN
     if problem := limits.json_problem(call.arguments, max_bytes=4 * LONGEST_SHOWN):
@@ -158,13 +199,13 @@ def request_of(
     grant = grant_of(call.tool, call.arguments) if arguments == call.arguments else ""
     return {
         "runner": name,
-        "session_id": report.session_id[:200],
+        "session_id": session_id[:200],
         "folder": runner.directory or "",
         "call_id": call.id,
         "call_digest": hook.digest_of_call(call.tool, call.arguments),
         "tool": call.tool,
         "arguments": arguments,
-        "why": limits.with_codes(mask(report.said.strip()[-LONGEST_WHY:])),
+        "why": limits.with_codes(mask(said.strip()[-LONGEST_WHY:])),
         "grant": grant if any(covers(allowed, grant) for allowed in runner.grantable) else "",
     }
 

@@ -74,6 +74,7 @@ class Runner(Table):
     grantable: Annotated[list[Tool], Field(max_length=MOST_TOOLS)] = []
     may_ask: bool = False
     answer_within: Timeout = timedelta(days=1)
+    wait_within: Timeout | None = None
     mode: Word | None = None
     bypass_permissions: bool = False
     session: Literal["new", "continue"] = "new"
@@ -155,6 +156,8 @@ class Runner(Table):
             adapter.check(self)
         if self.may_ask and self.kind == "inbox":
             raise ValueError("may_ask: an agent that takes a prompt from the inbox asks by itself")
+        if self.wait_within and not (self.may_ask and adapter and adapter.can_defer):
+            raise ValueError("wait_within: only a runner of kind claude with may_ask waits while it runs")
         if self.session == "continue" and not self.keeps_session:
             raise ValueError(f"session: a runner of kind {self.kind} keeps no session")
         for name in ("session",) * (self.session == "continue") + ("may_ask",) * (

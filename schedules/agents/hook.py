@@ -1,4 +1,4 @@
-"""The hook that Claude Code asks before each call of a tool: it lets a call pass, allows it, or defers it to a person.
+"""The hook that Claude Code asks before each call of a tool: it lets a call pass, allows it, or asks a person.
 
 It is started by its path, without the rest of Cronty, because it runs before every call.
 """
@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import re
+import socket
 import sys
 from typing import Any
 
@@ -40,6 +41,11 @@ FREE = frozenset(
     ]
 )
 EDITING = frozenset(("Edit", "Write", "MultiEdit", "NotebookEdit"))
+_REASONS = {
+    "allow": "A person has allowed this.",
+    "defer": "A person has to allow this.",
+    "deny": "Nobody has allowed this.",
+}
 _JOINS_COMMANDS = re.compile(r"[;&|<>$`\\\n\r]")
 
 
@@ -55,7 +61,7 @@ def is_granted(rules: list[str], tool: str, arguments: Any) -> bool:
 
 
 def decide(asked: dict[str, Any], rules: dict[str, Any]) -> str:
-    """Return allow, defer, or an empty text to let the program decide by its own rules."""
+    """Return allow, defer, deny, or an empty text to let the program decide by its own rules."""
     tool, arguments = asked.get("tool_name"), asked.get("tool_input")
     if not isinstance(tool, str):
         return ""
@@ -68,7 +74,20 @@ def decide(asked: dict[str, Any], rules: dict[str, Any]) -> str:
     if is_approved and _use_up(rules["used"]):
         return "allow"
     is_free = tool in FREE or (tool in EDITING and rules.get("may_edit") is True)
-    return "" if is_free or is_granted(rules["granted"], tool, arguments) else "defer"
+    if is_free or is_granted(rules["granted"], tool, arguments):
+        return ""
+    return _ask(rules["socket"], asked) if rules.get("socket") else "defer"
+
+
+def _ask(path: str, asked: dict[str, Any]) -> str:
+    """Ask the run, which waits for a person; whatever goes wrong is a denial."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.connect(path)
+            connection.sendall(json.dumps(asked).encode() + b"\n")
+            return "allow" if connection.makefile().readline().strip() == "allow" else "deny"
+    except OSError:
+        return "deny"
 
 
 def _is_about(rule: str, tool: str, arguments: Any) -> bool:
@@ -112,9 +131,7 @@ def main() -> None:
     decision = decide(json.load(sys.stdin), rules)
     if decision:
         answer = {"hookEventName": "PreToolUse", "permissionDecision": decision}
-        answer["permissionDecisionReason"] = (
-            "A person has to allow this." if decision == "defer" else "A person has allowed this."
-        )
+        answer["permissionDecisionReason"] = _REASONS[decision]
         sys.stdout.write(json.dumps({"hookSpecificOutput": answer}))
 
 

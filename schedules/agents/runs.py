@@ -7,7 +7,7 @@ from secrets import token_hex
 from typing import Any
 
 from schedules import clock, limits
-from schedules.agents import asking
+from schedules.agents import asking, waiting
 from schedules.agents.adapters import ADAPTERS
 from schedules.agents.allowances import allowances_of_run, least, least_left
 from schedules.agents.asking import Standing
@@ -16,7 +16,7 @@ from schedules.agents.definitions import Runner
 from schedules.agents.hosted import ask
 from schedules.agents.preamble import preamble_for, uses_previous, with_previous
 from schedules.agents.recording import Bounds, Recorder
-from schedules.agents.reports import Report, ToolUse
+from schedules.agents.reports import Call, Report, ToolUse
 from schedules.agents.spending import (
     Earlier,
     earlier_session,
@@ -77,6 +77,12 @@ class AgentSession:
         """What a person has allowed or answered, so that the run goes on with it."""
         self._request: Mapping[str, Any] | None = None
         """What the run asks a person."""
+        self._asked = 0
+        """How often this attempt has asked while it ran."""
+        self._denied: list[Call] = []
+        """The calls that nobody has allowed while it ran."""
+        self._has_been_allowed = False
+        """Whether a person has allowed a call while it ran."""
         self._left: dict[str, float | None] = {}
         """What is left of the limits of the day."""
 
@@ -149,8 +155,15 @@ class AgentSession:
 
     async def work(self, place: Workplace) -> Judged:
         """Run the program to its end, and judge it."""
+        socket = waiting.socket_in(place.folder) if self._waits else ""
+        if not socket:
+            return await self._work(place, "")
+        async with waiting.answering(socket, self._decide):
+            return await self._work(place, socket)
+
+    async def _work(self, place: Workplace, socket: str) -> Judged:
         recorder = self._new_recorder()
-        program = await self._program(place)
+        program = await self._program(place, socket)
         await self._use_approval()
         timeout = self._timeout()
         self._running = asyncio.ensure_future(run_program(program, timeout, recorder))
@@ -175,6 +188,29 @@ class AgentSession:
         settle_session(recorder.report, self._earlier)
         return await self._judge(recorder, self._ending(ended, recorder))
 
+    async def _decide(self, call: Call, session_id: str) -> bool:
+        """Ask a person about a call, while its program waits, and return whether it may be made."""
+        is_allowed = await self._ask_in_run(call, session_id)
+        if is_allowed:
+            self._has_been_allowed = True
+        else:
+            self._denied.append(call)
+        return is_allowed
+
+    async def _ask_in_run(self, call: Call, session_id: str) -> bool:
+        report = self.report
+        asked = self._standing.asked + self._asked
+        request = asking.request_for(
+            call, session_id, report.said, self._name, self._runner, asked, self._masker.mask
+        )
+        within = self._runner.wait_within
+        if isinstance(request, str) or within is None:
+            return False
+        self._asked += 1
+        run = self._run.execution_id, self._run.attempt
+        approval = await asyncio.to_thread(waiting.ask, *run, request, within)
+        return approval is not None and await waiting.wait_for_answer(approval)
+
     async def note_stop(self) -> None:
         """Note that the run was stopped from outside: by a person, or because its worker ends."""
         await self._save(self.report, Judged(Verdict.FAILED, "It was stopped before its end."))
@@ -188,12 +224,16 @@ class AgentSession:
         if self._request is not None:
             raise AskPerson(judged.words, self._request, self._runner.answer_within)
         # A call that a person has allowed once is not made twice, and an answer is not given twice.
-        may_retry = judged.verdict in _MAY_RETRY and self._approval is None
+        may_retry = judged.verdict in _MAY_RETRY and self._approval is None and not self._has_been_allowed
         failure: Final | RetryLater = (RetryLater if may_retry else Final)(judged.words)
         failure.result = answer or None
         raise failure
 
     async def _judge(self, recorder: Recorder, ending: Ending) -> Judged:
+        if not recorder.report.denials:
+            # Whatever the program says of them.
+            for call in self._denied:
+                recorder.report.deny(call.tool, call.arguments)
         tells_all = self._adapter is None or self._adapter.tells_all_at_end
         judged = judge(recorder.report, ending, tells_all_at_end=tells_all)
         if judged.verdict is Verdict.NEEDS_YOU and self._may_ask:
@@ -204,6 +244,11 @@ class AgentSession:
     @property
     def _may_ask(self) -> bool:
         return self._runner.may_ask and bool(self._run.execution_id)
+
+    @property
+    def _waits(self) -> bool:
+        """Whether its program waits for the answer to a call, instead of ending."""
+        return self._may_ask and self._runner.wait_within is not None
 
     def _ask(self, report: Report, judged: Judged) -> Judged:
         """Prepare what a person is asked; a call that nobody can be asked about was refused."""
@@ -246,7 +291,7 @@ class AgentSession:
     def _stop(self) -> None:
         self._running.cancel()
 
-    async def _program(self, place: Workplace) -> Program:
+    async def _program(self, place: Workplace, socket: str) -> Program:
         runner, adapter = self._runner, self._adapter
         arguments = list(runner.command)
         variables: Mapping[str, str] = runner.environment
@@ -259,7 +304,7 @@ class AgentSession:
             chosen = runner.model_copy(update={"tools": list(dict.fromkeys([*runner.tools, *grants]))})
             arguments += adapter.arguments(chosen, self._earlier.session_id)
             if self._may_ask and adapter.can_defer:
-                own_rules = runner, adapter, grants, self._approval, place.folder
+                own_rules = runner, adapter, grants, self._approval, place.folder, socket
                 arguments += await asyncio.to_thread(asking.arguments_for_asking, *own_rules)
             own = adapter.environment(runner, place.folder)
             await asyncio.to_thread(_write_files, place.folder, adapter.files(runner))

@@ -1,9 +1,16 @@
 """The engine: it claims due slots, starts and settles runs, and rescues the runs of dead clusters."""
 
 from schedules.engine.alerts import prepare_links, send_alerts
+from schedules.engine.approvals import ask_in_run
 from schedules.engine.claim import Claim, claim_runs, count_due, wake_up_at
 from schedules.engine.clusters import beat, enlist, probe_returned, retire
-from schedules.engine.denials import close_approvals, close_incident, deny
+from schedules.engine.denials import (
+    close_approval,
+    close_approvals,
+    close_incident,
+    deny,
+    is_awaited_in_run,
+)
 from schedules.engine.event_deliveries import (
     SEND_EVENT,
     delivery_of,

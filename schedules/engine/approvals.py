@@ -1,11 +1,15 @@
-"""Approvals: what runs ask a person to allow, recorded together with the end of the attempt that has asked."""
+"""Approvals: what runs ask a person to allow, recorded with the end of the attempt that has asked, or while its program waits."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
 
 from schedules.engine.event_deliveries import publish_approvals
 from schedules.engine.history import Outcome
 from schedules.engine.incidents import Kind, News, raise_incidents
-from schedules.models import Approval, Execution
+from schedules.models import Approval, Execution, Job
 from schedules.models.approvals import MARGIN, digest_of_shown
 
 
@@ -16,21 +20,46 @@ def add_approvals(outcomes: Sequence[Outcome]) -> None:
     runs = Execution.objects.only("owner_id", "job_name").in_bulk([item.execution_id for item in outcomes])
     rows = [_approval(outcome, runs[outcome.execution_id]) for outcome in outcomes]
     Approval.objects.bulk_create(rows)
-    publish_approvals(rows, outcomes[0].finished_at)
-    raise_incidents(
-        [
-            News(
-                Kind.NEEDS_YOU,
-                row.owner_id,
-                row.subject,
-                runs[row.execution_id].job_name,
-                outcome.error,
-                row.job_id,
-            )
-            for row, outcome in zip(rows, outcomes, strict=True)
-        ],
-        outcomes[0].finished_at,
-    )
+    words = [(runs[outcome.execution_id].job_name, outcome.error) for outcome in outcomes]
+    _tell(rows, words, outcomes[0].finished_at)
+
+
+def ask_in_run(
+    execution_id: int, attempt: int, request: Mapping[str, Any], now: datetime, within: timedelta
+) -> Approval | None:
+    """Record what the program of a run waits for, and tell its owner; return None if the run has ended, or has asked it before."""
+    with transaction.atomic():
+        running = Execution.objects.filter(pk=execution_id, attempt=attempt, status=Execution.Status.RUNNING)
+        # The job first, as everywhere.
+        Job.objects.filter(pk__in=running.values("job")).select_for_update(of=("self",)).exists()
+        run = running.only("owner_id", "job_id", "job_name").first()
+        known = Approval.objects.filter(execution=execution_id, attempt=attempt, call_id=request["call_id"])
+        if run is None or known.exists():
+            return None
+        row = Approval(
+            execution_id=execution_id,
+            attempt=attempt,
+            job_id=run.job_id,
+            owner_id=run.owner_id,
+            asked_at=now,
+            expires_at=now + within,
+            in_run=True,
+            **request,
+        )
+        row.digest = digest_of_shown(vars(row))
+        row.save(force_insert=True)
+        _tell([row], [(run.job_name, f"It waits for permission for {row.call_words}.")], now)
+    return row
+
+
+def _tell(rows: Sequence[Approval], words: Sequence[tuple[str, str]], now: datetime) -> None:
+    """Tell the owners of approvals, each with the name of its job and what it asks."""
+    publish_approvals(rows, now)
+    news = [
+        News(Kind.NEEDS_YOU, row.owner_id, row.subject, name, details, row.job_id)
+        for row, (name, details) in zip(rows, words, strict=True)
+    ]
+    raise_incidents(news, now)
 
 
 def _approval(outcome: Outcome, run: Execution) -> Approval:

@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from django.db import transaction
+from django.db.models import F, Q
 
 from schedules.engine.history import Outcome
 from schedules.engine.incidents import Kind, end_incident
@@ -20,8 +21,14 @@ NOT_ANSWERED = "Nobody answered in time, which is a denial."
 def deny(approval: Approval, now: datetime, status: Approval.Status, why: str) -> bool:
     """End the run that waits for an approval, as refused; return whether it was waiting.
 
-    The caller has locked the job and the approval.
+    If its program waits, the run goes on without the call. The caller has locked the job and the approval.
     """
+    if approval.in_run:
+        is_awaited = is_awaited_in_run(approval)
+        approval.status = status if is_awaited else Status.WITHDRAWN
+        approval.save(update_fields=["status"])
+        close_incident(approval, now, "Denied" if status == Status.DENIED else "Not answered in time")
+        return is_awaited
     waiting = Execution.objects.filter(
         pk=approval.execution_id, attempt=approval.attempt, status=Execution.Status.QUEUED
     )
@@ -42,6 +49,19 @@ def deny(approval: Approval, now: datetime, status: Approval.Status, why: str) -
     return bool(is_ended)
 
 
+def is_awaited_in_run(approval: Approval) -> bool:
+    """Return whether the program that waits for an answer still runs."""
+    running = Execution.objects.filter(pk=approval.execution_id, status=Execution.Status.RUNNING)
+    return running.filter(attempt=approval.attempt).exists()
+
+
+def close_approval(approval_id: int, now: datetime) -> bool:
+    """Deny what nobody has answered in time; return False if it was answered, or somebody holds its job."""
+    over = Approval.objects.filter(pk=approval_id, status=Status.WAITING, expires_at__lte=now)
+    key = over.values_list("pk", "job").first()
+    return key is not None and _close(*key, now)
+
+
 def close_incident(approval: Approval, now: datetime, ending: str) -> None:
     """Stop telling people of an approval that needs nobody any more."""
     end_incident(Kind.NEEDS_YOU, approval.owner_id, approval.subject, now, ending)
@@ -54,7 +74,9 @@ def close_approvals(now: datetime) -> int:
     """
     waiting = Approval.objects.filter(status=Status.WAITING)
     over = waiting.filter(expires_at__lte=now).order_by("expires_at")
-    ended = waiting.exclude(execution__finished_at=None)
+    is_over = Q(execution__finished_at__isnull=False)
+    is_gone = ~Q(execution__status=Execution.Status.RUNNING) | ~Q(execution__attempt=F("attempt"))
+    ended = waiting.filter(is_over | (Q(in_run=True) & is_gone))
     count = 0
     for keys in (over.values_list("pk", "job")[:BATCH], ended.values_list("pk", "job")[:BATCH]):
         for key, job_id in list(keys):

@@ -48,7 +48,10 @@ def digest_of_shown(values: Mapping[str, Any]) -> str:
 
 
 class Approval(models.Model):
-    """One call that a run may make only if a person allows it, or one question; the run waits in the queue meanwhile."""
+    """One call that a run may make only if a person allows it, or one question.
+
+    The run waits in the queue meanwhile, or its program does, while the run goes on.
+    """
 
     class Status(models.TextChoices):
         WAITING = "waiting"
@@ -104,11 +107,15 @@ class Approval(models.Model):
     )
     used_at = models.DateTimeField(null=True)
 
+    in_run = models.BooleanField(
+        default=False, db_default=False, help_text="Whether the program of the run waits for the answer."
+    )
+
     class Meta:
         ordering = ["-pk"]
         constraints = [
             models.UniqueConstraint(
-                name="approval_is_the_only_one_of_its_attempt", fields=["execution", "attempt"]
+                name="approval_is_asked_once_in_an_attempt", fields=["execution", "attempt", "call_id"]
             )
         ]
         indexes = [

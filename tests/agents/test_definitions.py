@@ -141,6 +141,11 @@ def test_runner_without_sessions_may_ask_without_a_folder(more: str):
             'kind = "inbox"\nmay_ask = true\n',
             "may_ask: an agent that takes a prompt from the inbox asks by itself",
         ),
+        ('kind = "claude"\nwait_within = "5m"\n', "wait_within: only a runner of kind claude with may_ask"),
+        (
+            'kind = "command"\nprogram = "cat"\nmay_ask = true\nwait_within = "5m"\n',
+            "wait_within: only a runner of kind claude with may_ask",
+        ),
         ('kind = "claude"\nmay_ask = true\nmode = "plan"\n', "works in the mode dontAsk or acceptEdits"),
         (
             'kind = "claude"\nmay_ask = true\nparameters = { settings = "x" }\n',

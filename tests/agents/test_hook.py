@@ -92,3 +92,11 @@ def test_what_it_cannot_read_it_allows_nothing(rules, tmp_path, asked):
     (tmp_path / "rules").write_text(json.dumps(rules))
 
     assert started(tmp_path / "rules", asked).stdout == ""
+
+
+def test_call_that_no_run_answers_is_denied(rules, tmp_path):
+    (tmp_path / "rules").write_text(json.dumps(rules | {"approved": None, "socket": str(tmp_path / "gone")}))
+
+    done = started(tmp_path / "rules", json.dumps(CALL))
+
+    assert json.loads(done.stdout)["hookSpecificOutput"]["permissionDecision"] == "deny"

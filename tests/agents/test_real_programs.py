@@ -17,7 +17,7 @@ from schedules.services.permissions import Actor
 from schedules.services.runs.approvals import DENY, ONCE, REPLY, answer_approval
 from schedules.tasks.interface import Final, RetryLater
 from tests.agents.test_runs import execution, perform
-from tests.agents.work import work
+from tests.agents.work import Working, work
 from tests.factories import ClusterFactory, JobFactory
 from tests.programs.models import FINAL_TEXT, Request, ScriptedModel, Step, scripted_model
 from tests.programs.programs import BIN, PROGRAMS
@@ -221,6 +221,33 @@ def test_claude_waits_for_a_person_and_makes_the_allowed_call_once(
     assert first.session_id == second.session_id
     assert first.tokens_in + second.tokens_in == 1000 * len([each for each in model.requests if each.tools])
     assert first.cost == second.cost
+
+
+@pytest.mark.parametrize("answer", [ONCE, DENY])
+def test_claude_that_waits_for_a_person_goes_on_in_the_same_attempt(
+    answer, owner, use_runners, tmp_path, pushes
+):
+    if not PROGRAMS["code"].is_installed:
+        pytest.skip("claude is not installed: run `make programs`")
+    person = Actor(owner, Event.Door.WEB)
+    JobFactory(
+        owner=owner, task="prompt", kwargs={"prompt": "Push it.", "runner": "one"}, next_run_at=clock.now()
+    )
+    with served("deny", "claude") as model:
+        use_asking(use_runners, model, tmp_path, 'wait_within = "5m"\n')
+        working = Working(ClusterFactory())
+        approval = working.asked()
+        assert (approval.arguments, pushes.exists()) == (PUSH["claude"].arguments, False)
+        assert isinstance(answer_approval(person, approval.pk, answer, seen=approval.digest), Ok)
+        done = working.end()
+
+    verdict = AgentRun.objects.get().verdict
+    assert done.attempt == 1
+    if answer == DENY:
+        assert (done.status, verdict, pushes.exists()) == ("failed", Verdict.REFUSED, False)
+        return
+    assert (done.status, done.result, verdict) == ("succeeded", FINAL_TEXT, Verdict.DONE)
+    assert pushes.read_text() == "push origin main\n"
 
 
 def test_program_asks_in_words_and_its_session_goes_on_with_the_answer(kind, owner, use_runners, tmp_path):

@@ -143,7 +143,7 @@ def state_words(approval: Approval) -> str:
         return words
     return {
         Status.WAITING: "waiting for an answer",
-        Status.ALLOWED: f"allowed{by}, and is about to be done",
+        Status.ALLOWED: f"allowed{by}" if approval.in_run else f"allowed{by}, and is about to be done",
         Status.USED: f"allowed{by}",
         Status.DENIED: f"denied{by}",
         Status.EXPIRED: "denied, because nobody answered in time",
@@ -253,12 +253,17 @@ def _always_refusal(approval: Approval, job: Job) -> Err | None:
 
 
 def _allow(actor: Actor, approval: Approval, job: Job, answer: str, now: datetime) -> bool:
-    """Let the run go on; return False if it does not wait any more."""
+    """Let the run, or its program that waits, go on; return False if it does not wait any more."""
     waiting = Execution.objects.filter(
         pk=approval.execution_id, attempt=approval.attempt, status=Execution.Status.QUEUED
     )
     done = "Answered" if approval.is_question else "Allowed"
-    if not waiting.update(available_at=now, reason=f"{done} by {actor.label}."[: limits.ACTOR_LENGTH]):
+    if approval.in_run:
+        is_awaited = engine.is_awaited_in_run(approval)
+    else:
+        reason = f"{done} by {actor.label}."[: limits.ACTOR_LENGTH]
+        is_awaited = bool(waiting.update(available_at=now, reason=reason))
+    if not is_awaited:
         return False
     approval.status, approval.is_always = Status.ALLOWED, answer == ALWAYS
     approval.save(update_fields=["status", "is_always", "answered_at", "answered_by", "reply"])
@@ -275,7 +280,7 @@ def _allow(actor: Actor, approval: Approval, job: Job, answer: str, now: datetim
 
 
 def _deny(actor: Actor, approval: Approval, job: Job, now: datetime) -> bool:
-    """End the run as refused; return False if it does not wait any more."""
+    """End the run as refused, or let its program go on without the call; return False if it does not wait any more."""
     approval.save(update_fields=["answered_at", "answered_by"])
     done = "declined" if approval.is_question else "denied"
     if not engine.deny(approval, now, Status.DENIED, f"{actor.label} {done} it."):

@@ -16,6 +16,7 @@ from schedules.services.runs.approvals import (
     DENY,
     ONCE,
     REPLY,
+    Answered,
     Linked,
     answer_approval,
     find_linked,
@@ -27,6 +28,7 @@ from schedules.web.messages import message_of
 from schedules.web.views.page import actor_of, finish
 
 _STATUSES = {Kind.NOT_FOUND: 404, Kind.INVALID: 422, Kind.FORBIDDEN: 403}
+_DENIED_IN_RUN = "Denied. The run goes on without it."
 _SAID = {
     ONCE: "Allowed once. The run goes on.",
     ALWAYS: "Allowed, now and in later runs of this job. The run goes on.",
@@ -52,7 +54,7 @@ def link(request: HttpRequest, token: str) -> HttpResponse:
     answer, sent = _sent(request)
     result = answer_approval(linked.actor, linked.approval.pk, answer, **sent)
     if isinstance(result, Ok):
-        return _show(request, result.value.approval, said=_SAID[answer])
+        return _show(request, result.value.approval, said=_said(answer, result))
     linked.approval.refresh_from_db()
     status = _STATUSES.get(result.kind, 409)
     return _show(request, linked.approval, problem=message_of(result), status=status, typed=sent["text"])
@@ -63,7 +65,14 @@ def answer(request: HttpRequest, approval_id: int) -> HttpResponse:
     """Answer from the inbox or the page of a run."""
     chosen, sent = _sent(request)
     result = answer_approval(actor_of(request), approval_id, chosen, **sent)
-    return finish(request, result, _SAID.get(chosen, ""), reverse("schedules:inbox"))
+    return finish(request, result, _said(chosen, result), reverse("schedules:inbox"))
+
+
+def _said(answer: str, result: Result[Answered]) -> str:
+    """Say what an answer has done."""
+    if answer == DENY and isinstance(result, Ok) and result.value.approval.in_run:
+        return _DENIED_IN_RUN
+    return _SAID.get(answer, "")
 
 
 def _sent(request: HttpRequest) -> tuple[str, dict[str, str]]:

@@ -113,6 +113,16 @@ def test_wrong_answer_changes_nothing(phone, approval, fields):
     assert status() == Status.WAITING
 
 
+def test_denial_says_that_a_program_which_waits_goes_on(phone, approval):
+    Approval.objects.update(in_run=True)
+    Execution.objects.update(status="running")
+
+    page = press(phone, approval, "deny").content.decode()
+
+    assert "Denied. The run goes on without it." in page
+    assert (status(), Execution.objects.get().status) == (Status.DENIED, "running")
+
+
 def test_always_without_a_rule_is_refused(phone, approval, job):
     assert press(phone, approval, "always").status_code == 409
     assert Job.objects.get(pk=job.pk).grants == []
