@@ -6,19 +6,14 @@ from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.db import connections
-from django.db.models import Count, DurationField, ExpressionWrapper, F, Q, Sum
+from django.db.models import Count, DateTimeField, DurationField, ExpressionWrapper, F, Q, Sum, Value
+from django.db.models.functions import Coalesce
 
 from schedules.agents.definitions import Caps, Runner
 from schedules.models import AgentRun, Execution
 from schedules.when.triggers import load_zone
 
 UNITS = ("runs", "minutes", "tokens", "money")
-_SUMS: dict[str, Any] = {
-    "runs": Count("pk"),
-    "tokens": Sum(F("tokens_in") + F("tokens_out")),
-    "money": Sum("cost"),
-    "took": Sum(ExpressionWrapper(F("ended_at") - F("started_at"), output_field=DurationField())),
-}
 
 
 class Allowance(NamedTuple):
@@ -67,7 +62,7 @@ def allowances(
 ) -> list[Allowance]:
     """Return the limits of the day of a runner for a person, and for a job if one is given.
 
-    Runs that are under way count with what they have used so far; only those count that began `before` a row.
+    Runs that are under way count with what they have used so far, minutes from when their program started; only those count that began `before` a row.
     """
     since = start_of_today(now)
     values_of: dict[str, dict[str, Any]] = {"runner": {}, "person": {"owner": owner_id}}
@@ -77,7 +72,7 @@ def allowances(
     for scope, limits in caps_of(runner).items():
         values = values_of.get(scope)
         if limits and values is not None:
-            used = _used(Q(runner=name, **values) & (Q(pk__lt=before) if before else Q()), since)
+            used = _used(Q(runner=name, **values) & (Q(pk__lt=before) if before else Q()), since, now)
             listed += [Allowance(scope, name, unit, cap, used[unit]) for unit, cap in limits]
     return listed
 
@@ -120,13 +115,24 @@ def used_by_job(names: Collection[str], now: datetime) -> dict[tuple[str, Any, i
     rows = AgentRun.objects.filter(runner__in=names, started_at__gte=start_of_today(now), cap="").order_by()
     return {
         (row["runner"], row["owner"], row["job"]): _in_units(row)
-        for row in rows.values("runner", "owner", "job").annotate(**_SUMS)
+        for row in rows.values("runner", "owner", "job").annotate(**_sums(now))
     }
 
 
-def _used(which: Q, since: datetime) -> dict[str, float]:
+def _used(which: Q, since: datetime, now: datetime) -> dict[str, float]:
     today = AgentRun.objects.filter(which, started_at__gte=since, cap="")
-    return _in_units(today.order_by().aggregate(**_SUMS))
+    return _in_units(today.order_by().aggregate(**_sums(now)))
+
+
+def _sums(now: datetime) -> dict[str, Any]:
+    until = Coalesce("ended_at", Value(now, output_field=DateTimeField()))
+    took = ExpressionWrapper(until - F("started_at"), output_field=DurationField())
+    return {
+        "runs": Count("pk"),
+        "tokens": Sum(F("tokens_in") + F("tokens_out")),
+        "money": Sum("cost"),
+        "took": Sum(took, filter=Q(is_waiting=False)),
+    }
 
 
 def _in_units(used: Mapping[str, Any]) -> dict[str, float]:

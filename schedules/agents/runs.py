@@ -69,7 +69,7 @@ class AgentSession:
         self._prompt = ""
         self._secrets: dict[str, str] = {}
         self._earlier = Earlier()
-        self._started_at = clock.now()
+        self._started_at, self._is_waiting = clock.now(), True
         self._masker = Masker()
         self._recorder: Recorder | None = None
         self._standing = Standing()
@@ -114,11 +114,13 @@ class AgentSession:
             self._prompt = asking.prompt_to_go_on(self._standing, self._prompt)
         elif self._runner.session == "continue":
             self._earlier = await asyncio.to_thread(earlier_session, self._run.execution_id, self._name)
-        if self._name != AGENT_COMMAND and self._run.execution_id:
-            await self._stay_within_caps()
-        else:
+        if self._name == AGENT_COMMAND or not self._run.execution_id:
             await self._save(self._blank)
-        await self._wait_for_place()
+            return
+        await self._stay_within_caps()
+        if await self._wait_for_place():
+            # Those before it have used more meanwhile.
+            await self._stay_within_caps()
 
     async def _read_standing(self) -> None:
         """Read what the job was granted, and what a person has answered, which this attempt goes on with."""
@@ -135,7 +137,7 @@ class AgentSession:
         await self._save(self._blank)
         run = self._run
         scope = run.execution_id, run.attempt, run.owner_id, self._name, self._runner
-        allowances = await asyncio.to_thread(allowances_of_run, *scope, self._started_at)
+        allowances = await asyncio.to_thread(allowances_of_run, *scope, clock.now())
         if cap := next((each.words_if_used_up for each in allowances if each.is_used_up), ""):
             await self._save(self._blank, cap=cap)
             raise Skip(cap)
@@ -146,6 +148,7 @@ class AgentSession:
         recorder = self._new_recorder()
         url, headers = resolved([self._runner.url, dict(self._runner.headers)], self._secrets)
         await self._use_approval()
+        await self._note_start()
         # A prompt that goes on with an answer is another one.
         key = f"{self._run.key}-{self._approval.pk}" if self._approval else self._run.key
         await ask(url, headers, self._prompt, self._run, recorder, self._timeout(), key=key)
@@ -165,6 +168,7 @@ class AgentSession:
         recorder = self._new_recorder()
         program = await self._program(place, socket)
         await self._use_approval()
+        await self._note_start()
         timeout = self._timeout()
         self._running = asyncio.ensure_future(run_program(program, timeout, recorder))
         saving = asyncio.ensure_future(self._keep_saving(recorder))
@@ -265,6 +269,11 @@ class AgentSession:
         if self._approval and not await asyncio.to_thread(asking.use_approval, self._approval.pk):
             raise Final("What was allowed was used before.")
 
+    async def _note_start(self) -> None:
+        """Note that the program starts: the time before does not count."""
+        self._started_at, self._is_waiting = clock.now(), False
+        await self._save(self._blank)
+
     def _new_recorder(self) -> Recorder:
         kept = KeptOutput(self._runner.output_characters, self._secrets.values())
         self._recorder = Recorder(self._adapter, kept, self._bounds(), self._stop, self._blank)
@@ -333,19 +342,20 @@ class AgentSession:
             last_words=last_words,
         )
 
-    async def _wait_for_place(self) -> None:
-        """Wait until fewer runs than may work at once are under way with this runner."""
-        if self._name == AGENT_COMMAND or not self._run.execution_id:
-            return
+    async def _wait_for_place(self) -> bool:
+        """Wait until fewer runs than may work at once are under way with this runner; return whether that took time."""
         arguments = self._run.execution_id, self._run.attempt, self._name, self._runner.at_once
+        has_waited = False
         try:
             async with asyncio.timeout(self._run.timeout):
                 while not await asyncio.to_thread(is_place_free, *arguments):
+                    has_waited = True
                     await asyncio.sleep(LOOK_FOR_PLACE_EVERY)
         except TimeoutError:
             reason = f"The runner {self._name} works on {self._runner.at_once} prompts at once, and had no place for this one."
             await self._save(self._blank, Judged(Verdict.TIMED_OUT, reason))
             raise RetryLater(reason) from None
+        return has_waited
 
     async def _keep_saving(self, recorder: Recorder) -> None:
         """Store what is new, at most every second."""
@@ -368,6 +378,7 @@ class AgentSession:
             "runner": self._name,
             "kind": self._runner.kind,
             "started_at": self._started_at,
+            "is_waiting": self._is_waiting,
             "ended_at": clock.now() if judged or cap else None,
             "cap": cap,
             "verdict": judged.verdict if judged else "",

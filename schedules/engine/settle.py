@@ -300,7 +300,7 @@ def save_agent_run(started: Started, values: Mapping[str, Any]) -> None:
         [row],
         update_conflicts=True,
         unique_fields=["execution", "attempt"],
-        update_fields=[name for name in values if name != "started_at"],
+        update_fields=list(values),
     )
     tell_of_cap(started.owner_id, values, clock.now())
 

@@ -52,6 +52,11 @@ class AgentRun(models.Model):
         help_text="Empty while it runs, and of a run that was skipped.",
     )
     started_at = models.DateTimeField()
+    is_waiting = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="It waits for a place, or ended while it did: its program has not started.",
+    )
     ended_at = models.DateTimeField(null=True)
     program_version = models.CharField(max_length=40, blank=True)
     session_id = models.CharField(max_length=200, blank=True)

@@ -4,15 +4,22 @@ import asyncio
 import itertools
 import json
 import sys
+import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 from django.db import connections
 
 from schedules import clock, engine
-from schedules.agents import tasks
+from schedules.agents import runs, tasks
+from schedules.agents.allowances import allowances, used_by_job
+from schedules.agents.catalog import catalog
+from schedules.agents.spending import is_place_free
 from schedules.engine import Started
 from schedules.models import AgentRun, Event, Execution, Profile, RunOutput
 from schedules.result import Ok
@@ -28,6 +35,7 @@ from tests.agents.streams import SESSION, Lines, as_bytes, lines_of
 from tests.factories import ExecutionFactory, JobFactory
 from tests.sink import Answer, Sink
 from tests.tasks.builtin.conftest import RUN
+from tests.waiting import PATIENCE, wait_for
 
 Verdict = AgentRun.Verdict
 
@@ -107,6 +115,11 @@ def perform(
                 helper.cancel()
 
     return asyncio.run(call())
+
+
+async def meanwhile(act: Callable[[], None], task: asyncio.Task[object]) -> None:
+    """Act in another thread while a run is under way."""
+    await asyncio.to_thread(_closing, act)
 
 
 def test_finished_run_is_stored_with_its_verdict_and_what_it_used(scripted, execution):
@@ -309,10 +322,70 @@ def test_run_waits_for_a_place(scripted, execution):
     with pytest.raises(RetryLater, match="works on 1 prompts at once"):
         perform(execution, timeout=0.5)
 
+    assert AgentRun.objects.get(execution=execution).is_waiting
     Execution.objects.filter(pk=busy.pk).update(status="lost")
     execution.attempt = 2
     Execution.objects.filter(pk=execution.pk).update(attempt=2)
     assert perform(execution) == "ok\n"
+
+
+def test_minutes_count_from_the_start_of_the_program(scripted, execution):
+    scripted("command", more="at_once = 1\n", then="print('ok')")
+    busy = ExecutionFactory(job__owner=execution.owner, status="running", attempt=1, finished_at=None)
+    other = {"execution": busy, "attempt": 1, "owner": execution.owner, "runner": "one", "kind": "command"}
+    AgentRun.objects.create(**other, started_at=clock.now())
+    got_place = []
+
+    def end_when_it_waits() -> None:
+        wait_for(lambda: AgentRun.objects.filter(execution=execution, is_waiting=True))
+        got_place.append(clock.now())
+        Execution.objects.filter(pk=busy.pk).update(status="lost")
+
+    assert perform(execution, beside=partial(meanwhile, end_when_it_waits)) == "ok\n"
+
+    stored = AgentRun.objects.get(execution=execution)
+    assert not stored.is_waiting
+    assert stored.started_at > got_place[0]
+
+
+def test_minutes_of_runs_under_way_count_and_those_of_waiting_ones_do_not(scripted, execution, time_machine):
+    scripted("command", more="per_day = { minutes = 60 }\nper_job_per_day = { minutes = 60 }\n")
+    time_machine.move_to(datetime(2026, 11, 19, 12, tzinfo=UTC), tick=False)
+    began = clock.now() - timedelta(minutes=50)
+    row = {"attempt": 1, "owner": execution.owner, "job": execution.job, "runner": "one", "kind": "command"}
+    AgentRun.objects.create(execution=execution, **row, started_at=began)
+    AgentRun.objects.create(execution=execution, **row | {"attempt": 2}, started_at=began, is_waiting=True)
+
+    runner = catalog.get("one")
+    listed = allowances("one", runner, execution.owner_id, execution.job_id, clock.now())
+
+    assert [each.used for each in listed] == [50, 50]
+    [used] = used_by_job(["one"], clock.now()).values()
+    assert (used["minutes"], used["runs"]) == (50, 2)
+
+
+def test_what_was_used_up_while_a_run_waited_for_its_place_keeps_it_from_starting(
+    scripted, execution, monkeypatch
+):
+    scripted("command", more="at_once = 1\nper_day = { minutes = 60 }\n", then="print('ok')")
+    busy = ExecutionFactory(job__owner=execution.owner, status="running", attempt=1, finished_at=None)
+    other = {"execution": busy, "attempt": 1, "owner": execution.owner, "runner": "one", "kind": "command"}
+    AgentRun.objects.create(**other, started_at=clock.now())
+
+    has_looked = threading.Event()
+
+    def look(*arguments) -> bool:
+        is_free = is_place_free(*arguments)
+        has_looked.set()
+        return is_free
+
+    def use_minutes() -> None:
+        assert has_looked.wait(PATIENCE)
+        AgentRun.objects.filter(execution=busy).update(ended_at=clock.now() + timedelta(minutes=70))
+
+    monkeypatch.setattr(runs, "is_place_free", look)
+    with pytest.raises(Skip, match="has used up today's 60 minutes"):
+        perform(execution, beside=partial(meanwhile, use_minutes))
 
 
 def test_answer_with_nul_and_half_characters_is_stored(scripted, execution):

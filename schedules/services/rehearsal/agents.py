@@ -77,14 +77,16 @@ def usual_of(job_ids: Collection[int], now: datetime) -> dict[int, Usual]:
         job__in=job_ids, started_at__gte=now - OLDEST, ended_at__isnull=False, cap=""
     )
     rows: dict[int, list[AgentRun]] = defaultdict(list)
-    columns = ("job", "started_at", "ended_at", "tokens_in", "tokens_out", "cost")
+    columns = ("job", "started_at", "is_waiting", "ended_at", "tokens_in", "tokens_out", "cost")
     for run in ended.annotate(place=newest).filter(place__lte=LAST_RUNS).order_by().only(*columns):
         rows[run.job_id or 0].append(run)
     return {job_id: _usual(runs) for job_id, runs in rows.items()}
 
 
 def _usual(runs: Sequence[AgentRun]) -> Usual:
-    took = [(run.ended_at - run.started_at).total_seconds() for run in runs if run.ended_at]
+    took = [
+        (run.ended_at - run.started_at).total_seconds() for run in runs if run.ended_at and not run.is_waiting
+    ]
     tokens = [run.tokens for run in runs if run.tokens]
     money = [run.cost for run in runs if run.cost is not None]
     return Usual(
