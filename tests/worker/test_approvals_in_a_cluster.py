@@ -43,9 +43,9 @@ ENDLESS = "note('pid', str(os.getpid())); __import__('time').sleep(600)"
 def use_program(tmp_path, runners_file) -> Callable[..., AskingProgram]:
     """Put an asking program into force for clusters that start from now on."""
 
-    def use(**values: Any) -> AskingProgram:
+    def use(more: str = "", **values: Any) -> AskingProgram:
         program = AskingProgram(tmp_path, **values)
-        runners_file.write_text(program.runner())
+        runners_file.write_text(program.runner(f"may_ask = true\n{more}"))
         runners_file.chmod(0o600)
         return program
 
@@ -98,6 +98,36 @@ def assert_interrupted(job: Job, program: AskingProgram) -> None:
     assert cut_off.verdict == AgentRun.Verdict.UNKNOWN
     assert cut_off.words.startswith("The worker ")
     assert cut_off.ended_at is not None
+
+
+def test_program_that_waits_makes_the_allowed_call_in_its_first_attempt(use_program, settings_of_clusters):
+    program = use_program('wait_within = "10m"\n')
+    with running_cluster(**settings_of_clusters):
+        job = make_job()
+        wait_for(lambda: Approval.objects.exists())
+        assert program.made == []
+        allow(job)
+        wait_for(all_ended)
+
+    run = Execution.objects.get(job=job)
+    assert (run.status, run.attempt, run.result) == (Status.SUCCEEDED, 1, "All done.")
+    assert (program.made, len(program.starts)) == (["toolu_1"], 1)
+
+
+def test_call_is_withdrawn_if_the_cluster_is_killed_while_its_program_waits(
+    use_program, settings_of_clusters
+):
+    program = use_program('wait_within = "10m"\n')
+    with running_cluster(**settings_of_clusters) as cluster:
+        job = make_job()
+        wait_for(lambda: Approval.objects.exists())
+        kill_whole(cluster)
+
+    with running_cluster(**settings_of_clusters):
+        wait_for(lambda: Approval.objects.filter(status="withdrawn").exists())
+
+    assert program.made == []
+    assert not Approval.objects.filter(job=job, status="allowed").exists()
 
 
 def test_call_is_made_once_although_the_cluster_was_killed_before_and_after_the_answer(

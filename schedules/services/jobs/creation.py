@@ -129,7 +129,8 @@ def schedule(
         if job.task == HEARTBEAT:
             add_heartbeats([job])
         record(actor, "create", now, job=job, after=changes_of(job, fields))
-        ask_to_confirm(actor, [job], now)
+        if job.proposed_at:
+            ask_to_confirm(actor, [job], now)
     return Ok(Scheduled(actor, job))
 
 
