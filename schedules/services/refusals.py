@@ -1,6 +1,6 @@
-"""Refusals in words: what the tools, the HTTP API and the terminal say alike.
+"""Refusals in words: what all doors say alike.
 
-Services return codes and never use this. Each door adds what it says differently; pages have words of their own.
+Services return codes and never use this. Each door adds what it says differently, the pages the most: they show no ids.
 """
 
 from collections.abc import Mapping
