@@ -1,13 +1,16 @@
 """Template tags for statuses, outcomes and causes, and their icons."""
 
+from collections.abc import Iterable
 from functools import cache, lru_cache
 
 from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from schedules.models import EventType, Execution
 from schedules.models.executions import OUTCOME_LETTERS
 from schedules.models.standings import STANDINGS
+from schedules.tasks.heartbeat import HEARTBEAT
 
 register = template.Library()
 
@@ -168,3 +171,22 @@ def last_outcome(recent: str) -> str:
 @register.filter
 def cause(key: str) -> str:
     return CAUSES.get(key, key)
+
+
+@register.filter
+def events_in_words(types: Iterable[str]) -> str:
+    """Name types of events: a prompt is due, a run failed."""
+    names = dict(EventType.choices)
+    words = ", ".join(f"{names[each][0].lower()}{names[each][1:]}" for each in types)
+    return f"{words[:1].upper()}{words[1:]}"
+
+
+@register.filter
+def started_by(run: Execution) -> str:
+    """Return what has started a run; a ping outside a slot is nobody's hand."""
+    return "Ping" if is_pinged(run) else cause(run.cause)
+
+
+@register.filter
+def is_pinged(run: Execution) -> bool:
+    return run.task == HEARTBEAT and run.cause == Execution.Cause.MANUAL

@@ -9,6 +9,7 @@ from playwright.sync_api import Page
 from schedules.models import Execution, Job, Profile, Token
 from tests.browser.checks import overflow, violations
 from tests.browser.conftest import Visitor
+from tests.browser.sample_results import result_pages
 
 # Pairs of cells or controls of which one is printed over the other, or glued to it.
 OVERLAPPING = """() => [...document.querySelectorAll("table.runs tbody tr")].flatMap((row) => {
@@ -197,3 +198,16 @@ def test_selection_bar_covers_no_checkbox_and_no_switch_in_part(
         page.set_viewport_size({"width": width, "height": height})
         # The long link of a name may be covered in part; scrolling uncovers it.
         assert [words for words in violations(page, axe) if "<a class" not in words] == [], height
+
+
+@pytest.mark.parametrize("mode", ["light", "phone"])
+def test_alerts_are_read_across_the_page(visit: Callable[..., Visitor], owner: User, mode: str):
+    paths = result_pages(owner)
+    page = visit(mode).open(paths["alerts"])
+
+    shares = page.evaluate(
+        """() => [...document.querySelectorAll(".alerts > li")].map((row) =>
+          row.firstElementChild.getBoundingClientRect().width / row.getBoundingClientRect().width)"""
+    )
+    assert shares
+    assert min(shares) > 0.3

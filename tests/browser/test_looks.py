@@ -12,6 +12,7 @@ from tests.browser.conftest import Visitor, full_matrix
 from tests.browser.looks import Look, approve, look_of, read_approved
 from tests.browser.matrix import MODES, all_pages
 from tests.browser.sample import fill
+from tests.browser.sample_results import result_pages
 from tests.browser.site import ROOT
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -36,7 +37,7 @@ def test_pages_look_as_approved(
     blank = browser.new_page()
 
     looks = {}
-    for name, path in all_pages(jobs).items():
+    for name, path in (all_pages(jobs) | result_pages(owner)).items():
         page = visitor.open(path)
         file = PICTURES / f"{name}, {mode}.png"
         looks[f"{name}, {mode}"] = look_of(page, blank, file)

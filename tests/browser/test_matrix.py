@@ -9,6 +9,7 @@ from schedules.models import Job
 from tests.browser.checks import SMALLER_THAN_A_FINGER, listed, opened_violations, overflow, violations
 from tests.browser.conftest import Visitor, full_matrix
 from tests.browser.matrix import MISTAKES, MODES, WIDTHS, admin_pages, all_pages
+from tests.browser.sample_results import result_pages
 
 
 def problems(visitor: Visitor, axe: str, paths: dict[str, str]) -> dict[str, list[str]]:
@@ -25,10 +26,10 @@ def problems(visitor: Visitor, axe: str, paths: dict[str, str]) -> dict[str, lis
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("mode", list(MODES))
 def test_no_page_has_an_accessibility_violation_with_anything_open(
-    visit: Callable[..., Visitor], jobs: dict[str, Job], axe: str, mode: str
+    visit: Callable[..., Visitor], owner: User, jobs: dict[str, Job], axe: str, mode: str
 ):
     visitor = visit(mode)
-    found = problems(visitor, axe, all_pages(jobs))
+    found = problems(visitor, axe, all_pages(jobs) | result_pages(owner))
 
     assert not found, listed(found)
     assert visitor.complaints == []
@@ -107,17 +108,19 @@ def test_main_pages_never_scroll_sideways(visit: Callable[..., Visitor], jobs: d
 
 @full_matrix
 def test_no_page_scrolls_sideways_at_any_width(
-    visit: Callable[..., Visitor], jobs: dict[str, Job], operator: User
+    visit: Callable[..., Visitor], owner: User, jobs: dict[str, Job]
 ):
-    assert wide(visit(), all_pages(jobs), WIDTHS) == {}
+    assert wide(visit(), all_pages(jobs) | result_pages(owner), WIDTHS) == {}
 
 
 @full_matrix
-def test_every_target_is_large_enough_for_a_finger(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+def test_every_target_is_large_enough_for_a_finger(
+    visit: Callable[..., Visitor], owner: User, jobs: dict[str, Job]
+):
     visitor = visit("phone", has_touch=True, is_mobile=True)
     found = {}
 
-    for name, path in all_pages(jobs).items():
+    for name, path in (all_pages(jobs) | result_pages(owner)).items():
         if small := visitor.open(path).evaluate(SMALLER_THAN_A_FINGER):
             found[name] = small[:5]
 
