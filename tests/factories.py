@@ -9,7 +9,8 @@ from factory.django import DjangoModelFactory
 
 from schedules import clock
 from schedules.models import Approval, Cluster, Execution, Job, Profile, Question, Reminder, Token
-from schedules.models.approvals import WAITS, digest_of_shown
+from schedules.models.approvals import digest_of_shown
+from schedules.models.executions import ASKS
 from schedules.models.job_texts import searchable_text, skeleton
 from schedules.models.jobs import new_public_id
 from tests.sample_app import tasks  # noqa: F401  (registers them)
@@ -126,7 +127,7 @@ class ApprovalFactory(DjangoModelFactory[Approval]):
         job=factory.LazyFunction(lambda: JobFactory(task="prompt", kwargs={"prompt": "Push it."})),
         status="queued",
         attempt=1,
-        reason=WAITS,
+        reason=ASKS,
         available_at=factory.LazyFunction(lambda: clock.now() + timedelta(days=2)),
     )
     attempt = 1

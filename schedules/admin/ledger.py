@@ -105,8 +105,7 @@ class ExecutionAdmin(LongListAdmin[Execution], ReadOnlyAdmin[Execution]):
 
     @admin.display(description="status", ordering="status")
     def state(self, execution: Execution) -> SafeString:
-        is_retried = execution.status == Execution.Status.QUEUED and execution.attempt
-        return coloured("retrying" if is_retried else execution.status)
+        return coloured(execution.shown_status)
 
     @admin.display(description="trigger", ordering="cause")
     def trigger(self, execution: Execution) -> str:

@@ -35,8 +35,6 @@ MOST_PER_RUN = 20
 ASK_PERSON = "ask_person"
 """The tool of a question in words, which is no call of the program: its call has no id."""
 LONGEST_REPLY = 4000
-WAITS = "It waits until a person answers."
-"""The reason in the row of a run that has asked."""
 # The queue must not start the run before its question was closed.
 MARGIN = timedelta(days=1)
 

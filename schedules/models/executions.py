@@ -65,8 +65,18 @@ _IS_OUTDATED = (
 _IS_PAUSED = Q(job__status=Job.Status.PAUSED) & ~Q(cause="manual")
 # A prompt that an agent may have acted on; `leased_to` is empty if a person took it away from the agent.
 _MUST_NOT_BE_REPEATED = Q(job__at_most_once=True) & ~Q(leased_to="")
+# The reason in the row of a run whose agent has asked a person.
+ASKS = "It waits until a person answers."
+_WAITS_FOR_SOMEBODY = Q(status="waiting", lease_until=None) | Q(status="queued", reason=ASKS)
 # One condition for the queries and their partial indexes: SQLite uses these only if a query repeats it.
 _IS_UNSUCCESSFUL = ~Q(status="succeeded") & Q(finished_at__isnull=False)
+
+
+def is_for_somebody(run: Any) -> bool:
+    """Return what `waiting_for_somebody` asks the database of a live run."""
+    if run.status == "waiting":
+        return run.lease_until is None
+    return bool(run.status == "queued" and run.reason == ASKS)
 
 
 class ExecutionQuerySet(models.QuerySet["Execution"]):
@@ -91,19 +101,24 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
         """Runs that have started but not ended, including retries and prompts that an agent has claimed.
 
         They make a job "running" for agents and on pages. A run that waits for its first start does not, and neither
-        does a prompt that no agent has claimed.
+        does one that waits for an agent or a person.
         """
         is_new = Q(status=Execution.Status.QUEUED, attempt=0)
-        is_unclaimed = Q(status=Execution.Status.WAITING, lease_until=None)
-        return self.filter(~is_new, ~is_unclaimed, finished_at=None, status__in=Execution.LIVE)
+        return self.filter(~is_new, ~_WAITS_FOR_SOMEBODY, finished_at=None, status__in=Execution.LIVE)
 
     def retrying(self) -> Self:
         """Runs that failed or were interrupted, and wait for their next attempt."""
-        return self.filter(finished_at=None, status=Execution.Status.QUEUED, attempt__gt=0)
+        return self.filter(finished_at=None, status=Execution.Status.QUEUED, attempt__gt=0).exclude(
+            reason=ASKS
+        )
 
-    def unclaimed(self) -> Self:
-        """Prompts that no agent has claimed since they became due or were released."""
-        return self.filter(finished_at=None, status=Execution.Status.WAITING, lease_until=None)
+    def asking(self) -> Self:
+        """Runs whose agent has asked something, and that go on when a person has answered."""
+        return self.filter(finished_at=None, status=Execution.Status.QUEUED, reason=ASKS)
+
+    def waiting_for_somebody(self) -> Self:
+        """Prompts that no agent has claimed since they became due or were released, and runs that ask a person."""
+        return self.filter(_WAITS_FOR_SOMEBODY, finished_at=None)
 
     def unlocked(self) -> Self:
         """Lock and return the rows that no other transaction has locked, so that one such row does not delay the others."""
@@ -335,6 +350,18 @@ class Execution(models.Model):
     def is_held_at(self, now: datetime) -> bool:
         """Return whether an agent holds this prompt."""
         return self.lease_until is not None and self.lease_until >= now
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether its agent has asked a person, whose answer lets it go on."""
+        return self.status == self.Status.QUEUED and self.reason == ASKS
+
+    @property
+    def shown_status(self) -> str:
+        """The status, more exactly for a queued run: it asks a person, or a retry is planned."""
+        if self.is_asking:
+            return "asking"
+        return "retrying" if self.status == self.Status.QUEUED and self.attempt else str(self.status)
 
     @property
     def was_held(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from django.db.models import Case, F, IntegerField, Q, Value, When
 
-from schedules.models.executions import Execution
+from schedules.models.executions import Execution, is_for_somebody
 from schedules.models.job_queries import LATE_AFTER, has_unfinished
 from schedules.models.jobs import Job, JobQuerySet
 
@@ -46,9 +46,9 @@ class _Facts(NamedTuple):
     has_retry: Any
     """A run failed and waits for its next attempt."""
     has_run_under_way: Any
-    has_unclaimed: Any
-    """A prompt waits that no agent has claimed."""
-    has_none_unclaimed: Any
+    waits_for_somebody: Any
+    """A prompt waits that no agent has claimed, or a run asks a person."""
+    waits_for_nobody: Any
 
 
 def _conditions(job: _Facts) -> dict[str, Any]:
@@ -61,9 +61,9 @@ def _conditions(job: _Facts) -> dict[str, Any]:
         "failing": pending & job.has_failed,
         "retrying": armed & job.has_retry,
         "late": pending & job.is_overdue,
-        # Not a stopped job, even while its last run goes on; nor a last run that waits for an agent.
-        "running": armed & job.has_run_under_way | in_last_run & job.has_none_unclaimed,
-        "waiting": armed & job.has_unclaimed,
+        # Not a stopped job, even while its last run goes on; nor a last run that waits for somebody.
+        "running": armed & job.has_run_under_way | in_last_run & job.waits_for_nobody,
+        "waiting": armed & job.waits_for_somebody,
         "healthy": armed & job.has_run,
         "new": armed,
         "paused": job.has_status(Job.Status.PAUSED),
@@ -94,7 +94,7 @@ def _gave_up() -> Q:
 
 def with_rank(jobs: JobQuerySet, now: datetime) -> JobQuerySet:
     """Annotate `rank`: the place of a job's standing in ORDER."""
-    unclaimed = has_unfinished("unclaimed")
+    waiting = has_unfinished("waiting_for_somebody")
     facts = _Facts(
         has_status=lambda *statuses: Q(status__in=statuses),
         gave_up=_gave_up(),
@@ -103,8 +103,8 @@ def with_rank(jobs: JobQuerySet, now: datetime) -> JobQuerySet:
         has_run=Q(last_run_at__isnull=False),
         has_retry=has_unfinished("retrying"),
         has_run_under_way=has_unfinished("under_way"),
-        has_unclaimed=unclaimed,
-        has_none_unclaimed=~unclaimed,
+        waits_for_somebody=waiting,
+        waits_for_nobody=~waiting,
     )
     cases = [When(condition, then=Value(ORDER.index(name))) for name, condition in _conditions(facts).items()]
     return jobs.annotate(rank=Case(*cases, output_field=IntegerField()))
@@ -135,16 +135,16 @@ def _unfinished_runs() -> Any:
     """Return a cached query to which only the jobs are added: building it takes longer than running it."""
     runs = Execution.objects.live().order_by()
     # Distinct, because one job may have thousands of prompts that wait.
-    return runs.values_list("job_id", "status", "attempt", "lease_until", named=True).distinct()
+    return runs.values_list("job_id", "status", "attempt", "reason", "lease_until", named=True).distinct()
 
 
 def _standing_of(job: Any, unfinished: Sequence[Any], now: datetime) -> Standing:
-    has_retry = has_unclaimed = has_run_under_way = False
+    has_retry = waits_for_somebody = has_run_under_way = False
     for run in unfinished:
-        if run.status == "queued":
+        if is_for_somebody(run):
+            waits_for_somebody = True
+        elif run.status == "queued":
             has_retry = has_retry or run.attempt > 0
-        elif run.status == "waiting" and run.lease_until is None:
-            has_unclaimed = True
         else:
             has_run_under_way = True
     has_run_under_way = has_run_under_way or has_retry
@@ -156,8 +156,8 @@ def _standing_of(job: Any, unfinished: Sequence[Any], now: datetime) -> Standing
         has_run=job.last_run_at is not None,
         has_retry=has_retry,
         has_run_under_way=has_run_under_way,
-        has_unclaimed=has_unclaimed,
-        has_none_unclaimed=not has_unclaimed,
+        waits_for_somebody=waits_for_somebody,
+        waits_for_nobody=not waits_for_somebody,
     )
     name = next(name for name, is_true in _conditions(facts).items() if is_true)
     return Standing(name, has_run_under_way)

@@ -250,7 +250,7 @@ def segments_of(
             return [Segment(_late(jobs, now).exclude(has_unfinished("retrying")), BY_NEXT_RUN)]
         case "healthy" | "new":
             calm = _calm(jobs, now)
-            quiet = calm.exclude(has_unfinished("under_way")).exclude(has_unfinished("unclaimed"))
+            quiet = calm.exclude(has_unfinished("under_way")).exclude(has_unfinished("waiting_for_somebody"))
             rows = quiet.filter(last_run_at__isnull=name == "new")
             return [Segment(rows, BY_NEXT_RUN, walked=calm)]
         case "retrying" | "running" | "waiting":
@@ -260,7 +260,7 @@ def segments_of(
 
 def _unfinished(jobs: JobQuerySet, now: datetime, name: str, runs: ExecutionQuerySet | None) -> list[Segment]:
     """Return the jobs with unfinished runs in two parts: those that are planned again, and those in their last run."""
-    retrying, under_way, unclaimed = map(has_unfinished, ("retrying", "under_way", "unclaimed"))
+    retrying, under_way, waiting = map(has_unfinished, ("retrying", "under_way", "waiting_for_somebody"))
     last_runs = jobs.stopped(Job.Status.RUNNING)
     match name:
         case "retrying":
@@ -268,10 +268,10 @@ def _unfinished(jobs: JobQuerySet, now: datetime, name: str, runs: ExecutionQuer
             planned, ending = _with_runs(calm, runs, "retrying"), last_runs.filter(retrying)
         case "running":
             planned = _with_runs(_calm(jobs, now), runs, "under_way").exclude(retrying)
-            ending = last_runs.exclude(retrying).exclude(unclaimed & ~under_way)
+            ending = last_runs.exclude(retrying).exclude(waiting & ~under_way)
         case _:
-            planned = _with_runs(_calm(jobs, now), runs, "unclaimed").exclude(under_way)
-            ending = last_runs.filter(unclaimed).exclude(under_way)
+            planned = _with_runs(_calm(jobs, now), runs, "waiting_for_somebody").exclude(under_way)
+            ending = last_runs.filter(waiting).exclude(under_way)
     return [Segment(planned, BY_NEXT_RUN), Segment(ending)]
 
 
@@ -364,7 +364,8 @@ def alarm_of(counts: Mapping[str, int | None]) -> Alarm:
 def _add_details(jobs: Sequence[Any], actor: Actor, now: datetime) -> None:
     """Add what is shown beside the standing of each job.
 
-    `retry` is the run that waits for its next attempt, `shown_next_run` the next run that is not skipped.
+    `retry` is the run that waits for its next attempt, `asking` the key of the run that waits for a person's answer,
+    `shown_next_run` the next run that is not skipped.
     """
     retried = [job.pk for job in jobs if job.standing in ("failing", "retrying")]
     retries = {}
@@ -372,9 +373,13 @@ def _add_details(jobs: Sequence[Any], actor: Actor, now: datetime) -> None:
         columns = ("job_id", "attempt", "available_at", "error", "reason")
         rows = Execution.objects.retrying().filter(job__in=retried).order_by("pk")
         retries = {row.job_id: row for row in rows.values_list(*columns, named=True)[: len(retried) * 2]}
-    is_waiting = any(job.standing == "waiting" for job in jobs)
-    has_agent = is_waiting and Token.objects.usable(now).filter(owner=actor.user.pk).exists()
+    waiting = [job.pk for job in jobs if job.standing == "waiting"]
+    asking = (
+        dict(Execution.objects.asking().filter(job__in=waiting).values_list("job", "pk")) if waiting else {}
+    )
+    has_agent = len(asking) < len(waiting) and Token.objects.usable(now).filter(owner=actor.user.pk).exists()
     for job in jobs:
         job.retry = retries.get(job.pk)
-        job.waits_for = "for an agent" if has_agent else "for you"
+        job.asking = asking.get(job.pk)
+        job.waits_for = "for your answer" if job.asking else "for an agent" if has_agent else "for you"
         job.shown_next_run = shown_next_run(job)

@@ -65,6 +65,7 @@ STATUSES = {
     "awaited": ("Waiting for a ping", "pau", "clock"),
     "claimed": ("Starting", "run", "turning"),
     "waiting": ("Waiting for an agent", "warn", "inbox"),
+    "asking": ("Needs you", "warn", "inbox"),
     "succeeded": ("Succeeded", "ok", "check"),
     "skipped": ("Skipped", "pau", "skip"),
     "missed": ("Missed", "fail", "alarm"),

@@ -17,7 +17,8 @@ from django.db import connections
 from schedules import clock, engine, limits
 from schedules.engine import Outcome, Started
 from schedules.models import Execution, Secret
-from schedules.models.approvals import MARGIN, WAITS
+from schedules.models.approvals import MARGIN
+from schedules.models.executions import ASKS
 from schedules.models.triggers import TriggerType
 from schedules.secrets.access import SecretAccess
 from schedules.tasks import registry
@@ -248,7 +249,7 @@ def _failure(started: Started, called_at: datetime, error: BaseException, mask: 
             called_at,
             Status.FAILED,
             error=_shortened(str(error), mask),
-            reason=WAITS,
+            reason=ASKS,
             request=error.request,
             retry_at=clock.now() + error.within + MARGIN,
         )

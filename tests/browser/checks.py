@@ -28,7 +28,9 @@ def violations(page: Page, axe: str, within: str = "document") -> list[str]:
     if not page.evaluate("() => 'axe' in window"):
         page.evaluate(axe)
     # What the bar of a form covers on a phone can be scrolled free.
-    page.evaluate("document.querySelectorAll('.form-end').forEach((bar) => { bar.style.position = 'static'; })")
+    page.evaluate(
+        "document.querySelectorAll('.form-end').forEach((bar) => { bar.style.position = 'static'; })"
+    )
     found: Any = page.evaluate(f"rules => axe.run({within}, {{runOnly: rules}})", RULES)
     return [
         f"{each['id']}: {node['html'][:200]}" for each in found["violations"] for node in each["nodes"][:3]

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from schedules import clock, services
 from schedules.limits import clean_output
 from schedules.models import AgentRun, Approval, Event, Execution, Incident, Job, Ping, Question, RunOutput
-from schedules.models.approvals import WAITS
+from schedules.models.executions import ASKS
 from schedules.result import Ok
 from schedules.services import Actor, pings
 from schedules.services.people.calendars import CalendarSpec, set_calendar
@@ -101,7 +101,7 @@ def _worked(actor: Actor) -> dict[str, str]:
         attempt=1,
         scheduled_for=now,
         available_at=now + 24 * HOUR,
-        reason=WAITS,
+        reason=ASKS,
     )
     printed = clean_output(LOG)
     approval: Approval = ApprovalFactory(execution=waiting)

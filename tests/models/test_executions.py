@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from schedules.models import Execution, Job
-from schedules.models.executions import JOB_WAS_STOPPED, job_was_stopped
+from schedules.models.executions import ASKS, JOB_WAS_STOPPED, job_was_stopped
 from tests.factories import ExecutionFactory, JobFactory
 from tests.models.test_jobs import refused
 
@@ -65,6 +65,7 @@ def test_prompt_is_not_claimable_if_its_job_has_another_task_now():
     [
         pytest.param({"status": "queued"}, False, id="waits for its first start"),
         pytest.param({"status": "queued", "attempt": 1}, True, id="waits for its next attempt"),
+        pytest.param({"status": "queued", "attempt": 1, "reason": ASKS}, False, id="asks a person"),
         pytest.param({"status": "claimed"}, True, id="claimed"),
         pytest.param({"status": "running", "attempt": 1}, True, id="running"),
         pytest.param({"status": "waiting", "attempt": 1}, False, id="prompt that no agent has claimed"),

@@ -10,6 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from schedules import clock
 from schedules.models import Job, standings
+from schedules.models.executions import ASKS
 from tests.factories import ExecutionFactory, JobFactory
 
 HOUR = timedelta(hours=1)
@@ -17,6 +18,7 @@ FAILED = {"status": "failed", "next_run_at": None, "once": True}
 LAST_RUN = {"status": "running", "next_run_at": None, "once": True}
 RETRY = {"status": "queued", "attempt": 1}
 UNCLAIMED = {"status": "waiting"}
+ASKING = {"status": "queued", "attempt": 1, "reason": ASKS}
 # Standing, columns of the job, columns of its unfinished runs.
 CASES: list[tuple[str, dict[str, Any], list[dict[str, Any]]]] = [
     ("stopped_failing", {"paused": True, "failure_streak": 10, "pause_after_failures": 10}, []),
@@ -48,6 +50,12 @@ CASES: list[tuple[str, dict[str, Any], list[dict[str, Any]]]] = [
     ("running", {}, [UNCLAIMED, {"status": "running"}]),
     ("waiting", {}, [UNCLAIMED]),
     ("waiting", LAST_RUN, [UNCLAIMED]),
+    ("waiting", {}, [ASKING]),
+    ("waiting", {"last_run_at": clock.now()}, [ASKING, {"status": "queued"}]),
+    ("waiting", LAST_RUN, [ASKING]),
+    ("retrying", {}, [ASKING, RETRY]),
+    ("running", {}, [ASKING, {"status": "running"}]),
+    ("failing", {"failure_streak": 1}, [ASKING]),
     ("waiting", LAST_RUN, [UNCLAIMED, {"status": "queued"}]),
     ("healthy", {"last_run_at": clock.now()}, []),
     ("healthy", {"last_run_at": clock.now()}, [{"status": "queued"}]),

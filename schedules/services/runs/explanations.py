@@ -9,7 +9,6 @@ from django.db.models import QuerySet
 
 from schedules import clock, engine
 from schedules.models import Event, Execution, Job
-from schedules.models.approvals import WAITS
 from schedules.models.jobs import why_skipped
 from schedules.result import Ok, Result
 from schedules.services.jobs.chains import origin_words, why_not_followed
@@ -127,8 +126,8 @@ def _why_of_row(job: Job, row: Execution) -> Why:
 
 def explain(row: Execution, timezone: str = "UTC", *, with_reason: bool = True) -> str:
     """Describe the state or the result of a run in one sentence, without its error."""
-    if row.status == Status.QUEUED and row.reason == WAITS:
-        return WAITS
+    if row.is_asking:
+        return row.reason
     on_attempt = "on the first attempt" if row.attempt == 1 else f"on attempt {row.attempt}"
     # The slots of a gap are counted only up to this number.
     is_more = row.slots == engine.COUNTED_SLOTS + 1

@@ -1,6 +1,6 @@
 """The page of one job, and the actions on it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import date, datetime, timedelta
 from math import ceil
@@ -74,7 +74,9 @@ class JobPage(LivePageMixin, TemplateView):
         preview = preview_of(job, now)
         upcoming = upcoming_of(job, preview.next_runs, now)
         address = ping_address_of(job)
-        tab = self._tab(address)
+        # Nothing but its pings starts a job that runs elsewhere.
+        tabs = {key: TABS[key] for key in TABS if key != "trigger"} | PING_TAB if address else TABS
+        tab = self._tab(tabs, address)
         return super().get_context_data(
             job=job,
             preview=preview,
@@ -91,7 +93,7 @@ class JobPage(LivePageMixin, TemplateView):
             **self._rights(job),
             signing_keys=services.signing_keys_of(self.actor, job, now),
             overlap_days=OVERLAP.days,
-            tabs=TABS | PING_TAB if address else TABS,
+            tabs=tabs,
             tab=tab,
             **(self._pings(job, address) if address and tab == "ping" else self._tab_content(tab, job)),
             **question_context(job),
@@ -99,9 +101,9 @@ class JobPage(LivePageMixin, TemplateView):
             **kwargs,
         )
 
-    def _tab(self, address: PingAddress | None) -> str:
+    def _tab(self, tabs: Mapping[str, str], address: PingAddress | None) -> str:
         tab = self.request.GET.get("tab", "why" if self.request.GET.get("why") else "")
-        if tab in TABS or (address and tab in PING_TAB):
+        if tab in tabs:
             return tab
         # Until the first ping, the address is what its owner needs.
         return "ping" if address and not address.heartbeat.pings and not tab else "runs"

@@ -1,7 +1,7 @@
 """The list of runs, the page of one run, and the exports."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -22,7 +22,6 @@ from django.views.generic import TemplateView
 
 from schedules import services
 from schedules.models import Execution
-from schedules.models.approvals import WAITS
 from schedules.result import sentence
 from schedules.services import run_list
 from schedules.services.run_list import COUNTED_RUNS, RunQuery, count_by_status, read_runs
@@ -199,7 +198,9 @@ def attempts_of(run: Execution) -> list[Attempt]:
         error = run.error if run.status != Status.SUCCEEDED else ""
         by_number[run.attempt] = Attempt(run.attempt, run.status, run.started_at, run.finished_at, error)
     attempts = [by_number[number] for number in sorted(by_number)]
-    if run.status == Status.QUEUED and run.attempt and run.reason != WAITS:
+    if run.is_asking and run.attempt:
+        attempts[-1] = replace(attempts[-1], state="asking")
+    elif run.status == Status.QUEUED and run.attempt:
         attempts.append(Attempt(run.attempt + 1, "retrying", run.available_at))
     return attempts
 

@@ -8,8 +8,10 @@ from django.test import Client
 
 from schedules import clock, engine
 from schedules.models import Approval, Event, Execution, Incident, Job, Profile
+from schedules.models.executions import ASKS
 from schedules.tasks.approval_links import LIFETIME, make_token, read_token
 from tests.factories import ApprovalFactory, ExecutionFactory, JobFactory
+from tests.web.html import html_of
 
 pytestmark = pytest.mark.django_db
 
@@ -24,7 +26,7 @@ def job(owner):
 @pytest.fixture
 def approval(job):
     run = ExecutionFactory(
-        job=job, status="queued", attempt=1, available_at=clock.now() + timedelta(days=2), error="It waits."
+        job=job, status="queued", attempt=1, available_at=clock.now() + timedelta(days=2), reason=ASKS
     )
     return ApprovalFactory(execution=run)
 
@@ -297,3 +299,14 @@ def test_inbox_and_run_take_the_answer_to_a_question(client, question):
     assert "A question: answered by olga" in run_page
     assert "the first" in run_page
     assert "answered a question of the agent of" in client.get("/activity/").content.decode()
+
+
+def test_lists_say_that_the_run_needs_its_person(web, approval, job):
+    JobFactory(owner=job.owner, name="Other")
+    jobs, runs = html_of(web.get("/")), html_of(web.get("/runs/"))
+    page = html_of(web.get(f"/jobs/{job.public_id}/"))
+
+    assert "for your answer" in jobs
+    assert "Needs you" in runs
+    assert f'<a href="/runs/{approval.execution_id}/">Answer</a>' in page
+    assert not any("Retrying" in each for each in (jobs, runs, page))

@@ -10,7 +10,7 @@ import pytest
 from django.db import connections
 from django.test import Client
 
-from schedules import clock, long_answers
+from schedules import clock, long_answers, services
 from schedules.models import Event, Execution, Secret, TriggerAddress
 from schedules.result import Code, Err
 from schedules.secrets.encryption import seal
@@ -313,3 +313,13 @@ def test_page_shows_a_new_address_once(web, owner, job):
     assert url not in web.get(f"/jobs/{job.public_id}/?tab=trigger").text
     web.post(f"/jobs/{job.public_id}/trigger/close/")
     assert not TriggerAddress.objects.exists()
+
+
+def test_job_that_runs_elsewhere_has_no_tab_for_it(web, owner):
+    schedule = {"trigger_type": "cron", "cron": "0 3 * * *"}
+    job = services.schedule(Actor(owner), name="Backup", task="heartbeat", **schedule).value.job
+
+    page = web.get(f"/jobs/{job.public_id}/?tab=trigger").text
+
+    assert "Ping address" in page
+    assert "Trigger address" not in page
