@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.db import transaction
 
 from cronty_site.asgi import build_application
 from schedules import clock, engine
@@ -315,18 +316,23 @@ def test_what_a_person_has_switched_off_stays_off(token, owner, app):
     assert "id" in ask(token, "events/subscribe", wanted(app))
 
 
+def give_up(job, reason):
+    with transaction.atomic():
+        engine.pause(job, clock.now(), reason)
+
+
 @pytest.mark.parametrize("reason", ["Paused after 5 failures in a row.", GONE])
 def test_renewal_switches_on_what_was_given_up_but_not_what_a_person_then_switched_off(
     token, owner, app, reason
 ):
     subscribed = ask(token, "events/subscribe", wanted(app))
     row = EventSubscription.objects.get()
-    engine.pause(row.job, clock.now(), reason)
+    give_up(row.job, reason)
 
     ask(token, "events/subscribe", wanted(app))
     is_on = EventSubscription.objects.get().is_on
     row.job.refresh_from_db()
-    engine.pause(row.job, clock.now(), reason)
+    give_up(row.job, reason)
     switch_subscription(person(owner), subscribed["id"], is_on=False)
     refused = ask(token, "events/subscribe", wanted(app))
 
