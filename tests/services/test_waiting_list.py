@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from schedules import clock, engine, services
-from schedules.models import Approval, Job
+from schedules.models import AgentRun, Approval, Job
 from schedules.result import Ok
 from schedules.secrets.masking import MASK
 from schedules.services import waiting_list
@@ -123,11 +123,11 @@ def test_old_answers_are_left_out(agent, actor, owner):
 @pytest.mark.parametrize(
     ("grantable", "words"),
     [
-        ('["Bash"]', f"With the permission {RULE}, the job would not ask: a person can give it."),
+        ('["Bash"]', f"The permission {RULE} would let it pass: a person can give it to the job."),
         (
             '["Read"]',
-            f"With the permission {RULE}, the job would not ask, but the operator has not listed it in grantable of the"
-            " runner notes.",
+            f"The permission {RULE} would let it pass, but the operator has not listed it in grantable of the runner"
+            " notes.",
         ),
     ],
 )
@@ -150,10 +150,37 @@ def test_permission_that_was_given_is_named(actor, agent, owner, use_runners):
 
     [answered] = answered_requests(agent, clock.now())
 
-    assert (
-        permission_words(answered.approval)
-        == f"The job has the permission {RULE}, so that it does not ask again."
+    assert permission_words(answered.approval) == f"The job has the permission {RULE}, which lets it pass."
+
+
+@pytest.mark.parametrize(
+    ("kind", "command", "words"),
+    [
+        (
+            "claude",
+            "git push origin main",
+            f"The permission {RULE} would let it pass: a person can give it to the job.",
+        ),
+        ("claude", "git push; rm -r x", ""),
+        ("claude", f"curl {MASK}", ""),
+        ("codex", "git push origin main", ""),
+    ],
+)
+def test_permission_that_a_run_lacked_is_named_though_it_did_not_ask(
+    owner, agent, use_runners, kind, command, words
+):
+    use_runners(RUNNER.format('["Bash"]'))
+    job = JobFactory(owner=owner, task="prompt", kwargs={"prompt": "Push it."})
+    run = ExecutionFactory(job=job, status="failed", attempt=1)
+    AgentRun.objects.create(
+        **{"execution": run, "attempt": 1, "job": job, "owner": owner, "runner": "notes", "kind": kind},
+        **{"verdict": "refused", "started_at": clock.now(), "denials": [{"name": "Bash", "input": command}]},
     )
+
+    explained = why(agent, job.public_id, None, clock.now())
+
+    assert isinstance(explained, Ok)
+    assert explained.value.explanation == f"Failed on the first attempt. {words}".strip()
 
 
 @pytest.mark.parametrize("command", ["a; b", f"curl -H '{MASK}'"])

@@ -8,9 +8,10 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from schedules import clock, engine, limits
+from schedules.agents.adapters import ADAPTERS
 from schedules.agents.catalog import catalog
 from schedules.agents.stops import stop_in_force
-from schedules.models import Approval, Event, Execution, Job
+from schedules.models import AgentRun, Approval, Event, Execution, Job
 from schedules.models.approvals import LONGEST_REPLY
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.secrets.masking import has_mask
@@ -161,12 +162,12 @@ def _question_words(status: Approval.Status, by: str) -> str:
 
 
 def approval_words(run: Execution, timezone: str) -> str:
-    """Say what the run has asked last, and what became of it, in a sentence; nothing of a run that has not asked."""
+    """Say what the run has asked last, and what became of it, or what it was refused unasked; else nothing."""
     if run.task != "prompt":
         return ""
     approval = Approval.objects.filter(execution=run.pk).select_related("job").order_by("-pk").first()
     if approval is None:
-        return ""
+        return _refused_words(run)
     what = "a question" if approval.is_question else f"to use {approval.tool}"
     asked = f"It asked {what} at {local_words(approval.asked_at, timezone)}"
     if approval.status == Status.WAITING:
@@ -190,18 +191,31 @@ def permission_words(approval: Approval) -> str:
     rule = permission_of(approval)
     if not rule:
         return "No permission can name this call, so a person is asked each time."
-    if approval.job and rule in approval.job.grants:
-        return f"The job has the permission {rule}, so that it does not ask again."
-    if _is_grantable(approval, rule):
-        return f"With the permission {rule}, the job would not ask: a person can give it."
-    return (
-        f"With the permission {rule}, the job would not ask, but the operator has not listed it in grantable of the"
-        f" runner {approval.runner}."
-    )
+    return _rule_words(rule, approval.job, approval.runner)
 
 
-def _is_grantable(approval: Approval, rule: str) -> bool:
-    runner = catalog.get(approval.runner)
+def _refused_words(run: Execution) -> str:
+    """Say which permission would let the first call pass that was refused without asking anybody."""
+    refused = AgentRun.objects.filter(execution=run.pk, verdict=AgentRun.Verdict.REFUSED).order_by("-attempt")
+    row = refused.select_related("job").only("denials", "runner", "kind", "job__grants").first()
+    adapter = ADAPTERS.get(row.kind) if row else None
+    if row is None or adapter is None or not adapter.has_tools or not row.denials or has_mask(row.denials[0]):
+        return ""
+    call = row.denials[0]
+    rule = grant_of(call["name"], {"command": call["input"]})
+    return _rule_words(rule, row.job, row.runner) if rule else ""
+
+
+def _rule_words(rule: str, job: Job | None, runner: str) -> str:
+    if job and rule in job.grants:
+        return f"The job has the permission {rule}, which lets it pass."
+    if _is_grantable(rule, runner):
+        return f"The permission {rule} would let it pass: a person can give it to the job."
+    return f"The permission {rule} would let it pass, but the operator has not listed it in grantable of the runner {runner}."
+
+
+def _is_grantable(rule: str, runner_name: str) -> bool:
+    runner = catalog.get(runner_name)
     return runner is not None and not runner.ungrantable([rule])
 
 
@@ -246,7 +260,7 @@ def _over(approval: Approval, words: str) -> Err:
 
 def _always_refusal(approval: Approval, job: Job) -> Err | None:
     """Return why the rule of this call cannot be added to its job."""
-    if not approval.grant or not _is_grantable(approval, approval.grant):
+    if not approval.grant or not _is_grantable(approval.grant, approval.runner):
         return Err(Code.APPROVAL_HAS_NO_GRANT, approval.pk)
     problem = grants_problem(list(dict.fromkeys([*job.grants, approval.grant])))
     return invalid("grants", problem) if problem else None
