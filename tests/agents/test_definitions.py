@@ -25,7 +25,7 @@ def test_runner_has_model_tools_limits_and_people():
 
     assert runner.max_time == timedelta(minutes=5)
     assert runner.secrets == {"CLAUDE"}
-    assert runner.limits_in_words() == "5 min, 9 turns, 1,000 tokens, $0.5, 3 runs a day, $2 a day"
+    assert runner.limits_in_words() == "5 min, 9 turns, 1,000 tokens, $0.50, 3 runs a day, $2.00 a day"
     assert runner.refusal(User(username="olga"), False, "one") is None
     assert runner.refusal(User(username="boss", is_staff=True), False, "one") is None
     assert "not open to this user" in runner.refusal(User(username="sam"), False, "one")
