@@ -42,6 +42,8 @@ _LABELS = {
 _TYPE_OF_COLUMN = {kind.column: kind for kind in TriggerType}
 # The columns that make up one schedule; its words tell of them.
 _SCHEDULE = ("trigger_type", "calendar_unit", "anchor_at", *_TYPE_OF_COLUMN)
+# The columns of a job that the words for its events need.
+JOB_COLUMNS = ("public_id", "task", "timezone", *_SCHEDULE)
 _CHOICES: dict[str, Mapping[str, Any]] = {
     "overlap": dict(Job.Overlap.choices),
     "catch_up": dict(Job.CatchUp.choices),

@@ -111,6 +111,10 @@ def count_by_status(actor: Actor, query: RunQuery) -> dict[str, int]:
     return {name: counts[name] for name in Execution.Status.values if counts[name] or name == query.status}
 
 
+# What a line tells of its newest run.
+LINE_COLUMNS = ("job__public_id", "job_name", "task", "status", "error", "reason")
+
+
 @dataclass(frozen=True, slots=True)
 class RunLine:
     """A run, or the runs of one job that ended alike."""
@@ -152,7 +156,7 @@ def summarize_runs(actor: Actor, query: RunQuery, most: int) -> RunSummary:
         groups.setdefault(key, []).append(row)
     shown = list(groups.values())[:most]
     newest = Execution.objects.filter(pk__in=[rows[0].pk for rows in shown]).select_related("job")
-    by_key = {run.pk: run for run in newest.defer("traceback", "result")}
+    by_key = {run.pk: run for run in newest.only(*LINE_COLUMNS)}
     lines = [
         RunLine(
             by_key[rows[0].pk],

@@ -18,13 +18,10 @@ from schedules.models import Event
 from schedules.models.counting import COUNTED
 from schedules.result import Err
 from schedules.services.activity import changes_of_event
-from schedules.services.change_list import Change, read_changes
+from schedules.services.change_list import NAMED, Change, read_changes
 from schedules.services.permissions import not_found
 from schedules.services.run_list import RunLine, RunQuery, summarize_runs
 from schedules.when.durations import TICK
-
-# How many jobs of one change are named.
-NAMED = 3
 
 
 class RunLineOut(TypedDict):
@@ -149,12 +146,12 @@ def list_changes(
     job = actor.known_jobs().find(job_id) if job_id else None
     if job_id and job is None:
         return refused(not_found(job_id), request)
-    changes, is_cut = read_changes(actor, start, is_own=bool(mine), job=job)
+    changes, is_cut = read_changes(actor, start, PAGE, is_own=bool(mine), job=job)
     out: ChangesOut = {
-        "changes": [_change_out(change, zone) for change in changes[:PAGE]],
+        "changes": [_change_out(change, zone) for change in changes],
         "since": answers.iso(start, zone),
     }
-    if is_cut or len(changes) > PAGE:
+    if is_cut:
         out["note"] = (
             f"Only the newest {len(out['changes'])} changes are listed: ask for one job, or since later."
         )
@@ -162,8 +159,8 @@ def list_changes(
 
 
 def _change_out(change: Change, zone: str) -> ChangeLineOut:
-    event, count = change.first, len(change.events)
-    names = [answers.line(each.subject, 200) for each in change.events[:NAMED]]
+    event, count = change.first, change.jobs
+    names = [answers.line(each.subject, 200) for each in change.events]
     out: ChangeLineOut = {
         "at": answers.iso(event.at, zone),
         "by": answers.line(event.actor, 200),

@@ -66,17 +66,11 @@ def undoable_among(actor: Actor, event_ids: Collection[int]) -> list[Event]:
 def events_of_call(actor: Actor, event_id: int) -> list[Event]:
     """Return the events that one call or click has recorded together with this one, newest first."""
     events = undoable_events(actor)
-    if (event := events.filter(pk=event_id).first()) is None:
+    call = events.filter(pk=event_id).values("job", "owner", "actor", "door", "verb", "at").first()
+    if call is None:
         return []
-    same = events.filter(
-        # One call changes each job once.
-        Q(pk=event.pk) | ~Q(job=event.job_id),
-        owner=event.owner_id,
-        actor=event.actor,
-        door=event.door,
-        verb=event.verb,
-        at=event.at,
-    )
+    # One call changes each job once.
+    same = events.filter(Q(pk=event_id) | ~Q(job=call.pop("job")), **call)
     return list(same[:MOST_EVENTS])
 
 
@@ -92,8 +86,8 @@ def latest_events(actor: Actor, verb: str, job_ids: Sequence[str]) -> list[Event
 def last_call(actor: Actor) -> list[Event]:
     """Return the events of the last call of this person or agent that can be undone."""
     own = undoable_events(actor).filter(owner=actor.user.pk, actor=actor.label, door=actor.door)
-    event = own.filter(pk__in=_newest(actor)).first()
-    return events_of_call(actor, event.pk) if event else []
+    event_id = own.filter(pk__in=_newest(actor)).values_list("pk", flat=True).first()
+    return events_of_call(actor, event_id) if event_id else []
 
 
 def events_since(actor: Actor, made_by: str, since: datetime) -> list[Event]:
