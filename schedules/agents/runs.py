@@ -9,7 +9,7 @@ from typing import Any
 from schedules import clock, limits
 from schedules.agents import asking, waiting
 from schedules.agents.adapters import ADAPTERS
-from schedules.agents.allowances import allowances_of_run, least, least_left
+from schedules.agents.allowances import allowances_of_run, caps_of, least, least_left
 from schedules.agents.asking import Standing
 from schedules.agents.catalog import AGENT_COMMAND
 from schedules.agents.definitions import Runner
@@ -135,6 +135,8 @@ class AgentSession:
         """Skip the run if a limit of the day is used up, else let it use no more than what is left of them."""
         # Stored first, so that of two runs that begin together, the later one counts the other.
         await self._save(self._blank)
+        if not any(caps_of(self._runner).values()):
+            return
         run = self._run
         scope = run.execution_id, run.attempt, run.owner_id, self._name, self._runner
         allowances = await asyncio.to_thread(allowances_of_run, *scope, clock.now())

@@ -46,14 +46,14 @@ async def prompt(
     """Hand a prompt to a runner of the operator, or leave it in the inbox for an agent to claim."""
     if runner is None and gate is None and is_always_inbox():
         return WAITING
-    login, choice = await asyncio.to_thread(_choose, run, runner)
+    login, choice = await asyncio.to_thread(_choose, run, runner, tells=run.attempt == 1 and not gate)
     if choice.problem:
         raise Final(choice.problem)
     answer = await _pass_gate(gate, gate_arguments, gate_headers, run) if gate else None
     said = answer.as_json() if answer else None
     if choice.runner is None:
         return Answered(WAITING, gate=said) if said else WAITING
-    if run.attempt == 1:
+    if run.attempt == 1 and gate:
         await asyncio.to_thread(_tell_receivers, run, choice.name)
     if said:
         prompt = with_gate(prompt, {"gate": said})
@@ -78,7 +78,8 @@ async def _pass_gate(
     return answer
 
 
-def _choose(run: Run, named: str | None) -> tuple[str, Choice]:
+def _choose(run: Run, named: str | None, *, tells: bool) -> tuple[str, Choice]:
+    """Return the owner's login and the runner, and tell of the prompt unless a gate is asked first."""
     try:
         owner = owner_of(run.owner_id)
         if owner is None:
@@ -86,6 +87,8 @@ def _choose(run: Run, named: str | None) -> tuple[str, Choice]:
         choice = choose(owner, named)
         if choice.runner is not None and (stop := stop_in_force(run.owner_id)):
             raise Skip(stop.words)
+        if tells and choice.runner is not None and not choice.problem:
+            _publish(run, choice.name)
         return owner.get_username(), choice
     finally:
         # This thread is not used again.
@@ -93,10 +96,14 @@ def _choose(run: Run, named: str | None) -> tuple[str, Choice]:
 
 
 def _tell_receivers(run: Run, runner: str) -> None:
-    """Tell those who listen that the prompt is due, before the runner begins, which waits for nobody."""
     try:
-        with transaction.atomic():
-            engine.publish_taken_prompt(run.owner_id, run.job_id, run.execution_id, runner, clock.now())
+        _publish(run, runner)
     finally:
         # This thread is not used again.
         connections.close_all()
+
+
+def _publish(run: Run, runner: str) -> None:
+    """Tell those who listen that the prompt is due, before the runner begins, which waits for nobody."""
+    with transaction.atomic():
+        engine.publish_taken_prompt(run.owner_id, run.job_id, run.execution_id, runner, clock.now())

@@ -9,7 +9,7 @@ from django.db.models import Prefetch
 
 from schedules.models import Event, Job
 from schedules.services.activity import JOB_COLUMNS
-from schedules.services.jobs.undo import LOOKED_THROUGH, MOST_EVENTS, UNDOABLE, undoable_events
+from schedules.services.jobs.undo import CALL, LOOKED_THROUGH, MOST_EVENTS, UNDOABLE, undoable_events
 from schedules.services.permissions import Actor
 
 # How many jobs of one change are named.
@@ -43,11 +43,7 @@ def read_changes(
     if is_own:
         events = events.filter(owner=actor.user.pk, actor=actor.label, door=actor.door)
     # Of most events only the key is needed: whole rows, with their jobs, take ten times as long.
-    keys = list(
-        events.order_by("-pk").values_list("pk", "job", "owner", "actor", "door", "verb", "at", named=True)[
-            : MOST_EVENTS + 1
-        ]
-    )
+    keys = list(events.order_by("-pk").values_list("pk", "job", *CALL, named=True)[: MOST_EVENTS + 1])
     calls = _calls(keys[:MOST_EVENTS])
     is_cut, calls = len(keys) > MOST_EVENTS or len(calls) > most, calls[:most]
     undoable = set(

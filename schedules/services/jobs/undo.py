@@ -24,6 +24,8 @@ from schedules.when.skips import still_ahead
 UNDOABLE = ("create", "edit", "pause", "resume", "confirm", "cancel", "delete", "restore", "answer")
 # How many changes one request reverses, and how many of the newest it looks through for them.
 MOST_EVENTS = 500
+# What the events of one call or click have in common.
+CALL = ("owner", "actor", "door", "verb", "at")
 LOOKED_THROUGH = 10_000
 
 
@@ -66,11 +68,11 @@ def undoable_among(actor: Actor, event_ids: Collection[int]) -> list[Event]:
 def events_of_call(actor: Actor, event_id: int) -> list[Event]:
     """Return the events that one call or click has recorded together with this one, newest first."""
     events = undoable_events(actor)
-    call = events.filter(pk=event_id).values("job", "owner", "actor", "door", "verb", "at").first()
-    if call is None:
+    if (event := events.filter(pk=event_id).values("job", *CALL).first()) is None:
         return []
+    call: dict[str, Any] = {name: event[name] for name in CALL}
     # One call changes each job once.
-    same = events.filter(Q(pk=event_id) | ~Q(job=call.pop("job")), **call)
+    same = events.filter(Q(pk=event_id) | ~Q(job=event["job"]), **call)
     return list(same[:MOST_EVENTS])
 
 

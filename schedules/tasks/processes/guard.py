@@ -1,8 +1,9 @@
 """The guard: a small process between a worker and a program, which the program and all its children cannot outlive.
 
-Workers start this file by its path, so it uses the standard library alone. A worker sends a frame of JSON that describes
-the program, then bytes: `+` as a heartbeat, `T` to terminate the program. When the worker dies or falls silent, its
-end of the socket closes or the lease runs out, and the guard kills everything.
+Workers import this file outside of its package, so it uses the standard library alone, and as little of it as it can:
+every run of a program waits for its imports. A worker sends a frame that describes the program, then bytes: `+` as a heartbeat, `T` to
+terminate the program. When the worker dies or falls silent, its end of the socket closes or the lease runs out, and the
+guard kills everything.
 
 On Linux the guard adopts orphans (it is a subreaper), so it also finds children that have left the program's group and
 session. It consists of two processes, and each of them kills everything if the other one is killed. Elsewhere it can
@@ -11,12 +12,11 @@ kill the program's process group only.
 
 import ctypes
 import errno
-import json
+import marshal
 import os
 import resource
 import select
 import signal
-import socket
 import struct
 import sys
 import time
@@ -78,11 +78,11 @@ class Unsent:
 class Guard:
     """One program, from its start until everything that it started is dead."""
 
-    def __init__(self, control: socket.socket, parent: int) -> None:
+    def __init__(self, control: int, parent: int) -> None:
         self._control, self._parent = control, parent
         # Not a byte more: heartbeats may have arrived before this process was ready.
         _, size = FRAME.unpack(_receive(control, FRAME.size))
-        self._spec = json.loads(_receive(control, size))
+        self._spec = marshal.loads(_receive(control, size))  # noqa: S302  # nosec B302  # from the worker, which started it
         self._printed = Unsent(self._spec["head"], self._spec["tail"])
         self._streams: dict[int, bytes] = {}
         self._input, self._input_end = b"", -1
@@ -104,7 +104,7 @@ class Guard:
             self._finish({"problem": problem})
             return
         self._send(frame(PID, str(self._pid).encode()))
-        self._control.setblocking(False)
+        os.set_blocking(self._control, False)
         self._watch(wake_up)
         left = kill_all(self._descendants, self._has_ended)
         self._read_rest()
@@ -181,10 +181,10 @@ class Guard:
         """Send output and read the worker's bytes; return False if it is gone."""
         try:
             if event & select.POLLOUT:
-                self._unsent = self._unsent[self._control.send(self._unsent) :]
+                self._unsent = self._unsent[os.write(self._control, self._unsent) :]
             if not event & ~select.POLLOUT:
                 return True
-            received = self._control.recv(READ_BYTES)
+            received = os.read(self._control, READ_BYTES)
         except BlockingIOError:
             return True
         except OSError:
@@ -254,17 +254,23 @@ class Guard:
     def _send(self, data: bytes) -> None:
         # An error means that the worker is gone.
         with suppress(OSError):
-            self._control.settimeout(self._spec["lease"])
-            self._control.sendall(data)
+            while data and self._is_ready(select.POLLOUT):
+                data = data[os.write(self._control, data) :]
+
+    def _is_ready(self, event: int) -> bool:
+        """Wait for the worker, for one lease at most."""
+        poll = select.poll()
+        poll.register(self._control, event)
+        return bool(poll.poll(self._spec["lease"] * 1000))
 
     def _finish(self, report: dict[str, object]) -> None:
         """Send the report, and stay until the worker has read it: a heartbeat to a closed socket would lose it."""
-        self._send(self._unsent + self._printed.take() + frame(REPORT, json.dumps(report).encode()))
+        os.set_blocking(self._control, False)
+        self._send(self._unsent + self._printed.take() + frame(REPORT, repr(report).encode()))
         until = time.monotonic() + self._spec["lease"]
         with suppress(OSError):
-            while (left := until - time.monotonic()) > 0:
-                self._control.settimeout(left)
-                if not self._control.recv(READ_BYTES):
+            while time.monotonic() < until and self._is_ready(select.POLLIN):
+                if not os.read(self._control, READ_BYTES):
                     return
 
 
@@ -397,11 +403,11 @@ def frame(kind: bytes, data: bytes) -> bytes:
     return FRAME.pack(kind, len(data)) + data
 
 
-def _receive(control: socket.socket, size: int) -> bytes:
+def _receive(control: int, size: int) -> bytes:
     """Return exactly so many bytes from the worker; end if it is gone."""
     data = b""
     while len(data) < size:
-        part = control.recv(size - len(data))
+        part = os.read(control, size - len(data))
         if not part:
             sys.exit(1)
         data += part
@@ -432,7 +438,9 @@ def _group(pid: int, is_running: bool) -> list[int]:
     return [-pid] if is_running or _kill(-pid, 0) else []
 
 
-def main(control: socket.socket) -> None:
+def start(control: int) -> None:
+    """Run the program that the worker at the other end of this socket describes."""
+    os.set_inheritable(control, False)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         # Whoever stops a whole group must not stop the guard, which still has to kill what is left.
         signal.signal(number, signal.SIG_IGN)
@@ -441,15 +449,9 @@ def main(control: socket.socket) -> None:
         _prctl(PR_SET_CHILD_SUBREAPER, 1)
         parent = os.getpid()
         if first := os.fork():
-            control.close()
+            os.close(control)
             stand_by(first)
             return
         # A session of its own: whoever kills the other process's group must not kill this one.
         os.setsid()
     Guard(control, parent).run()
-
-
-if __name__ == "__main__":
-    with socket.socket(fileno=int(sys.argv[1])) as control:
-        control.set_inheritable(False)
-        main(control)

@@ -1,7 +1,9 @@
 """The worker's side of a guarded program: start it, pass its output on, and end it."""
 
+import ast
 import asyncio
 import json
+import marshal
 import math
 import os
 import signal
@@ -21,6 +23,8 @@ from schedules.tasks.processes import guard
 from schedules.tasks.time_limit import TimeLimit
 
 GUARD = str(Path(guard.__file__))
+# Imported, because Python compiles a file that it runs each time, and keeps the bytecode of what it imports.
+START_GUARD = "import os, sys; sys.path.append(os.path.dirname(sys.argv[2])); import guard; guard.start(int(sys.argv[1]))"
 # How many seconds a program has to end by itself after SIGTERM.
 GRACE_SECONDS = 5.0
 # So many heartbeats are sent in the time of a lease.
@@ -140,8 +144,10 @@ async def _start_guard(control: socket.socket) -> asyncio.subprocess.Process:
         sys.executable,
         "-I",
         "-S",
-        GUARD,
+        "-c",
+        START_GUARD,
         str(control.fileno()),
+        GUARD,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
@@ -151,6 +157,12 @@ async def _start_guard(control: socket.socket) -> asyncio.subprocess.Process:
         cwd="/",
         start_new_session=True,
     )
+
+
+def packed(spec: dict[str, Any]) -> bytes:
+    """Return the description of a program in a form that the guard reads without an import."""
+    # By JSON, which leaves plain values: marshal takes no subclasses of text and tuples.
+    return marshal.dumps(json.loads(json.dumps(spec)))
 
 
 def _send_heartbeats(handle: int, every: float, ended: threading.Event) -> None:
@@ -194,7 +206,7 @@ class _Guarded:
             "lease": lease,
             "grace": GRACE_SECONDS,
         }
-        self._writer.write(guard.frame(guard.PROGRAM, json.dumps(spec).encode()))
+        self._writer.write(guard.frame(guard.PROGRAM, packed(spec)))
         await self._flush()
         ended = threading.Event()
         # A handle of its own, which nobody closes while it writes.
@@ -260,7 +272,7 @@ class _Guarded:
                     case guard.DROPPED:
                         self._sink.skip(int(data[:1]), int(data[1:]))
                     case _:
-                        self._report = json.loads(data)
+                        self._report = ast.literal_eval(data.decode())
 
     def _ended(self, is_timeout: bool) -> Ended:
         report = self._report or {"status": None, "cpu": 0.0, "peak": 0, "left": 0}

@@ -1,5 +1,6 @@
 """Guarded programs: how they end, what is known about them, and that nothing outlives them."""
 
+import ast
 import asyncio
 import json
 import os
@@ -244,7 +245,7 @@ with socket.socket(fileno=int(sys.argv[1])) as control:
     while not control.recv(1_000_000, socket.MSG_PEEK).endswith(b"+"):
         time.sleep(0.01)
     control.detach()
-runpy.run_path({guard!r}, run_name="__main__")
+start = runpy.run_path({guard!r})["start"]
 """
 
 
@@ -252,7 +253,7 @@ def test_program_runs_although_a_sign_of_life_comes_before_its_guard_is_ready(tm
     """On a busy machine the guard waited for ever for the end of a line that it had read."""
     # Signs of life within a second, and yet a long lease.
     monkeypatch.setattr(running_module, "HEARTBEATS", 1000)
-    slow = tmp_path / "slow.py"
+    slow = tmp_path / "guard.py"
     slow.write_text(SLOW_GUARD.format(guard=running_module.GUARD))
     monkeypatch.setattr(running_module, "GUARD", str(slow))
 
@@ -274,11 +275,17 @@ def started_guard(script: str, lease: float) -> Iterator[tuple[subprocess.Popen[
     }
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        command = [sys.executable, running_module.GUARD, str(theirs.fileno())]
+        command = [
+            sys.executable,
+            "-c",
+            running_module.START_GUARD,
+            str(theirs.fileno()),
+            running_module.GUARD,
+        ]
         process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
         try:
             theirs.close()
-            ours.sendall(guard.frame(guard.PROGRAM, json.dumps(spec).encode()) + b"+")
+            ours.sendall(guard.frame(guard.PROGRAM, running_module.packed(spec)) + b"+")
             yield process, ours
         finally:
             process.kill()
@@ -297,7 +304,7 @@ def report_in(worker: socket.socket) -> dict[str, object]:
         else:
             assert part, "the guard ended without a report"
             answer += part
-    return json.loads(answer[answer.index(b"{") :])
+    return ast.literal_eval(answer[answer.index(b"{") :].decode())
 
 
 def test_guard_stays_until_its_report_has_been_read():
@@ -316,13 +323,13 @@ HELD_UP_GUARD = """
 import itertools, runpy, time
 real, calls = time.monotonic, itertools.count()
 time.monotonic = lambda: real() + (600 if next(calls) else 0)
-runpy.run_path({guard!r}, run_name="__main__")
+start = runpy.run_path({guard!r})["start"]
 """
 
 
 def test_guard_that_was_held_up_looks_for_signs_of_life_before_it_kills(tmp_path, monkeypatch):
     """It compared the time first, and killed the program of a worker that was alive."""
-    held_up = tmp_path / "held_up.py"
+    held_up = tmp_path / "guard.py"
     held_up.write_text(HELD_UP_GUARD.format(guard=running_module.GUARD))
     monkeypatch.setattr(running_module, "GUARD", str(held_up))
 
@@ -334,7 +341,7 @@ STOOD_STILL_GUARD = """
 import os, runpy, time
 real = time.monotonic
 time.monotonic = lambda: real() + (600 if os.path.exists({stood_still!r}) else 0)
-runpy.run_path({guard!r}, run_name="__main__")
+start = runpy.run_path({guard!r})["start"]
 """
 
 
