@@ -142,6 +142,7 @@ figures: install-dev
 	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.reminders
 	@$(BIN)/python -m verification.bench.api
 	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.api
+	@$(BIN)/python -m verification.bench.agents
 	@$(BIN)/python -m verification.bench.budgets
 	@$(BIN)/python -m verification.bench.pruning
 	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.pruning
