@@ -75,7 +75,9 @@ ON_SQLITE_ONLY := tests/services/people/test_profiles.py::test_app_works_with_a_
 EXCEPT := $(WITHOUT_DATABASE:%=--ignore=%) $(ON_SQLITE_ONLY:%=--deselect=%)
 RACES := tests/services/test_races.py tests/services/test_turns.py
 TESTED_ON_POSTGRESQL := tests/engine tests/models tests/worker $(RACES) $(EXCEPT)
-VERIFIED_ON_POSTGRESQL := tests/services tests/test_clock.py tests/test_growth.py tests/test_upgrade.py \
+VERIFIED_ON_POSTGRESQL := tests/worker/test_cluster.py tests/worker/test_cluster_on_postgresql.py \
+	tests/worker/test_capacity.py tests/worker/test_approvals_in_a_cluster.py \
+	tests/services tests/test_clock.py tests/test_growth.py tests/test_upgrade.py \
 	tests/management/test_preparation.py tests/management/test_restore.py \
 	tests/mcp/tools/test_jobs.py tests/mcp/tools/test_prompts.py tests/mcp/test_orm.py \
 	tests/mcp/test_queries.py tests/security/test_hostile_requests.py tests/web/test_health.py \
@@ -206,8 +208,10 @@ browser: install-dev
 approve: install-dev
 	@BROWSER_TESTS=full APPROVE=1 $(BIN)/python -m pytest -m "" tests/browser/test_looks.py -n 0 $(ARGS)
 
-# 20,000 random tool calls, 200,000 texts for the parsers and 20,000 hostile requests: no crash, no leak, no hang.
+# 20,000 random tool calls, 100 calls of each address of the API, 200,000 texts for the parsers and 20,000 hostile
+# requests: no crash, no leak, no hang.
 fuzz: install-dev
+	@API_EXAMPLES=100 $(BIN)/python -m pytest -m "" tests/api/test_schema.py -n 1 --timeout 3000 $(ARGS)
 	@FUZZ_CALLS=20000 $(BIN)/python -m pytest -m "" tests/mcp/test_fuzz.py -n 1 --timeout 3000 $(ARGS)
 	@FUZZ_INPUTS=200000 $(BIN)/python -m pytest -m "" tests/fuzz -n 0 -s $(ARGS)
 	@HOSTILE_REQUESTS=20000 $(BIN)/python -m pytest -m "" tests/security/test_hostile_requests.py -n 2 $(ARGS)

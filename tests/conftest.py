@@ -21,6 +21,7 @@ from schedules.models import Event
 from schedules.services import Actor
 from schedules.tasks.commands import catalog as command_catalog
 from schedules.tasks.operator_files import watching
+from tests.databases import copy_to
 from tests.factories import UserFactory
 from tests.waiting import PATIENCE
 
@@ -111,11 +112,23 @@ def django_db_modify_db_settings(
 
     database = settings.DATABASES["default"]
     if database["ENGINE"] == "django.db.backends.sqlite3":
-        database["TEST"]["NAME"] = str(Path(tmp_path_factory.mktemp("db")) / "test.sqlite3")
+        path = Path(tmp_path_factory.mktemp("db")) / "test.sqlite3"
+        if "PYTEST_XDIST_WORKER" in os.environ:
+            # The others need it, too; a single process would only start another one for it.
+            copy_to(path)
+        database["TEST"]["NAME"] = str(path)
         # No test data has to survive a power cut.
         database["OPTIONS"]["init_command"] = "PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF;"
         # Dozens of threads wait for one another in some tests.
         database["OPTIONS"]["timeout"] = PATIENCE
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb() -> bool:
+    """Keep the migrated file that was put in the place of the test database."""
+    from django.db import connection  # noqa: PLC0415
+
+    return connection.vendor == "sqlite"
 
 
 @pytest.fixture(scope="session", autouse=True)

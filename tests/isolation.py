@@ -1,7 +1,7 @@
 """Isolation of the tests from the machine, and what all workers of pytest share.
 
 The tests have a data folder of their own, no setting from the environment and every signal at its default; one fork
-server serves all workers.
+server serves all workers, and they share one migrated database.
 
 This is a plugin and not a conftest, because the settings are read before any conftest.
 """
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.databases import SHARED_DATABASE
 from tests.forks import LIBRARIES, SHARED, fork_server
 
 for name in list(os.environ):
@@ -40,5 +41,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Start the fork server, which needs next to nothing before its first request."""
     if SHARED not in os.environ:
         stack = ExitStack()
+        os.environ[SHARED_DATABASE] = stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="cronty-database-")
+        )
         config.add_cleanup(stack.close)
         os.environ[SHARED] = stack.enter_context(fork_server(LIBRARIES, os.environ)).address

@@ -22,6 +22,7 @@ def test_unsteady():
 MANY = "import pytest\n@pytest.mark.parametrize('n', range(11))\ndef test_many(n): assert n < 0\n"
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("text", "code", "said", "left_out"),
     [

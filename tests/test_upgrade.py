@@ -239,6 +239,7 @@ def test_lossy_migration_is_detected(first_release):
     assert unnoticed == []
 
 
+@pytest.mark.verify
 def test_current_code_works_after_the_upgrade(first_release):
     apps = first_release.apps
     person = apps.get_model("auth", "User").objects.create(username="olga", password="!")

@@ -116,6 +116,7 @@ def test_lookup_through_a_relation_is_refused(operator_client, model, lookup):
     assert operator_client.get(list_of(model), {lookup: "a"}).status_code == 400
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label)
 def test_every_filter_that_a_page_offers_works(operator_client, operator, model):
     ExecutionFactory(job__owner=operator)

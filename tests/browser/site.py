@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests import databases
 from tests.forks import python
 from tests.waiting import PATIENCE, wait_for
 
@@ -55,6 +56,7 @@ def served(jobs: int = 0) -> Iterator[tuple[str, str]]:
             "CRONTY_PORT": str(port),
             "PYTHONWARNINGS": "ignore",
         }
+        databases.fill(Path(folder))
         for arguments in (["migrate", "-v0"], ["collectstatic", "--noinput", "-v0"]):
             subprocess.run([*python(), "manage.py", *arguments], cwd=ROOT, env=environment, check=True)
         seeded = subprocess.run(

@@ -57,6 +57,7 @@ def test_run_that_ends_before_the_page_asks_for_the_first_time_is_shown(
     expect(page.locator("#live .st").first).to_have_text("Failed")
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("is_online", [True, False], ids=["session ended", "offline"])
 def test_answer_that_is_being_typed_is_not_refreshed_away(
     visit: Callable[..., Visitor], jobs: dict[str, Job], is_online: bool

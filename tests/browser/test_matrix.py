@@ -99,6 +99,7 @@ def wide(visitor: Visitor, paths: dict[str, str], widths: tuple[int, ...]) -> di
     return found
 
 
+@pytest.mark.verify
 def test_main_pages_never_scroll_sideways(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     paths = all_pages(jobs)
     some = {name: paths[name] for name in ("jobs", "job", "new", "run", "runs", "calendar")}

@@ -14,6 +14,7 @@ from tests.browser.matrix import all_pages
 from tests.browser.sample_results import result_pages
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("mode", ["light", pytest.param("phone", marks=full_matrix)])
 def test_every_page_opens_without_errors_and_does_not_overflow_with_long_words(
     visit: Callable[..., Visitor], owner: User, jobs: dict[str, Job], mode: str

@@ -221,6 +221,7 @@ def test_receiver_that_hangs_does_not_keep_a_thousand_runs_waiting(sink, cluster
     assert all(outcome.retry_at for outcome in outcomes)
 
 
+@pytest.mark.verify
 def test_thousand_events_at_once_all_arrive_over_few_connections(sink, cluster, job):
     opened = listen(job.owner, sink.url())
     happen(job, 1000)

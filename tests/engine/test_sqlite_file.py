@@ -122,6 +122,7 @@ def test_doctor_says_that_the_file_was_replaced(path):
 
 
 # Starts and stops real processes, twice, which takes several seconds.
+@pytest.mark.verify
 def test_replaced_database_stops_the_cluster_and_the_pages_and_stays_intact(tmp_path):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -71,6 +71,7 @@ def clusters(address: str) -> int:
         return int(server.execute(count).fetchone()[0])
 
 
+@pytest.mark.verify
 def test_two_hosts_prepare_an_empty_database_at_once_while_a_cluster_waits_for_it(environment):
     cluster = start(environment, "manage.py", "qcluster")
     try:

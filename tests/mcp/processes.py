@@ -13,6 +13,7 @@ from typing import Any
 
 from mcp.client.stdio import StdioServerParameters
 
+from tests import databases
 from tests.forks import QUICK_HASHES, fork_server, python
 from tests.waiting import PATIENCE
 
@@ -117,6 +118,7 @@ def prepared(folder: Path) -> Iterator[Site]:
     """Prepare a data folder, and run a fork server for its processes."""
     with fork_server(IMPORTS, Site(folder, "").environment) as server:
         site = Site(folder, "", tuple(server.command))
+        databases.fill(folder)
         out, err = site.start_python("-c", PREPARE).communicate()
         assert out, err.decode()
         yield replace(site, token=out.decode().strip())

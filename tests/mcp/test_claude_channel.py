@@ -119,11 +119,13 @@ def test_due_prompt_is_pushed_to_every_session_and_one_of_them_gets_it(own_site)
         assert "Read my inbox" in str(claimed[0])
 
 
+@pytest.mark.verify
 def test_without_the_option_nothing_is_declared(own_site):
     with session(own_site) as plain:
         assert "claude/channel" not in str(plain.hello["capabilities"])
 
 
+@pytest.mark.verify
 def test_page_starts_a_server_with_a_channel(own_site):
     *_, shown = blocks("docs/how-to/events.md", "json")
     command = json.loads(shown.text)["mcpServers"]["cronty"]

@@ -257,6 +257,7 @@ run_command()
 """
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("command", "number", "code"),
     [

@@ -176,6 +176,7 @@ def test_file_of_another_user_is_reported_and_left_alone(data: Path):
     assert len(list(checks.check_files())) == 1
 
 
+@pytest.mark.verify
 def test_every_file_that_commands_create_is_private_whatever_the_umask(tmp_path: Path):
     data = tmp_path / "data"
     variables = {"CRONTY_DATA": str(data), "PATH": os.environ["PATH"]}

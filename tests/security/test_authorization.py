@@ -242,6 +242,7 @@ def test_stranger_can_neither_see_nor_change_the_owners_rows(
     assert everything(except_of=stranger) == before
 
 
+@pytest.mark.verify
 @each_page
 def test_staff_without_permission_see_and_change_nothing_on_the_pages(
     owned: OwnedRows, visit: Visit, people: dict[str, Any], address: Address
@@ -258,6 +259,7 @@ def test_staff_without_permission_see_and_change_nothing_on_the_pages(
     assert everything(except_of=people["clerk"]) == before
 
 
+@pytest.mark.verify
 @each_page
 def test_staff_who_may_only_view_change_nothing_on_the_pages(
     owned: OwnedRows, visit: Visit, people: dict[str, Any], address: Address
@@ -302,6 +304,7 @@ def test_owner_is_never_refused(owned: OwnedRows, visit: Visit, address: Address
     assert statuses != {405}
 
 
+@pytest.mark.verify
 @each_page
 def test_staff_reach_every_job_and_run_but_no_token_or_secret(
     owned: OwnedRows, visit: Visit, address: Address
@@ -315,6 +318,7 @@ def test_staff_reach_every_job_and_run_but_no_token_or_secret(
         assert statuses <= {*WELL, 405, 503}
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("person", ["owner", "stranger"])
 @each_admin_page
 def test_admin_is_closed_to_everybody_but_staff(
@@ -334,6 +338,7 @@ def test_admin_is_closed_to_everybody_but_staff(
     assert everything() == before
 
 
+@pytest.mark.verify
 @each_admin_page
 def test_staff_without_permission_see_no_rows(owned: OwnedRows, visit: Visit, address: Address):
     browsers = {method: visit("clerk") for method in METHODS}
@@ -348,6 +353,7 @@ def test_staff_without_permission_see_no_rows(owned: OwnedRows, visit: Visit, ad
     assert everything() == before
 
 
+@pytest.mark.verify
 @each_admin_page
 def test_staff_who_may_only_view_change_nothing_in_the_admin(
     owned: OwnedRows, visit: Visit, address: Address
@@ -365,6 +371,7 @@ def test_staff_who_may_only_view_change_nothing_in_the_admin(
     assert everything() == before
 
 
+@pytest.mark.verify
 @each_admin_page
 def test_staff_reach_the_admin_but_cannot_change_history(owned: OwnedRows, visit: Visit, address: Address):
     for method in METHODS:
@@ -378,6 +385,7 @@ def test_staff_reach_the_admin_but_cannot_change_history(owned: OwnedRows, visit
             assert answer.status_code in {200, 302, 405}
 
 
+@pytest.mark.verify
 def test_owner_sees_the_marks_so_that_a_leak_would_be_noticed(owned: OwnedRows, visit: Visit):
     client = visit("owner")
     seen = "".join(
@@ -467,6 +475,7 @@ def ids_of(address: Address, owned: OwnedRows) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("person", ["anonymous", "stranger"])
 @for_each([each for each in ADDRESSES if each.parameters and not each.is_api])
 def test_foreign_id_is_answered_like_an_unknown_one(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from tests import databases
 from tests.clusters import PROJECT
 from tests.forks import python
 from tests.security.addresses import Address, every_address, for_each
@@ -124,6 +125,7 @@ def test_no_form_redirects_to_another_site(owned: OwnedRows, visit: Visit, targe
         assert "evil" not in answer["Location"]
 
 
+@pytest.mark.verify
 def test_site_behind_https_guards_its_cookies_and_insists_on_https(tmp_path: Path):
     environment = {
         **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
@@ -132,6 +134,7 @@ def test_site_behind_https_guards_its_cookies_and_insists_on_https(tmp_path: Pat
         "DJANGO_SETTINGS_MODULE": "cronty_site.settings",
     }
     (tmp_path / "static").mkdir()
+    databases.fill(tmp_path)
     collect = [*python(), str(PROJECT / "manage.py"), "collectstatic", "--noinput"]
     subprocess.run(collect, env=environment, cwd=PROJECT, capture_output=True, check=True)
 

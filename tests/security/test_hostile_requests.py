@@ -129,14 +129,9 @@ def test_no_page_breaks_or_gets_stuck(
     assert tracebacks(caplog) == []
 
 
+@pytest.mark.verify
 @pytest.mark.timeout(6000)
-@pytest.mark.parametrize(
-    "nasty",
-    [
-        pytest.param(nasty, id=quote(nasty)[:12], marks=pytest.mark.verify if place else ())
-        for place, nasty in enumerate(NASTY)
-    ],
-)
+@pytest.mark.parametrize("nasty", [pytest.param(nasty, id=quote(nasty)[:12]) for nasty in NASTY])
 def test_no_page_breaks_on_values_that_break_databases_and_parsers(
     pages: list[Page], visit: Callable[[str], Client], db: None, nasty: str
 ):

@@ -71,6 +71,7 @@ def shown(owned: OwnedRows, visit: Visit, *, but: frozenset[str] = frozenset()) 
     return "".join(pages)
 
 
+@pytest.mark.verify
 def test_new_token_and_secret_settings_are_shown_nowhere_after_a_failed_notification(
     owned: OwnedRows, visit: Visit, log_output: StringIO, settings: Any, monkeypatch: pytest.MonkeyPatch
 ):
@@ -137,6 +138,7 @@ def test_command_prints_the_token_and_logs_nothing_of_it(owned: OwnedRows, log_o
     assert text.split("_", 2)[2] not in log_output.getvalue() + stored() + printed.err
 
 
+@pytest.mark.verify
 def test_failing_webhook_does_not_reveal_its_headers_or_key(
     owned: OwnedRows, visit: Visit, log_output: StringIO, settings: Any
 ):

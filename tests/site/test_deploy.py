@@ -231,6 +231,7 @@ def test_agent_is_answered_and_subscribed_through_the_proxy(proxy: Proxy):
             assert next(line for line in stream.iter_lines() if line)
 
 
+@pytest.mark.verify
 def test_plain_http_past_the_proxy_is_refused(cronty: Behind):
     headers = {"Host": NAME, "X-Forwarded-Proto": "https"}
     transport = httpx2.HTTPTransport(local_address=CLIENT)

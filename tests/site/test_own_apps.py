@@ -53,6 +53,7 @@ def site(tmp_path: Path) -> Project:
     )
 
 
+@pytest.mark.verify
 def test_app_of_the_operator_adds_tasks_tables_and_admin_pages(site: Project, tmp_path: Path):
     site.shell(SCHEDULE)
 

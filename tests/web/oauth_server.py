@@ -17,6 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 
+from tests import databases
 from tests.forks import fork_server
 from tests.mcp.processes import IMPORTS, MANAGE, ROOT, free_port, wait_for_port
 from tests.waiting import PATIENCE
@@ -166,6 +167,7 @@ def serving_oauth(folder: Path) -> Iterator[Server]:
         "CRONTY_MAX_TOKENS": "40",
     }
     with fork_server(IMPORTS, environment) as forks:
+        databases.fill(folder)
         subprocess.run([*forks.command, "-c", PREPARE], env=environment, check=True)
         process = subprocess.Popen([*forks.command, MANAGE, "web"], env=environment, stderr=subprocess.PIPE)
         try:

@@ -114,6 +114,7 @@ def test_program_that_waits_makes_the_allowed_call_in_its_first_attempt(use_prog
     assert (program.made, len(program.starts)) == (["toolu_1"], 1)
 
 
+@pytest.mark.verify
 def test_call_is_withdrawn_if_the_cluster_is_killed_while_its_program_waits(
     use_program, settings_of_clusters
 ):
@@ -130,6 +131,7 @@ def test_call_is_withdrawn_if_the_cluster_is_killed_while_its_program_waits(
     assert not Approval.objects.filter(job=job, status="allowed").exists()
 
 
+@pytest.mark.verify
 def test_call_is_made_once_although_the_cluster_was_killed_before_and_after_the_answer(
     use_program, settings_of_clusters
 ):
@@ -151,6 +153,7 @@ def test_call_is_made_once_although_the_cluster_was_killed_before_and_after_the_
     assert Approval.objects.get().status == Approval.Status.USED
 
 
+@pytest.mark.verify
 def test_call_is_not_made_again_after_its_worker_was_killed_in_the_middle_of_it(
     use_program, settings_of_clusters
 ):

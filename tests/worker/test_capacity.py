@@ -174,6 +174,7 @@ def test_commands_run_in_a_cluster_beside_everything_else_and_die_with_their_wor
     assert all(row.result["exit_code"] == 0 for row in rows)
 
 
+@pytest.mark.verify
 @pytest.mark.django_db(transaction=True)
 def test_stopped_commands_have_time_to_clean_up_although_their_workers_are_busy(
     use_commands, commands_file, tmp_path

@@ -71,6 +71,7 @@ def test_no_run_is_lost_when_a_process_is_killed(tmp_path):
             assert_all_succeeded(jobs, path)
 
 
+@pytest.mark.verify
 def test_no_run_is_lost_and_no_orphan_left_when_the_leader_is_killed(tmp_path):
     path = tmp_path / "notes"
     with running_cluster(**SHORT_LEASE) as cluster:
@@ -120,6 +121,7 @@ def assert_all_succeeded(jobs: list[Job], path: Path) -> None:
     assert len(notes(path, "end")) == len(jobs)
 
 
+@pytest.mark.verify
 def test_frozen_worker_that_wakes_up_does_not_change_the_outcome(tmp_path):
     with running_cluster(**SHIPPED_LEASE):
         for number in itertools.count():
@@ -163,6 +165,7 @@ def test_stopped_cluster_finishes_running_work_and_hands_back_the_rest(tmp_path)
     assert Cluster.objects.get().stopped_at is not None
 
 
+@pytest.mark.verify
 def test_cluster_stopped_under_load_interrupts_no_run_and_repeats_none(tmp_path):
     """A small version of what `make pythons` checks on every Python."""
     assert stop_under_load(tmp_path / "notes", coroutines=60, coroutine_seconds=1.5, plain_seconds=2) == []
@@ -176,6 +179,7 @@ execute_from_command_line(["manage.py", "qcluster"])
 """
 
 
+@pytest.mark.verify
 def test_cluster_forks_whatever_the_default_start_method_is(tmp_path):
     """Since Python 3.14 the default is forkserver, where a child inherits neither context nor hooks."""
     [slow] = make_due(1, "tests.wait", path=str(tmp_path / "notes"), until=str(tmp_path / "never"))
@@ -197,6 +201,7 @@ def test_cluster_forks_whatever_the_default_start_method_is(tmp_path):
     assert Cluster.objects.get().stopped_at is not None
 
 
+@pytest.mark.verify
 def test_frozen_claim_loop_is_restarted_and_repeats_nothing_that_runs(tmp_path):
     path, until = tmp_path / "notes", tmp_path / "until"
     with running_cluster(**SHIPPED_LEASE) as cluster:
@@ -233,6 +238,7 @@ def suspend_between_writes(process: psutil.Process) -> None:
     wait_for(holds_no_lock)
 
 
+@pytest.mark.verify
 def test_long_plain_functions_do_not_delay_coroutines(tmp_path):
     path, until = tmp_path / "notes", tmp_path / "until"
     with running_cluster(CRONTY_WORKERS=2):
@@ -284,6 +290,7 @@ def person(transactional_db: None) -> Iterator[sqlite3.Connection]:
         database.executescript("DROP TRIGGER slow_claim; DROP TABLE slow")
 
 
+@pytest.mark.verify
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL locks rows, not the database")
 def test_claim_loop_frozen_while_it_holds_the_lock_of_the_database_is_restarted(person):
     """The leader took the locked database for the cause, and everything stopped for good."""
@@ -299,6 +306,7 @@ def test_claim_loop_frozen_while_it_holds_the_lock_of_the_database_is_restarted(
     assert Execution.objects.get().status == Status.SUCCEEDED
 
 
+@pytest.mark.verify
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL locks rows, not the database")
 @pytest.mark.skipif(not LOCKS.exists(), reason="this system does not tell who holds a lock")
 def test_worker_stopped_while_it_holds_the_lock_of_the_database_is_replaced():
@@ -316,6 +324,7 @@ def test_worker_stopped_while_it_holds_the_lock_of_the_database_is_replaced():
     assert Execution.objects.get().status == Status.SUCCEEDED
 
 
+@pytest.mark.verify
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL locks rows, not the database")
 @pytest.mark.skipif(not LOCKS.exists(), reason="this system does not tell who holds a lock")
 def test_cluster_goes_on_when_another_one_is_stopped_as_a_whole_while_it_holds_the_lock():

@@ -44,6 +44,7 @@ def soon_blocked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clusters, "BLOCKED_AFTER", timedelta(seconds=12))
 
 
+@pytest.mark.verify
 def test_held_row_delays_only_its_own_job(tmp_path, client, soon_blocked):
     """Settling waited for the row, nobody renewed the leases meanwhile, and runs of other jobs were repeated."""
     path, is_held, end = tmp_path / "notes", tmp_path / "held", tmp_path / "end"
@@ -68,6 +69,7 @@ def test_held_row_delays_only_its_own_job(tmp_path, client, soon_blocked):
     assert set(notes(path, "end").values()) == {1}
 
 
+@pytest.mark.verify
 def test_held_table_repeats_nothing(tmp_path, soon_blocked):
     path, is_held = tmp_path / "notes", tmp_path / "held"
     with running_cluster(**SHIPPED_LEASE) as cluster:

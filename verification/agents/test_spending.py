@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 Verdict = AgentRun.Verdict
 
-RUNS = int(os.environ.get("AGENT_RUNS", "80"))
+RUNS = int(os.environ.get("AGENT_RUNS", "40"))
 RUNS_OF_A_JOB = 10
 RUNS_PER_KILL = 25
 # An hour for a thousand runs, on a machine that has much else to do.

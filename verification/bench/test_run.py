@@ -57,6 +57,7 @@ def test_line_of_a_sustained_rate_becomes_a_point():
     assert point == {"rate": 250, "p50": 0.0081, "p99": 0.0205, "not_run": 30, "not_run_percent": 2.0}
 
 
+@pytest.mark.verify
 def test_name_of_a_run_says_how_sqlite_commits(monkeypatch):
     monkeypatch.setattr(run, "wait_for_rest", lambda seconds: None)
     tell = ["sh", "-c", "echo {}; echo $BENCH_SYNCHRONOUS >&2; exit 1"]

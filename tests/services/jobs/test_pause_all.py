@@ -76,6 +76,7 @@ def test_end_in_the_past_changes_nothing(actor):
     assert Job.objects.get().status == "pending"
 
 
+@pytest.mark.verify
 def test_a_thousand_jobs_take_few_statements(actor):
     JobFactory.create_batch(1000, owner=actor.user)
 

@@ -79,6 +79,7 @@ def test_invalid_setting_is_refused_and_changes_nothing(owner, changes, field):
     assert Profile.objects.values().get(user=owner) == before
 
 
+@pytest.mark.verify
 def test_app_works_with_a_minimal_custom_user_model(tmp_path):
     journey = subprocess.run(
         [*python(), "-m", "tests.bare_user.journey"],

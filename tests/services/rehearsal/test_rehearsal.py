@@ -266,6 +266,7 @@ CROWDS = {
 }
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("crowd", CROWDS)
 def test_a_thousand_jobs_are_rehearsed_within_a_second(actor, crowd):
     for number in range(1000):

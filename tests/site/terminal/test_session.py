@@ -140,6 +140,7 @@ READING = [
 ]  # fmt: skip
 
 
+@pytest.mark.verify
 def test_before_the_first_start_nothing_is_created_and_a_sentence_says_what_to_do(tmp_path):
     """In one process, which starts Django for each command anew; its libraries are loaded once."""
     script = (
