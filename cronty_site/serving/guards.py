@@ -24,9 +24,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cronty_site.serving.connections import most_requests
 from schedules.engine import sqlite_file
-from schedules.long_answers import LEAVE_PLACE
 from schedules.mcp.http import MCP_PATH
 from schedules.services.jobs.heartbeats import PING_PATH
+from schedules.services.long_answers import LEAVE_PLACE
 from schedules.services.people.client_addresses import network_of
 from schedules.web.health import ALIVE
 

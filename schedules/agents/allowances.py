@@ -9,7 +9,7 @@ from django.db import connections
 from django.db.models import Count, DateTimeField, DurationField, ExpressionWrapper, F, Q, Sum, Value
 from django.db.models.functions import Coalesce
 
-from schedules.agents.definitions import Caps, Runner
+from schedules.agents.definitions import Caps, Runner, dollars
 from schedules.models import AgentRun, Execution
 from schedules.when.triggers import load_zone
 
@@ -51,7 +51,7 @@ class Allowance(NamedTuple):
             "person": f"You, with the runner {self.runner}, have",
             "job": f"This job, with the runner {self.runner}, has",
         }[self.scope]
-        amount = f"${self.cap:g}" if self.unit == "money" else f"{self.cap:g} {self.unit}"
+        amount = dollars(self.cap) if self.unit == "money" else f"{self.cap:g} {self.unit}"
         if self.unit in ("runs", "tokens"):
             amount = f"{self.cap:.0f} {self.unit}"
         return f"{who} used up today's {amount}."

@@ -48,7 +48,7 @@ Amount = Annotated[int, Field(ge=1, le=10**12)]
 Money = Annotated[float, Field(gt=0, le=1_000_000)]
 
 
-def _dollars(amount: float) -> str:
+def dollars(amount: float) -> str:
     return f"${amount:,.2f}" if round(amount, 2) == amount else f"${amount:g}"
 
 
@@ -137,11 +137,11 @@ class Runner(Table):
             f"{self.max_time / timedelta(minutes=1):g} min" if self.max_time else "",
             f"{self.max_turns:,} turns" if self.max_turns else "",
             f"{self.max_tokens:,} tokens" if self.max_tokens else "",
-            _dollars(self.max_money) if self.max_money else "",
+            dollars(self.max_money) if self.max_money else "",
             f"{day.runs:,} runs a day" if day.runs else "",
             f"{day.minutes:g} min a day" if day.minutes else "",
             f"{day.tokens:,} tokens a day" if day.tokens else "",
-            f"{_dollars(day.money)} a day" if day.money else "",
+            f"{dollars(day.money)} a day" if day.money else "",
         ]
         return ", ".join(filter(None, parts))
 

@@ -11,10 +11,10 @@ from asgiref.sync import sync_to_async
 
 from schedules import clock
 from schedules.api.problems import ProblemError
-from schedules.long_answers import read_while_waiting
 from schedules.models import Event, Token
 from schedules.services import Actor
 from schedules.services.event_feed import EventFeed, Position
+from schedules.services.long_answers import read_while_waiting
 
 POLL_SECONDS = 1.0
 # Proxies close what is silent for a minute.

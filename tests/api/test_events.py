@@ -13,10 +13,9 @@ from django.core.management import CommandError, call_command
 from django.db import connections
 from django.test import AsyncClient
 
-from schedules import long_answers
 from schedules.api import streams
 from schedules.models import Event, Token
-from schedules.services import activity_export, pause, resume, revoke_token
+from schedules.services import activity_export, long_answers, pause, resume, revoke_token
 from schedules.services.activity_export import verify_lines
 from tests.api.conftest import Program, program_of
 from tests.factories import JobFactory

@@ -15,9 +15,9 @@ from schedules.api.paging import position_of
 from schedules.api.reading import known_job_of, read_past_moment
 from schedules.api.schemas.events import EventFilters, EventsOut, ExportFilters
 from schedules.api.streams import Stream, feed_of, in_threads, listen, refuse_if_full
-from schedules.long_answers import waiting
 from schedules.services.activity_export import export_lines
 from schedules.services.event_list import EventQuery, read_events
+from schedules.services.long_answers import waiting
 
 router = Router(tags=["activity"])
 

@@ -17,8 +17,8 @@ from schedules.api.auth import READS, Caller, scope_missing
 from schedules.api.endpoints import check_query
 from schedules.api.problems import ProblemError
 from schedules.api.schemas.terminal import LineIn
-from schedules.long_answers import waiting
 from schedules.models import Token
+from schedules.services.long_answers import waiting
 
 Emit = Callable[[dict[str, Any]], None]
 

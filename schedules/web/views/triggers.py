@@ -14,10 +14,10 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
 from schedules.limits import TRIGGER_BODY_BYTES
-from schedules.long_answers import begin_to_wait, read_while_waiting
 from schedules.models import Execution
 from schedules.result import Err, Kind, Ok
 from schedules.services.jobs.trigger_addresses import close_trigger, digest_of, open_trigger
+from schedules.services.long_answers import begin_to_wait, read_while_waiting
 from schedules.services.people.client_addresses import network_of
 from schedules.services.runs.triggering import Called, Triggered, run_of_trigger, trigger
 from schedules.web.messages import message_of

@@ -154,7 +154,7 @@ def test_stopped_agents_start_nothing(actor, use_runners):
     [
         ("per_day = { runs = 4 }", 8, "The runner one has used up today's 4 runs."),
         ("per_day = { tokens = 2500 }", 6, "The runner one has used up today's 2500 tokens."),
-        ("per_person_per_day = { money = 0.5 }", 4, "You, with the runner one, have used up today's $0.5."),
+        ("per_person_per_day = { money = 0.5 }", 4, "You, with the runner one, have used up today's $0.50."),
         (
             "per_job_per_day = { minutes = 10 }",
             4,

@@ -10,11 +10,11 @@ import pytest
 from django.db import connections
 from django.test import Client
 
-from schedules import clock, long_answers, services
+from schedules import clock, services
 from schedules.models import Event, Execution, Secret, TriggerAddress
 from schedules.result import Code, Err
 from schedules.secrets.encryption import seal
-from schedules.services import Actor
+from schedules.services import Actor, long_answers
 from schedules.services.jobs.trigger_addresses import close_trigger, open_trigger
 from schedules.tasks.outbound.signing import signature_header, standard_headers
 from schedules.web.pings.limits import PingLimits
