@@ -8,7 +8,7 @@ import pytest
 
 from schedules.mcp.offers import OFFER_BY_NAME, OFFERS
 from tests.factories import ExecutionFactory, JobFactory
-from tests.mcp.agents import InMemory, ToolRefusalError
+from tests.mcp.agents import InMemory, ToolRefusalError, answer_of
 
 WEBHOOK = {"name": "Backup 2", "task": "webhook", "kwargs": {"url": "https://example.org/x"}}
 CRON = {"trigger_type": "cron", "trigger_config": {"expression": "0 9 * * *"}}
@@ -181,28 +181,37 @@ def name_of(case):
     return f"{case.tool}-{json.dumps(case.wrong, ensure_ascii=False)[-60:]}"
 
 
-@pytest.mark.usefixtures("household")
+@pytest.mark.usefixtures("household", "caller", "cluster")
 @pytest.mark.parametrize("case", ERRORS, ids=name_of)
-def test_advice_of_an_error_taken_literally_succeeds(call, case):
-    said = words_of(call, case.tool, case.wrong)
-    assert is_refusal(said), said
-    found = re.search(case.advice, said[1])
-    assert found, said[1]
+def test_advice_of_an_error_taken_literally_succeeds(case):
+    refused = InMemory("modern").raw(case.tool, case.wrong)
+    refusal = answer_and_text(refused)
+    assert is_refusal(refusal), refusal
+    assert refused.is_error is must_be_error(case.tool, refused)
+    match = re.search(case.advice, refusal[1])
+    assert match, refusal[1]
 
-    kept = {name: value for name, value in case.wrong.items() if name not in case.without}
-    done = words_of(call, case.then or case.tool, kept | filled_in(case.right, found))
+    others = {name: value for name, value in case.wrong.items() if name not in case.without}
+    corrected = others | filled_in(case.right, match)
+    answer = answer_and_text(InMemory("modern").raw(case.then or case.tool, corrected))
 
-    assert not is_refusal(done), done[1]
+    assert not is_refusal(answer), answer[1]
 
 
 def test_every_tool_has_an_error_whose_advice_is_taken():
     assert {case.tool for case in ERRORS} >= {offer.name for offer in OFFERS} - NEVER_ADVISES
 
 
-def words_of(call, tool, arguments):
-    """Return the answer, and its text."""
+def must_be_error(tool, result):
+    """Return whether a refusal is an error: everywhere but where the contract has an answer of its own for it."""
+    answer = result.structured_content
+    return answer is None or (OFFER_BY_NAME[tool].family == "more" and "next_step" not in answer)
+
+
+def answer_and_text(result):
+    """Return the answer, or the exception that stands for an error without one, and its text."""
     try:
-        answer = call(tool, **arguments)
+        answer = answer_of(result)
     except ToolRefusalError as refusal:
         return refusal, str(refusal)
     return answer, answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False).replace(
@@ -210,8 +219,8 @@ def words_of(call, tool, arguments):
     )
 
 
-def is_refusal(said):
-    match said[0]:
+def is_refusal(answer_and_text):
+    match answer_and_text[0]:
         case dict() as answer:
             return answer.get("success") is False or (
                 "error" in answer and "executions" not in answer and answer["error"] is not None
@@ -232,15 +241,3 @@ def filled_in(value, found):
         case str():
             return value.replace("{1}", found[1] or "")
     return value
-
-
-@pytest.mark.usefixtures("household", "caller", "cluster")
-@pytest.mark.parametrize("case", ERRORS, ids=name_of)
-def test_refusal_is_an_error_wherever_the_contract_has_no_answer_of_its_own(case):
-    result = InMemory("modern").raw(case.tool, case.wrong)
-
-    is_unreadable = result.structured_content is None
-    assert result.is_error is (
-        is_unreadable
-        or (OFFER_BY_NAME[case.tool].family == "more" and "next_step" not in result.structured_content)
-    )
