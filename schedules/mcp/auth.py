@@ -1,4 +1,4 @@
-"""The caller of a tool: identity, scopes, tool families and call rate."""
+"""Authentication of agents: who calls a tool, with which scopes and tool families, and how often."""
 
 import logging
 import secrets
@@ -41,12 +41,12 @@ class Caller:
     families: frozenset[str] = frozenset(FAMILIES)
     token_id: int | None = None
     access_id: int | None = None
-    """The access token, if the caller is a connected app."""
+    """The id of the OAuth access token, if the caller is a connected app."""
     served: frozenset[str] = frozenset(FAMILIES)
-    """The families that the server offers to anybody."""
+    """The families that the server offers at all."""
 
     def is_offered(self, families: Collection[str]) -> bool:
-        """Return whether the caller is offered a tool of these families."""
+        """Return whether the caller sees a tool of these families."""
         return not (self.families.isdisjoint(families) or self.served.isdisjoint(families))
 
     def may(self, scope: str, families: Collection[str]) -> bool:
@@ -61,9 +61,9 @@ class CallerToken(AccessToken):
 
 
 # Why the token of the current request was refused; empty without a token.
-refused_token: ContextVar[str] = ContextVar("refused_token", default="")
+token_problem: ContextVar[str] = ContextVar("token_problem", default="")
 
-_WHAT_IS_WRONG = {
+_TOKEN_PROBLEMS = {
     "": "This server needs an access token, and the request has none.",
     "unknown": "This access token is unknown.",
     "expired": "This access token has expired.",
@@ -74,19 +74,19 @@ _WHAT_IS_WRONG = {
 
 def why_unauthorized() -> str:
     """Say what is wrong with the token of the current request, and where to make a new one."""
-    return f"{_WHAT_IS_WRONG[refused_token.get()]} Make a new one at {settings.CRONTY_URL}{reverse('schedules:connect')}"
+    return f"{_TOKEN_PROBLEMS[token_problem.get()]} Make a new one at {settings.CRONTY_URL}{reverse('schedules:connect')}"
 
 
 class CrontyTokens:
-    """The token verifier of a server with these tool families, which the SDK calls for every request."""
+    """Verifies the token of every request to a server with these tool families."""
 
     def __init__(self, families: Collection[str] = FAMILIES) -> None:
         self._families = families
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        token_row = await _found(token)
+        token_row = await orm(_verify)(token)
         if token_row is None:
-            refused_token.set(await orm(why_unusable)(token))
+            token_problem.set(await orm(why_unusable)(token))
             return None
         caller = caller_of(token_row, self._families)
         return CallerToken(
@@ -107,15 +107,12 @@ def _verify(text: str) -> Token | None:
     return token
 
 
-_found = orm(_verify)
-
-
 def families_of(token: Token) -> frozenset[str]:
     return frozenset(token.families or FAMILIES)
 
 
 def caller_of(token: Token, served: Collection[str] = FAMILIES) -> Caller:
-    """Return the caller with this token at a server with these families: it sees what both are about."""
+    """Return the caller with this token; it sees the families that both the token and the server have."""
     families = families_of(token)
     limits = [tasks for tasks in (tasks_of(families), tasks_of(served)) if tasks is not None]
     actor = Actor(
@@ -150,12 +147,12 @@ def local_caller(
 
 
 _local: Caller | None = None
-# The local caller with the profile that was read at the beginning of the current call.
+# The local caller with its profile, as read at the start of the current call.
 _local_in_call: ContextVar[Caller | None] = ContextVar("local_caller", default=None)
 
 
 def set_local_caller(caller: Caller | None) -> None:
-    """Set the caller for requests without a token: the user for whom this process was started."""
+    """Set the caller of requests without a token: the user for whom this process was started."""
     global _local
     _local = caller
 
@@ -175,13 +172,13 @@ def require(scope: str) -> Caller:
 
 
 @contextmanager
-def reading() -> Iterator[Caller]:
-    """Check scope, call rate and user before something else than a tool reads; raises ToolError with the reason."""
+def read_access() -> Iterator[Caller]:
+    """Check scope, call rate and user before a read that is no tool call; raise ToolError if one does not allow it."""
     caller = require("read")
     if refusal := too_many_calls(caller):
         raise ToolError(message_of(refusal))
     try:
-        # A token is checked by `verify_token` at every request.
+        # For tokens, `verify_token` has checked the user already.
         if caller.token_id is None and not is_active_user(caller.actor.user):
             raise ToolError("The user of this server was deactivated.")
         yield caller
@@ -191,16 +188,16 @@ def reading() -> Iterator[Caller]:
 
 
 def with_profile(caller: Caller) -> Caller:
-    """Raise ToolError if the user of a local server is gone; else return the caller with the profile of the user.
+    """Return a local caller with the profile of its user; raise ToolError if that user was deactivated.
 
-    A token is checked, and its owner's profile read, by `verify_token`.
+    For callers with a token, `verify_token` has done both already.
     """
     if caller.token_id is not None:
         return caller
     try:
         profile = profile_of_active(caller.actor.user)
     except (OperationalError, InterfaceError):
-        # The tool itself meets the same error, and has the words for it.
+        # The tool will meet the same error, and answers it.
         return caller
     if profile is None:
         raise ToolError(
@@ -210,17 +207,17 @@ def with_profile(caller: Caller) -> Caller:
 
 
 @contextmanager
-def calling(caller: Caller) -> Iterator[None]:
-    """Make this the current caller if no token says otherwise."""
-    before = _local_in_call.set(caller)
+def as_caller(caller: Caller) -> Iterator[None]:
+    """Make this the current caller if the request has no token."""
+    previous = _local_in_call.set(caller)
     try:
         yield
     finally:
-        _local_in_call.reset(before)
+        _local_in_call.reset(previous)
 
 
 def current_actor() -> Actor:
-    """Return the actor for whom the current call is made; the scope has been checked before."""
+    """Return the actor of the current call, whose scope was checked before."""
     caller = current_caller()
     if caller is None:
         raise ToolError("this call needs a token")

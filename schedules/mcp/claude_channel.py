@@ -1,6 +1,6 @@
-"""A channel of Claude Code, experimental: prompts that are due are pushed into the session that has started this server.
+"""A channel of Claude Code, experimental: announce due prompts to the session that has started this server.
 
-`mcp_serve --claude-channel` switches it on. It only tells the session: whoever claims the prompt first works on it.
+`mcp_serve --claude-channel` switches it on. It only announces prompts: whoever claims one first works on it.
 """
 
 import logging
@@ -21,64 +21,64 @@ from schedules.services.runs.prompts import MOST_UNCLAIMED, Due, due_prompts, re
 
 CAPABILITY = "claude/channel"
 METHOD = "notifications/claude/channel"
-LOOK_SECONDS = 1.0
-# How many prompts one look tells of; the next looks tell of the others.
-MOST_AT_ONCE = 20
-# While so many that were told wait, no others are told.
-MOST_REMEMBERED = 10_000
-_GREETINGS = ("initialize", "server/discover", "ping")
+POLL_SECONDS = 1.0
+# Prompts per poll; the next polls announce the others.
+MAX_PER_POLL = 20
+# While so many announced prompts wait, no others are announced.
+MAX_ANNOUNCED = 10_000
+_BEFORE_READY = ("initialize", "server/discover", "ping")
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
 class ClaudeChannel:
-    """What one session was told."""
+    """Announces due prompts to one session."""
 
     _is_ready: anyio.Event = field(default_factory=anyio.Event)
-    _told: set[Due] = field(default_factory=set)
+    _announced: set[Due] = field(default_factory=set)
     _after: Due | None = None
-    """Behind which prompt the next look begins: one look is about few of them."""
+    """The prompt after which the next poll begins: one poll reads only some of them."""
 
-    async def introduce(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    async def intercept(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """Declare the channel, and note when the client is ready, as a middleware of the server."""
         result = await call_next(ctx)
-        if ctx.method not in _GREETINGS:
+        if ctx.method not in _BEFORE_READY:
             self._is_ready.set()
         if ctx.method in ("initialize", "server/discover") and isinstance(result, dict):
-            known = result.get("capabilities", {})
-            experimental = {**(known.get("experimental") or {}), CAPABILITY: {}}
-            return result | {"capabilities": {**known, "experimental": experimental}}
+            capabilities = result.get("capabilities", {})
+            experimental = {**(capabilities.get("experimental") or {}), CAPABILITY: {}}
+            return result | {"capabilities": {**capabilities, "experimental": experimental}}
         return result
 
     async def push(self, stream: MemoryObjectSendStream[SessionMessage]) -> None:
-        """Tell of prompts that are due, until the session ends."""
+        """Announce prompts that are due, until the session ends."""
         async with stream:
             await self._is_ready.wait()
             while True:
                 try:
-                    rows = await orm(self._new)()
+                    rows = await orm(self._next_prompts)()
                 except Exception:
                     # The database will come back.
                     logger.exception("Looking for prompts failed; trying again")
                     rows = []
                 for row in rows:
                     await stream.send(SessionMessage(message_of(row)))
-                await anyio.sleep(LOOK_SECONDS)
+                await anyio.sleep(POLL_SECONDS)
 
-    def _new(self) -> list[Execution]:
-        """Return the prompts that are due and that the session has not heard of."""
+    def _next_prompts(self) -> list[Execution]:
+        """Return due prompts that were not announced yet."""
         caller = current_caller()
         if caller is None or not _may_claim(caller):
             return []
         due = due_prompts(caller.actor, self._after)
         until = due[-1] if len(due) == MOST_UNCLAIMED else None
-        # What an agent has claimed is told again if its lease ends.
-        self._told -= {each for each in self._told if self._is_between(each, until)}.difference(due)
-        untold = [each for each in due if each not in self._told]
-        new = untold[: min(MOST_AT_ONCE, MOST_REMEMBERED - len(self._told))]
-        self._told.update(new)
-        if len(new) == len(untold) or not new:
+        # Forget claimed prompts: they are announced again if their lease ends.
+        self._announced -= {each for each in self._announced if self._is_between(each, until)}.difference(due)
+        unannounced = [each for each in due if each not in self._announced]
+        new = unannounced[: min(MAX_PER_POLL, MAX_ANNOUNCED - len(self._announced))]
+        self._announced.update(new)
+        if len(new) == len(unannounced) or not new:
             self._after = until
         return read_prompts(new)
 

@@ -1,4 +1,4 @@
-"""Completions: ids, topics, time zones and tasks for a client that fills in the template of an address."""
+"""Completions: job ids, topics, time zones and tasks for clients that fill in the template of a resource."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -9,7 +9,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import INVALID_REQUEST, Completion
 
-from schedules.mcp.auth import reading
+from schedules.mcp.auth import read_access
 from schedules.mcp.orm import orm
 from schedules.mcp.resources import is_zone
 from schedules.services import Actor
@@ -17,8 +17,8 @@ from schedules.services.job_list import newest_jobs
 from schedules.services.jobs.validation import usable_tasks
 
 # The protocol's limit on the values of one answer.
-MOST_VALUES = 100
-# The newest jobs are searched: those of a person are not limited in number.
+MAX_VALUES = 100
+# Only the newest jobs are searched, because a person may have any number of jobs.
 SEARCHED_JOBS = 1000
 
 
@@ -26,21 +26,23 @@ def add_completions(server: MCPServer[Any]) -> None:
     """Register the completions."""
 
     async def complete(ref: Any, argument: Any, context: Any) -> Completion | None:
-        values_of = VALUES.get(argument.name)
-        return None if values_of is None else await orm(_completion)(values_of, argument.value)
+        complete_argument = COMPLETIONS.get(argument.name)
+        return (
+            None if complete_argument is None else await orm(_completion)(complete_argument, argument.value)
+        )
 
     server.completion()(complete)  # type: ignore[no-untyped-call]
 
 
-def ids(actor: Actor, text: str) -> list[str]:
+def complete_job_ids(actor: Actor, text: str) -> list[str]:
     """Return the ids of jobs whose id starts with the text or whose name contains it."""
     rows = newest_jobs(actor, "public_id", "name", most=SEARCHED_JOBS)
     wanted = text.casefold()
     return [key for key, name in rows if key.startswith(text) or wanted in name.casefold()]
 
 
-def topics(actor: Actor, text: str) -> list[str]:
-    """Return the topics of the user and of their notifications."""
+def complete_topics(actor: Actor, text: str) -> list[str]:
+    """Return matching topics of the user and of their notifications."""
     if not actor.may_use("notify"):
         # Whoever knows a topic can read and write it.
         return []
@@ -51,33 +53,33 @@ def topics(actor: Actor, text: str) -> list[str]:
     return [topic for topic in dict.fromkeys([*own, *used]) if topic.startswith(text)]
 
 
-def zones(actor: Actor, text: str) -> list[str]:
-    """Return the zones of which the text is the beginning or a part, as in "berlin" or "new y"."""
+def complete_zones(actor: Actor, text: str) -> list[str]:
+    """Return the zones that contain the text, like "berlin" or "new y", first those that start with it."""
     wanted = text.strip().casefold().replace(" ", "_")
     matches = [name for name in sorted(available_timezones()) if wanted in name.casefold() and is_zone(name)]
     return sorted(matches, key=lambda name: not name.casefold().startswith(wanted))
 
 
-def tasks(actor: Actor, text: str) -> list[str]:
-    """Return the tasks that the agent may schedule."""
+def complete_tasks(actor: Actor, text: str) -> list[str]:
+    """Return matching tasks that the agent may schedule."""
     return [task.name for task in usable_tasks(actor) if task.name.startswith(text)]
 
 
-VALUES: dict[str, Callable[[Actor, str], Iterable[str]]] = {
-    "job_id": ids,
-    "schedule_id": ids,
-    "topic": topics,
-    "notification_topic": topics,
-    "zone": zones,
-    "timezone": zones,
-    "task": tasks,
+COMPLETIONS: dict[str, Callable[[Actor, str], Iterable[str]]] = {
+    "job_id": complete_job_ids,
+    "schedule_id": complete_job_ids,
+    "topic": complete_topics,
+    "notification_topic": complete_topics,
+    "zone": complete_zones,
+    "timezone": complete_zones,
+    "task": complete_tasks,
 }
 
 
-def _completion(values_of: Callable[[Actor, str], Iterable[str]], text: str) -> Completion:
+def _completion(complete_argument: Callable[[Actor, str], Iterable[str]], text: str) -> Completion:
     try:
-        with reading() as caller:
-            values = list(values_of(caller.actor, text))
+        with read_access() as caller:
+            values = list(complete_argument(caller.actor, text))
     except ToolError as error:
         raise MCPError(code=INVALID_REQUEST, message=str(error)) from error
-    return Completion(values=values[:MOST_VALUES], total=len(values), has_more=len(values) > MOST_VALUES)
+    return Completion(values=values[:MAX_VALUES], total=len(values), has_more=len(values) > MAX_VALUES)

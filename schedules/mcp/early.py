@@ -1,8 +1,8 @@
-"""The first answers of the server over standard input and output, while Django and the SDK still load.
+"""Early answers over standard input and output, while Django and the SDK are still loading.
 
-Some clients wait about one second for a server, and then go on without its tools. So a thread answers `initialize`,
-`server/discover` and `tools/list` from a recording (`make contract` writes it), and passes every other message on to
-the server, which reads them once it is there. Only the standard library is imported here.
+Some clients wait about one second for a server and then go on without its tools. So a thread answers `initialize`,
+`server/discover` and `tools/list` from a recording (`make contract` writes it) and forwards every other message to
+the server, which reads them once it has started. Only the standard library is imported here.
 """
 
 import json
@@ -15,13 +15,13 @@ from typing import IO, Any
 
 RECORDING = Path(__file__).with_name("early_answers.json")
 ANSWERED_ID = "answered-early"
-"""The id under which the server receives a request that has been answered; it does not answer it again."""
+"""The id of a request that is already answered when the server receives it; its second answer is dropped."""
 
 _CHUNK = 64 * 1024
 
 
 def answer_early(arguments: Iterable[str]) -> None:
-    """Start answering, unless the arguments of the command change the list of tools."""
+    """Start answering, unless the command's arguments change the list of tools."""
     if not _are_default(arguments):
         return
     to_server, from_client = os.pipe(), os.dup(0)
@@ -33,18 +33,18 @@ def answer_early(arguments: Iterable[str]) -> None:
 
 
 def _are_default(arguments: Iterable[str]) -> bool:
-    rest = iter(arguments)
-    for argument in rest:
+    remaining = iter(arguments)
+    for argument in remaining:
         if argument in ("--user", "--name"):
-            next(rest, None)
+            next(remaining, None)
         elif not argument.startswith(("--user=", "--name=")):
             return False
     return True
 
 
 def _converse(client: IO[bytes], answers: IO[bytes], server: IO[bytes]) -> None:
-    """Answer what is recorded until the first other request, then only pass on, so that one side writes at a time."""
-    # Until the client or the server ends.
+    """Answer from the recording until the first other request, then only forward: only one side may write at a time."""
+    # An OSError means that the client or the server has ended.
     with suppress(OSError), server:
         recording = Recording(json.loads(RECORDING.read_bytes()))
         while line := client.readline(_CHUNK):
@@ -64,9 +64,9 @@ def _converse(client: IO[bytes], answers: IO[bytes], server: IO[bytes]) -> None:
 
 
 def _write(server: IO[bytes], data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[server.write(rest) :]
+    remaining = memoryview(data)
+    while remaining:
+        remaining = remaining[server.write(remaining) :]
 
 
 def _parse(line: bytes) -> dict[str, Any]:
@@ -78,10 +78,10 @@ def _parse(line: bytes) -> dict[str, Any]:
 
 
 class Recording:
-    """The recorded results, for clients that say hello and for those that send their version with each request."""
+    """The recorded results, for clients that initialize a session and for stateless ones."""
 
-    def __init__(self, recorded: dict[str, Any]) -> None:
-        self._recorded = recorded
+    def __init__(self, results: dict[str, Any]) -> None:
+        self._results = results
         self._is_initialized = False
 
     def answer(self, message: dict[str, Any]) -> dict[str, Any] | None:
@@ -97,14 +97,14 @@ class Recording:
                 "protocolVersion": str(version),
                 "capabilities": dict(),
                 "clientInfo": {"name": str(), "version": str()},
-            } if version in self._recorded["versions"] and not self._is_initialized:
+            } if version in self._results["versions"] and not self._is_initialized:
                 self._is_initialized = True
-                return {**self._recorded["initialize"], "protocolVersion": version}
+                return {**self._results["initialize"], "protocolVersion": version}
             case ("server/discover" | "tools/list") as method, {**others} if not others.keys() - {"_meta"}:
                 if self._is_stateless(meta):
-                    return dict(self._recorded[f"stateless {method}"])
+                    return dict(self._results[f"stateless {method}"])
                 if method == "tools/list" and self._is_initialized and isinstance(meta, dict):
-                    return dict(self._recorded[method])
+                    return dict(self._results[method])
         return None
 
     def _is_stateless(self, meta: Any) -> bool:
@@ -114,5 +114,5 @@ class Recording:
                 "io.modelcontextprotocol/clientInfo": {"name": str(), "version": str()},
                 "io.modelcontextprotocol/clientCapabilities": dict(),
             }:
-                return bool(version == self._recorded["stateless version"])
+                return bool(version == self._results["stateless version"])
         return False

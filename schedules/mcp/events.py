@@ -1,6 +1,6 @@
-"""MCP Events, experimental: apps like ChatGPT subscribe to events and are told of them by webhooks.
+"""MCP Events, experimental: apps like ChatGPT subscribe to events and receive them by webhook.
 
-The shape is that of the draft extension that ChatGPT speaks. The setting CRONTY_MCP_EVENTS switches it on.
+The methods are those of the draft extension that ChatGPT uses. The setting CRONTY_MCP_EVENTS switches it on.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,7 +14,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import INVALID_PARAMS, RequestParams
 from pydantic import ConfigDict
 
-from schedules.mcp.auth import Caller, reading
+from schedules.mcp.auth import Caller, read_access
 from schedules.mcp.messages import message_of
 from schedules.mcp.orm import orm
 from schedules.models import EventType
@@ -30,7 +30,7 @@ from schedules.services.people.app_event_subscriptions import (
 )
 
 NOT_FOUND, FORBIDDEN, EXHAUSTED, UNSUPPORTED, CALLBACK_FAILED = -32011, -32012, -32013, -32014, -32015
-LONGEST_TEXT = 4096
+MAX_TEXT_LENGTH = 4096
 _FILTERS = {
     "type": "object",
     "properties": {
@@ -62,13 +62,13 @@ _DESCRIPTIONS = {
 
 
 class _Params(RequestParams):
-    """The parameters as they came: what is wrong with them is answered by name."""
+    """The unchecked parameters: `_read_subscription` names what is wrong with them."""
 
     model_config = ConfigDict(extra="allow")
 
 
 class Events(Extension):
-    """The methods of the extension."""
+    """The extension with its methods."""
 
     identifier = "com.cronty/events"
 
@@ -78,7 +78,7 @@ class Events(Extension):
 
 
 async def advertise(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Say that the server has events: the SDK leaves out capabilities that it does not know."""
+    """Add events to the capabilities: the SDK leaves out those that it does not know."""
     result = await call_next(ctx)
     if ctx.method in ("initialize", "server/discover") and isinstance(result, dict):
         return result | {"capabilities": {**result.get("capabilities", {}), "events": {}}}
@@ -96,30 +96,30 @@ async def list_events(caller: Caller, params: dict[str, Any]) -> dict[str, Any]:
                 "payloadSchema": _PAYLOAD,
             }
             for each in EventType
-            if _may_hear(caller, each)
+            if _may_receive(caller, each)
         ]
     }
 
 
 async def subscribe(caller: Caller, params: dict[str, Any]) -> dict[str, Any]:
-    token_id, wanted = _token_of(caller), _wanted(params)
-    if wanted.type in EventType.values and not _may_hear(caller, wanted.type):
+    token_id, request = _token_of(caller), _read_subscription(params)
+    if request.type in EventType.values and not _may_receive(caller, request.type):
         raise _error(FORBIDDEN, "This token may not hear of these events.")
-    is_needed = _expect(await orm(check_subscription)(caller.actor, token_id, wanted))
+    is_needed = _expect(await orm(check_subscription)(caller.actor, token_id, request))
     if is_needed:
         try:
-            await challenge(wanted, wanted.id_for(caller.actor, token_id))
+            await challenge(request, request.id_for(caller.actor, token_id))
         except CallbackError as error:
             message = "The callback did not answer the challenge."
             raise _error(CALLBACK_FAILED, message, reason=str(error)) from error
-    row = _expect(await orm(keep_subscription)(caller.actor, token_id, wanted, is_proven=is_needed))
+    row = _expect(await orm(keep_subscription)(caller.actor, token_id, request, is_proven=is_needed))
     assert row.expires_at
-    until = row.expires_at.isoformat(timespec="seconds").replace("+00:00", "Z")
-    return {"id": row.public_id, "refreshBefore": until, "cursor": None, "truncated": False}
+    refresh_before = row.expires_at.isoformat(timespec="seconds").replace("+00:00", "Z")
+    return {"id": row.public_id, "refreshBefore": refresh_before, "cursor": None, "truncated": False}
 
 
 async def unsubscribe(caller: Caller, params: dict[str, Any]) -> dict[str, Any]:
-    _expect(await orm(forget_subscription)(caller.actor, _token_of(caller), _wanted(params)))
+    _expect(await orm(forget_subscription)(caller.actor, _token_of(caller), _read_subscription(params)))
     return {}
 
 
@@ -137,14 +137,14 @@ def _handler(
 
 
 def _caller() -> Caller:
-    with reading() as caller:
+    with read_access() as caller:
         return caller
 
 
-def _may_hear(caller: Caller, event_type: str) -> bool:
-    # An agent that is about some kinds of jobs does not hear of the others.
-    hears_all = event_type == EventType.PROMPT_DUE or caller.actor.tasks is None
-    return hears_all and caller.may("read", families_for(event_type))
+def _may_receive(caller: Caller, event_type: str) -> bool:
+    # An agent with access to some kinds of jobs gets no events of the others.
+    may_receive_all = event_type == EventType.PROMPT_DUE or caller.actor.tasks is None
+    return may_receive_all and caller.may("read", families_for(event_type))
 
 
 def _token_of(caller: Caller) -> int:
@@ -153,8 +153,8 @@ def _token_of(caller: Caller) -> int:
     return caller.token_id
 
 
-def _wanted(params: dict[str, Any]) -> AppWanted:
-    """Read the parameters; raises MCPError with what is wrong."""
+def _read_subscription(params: dict[str, Any]) -> AppWanted:
+    """Read the parameters; raise MCPError with what is wrong."""
     delivery = params.get("delivery")
     if not isinstance(delivery, dict):
         raise _error(INVALID_PARAMS, "delivery: give mode, url and secret.")
@@ -164,7 +164,7 @@ def _wanted(params: dict[str, Any]) -> AppWanted:
     if not isinstance(arguments, dict) or not all(isinstance(value, str) for value in arguments.values()):
         raise _error(INVALID_PARAMS, "arguments: give job or tag as texts.")
     texts = [params.get("name"), delivery.get("url"), delivery.get("secret", ""), *arguments.values()]
-    if not all(isinstance(text, str) and len(text) <= LONGEST_TEXT for text in texts):
+    if not all(isinstance(text, str) and len(text) <= MAX_TEXT_LENGTH for text in texts):
         raise _error(INVALID_PARAMS, "name, delivery.url and delivery.secret: give texts.")
     return AppWanted(
         str(params["name"]), delivery["url"], arguments, delivery.get("secret", ""), _ttl(params.get("ttlMs"))
@@ -180,21 +180,22 @@ def _ttl(value: Any) -> timedelta | None:
 
 
 def _expect(result: Result[Any]) -> Any:
+    """Return the value of a result, or raise its refusal with the code of the extension."""
     if not isinstance(result, Err):
         return result.value
-    words = message_of(result)
+    message = message_of(result)
     match result.code:
         case Code.EVENT_TYPE_NOT_FOUND:
-            raise _error(NOT_FOUND, words, kind="event")
+            raise _error(NOT_FOUND, message, kind="event")
         case Code.EVENT_SUBSCRIPTION_NOT_FOUND:
-            raise _error(NOT_FOUND, words, kind="subscription")
+            raise _error(NOT_FOUND, message, kind="subscription")
         case Code.EVENT_SUBSCRIPTION_OFF:
-            raise _error(FORBIDDEN, words)
+            raise _error(FORBIDDEN, message)
         case Code.TOO_MANY_EVENT_SUBSCRIPTIONS:
-            raise _error(EXHAUSTED, words, limit="subscriptions", max=result.limit)
+            raise _error(EXHAUSTED, message, limit="subscriptions", max=result.limit)
     if result.kind in (Kind.QUOTA, Kind.TOO_FAST):
-        raise _error(EXHAUSTED, words, limit=result.code.name.lower())
-    raise _error(INVALID_PARAMS, words)
+        raise _error(EXHAUSTED, message, limit=result.code.name.lower())
+    raise _error(INVALID_PARAMS, message)
 
 
 def _error(code: int, message: str, **data: Any) -> MCPError:

@@ -1,4 +1,4 @@
-"""MCP over HTTP: the ASGI app that serves /mcp."""
+"""MCP over HTTP: the ASGI app that serves /mcp and explains its refusals."""
 
 import json
 from collections.abc import Collection
@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from schedules.mcp.auth import refused_token, why_unauthorized
+from schedules.mcp.auth import token_problem, why_unauthorized
 from schedules.mcp.server import CrontyServer, build_server
 from schedules.services.people.tokens import FAMILIES
 from schedules.worker.database_errors import TRY_AGAIN, TRY_AGAIN_SECONDS
@@ -30,21 +30,21 @@ def build_http_app(
 
     `hosts` are accepted in addition to ALLOWED_HOSTS; `elsewhere` serves every other path.
     """
-    agents = serve_over_http(build_server(families=families, with_tokens=True), hosts)
+    mcp_app = serve_over_http(build_server(families=families, with_tokens=True), hosts)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             # Django has no lifespan; the SDK's app needs it to start and stop.
-            await agents(scope, receive, send)
+            await mcp_app(scope, receive, send)
         elif scope["type"] != "http" or scope["path"] != MCP_PATH:
             await elsewhere(scope, receive, send)
         elif scope["method"] == "POST":
-            # The SDK compares hosts exactly, but their case means nothing.
+            # The SDK compares hosts exactly, although their case does not matter.
             headers = [
                 (name, value.lower() if name == b"host" else value) for name, value in scope["headers"]
             ]
-            refused_token.set("")
-            await agents({**scope, "headers": headers}, receive, _Explaining(send))
+            token_problem.set("")
+            await mcp_app({**scope, "headers": headers}, receive, _ExplainedRefusals(send))
         else:
             # A GET would open a stream that never carries anything; no client needs it.
             await ONLY_POST(scope, receive, send)
@@ -52,15 +52,15 @@ def build_http_app(
     return app
 
 
-class _Explaining:
-    """Sends an answer on, but a refusal of the SDK with words that say what to do: clients show them to the person."""
+class _ExplainedRefusals:
+    """Forwards answers, but explains the SDK's refusals: clients show the explanation to the person."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self._is_replaced = False
+        self._has_refused = False
 
     async def __call__(self, message: Message) -> None:
-        if self._is_replaced:
+        if self._has_refused:
             return
         match message:
             case {"type": "http.response.start", "status": 401}:
@@ -75,10 +75,10 @@ class _Explaining:
                 await self._send(message)
 
     async def _refuse(self, start: Message, answer: dict[str, Any]) -> None:
-        self._is_replaced = True
+        self._has_refused = True
         body = json.dumps(answer).encode()
         headers = [
-            (name, _with_words(value, answer.get("error_description")))
+            (name, _with_description(value, answer.get("error_description")))
             for name, value in start["headers"]
             if name not in (b"content-type", b"content-length")
         ]
@@ -87,9 +87,9 @@ class _Explaining:
         await self._send({"type": "http.response.body", "body": body})
 
 
-def _with_words(header: bytes, description: str | None) -> bytes:
-    said = b'error_description="Authentication required"'
-    return header.replace(said, f'error_description="{description}"'.encode()) if description else header
+def _with_description(header: bytes, description: str | None) -> bytes:
+    default = b'error_description="Authentication required"'
+    return header.replace(default, f'error_description="{description}"'.encode()) if description else header
 
 
 def serve_over_http(server: CrontyServer, hosts: Collection[str] = ()) -> Starlette:
@@ -104,7 +104,7 @@ def serve_over_http(server: CrontyServer, hosts: Collection[str] = ()) -> Starle
 
 
 def _server_error(request: Request, error: Exception) -> Response:
-    """Answer a request that failed before it reached a tool, such as when the token could not be looked up."""
+    """Answer a request that failed before it reached a tool, for example while its token was looked up."""
     if isinstance(error, (OperationalError, InterfaceError)):
         return PlainTextResponse(f"{TRY_AGAIN}.\n", 503, headers={"Retry-After": str(TRY_AGAIN_SECONDS)})
     return PlainTextResponse("Internal server error\n", 500)

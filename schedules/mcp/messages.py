@@ -1,4 +1,4 @@
-"""Why a service refused, in the words of the contract with agents."""
+"""Messages for agents that explain why a service refused, as the contract requires."""
 
 from collections.abc import Mapping
 
@@ -14,5 +14,5 @@ _MESSAGES: Mapping[Code, str] = {
 
 
 def message_of(error: Err) -> str:
-    """Return why a service refused, as a text for an agent."""
+    """Explain to an agent why a service refused."""
     return _MESSAGES[error.code].format(error)

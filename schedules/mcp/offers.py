@@ -1,4 +1,4 @@
-"""The list of tools: each with its title, its hints for clients, and the shape of its refusals."""
+"""The list of tools, each with its title, its hints for clients and the function that shapes its refusals."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -51,7 +51,7 @@ ENDS = _hints(destroys=True, repeatable=True)
 ACTS = _hints(reaches_out=True)
 
 
-# What most conversations need, for models that choose better among few tools.
+# What most conversations need: models choose better among few tools.
 CORE = {
     "schedule_job",
     "schedule",
@@ -84,17 +84,17 @@ class Offer:
         hints: ToolAnnotations,
         refuse: Refuse,
         *,
-        among: Callable[[Actor], JobQuerySet] = Actor.jobs,
-        beyond: Callable[[Actor], JobQuerySet] = Actor.jobs,
+        jobs: Callable[[Actor], JobQuerySet] = Actor.jobs,
+        fallback_jobs: Callable[[Actor], JobQuerySet] = Actor.jobs,
     ) -> None:
-        """`among` are the jobs that it finds by number and name, and `beyond` those if there is none."""
+        """`jobs` are those that an agent can name by number or name; if none matches, `fallback_jobs` are searched."""
         self.function, self.title, self.hints, self.refuse = function, title, hints, refuse
-        self.among, self.beyond = among, beyond
+        self.jobs, self.fallback_jobs = jobs, fallback_jobs
         self.name = function.__name__
         self.description = " ".join((function.__doc__ or "").split())
         self.family = family
         self.families = frozenset({family, "core"} if self.name in CORE else {family})
-        """Every family of which it is a tool."""
+        """Its own family, and `core` if it belongs there."""
         self.scope = "read" if hints.read_only_hint else "write"
 
 
@@ -102,7 +102,7 @@ OFFERS = (
     Offer("jobs", jobs.schedule_job, "Schedule a job", CREATES, refused_job),
     Offer("jobs", jobs.list_jobs, "List jobs", READS, refused_job),
     Offer("jobs", jobs.cancel_job, "Cancel a job", ENDS, refused_cancel),
-    Offer("jobs", jobs.job_status, "Show a job", READS, refused_job, beyond=Actor.trash),
+    Offer("jobs", jobs.job_status, "Show a job", READS, refused_job, fallback_jobs=Actor.trash),
     Offer("prompts", prompts.schedule, "Schedule a prompt", CREATES, refused_prompt),
     Offer("prompts", prompts.schedule_list, "List prompts", READS, refused_prompt),
     Offer("prompts", prompts.schedule_edit, "Edit a prompt", CHANGES, refused_prompt),
@@ -161,13 +161,13 @@ OFFERS = (
     Offer("more", manage.pause_job, "Pause a job", CHANGES, refused_job),
     Offer("more", manage.resume_job, "Resume a job", CHANGES, refused_job),
     Offer("more", manage.skip_runs, "Skip runs", CREATES, refused_job),
-    Offer("more", manage.restore_job, "Restore a job", CREATES, refused_job, among=Actor.restorable),
+    Offer("more", manage.restore_job, "Restore a job", CREATES, refused_job, jobs=Actor.restorable),
     Offer("more", running.run_job, "Run a job now", ACTS, refused_job),
     Offer("more", running.run_task, "Run a task now", ACTS, refused_job),
     Offer("more", reading.upcoming, "List upcoming runs", READS, refused_job),
-    Offer("more", history.list_runs, "List past runs", READS, refused_job, beyond=Actor.trash),
-    Offer("more", history.list_changes, "List changes", READS, refused_job, beyond=Actor.trash),
-    Offer("more", reading.why, "Explain a run", READS, refused_job, beyond=Actor.trash),
+    Offer("more", history.list_runs, "List past runs", READS, refused_job, fallback_jobs=Actor.trash),
+    Offer("more", history.list_changes, "List changes", READS, refused_job, fallback_jobs=Actor.trash),
+    Offer("more", reading.why, "Explain a run", READS, refused_job, fallback_jobs=Actor.trash),
     Offer("more", bulk.bulk_jobs, "Change many jobs", ENDS, refused_job),
     Offer("more", undoing.undo_change, "Undo a change", CREATES, refused_job),
     Offer("more", agents.stop_agents, "Stop all agents", ENDS, refused_job),

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def orm(function: Callable[P, T]) -> Callable[P, Awaitable[T]]:
-    """Make a function that uses the database awaitable; in each process, one such function runs at a time."""
+    """Make a function that uses the database awaitable; each process runs one such function at a time."""
 
     def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
         sqlite_file.refuse_replaced()
@@ -31,7 +31,7 @@ def orm(function: Callable[P, T]) -> Callable[P, Awaitable[T]]:
 
 
 def _drop_stale_connections() -> None:
-    # Django does this only after its own requests. Not inside a transaction, which would lose its connection.
+    # Django does this only after its own requests. A transaction must keep its connection.
     for connection in connections.all(initialized_only=True):
         if not connection.in_atomic_block:
             connection.close_if_unusable_or_obsolete()

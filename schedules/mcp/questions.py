@@ -1,5 +1,4 @@
-"""Questions to the person during a call: a time zone or a topic that nobody has named, and the consent to change many
-jobs.
+"""Questions to the person during a call: for a missing time zone or topic, and for consent to change many jobs.
 
 Not every client can show a question, so no tool depends on an answer.
 """
@@ -36,11 +35,11 @@ Answer: TypeAlias = CallToolResult | InputRequiredResult
 Call: TypeAlias = Callable[[dict[str, Any]], Awaitable[Answer]]
 Form = TypeVar("Form", bound=BaseModel)
 
-# Since then, a question is the answer to a call, which the client repeats with the person's reply.
+# Since this version, a question is the answer to a call, which the client repeats with the person's reply.
 QUESTIONS_IN_ANSWERS = "2026-07-28"
-# The arguments in which each tool takes a zone and a topic.
 ASKS_FOR_ZONE = ("schedule", "schedule_job", "schedule_notification", "schedule_cron_notification")
 ASKS_FOR_TOPIC = ("send_push_notification", "schedule_notification", "schedule_cron_notification")
+# Each preference that may be asked for, as a sentence names it, and its field in the form.
 FIELDS: dict[str, tuple[str, Any]] = {
     "timezone": (
         "your time zone",
@@ -51,10 +50,11 @@ FIELDS: dict[str, tuple[str, Any]] = {
         Field(title="Topic", description="1 to 64 letters, digits, - and _.", max_length=64),
     ),
 }
-# The keys of the questions; that of a consent goes on with its token.
+# The keys of the questions; the key of a consent ends with its token.
 PREFERENCES = "preferences"
 CONSENT = "consent:"
 NOT_AGREED = "The user was asked and did not agree: nothing has been changed."
+# The arguments of the tools that override these preferences.
 ARGUMENTS = {"timezone": "timezone", "topic": "notification_topic"}
 
 
@@ -64,7 +64,7 @@ class Agreement(BaseModel):
     agree: bool = Field(title="Yes, do it")
 
 
-NO = Agreement(agree=False)
+DISAGREED = Agreement(agree=False)
 
 
 def can_ask(context: AnyContext) -> bool:
@@ -81,8 +81,8 @@ def can_ask(context: AnyContext) -> bool:
 async def call_with_questions(
     caller: Caller, context: AnyContext, name: str, arguments: dict[str, Any], call: Call
 ) -> Answer:
-    """Call a tool with what the person adds to the arguments of the agent, or return the question for them."""
-    completed = await _complete(caller, context, name, arguments)
+    """Call a tool after the person has answered what it needs from them, or return the question to them."""
+    completed = await _complete_preferences(caller, context, name, arguments)
     if isinstance(completed, InputRequiredResult):
         return completed
     if name == bulk_jobs.__name__:
@@ -90,17 +90,17 @@ async def call_with_questions(
     return await call(completed)
 
 
-async def _complete(
+async def _complete_preferences(
     caller: Caller, context: AnyContext, name: str, arguments: dict[str, Any]
 ) -> dict[str, Any] | InputRequiredResult:
-    """Store what the person adds to a call for the tool to find; return the arguments, or the question for them.
+    """Ask for missing preferences and store them for the tool; return the arguments, or the question to the person.
 
-    The arguments stay those of the agent: the same call again, with the same idempotency key, is the same request.
+    The arguments do not change: repeated with the same idempotency key, the call must be the same request.
     """
-    missing = await orm(_missing)(caller, name, arguments)
+    missing = await orm(_missing_preferences)(caller, name, arguments)
     if not missing:
         return arguments
-    # A question counts as a call, unlike the request with its answer; after too many calls, the tool says so.
+    # A question counts as a call, but the request with its answer does not; the tool refuses too many calls.
     if PREFERENCES not in (context.input_responses or {}) and too_many_calls(caller):
         return arguments
     unknown = " and ".join(FIELDS[field][0] for field in missing)
@@ -112,17 +112,17 @@ async def _complete(
     if reply is None or isinstance(reply, InputRequiredResult):
         return reply or arguments
     preferences = {field: value.strip() for field, value in reply.model_dump().items() if value.strip()}
-    refused = await orm(_store)(caller, preferences)
+    refused = await orm(_store_preferences)(caller, preferences)
     return arguments | {ARGUMENTS[field]: value for field, value in refused.items()}
 
 
 async def _call_with_consent(context: AnyContext, arguments: dict[str, Any], call: Call) -> Answer:
-    """Call the tool that changes many jobs; if it needs a confirmation, ask the person for it at once."""
+    """Call the tool that changes many jobs; if it needs a confirmation, ask the person for it."""
     for key, reply in (context.input_responses or {}).items():
         if key.startswith(CONSENT):
-            agreement = _filled(reply, Agreement, declined=NO)
+            agreement = _read_form(reply, Agreement, declined=DISAGREED)
             confirm = {"confirm": key.removeprefix(CONSENT)} if agreement and agreement.agree else {}
-            return _after(agreement, await call(arguments | confirm))
+            return _without_confirmation(agreement, await call(arguments | confirm))
     result = await call(arguments)
     preview = _preview(result)
     if arguments.get("confirm") is not None or "confirm" not in preview:
@@ -130,21 +130,21 @@ async def _call_with_consent(context: AnyContext, arguments: dict[str, Any], cal
     names = ", ".join(job["name"] for job in preview["jobs"])
     more = " and others" if preview["would_change"] > len(preview["jobs"]) else ""
     message = f"{str(arguments.get('action')).capitalize()} {preview['would_change']} jobs? {names}{more}"
-    # The token travels in the key: it proves what was shown, and the tool checks it.
-    answer = await _ask(context, f"{CONSENT}{preview['confirm']}", message, Agreement, declined=NO)
+    # The key carries the token that proves what was shown; the tool checks it.
+    answer = await _ask(context, f"{CONSENT}{preview['confirm']}", message, Agreement, declined=DISAGREED)
     if isinstance(answer, InputRequiredResult):
         return answer
     if answer and answer.agree:
         return await call(arguments | {"confirm": preview["confirm"]})
-    return _after(answer, result)
+    return _without_confirmation(answer, result)
 
 
 def _preview(result: Answer) -> dict[str, Any]:
     return (result.structured_content if isinstance(result, CallToolResult) else None) or {}
 
 
-def _after(agreement: Agreement | None, result: Answer) -> Answer:
-    """Leave out of a preview how to confirm it, if the person has refused."""
+def _without_confirmation(agreement: Agreement | None, result: Answer) -> Answer:
+    """Leave out of a preview how to confirm it, if the person did not agree."""
     preview = _preview(result)
     if agreement is None or agreement.agree or "confirm" not in preview:
         return result
@@ -155,7 +155,7 @@ def _after(agreement: Agreement | None, result: Answer) -> Answer:
 async def _ask(
     context: AnyContext, key: str, message: str, form: type[Form], *, declined: Form | None = None
 ) -> Form | InputRequiredResult | None:
-    """Ask the person; return the filled form, or the question that the call must answer with.
+    """Ask the person; return the form as they filled it in, or the question that the call must answer with.
 
     Return `declined` if they decline, and None if there is no answer.
     """
@@ -171,10 +171,10 @@ async def _ask(
     if response is None:
         question = ElicitRequestFormParams(message=message, requested_schema=render_elicitation_schema(form))
         return InputRequiredResult(input_requests={key: ElicitRequest(params=question)})
-    return _filled(response, form, declined=declined)
+    return _read_form(response, form, declined=declined)
 
 
-def _filled(reply: object, form: type[Form], *, declined: Form | None = None) -> Form | None:
+def _read_form(reply: object, form: type[Form], *, declined: Form | None = None) -> Form | None:
     """Return the form that the person filled in, `declined` if they declined, or None if there is no answer."""
     if isinstance(reply, ElicitResult) and reply.action == "decline":
         return declined
@@ -190,15 +190,17 @@ def _asks_in_answers(context: AnyContext) -> bool:
     return is_version_at_least(str(context.protocol_version), QUESTIONS_IN_ANSWERS)
 
 
-def _missing(caller: Caller, name: str, arguments: Mapping[str, Any]) -> list[str]:
-    """Return which preferences a valid call needs and nobody has set."""
+def _missing_preferences(caller: Caller, name: str, arguments: Mapping[str, Any]) -> list[str]:
+    """Return the preferences that a valid call needs and nobody has set."""
     try:
         profile = with_profile(caller).actor.read_profile()
     except (OperationalError, InterfaceError):
-        # The tool itself meets the same error, and has the words for it.
+        # The tool will meet the same error, and answers it.
         return []
     missing = []
-    if name in ASKS_FOR_ZONE and zone_notes(profile, arguments.get("timezone"), _time_of(name, arguments)):
+    if name in ASKS_FOR_ZONE and zone_notes(
+        profile, arguments.get("timezone"), _local_time_of(name, arguments)
+    ):
         missing.append("timezone")
     has_topic = bool(profile.default_place) or arguments.get("notification_topic") is not None
     if name in ASKS_FOR_TOPIC and not has_topic:
@@ -211,22 +213,22 @@ def _missing(caller: Caller, name: str, arguments: Mapping[str, Any]) -> list[st
     return missing
 
 
-def _store(caller: Caller, preferences: Mapping[str, str]) -> dict[str, str]:
-    """Store what the person has added; return what is refused, which the tool will refuse in words."""
+def _store_preferences(caller: Caller, preferences: Mapping[str, str]) -> dict[str, str]:
+    """Store the preferences; return those that are refused, for the tool to explain why."""
     refused = {}
-    # One by one: a value that is refused does not stop the other.
+    # One by one: store the other even if one is refused.
     for field, value in preferences.items():
         stored = set_preferences(caller.actor, **{field: zone_named(value) if field == "timezone" else value})
         if isinstance(stored, Err):
             refused[field] = value
     if caller.actor.profile:
-        # It was read together with the token, before the answer.
+        # It was read with the token, before the person answered.
         caller.actor.profile.refresh_from_db()
     return refused
 
 
-def _time_of(name: str, arguments: Mapping[str, Any]) -> str | None:
-    """Return what the call says of the time; None if it says nothing, or something that the tool will refuse."""
+def _local_time_of(name: str, arguments: Mapping[str, Any]) -> str | None:
+    """Return the time that a call names; None if it names none, or one that the tool will refuse."""
     time: Any = None
     match name, arguments:
         case "schedule_job", {"trigger_type": str(kind), "trigger_config": dict(config)}:

@@ -15,7 +15,7 @@ from schedules.mcp import answers
 from schedules.mcp.answers.jobs import status_out
 from schedules.mcp.answers.waiting import waiting_out
 from schedules.mcp.apps import PAGES
-from schedules.mcp.auth import current_actor, reading
+from schedules.mcp.auth import current_actor, read_access
 from schedules.mcp.messages import message_of
 from schedules.mcp.orm import orm
 from schedules.mcp.tools.notifications import list_scheduled_notifications
@@ -143,10 +143,10 @@ def job_resource(job_id: str) -> str:
 
 
 def _job_id(actor: services.Actor, reference: str) -> str:
-    meant = public_id_of(actor.jobs(), reference)
-    if isinstance(meant, Err):
-        raise ResourceNotFoundError(message_of(meant))
-    return meant.value
+    job_id = public_id_of(actor.jobs(), reference)
+    if isinstance(job_id, Err):
+        raise ResourceNotFoundError(message_of(job_id))
+    return job_id.value
 
 
 RESOURCES: list[tuple[str, Callable[..., str], str, str]] = [
@@ -183,8 +183,8 @@ RESOURCES: list[tuple[str, Callable[..., str], str, str]] = [
 _TEMPLATES = [(UriTemplate.parse(uri), function) for uri, function, *_ in RESOURCES]
 
 
-def watched_address(actor: services.Actor, uri: str) -> str:
-    """Return the address of a resource, for a job with its id; raise ResourceNotFoundError if none has this one."""
+def polled_address(actor: services.Actor, uri: str) -> str:
+    """Return the address to poll for a resource, a job's with its id; raise ResourceNotFoundError if there is none."""
     if uri in PAGES:
         return uri
     for template, function in _TEMPLATES:
@@ -199,12 +199,12 @@ def _task_out(task: Task) -> dict[str, Any]:
 
 
 def _guarded(function: Callable[..., str]) -> Callable[..., str]:
-    """Check scope and call rate before reading."""
+    """Check scope, call rate and user before reading."""
 
     @functools.wraps(function)
     def read(*args: Any, **kwargs: Any) -> str:
         try:
-            with reading():
+            with read_access():
                 return function(*args, **kwargs)
         except ToolError as error:
             raise ResourceError(str(error)) from error
@@ -213,7 +213,7 @@ def _guarded(function: Callable[..., str]) -> Callable[..., str]:
 
 
 def is_zone(name: str) -> bool:
-    """Return whether jobs can have this time zone."""
+    """Return whether jobs can use this time zone."""
     try:
         load_zone(name)
     except TriggerError:

@@ -1,4 +1,4 @@
-"""The MCP server: its description, the tools that each caller sees, and errors for invalid arguments."""
+"""The MCP server: its description, the tools and prompts that each caller sees, and how it calls them."""
 
 import functools
 from collections.abc import Collection, Sequence
@@ -27,6 +27,7 @@ from pydantic import AnyHttpUrl, ValidationError
 
 from schedules import __version__
 from schedules.mcp.apps import pages
+from schedules.mcp.argument_errors import argument_problems, refused_arguments
 from schedules.mcp.auth import CrontyTokens, current_caller, too_many_calls
 from schedules.mcp.claude_channel import ClaudeChannel
 from schedules.mcp.completions import add_completions
@@ -34,23 +35,23 @@ from schedules.mcp.events import Events, advertise
 from schedules.mcp.messages import message_of
 from schedules.mcp.offers import OFFER_BY_NAME, OFFERS, WORDING, Offer
 from schedules.mcp.questions import call_with_questions, can_ask
-from schedules.mcp.registration import argument_problems, build_tool, refused_arguments, words_for
+from schedules.mcp.registration import build_tool, wording_for
 from schedules.mcp.resources import PROMPTS, add_prompts, add_resources
 from schedules.mcp.stdio import standard_streams
-from schedules.mcp.subscriptions import Watch
+from schedules.mcp.subscriptions import SubscriptionHub
 from schedules.mcp.wording import INSTRUCTIONS
 from schedules.services.people.connected_apps import mcp_address
 from schedules.services.people.tokens import FAMILIES
 
 
 class CrontyServer(MCPServer[dict[str, Any]]):
-    """The SDK's server, which shows each caller only permitted tools and names the argument that is invalid."""
+    """The SDK's server, which shows each caller only permitted tools and names invalid arguments."""
 
     offers: Sequence[Offer] = OFFERS
-    """The tools of this server, of which a caller may be permitted fewer."""
-    watch: Watch
+    """The tools of this server; a caller may be permitted fewer."""
+    hub: SubscriptionHub
     channel: ClaudeChannel | None = None
-    """The session of Claude Code that is told of due prompts, if that was asked for."""
+    """Announces due prompts to a session of Claude Code, if that is switched on."""
 
     async def list_tools(self) -> list[ToolEntry]:
         offered = self._offered()
@@ -58,19 +59,20 @@ class CrontyServer(MCPServer[dict[str, Any]]):
             tool.model_copy(update={"description": description, "input_schema": schema})
             for tool in await super().list_tools()
             if tool.name in offered
-            for description, schema in [words_for(offered, tool.name)]
+            for description, schema in [wording_for(offered, tool.name)]
         ]
 
     def _offered(self) -> frozenset[str]:
         """Return the names of the tools that the caller may use."""
         caller = current_caller()
-        may = (offer.name for offer in self.offers if caller and caller.may(offer.scope, offer.families))
-        return frozenset(may)
+        return frozenset(
+            offer.name for offer in self.offers if caller and caller.may(offer.scope, offer.families)
+        )
 
-    async def introduce(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        """Tell a caller about those tools that it is offered, as a middleware of the server."""
+    async def intercept(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Serve subscriptions, and adapt the instructions to the tools that the caller is offered, as a middleware."""
         if ctx.method == "subscriptions/listen":
-            return await self.watch.listen(ctx, call_next)
+            return await self.hub.listen(ctx, call_next)
         result = await call_next(ctx)
         if ctx.method in ("initialize", "server/discover") and isinstance(result, dict):
             return result | {"instructions": WORDING.text_for(self._offered(), INSTRUCTIONS)}
@@ -90,24 +92,25 @@ class CrontyServer(MCPServer[dict[str, Any]]):
         caller, offer = current_caller(), OFFER_BY_NAME.get(name)
         if offer and caller and not caller.is_offered(offer.families):
             raise ToolError(f"Unknown tool: {name}")
-        may_call = offer and caller and caller.may(offer.scope, offer.families)
+        is_permitted = offer and caller and caller.may(offer.scope, offer.families)
         call = functools.partial(super().call_tool, name, context=context)
         try:
-            if caller and may_call and context and can_ask(context):
+            if caller and is_permitted and context and can_ask(context):
                 return await call_with_questions(caller, context, name, arguments, call)
             return await call(arguments)
         except ToolError as error:
-            problem = error.__cause__
-            if isinstance(error, UnexpectedToolError) or not isinstance(problem, ValidationError):
+            cause = error.__cause__
+            if isinstance(error, UnexpectedToolError) or not isinstance(cause, ValidationError):
                 raise
             refusal = too_many_calls(caller) if caller else None
             if refusal is None:
-                return refused_arguments(name, argument_problems(name, problem))
+                accepted = build_tool(OFFER_BY_NAME[name]).parameters["properties"]
+                return refused_arguments(name, argument_problems(cause, accepted))
             text = TextContent(type="text", text=message_of(refusal))
             return CallToolResult(content=[text], is_error=True)
 
     async def run_stdio_async(self) -> None:
-        # A private attribute, as in the overridden method: the SDK has no public way to run on given streams.
+        # The overridden method uses this private attribute, too: the SDK has no public way to run on other streams.
         options = self._lowlevel_server.create_initialization_options()
         async with standard_streams() as (read_stream, write_stream), anyio.create_task_group() as tasks:
             if self.channel:
@@ -137,18 +140,18 @@ class CrontyServer(MCPServer[dict[str, Any]]):
 def build_server(
     *, families: Collection[str] = FAMILIES, with_tokens: bool = False, with_channel: bool = False
 ) -> CrontyServer:
-    """Build the server; with tokens, every call needs one, else the caller is the user who started the process."""
-    watch = Watch()
+    """Build the server; with tokens, every call needs one, else the user who started the process is the caller."""
+    hub = SubscriptionHub()
     offers = [offer for offer in OFFERS if offer.families & set(families)]
     access: dict[str, Any] = {}
-    # A subscription belongs to the access of an app, which can be revoked.
+    # A subscription to events belongs to an app's access, which can be revoked.
     has_events = with_tokens and settings.CRONTY_MCP_EVENTS
     if with_tokens:
         # Without resource_server_url, clients do not look for an authorization server.
         auth = AuthSettings(
             issuer_url=AnyHttpUrl(settings.CRONTY_URL),
             resource_server_url=AnyHttpUrl(mcp_address()) if settings.CRONTY_OAUTH else None,
-            # The verifier checks it: tokens that a person has copied are for no resource in particular.
+            # The verifier checks it: tokens that a person has copied are not for one resource.
             validate_token_resource=False,
         )
         access = {"auth": auth, "token_verifier": CrontyTokens(families)}
@@ -159,20 +162,20 @@ def build_server(
         instructions=INSTRUCTIONS,
         version=__version__,
         website_url=settings.CRONTY_URL,
-        # An address and not the image: every answer carries it.
+        # An address instead of the image: every answer carries it.
         icons=[Icon(src=f"{settings.CRONTY_URL}/favicon.ico", mime_type="image/x-icon", sizes=["32x32"])],
         extensions=[pages(), *([Events()] if has_events else [])],
         tools=[build_tool(offer) for offer in offers],
-        subscriptions=watch,
-        lifespan=watch.lifespan,
+        subscriptions=hub,
+        lifespan=hub.lifespan,
         log_level="WARNING",
         **access,
     )
-    server.offers, server.watch = offers, watch
-    server.middleware.append(server.introduce)
+    server.offers, server.hub = offers, hub
+    server.middleware.append(server.intercept)
     if with_channel:
         server.channel = ClaudeChannel()
-        server.middleware.append(server.channel.introduce)
+        server.middleware.append(server.channel.intercept)
     if has_events:
         server.middleware.append(advertise)
     add_resources(server)

@@ -1,6 +1,6 @@
 """MCP over standard input and output, with an answer to every line.
 
-The SDK's own transport answers neither malformed lines nor calls that are still open at the end of the input.
+The SDK's own transport answers neither malformed lines nor calls that are still open when the input ends.
 """
 
 import logging
@@ -28,8 +28,8 @@ from pydantic import ValidationError
 from schedules.mcp.early import ANSWERED_ID
 from schedules.mcp.subscriptions import end_streams
 
-LONGEST_LINE = 64 * 2**20
-ANSWER_SECONDS = 10.0
+MAX_LINE_LENGTH = 64 * 2**20
+DRAIN_SECONDS = 10.0
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ async def standard_streams() -> AsyncIterator[Streams]:
     """
     try:
         async with (
-            stdio_server(anyio.wrap_file(_take_input())) as (read_stream, write_stream),
+            stdio_server(anyio.wrap_file(_take_standard_input())) as (read_stream, write_stream),
             answering_streams(read_stream, write_stream) as streams,
         ):
             yield streams
@@ -55,12 +55,12 @@ async def standard_streams() -> AsyncIterator[Streams]:
 
 @asynccontextmanager
 async def answering_streams(read_stream: Any, write_stream: Any) -> AsyncIterator[Streams]:
-    """Forward messages in both directions, answer malformed ones, and delay the end until open calls are answered."""
+    """Forward messages in both directions, answer malformed ones, and wait for open calls before the end."""
     to_server, incoming = anyio.create_memory_object_stream[Item]()
     outgoing, from_server = anyio.create_memory_object_stream[SessionMessage]()
     open_calls = _OpenCalls()
 
-    async def pass_incoming() -> None:
+    async def forward_incoming() -> None:
         async with read_stream, to_server:
             async for item in read_stream:
                 if refusal := refuse(item):
@@ -68,12 +68,12 @@ async def answering_streams(read_stream: Any, write_stream: Any) -> AsyncIterato
                 elif isinstance(item, SessionMessage):
                     open_calls.note_incoming(item)
                     await to_server.send(item)
-            # End the subscriptions, which are answered only then.
+            # Subscriptions are answered only when they end.
             end_streams()
-            with anyio.move_on_after(ANSWER_SECONDS):
+            with anyio.move_on_after(DRAIN_SECONDS):
                 await open_calls.wait()
 
-    async def pass_outgoing() -> None:
+    async def forward_outgoing() -> None:
         async with from_server, write_stream:
             async for item in from_server:
                 if getattr(item.message, "id", None) != ANSWERED_ID:
@@ -81,8 +81,8 @@ async def answering_streams(read_stream: Any, write_stream: Any) -> AsyncIterato
                 open_calls.note_outgoing(item)
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(pass_incoming)
-        tasks.start_soon(pass_outgoing)
+        tasks.start_soon(forward_incoming)
+        tasks.start_soon(forward_outgoing)
         async with incoming, outgoing:
             yield incoming, outgoing
 
@@ -111,16 +111,18 @@ class _OpenCalls:
 
     def __init__(self) -> None:
         self._ids: set[str] = set()
-        self._none_left = anyio.Event()
+        self._all_answered = anyio.Event()
 
     def note_incoming(self, item: Item) -> None:
         match item:
-            case SessionMessage(message=JSONRPCRequest(id=number)):
-                self._ids.add(str(number))
+            case SessionMessage(message=JSONRPCRequest(id=request_id)):
+                self._ids.add(str(request_id))
             case SessionMessage(
-                message=JSONRPCNotification(method="notifications/cancelled", params={"requestId": number})
+                message=JSONRPCNotification(
+                    method="notifications/cancelled", params={"requestId": request_id}
+                )
             ):
-                self._close(number)
+                self._close(request_id)
 
     def note_outgoing(self, item: SessionMessage) -> None:
         if isinstance(item.message, JSONRPCResponse | JSONRPCError):
@@ -129,41 +131,41 @@ class _OpenCalls:
     async def wait(self) -> None:
         """Wait until no request is open."""
         if self._ids:
-            self._none_left = anyio.Event()
-            await self._none_left.wait()
+            self._all_answered = anyio.Event()
+            await self._all_answered.wait()
 
-    def _close(self, number: object) -> None:
-        self._ids.discard(str(number))
+    def _close(self, request_id: object) -> None:
+        self._ids.discard(str(request_id))
         if not self._ids:
-            self._none_left.set()
+            self._all_answered.set()
 
 
 class _InputLines(TextIOWrapper):
     """Standard input, with a limit on the memory for one line."""
 
     def readline(self, size: int | None = -1, /) -> str:  # type: ignore[override]
-        line = super().readline(LONGEST_LINE)
-        if len(line) < LONGEST_LINE or line.endswith("\n"):
+        line = super().readline(MAX_LINE_LENGTH)
+        if len(line) < MAX_LINE_LENGTH or line.endswith("\n"):
             return line
-        while (rest := super().readline(LONGEST_LINE)) and not rest.endswith("\n"):
+        while (rest := super().readline(MAX_LINE_LENGTH)) and not rest.endswith("\n"):
             continue
         return "this line is too long, and not JSON: it is answered like any other malformed line\n"
 
 
-def _take_input() -> _InputLines:
-    """Open a copy of standard input, and replace the original by an empty one for the rest of the process."""
+def _take_standard_input() -> _InputLines:
+    """Return a copy of standard input, and leave an empty one to the rest of the process."""
     copy = os.fdopen(os.dup(0), "rb")
-    with open(os.devnull) as nothing:
-        os.dup2(nothing.fileno(), 0)
+    with open(os.devnull) as empty:
+        os.dup2(empty.fileno(), 0)
     return _InputLines(copy, encoding="utf-8", errors="replace")
 
 
-def _error(code: int, message: str, number: str | int | None = None) -> JSONRPCError:
-    return JSONRPCError(jsonrpc="2.0", id=number, error=ErrorData(code=code, message=message))
+def _error(code: int, message: str, request_id: str | int | None = None) -> JSONRPCError:
+    return JSONRPCError(jsonrpc="2.0", id=request_id, error=ErrorData(code=code, message=message))
 
 
 def _id_of_request(problems: list[Any]) -> str | int | None:
-    """Return the id of a malformed request, or None; a malformed response has one of our own ids."""
+    """Return the id of a malformed request; None for a malformed response, whose id is our own."""
     for problem in problems:
         message = problem["input"]
         if isinstance(message, dict) and "jsonrpc" in message and "method" in message:

@@ -19,9 +19,9 @@ from pydantic import ValidationError
 
 from schedules import clock
 from schedules.mcp.answers import line
-from schedules.mcp.auth import Caller, families_of, reading
+from schedules.mcp.auth import Caller, families_of, read_access
 from schedules.mcp.orm import orm
-from schedules.mcp.resources import watched_address
+from schedules.mcp.resources import polled_address
 from schedules.models import Token
 from schedules.services import Actor
 from schedules.services.people.connected_apps import read_app_token
@@ -29,84 +29,86 @@ from schedules.services.people.profiles import is_active_user
 from schedules.services.versions import version_of_active_jobs, version_of_waiting, versions_of_jobs
 
 POLL_SECONDS = 1.0
-MOST_ADDRESSES = 100
-# At a time: of one token, and of all tokens of one person, who would otherwise take every place for requests.
-MOST_STREAMS = 5
-MOST_STREAMS_OF_PERSON = 20
+MAX_ADDRESSES = 100
+# Open at a time, of one token and of one person: open streams take the places of requests.
+MAX_STREAMS = 5
+MAX_STREAMS_PER_PERSON = 20
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, slots=True)
-class Watcher:
+class Subscription:
     """One open stream: its caller, its resources, and their last known states."""
 
     caller: Caller
     addresses: Mapping[str, str]
-    """The addresses that the client has named, each with the one that is watched."""
-    stream: anyio.CancelScope
+    """The addresses that the client has named, each with the one that is polled."""
+    scope: anyio.CancelScope
     states: dict[str, Any]
     deliver: Callable[[ServerEvent], None] = lambda event: None
 
 
-_opening: ContextVar[Watcher] = ContextVar("opening")
+_opening: ContextVar[Subscription] = ContextVar("opening")
 
 
 @dataclass(eq=False, slots=True)
-class Watch:
+class SubscriptionHub:
     """The open streams of a server, each of which polls its own resources for changes.
 
-    For the SDK it is the event bus: a stream hears only of its own resources, because a bus that publishes to all
-    streams would notify anyone who guesses an id.
+    The SDK uses it as its event bus. A stream gets only changes of its own resources, because a bus that publishes to
+    all streams would notify anyone who guesses an id.
     """
 
-    _watchers: set[Watcher] = field(default_factory=set)
-    _is_over: bool = False
+    _subscriptions: set[Subscription] = field(default_factory=set)
+    _is_ended: bool = False
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
         _opening.get().deliver = listener
         return lambda: None
 
     async def publish(self, event: ServerEvent) -> None:
-        """Ignore what the SDK tells everybody: the list of tools does not change."""
+        """Ignore what the SDK publishes to everybody: the list of tools does not change."""
 
     async def listen(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        """Poll for a stream while it is open."""
+        """Open a stream, and poll for it until it ends."""
         try:
             params = SubscriptionsListenRequestParams.model_validate(ctx.params or {})
         except ValidationError:
             # Leave it to the SDK's own validation, which refuses requests and ignores notifications.
             return await call_next(ctx)
         addresses = list(params.notifications.resource_subscriptions or ())
-        if len(addresses) > MOST_ADDRESSES:
-            raise MCPError(code=INVALID_PARAMS, message=f"subscribe to at most {MOST_ADDRESSES} resources")
-        caller, watched, states = await orm(_watched)(addresses)
+        if len(addresses) > MAX_ADDRESSES:
+            raise MCPError(code=INVALID_PARAMS, message=f"subscribe to at most {MAX_ADDRESSES} resources")
+        caller, polled, states = await orm(_read_addresses)(addresses)
         if self._is_full(caller):
-            problem = f"at most {MOST_STREAMS} subscriptions at a time: end one, or name all resources in one"
-            raise MCPError(code=INVALID_PARAMS, message=problem)
-        with anyio.CancelScope() as stream:
-            watcher = Watcher(caller, watched, stream, states)
-            _opening.set(watcher)
-            self._watchers.add(watcher)
-            if self._is_over:
-                stream.cancel()
-            polling = asyncio.create_task(_poll(watcher))
+            message = f"at most {MAX_STREAMS} subscriptions at a time: end one, or name all resources in one"
+            raise MCPError(code=INVALID_PARAMS, message=message)
+        with anyio.CancelScope() as scope:
+            subscription = Subscription(caller, polled, scope, states)
+            _opening.set(subscription)
+            self._subscriptions.add(subscription)
+            if self._is_ended:
+                scope.cancel()
+            polling = asyncio.create_task(_poll(subscription))
             try:
                 return await call_next(ctx)
             finally:
                 polling.cancel()
-                self._watchers.discard(watcher)
+                self._subscriptions.discard(subscription)
         return SubscriptionsListenResult(_meta={SUBSCRIPTION_ID_META_KEY: ctx.request_id})
 
     def _is_full(self, caller: Caller) -> bool:
-        others = [other.caller for other in self._watchers if other.caller.actor.user == caller.actor.user]
+        others = [
+            other.caller for other in self._subscriptions if other.caller.actor.user == caller.actor.user
+        ]
         of_token = sum(other.token_id == caller.token_id for other in others)
-        return of_token >= MOST_STREAMS or len(others) >= MOST_STREAMS_OF_PERSON
+        return of_token >= MAX_STREAMS or len(others) >= MAX_STREAMS_PER_PERSON
 
     @asynccontextmanager
     async def lifespan(self, server: object) -> AsyncIterator[dict[str, Any]]:
         """End the streams when the server stops."""
-        self._is_over = False
+        self._is_ended = False
         _running.add(self)
         try:
             yield {}
@@ -115,63 +117,63 @@ class Watch:
             self.end()
 
     def end(self) -> None:
-        """End every open stream with an answer, and any stream that opens later at once."""
-        self._is_over = True
-        for watcher in list(self._watchers):
-            watcher.stream.cancel()
+        """End every open stream with an answer, and any that opens later at once."""
+        self._is_ended = True
+        for subscription in list(self._subscriptions):
+            subscription.scope.cancel()
 
 
-async def _poll(watcher: Watcher) -> None:
+async def _poll(subscription: Subscription) -> None:
     while True:
         await asyncio.sleep(POLL_SECONDS)
         try:
-            await step(watcher)
+            await step(subscription)
         except Exception:
             # Keep the stream open: the database will come back.
             logger.exception("Polling for changes failed; trying again")
 
 
-async def step(watcher: Watcher) -> None:
+async def step(subscription: Subscription) -> None:
     """Notify a subscriber about changes since the last step, or end the stream if its token is no longer valid."""
-    if not await orm(_is_valid)(watcher.caller):
-        watcher.stream.cancel()
+    if not await orm(_is_valid)(subscription.caller):
+        subscription.scope.cancel()
         return
-    states = await orm(_states)(watcher.caller.actor, [*watcher.addresses.values()])
-    for name, address in watcher.addresses.items():
-        if states[address] != watcher.states.get(address):
-            watcher.deliver(ResourceUpdated(name))
-    watcher.states = states
+    states = await orm(_states)(subscription.caller.actor, [*subscription.addresses.values()])
+    for name, address in subscription.addresses.items():
+        if states[address] != subscription.states.get(address):
+            subscription.deliver(ResourceUpdated(name))
+    subscription.states = states
 
 
-_running: set[Watch] = set()
+_running: set[SubscriptionHub] = set()
 
 
 def end_streams() -> None:
     """End all streams of this process: a stopping web server waits for open responses, and these never finish."""
-    for watch in list(_running):
-        watch.end()
+    for hub in list(_running):
+        hub.end()
 
 
-def _watched(addresses: Sequence[str]) -> tuple[Caller, dict[str, str], dict[str, Any]]:
-    """Return the caller, the watched address for each of these, and their states.
+def _read_addresses(addresses: Sequence[str]) -> tuple[Caller, dict[str, str], dict[str, Any]]:
+    """Return the caller, the address to poll for each of these, and their states.
 
     Raise MCPError for an address that cannot be read, or if the caller may not read now.
     """
     try:
-        with reading() as caller:
-            watched = {address: watched_address(caller.actor, address) for address in addresses}
-            states = _states(caller.actor, [*watched.values()])
+        with read_access() as caller:
+            polled = {address: polled_address(caller.actor, address) for address in addresses}
+            states = _states(caller.actor, [*polled.values()])
     except (ToolError, ResourceNotFoundError) as error:
         raise MCPError(code=INVALID_PARAMS, message=str(error)) from error
-    for named, address in watched.items():
+    for named, address in polled.items():
         if address.startswith("jobs://") and states[address] is None:
             raise MCPError(code=INVALID_PARAMS, message=f"Job not found: {line(named, 200)}")
-    return caller, watched, states
+    return caller, polled, states
 
 
 def _states(actor: Actor, addresses: Sequence[str]) -> dict[str, Any]:
     """Return for each address a value that changes whenever the resource changes."""
-    every_job = functools.cache(lambda: version_of_active_jobs(actor))
+    active_jobs_version = functools.cache(lambda: version_of_active_jobs(actor))
     schemes = {address: address.partition("://")[0] for address in addresses}
     job_ids = [address.removeprefix("jobs://") for address in addresses if schemes[address] == "jobs"]
     jobs = versions_of_jobs(actor, job_ids) if job_ids else {}
@@ -180,7 +182,7 @@ def _states(actor: Actor, addresses: Sequence[str]) -> dict[str, Any]:
         if scheme == "jobs":
             states[address] = jobs.get(address.removeprefix("jobs://"))
         elif scheme in ("agenda", "schedules"):
-            states[address] = every_job()
+            states[address] = active_jobs_version()
         elif scheme == "waiting":
             states[address] = version_of_waiting(actor)
     return states

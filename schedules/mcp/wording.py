@@ -1,4 +1,4 @@
-"""Texts that name tools, without the sentences about tools that a caller is not offered."""
+"""The instructions, and the removal of sentences about tools that a caller is not offered."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -20,21 +20,21 @@ to you."""
 
 
 class Wording:
-    """The tools that exist, by the names under which texts mention them."""
+    """Finds the names of tools in texts."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        # A name of one word is an ordinary word, unless it is in backquotes.
-        forms = (f"(?<!\\w){name}(?!\\w)" if "_" in name else f"`{name}`" for name in names)
-        self._names = re.compile("|".join(forms))
+        # A name of one word counts only in backquotes: else it is an ordinary word.
+        patterns = (f"(?<!\\w){name}(?!\\w)" if "_" in name else f"`{name}`" for name in names)
+        self._names = re.compile("|".join(patterns))
 
     def mentioned(self, text: str) -> set[str]:
         """Return the tools that a text names."""
         return {name.strip("`") for name in self._names.findall(text)}
 
     def text_for(self, offered: Collection[str], text: str) -> str:
-        """Leave out the sentences of a text that name a tool which is not offered."""
-        kept = (part for part in _SENTENCE_END.split(text) if self.mentioned(part) <= set(offered))
-        return " ".join(kept)
+        """Leave out the sentences that name a tool which is not offered."""
+        sentences = _SENTENCE_END.split(text)
+        return " ".join(sentence for sentence in sentences if self.mentioned(sentence) <= set(offered))
 
     def schema_for(self, offered: Collection[str], schema: dict[str, Any]) -> dict[str, Any]:
         """Return a schema of arguments whose descriptions name only tools that are offered."""

@@ -142,7 +142,7 @@ def prompt(owner):
 
 
 def told(channel):
-    return [row.pk for row in channel._new()]
+    return [row.pk for row in channel._next_prompts()]
 
 
 def test_prompt_is_told_once(caller, prompt):
@@ -169,7 +169,7 @@ def test_prompt_is_told_again_after_its_lease_has_ended(caller, actor, prompt, t
 def test_many_prompts_that_were_told_hide_no_newer_one(caller, actor, prompt, monkeypatch):
     for module in (prompts, claude_channel):
         monkeypatch.setattr(module, "MOST_UNCLAIMED", 3)
-    monkeypatch.setattr(claude_channel, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(claude_channel, "MAX_PER_POLL", 2)
     channel = ClaudeChannel()
 
     rows = [prompt]
@@ -193,7 +193,7 @@ def test_many_prompts_that_were_told_hide_no_newer_one(caller, actor, prompt, mo
 
 
 def test_session_that_claims_nothing_is_told_of_a_limited_number(caller, prompt, monkeypatch):
-    monkeypatch.setattr(claude_channel, "MOST_REMEMBERED", 1)
+    monkeypatch.setattr(claude_channel, "MAX_ANNOUNCED", 1)
     channel = ClaudeChannel()
     told(channel)
     ExecutionFactory(job=prompt.job, status="waiting", attempt=1, finished_at=None, cause="manual")

@@ -83,7 +83,7 @@ def test_completions_are_served_over_http(era, owner):
 def test_agent_without_notifications_does_not_learn_the_topics(owner):
     Profile.objects.filter(user=owner).update(topic="my-phone")
 
-    assert completions.topics(local_caller(owner, families=["prompts"]).actor, "") == []
+    assert completions.complete_topics(local_caller(owner, families=["prompts"]).actor, "") == []
 
 
 def test_database_that_is_away_is_named(olga):

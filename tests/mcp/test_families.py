@@ -183,8 +183,8 @@ def test_stream_about_a_job_of_another_family_is_refused(owner, rows):
     set_local_caller(local_caller(owner, families=["notifications"]))
     try:
         with pytest.raises(MCPError, match="Job not found"):
-            subscriptions._watched([f"jobs://{rows['jobs'].public_id}"])
-        _, watched, _ = subscriptions._watched([f"jobs://{rows['notifications'].public_id}"])
+            subscriptions._read_addresses([f"jobs://{rows['jobs'].public_id}"])
+        _, watched, _ = subscriptions._read_addresses([f"jobs://{rows['notifications'].public_id}"])
     finally:
         set_local_caller(None)
 

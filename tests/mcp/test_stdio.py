@@ -19,7 +19,7 @@ from mcp_types import JSONRPCNotification, JSONRPCRequest
 from schedules.mcp import stdio
 from schedules.mcp.auth import LOCAL_NAME
 from schedules.mcp.offers import OFFERS
-from schedules.mcp.stdio import LONGEST_LINE
+from schedules.mcp.stdio import MAX_LINE_LENGTH
 from schedules.services.installation.command_words import how_to_run
 from tests.factories import UserFactory
 from tests.mcp.agents import answer_of
@@ -53,7 +53,7 @@ import django
 django.setup()
 from django.core.management import call_command
 from schedules.mcp import stdio
-stdio.ANSWER_SECONDS = 600
+stdio.DRAIN_SECONDS = 600
 call_command("mcp_serve")
 """
 
@@ -138,7 +138,7 @@ def test_malformed_and_overlong_lines_are_answered_and_the_server_continues(site
     no_answer = b'{"jsonrpc": "2.0", "id": 9, "result": "an answer to what nobody asked"}'
     odd_id = b'{"jsonrpc": "2.0", "id": {"a": 1}, "method": "ping"}'
 
-    too_long = b"x" * (LONGEST_LINE + 10)
+    too_long = b"x" * (MAX_LINE_LENGTH + 10)
 
     answers = answers_to(
         site, b"not json", b"", b"[]", b"\xff\xfe", unknown, malformed, no_answer, odd_id, too_long
@@ -269,7 +269,7 @@ def end_of(*messages):
 
 
 def test_cancelled_call_does_not_delay_the_shutdown(monkeypatch):
-    monkeypatch.setattr(stdio, "ANSWER_SECONDS", 2 * PATIENCE)
+    monkeypatch.setattr(stdio, "DRAIN_SECONDS", 2 * PATIENCE)
     call = JSONRPCRequest(jsonrpc="2.0", id=7, method="tools/call")
     withdrawn = JSONRPCNotification(
         jsonrpc="2.0", method="notifications/cancelled", params={"requestId": "7"}
@@ -279,7 +279,7 @@ def test_cancelled_call_does_not_delay_the_shutdown(monkeypatch):
 
 
 def test_call_that_never_ends_delays_the_shutdown_only_briefly(monkeypatch):
-    monkeypatch.setattr(stdio, "ANSWER_SECONDS", 0.01)
+    monkeypatch.setattr(stdio, "DRAIN_SECONDS", 0.01)
     call = JSONRPCRequest(jsonrpc="2.0", id=7, method="tools/call")
 
     assert end_of(call) == [call]

@@ -230,10 +230,10 @@ def test_stream_is_notified_of_what_has_changed_since_it_was_opened(caller, owne
     address = f"jobs://{JobFactory(owner=owner).public_id}"
 
     async def step():
-        watcher = subscriptions.Watcher(
+        subscription = subscriptions.Subscription(
             local_caller(owner), {address: address}, anyio.CancelScope(), {}, heard.append
         )
-        await subscriptions.step(watcher)
+        await subscriptions.step(subscription)
 
     async_to_sync(step)()
 
@@ -277,7 +277,7 @@ def test_user_of_a_local_server_who_is_gone_cannot_subscribe(caller, owner):
 def test_too_many_open_subscriptions_are_refused(caller):
     async def work(client):
         async with AsyncExitStack() as streams:
-            for _ in range(subscriptions.MOST_STREAMS):
+            for _ in range(subscriptions.MAX_STREAMS):
                 await streams.enter_async_context(client.listen(resource_subscriptions=["agenda://today"]))
             with pytest.raises(MCPError, match="at most 5 subscriptions at a time"):
                 await streams.enter_async_context(client.listen(resource_subscriptions=["agenda://today"]))
@@ -288,7 +288,7 @@ def test_too_many_open_subscriptions_are_refused(caller):
 
 
 def test_person_with_many_tokens_has_few_subscriptions(owner, stranger):
-    most = subscriptions.MOST_STREAMS_OF_PERSON
+    most = subscriptions.MAX_STREAMS_PER_PERSON
 
     async def work(client):
         async with AsyncExitStack() as streams:

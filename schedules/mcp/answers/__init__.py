@@ -1,24 +1,20 @@
-"""Answers to agents: the parts that all tool families share."""
+"""Answers to agents: times, schedules, warnings and advice, as all tool families write them."""
 
-import math
 import re
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
-from typing import Any, NotRequired, TypeVar
+from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
 from schedules import clock, engine, limits
 from schedules.channels.ntfy import NTFY_MESSAGE_BYTES
 from schedules.mcp.auth import current_actor
-from schedules.mcp.messages import message_of
 from schedules.models import Job
-from schedules.result import Code, Err, sentence
 from schedules.secrets import masking
 from schedules.services import Scheduled
 from schedules.services.jobs.creation import SimilarJob, policy_defaults
 from schedules.services.jobs.forecasts import next_runs_of, words_of
-from schedules.services.jobs.references import similar_jobs
 from schedules.services.permissions import unasked_words
 from schedules.services.runs.prompts import has_agent_asked
 from schedules.tasks.builtin import WEBHOOK_METHOD
@@ -27,12 +23,10 @@ from schedules.when import durations
 from schedules.when.triggers import TriggerError, load_zone, unreadable
 from schedules.when.zones import is_repeated
 
-# How long an answer about the clusters is reused, so that not every call asks again.
-CLUSTERS_SEEN_FOR = 1.0
+# How many seconds the answer is reused, so that not every call asks the database.
+_WORKER_CHECK_SECONDS = 1.0
 
-DATABASE_AWAY = Err(Code.DATABASE_UNAVAILABLE)
-PERHAPS_DONE = "The database did not answer, so this may or may not have been done: look before you repeat it"
-PINGED = (
+POSTS_TO_HEALTH_CHECK = (
     'This sends POST, and health checks are mostly asked by GET: if this one is, set kwargs {"method": "GET"} '
     "with update_job."
 )
@@ -43,10 +37,11 @@ _HEALTH_CHECK = re.compile(
 )
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 NO_WORKER = "No worker is running, so nothing fires until one is started: tell the user."
-NO_TAKER = (
+NO_AGENT_ASKS = (
     "No agent has asked for prompts in the last week, so this one will wait in the inbox: tell the user to have an agent "
     "call claim_prompts at regular intervals, or to answer it there."
 )
+OLDER_RUNS = "Older runs were not looked through: counts may be too low, and jobs may be missing."
 MESSAGE_TOO_LONG = (
     f"A notification carries {NTFY_MESSAGE_BYTES:,} bytes: the rest of this message will be cut off. "
     "Shorten it, or schedule several."
@@ -54,7 +49,7 @@ MESSAGE_TOO_LONG = (
 
 
 class ScheduleOut(TypedDict):
-    """The schedule of a job, in every answer that creates or changes one."""
+    """The schedule of a job, in every answer to a call that creates or changes one."""
 
     description: str
     timezone: str
@@ -91,15 +86,6 @@ class AdviceOut(WarningOut):
     similar: NotRequired[OtherJobOut]
 
 
-class WaitOut(TypedDict):
-    """The seconds after which to try again, if waiting helps."""
-
-    retry_after: NotRequired[float]
-
-
-Refusal = TypeVar("Refusal", bound=WaitOut)
-
-
 def iso(moment: datetime, timezone: str, timespec: str = "seconds") -> str:
     """Format a moment as ISO 8601 with the offset of the zone."""
     return moment.astimezone(_zone(timezone)).isoformat(timespec=timespec)
@@ -110,43 +96,40 @@ def iso_or_none(moment: datetime | None, timezone: str, timespec: str = "seconds
 
 
 def local(moment: datetime, timezone: str) -> str:
-    """Format a moment for a sentence: "Wed 2026-02-04 15:00 Europe/Berlin"; with the offset if clocks show it twice."""
-    there = moment.astimezone(_zone(timezone))
-    moment_text = there.isoformat(" ", "seconds")
+    """Format a moment for a sentence: "Wed 2026-02-04 15:00 Europe/Berlin"."""
+    wall_time = moment.astimezone(_zone(timezone))
+    text = wall_time.isoformat(" ", "seconds")
     # Without the seconds of a full minute, and with the offset only if clocks show the time twice.
-    shown = moment_text[: 19 if there.second else 16] + (moment_text[19:] if is_repeated(there) else "")
-    return f"{_DAYS[there.weekday()]} {shown} {timezone}"
+    shown = text[: 19 if wall_time.second else 16] + (text[19:] if is_repeated(wall_time) else "")
+    return f"{_DAYS[wall_time.weekday()]} {shown} {timezone}"
 
 
-def when(job: Job) -> str:
-    """Describe when a job runs: its moment, or its schedule in words if it now repeats."""
+def describe_time(job: Job) -> str:
+    """Describe when a job runs: the moment of a one-off, else its schedule in words."""
     return local(job.run_at, job.timezone) if job.run_at else words_of(job)
 
 
 def readable(value: Any) -> Any:
     """Copy stored JSON for an agent, with secrets masked and unprintable characters removed."""
-    return _stripped(masking.masked(value)) if value else value
-
-
-OLDER_RUNS = "Older runs were not looked through: counts may be too low, and jobs may be missing."
+    return _printable(masking.masked(value)) if value else value
 
 
 def more_than(count: int, things: str) -> str:
-    """Say that a count has stopped."""
+    """Say that counting stopped at this number."""
     return f"More than {count:,} {things} match; only the first {count:,} are counted."
 
 
 def line(text: str, length: int) -> str:
-    """Cut a text to one line of at most that many characters."""
+    """Shorten a text to one line of at most this many characters."""
     if not text:
         return ""
-    plain = text if text.isascii() and text.isprintable() else limits.strip_unprintable(text)
-    one_line = " ".join(plain.split())
+    printable = text if text.isascii() and text.isprintable() else limits.strip_unprintable(text)
+    one_line = " ".join(printable.split())
     return one_line if len(one_line) <= length else f"{one_line[: length - 1].rstrip()}…"
 
 
 def skips_of(job: Any) -> list[str]:
-    """Return the days and runs that a job, or a row with its columns, leaves out, the runs in its zone."""
+    """Return the days and runs that a job, or a row with its columns, skips; runs are in its zone."""
     return [
         iso(datetime.fromisoformat(entry), job.timezone) if "T" in entry else entry
         for entry in job.skips.split()
@@ -156,14 +139,14 @@ def skips_of(job: Any) -> list[str]:
 def schedule_of(job: Job, now: datetime) -> ScheduleOut:
     """Return a job's schedule in words, with its next five runs."""
     return {
-        "description": described(job, now),
+        "description": describe_schedule(job, now),
         "timezone": job.timezone,
         "next_runs": [iso(run, job.timezone) for run in next_runs_of(job, now)],
     }
 
 
-def described(job: Job, now: datetime) -> str:
-    """Describe a job's schedule with a start that is still ahead, its number of runs, and its end."""
+def describe_schedule(job: Job, now: datetime) -> str:
+    """Describe a job's schedule with its start, if that is still ahead, its number of runs and its end."""
     parts = [words_of(job)]
     is_elapsed = job.every is not None and not job.calendar_unit
     if is_elapsed and job.next_run_at and job.every and job.next_run_at > now + job.every:
@@ -175,29 +158,29 @@ def described(job: Job, now: datetime) -> str:
     return ", ".join(parts)
 
 
-def warning_on(job: Job, *others: str, look_alike: SimilarJob | None = None) -> WarningOut:
-    """Return the warnings about a job that was just created or changed."""
+def warning_on(job: Job, *notes: str, look_alike: SimilarJob | None = None) -> WarningOut:
+    """Return the warnings about a job that was just created or changed, these notes included."""
     now = clock.now()
     try:
-        warnings = [*job.trigger.warnings(now), *others]
+        warnings = [*job.trigger.warnings(now), *notes]
     except TriggerError as error:
-        warnings = [f"{unreadable(error.reason)}.", *others]
+        warnings = [f"{unreadable(error.reason)}.", *notes]
     message = job.argument("message") if job.task == "notify" else None
     if isinstance(message, str) and len(message.encode()) > NTFY_MESSAGE_BYTES:
         warnings.append(MESSAGE_TOO_LONG)
     if job.task == "prompt" and not has_agent_asked(current_actor().read_profile(), now):
-        warnings.append(NO_TAKER)
-    if is_posted_ping(job):
-        warnings.append(PINGED)
-    if waits := proposal_words(job):
-        warnings.append(waits)
+        warnings.append(NO_AGENT_ASKS)
+    if posts_to_health_check(job):
+        warnings.append(POSTS_TO_HEALTH_CHECK)
+    if note := confirmation_note(job):
+        warnings.append(note)
     if not is_worker_running():
         warnings.append(NO_WORKER)
     return _warnings_out(warnings, look_alike)
 
 
-def proposal_words(job: Job) -> str:
-    """Say that a job waits for a confirmation, where a person gives it, and what would need none; empty for any other job."""
+def confirmation_note(job: Job) -> str:
+    """Say that a job waits for confirmation, where a person gives it, and what needs none; empty for any other job."""
     if job.proposed_at is None:
         return ""
     page = page_of_job(job.public_id)
@@ -205,16 +188,16 @@ def proposal_words(job: Job) -> str:
     return f"{waits} {unasked_words(current_actor(), job.task)}".strip()
 
 
-def is_posted_ping(job: Job) -> bool:
-    """Return whether a webhook asks what looks like a health check, by a method that nobody chose."""
+def posts_to_health_check(job: Job) -> bool:
+    """Return whether a webhook sends POST to what looks like a health check, only because that is the default."""
     if job.task != "webhook" or job.argument("method") or job.argument("body"):
         return False
     url = str(job.argument("url") or "").partition("://")[2]
     return _HEALTH_CHECK.search(url) is not None
 
 
-def asked_of(job: Job) -> AdviceOut:
-    """Return what was asked for a new job besides its schedule, so that a mistake shows."""
+def requested_options(job: Job) -> AdviceOut:
+    """Return what was requested for a new job besides its schedule, so that an agent sees its mistakes."""
     out: AdviceOut = {}
     if job.task == "webhook":
         out["method"] = str(job.argument("method") or WEBHOOK_METHOD)
@@ -236,8 +219,8 @@ def asked_of(job: Job) -> AdviceOut:
 
 
 def is_worker_running() -> bool:
-    """Return whether a cluster is running, as of the last second."""
-    return _is_worker_running(int(clock.steady() / CLUSTERS_SEEN_FOR))
+    """Return whether a cluster is running; the answer may be a second old."""
+    return _is_worker_running(int(clock.steady() / _WORKER_CHECK_SECONDS))
 
 
 @lru_cache(maxsize=1)
@@ -246,8 +229,8 @@ def _is_worker_running(second: int) -> bool:
 
 
 def pause_warning_on(job: Job, look_alike: SimilarJob | None = None) -> WarningOut:
-    """Return the warnings about a paused job, such as that it will have no run left when its pause ends."""
-    warnings = [waits] if (waits := proposal_words(job)) else []
+    """Return the warnings about a paused job, such as that no run is left when its pause ends."""
+    warnings = [note] if (note := confirmation_note(job)) else []
     try:
         if job.paused_until is not None and not job.next_slot(job.paused_until):
             warnings.append(
@@ -277,31 +260,23 @@ def _other(job: SimilarJob) -> OtherJobOut:
 
 
 def advice_on(made: Scheduled, *notes: str) -> AdviceOut:
-    """Return the warnings about a new job, these notes included, and whether it existed before."""
-    others = [*notes]
+    """Return the options and warnings of a new job, these notes included, and whether it existed before."""
+    warnings = [*notes]
     if made.existing and made.job.status not in Job.ACTIVE:
-        others.append(f"It is {made.job.status}: to schedule it again, use a new idempotency_key.")
+        warnings.append(f"It is {made.job.status}: to schedule it again, use a new idempotency_key.")
     if made.similar:
-        others.append(
+        warnings.append(
             f"An active job does the same on the same schedule: {made.similar.public_id}. "
             "If this was not meant, cancel one of them."
         )
-    advice = asked_of(made.job)
+    advice = requested_options(made.job)
     if made.existing:
         advice["existing"] = True
     if made.similar:
         advice["similar"] = _other(made.similar)
     if made.job.event:
         advice["undo"] = undo_call(made.job.event.pk)
-    return {**advice, **warning_on(made.job, *others, look_alike=made.look_alike)}
-
-
-def first_problem(error: Err) -> tuple[str, str]:
-    """Return the first field that was refused, and the reason as the end of a sentence."""
-    for name, messages in error.errors.items():
-        why = " ".join(messages)
-        return name, f"{why[:1].lower()}{why[1:]}".rstrip(".")
-    return "", message_of(error).rstrip(".")
+    return {**advice, **warning_on(made.job, *warnings, look_alike=made.look_alike)}
 
 
 def undo_call(event_id: int) -> str:
@@ -309,56 +284,27 @@ def undo_call(event_id: int) -> str:
     return f"undo_change(change={event_id})"
 
 
-def undo(job_id: str) -> str:
-    """Say how to bring back a job that was just deleted."""
+def restore_call(job_id: str) -> str:
+    """Return the call that brings back a job that was just deleted."""
     return f'restore_job(job_id="{job_id}")'
 
 
-def near_miss(reference: object, task: str = "") -> str:
-    """Say which job, perhaps of one task, was probably meant by a name of none; an empty text if no name is like it."""
-    actor = current_actor()
-    if similar := similar_jobs(actor.jobs(), str(reference), task=task):
-        named = " or ".join(f'"{line(job.name, 200)}" ({job.public_id})' for job in similar)
-        return f"No exact match. Did you mean {named}?"
-    if deleted := similar_jobs(actor.restorable(), str(reference), task=task, most=1):
-        named = f'"{line(deleted[0].name, 200)}" ({deleted[0].public_id})'
-        return f"No exact match. Did you mean {named}, which was deleted? restore_job brings it back."
-    return ""
-
-
 def no_zone(zone: str, what: str) -> str:
-    """Say in which zone a local time was read because the user has set none."""
+    """Say that the user has set no time zone, and in which one a local time was read."""
     return (
         f"The user has set no time zone, so {what} read in {zone}: ask which one they mean. Give it as timezone, or keep "
         "it in their preferences."
     )
 
 
-def perhaps_done(*, has_key: bool) -> str:
-    """Say that a change may have been made; `has_key` is whether the tool takes an idempotency_key."""
-    return f"{PERHAPS_DONE}, or repeat it with the same idempotency_key" if has_key else PERHAPS_DONE
-
-
-def nothing_to_resume(error: Err, way_out: str) -> str:
-    """Say that a job to resume has no run left, with advice on what to do instead."""
-    return f"{sentence(first_problem(error)[1])} {way_out}"
-
-
-def with_wait(out: Refusal, error: Err) -> Refusal:
-    """Add the time to wait to a refusal, as a number."""
-    if error.retry_after is not None:
-        out["retry_after"] = math.ceil(error.retry_after * 10) / 10
-    return out
-
-
-def _stripped(value: Any) -> Any:
+def _printable(value: Any) -> Any:
     match value:
         case str():
             return limits.strip_unprintable(value)
         case list():
-            return [_stripped(item) for item in value]
+            return [_printable(item) for item in value]
         case dict():
-            return {limits.strip_unprintable(str(key)): _stripped(item) for key, item in value.items()}
+            return {limits.strip_unprintable(str(key)): _printable(item) for key, item in value.items()}
         case _:
             return value
 
@@ -367,7 +313,7 @@ def _stripped(value: Any) -> Any:
 def _zone(name: str) -> tzinfo:
     """Return the zone, or UTC if the zone data no longer includes it."""
     try:
-        # Stored moments are in this UTC already, so there is nothing to convert.
+        # Stored moments already use this UTC object, so astimezone() has nothing to convert.
         return UTC if name == "UTC" else load_zone(name)
     except TriggerError:
         return UTC

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NotRequired
 
 from schedules.mcp import answers
+from schedules.mcp.answers import refusals
 from schedules.mcp.messages import message_of
 from schedules.models import Job
 from schedules.result import Code, Err, Kind
@@ -26,7 +27,7 @@ _KINDS = {
 }
 
 
-class ErrorOut(answers.WaitOut):
+class ErrorOut(refusals.WaitOut):
     """The reason for a refusal."""
 
     error: str
@@ -34,7 +35,7 @@ class ErrorOut(answers.WaitOut):
     available_tasks: NotRequired[list[str]]
 
 
-class CancelOut(answers.WaitOut):
+class CancelOut(refusals.WaitOut):
     """Whether the job is cancelled now."""
 
     cancelled: bool
@@ -48,12 +49,12 @@ def refused(error: Err, request: Mapping[str, Any]) -> ErrorOut:
     match error.kind:
         case Kind.NOT_FOUND:
             out: ErrorOut = {"error": f"Job not found: {_echo(request.get('job_id'))}"}
-            if hint := answers.near_miss(request.get("job_id")):
+            if hint := refusals.did_you_mean(request.get("job_id")):
                 out["hint"] = hint
             return out
         case Kind.QUOTA | Kind.TOO_FAST:
             out = {"error": f"Quota exceeded: {message_of(error)}"}
-            return answers.with_wait(out, error)
+            return refusals.with_wait(out, error)
         case Kind.INVALID if error.code == Code.NEVER_RUNS:
             return {"error": f"Invalid trigger_config: {answers.line(message_of(error), 300)}"}
         case Kind.INVALID:
@@ -74,11 +75,11 @@ def refused_cancel(error: Err, request: Mapping[str, Any]) -> CancelOut:
     }
     if error.kind == Kind.NOT_FOUND and "hint" in refusal:
         out["hint"] = refusal["hint"]
-    return answers.with_wait(out, error)
+    return refusals.with_wait(out, error)
 
 
 def _invalid(error: Err, request: Mapping[str, Any]) -> ErrorOut:
-    name, why = answers.first_problem(error)
+    name, why = refusals.first_problem(error)
     match name:
         case "task":
             return {

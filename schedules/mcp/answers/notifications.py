@@ -7,6 +7,7 @@ from typing_extensions import TypedDict
 
 from schedules import clock, services
 from schedules.mcp import answers
+from schedules.mcp.answers import refusals
 from schedules.mcp.messages import message_of
 from schedules.models import Job
 from schedules.models.job_table import Argument, NotificationTopic
@@ -19,7 +20,7 @@ from schedules.tasks.interface import Final, RetryLater
 GONE = "Schedule not found: {id}. It may have already been deleted or the ID is incorrect."
 
 
-class RefusedOut(answers.WaitOut):
+class RefusedOut(refusals.WaitOut):
     """The reason for a refusal, and what the notification server said, which is data."""
 
     success: bool
@@ -110,11 +111,11 @@ def refused(error: Err, request: Mapping[str, Any]) -> RefusedOut:
     """Turn an error into the shape of the notification tools, with the id of the request."""
     out = failed(_words(error, request), request.get("schedule_id"))
     if error.kind == Kind.NOT_FOUND:
-        hint = answers.near_miss(request.get("schedule_id"))
+        hint = refusals.did_you_mean(request.get("schedule_id"))
         out |= {"hint": hint} if hint else {}
     if "timezone" in error.errors:
-        out["hint"] = answers.line(answers.first_problem(error)[1], 300)
-    return answers.with_wait(out, error)
+        out["hint"] = answers.line(refusals.first_problem(error)[1], 300)
+    return refusals.with_wait(out, error)
 
 
 def failed(message: str, schedule_id: str | None = None) -> RefusedOut:
@@ -136,7 +137,7 @@ def refused_by_server(error: Final | RetryLater) -> RefusedOut:
 
 
 def _words(error: Err, request: Mapping[str, Any]) -> str:
-    name, why = answers.first_problem(error)
+    name, why = refusals.first_problem(error)
     why = answers.line(why, 500)
     match error.kind, name:
         case Kind.NOT_FOUND, _:
@@ -172,7 +173,7 @@ def later_out(made: services.Scheduled, delay: str | None, *notes: str) -> Later
         "scheduled_time": answers.iso_or_none(job.run_at, job.timezone),
         "delay": delay,
         "notification_topic": topic_of(job),
-        "confirmation": f"Notification scheduled for {answers.when(job)}",
+        "confirmation": f"Notification scheduled for {answers.describe_time(job)}",
         **answers.schedule_of(job, clock.now()),
         **answers.advice_on(made, *notes),
     }

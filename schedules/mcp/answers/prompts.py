@@ -8,6 +8,7 @@ from typing_extensions import TypedDict
 
 from schedules import clock, services
 from schedules.mcp import answers
+from schedules.mcp.answers import refusals
 from schedules.mcp.messages import message_of
 from schedules.models import Execution, Job
 from schedules.models.job_table import Argument
@@ -28,14 +29,14 @@ class PromptOut(TypedDict):
     lease_until: str
 
 
-class ClaimOut(answers.WaitOut):
+class ClaimOut(refusals.WaitOut):
     """The claimed prompts; empty if none is waiting."""
 
     prompts: list[PromptOut]
     error: NotRequired[str]
 
 
-class CompleteOut(answers.WaitOut):
+class CompleteOut(refusals.WaitOut):
     """Whether the completion was accepted."""
 
     completed: bool
@@ -48,7 +49,7 @@ def refused(error: Err, request: Mapping[str, Any]) -> str:
     """Turn an error into a sentence of the prompt tools."""
     if error.kind in (Kind.QUOTA, Kind.TOO_FAST):
         return f"Error: quota exceeded: {message_of(error)}."
-    name, why = answers.first_problem(error)
+    name, why = refusals.first_problem(error)
     at = answers.line(str(request.get("at")), 100)
     if error.code == Code.TOO_FAR:
         return f'Error: "{at}" is too far ahead: at most {HORIZON_IN_WORDS} ahead.'
@@ -71,7 +72,7 @@ def refused(error: Err, request: Mapping[str, Any]) -> str:
 
 def refused_claim(error: Err, request: Mapping[str, Any]) -> ClaimOut:
     out: ClaimOut = {"prompts": [], "error": message_of(error)}
-    return answers.with_wait(out, error)
+    return refusals.with_wait(out, error)
 
 
 def refused_completion(error: Err, request: Mapping[str, Any]) -> CompleteOut:
@@ -80,7 +81,7 @@ def refused_completion(error: Err, request: Mapping[str, Any]) -> CompleteOut:
         "execution_id": request["execution_id"],
         "error": message_of(error),
     }
-    return answers.with_wait(out, error)
+    return refusals.with_wait(out, error)
 
 
 def prompt_text(job: Any) -> str:
@@ -90,7 +91,9 @@ def prompt_text(job: Any) -> str:
 
 def scheduled(made: services.Scheduled, *notes: str) -> str:
     job = made.job
-    answer = f'Scheduled task #{job.pk} for {answers.when(job)}: "{answers.line(prompt_text(job), 80)}"'
+    answer = (
+        f'Scheduled task #{job.pk} for {answers.describe_time(job)}: "{answers.line(prompt_text(job), 80)}"'
+    )
     advice = answers.advice_on(made, *notes)
     if "existing" in advice:
         answer += "\nexisting: true (this idempotency_key made it before)"
@@ -105,7 +108,7 @@ def edited(job: Job, at: str | None, prompt: str | None) -> str:
         parts.append(f"time → {answers.local(job.run_at, job.timezone)}")
     if prompt is not None:
         parts.append(f'prompt → "{answers.line(prompt_text(job), 80)}"')
-    waits = answers.proposal_words(job)
+    waits = answers.confirmation_note(job)
     return f"Updated task #{job.pk}: {', '.join(parts)}" + (f"\nwarning: {waits}" if waits else "")
 
 
@@ -143,7 +146,7 @@ def not_editable(reference: str, job: Job | None, verb: str) -> str:
     number = str(job.pk) if job else named.removeprefix("#")
     task = f"#{number}" if number.lstrip("-").isdecimal() else f'"{named}"'
     answer = f"Task {task} not found or not editable (only pending tasks can be {verb})."
-    if job is None and (hint := answers.near_miss(reference, "prompt")):
+    if job is None and (hint := refusals.did_you_mean(reference, "prompt")):
         answer += f"\nhint: {hint}"
     if verb == "edited" and job and job.waits_for_agent(clock.now()):
         answer += " It is due and waits for an agent: cancel it and schedule it anew."

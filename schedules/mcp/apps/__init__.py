@@ -1,6 +1,6 @@
-"""MCP Apps: pages that a chat shows beside the answer of a tool; the answer is complete without them.
+"""MCP Apps: pages that a chat shows beside a tool's answer, which is complete without them.
 
-Each page is one document without outside requests, so that a host can show it in a closed frame.
+Each page is one document without outside requests, so that a host can show it in a sandboxed frame.
 """
 
 import json
@@ -13,7 +13,7 @@ from mcp.server.apps import Apps, ResourceCsp
 AGENDA = "ui://agenda"
 CARD = "ui://schedule"
 PAGES = (AGENDA, CARD)
-# The page that belongs to a tool.
+# The page for the answer of each of these tools.
 PAGE_OF_TOOL = {
     "upcoming": AGENDA,
     **dict.fromkeys(
@@ -56,6 +56,6 @@ def page(name: str) -> str:
     """Return a page with the shared style and script inside."""
     folder = files(__name__)
     text = folder.joinpath(f"{name}.html").read_text("utf-8")
-    for mark, part in (("/*style*/", "style.css"), ("/*host*/", "host.js")):
-        text = text.replace(mark, folder.joinpath(part).read_text("utf-8"))
+    for placeholder, part in (("/*style*/", "style.css"), ("/*host*/", "host.js")):
+        text = text.replace(placeholder, folder.joinpath(part).read_text("utf-8"))
     return text.replace("{site}", json.dumps(settings.CRONTY_URL))

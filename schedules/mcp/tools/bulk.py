@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 
 from schedules import clock, limits
 from schedules.mcp import answers
+from schedules.mcp.answers import refusals
 from schedules.mcp.answers.job_refusals import ErrorOut, refused
 from schedules.mcp.auth import current_actor
 from schedules.mcp.messages import message_of
@@ -292,7 +293,7 @@ def _read_clock(options: Selection, name: Literal["time", "at_time"]) -> time | 
 
 
 def _reason_of(error: Err) -> str:
-    return answers.first_problem(error)[1]
+    return refusals.first_problem(error)[1]
 
 
 def _shown_edit(edit: PreparedEdit) -> ShownJobOut:

@@ -10,6 +10,7 @@ from pydantic import Field, StrictBool
 
 from schedules import clock, services
 from schedules.mcp import answers
+from schedules.mcp.answers import refusals
 from schedules.mcp.answers.changes import ChangeOut, change_of
 from schedules.mcp.answers.job_refusals import ErrorOut, refused
 from schedules.mcp.answers.jobs import JobOut, job_out, reminder_out
@@ -152,7 +153,7 @@ def resume_job(job_id: JobId) -> ChangedOut | ErrorOut:
     match services.resume(current_actor(), job_id):
         case Err(code=Code.INVALID) as error:
             way_out = "Change its schedule with update_job first, or cancel it and make it anew."
-            return {"error": answers.nothing_to_resume(error, way_out)}
+            return {"error": refusals.nothing_to_resume(error, way_out)}
         case result:
             return _changed(_or_as_it_was(result, job_id, Job.Status.PENDING), request)
 

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from schedules import services
 from schedules.mcp import answers
+from schedules.mcp.answers import refusals
 from schedules.mcp.answers.notifications import ChangedOut, RefusedOut, failed, refused
 from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import Reference
@@ -56,7 +57,7 @@ def delete_schedule(
     match deleted:
         case Ok(job):
             confirmation = f"Schedule {job.public_id} deleted successfully"
-            undo = answers.undo(job.public_id)
+            undo = answers.restore_call(job.public_id)
             return {"success": True, "schedule_id": job.public_id, "confirmation": confirmation, "undo": undo}
         case error:
             return refused(error, {"schedule_id": schedule_id})
@@ -70,7 +71,7 @@ def _changed(result: Result[Job], schedule_id: str, *, paused: bool) -> ChangedO
             pass
         case Err(code=Code.INVALID) as error:
             way_out = "To do so, delete it with delete_schedule and schedule it anew."
-            return failed(answers.nothing_to_resume(error, way_out), schedule_id)
+            return failed(refusals.nothing_to_resume(error, way_out), schedule_id)
         case Err() as error:
             return refused(error, {"schedule_id": schedule_id})
     done = "paused" if paused else "resumed"
