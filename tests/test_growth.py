@@ -46,7 +46,7 @@ def small_limits(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     monkeypatch.setattr(counting, "COUNTED", 300)
     monkeypatch.setattr(job_overview, "LARGE", 200)
     monkeypatch.setattr(job_overview, "MOST_NAMED", 50)
-    monkeypatch.setattr(prompts, "COUNTED", 50)
+    monkeypatch.setattr(prompts, "MAX_COUNTED", 50)
     monkeypatch.setattr(job_overview, "MOST_COUNTED", 100)
     # Fewer than the runs of a day, because on a Monday a week has no other day yet.
     monkeypatch.setattr(outcomes, "COUNTED_RUNS", 50)

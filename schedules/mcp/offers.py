@@ -5,11 +5,10 @@ from typing import Any
 
 from mcp_types import ToolAnnotations
 
-from schedules.mcp.answers.job_refusals import refused as refused_job
-from schedules.mcp.answers.job_refusals import refused_cancel
-from schedules.mcp.answers.notifications import refused as refused_notification
-from schedules.mcp.answers.prompts import refused as refused_prompt
-from schedules.mcp.answers.prompts import refused_claim, refused_completion
+from schedules.mcp.answers import job_refusals
+from schedules.mcp.answers import notifications as notification_answers
+from schedules.mcp.answers import prompts as prompt_answers
+from schedules.mcp.answers.prompts import claim_refusal_of, completion_refusal_of
 from schedules.mcp.tools import (
     agents,
     bulk,
@@ -73,6 +72,15 @@ CORE = {
 }
 
 
+# How the tools of a family refuse a call.
+_REFUSE: Mapping[str, Refuse] = {
+    "jobs": job_refusals.refusal_of,
+    "prompts": prompt_answers.refusal_of,
+    "notifications": notification_answers.refusal_of,
+    "more": job_refusals.refusal_of,
+}
+
+
 class Offer:
     """One tool: its family, its function, its title, its hints, and the function that shapes its refusals."""
 
@@ -82,13 +90,14 @@ class Offer:
         function: Callable[..., Any],
         title: str,
         hints: ToolAnnotations,
-        refuse: Refuse,
         *,
+        refuse: Refuse | None = None,
         jobs: Callable[[Actor], JobQuerySet] = Actor.jobs,
         fallback_jobs: Callable[[Actor], JobQuerySet] = Actor.jobs,
     ) -> None:
         """`jobs` are those that an agent can name by number or name; if none matches, `fallback_jobs` are searched."""
-        self.function, self.title, self.hints, self.refuse = function, title, hints, refuse
+        self.function, self.title, self.hints = function, title, hints
+        self.refuse = refuse or _REFUSE[family]
         self.jobs, self.fallback_jobs = jobs, fallback_jobs
         self.name = function.__name__
         self.description = " ".join((function.__doc__ or "").split())
@@ -99,80 +108,47 @@ class Offer:
 
 
 OFFERS = (
-    Offer("jobs", jobs.schedule_job, "Schedule a job", CREATES, refused_job),
-    Offer("jobs", jobs.list_jobs, "List jobs", READS, refused_job),
-    Offer("jobs", jobs.cancel_job, "Cancel a job", ENDS, refused_cancel),
-    Offer("jobs", jobs.job_status, "Show a job", READS, refused_job, fallback_jobs=Actor.trash),
-    Offer("prompts", prompts.schedule, "Schedule a prompt", CREATES, refused_prompt),
-    Offer("prompts", prompts.schedule_list, "List prompts", READS, refused_prompt),
-    Offer("prompts", prompts.schedule_edit, "Edit a prompt", CHANGES, refused_prompt),
-    Offer("prompts", prompts.schedule_cancel, "Cancel a prompt", ENDS, refused_prompt),
-    Offer("prompts", prompts.claim_prompts, "Claim waiting prompts", CREATES, refused_claim),
-    Offer("prompts", prompts.complete_prompt, "Complete a prompt", CREATES, refused_completion),
-    Offer(
-        "notifications",
-        notifications.send_push_notification,
-        "Send a notification now",
-        ACTS,
-        refused_notification,
-    ),
-    Offer(
-        "notifications",
-        notifications.schedule_notification,
-        "Schedule a notification",
-        CREATES,
-        refused_notification,
-    ),
+    Offer("jobs", jobs.schedule_job, "Schedule a job", CREATES),
+    Offer("jobs", jobs.list_jobs, "List jobs", READS),
+    Offer("jobs", jobs.cancel_job, "Cancel a job", ENDS, refuse=job_refusals.cancel_refusal_of),
+    Offer("jobs", jobs.job_status, "Show a job", READS, fallback_jobs=Actor.trash),
+    Offer("prompts", prompts.schedule, "Schedule a prompt", CREATES),
+    Offer("prompts", prompts.schedule_list, "List prompts", READS),
+    Offer("prompts", prompts.schedule_edit, "Edit a prompt", CHANGES),
+    Offer("prompts", prompts.schedule_cancel, "Cancel a prompt", ENDS),
+    Offer("prompts", prompts.claim_prompts, "Claim waiting prompts", CREATES, refuse=claim_refusal_of),
+    Offer("prompts", prompts.complete_prompt, "Complete a prompt", CREATES, refuse=completion_refusal_of),
+    Offer("notifications", notifications.send_push_notification, "Send a notification now", ACTS),
+    Offer("notifications", notifications.schedule_notification, "Schedule a notification", CREATES),
     Offer(
         "notifications",
         notifications.schedule_cron_notification,
         "Schedule a repeating notification",
         CREATES,
-        refused_notification,
     ),
-    Offer(
-        "notifications",
-        notifications.list_scheduled_notifications,
-        "List notifications",
-        READS,
-        refused_notification,
-    ),
-    Offer(
-        "notifications",
-        notification_changes.pause_schedule,
-        "Pause a schedule",
-        CHANGES,
-        refused_notification,
-    ),
-    Offer(
-        "notifications",
-        notification_changes.resume_schedule,
-        "Resume a schedule",
-        CHANGES,
-        refused_notification,
-    ),
-    Offer(
-        "notifications", notification_changes.delete_schedule, "Delete a schedule", ENDS, refused_notification
-    ),
-    Offer("notifications", notifications.get_current_time, "Current time", READS, refused_notification),
-    Offer("more", reading.preview_schedule, "Preview a schedule", READS, refused_job),
-    Offer("more", manage.update_job, "Change a job", CHANGES, refused_job),
-    Offer("more", copying.copy_job, "Copy a job", CREATES, refused_job),
-    Offer("more", manage.pause_job, "Pause a job", CHANGES, refused_job),
-    Offer("more", manage.resume_job, "Resume a job", CHANGES, refused_job),
-    Offer("more", manage.skip_runs, "Skip runs", CREATES, refused_job),
-    Offer("more", manage.restore_job, "Restore a job", CREATES, refused_job, jobs=Actor.restorable),
-    Offer("more", running.run_job, "Run a job now", ACTS, refused_job),
-    Offer("more", running.run_task, "Run a task now", ACTS, refused_job),
-    Offer("more", reading.upcoming, "List upcoming runs", READS, refused_job),
-    Offer("more", history.list_runs, "List past runs", READS, refused_job, fallback_jobs=Actor.trash),
-    Offer("more", history.list_changes, "List changes", READS, refused_job, fallback_jobs=Actor.trash),
-    Offer("more", reading.why, "Explain a run", READS, refused_job, fallback_jobs=Actor.trash),
-    Offer("more", bulk.bulk_jobs, "Change many jobs", ENDS, refused_job),
-    Offer("more", undoing.undo_change, "Undo a change", CREATES, refused_job),
-    Offer("more", agents.stop_agents, "Stop all agents", ENDS, refused_job),
-    Offer("more", preferences.get_preferences, "Show preferences", READS, refused_job),
-    Offer("more", preferences.set_preferences, "Set preferences", CHANGES, refused_job),
+    Offer("notifications", notifications.list_scheduled_notifications, "List notifications", READS),
+    Offer("notifications", notification_changes.pause_schedule, "Pause a schedule", CHANGES),
+    Offer("notifications", notification_changes.resume_schedule, "Resume a schedule", CHANGES),
+    Offer("notifications", notification_changes.delete_schedule, "Delete a schedule", ENDS),
+    Offer("notifications", notifications.get_current_time, "Current time", READS),
+    Offer("more", reading.preview_schedule, "Preview a schedule", READS),
+    Offer("more", manage.update_job, "Change a job", CHANGES),
+    Offer("more", copying.copy_job, "Copy a job", CREATES),
+    Offer("more", manage.pause_job, "Pause a job", CHANGES),
+    Offer("more", manage.resume_job, "Resume a job", CHANGES),
+    Offer("more", manage.skip_runs, "Skip runs", CREATES),
+    Offer("more", manage.restore_job, "Restore a job", CREATES, jobs=Actor.restorable),
+    Offer("more", running.run_job, "Run a job now", ACTS),
+    Offer("more", running.run_task, "Run a task now", ACTS),
+    Offer("more", reading.upcoming, "List upcoming runs", READS),
+    Offer("more", history.list_runs, "List past runs", READS, fallback_jobs=Actor.trash),
+    Offer("more", history.list_changes, "List changes", READS, fallback_jobs=Actor.trash),
+    Offer("more", reading.why, "Explain a run", READS, fallback_jobs=Actor.trash),
+    Offer("more", bulk.bulk_jobs, "Change many jobs", ENDS),
+    Offer("more", undoing.undo_change, "Undo a change", CREATES),
+    Offer("more", agents.stop_agents, "Stop all agents", ENDS),
+    Offer("more", preferences.get_preferences, "Show preferences", READS),
+    Offer("more", preferences.set_preferences, "Set preferences", CHANGES),
 )
 OFFER_BY_NAME = {offer.name: offer for offer in OFFERS}
 WORDING = Wording(OFFER_BY_NAME)

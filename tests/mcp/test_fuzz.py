@@ -228,4 +228,4 @@ def test_no_call_crashes_leaks_or_gets_stuck(caller, owner, caplog, number_of_ca
 @pytest.fixture
 def nothing_to_wait_for(settings, monkeypatch):
     settings.NTFY_URL = "http://127.0.0.1:1"
-    monkeypatch.setattr(running, "LONGEST_WAIT", 0.01)
+    monkeypatch.setattr(running, "MAX_WAIT_SECONDS", 0.01)

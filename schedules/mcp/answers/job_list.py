@@ -75,16 +75,16 @@ class JobsOut(TypedDict):
     note: NotRequired[str]
 
 
-def summary_rows(jobs: JobQuerySet, **more: Subquery) -> Any:
-    """Read jobs as rows of SUMMARY_COLUMNS and more values."""
-    # The start of the error, because a whole one may be long. The tags as text, because most jobs have none, and an
-    # empty list is decoded more slowly than compared.
+def summary_rows(jobs: JobQuerySet, **annotations: Subquery) -> Any:
+    """Read jobs as rows of SUMMARY_COLUMNS and these annotations."""
+    # Only the start of the error, which may be long. Tags as text: most jobs have none, and comparing with "[]" is
+    # faster than decoding it.
     texts = {"short_error": Left("last_error", ERROR_LENGTH), "tag_text": Cast("tags", TextField())}
-    return jobs.annotate(**texts, **more).values_list(*SUMMARY_COLUMNS, *more, named=True)
+    return jobs.annotate(**texts, **annotations).values_list(*SUMMARY_COLUMNS, *annotations, named=True)
 
 
 def jobs_out(page: JobPage) -> JobsOut:
-    """Return one page, which must have been read as `summary_rows`, and say what was not looked through."""
+    """Return one page of `summary_rows`, with a note about what was not searched."""
     shown = [summary_out(row, page) for row in page.rows]
     out: JobsOut = {"jobs": shown, "total": min(page.total, COUNTED)}
     if page.next_start is not None:
@@ -100,7 +100,7 @@ def jobs_out(page: JobPage) -> JobsOut:
 
 
 def summary_out(job: Any, page: JobPage) -> SummaryOut:
-    """Return a row of SUMMARY_COLUMNS."""
+    """Return one job from a row of SUMMARY_COLUMNS."""
     standing = page.standings[job.pk]
     state = state_of(job.status, standing.is_running)
     out: SummaryOut = {

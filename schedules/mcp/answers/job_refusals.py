@@ -11,12 +11,12 @@ from schedules.result import Code, Err, Kind
 from schedules.tasks import registry
 
 _ENDED = "It has ended: make a new one with schedule_job."
-_WAYS_ON = {
+_NEXT_STEPS = {
     Code.JOB_ALREADY_COMPLETED: _ENDED,
     Code.JOB_ALREADY_FAILED: _ENDED,
     Code.JOB_ALREADY_CANCELLED: "restore_job brings it back.",
 }
-# What people call a kind of schedule, with the interval and the cron expression that it would be.
+# Kinds of schedules as people call them, with an interval and a cron expression for each.
 _KINDS = {
     "minutely": ('{"minutes": 1}', "* * * * *"),
     "hourly": ('{"hours": 1}', "0 * * * *"),
@@ -44,8 +44,8 @@ class CancelOut(refusals.WaitOut):
     hint: NotRequired[str]
 
 
-def refused(error: Err, request: Mapping[str, Any]) -> ErrorOut:
-    """Turn an error into the shape and the words of the job tools."""
+def refusal_of(error: Err, request: Mapping[str, Any]) -> ErrorOut:
+    """Turn an error into the answer of a job tool."""
     match error.kind:
         case Kind.NOT_FOUND:
             out: ErrorOut = {"error": f"Job not found: {_echo(request.get('job_id'))}"}
@@ -59,15 +59,15 @@ def refused(error: Err, request: Mapping[str, Any]) -> ErrorOut:
             return {"error": f"Invalid trigger_config: {answers.line(message_of(error), 300)}"}
         case Kind.INVALID:
             return _invalid(error, request)
-        case Kind.WRONG_STATE if error.code in _WAYS_ON:
-            return {"error": message_of(error), "hint": _WAYS_ON[error.code]}
+        case Kind.WRONG_STATE if error.code in _NEXT_STEPS:
+            return {"error": message_of(error), "hint": _NEXT_STEPS[error.code]}
         case _:
             return {"error": message_of(error)}
 
 
-def refused_cancel(error: Err, request: Mapping[str, Any]) -> CancelOut:
-    """Turn an error into the shape of cancel_job."""
-    refusal = refused(error, request)
+def cancel_refusal_of(error: Err, request: Mapping[str, Any]) -> CancelOut:
+    """Turn an error into the answer of cancel_job."""
+    refusal = refusal_of(error, request)
     out: CancelOut = {
         "cancelled": False,
         "job_id": _echo(request.get("job_id")),
@@ -87,8 +87,8 @@ def _invalid(error: Err, request: Mapping[str, Any]) -> ErrorOut:
                 "available_tasks": request.get("tasks") or registry.names(),
             }
         case "trigger_type":
-            named = _echo(request.get("trigger_type"))
-            return {"error": f"Unknown trigger type: {named}", "hint": _instead_of(named)}
+            kind = _echo(request.get("trigger_type"))
+            return {"error": f"Unknown trigger type: {kind}", "hint": _trigger_hint(kind)}
         case "cron":
             expression = request.get("trigger_config", {}).get("expression", "")
             return {"error": f"Invalid cron expression: {_echo(expression)}", "hint": why}
@@ -113,7 +113,7 @@ def _invalid(error: Err, request: Mapping[str, Any]) -> ErrorOut:
             return {"error": f"Invalid {name}: {answers.line(why, 300)}"}
 
 
-def _instead_of(kind: str) -> str:
+def _trigger_hint(kind: str) -> str:
     interval, cron = _KINDS.get(kind.lower(), _KINDS["weekly"])
     return (
         'Use once with trigger_config {"run_at": "tomorrow at 9:00"}, '

@@ -18,7 +18,7 @@ from schedules.services.runs.question_words import reminder_words
 from schedules.tasks.builtin import WEBHOOK_METHOD
 from schedules.when import durations
 
-EXECUTIONS = 10
+EXECUTIONS_SHOWN = 10
 
 
 class JobOut(answers.ScheduleOut):
@@ -101,16 +101,16 @@ def job_out(job: Job) -> JobOut:
 
 
 def status_out(job: Any) -> StatusOut:
-    """Return everything about a job, which must be read with its activity and rank, and its last executions."""
-    rows = newest_rows(job, EXECUTION_COLUMNS, EXECUTIONS)
-    # The job's own columns are written when a run ends, but a run that waits for a retry has failed already.
+    """Return everything about a job, which must be annotated with its activity and rank, and its last executions."""
+    rows = newest_rows(job, EXECUTION_COLUMNS, EXECUTIONS_SHOWN)
+    # The job's own columns are written when a run ends, but a run that waits for a retry has already failed.
     retried = next((row for row in rows if row.status == Execution.Status.QUEUED and row.attempt), None)
     last_run_at = retried.started_at if retried and retried.started_at else job.last_run_at
     error = retried.error if retried and retried.error else job.last_error
     args, kwargs = shown_arguments(job)
     now_out = job_out(job)
     if job.deleted_at:
-        # Nothing fires any more; the columns are kept for restoring it.
+        # Nothing fires any more; the columns are only for restoring it.
         now_out |= {"status": Job.Status.CANCELLED.value, "next_run": None, "next_runs": []}
     return {
         **now_out,
@@ -138,12 +138,12 @@ def status_out(job: Any) -> StatusOut:
         "alerts": job.alerts or "default",
         "skips": answers.skips_of(job),
         "made_by": job.made_by,
-        # What is changed elsewhere lasts until the file is applied again.
+        # Changes made elsewhere last only until the file is applied again.
         "managed_by": answers.line(source_note(job), 250) or None,
         "paused_until": answers.iso_or_none(job.paused_until, job.timezone),
         "pause_reason": answers.readable(job.pause_reason) or None,
         "executions": [execution_out(row, job.timezone) for row in rows],
-        # Most webhooks leave it to the default.
+        # Most webhooks use the default.
         "method": str(job.argument("method") or WEBHOOK_METHOD) if job.task == "webhook" else None,
         **_ping_url_out(job),
         **reminder_out(job),

@@ -17,7 +17,7 @@ from schedules.services.jobs.forecasts import WORDS_COLUMNS, shown_next_run, wor
 from schedules.services.people.channels import PREFIX
 from schedules.tasks.interface import Final, RetryLater
 
-GONE = "Schedule not found: {id}. It may have already been deleted or the ID is incorrect."
+NOT_FOUND = "Schedule not found: {id}. It may have already been deleted or the ID is incorrect."
 
 
 class RefusedOut(refusals.WaitOut):
@@ -107,9 +107,9 @@ class TimeOut(TypedDict):
     user_timezone: str | None
 
 
-def refused(error: Err, request: Mapping[str, Any]) -> RefusedOut:
-    """Turn an error into the shape of the notification tools, with the id of the request."""
-    out = failed(_words(error, request), request.get("schedule_id"))
+def refusal_of(error: Err, request: Mapping[str, Any]) -> RefusedOut:
+    """Turn an error into the answer of a notification tool, with the id of the request."""
+    out = failed(_error_message(error, request), request.get("schedule_id"))
     if error.kind == Kind.NOT_FOUND:
         hint = refusals.did_you_mean(request.get("schedule_id"))
         out |= {"hint": hint} if hint else {}
@@ -119,15 +119,15 @@ def refused(error: Err, request: Mapping[str, Any]) -> RefusedOut:
 
 
 def failed(message: str, schedule_id: str | None = None) -> RefusedOut:
-    """Return a message in the shape of the notification tools."""
+    """Return an error message as the answer of a notification tool."""
     out: RefusedOut = {"success": False, "error": message}
     if schedule_id is not None:
         out["schedule_id"] = answers.line(schedule_id, 200)
     return out
 
 
-def refused_by_server(error: Final | RetryLater) -> RefusedOut:
-    """Return why a notification was not sent, with the words of the server in a field of their own."""
+def server_refusal_of(error: Final | RetryLater) -> RefusedOut:
+    """Say why a notification was not sent; what its server said is in a separate field."""
     if not error.said:
         return failed(answers.line(str(error), 300))
     reason = str(error).removesuffix(f": {error.said}")
@@ -136,12 +136,12 @@ def refused_by_server(error: Final | RetryLater) -> RefusedOut:
     return out
 
 
-def _words(error: Err, request: Mapping[str, Any]) -> str:
+def _error_message(error: Err, request: Mapping[str, Any]) -> str:
     name, why = refusals.first_problem(error)
     why = answers.line(why, 500)
     match error.kind, name:
         case Kind.NOT_FOUND, _:
-            return GONE.format(id=answers.line(str(request.get("schedule_id")), 200))
+            return NOT_FOUND.format(id=answers.line(str(request.get("schedule_id")), 200))
         case ((Kind.QUOTA | Kind.TOO_FAST), _):
             return f"Quota exceeded: {message_of(error)}"
         case _, "timezone":

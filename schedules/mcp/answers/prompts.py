@@ -45,8 +45,8 @@ class CompleteOut(refusals.WaitOut):
     error: NotRequired[str]
 
 
-def refused(error: Err, request: Mapping[str, Any]) -> str:
-    """Turn an error into a sentence of the prompt tools."""
+def refusal_of(error: Err, request: Mapping[str, Any]) -> str:
+    """Turn an error into the answer of a prompt tool."""
     if error.kind in (Kind.QUOTA, Kind.TOO_FAST):
         return f"Error: quota exceeded: {message_of(error)}."
     name, why = refusals.first_problem(error)
@@ -61,8 +61,8 @@ def refused(error: Err, request: Mapping[str, Any]) -> str:
             now = answers.local(clock.now(), request.get("timezone") or "UTC")
             return f'Error: "{at}" is in the past (now {now}).'
         case "timezone":
-            named = answers.line(str(request.get("timezone")), 100)
-            return f'Error: unknown timezone "{named}".\nhint: {answers.line(why, 300)}'
+            zone = answers.line(str(request.get("timezone")), 100)
+            return f'Error: unknown timezone "{zone}".\nhint: {answers.line(why, 300)}'
         case "args" | "kwargs" | "name":
             why = why.removeprefix("invalid arguments for task prompt: ").removeprefix("prompt: ")
             return f"Error: invalid prompt: {answers.line(why, 300)}."
@@ -70,12 +70,12 @@ def refused(error: Err, request: Mapping[str, Any]) -> str:
             return f"Error: {answers.line(f'{name}: {why}' if name else why, 300)}."
 
 
-def refused_claim(error: Err, request: Mapping[str, Any]) -> ClaimOut:
+def claim_refusal_of(error: Err, request: Mapping[str, Any]) -> ClaimOut:
     out: ClaimOut = {"prompts": [], "error": message_of(error)}
     return refusals.with_wait(out, error)
 
 
-def refused_completion(error: Err, request: Mapping[str, Any]) -> CompleteOut:
+def completion_refusal_of(error: Err, request: Mapping[str, Any]) -> CompleteOut:
     out: CompleteOut = {
         "completed": False,
         "execution_id": request["execution_id"],
@@ -85,11 +85,11 @@ def refused_completion(error: Err, request: Mapping[str, Any]) -> CompleteOut:
 
 
 def prompt_text(job: Any) -> str:
-    """Return the prompt of a job or of a row, whether given by name or by position."""
+    """Return the prompt of a job or of a row, whether it is a keyword or a positional argument."""
     return str(argument_of(job, "prompt") or "")
 
 
-def scheduled(made: services.Scheduled, *notes: str) -> str:
+def scheduled_text(made: services.Scheduled, *notes: str) -> str:
     job = made.job
     answer = (
         f'Scheduled task #{job.pk} for {answers.describe_time(job)}: "{answers.line(prompt_text(job), 80)}"'
@@ -102,14 +102,14 @@ def scheduled(made: services.Scheduled, *notes: str) -> str:
     return answer
 
 
-def edited(job: Job, at: str | None, prompt: str | None) -> str:
+def edited_text(job: Job, at: str | None, prompt: str | None) -> str:
     parts = []
     if at is not None and job.run_at is not None:
         parts.append(f"time → {answers.local(job.run_at, job.timezone)}")
     if prompt is not None:
         parts.append(f'prompt → "{answers.line(prompt_text(job), 80)}"')
-    waits = answers.confirmation_note(job)
-    return f"Updated task #{job.pk}: {', '.join(parts)}" + (f"\nwarning: {waits}" if waits else "")
+    note = answers.confirmation_note(job)
+    return f"Updated task #{job.pk}: {', '.join(parts)}" + (f"\nwarning: {note}" if note else "")
 
 
 def line_rows(tasks: JobQuerySet) -> Any:
@@ -120,31 +120,31 @@ def line_rows(tasks: JobQuerySet) -> Any:
 
 
 def task_lines(rows: Sequence[Any], state: str) -> list[str]:
-    """Describe tasks, one per line; a task that does not fire is described by its schedule."""
+    """Describe tasks, one per line; one that does not fire is described by its schedule."""
     unplanned = [row.pk for row in rows if row.fire_at in (None, UNKNOWN_START)]
     descriptions = words_by_key(unplanned)
     return [
         f"#{row.pk}  {answers.local(moment, row.timezone) if moment else descriptions.get(row.pk, '')}"
         f"  [{state}]  {answers.line(str(row.prompt or ''), 60)}"
         for row in rows
-        for moment in [_not_skipped(row)]
+        for moment in [_unskipped_time(row)]
     ]
 
 
-def _not_skipped(row: Any) -> datetime | None:
-    """Return when a task fires, or fired; a run that it leaves out is not the next one."""
+def _unskipped_time(row: Any) -> datetime | None:
+    """Return when a task fires or fired, without runs that it skips."""
     moment: datetime | None = row.fire_at
     if moment == UNKNOWN_START:
         return None
-    is_checked = (row.skips or row.closed_by) and moment == row.next_run_at
-    return shown_next_run(row) if is_checked else moment
+    may_be_skipped = (row.skips or row.closed_by) and moment == row.next_run_at
+    return shown_next_run(row) if may_be_skipped else moment
 
 
-def not_editable(reference: str, job: Job | None, verb: str) -> str:
+def not_editable_text(reference: str, job: Job | None, verb: str) -> str:
     """Refuse a task that is not pending or not found; `reference` is how the caller named it."""
-    named = answers.line(reference, 100)
-    number = str(job.pk) if job else named.removeprefix("#")
-    task = f"#{number}" if number.lstrip("-").isdecimal() else f'"{named}"'
+    shown = answers.line(reference, 100)
+    number = str(job.pk) if job else shown.removeprefix("#")
+    task = f"#{number}" if number.lstrip("-").isdecimal() else f'"{shown}"'
     answer = f"Task {task} not found or not editable (only pending tasks can be {verb})."
     if job is None and (hint := refusals.did_you_mean(reference, "prompt")):
         answer += f"\nhint: {hint}"

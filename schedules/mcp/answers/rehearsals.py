@@ -8,7 +8,7 @@ from schedules.mcp import answers
 from schedules.services.rehearsal.documents import rehearsal_document, total_words
 from schedules.services.rehearsal.rehearsal import Rehearsal
 
-MOST_LINES = 100
+MAX_LINES = 100
 
 
 class RunsOut(TypedDict):
@@ -34,25 +34,23 @@ class AheadOut(TypedDict):
     rehearsal: NotRequired[Any]
 
 
-def add_rehearsal(out: AheadOut, told: Rehearsal, zone: str) -> list[str]:
-    """Add a rehearsal to the answer of `upcoming`, and return what to say about it."""
-    document: dict[str, Any] = answers.readable(rehearsal_document(told, zone, MOST_LINES))
+def add_rehearsal(out: AheadOut, rehearsal: Rehearsal, zone: str) -> list[str]:
+    """Add a rehearsal to the answer of `upcoming`, and return notes about it."""
+    document: dict[str, Any] = answers.readable(rehearsal_document(rehearsal, zone, MAX_LINES))
     jobs = document["jobs"]
     out["upcoming"] = [_coming(job) for job in jobs if job["runs"]]
     out["count"] = document["runs"]
-    rehearsal: dict[str, Any] = {
-        "left_out": [_left_out(job, each) for job in jobs for each in job["left_out"]]
-    }
+    details: dict[str, Any] = {"left_out": [_left_out(job, each) for job in jobs for each in job["left_out"]]}
     if problems := {job["id"]: answers.line(job["problem"], 300) for job in jobs if job["problem"]}:
-        rehearsal["problems"] = problems
+        details["problems"] = problems
     if document["crowds"]:
-        rehearsal["crowds"] = document["crowds"]
+        details["crowds"] = document["crowds"]
     if document["queues"]:
-        rehearsal["queues"] = document["queues"]
-    if told.spend:
-        rehearsal["spend"] = total_words(told.spend)
-        rehearsal["spend_by_job"] = {job["id"]: job["spend"] for job in jobs if job["spend"]}
-    out["rehearsal"] = rehearsal
+        details["queues"] = document["queues"]
+    if rehearsal.spend:
+        details["spend"] = total_words(rehearsal.spend)
+        details["spend_by_job"] = {job["id"]: job["spend"] for job in jobs if job["spend"]}
+    out["rehearsal"] = details
     notes: list[str] = document["notes"]
     return notes
 

@@ -1,4 +1,4 @@
-"""The schedule of a job in the form that tools take it: a type, and a configuration of that type."""
+"""The schedule of a job as the `trigger_config` that tools take."""
 
 from datetime import timedelta
 from typing import Any
@@ -6,12 +6,12 @@ from typing import Any
 from schedules.mcp import answers
 from schedules.models.triggers import CalendarUnit, TriggerType
 
-# The units of elapsed time: a day or week with a start would step on the wall clock.
+# Units of elapsed time; days and weeks with a start would step on the wall clock.
 _UNITS = {"hours": timedelta(hours=1), "minutes": timedelta(minutes=1), "seconds": timedelta(seconds=1)}
 
 
 def trigger_config_of(job: Any) -> dict[str, Any]:
-    """Return the trigger_config of a job, or of a row with its columns, that makes the same schedule again."""
+    """Return the trigger_config that makes the schedule of a job, or of a row with its columns, again."""
     match job.trigger_type:
         case TriggerType.ONCE:
             return {"run_at": answers.iso(job.run_at, job.timezone, "auto")}

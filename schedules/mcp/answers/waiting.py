@@ -1,4 +1,4 @@
-"""The answer about what waits for a person."""
+"""The answer of the resource that lists what waits for a person."""
 
 from datetime import datetime
 from typing import Any
@@ -10,11 +10,11 @@ from schedules.services.runs.approvals import permission_of, permission_words
 from schedules.services.waiting_list import Request, answered_requests, waiting_requests
 from schedules.tasks.site import page_of_job
 
-LONGEST_TEXT = 2000
+MAX_TEXT_LENGTH = 2000
 
 
 def waiting_out(actor: Actor, now: datetime) -> dict[str, Any]:
-    """Return what waits for a person, and what was answered lately; texts of agents and people are data."""
+    """Return what waits for a person, and the last answers; texts of agents and people are data."""
     zone = actor.read_profile().zone
     waiting, has_more = waiting_requests(actor)
     return {
@@ -70,4 +70,4 @@ def _approval_out(request: Request, zone: str) -> dict[str, Any]:
 
 
 def _cut(text: str) -> str:
-    return limits.shortened(text, LONGEST_TEXT)
+    return limits.shortened(text, MAX_TEXT_LENGTH)

@@ -2,7 +2,7 @@
 
 from typing_extensions import TypedDict
 
-from schedules.mcp.answers.job_refusals import ErrorOut, refused
+from schedules.mcp.answers.job_refusals import ErrorOut, refusal_of
 from schedules.mcp.auth import current_actor
 from schedules.result import Ok
 from schedules.services.runs import agent_stops
@@ -22,4 +22,4 @@ def stop_agents() -> StoppedOut | ErrorOut:
         case Ok(stopped):
             return {"runs_ended": stopped.runs + stopped.leases}
         case error:
-            return refused(error, {})
+            return refusal_of(error, {})

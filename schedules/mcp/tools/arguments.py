@@ -6,17 +6,17 @@ from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, WithJso
 from pydantic_core import PydanticCustomError
 
 from schedules.models import Job
-from schedules.result import Code, Err
+from schedules.result import Err, invalid
 from schedules.when.zone_names import zone_named
 
 Columns: TypeAlias = dict[str, Any]
-# Fifty jobs take an agent about 4,000 tokens of context.
+# Fifty jobs cost an agent about 4,000 tokens of context.
 PAGE = 50
-LONGEST_PAGE = 1000
+MAX_PAGE = 1000
 
 
 class MissingArgumentError(Exception):
-    """An argument was left out that the user's preferences do not supply either."""
+    """A required argument that neither the call nor the user's preferences supply."""
 
     def __init__(self, name: str, way_out: str) -> None:
         super().__init__(f"{name}: Field required. {way_out}")
@@ -34,8 +34,8 @@ def _only_numbers(kind: str) -> BeforeValidator:
 
 
 def _split_text(value: Any) -> Any:
-    """Accept one text, or several with commas between them, as a list."""
-    return [word.strip() for word in value.split(",")] if isinstance(value, str) else value
+    """Accept one text, or several separated by commas, as a list."""
+    return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
 
 
 TextList = Annotated[list[str], BeforeValidator(_split_text)]
@@ -43,8 +43,8 @@ Whole = Annotated[int, _only_numbers("integer")]
 Number = Annotated[float, _only_numbers("number")]
 
 
-def _reference(value: Any) -> Any:
-    """Accept a job's number as a number; refuse booleans, which would be the number of a job: true is 1."""
+def _reference_text(value: Any) -> Any:
+    """Accept a job's number as an integer, but no boolean: true would be job 1."""
     if isinstance(value, str):
         return value
     if not isinstance(value, int) or isinstance(value, bool):
@@ -52,7 +52,7 @@ def _reference(value: Any) -> Any:
     return str(value)
 
 
-Reference = Annotated[str, BeforeValidator(_reference)]
+Reference = Annotated[str, BeforeValidator(_reference_text)]
 JobId = Annotated[Reference, Field(description="Id, #number or exact name.")]
 TaskId = Annotated[
     Reference,
@@ -70,13 +70,13 @@ IdempotencyKey = Annotated[
 ]
 
 
-def _span(value: Any) -> Any:
+def _with_unit(value: Any) -> Any:
     """Accept a number of seconds as a number."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return f"{value}s" if is_number else value
 
 
-Span = Annotated[str, BeforeValidator(_span)]
+Span = Annotated[str, BeforeValidator(_with_unit)]
 MaxRuns = Annotated[Whole | None, Field(description="Stop after so many runs.")]
 EndsAt = Annotated[str | None, Field(description="Last moment or whole day.")]
 Attempts = Annotated[Whole | None, Field(description="Tries per run, up to 10.")]
@@ -130,7 +130,7 @@ class Policies(TimedRetries, total=False):
 
 
 class ChangedPolicies(Policies, total=False):
-    """The same for a job that exists, with what few jobs need: every argument costs an agent context."""
+    """The same for a job that exists, with policies that few jobs need: every argument costs an agent context."""
 
     fixed_backoff: FixedBackoff
     alerts: Alerts
@@ -147,13 +147,8 @@ PageLimit = Annotated[Whole | None, Field(description="1 to 1000. Default: 50.")
 PageOffset = Annotated[Whole | None, Field(description="next_offset of the last page.")]
 
 
-def refuse(field: str, why: str, *, hint: str = "") -> Err:
-    """Refuse one argument; the hint is for a family whose fixed sentence does not give the reason."""
-    return Err(Code.INVALID, errors={field: [why]}, hint=hint)
-
-
 def page_problem(size: int, start: int) -> Err | None:
     """Return an error if the limit or the offset is out of range."""
-    if not 1 <= size <= LONGEST_PAGE:
-        return refuse("limit", f"choose 1 to {LONGEST_PAGE}")
-    return None if 0 <= start <= 10**9 else refuse("offset", "choose 0 or more")
+    if not 1 <= size <= MAX_PAGE:
+        return invalid("limit", f"choose 1 to {MAX_PAGE}")
+    return None if 0 <= start <= 10**9 else invalid("offset", "choose 0 or more")

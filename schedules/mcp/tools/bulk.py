@@ -1,34 +1,38 @@
-"""The tool that changes many jobs at once, after a person has agreed."""
+"""The tool that changes many jobs at once: show what would change, and change it once a person has agreed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, time
-from typing import Annotated, Any, Literal, NotRequired, Unpack, cast
+from typing import Annotated, Any, Literal, Unpack, cast
 
 from pydantic import Field
-from typing_extensions import TypedDict
 
 from schedules import clock, limits
 from schedules.mcp import answers
 from schedules.mcp.answers import refusals
-from schedules.mcp.answers.job_refusals import ErrorOut, refused
+from schedules.mcp.answers.bulk import (
+    SHOWN,
+    ChangedJobsOut,
+    ShownJobOut,
+    WouldChangeOut,
+    changed_out,
+    first_jobs,
+    shown_edit,
+)
+from schedules.mcp.answers.job_refusals import ErrorOut, refusal_of
 from schedules.mcp.auth import current_actor
 from schedules.mcp.messages import message_of
-from schedules.mcp.tools.arguments import TextList, ZoneText, refuse
+from schedules.mcp.tools.arguments import TextList, ZoneText
 from schedules.mcp.tools.filters import Filters, read_filter
 from schedules.mcp.tools.moments import read_moment, read_span, read_time
-from schedules.result import Code, Err
+from schedules.result import Code, Err, invalid
 from schedules.services import Actor
-from schedules.services.activity import changes_between
 from schedules.services.jobs import bulk, moves
-from schedules.services.jobs.edits import PreparedEdit
 from schedules.services.jobs.later_moves import move_later
 from schedules.services.jobs.states import pause_problem
 
 UPDATE = "update"
 ACTIONS = [*bulk.STATUSES, UPDATE]
-# How many changes are shown.
-SHOWN = 50
 ONLY_A_PAUSE = "only a pause has an end and a reason"
 NEXT_STEP = "Nothing has been changed. Show this to the user; if they agree, repeat the call with confirm, within ten minutes."
 
@@ -45,35 +49,6 @@ class Selection(Filters, total=False):
     remove_tags: Annotated[TextList | None, Field(description="For update.")]
     topic: Annotated[str | None, Field(description="New topic.")]
     starting: Annotated[str | None, Field(description="When to update, like 2026-12-01. Default: now.")]
-
-
-class ShownJobOut(answers.OtherJobOut):
-    """A job, and what an update changes in it, as "old → new"."""
-
-    change: NotRequired[str]
-
-
-class WouldChangeOut(TypedDict):
-    """The jobs that a call would change, the first of them by name, and the token that confirms it."""
-
-    would_change: int
-    jobs: list[ShownJobOut]
-    confirm: NotRequired[str]
-    paused_until: NotRequired[str]
-    starting: NotRequired[str]
-    next_step: str
-    error: NotRequired[str]
-
-
-class ChangedJobsOut(TypedDict):
-    """The number of changed jobs, the first of them by name, and the call that undoes it."""
-
-    changed: int
-    jobs: list[ShownJobOut]
-    undo: NotRequired[str]
-    paused_until: NotRequired[str]
-    starting: NotRequired[str]
-    note: NotRequired[str]
 
 
 def bulk_jobs(
@@ -93,18 +68,18 @@ def bulk_jobs(
     else:
         planned = _plan_change(actor, action, filters, until, reason)
     answer = planned if isinstance(planned, Err) else _apply_or_show(actor, planned, confirm)
-    return refused(answer, filters) if isinstance(answer, Err) else answer
+    return refusal_of(answer, filters) if isinstance(answer, Err) else answer
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Plan:
-    """What one call would change, and how to change it."""
+    """What a call would change, and the function that changes it."""
 
     request: dict[str, Any]
     """What a person confirms, together with the revisions of the jobs."""
     revisions: list[tuple[int, int]]
     jobs: list[ShownJobOut]
-    """The first of the jobs."""
+    """The first of the jobs, as an answer shows them."""
     notes: list[str]
     if_nothing: str
     apply: Callable[[], ChangedJobsOut | Err]
@@ -113,7 +88,7 @@ class _Plan:
 
 
 def _apply_or_show(actor: Actor, plan: _Plan, confirm: str | None) -> WouldChangeOut | ChangedJobsOut | Err:
-    """Apply the plan if a person has confirmed exactly this one; else show it."""
+    """Apply the plan if a person has confirmed exactly this plan; else show it."""
     stale = None
     if confirm and plan.revisions:
         stale = bulk.confirmation_problem(actor, confirm, plan.request, plan.revisions)
@@ -140,11 +115,11 @@ def _plan_change(
 ) -> _Plan | Err:
     """Plan to pause, resume, cancel or delete the jobs that match."""
     if action not in bulk.STATUSES:
-        return refuse("action", f"choose one of: {', '.join(ACTIONS)}")
+        return invalid("action", f"choose one of: {', '.join(ACTIONS)}")
     if action != "pause" and (until is not None or reason is not None):
-        return refuse("until", ONLY_A_PAUSE)
+        return invalid("until", ONLY_A_PAUSE)
     if misplaced := next((name for name in filters if name not in Filters.__annotations__), None):
-        return refuse(misplaced, 'only action "update" takes it')
+        return invalid(misplaced, 'only action "update" takes it')
     query = read_filter(actor, filters)
     if isinstance(query, Err):
         return query
@@ -169,11 +144,11 @@ def _plan_change(
         done = bulk.change_jobs(actor, action, keys, reason=reason or "", until=end)
         if isinstance(done, Err):
             return done
-        out = _changed_out(done.value, first_jobs(done.value.jobs), notes)
+        out = changed_out(done.value, first_jobs(done.value.jobs), notes)
         return {**out, "paused_until": paused_until} if paused_until else out
 
     return _Plan(
-        # A moment in words moves on between the two calls, so the words are confirmed and not the moment.
+        # A phrase like "in an hour" means a later moment in the second call, so the phrase is confirmed.
         request={"action": action, "until": until, "reason": reason, "filters": filters},
         revisions=[(job.pk, job.revision) for job in jobs],
         jobs=first_jobs(jobs),
@@ -187,7 +162,7 @@ def _plan_change(
 def _plan_edits(actor: Actor, filters: Selection, until: str | None, reason: str | None) -> _Plan | Err:
     """Plan the same edit of all jobs that match, at once or at a later moment."""
     if until is not None or reason is not None:
-        return refuse("until", ONLY_A_PAUSE)
+        return invalid("until", ONLY_A_PAUSE)
     query = read_filter(
         actor, cast(Filters, {name: filters.get(name) for name in Filters.__annotations__ & filters.keys()})
     )
@@ -207,7 +182,7 @@ def _plan_edits(actor: Actor, filters: Selection, until: str | None, reason: str
         return Err(Code.TOO_MANY_MATCHES, limit=bulk.MOST_JOBS)
     plan = moves.plan_moves(actor, jobs, move, _reason_of)
     revisions = {edit.old.pk: edit.old.revision for edit in plan.edits}
-    shown = [_shown_edit(edit) for edit in plan.edits[:SHOWN]]
+    shown = [shown_edit(edit) for edit in plan.edits[:SHOWN]]
     notes = []
     if plan.left:
         job, why = plan.left[0]
@@ -217,7 +192,7 @@ def _plan_edits(actor: Actor, filters: Selection, until: str | None, reason: str
         if start:
             return _edit_later(actor, plan, move, start, notes)
         done = moves.move_jobs(actor, list(revisions), revisions, move, _reason_of)
-        return done if isinstance(done, Err) else _changed_out(done.value, shown, notes)
+        return done if isinstance(done, Err) else changed_out(done.value, shown, notes)
 
     return _Plan(
         request={"action": UPDATE, "filters": filters},
@@ -241,7 +216,7 @@ def _edit_later(
         return made
     job = made.value.job
     note = f"Nothing has changed yet: job {job.public_id} makes these changes at {day}; cancel_job stops it."
-    out: ChangedJobsOut = {"changed": 0, "jobs": [_shown_edit(edit) for edit in plan.edits[:SHOWN]]}
+    out: ChangedJobsOut = {"changed": 0, "jobs": [shown_edit(edit) for edit in plan.edits[:SHOWN]]}
     if job.event:
         out["undo"] = answers.undo_call(job.event.pk)
     return {**out, "starting": day, "note": " ".join([*notes, note])}
@@ -255,7 +230,7 @@ def _read_start(actor: Actor, options: Selection) -> datetime | Err | None:
     if isinstance(moment, Err):
         return moment
     return (
-        moment.value if moment.value > now else refuse("starting", "it is in the past; leave it out for now")
+        moment.value if moment.value > now else invalid("starting", "it is in the past; leave it out for now")
     )
 
 
@@ -279,9 +254,9 @@ def _read_move(options: Selection) -> moves.Move | Err:
         topic=options.get("topic"),
     )
     if move == moves.Move():
-        return refuse("action", "an update takes shift, time, timezone, add_tags, remove_tags or topic")
+        return invalid("action", "an update takes shift, time, timezone, add_tags, remove_tags or topic")
     if shift is not None and at is not None:
-        return refuse("shift", "give shift or time")
+        return invalid("shift", "give shift or time")
     return move
 
 
@@ -289,40 +264,8 @@ def _read_clock(options: Selection, name: Literal["time", "at_time"]) -> time | 
     if (text := options.get(name)) is None:
         return None
     read = read_time(text)
-    return refuse(name, 'write HH:MM, like "9:00" or "15:30"') if read is None else read
+    return invalid(name, 'write HH:MM, like "9:00" or "15:30"') if read is None else read
 
 
 def _reason_of(error: Err) -> str:
     return refusals.first_problem(error)[1]
-
-
-def _shown_edit(edit: PreparedEdit) -> ShownJobOut:
-    changes = "; ".join(change.text for change in changes_between(edit.before, edit.after, edit.job))
-    return {
-        "job_id": edit.job.public_id,
-        "name": answers.line(edit.job.name, 200),
-        "change": answers.line(changes, 300),
-    }
-
-
-def _changed_out(done: bulk.Changed, shown: list[ShownJobOut], notes: Sequence[str]) -> ChangedJobsOut:
-    out: ChangedJobsOut = {"changed": len(done.jobs), "jobs": shown}
-    if done.undo:
-        out["undo"] = answers.undo_call(done.undo)
-    notes = [*notes]
-    if waiting := [job for job in done.jobs if job.proposed_at]:
-        notes.append(
-            f"{len(waiting)} wait for your user's confirmation: ask them to confirm it on the page of jobs."
-        )
-    if done.left:
-        names = ", ".join(answers.line(job.name, 200) for job in done.left[:3])
-        notes.append(
-            f"{len(done.left)} stayed paused, like {names}: no run is left, or agents may not use the task."
-        )
-    if notes:
-        out["note"] = " ".join(notes)
-    return out
-
-
-def first_jobs(jobs: Sequence[Any]) -> list[ShownJobOut]:
-    return [{"job_id": job.public_id, "name": answers.line(job.name, 200)} for job in jobs[:SHOWN]]

@@ -5,14 +5,14 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from schedules.mcp import answers
-from schedules.mcp.answers.job_refusals import ErrorOut, refused
+from schedules.mcp.answers.job_refusals import ErrorOut, refusal_of
 from schedules.mcp.answers.jobs import ScheduledOut, job_out
 from schedules.mcp.auth import current_actor
-from schedules.mcp.tools.arguments import IdempotencyKey, JobId, TextList, ZoneText, refuse
+from schedules.mcp.tools.arguments import IdempotencyKey, JobId, TextList, ZoneText
 from schedules.mcp.tools.policies import derived_name
 from schedules.mcp.tools.triggers import Config, changed_trigger
 from schedules.models import Job
-from schedules.result import Err, Ok
+from schedules.result import Err, Ok, invalid
 from schedules.secrets import masking
 from schedules.services.jobs.copying import copy_job as copy
 from schedules.services.jobs.masked_arguments import merged_arguments
@@ -37,7 +37,7 @@ def copy_job(
     actor = current_actor()
     job = actor.jobs().find(job_id)
     if job is None:
-        return refused(not_found(job_id), {"job_id": job_id})
+        return refusal_of(not_found(job_id), {"job_id": job_id})
     zone = job.timezone if timezone is None else timezone
     request: dict[str, Any] = {
         "job_id": job.public_id,
@@ -50,10 +50,10 @@ def copy_job(
     }
     shown = {**request, "task": job.task, "timezone": zone}
     if masking.has_mask(kwargs):
-        return refused(refuse("kwargs", f"write the real value instead of {masking.MASK}"), shown)
+        return refusal_of(invalid("kwargs", f"write the real value instead of {masking.MASK}"), shown)
     columns = changed_trigger(job, trigger_type, trigger_config, zone)
     if isinstance(columns, Err):
-        return refused(columns, shown)
+        return refusal_of(columns, shown)
     plain = {"timezone": timezone, "tags": tags}
     changes: dict[str, Any] = {field: value for field, value in plain.items() if value is not None}
     changes |= columns.value
@@ -64,7 +64,7 @@ def copy_job(
         case Ok(copied):
             return {**job_out(copied.job), **answers.advice_on(copied)}
         case error:
-            return refused(error, shown)
+            return refusal_of(error, shown)
 
 
 def _name_of_copy(job: Job, changes: dict[str, Any]) -> str:

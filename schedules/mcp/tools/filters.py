@@ -1,4 +1,4 @@
-"""Arguments that select jobs: their types and descriptions, and how they are read."""
+"""Filters: the arguments that select jobs, and how they become a query."""
 
 from datetime import timedelta
 from typing import Annotated, TypedDict
@@ -6,20 +6,19 @@ from typing import Annotated, TypedDict
 from pydantic import Field
 
 from schedules import clock
-from schedules.mcp.tools.arguments import refuse
 from schedules.mcp.tools.moments import read_moment
 from schedules.models import Job
 from schedules.models.executions import OUTCOME_LETTERS
-from schedules.result import Err, Ok, Result
+from schedules.result import Err, Ok, Result, invalid
 from schedules.services import Actor
 from schedules.services.job_list import STATUSES_OF_OUTCOME, JobQuery
 from schedules.services.words import text_problem
 from schedules.tasks import registry
 
-# The outcomes that a job does not remember are looked for in its runs of this long.
-USUAL_PERIOD = timedelta(days=7)
+# How far back runs are searched for outcomes that a job itself does not store.
+DEFAULT_PERIOD = timedelta(days=7)
 
-# Periods that people name, by the moment since when they last.
+# Periods that people name, and when each begins.
 _PERIODS = {
     "this week": "monday",
     "last week": "7 days ago",
@@ -64,29 +63,29 @@ class Filters(TypedDict, total=False):
 
 
 def read_filter(actor: Actor, filters: Filters) -> Result[JobQuery]:
-    """Turn the arguments that select jobs into a question to the list."""
+    """Turn the arguments that select jobs into a query."""
     status = filters.get("status")
     query, tag = filters.get("query") or "", filters.get("tag") or ""
     task, outcome, since = filters.get("task"), filters.get("outcome"), filters.get("since")
     if status is not None and status not in Job.Status.values:
-        return refuse("status", "unknown")
+        return invalid("status", "unknown")
     for name, text in {"query": query, "tag": tag}.items():
         if problem := text_problem(text):
-            return refuse(name, problem)
+            return invalid(name, problem)
     if task and registry.get(task) is None:
-        return refuse("task", f"Unknown task: {task}")
+        return invalid("task", f"Unknown task: {task}")
     if outcome and outcome not in STATUSES_OF_OUTCOME:
-        return refuse("outcome", f"choose one of: {', '.join(STATUSES_OF_OUTCOME)}")
+        return invalid("outcome", f"choose one of: {', '.join(STATUSES_OF_OUTCOME)}")
     moment = None
     if since:
         zone = actor.read_profile().zone
         phrase = _PERIODS.get(" ".join(since.lower().split()), since)
-        read = read_moment(phrase, zone, clock.now(), "since", past=True, has_horizon=False)
-        if isinstance(read, Err):
-            return read
-        moment = read.value
+        start = read_moment(phrase, zone, clock.now(), "since", past=True, has_horizon=False)
+        if isinstance(start, Err):
+            return start
+        moment = start.value
     elif outcome and outcome not in OUTCOME_LETTERS:
-        moment = clock.now() - USUAL_PERIOD
+        moment = clock.now() - DEFAULT_PERIOD
     return Ok(
         JobQuery(
             text=query.strip(),

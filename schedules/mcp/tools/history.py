@@ -1,4 +1,4 @@
-"""Tools that read what happened: the runs of a period, and the changes of jobs."""
+"""Tools that list what happened: the runs of a period, and the changes of jobs."""
 
 from datetime import datetime
 from typing import Annotated, NotRequired
@@ -9,14 +9,14 @@ from typing_extensions import TypedDict
 from schedules import clock, limits
 from schedules.mcp import answers
 from schedules.mcp.answers.job_list import ERROR_LENGTH
-from schedules.mcp.answers.job_refusals import ErrorOut, refused
+from schedules.mcp.answers.job_refusals import ErrorOut, refusal_of
 from schedules.mcp.auth import current_actor
-from schedules.mcp.tools.arguments import PAGE, JobId, PageLimit, page_problem, refuse
-from schedules.mcp.tools.filters import USUAL_PERIOD, Outcome, Query, TaskName, read_filter
+from schedules.mcp.tools.arguments import PAGE, JobId, PageLimit, page_problem
+from schedules.mcp.tools.filters import DEFAULT_PERIOD, Outcome, Query, TaskName, read_filter
 from schedules.mcp.tools.periods import From, To, read_period
 from schedules.models import Event
 from schedules.models.counting import COUNTED
-from schedules.result import Err
+from schedules.result import Err, invalid
 from schedules.services.activity import changes_of_event
 from schedules.services.change_list import NAMED, Change, read_changes
 from schedules.services.permissions import not_found
@@ -68,17 +68,17 @@ def list_runs(
     request = {"job_id": job_id, "task": task}
     filters = read_filter(actor, {"query": query, "task": task, "outcome": outcome})
     if isinstance(filters, Err):
-        return refused(filters, request)
+        return refusal_of(filters, request)
     period = read_period(from_, to, zone, now, past=True)
     if isinstance(period, Err):
-        return refused(period, request)
+        return refusal_of(period, request)
     size = PAGE if limit is None else limit
     since, until = _bounds(*period.value, now)
     if problem := page_problem(size, 0) or _period_problem(since, until, now, zone):
-        return refused(problem, request)
+        return refusal_of(problem, request)
     job = actor.known_jobs().find(job_id) if job_id else None
     if job_id and job is None:
-        return refused(not_found(job_id), request)
+        return refusal_of(not_found(job_id), request)
     run_query = RunQuery(
         job=job or "",
         outcome=outcome or "",
@@ -141,11 +141,11 @@ def list_changes(
     request = {"job_id": job_id}
     period = read_period(since, None, zone, now, past=True, field="since")
     if isinstance(period, Err):
-        return refused(period, request)
-    start = period.value[0] or now - USUAL_PERIOD
+        return refusal_of(period, request)
+    start = period.value[0] or now - DEFAULT_PERIOD
     job = actor.known_jobs().find(job_id) if job_id else None
     if job_id and job is None:
-        return refused(not_found(job_id), request)
+        return refusal_of(not_found(job_id), request)
     changes, is_cut = read_changes(actor, start, PAGE, is_own=bool(mine), job=job)
     out: ChangesOut = {
         "changes": [_change_out(change, zone) for change in changes],
@@ -178,19 +178,19 @@ def _change_out(change: Change, zone: str) -> ChangeLineOut:
 
 
 def _changed(event: Event, zone: str) -> list[str]:
-    return [answers.line(changed.text, ERROR_LENGTH) for changed in changes_of_event(event, zone)]
+    return [answers.line(change.text, ERROR_LENGTH) for change in changes_of_event(event, zone)]
 
 
 def _bounds(since: datetime | None, until: datetime | None, now: datetime) -> tuple[datetime, datetime]:
     end = min(until or now, now)
-    return since or end - USUAL_PERIOD, end
+    return since or end - DEFAULT_PERIOD, end
 
 
 def _period_problem(since: datetime, until: datetime, now: datetime, zone: str) -> Err | None:
     if since > now:
-        return refuse("from", f"{answers.iso(since, zone)} is ahead: upcoming lists coming runs")
+        return invalid("from", f"{answers.iso(since, zone)} is ahead: upcoming lists coming runs")
     if until < since:
-        return refuse("to", f"the period ends before it begins at {answers.iso(since, zone)}")
+        return invalid("to", f"the period ends before it begins at {answers.iso(since, zone)}")
     return None
 
 

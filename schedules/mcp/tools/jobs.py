@@ -7,7 +7,7 @@ from pydantic import Field
 from schedules import clock, services
 from schedules.mcp import answers
 from schedules.mcp.answers.job_list import JobsOut, jobs_out, summary_rows
-from schedules.mcp.answers.job_refusals import CancelOut, ErrorOut, refused, refused_cancel
+from schedules.mcp.answers.job_refusals import CancelOut, ErrorOut, cancel_refusal_of, refusal_of
 from schedules.mcp.answers.jobs import ScheduledOut, StatusOut, job_out, status_out
 from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import (
@@ -20,12 +20,11 @@ from schedules.mcp.tools.arguments import (
     TextList,
     Timezone,
     page_problem,
-    refuse,
 )
 from schedules.mcp.tools.filters import Filters, read_filter
 from schedules.mcp.tools.policies import create
 from schedules.mcp.tools.triggers import TriggerConfig, TriggerType, local_text, read_trigger, zone_notes
-from schedules.result import Code, Err, Ok
+from schedules.result import Code, Err, Ok, invalid
 from schedules.services.job_list import read_jobs
 from schedules.services.jobs.validation import usable_tasks
 from schedules.services.permissions import read_activity
@@ -73,8 +72,8 @@ def schedule_job(
     }
     when = read_trigger(trigger_type, trigger_config, zone, now)
     if isinstance(when, Err) and task not in _usable_names(actor):
-        # This is the more important mistake.
-        when = refuse("task", f"Unknown task: {task}")
+        # Report an unknown task rather than its trigger.
+        when = invalid("task", f"Unknown task: {task}")
     fields = {name: request[name] for name in ("name", "task", "args", "kwargs", "tags") if name in request}
     if task == "notify" and len(fields["args"]) < 2 and not fields["kwargs"].keys() & {"topic", "channel"}:
         fields["kwargs"] = profile.default_place | fields["kwargs"]
@@ -86,7 +85,7 @@ def schedule_job(
             notes = zone_notes(profile, timezone, local_text(trigger_type, trigger_config))
             return {**job_out(scheduled.job), **answers.advice_on(scheduled, *notes)}
         case error:
-            return refused(error, request | {"timezone": zone, "tasks": _usable_names(actor)})
+            return refusal_of(error, request | {"timezone": zone, "tasks": _usable_names(actor)})
 
 
 def list_jobs(
@@ -102,9 +101,9 @@ def list_jobs(
     actor = current_actor()
     query = read_filter(actor, filters)
     if isinstance(query, Err):
-        return refused(query, filters)
+        return refusal_of(query, filters)
     if problem := page_problem(size, start):
-        return refused(problem, filters)
+        return refusal_of(problem, filters)
     return jobs_out(read_jobs(actor, query.value, summary_rows, size=size, start=start))
 
 
@@ -119,7 +118,7 @@ def cancel_job(job_id: JobId) -> CancelOut:
         case Err(code=Code.JOB_ALREADY_CANCELLED):
             return {"cancelled": True, "job_id": job_id}
         case error:
-            return refused_cancel(error, {"job_id": job_id})
+            return cancel_refusal_of(error, {"job_id": job_id})
 
 
 def job_status(job_id: JobId) -> StatusOut | ErrorOut:
@@ -128,7 +127,7 @@ def job_status(job_id: JobId) -> StatusOut | ErrorOut:
     """
     job = current_actor().known_jobs().find(job_id)
     if job is None:
-        return refused(services.permissions.not_found(job_id), {"job_id": job_id})
+        return refusal_of(services.permissions.not_found(job_id), {"job_id": job_id})
     read_activity(job)
     return status_out(job)
 

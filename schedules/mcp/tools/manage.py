@@ -4,25 +4,23 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime, timedelta
-from typing import Annotated, Any, NotRequired, Unpack, cast
+from typing import Annotated, Any, Unpack, cast
 
 from pydantic import Field, StrictBool
 
 from schedules import clock, services
 from schedules.mcp import answers
 from schedules.mcp.answers import refusals
-from schedules.mcp.answers.changes import ChangeOut, change_of
-from schedules.mcp.answers.job_refusals import ErrorOut, refused
-from schedules.mcp.answers.jobs import JobOut, job_out, reminder_out
+from schedules.mcp.answers.changes import ChangedOut, SkippedOut, changed_out
+from schedules.mcp.answers.job_refusals import ErrorOut, refusal_of
 from schedules.mcp.auth import current_actor
-from schedules.mcp.tools.arguments import ChangedPolicies, JobId, TextList, Whole, ZoneText, refuse
+from schedules.mcp.tools.arguments import ChangedPolicies, JobId, TextList, Whole, ZoneText
 from schedules.mcp.tools.moments import read_moment
 from schedules.mcp.tools.policies import derived_name, read_policies
 from schedules.mcp.tools.triggers import Config, changed_trigger
 from schedules.models import Job
-from schedules.result import Code, Err, Ok, Result
+from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.secrets import masking
-from schedules.services.jobs.creation import SimilarJob
 from schedules.services.jobs.masked_arguments import merged_arguments
 from schedules.services.jobs.references import zone_of_job
 from schedules.services.permissions import read_activity
@@ -33,19 +31,6 @@ from schedules.when.phrases import PhraseError, parse_day
 from schedules.when.triggers import TriggerError
 
 _MOMENT = re.compile(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]\s*[0-9]")
-
-
-class ChangedOut(JobOut, answers.WarningOut, ChangeOut):
-    """The job after the change."""
-
-    paused_until: str | None
-    reminder: NotRequired[str]
-
-
-class SkippedOut(ChangedOut):
-    """The job, and the days and runs that it leaves out."""
-
-    skips: list[str]
 
 
 def update_job(
@@ -75,11 +60,11 @@ def update_job(
     actor = current_actor()
     job = actor.jobs().find(job_id)
     if job is None:
-        return refused(services.permissions.not_found(job_id), {"job_id": job_id})
+        return refusal_of(services.permissions.not_found(job_id), {"job_id": job_id})
     if answer is not None:
         answered = answer_in_words(actor, job.public_id, answer)
         if isinstance(answered, Err):
-            return refused(answered, {"job_id": job_id})
+            return refusal_of(answered, {"job_id": job_id})
         others = (name, args, kwargs, trigger_type, trigger_config, timezone, max_runs, ends_at, label, tags)
         if not options and all(each is None for each in others):
             return _changed(Ok(answered.value.job), {"job_id": job_id})
@@ -98,28 +83,28 @@ def update_job(
     if args is not None or kwargs is not None:
         changes["args"], changes["kwargs"] = merged_arguments(job, args, kwargs or {})
     if masking.has_mask([args, kwargs]):
-        return refused(refuse("kwargs", f"write the real value instead of {masking.MASK}"), request)
+        return refusal_of(invalid("kwargs", f"write the real value instead of {masking.MASK}"), request)
     if max_runs is not None:
         changes["max_runs"] = max_runs or None
     end = {} if ends_at is None else {"ends_at": ends_at}
     policies = read_policies({**options, **end}, zone, clock.now())
     if isinstance(policies, Err):
-        return refused(policies, request)
+        return refusal_of(policies, request)
     changes |= policies.value
     match changed_trigger(job, trigger_type, trigger_config, zone):
         case Ok(columns):
             changes |= columns
         case error:
-            return refused(error, request)
+            return refusal_of(error, request)
     if name is None and job.name == derived_name(job):
-        # A name that nobody chose follows what it was derived from.
+        # A derived name follows the arguments that it was derived from.
         new = {field: changes.get(field, getattr(job, field)) for field in ("args", "kwargs", "label")}
         changes["name"] = derived_name(Job(task=job.task, **new))
     is_renamed = changes.get("name", job.name) != job.name
     edited = services.edit(actor, job.public_id, seen=job, **changes)
     is_proposed = isinstance(edited, Ok) and edited.value.proposed_at is not None
     out = _changed(edited, request, is_renamed=is_renamed)
-    return out if is_proposed else _with_state(out)
+    return out if is_proposed else _with_pause_warning(out)
 
 
 def pause_job(
@@ -140,10 +125,10 @@ def pause_job(
     request = {"job_id": job_id}
     if until is not None:
         match read_moment(until, zone_of_job(actor, job_id), clock.now(), "until", may_be_day=True):
-            case Ok(read):
-                moment = read
+            case Ok(end):
+                moment = end
             case error:
-                return refused(error, request)
+                return refusal_of(error, request)
     return _changed(services.pause(actor, job_id, reason=reason or "", until=moment), request)
 
 
@@ -155,7 +140,7 @@ def resume_job(job_id: JobId) -> ChangedOut | ErrorOut:
             way_out = "Change its schedule with update_job first, or cancel it and make it anew."
             return {"error": refusals.nothing_to_resume(error, way_out)}
         case result:
-            return _changed(_or_as_it_was(result, job_id, Job.Status.PENDING), request)
+            return _changed(_accept_unchanged(result, job_id, Job.Status.PENDING), request)
 
 
 def skip_runs(
@@ -185,24 +170,24 @@ def skip_runs(
                     slots.append(slot)
                     continue
                 case error:
-                    return refused(error, request)
+                    return refusal_of(error, request)
         try:
             days.append(parse_day(text, now=now, timezone=zone))
-        except (PhraseError, TriggerError) as unread:
-            return refused(refuse("dates", str(unread)), request)
+        except (PhraseError, TriggerError) as parse_error:
+            return refusal_of(invalid("dates", str(parse_error)), request)
     notes = _without_runs(job, days, now) if job and not undo else {}
     if job and notes and not slots and notes.keys() == set(days):
         read_activity(job)
-        return _with_notes({**_changed_out(job), "skips": answers.skips_of(job)}, notes.values())
+        return _with_notes({**changed_out(job), "skips": answers.skips_of(job)}, notes.values())
     match services.skip(actor, job_id, [day for day in days if day not in notes], slots, undo=bool(undo)):
         case Ok(job):
-            return _with_notes({**_changed_out(job), "skips": answers.skips_of(job)}, notes.values())
+            return _with_notes({**changed_out(job), "skips": answers.skips_of(job)}, notes.values())
         case error:
-            return refused(error, request)
+            return refusal_of(error, request)
 
 
 def _without_runs(job: Job, days: Sequence[date], now: datetime) -> dict[date, str]:
-    """Say of each of these days on which a job has no run when the nearest runs are."""
+    """Name the nearest runs for each of these days on which a job has none."""
     notes: dict[date, str] = {}
     if job.trigger_type == Job.TriggerType.ONCE or job.status not in (Job.Status.PENDING, Job.Status.PAUSED):
         return notes
@@ -226,7 +211,7 @@ def restore_job(job_id: JobId) -> ChangedOut | ErrorOut:
     restored = services.restore(current_actor(), job_id)
     out = _changed(restored, {"job_id": job_id})
     is_proposed = isinstance(restored, Ok) and restored.value.proposed_at is not None
-    return out if is_proposed else _with_state(out)
+    return out if is_proposed else _with_pause_warning(out)
 
 
 def _changed(
@@ -234,26 +219,13 @@ def _changed(
 ) -> ChangedOut | ErrorOut:
     match result:
         case Ok(job):
-            return _changed_out(job, services.look_alike(current_actor(), job) if is_renamed else None)
+            return changed_out(job, services.look_alike(current_actor(), job) if is_renamed else None)
         case error:
-            return refused(error, request)
+            return refusal_of(error, request)
 
 
-def _changed_out(job: Job, look_alike: SimilarJob | None = None) -> ChangedOut:
-    is_pending = job.status == Job.Status.PENDING
-    if is_pending:
-        read_activity(job)
-    return {
-        **job_out(job),
-        "paused_until": answers.iso_or_none(job.paused_until, job.timezone),
-        **change_of(job),
-        **reminder_out(job),
-        **(answers.warning_on if is_pending else answers.pause_warning_on)(job, look_alike=look_alike),
-    }
-
-
-def _with_state(out: ChangedOut | ErrorOut) -> ChangedOut | ErrorOut:
-    """Add that a job is paused without an end: whoever changed or restored it may expect it to run."""
+def _with_pause_warning(out: ChangedOut | ErrorOut) -> ChangedOut | ErrorOut:
+    """Warn that a job is paused without an end: whoever changed or restored it may expect it to run."""
     if out.get("status") == Job.Status.PAUSED and out.get("paused_until") is None:
         warning = "It is paused and does not run. Tell the user, and call resume_job if it should; if its time has passed, give it a new one with update_job first."
         changed = cast(ChangedOut, out)
@@ -261,8 +233,8 @@ def _with_state(out: ChangedOut | ErrorOut) -> ChangedOut | ErrorOut:
     return out
 
 
-def _or_as_it_was(result: Result[Job], job_id: str, wanted: Job.Status) -> Result[Job]:
-    """Treat a job that already has the wanted status as a success: asking twice is harmless."""
+def _accept_unchanged(result: Result[Job], job_id: str, wanted: Job.Status) -> Result[Job]:
+    """Treat a job that already has the wanted status as a success: a repeated call is harmless."""
     if isinstance(result, Ok) or result.state != wanted:
         return result
     job = current_actor().jobs().find(job_id)

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 from schedules import clock
 from schedules.mcp import answers
-from schedules.mcp.tools.arguments import refuse
-from schedules.result import Code, Err, Ok, Result
+from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.when.grammar import MOMENT_EXAMPLES
 from schedules.when.phrases import (
     NotUnderstoodError,
@@ -33,8 +32,8 @@ EXAMPLES = (
 # fromisoformat() also accepts 20260205, 2026-W06-4, 15 and 15:00+01:00.
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIME = re.compile(r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?")
-_REPEATED = re.compile(r"\s*(?:every|each|daily|hourly|weekly|monthly|yearly|weekdays)\b", re.IGNORECASE)
-REPEATS = "this repeats: use schedule_cron_notification for a reminder, else schedule_job"
+_REPEATING = re.compile(r"\s*(?:every|each|daily|hourly|weekly|monthly|yearly|weekdays)\b", re.IGNORECASE)
+REPEATING_HINT = "this repeats: use schedule_cron_notification for a reminder, else schedule_job"
 
 
 def read_moment(text: str, timezone: str, now: datetime, field: str, **rules: bool) -> Result[datetime]:
@@ -53,25 +52,25 @@ def read_past(text: str, timezone: str, now: datetime, field: str) -> Result[dat
 
 
 def read_with(parse: Callable[[], M], text: str, timezone: str, field: str) -> Result[M]:
-    """Read a text with this function, which may refuse it."""
+    """Read a text with this parser, which may refuse it."""
     try:
         load_zone(timezone)
         return Ok(parse())
     except TriggerError as error:
-        return refuse(error.field, error.reason)
+        return invalid(error.field, error.reason)
     except TooFarError as error:
         return Err(Code.TOO_FAR, errors={field: [str(error)]})
     except PhraseError as error:
-        if _REPEATED.match(text):
-            reason = REPEATS + _as_trigger(text, timezone, clock.now())
-            return refuse(field, reason, hint=reason)
-        # The usual examples are in the descriptions; anything else is about this text.
+        if _REPEATING.match(text):
+            reason = REPEATING_HINT + _trigger_hint(text, timezone, clock.now())
+            return Err(Code.INVALID, errors={field: [reason]}, hint=reason)
+        # The usual examples are in the descriptions already; any other reason is about this text.
         is_general = isinstance(error, NotUnderstoodError) and str(error).endswith(MOMENT_EXAMPLES)
-        return refuse(field, str(error), hint="" if is_general else str(error))
+        return Err(Code.INVALID, errors={field: [str(error)]}, hint="" if is_general else str(error))
 
 
-def _as_trigger(text: str, timezone: str, now: datetime) -> str:
-    """Say which arguments a repeating schedule in words would be; an empty text if it is not understood."""
+def _trigger_hint(text: str, timezone: str, now: datetime) -> str:
+    """Say which arguments express a repeating schedule in words; empty if it is not understood."""
     try:
         trigger = parse_trigger(text, now=now, timezone=timezone)
     except (PhraseError, TriggerError):
@@ -94,12 +93,12 @@ def read_span(text: str, field: str) -> Result[timedelta]:
     if re.fullmatch(r"0+(?:\.0+)?s?", text.strip()):
         return Ok(timedelta(0))
     try:
-        return Ok(_delay(text))
+        return Ok(_read_delay(text))
     except PhraseError as error:
-        return refuse(field, str(error))
+        return invalid(field, str(error))
 
 
-def _delay(text: str) -> timedelta:
+def _read_delay(text: str) -> timedelta:
     """Read "1h30m", or a duration in words, like "ten minutes"."""
     try:
         return parse_delay(text)
@@ -113,41 +112,41 @@ def _delay(text: str) -> timedelta:
 
 
 def read_one_moment(when: Mapping[str, str], zone: str) -> Result[datetime]:
-    """Read a moment given in one of three ways; refuse missing and contradictory arguments."""
+    """Read a moment in one of three forms; refuse missing and contradictory arguments."""
     now = clock.now()
-    ways = [
+    forms = [
         name
         for name, names in {"datetime": {"datetime"}, "time": {"date", "time"}, "delay": {"delay"}}.items()
         if names & when.keys()
     ]
-    if len(ways) > 1:
+    if len(forms) > 1:
         clash = ", ".join(name for name in ("datetime", "date", "time", "delay") if name in when)
-        return refuse("when", f"these clash: {clash}. {EXAMPLES}")
-    if not ways:
-        return refuse("when", f"missing: datetime, or time with timezone, or delay. {EXAMPLES}")
-    match ways[0]:
+        return invalid("when", f"these clash: {clash}. {EXAMPLES}")
+    if not forms:
+        return invalid("when", f"missing: datetime, or time with timezone, or delay. {EXAMPLES}")
+    match forms[0]:
         case "delay":
             try:
-                return Ok(now + _delay(when["delay"]))
+                return Ok(now + _read_delay(when["delay"]))
             except PhraseError as error:
-                return refuse("delay", str(error))
+                return invalid("delay", str(error))
         case "datetime":
             return read_moment(when["datetime"], zone, now, "datetime")
     if missing := [name for name in ("time", "timezone") if name not in when]:
-        return refuse("when", f"missing: {' and '.join(missing)}. {EXAMPLES}")
+        return invalid("when", f"missing: {' and '.join(missing)}. {EXAMPLES}")
     try:
         today = now.astimezone(load_zone(zone)).date()
     except TriggerError as error:
-        return refuse(error.field, error.reason)
-    day, hour = _date(when.get("date", str(today))), read_time(when["time"])
+        return invalid(error.field, error.reason)
+    day, hour = _read_date(when.get("date", str(today))), read_time(when["time"])
     if day is None:
-        return refuse("date", 'write YYYY-MM-DD, like "2030-02-05", or leave it out for today')
+        return invalid("date", 'write YYYY-MM-DD, like "2030-02-05", or leave it out for today')
     if hour is None:
-        return refuse("time", 'write HH:MM or HH:MM:SS, like "15:00"; the zone goes into timezone')
+        return invalid("time", 'write HH:MM or HH:MM:SS, like "15:00"; the zone goes into timezone')
     return read_moment(f"{day} {hour}", zone, now, "date and time")
 
 
-def _date(text: str) -> date | None:
+def _read_date(text: str) -> date | None:
     try:
         return date.fromisoformat(text) if _DATE.fullmatch(text) else None
     except ValueError:

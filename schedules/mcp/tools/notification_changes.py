@@ -8,7 +8,7 @@ from pydantic import Field
 from schedules import services
 from schedules.mcp import answers
 from schedules.mcp.answers import refusals
-from schedules.mcp.answers.notifications import ChangedOut, RefusedOut, failed, refused
+from schedules.mcp.answers.notifications import ChangedOut, RefusedOut, failed, refusal_of
 from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import Reference
 from schedules.models import Job
@@ -60,20 +60,20 @@ def delete_schedule(
             undo = answers.restore_call(job.public_id)
             return {"success": True, "schedule_id": job.public_id, "confirmation": confirmation, "undo": undo}
         case error:
-            return refused(error, {"schedule_id": schedule_id})
+            return refusal_of(error, {"schedule_id": schedule_id})
 
 
 def _changed(result: Result[Job], schedule_id: str, *, paused: bool) -> ChangedOut | RefusedOut:
     wanted = Job.Status.PAUSED if paused else Job.Status.PENDING
     match result:
         case Err(kind=Kind.WRONG_STATE, state=status) if status == wanted:
-            # Asking twice is harmless: the schedule already has the wanted status.
+            # A repeated call is harmless: the schedule already has the wanted status.
             pass
         case Err(code=Code.INVALID) as error:
             way_out = "To do so, delete it with delete_schedule and schedule it anew."
             return failed(refusals.nothing_to_resume(error, way_out), schedule_id)
         case Err() as error:
-            return refused(error, {"schedule_id": schedule_id})
+            return refusal_of(error, {"schedule_id": schedule_id})
     done = "paused" if paused else "resumed"
     return {
         "success": True,

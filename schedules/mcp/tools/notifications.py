@@ -1,4 +1,4 @@
-"""Tools for push notifications: send one now, later, or repeatedly, and list what is planned."""
+"""Tools for push notifications: send one now, later or repeatedly, and list those still to be sent."""
 
 import logging
 import re
@@ -21,8 +21,8 @@ from schedules.mcp.answers.notifications import (
     later_out,
     listed_out,
     listed_rows,
-    refused,
-    refused_by_server,
+    refusal_of,
+    server_refusal_of,
 )
 from schedules.mcp.auth import current_actor
 from schedules.mcp.orm import orm
@@ -39,14 +39,13 @@ from schedules.mcp.tools.arguments import (
     Whole,
     ZoneText,
     page_problem,
-    refuse,
 )
 from schedules.mcp.tools.moments import read_one_moment
 from schedules.mcp.tools.policies import create, derived_name, once
 from schedules.mcp.tools.triggers import read_trigger, zone_notes
 from schedules.models import Execution, Job, Profile
 from schedules.models.counting import COUNTED
-from schedules.result import Err, Ok
+from schedules.result import Err, Ok, invalid
 from schedules.services.jobs.notifications import unsent_notifications
 from schedules.services.people.channels import place_of
 from schedules.services.runs.pushes import run_of
@@ -117,18 +116,18 @@ async def send_push_notification(
     actor = current_actor()
     profile = actor.profile or await orm(actor.read_profile)()
     content = await orm(_content)(profile, message, notification_topic, options)
-    # It has no job whose facts it could name.
+    # There is no job whose facts placeholders could name.
     if problems := task.check([], content, are_filled=True):
-        return refused(refuse("kwargs", problems[0]), {})
-    begun = await orm(services.begin_push)(actor, content)
-    if isinstance(begun, Err):
-        return refused(begun, {})
-    push = begun.value
+        return refusal_of(invalid("kwargs", problems[0]), {})
+    started = await orm(services.begin_push)(actor, content)
+    if isinstance(started, Err):
+        return refusal_of(started, {})
+    push = started.value
     try:
         sent = await task.call(run_of(push), [], content)
     except (Final, RetryLater) as error:
         await orm(_end_push)(push, error=str(error))
-        return refused_by_server(error)
+        return server_refusal_of(error)
     except Exception as error:
         await orm(_end_push)(push, error=f"Unexpected error: {type(error).__name__}.")
         raise
@@ -163,8 +162,8 @@ def schedule_notification(
     profile = actor.read_profile()
     zone = timezone if timezone is not None else profile.zone
     when = {"datetime": datetime, "date": date, "time": time, "timezone": timezone, "delay": delay}
-    known = when if timezone is not None else when | {"timezone": profile.timezone or None}
-    moment = read_one_moment({name: text for name, text in known.items() if text is not None}, zone)
+    arguments = when if timezone is not None else when | {"timezone": profile.timezone or None}
+    moment = read_one_moment({name: text for name, text in arguments.items() if text is not None}, zone)
     content = _content(profile, message, notification_topic, options)
     made = create(
         once(moment, zone),
@@ -188,7 +187,7 @@ def schedule_notification(
         case Ok(scheduled):
             return later_out(scheduled, delay, *zone_notes(profile, timezone, datetime))
         case error:
-            return refused(error, {"timezone": zone})
+            return refusal_of(error, {"timezone": zone})
 
 
 def schedule_cron_notification(
@@ -215,7 +214,7 @@ def schedule_cron_notification(
         raise MissingArgumentError("timezone", "The user has set no zone: ask where they live.")
     request = {"timezone": zone, "cron": cron}
     if zone_in_cron not in (None, zone):
-        return refused(refuse("cron", f"its zone is not the timezone {zone}: give one of them"), request)
+        return refusal_of(invalid("cron", f"its zone is not the timezone {zone}: give one of them"), request)
     expression = zoned["cron"] if zoned else cron
     content = _content(profile, message, notification_topic, options)
     made = create(
@@ -238,7 +237,7 @@ def schedule_cron_notification(
         kwargs=content,
         label=label or "",
     )
-    return cron_out(made.value) if isinstance(made, Ok) else refused(made, request)
+    return cron_out(made.value) if isinstance(made, Ok) else refusal_of(made, request)
 
 
 def list_scheduled_notifications(
@@ -251,7 +250,7 @@ def list_scheduled_notifications(
     """
     size, start = PAGE if limit is None else limit, offset or 0
     if problem := page_problem(size, start):
-        return refused(problem, {})
+        return refusal_of(problem, {})
     if notification_topic is not None and not re.fullmatch(limits.TOPIC_PATTERN, notification_topic):
         return {"schedules": [], "count": 0}
     page, count = unsent_notifications(
@@ -273,7 +272,7 @@ def get_current_time(
     try:
         zone = load_zone(name)
     except TriggerError as error:
-        return refused(refuse(error.field, error.reason), {"timezone": name})
+        return refusal_of(invalid(error.field, error.reason), {"timezone": name})
     now = clock.now()
     there = now.astimezone(zone)
     return {
@@ -304,5 +303,5 @@ def _end_push(push: Execution, **outcome: Any) -> None:
     try:
         services.end_push(push, **outcome)
     except (OperationalError, InterfaceError):
-        # What was sent must not be reported as an error: the agent would send it again.
+        # A notification that was sent must not be reported as an error: the agent would send it again.
         logger.exception("The outcome of notification %s could not be recorded", push.pk)

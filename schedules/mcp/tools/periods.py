@@ -1,4 +1,4 @@
-"""Periods among the arguments of tools: how they are read."""
+"""Periods: the arguments `from` and `to`, and how they are read."""
 
 from datetime import datetime
 from typing import Annotated
@@ -22,15 +22,15 @@ To = Annotated[str | None, Field(description="End, included, like tomorrow morni
 def read_period(
     first: str | None, last: str | None, zone: str, now: datetime, *, past: bool = False, field: str = "from"
 ) -> Result[tuple[datetime | None, datetime | None]]:
-    """Return the start of what `from` names and the end of what `to` names; a day or period alone is whole."""
+    """Return the start of `from` and the end of `to`; a day or period alone is whole."""
     named: dict[str, Period] = {}
     for name, text in ((field, first), ("to", last)):
         if text is None:
             continue
-        read = _read(text, zone, now, name, past=past)
-        if isinstance(read, Err):
-            return read
-        named[name] = read.value
+        period = _read(text, zone, now, name, past=past)
+        if isinstance(period, Err):
+            return period
+        named[name] = period.value
     return Ok(ends_of(named.get(field), named.get("to")))
 
 

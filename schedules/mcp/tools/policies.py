@@ -1,4 +1,4 @@
-"""The policies of a job as agents write them, and the creation of a job with them."""
+"""Policies: read the policies of a job from the arguments of a tool, and create jobs with them."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -7,10 +7,10 @@ from typing import Any
 from schedules import clock, services
 from schedules.mcp import answers
 from schedules.mcp.auth import current_actor
-from schedules.mcp.tools.arguments import ChangedPolicies, Columns, LimitedPolicies, refuse
+from schedules.mcp.tools.arguments import ChangedPolicies, Columns, LimitedPolicies
 from schedules.mcp.tools.moments import read_end, read_span
 from schedules.models import Job
-from schedules.result import Err, Ok, Result
+from schedules.result import Err, Ok, Result, invalid
 from schedules.services.people.calendars import ensure_holidays
 
 CHOICES = {"overlap": Job.Overlap.values, "catch_up": Job.CatchUp.values}
@@ -19,7 +19,7 @@ NAME_LENGTH = 80
 
 
 def read_policies(options: Mapping[str, Any], timezone: str, now: datetime) -> Result[Columns]:
-    """Turn the policies among these options into the columns of a job; an end of "none" is no end."""
+    """Turn the policies among these options into columns of a job; `ends_at` "none" removes the end."""
     columns: Columns = {
         name: value
         for name, value in options.items()
@@ -36,7 +36,7 @@ def read_policies(options: Mapping[str, Any], timezone: str, now: datetime) -> R
         columns["alerts"] = ""
     for name, choices in CHOICES.items():
         if name in columns and columns[name] not in choices:
-            return refuse(name, f"choose one of: {', '.join(choices)}")
+            return invalid(name, f"choose one of: {', '.join(choices)}")
     match columns.get("ends_at"):
         case None:
             return Ok(columns)
@@ -48,7 +48,7 @@ def read_policies(options: Mapping[str, Any], timezone: str, now: datetime) -> R
 
 
 def _calendars(entries: list[str] | None) -> Columns:
-    """Return the columns for calendars, and for what happens to the runs that they close, if an entry says that."""
+    """Return the columns for calendars, and for what happens to the runs that they close, if an entry names it."""
     entries = [entry for entry in entries or [] if entry]
     names = [entry for entry in entries if entry not in Job.OnClosed.values]
     policies = [entry for entry in entries if entry in Job.OnClosed.values]
@@ -76,7 +76,7 @@ def create(
 
 
 def derived_name(job: Job) -> str | None:
-    """Return the name that a job of these arguments gets by itself, or None if its caller must name it."""
+    """Return the default name of a job with these arguments, or None if its caller must name it."""
     match job.task:
         case "notify":
             text = job.label or job.argument("title") or job.argument("message")

@@ -7,11 +7,11 @@ from typing_extensions import TypedDict
 
 from schedules import clock, services
 from schedules.mcp import answers
-from schedules.mcp.answers.job_refusals import ErrorOut, refused
+from schedules.mcp.answers.job_refusals import ErrorOut, refusal_of
 from schedules.mcp.auth import current_actor
-from schedules.mcp.tools.arguments import ZoneText, refuse
+from schedules.mcp.tools.arguments import ZoneText
 from schedules.models import Profile
-from schedules.result import Ok
+from schedules.result import Ok, invalid
 from schedules.services.people.channels import channel_names
 from schedules.services.runs.agent_stops import read_stop
 from schedules.services.runs.runner_list import ListedRunner, list_runners
@@ -53,21 +53,21 @@ def set_preferences(
     """
     request = {"timezone": timezone, "topic": topic, "failure_topic": failure_topic}
     if timezone is None and topic is None and failure_topic is None:
-        return refused(refuse("preferences", "give timezone, topic or failure_topic"), request)
+        return refusal_of(invalid("preferences", "give timezone, topic or failure_topic"), request)
     match services.set_preferences(
         current_actor(), timezone=timezone, topic=topic, failure_topic=failure_topic
     ):
         case Ok(profile):
             out = preferences_out(profile)
-            if timezone and (note := _staying_words(profile)):
+            if timezone and (note := _other_zones_note(profile)):
                 out["note"] = f"{note} {out.get('note', '')}".strip()
             return out
         case error:
-            return refused(error, request)
+            return refusal_of(error, request)
 
 
-def _staying_words(profile: Profile) -> str:
-    """Say which jobs stay in another zone, and how to move them."""
+def _other_zones_note(profile: Profile) -> str:
+    """Say which jobs stay in other zones, and how to move them."""
     zones = services.other_zones(current_actor(), profile.zone)
     parts = [
         f"{count} {'job stays' if count == 1 else 'jobs stay'} in {zone}: to move "
@@ -89,7 +89,7 @@ def preferences_out(profile: Profile) -> PreferencesOut:
     if names := channel_names(actor):
         out["channels"] = names
     if runners := list_runners(actor, clock.now(), with_runs=False):
-        out["runners"] = [_runner_words(each) for each in runners]
+        out["runners"] = [_runner_line(each) for each in runners]
     notes = []
     if not profile.timezone:
         notes.append(answers.no_zone(profile.zone, "local times are"))
@@ -100,7 +100,7 @@ def preferences_out(profile: Profile) -> PreferencesOut:
     return out
 
 
-def _runner_words(listed: ListedRunner) -> str:
+def _runner_line(listed: ListedRunner) -> str:
     line = f"{listed.name}: {answers.line(listed.runner.description, 200)}"
     if listed.limits:
         line += f" Limits: {listed.limits}."

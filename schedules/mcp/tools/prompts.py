@@ -11,14 +11,14 @@ from schedules.mcp import answers
 from schedules.mcp.answers.prompts import (
     ClaimOut,
     CompleteOut,
-    edited,
+    claim_refusal_of,
+    completion_refusal_of,
+    edited_text,
     line_rows,
-    not_editable,
+    not_editable_text,
     prompt_out,
-    refused,
-    refused_claim,
-    refused_completion,
-    scheduled,
+    refusal_of,
+    scheduled_text,
     task_lines,
 )
 from schedules.mcp.auth import current_actor
@@ -34,9 +34,9 @@ from schedules.when.forecast import start_of_day
 from schedules.when.phrases import PhraseError, parse_day
 from schedules.when.triggers import TriggerError, load_zone
 
-LINES = 100
-# The tasks beyond the listed ones that are counted.
-COUNTED = 1_000
+MAX_LINES = 100
+# How many tasks beyond the listed ones are counted.
+MAX_COUNTED = 1_000
 
 At = Annotated[
     str,
@@ -73,8 +73,8 @@ def schedule(
         kwargs={"prompt": prompt},
     )
     if isinstance(made, Err):
-        return refused(made, {"at": at, "prompt": prompt, "timezone": zone})
-    return scheduled(made.value, *zone_notes(profile, timezone, at))
+        return refusal_of(made, {"at": at, "prompt": prompt, "timezone": zone})
+    return scheduled_text(made.value, *zone_notes(profile, timezone, at))
 
 
 def schedule_list(
@@ -99,17 +99,19 @@ def schedule_list(
     for bound, text in (("start", from_), ("end", to)):
         if text is None:
             continue
-        moment = _bound(text, actor.read_profile().zone, is_end=bound == "end")
+        moment = _read_bound(text, actor.read_profile().zone, is_end=bound == "end")
         if moment is None:
             return f'Error: could not parse "{answers.line(text, 100)}" as a date.'
         bounds[bound] = moment
-    page = read_prompts(actor, state, line_rows, LINES + 1, **bounds)
+    page = read_prompts(actor, state, line_rows, MAX_LINES + 1, **bounds)
     if not page.rows:
         return "No scheduled tasks found matching filters."
-    lines = task_lines(page.rows[:LINES], state)
-    if len(page.rows) > LINES:
-        count = page.count(LINES + COUNTED)
-        lines.append(f"… and {count_words(count - LINES, COUNTED)} more: narrow the list with from and to.")
+    lines = task_lines(page.rows[:MAX_LINES], state)
+    if len(page.rows) > MAX_LINES:
+        count = page.count(MAX_LINES + MAX_COUNTED)
+        lines.append(
+            f"… and {count_words(count - MAX_LINES, MAX_COUNTED)} more: narrow the list with from and to."
+        )
     return "\n".join(lines)
 
 
@@ -127,14 +129,14 @@ def schedule_edit(
         return "Error: provide at least one of 'at' or 'prompt' to edit."
     job = _find(actor, id)
     if isinstance(job, Err):
-        return refused(job, {})
+        return refusal_of(job, {})
     if job is None or job.status != Job.Status.PENDING:
-        return not_editable(id, job, "edited")
+        return not_editable_text(id, job, "edited")
     changes: dict[str, Any] = {}
     if at is not None:
         moment = read_moment(at, job.timezone, clock.now(), "at")
         if isinstance(moment, Err):
-            return refused(moment, {"at": at})
+            return refusal_of(moment, {"at": at})
         if job.trigger_type != Job.TriggerType.ONCE:
             return (
                 f"Error: task #{job.pk} repeats; use update_job with {job.public_id} to change its schedule."
@@ -145,14 +147,14 @@ def schedule_edit(
         # Keep a name that the user chose.
         if job.name == derived_name(job):
             changes["name"] = derived_name(Job(task="prompt", kwargs={"prompt": prompt}))
-    # With the revision this is one conditional UPDATE: whoever changed or claimed the task first wins.
+    # The revision makes this one conditional UPDATE: whoever changed or claimed the task first wins.
     match services.edit(actor, job.public_id, seen=job, **changes):
         case Ok(changed):
-            return edited(changed, at, prompt)
+            return edited_text(changed, at, prompt)
         case Err(code=Code.INVALID) as error:
-            return refused(error, {"at": at, "prompt": prompt, "timezone": job.timezone})
+            return refusal_of(error, {"at": at, "prompt": prompt, "timezone": job.timezone})
         case _:
-            return not_editable(id, job, "edited")
+            return not_editable_text(id, job, "edited")
 
 
 def schedule_cancel(id: TaskId) -> str:  # noqa: A002  (the name in the contract)
@@ -160,12 +162,12 @@ def schedule_cancel(id: TaskId) -> str:  # noqa: A002  (the name in the contract
     actor = current_actor()
     job = _find(actor, id)
     if isinstance(job, Err):
-        return refused(job, {})
+        return refusal_of(job, {})
     if job is not None:
         match services.cancel(actor, job.public_id, only=(Job.Status.PENDING,)):
             case Ok():
                 return f"Cancelled task #{job.pk}."
-    return not_editable(id, job, "cancelled")
+    return not_editable_text(id, job, "cancelled")
 
 
 def claim_prompts(
@@ -184,7 +186,7 @@ def claim_prompts(
             zone = actor.read_profile().zone
             return {"prompts": [prompt_out(row, zone) for row in rows]}
         case error:
-            return refused_claim(error, {})
+            return claim_refusal_of(error, {})
 
 
 def complete_prompt(
@@ -197,7 +199,7 @@ def complete_prompt(
         case Ok(row):
             return {"completed": True, "execution_id": execution_id, "status": row.status}
         case refusal:
-            return refused_completion(refusal, {"execution_id": execution_id})
+            return completion_refusal_of(refusal, {"execution_id": execution_id})
 
 
 def _find(actor: services.Actor, reference: str) -> Job | Err | None:
@@ -205,8 +207,8 @@ def _find(actor: services.Actor, reference: str) -> Job | Err | None:
     return prompt.value if isinstance(prompt, Ok) else prompt
 
 
-def _bound(text: str, zone: str, *, is_end: bool) -> datetime | None:
-    """Read a filter's date or time; a date alone means from its first or to its last moment."""
+def _read_bound(text: str, zone: str, *, is_end: bool) -> datetime | None:
+    """Read a filter's date or time; a date alone means its first or last moment."""
     try:
         day = date.fromisoformat(text.strip())
     except ValueError:
@@ -214,12 +216,12 @@ def _bound(text: str, zone: str, *, is_end: bool) -> datetime | None:
         if not is_end:
             with suppress(PhraseError, TriggerError):
                 return start_of_day(parse_day(text, now=now, timezone=zone), zone)
-        read = (
+        bound = (
             read_end(text, zone, now, "date")
             if is_end
             else read_moment(text, zone, now, "date", has_horizon=False)
         )
-        return read.value if isinstance(read, Ok) else None
+        return bound.value if isinstance(bound, Ok) else None
     moment = datetime.combine(day, time.max if is_end else time.min, tzinfo=load_zone(zone))
     if limits.moment_problem(moment) is None:
         return moment

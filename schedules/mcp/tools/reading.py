@@ -7,17 +7,17 @@ from pydantic import Field, StrictBool
 
 from schedules import clock, limits, services
 from schedules.mcp import answers
-from schedules.mcp.answers.job_refusals import ErrorOut, refused
+from schedules.mcp.answers.job_refusals import ErrorOut, refusal_of
 from schedules.mcp.answers.jobs import DeletedOut, ExecutionOut, deleted_out, execution_out
 from schedules.mcp.answers.rehearsals import AheadOut, RunsOut, add_rehearsal
 from schedules.mcp.auth import current_actor
-from schedules.mcp.tools.arguments import JobId, Number, Timezone, Whole, refuse
+from schedules.mcp.tools.arguments import JobId, Number, Timezone, Whole
 from schedules.mcp.tools.filters import Query, TaskName, read_filter
 from schedules.mcp.tools.moments import read_past
 from schedules.mcp.tools.periods import From, To, read_period
 from schedules.mcp.tools.triggers import Config, TriggerType, local_text, read_trigger, zone_notes
 from schedules.models.triggers import trigger_of
-from schedules.result import Code, Err, Ok, sentence
+from schedules.result import Code, Err, Ok, invalid, sentence
 from schedules.services.jobs.agenda import Agenda, Line, read_agenda
 from schedules.services.jobs.calendars import with_events
 from schedules.services.jobs.chains import is_conditional
@@ -27,9 +27,9 @@ from schedules.services.jobs.validation import interval_problem
 from schedules.services.rehearsal import rehearsal as rehearsals
 from schedules.when.durations import TICK
 
-MOST_RUNS = 50
-MOST_HOURS = 24 * 31
-USUAL_PERIOD = timedelta(hours=24)
+MAX_RUNS = 50
+MAX_HOURS = 24 * 31
+DEFAULT_PERIOD = timedelta(hours=24)
 
 
 class PreviewOut(answers.ScheduleOut):
@@ -66,15 +66,15 @@ def preview_schedule(
     zone = timezone if timezone is not None else profile.zone
     request = {"trigger_type": trigger_type, "trigger_config": trigger_config, "timezone": zone}
     number = 5 if count is None else count
-    if not 1 <= number <= MOST_RUNS:
-        return refused(refuse("count", f"choose 1 to {MOST_RUNS}"), request)
+    if not 1 <= number <= MAX_RUNS:
+        return refusal_of(invalid("count", f"choose 1 to {MAX_RUNS}"), request)
     match read_trigger(trigger_type, trigger_config, zone, now):
         case Ok(columns):
             if columns["every"] and (problem := interval_problem(actor, columns["every"])):
-                return refused(problem, request)
-            grid = columns.get("anchor_at") or (columns["every"] and now + columns["every"])
-            trigger = trigger_of(columns | {"anchor_at": grid})
-            shown = services.preview(with_events(actor.user.pk, trigger, zone), zone, now, number)
+                return refusal_of(problem, request)
+            anchor = columns.get("anchor_at") or (columns["every"] and now + columns["every"])
+            trigger = trigger_of(columns | {"anchor_at": anchor})
+            preview = services.preview(with_events(actor.user.pk, trigger, zone), zone, now, number)
         case Err(code=Code.NEVER_RUNS, reasons=why):
             return {
                 "description": "Never",
@@ -83,15 +83,17 @@ def preview_schedule(
                 "warnings": [sentence(why)],
             }
         case error:
-            return refused(error, request)
-    if not shown.next_runs and not shown.waits_for:
-        return refused(refuse("run_at", f"the moment is in the past (now {answers.iso(now, zone)})"), request)
+            return refusal_of(error, request)
+    if not preview.next_runs and not preview.waits_for:
+        return refusal_of(
+            invalid("run_at", f"the moment is in the past (now {answers.iso(now, zone)})"), request
+        )
     return {
-        "description": shown.description,
+        "description": preview.description,
         "timezone": zone,
-        "next_runs": [answers.iso(run, zone) for run in shown.next_runs],
+        "next_runs": [answers.iso(run, zone) for run in preview.next_runs],
         "warnings": [
-            *shown.warnings,
+            *preview.warnings,
             *zone_notes(profile, timezone, local_text(trigger_type, trigger_config)),
         ],
     }
@@ -111,29 +113,29 @@ def upcoming(
     actor, now = current_actor(), clock.now()
     profile = actor.read_profile()
     zone = profile.zone
-    if hours is not None and (to is not None or not 0 < hours <= MOST_HOURS):
-        why = "give hours or to" if to is not None else f"choose more than 0 and at most {MOST_HOURS}"
-        return refused(refuse("hours", why), {})
+    if hours is not None and (to is not None or not 0 < hours <= MAX_HOURS):
+        why = "give hours or to" if to is not None else f"choose more than 0 and at most {MAX_HOURS}"
+        return refusal_of(invalid("hours", why), {})
     jobs = read_filter(actor, {"query": query, "task": task})
     if isinstance(jobs, Err):
-        return refused(jobs, {"task": task})
+        return refusal_of(jobs, {"task": task})
     period = read_period(from_, to, zone, now)
     if isinstance(period, Err):
-        return refused(period, {})
+        return refusal_of(period, {})
     since, until = period.value
     if hours is not None or until is None:
-        usual = rehearsals.USUAL_PERIOD if rehearse else USUAL_PERIOD
-        until = (since or now) + (usual if hours is None else timedelta(hours=hours))
+        default_period = rehearsals.USUAL_PERIOD if rehearse else DEFAULT_PERIOD
+        until = (since or now) + (default_period if hours is None else timedelta(hours=hours))
     if problem := _period_problem(since or now, until, now, zone):
-        return refused(problem, {})
+        return refusal_of(problem, {})
     out: AheadOut = {"upcoming": [], "count": 0, "until": answers.iso(until, zone)}
     if since and since > now:
         out["since"] = answers.iso(since, zone)
     if rehearse:
-        told = rehearsals.rehearse(actor, now, start=since, end=until + TICK, query=jobs.value)
-        if isinstance(told, Err):
-            return refused(told, {})
-        notes = add_rehearsal(out, told.value, zone)
+        rehearsal = rehearsals.rehearse(actor, now, start=since, end=until + TICK, query=jobs.value)
+        if isinstance(rehearsal, Err):
+            return refusal_of(rehearsal, {})
+        notes = add_rehearsal(out, rehearsal.value, zone)
     else:
         notes = _add_agenda(out, read_agenda(actor, jobs.value, now, since=since, until=until), zone)
     warnings = [] if answers.is_worker_running() else [answers.NO_WORKER]
@@ -143,7 +145,7 @@ def upcoming(
 
 
 def _add_agenda(out: AheadOut, agenda: Agenda, zone: str) -> list[str]:
-    """Add the jobs that run, and return what to say about them."""
+    """Add the jobs that run in a period, and return notes about them."""
     out["upcoming"], out["count"] = [coming_out(line, zone) for line in agenda.lines], agenda.count
     if not agenda.is_cut:
         return []
@@ -154,11 +156,11 @@ def _add_agenda(out: AheadOut, agenda: Agenda, zone: str) -> list[str]:
 
 def _period_problem(start: datetime, until: datetime, now: datetime, zone: str) -> Err | None:
     if until <= now:
-        return refuse("to", f"{answers.iso(until, zone)} is past: list_runs lists past runs")
+        return invalid("to", f"{answers.iso(until, zone)} is past: list_runs lists past runs")
     if until <= start:
-        return refuse("to", f"the period ends before it begins at {answers.iso(start, zone)}")
-    if until - max(start, now) > timedelta(hours=MOST_HOURS):
-        return refuse("to", f"choose at most {MOST_HOURS // 24} days")
+        return invalid("to", f"the period ends before it begins at {answers.iso(start, zone)}")
+    if until - max(start, now) > timedelta(hours=MAX_HOURS):
+        return invalid("to", f"choose at most {MAX_HOURS // 24} days")
     return None
 
 
@@ -193,10 +195,10 @@ def why(
     actor, now, moment = current_actor(), clock.now(), None
     if at is not None:
         match read_past(at, zone_of_job(actor, job_id), now, "at"):
-            case Ok(read):
-                moment = read
+            case Ok(past):
+                moment = past
             case error:
-                return refused(error, {"job_id": job_id})
+                return refusal_of(error, {"job_id": job_id})
     match services.why(actor, job_id, moment, now):
         case Ok(explained):
             return {
@@ -205,12 +207,12 @@ def why(
                 "verdict": explained.verdict,
                 "explanation": limits.strip_unprintable(explained.explanation),
                 "detail": limits.strip_unprintable(explained.detail) or None,
-                "execution": _execution(explained),
+                "execution": _execution_of(explained),
                 **deleted_out(explained.job),
             }
         case error:
-            return refused(error, {"job_id": job_id})
+            return refusal_of(error, {"job_id": job_id})
 
 
-def _execution(explained: services.Why) -> ExecutionOut | None:
+def _execution_of(explained: services.Why) -> ExecutionOut | None:
     return execution_out(explained.execution, explained.job.timezone) if explained.execution else None

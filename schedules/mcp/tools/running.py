@@ -1,4 +1,4 @@
-"""Tools that run something now: a job, or a task that has no job."""
+"""Tools that run something now: a job, or a task without a job."""
 
 import asyncio
 import math
@@ -11,19 +11,20 @@ from typing_extensions import TypedDict
 
 from schedules import limits, services
 from schedules.mcp import answers
-from schedules.mcp.answers.job_refusals import ErrorOut, refused
+from schedules.mcp.answers.job_refusals import ErrorOut, refusal_of
 from schedules.mcp.auth import current_actor
 from schedules.mcp.orm import orm
-from schedules.mcp.tools.arguments import JobId, Number, refuse
+from schedules.mcp.tools.arguments import JobId, Number
 from schedules.mcp.tools.policies import derived_name
 from schedules.models import Execution, Job
-from schedules.result import Err, Ok, Result
+from schedules.result import Err, Ok, Result, invalid
 from schedules.services.jobs.validation import usable_tasks
 from schedules.services.run_list import read_again, status_of
 
-LONGEST_WAIT = 50
+MAX_WAIT_SECONDS = 50
 POLL_SECONDS = 0.2
-SETTLED = {*Execution.FINAL, Execution.Status.WAITING}
+# Statuses after which a caller need not wait longer.
+SETTLED_STATUSES = {*Execution.FINAL, Execution.Status.WAITING}
 
 Wait = Annotated[Number | None, Field(description="Wait for the result, up to 50. Default: 0.")]
 
@@ -79,19 +80,19 @@ async def _run(
     wait_seconds: float | None,
     context: Context[Any, Any],
 ) -> RunOut | ErrorOut:
-    """Start a run, and wait for its result if asked for."""
+    """Start a run, and wait for its result if that is requested."""
     wait = 0.0 if wait_seconds is None else wait_seconds
-    if not 0 <= wait <= LONGEST_WAIT:
-        return refused(refuse("wait_seconds", f"choose 0 to {LONGEST_WAIT}"), request)
+    if not 0 <= wait <= MAX_WAIT_SECONDS:
+        return refusal_of(invalid("wait_seconds", f"choose 0 to {MAX_WAIT_SECONDS}"), request)
     started = await orm(start)()
     if isinstance(started, Err):
-        return await orm(refused)(started, request)
+        return await orm(refusal_of)(started, request)
     if not wait:
         return started
     execution_id, job_id = started["execution_id"], started["job_id"]
     for step in range(math.ceil(wait / POLL_SECONDS)):
         status = await orm(status_of)(execution_id)
-        if status in SETTLED:
+        if status in SETTLED_STATUSES:
             break
         await context.report_progress(step * POLL_SECONDS, wait, f"The run is {status}.")
         await asyncio.sleep(POLL_SECONDS)

@@ -1,4 +1,4 @@
-"""The trigger of a job as agents write it: a type, and a configuration of that type."""
+"""Triggers: read `trigger_type` and `trigger_config`, and tell whether they depend on the zone."""
 
 import re
 from collections.abc import Mapping
@@ -10,10 +10,10 @@ from pydantic import BeforeValidator, Field
 
 from schedules import clock
 from schedules.mcp import answers
-from schedules.mcp.tools.arguments import Columns, refuse
+from schedules.mcp.tools.arguments import Columns
 from schedules.models import Job, Profile
 from schedules.models.triggers import MONTH, columns_of
-from schedules.result import Code, Err, Ok, Result
+from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.when.cron import NeverRunsError
 from schedules.when.durations import HORIZON_IN_WORDS
 from schedules.when.foreign_words import in_english
@@ -39,12 +39,12 @@ KEYS = {
     "cron": ("expression",),
 }
 SECONDS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400, "weeks": 7 * 86_400}
-# What steps on the wall clock of the zone if there is a start, by the number of days or months.
-DAYS = {"days": 1, "weeks": 7}
+# Units that step on the wall clock if there is a start, in days.
+CALENDAR_UNITS = {"days": 1, "weeks": 7}
 # Large enough to be refused later, small enough for an exact sum.
-MOST = 10**12
-# Two zones in which every local time is another moment, also one that is the same every day.
-_FAR_APART = ("Etc/GMT+5", "Etc/GMT-6")
+MAX_AMOUNT = 10**12
+# A local time is never the same moment in these zones, 11 hours apart, even if it recurs daily.
+_DISTANT_ZONES = ("Etc/GMT+5", "Etc/GMT-6")
 _LONG_STEP = re.compile(r"\s*(?:\*/(?P<minutes>[0-9]{1,6})\s|\S+\s+\*/(?P<hours>[0-9]{1,6})\s)")
 
 TriggerType = Annotated[
@@ -70,26 +70,26 @@ def read_trigger(
 ) -> Result[Columns]:
     """Turn a trigger type and its configuration into the columns of a job."""
     if trigger_type not in KEYS:
-        return refuse("trigger_type", f"Unknown trigger type: {trigger_type[:70]}")
+        return invalid("trigger_type", f"Unknown trigger type: {trigger_type[:70]}")
     if trigger_type == "once" and config.keys() == {"expression"}:
         # A text alone is read as an expression.
         config = {"run_at": config["expression"]}
     if unknown := [key for key in config if key not in KEYS[trigger_type]]:
-        known = ", ".join(KEYS[trigger_type])
-        return refuse("trigger_config", f"unknown key {ascii(unknown[0])[:70]}; {trigger_type} takes {known}")
+        keys = ", ".join(KEYS[trigger_type])
+        return invalid("trigger_config", f"unknown key {ascii(unknown[0])[:70]}; {trigger_type} takes {keys}")
     try:
         load_zone(timezone)
         match trigger_type:
             case "once":
-                trigger: Trigger = Once(_run_at(config, timezone, now))
+                trigger: Trigger = Once(_read_run_at(config, timezone, now))
             case "interval":
-                trigger = _every(config, timezone, now)
+                trigger = _read_interval(config, timezone, now)
             case _:
-                trigger = _expression(config, timezone, now)
+                trigger = _read_expression(config, timezone, now)
     except TriggerError as error:
         if isinstance(error.__cause__, NeverRunsError):
             return Err(Code.NEVER_RUNS, errors={error.field: [error.reason]})
-        return refuse(error.field, error.reason)
+        return invalid(error.field, error.reason)
     columns = columns_of(trigger) | {"timezone": timezone}
     if isinstance(trigger, Interval) and "start" in config:
         columns["anchor_at"] = trigger.start
@@ -102,13 +102,13 @@ def implied_type(config: Mapping[str, Any]) -> str | None:
 
 
 def local_text(trigger_type: str, config: Mapping[str, Any]) -> str | None:
-    """Return what a trigger says of its time, to find out whether it depends on the zone; None if it has no time."""
+    """Return the time that a trigger names, which may depend on the zone; None if it names none."""
     text = {"once": config.get("run_at"), "cron": "9:00"}.get(trigger_type, config.get("start"))
     return text if isinstance(text, str) else None
 
 
 def zone_notes(profile: Profile, timezone: str | None, text: str | None) -> list[str]:
-    """Return a note if neither the caller nor the user has named the zone in which this text was read as a time."""
+    """Return a note if this time was read in a zone that neither the caller nor the user has named."""
     if timezone is not None or profile.timezone or text is None or not _is_local(text):
         return []
     return [answers.no_zone(profile.zone, "this was")]
@@ -117,7 +117,7 @@ def zone_notes(profile: Profile, timezone: str | None, text: str | None) -> list
 def _is_local(text: str) -> bool:
     now = clock.now()
     try:
-        moments = {parse_moment(text, now=now, timezone=zone, may_be_day=True) for zone in _FAR_APART}
+        moments = {parse_moment(text, now=now, timezone=zone, may_be_day=True) for zone in _DISTANT_ZONES}
     except PhraseError:
         return True
     return len(moments) > 1
@@ -126,11 +126,11 @@ def _is_local(text: str) -> bool:
 def changed_trigger(
     job: Job, trigger_type: str | None, config: Mapping[str, Any] | None, zone: str
 ) -> Result[Columns]:
-    """Turn a new trigger of a job into its columns; what the configuration leaves out stays where it can."""
+    """Turn a job's new trigger into columns; an interval keeps the start or length that is left out."""
     if trigger_type is None and config is None:
         return Ok({})
     if config is None:
-        return refuse("trigger_config", "give trigger_config together with trigger_type")
+        return invalid("trigger_config", "give trigger_config together with trigger_type")
     kind = trigger_type or implied_type(config) or job.trigger_type
     if kind == job.trigger_type == Job.TriggerType.INTERVAL:
         if config.keys() == {"start"}:
@@ -141,7 +141,7 @@ def changed_trigger(
 
 
 def _interval_of(job: Job) -> dict[str, Any]:
-    """Return the interval of a job as it is configured."""
+    """Return the interval of a job as a configuration."""
     trigger = job.undelayed_trigger
     if isinstance(trigger, CalendarInterval):
         return {trigger.unit: trigger.count}
@@ -149,13 +149,13 @@ def _interval_of(job: Job) -> dict[str, Any]:
 
 
 def _start_of(job: Job) -> dict[str, Any]:
-    """Return the start of a job that runs at a time of day: another interval leaves the time as it is."""
+    """Return the start of a job that runs at a time of day, which a new interval keeps."""
     if not job.calendar_unit or job.anchor_at is None:
         return {}
     return {"start": answers.iso(job.anchor_at, job.timezone)}
 
 
-def _run_at(config: Mapping[str, Any], timezone: str, now: datetime) -> datetime:
+def _read_run_at(config: Mapping[str, Any], timezone: str, now: datetime) -> datetime:
     text = config.get("run_at")
     if not isinstance(text, str):
         what = "must be text" if "run_at" in config else "is missing"
@@ -166,16 +166,16 @@ def _run_at(config: Mapping[str, Any], timezone: str, now: datetime) -> datetime
         raise TriggerError("trigger_config", f"run_at: {error}") from error
 
 
-def _every(config: Mapping[str, Any], timezone: str, now: datetime) -> Interval | CalendarInterval:
+def _read_interval(config: Mapping[str, Any], timezone: str, now: datetime) -> Interval | CalendarInterval:
     amounts = {unit: number for unit, number in config.items() if unit != "start"}
     total = _total(amounts)
-    start = _start(config, timezone, now)
-    if not amounts.get("months") and (start is None or not amounts.keys() & DAYS.keys()):
+    start = _read_start(config, timezone, now)
+    if not amounts.get("months") and (start is None or not amounts.keys() & CALENDAR_UNITS.keys()):
         # 0.1 minutes must be exactly six seconds, despite binary fractions.
         return Interval(round(total, 6), start or now)
-    count = sum(number * DAYS.get(unit, 1) for unit, number in amounts.items())
+    count = sum(number * CALENDAR_UNITS.get(unit, 1) for unit, number in amounts.items())
     unit = "months" if amounts.get("months") else "days"
-    if count != int(count) or not (amounts.keys() <= DAYS.keys() or amounts.keys() == {"months"}):
+    if count != int(count) or not (amounts.keys() <= CALENDAR_UNITS.keys() or amounts.keys() == {"months"}):
         raise TriggerError(
             "trigger_config", "give whole months alone, or with a start whole days and weeks alone"
         )
@@ -188,11 +188,11 @@ def _months_from(now: datetime, count: int, timezone: str) -> datetime:
     wall = wall_time(now, zone)
     start = first_pass(add_months(wall, count), zone)
     first = wall_time(start, zone)
-    # If a short month or a clock change moves it, count from now: the runs after it are not moved then.
+    # If a short month or a clock change moves it, count from now, so that later runs are not moved.
     return start if (first.day, first.time()) == (wall.day, wall.time()) else now
 
 
-def _start(config: Mapping[str, Any], timezone: str, now: datetime) -> datetime | None:
+def _read_start(config: Mapping[str, Any], timezone: str, now: datetime) -> datetime | None:
     if "start" not in config:
         return None
     if not isinstance(config["start"], str):
@@ -204,12 +204,12 @@ def _start(config: Mapping[str, Any], timezone: str, now: datetime) -> datetime 
 
 
 def _total(amounts: Mapping[str, Any]) -> float:
-    """Return the seconds of these amounts, with 30 days for a month; refuse amounts that are no positive number."""
+    """Return the seconds of these amounts, with 30 days for a month; refuse what is no positive number."""
     total: float = 0
     for unit, number in amounts.items():
         if isinstance(number, bool) or not isinstance(number, int | float):
             raise TriggerError("trigger_config", f"{unit} must be a number")
-        if not 0 <= number <= MOST:
+        if not 0 <= number <= MAX_AMOUNT:
             raise TriggerError(
                 "trigger_config", f"{unit} must be positive and not longer than {HORIZON_IN_WORDS}"
             )
@@ -219,7 +219,7 @@ def _total(amounts: Mapping[str, Any]) -> float:
     return total
 
 
-def _expression(config: Mapping[str, Any], timezone: str, now: datetime) -> Cron | Unplanned:
+def _read_expression(config: Mapping[str, Any], timezone: str, now: datetime) -> Cron | Unplanned:
     text = config.get("expression")
     if not isinstance(text, str):
         what = "must be text" if "expression" in config else "is missing"
@@ -237,7 +237,7 @@ def _expression(config: Mapping[str, Any], timezone: str, now: datetime) -> Cron
     try:
         return cron_trigger(text, timezone)
     except TriggerError as error:
-        match _meant_by(text, timezone, now):
+        match _parse_phrase(text, timezone, now):
             case Cron(expression=expression):
                 raise TriggerError("cron", f'for this, write "{expression}"') from error
             case Unplanned() as trigger:
@@ -245,8 +245,8 @@ def _expression(config: Mapping[str, Any], timezone: str, now: datetime) -> Cron
         raise
 
 
-def _meant_by(text: str, timezone: str, now: datetime) -> Trigger | None:
-    """Return the trigger that is meant by words, like "every weekday at 9" or "after backup succeeds", if any is."""
+def _parse_phrase(text: str, timezone: str, now: datetime) -> Trigger | None:
+    """Return the trigger that a phrase like "every weekday at 9" or "after backup succeeds" means, if any."""
     for phrase in (text, in_english(text)):
         with suppress(PhraseError, TriggerError):
             return parse_trigger(phrase, now=now, timezone=timezone)

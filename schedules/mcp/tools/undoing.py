@@ -7,12 +7,11 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from typing_extensions import TypedDict
 
 from schedules.mcp import answers
-from schedules.mcp.answers.job_refusals import ErrorOut, refused
+from schedules.mcp.answers.bulk import ShownJobOut, first_jobs
+from schedules.mcp.answers.job_refusals import ErrorOut, refusal_of
 from schedules.mcp.auth import current_actor
 from schedules.mcp.messages import message_of
-from schedules.mcp.tools.arguments import refuse
-from schedules.mcp.tools.bulk import ShownJobOut, first_jobs
-from schedules.result import Err
+from schedules.result import Err, invalid
 from schedules.services.jobs import undo
 
 _NUMBER = re.compile(r"\D*([0-9]{1,18})\D*")
@@ -26,7 +25,7 @@ class UndoneOut(TypedDict):
     note: NotRequired[str]
 
 
-def _number(value: Any) -> Any:
+def _change_number(value: Any) -> Any:
     """Accept the whole call that an answer shows, like "undo_change(change=17)"."""
     match = _NUMBER.fullmatch(value) if isinstance(value, str) else None
     return int(match[1]) if match else value
@@ -35,7 +34,7 @@ def _number(value: Any) -> Any:
 def undo_change(
     change: Annotated[
         int | None,
-        BeforeValidator(_number),
+        BeforeValidator(_change_number),
         WithJsonSchema({"type": "integer"}),
         Field(description="The number in an answer's `undo`. Default: your last call."),
     ] = None,
@@ -46,13 +45,13 @@ def undo_change(
     actor = current_actor()
     if change is None:
         events = undo.last_call(actor)
-        problem = refuse("change", "you have changed nothing that can be undone")
+        nothing = invalid("change", "you have changed nothing that can be undone")
     else:
         events = undo.events_of_call(actor, change)
-        problem = refuse("change", "no change with this number that can still be undone")
-    result = undo.undo(actor, events) if events else problem
+        nothing = invalid("change", "no change with this number that can still be undone")
+    result = undo.undo(actor, events) if events else nothing
     if isinstance(result, Err):
-        return refused(result, {"job_id": result.subject})
+        return refusal_of(result, {"job_id": result.subject})
     out: UndoneOut = {"undone": len(result.value.jobs), "jobs": first_jobs(result.value.jobs)}
     if result.value.refused:
         event, error = result.value.refused[0]
