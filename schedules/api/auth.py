@@ -1,4 +1,4 @@
-"""The caller of the API: the owner of a token, with its scopes and its share of calls."""
+"""Authentication of the API: the owner of a token as the caller, its scopes and its call rate."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ from schedules.result import Code, Err
 from schedules.services import Actor, verify_token
 from schedules.services.people.tokens import FAMILIES, call_rate, report_calls, tasks_of, why_unusable
 
-_WHAT_IS_WRONG = {
+_TOKEN_PROBLEMS = {
     "": "The API needs an access token in the header Authorization: Bearer cronty_…, and the request has none.",
     "unknown": "This access token is unknown.",
     "expired": "This access token has expired.",
@@ -54,7 +54,7 @@ def caller_of(token: Token) -> Caller:
 
 
 class BearerToken(HttpBearer):
-    """Finds the caller of a request, and refuses it without the scope or with too many calls."""
+    """Identifies the caller, and refuses a request without the scope or after too many calls."""
 
     def __init__(self, scope: str) -> None:
         super().__init__()
@@ -76,8 +76,8 @@ class BearerToken(HttpBearer):
         wait = call_rate.wait(caller)
         vars(request)["rate_left"] = call_rate.left(caller)
         if wait:
-            most = settings.CRONTY_MCP_CALLS_PER_MINUTE
-            raise problem_of(Err(Code.CALLS_TOO_FAST, limit=most, retry_after=wait))
+            limit = settings.CRONTY_MCP_CALLS_PER_MINUTE
+            raise problem_of(Err(Code.CALLS_TOO_FAST, limit=limit, retry_after=wait))
         if self._scope not in caller.scopes:
             raise scope_missing(self._scope)
         return caller
@@ -98,8 +98,8 @@ def scope_missing(scope: str) -> ProblemError:
 
 def unauthorized(reason: str) -> ProblemError:
     """Say what is wrong with the token of a request, and where to make a new one."""
-    detail = f"{_WHAT_IS_WRONG[reason]} Make a new one at {connect_address()}"
-    error = f' error="invalid_token", error_description="{_WHAT_IS_WRONG[reason]}"' if reason else ""
+    detail = f"{_TOKEN_PROBLEMS[reason]} Make a new one at {connect_address()}"
+    error = f' error="invalid_token", error_description="{_TOKEN_PROBLEMS[reason]}"' if reason else ""
     return ProblemError(
         401,
         "unauthorized",
@@ -113,7 +113,7 @@ def connect_address() -> str:
 
 
 def actor_of(request: HttpRequest) -> Actor:
-    """Return the actor of a request, which `READS` or `WRITES` has identified."""
+    """Return the actor of a request that `READS` or `WRITES` has authenticated."""
     caller: Any = request.auth  # type: ignore[attr-defined]
     actor: Actor = caller.actor
     return actor

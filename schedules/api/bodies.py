@@ -1,4 +1,4 @@
-"""The bodies of requests: JSON with bounded depth, without duplicate names and unstorable text."""
+"""Parsing of request bodies: JSON of limited depth, without duplicate names or text that cannot be stored."""
 
 import json
 import re
@@ -11,13 +11,13 @@ from ninja.parser import Parser
 
 from schedules.api.problems import ProblemError
 
-DEPTH = 20
+MAX_DEPTH = 20
 JSON_TYPES = ("application/json",)
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 class BodyParser(Parser):
-    """Reads JSON as RFC 8259 has it, and refuses what parsers understand differently."""
+    """Reads JSON as in RFC 8259, and refuses what parsers interpret differently."""
 
     def parse_body(self, request: HttpRequest) -> Any:
         if request.content_type not in JSON_TYPES:
@@ -66,24 +66,24 @@ def _refuse_constant(text: str) -> Any:
 
 
 def _too_deep() -> ProblemError:
-    return ProblemError(400, "malformed", f"The body is nested too deeply: at most {DEPTH} levels.")
+    return ProblemError(400, "malformed", f"The body is nested too deeply: at most {MAX_DEPTH} levels.")
 
 
 def _check(value: Any) -> None:
-    """Refuse deep nesting and text that no column takes, without recursion."""
+    """Refuse deep nesting and text that cannot be stored, without recursion."""
     level = [("", value)]
-    for _ in range(DEPTH + 1):
+    for _ in range(MAX_DEPTH + 1):
         deeper: list[tuple[str, Any]] = []
-        for place, each in level:
+        for path, each in level:
             match each:
                 case str() if _UNSTORABLE.search(each):
                     why = "Remove the NUL character or the broken half of a surrogate pair."
-                    raise ProblemError(422, "invalid", f"{place or 'body'}: {why}", errors=[(place, why)])
+                    raise ProblemError(422, "invalid", f"{path or 'body'}: {why}", errors=[(path, why)])
                 case dict():
-                    deeper += [(place, name) for name in each]
-                    deeper += [(f"{place}.{name}".lstrip("."), item) for name, item in each.items()]
+                    deeper += [(path, name) for name in each]
+                    deeper += [(f"{path}.{name}".lstrip("."), item) for name, item in each.items()]
                 case list():
-                    deeper += [(f"{place}.{number}".lstrip("."), item) for number, item in enumerate(each)]
+                    deeper += [(f"{path}.{number}".lstrip("."), item) for number, item in enumerate(each)]
         if not deeper:
             return
         level = deeper

@@ -1,4 +1,4 @@
-"""Jobs and runs as JSON, for the API and for `cronty --json`; secrets in them are masked."""
+"""JSON documents of jobs, runs, events and settings, for the API and `cronty --json`; secrets are masked."""
 
 from datetime import datetime
 from typing import Any
@@ -61,7 +61,7 @@ def job_json(job: Job) -> dict[str, Any]:
 
 
 def settings_of(job: Job) -> dict[str, Any]:
-    """Return the policies of a job, and when it ends and what it leaves out."""
+    """Return the policies of a job, its end, and the days and runs that it skips."""
     return {
         **policies_of(job),
         "grants": job.grants,
@@ -116,12 +116,12 @@ def approval_json(approval: Approval) -> dict[str, Any]:
 
 
 def listed_job(job: Job) -> dict[str, Any]:
-    """Return a job of a list, with the number that its edits increase."""
+    """Return a job for a list, with its revision."""
     return job_json(job) | {"revision": job.revision, "deleted_at": iso_in(job.deleted_at, job.timezone)}
 
 
 def whole_job(job: Job, now: datetime) -> dict[str, Any]:
-    """Return everything about a job but its runs."""
+    """Return everything about a job except its runs."""
     ahead = preview_of(job, now)
     return {
         **listed_job(job),
@@ -151,7 +151,7 @@ def why_json(why: Why) -> dict[str, Any]:
 
 
 def event_json(event: Event, zone: str) -> dict[str, Any]:
-    """Return an event with its changes in words; the values that it keeps are masked already."""
+    """Return an event with its changes in words; its stored values are already masked."""
     return {
         "id": event.pk,
         "at": iso_in(event.at, zone),
@@ -260,7 +260,7 @@ def delivery_json(row: Execution) -> dict[str, Any]:
 
 
 def heartbeat_json(actor: Actor, job: Job, address: PingAddress) -> dict[str, Any]:
-    """Return a job that runs elsewhere; the address with the ping key, which is good for all jobs, is not for agents."""
+    """Return a job that runs elsewhere; agents do not see the address with the ping key, which works for all jobs."""
     heartbeat, zone = address.heartbeat, job.timezone
     took = heartbeat.last_duration
     return {

@@ -1,4 +1,4 @@
-"""Declarations of routes: the token's scope, the documented refusals, and unknown query parameters refused by name."""
+"""Decorators that declare routes, with their scope, idempotency keys and checks of query parameters."""
 
 import functools
 import inspect
@@ -12,13 +12,13 @@ from ninja.params.models import Query as QueryParameters
 from pydantic import BaseModel
 
 from schedules.api.auth import READS, WRITES, actor_of
-from schedules.api.problems import ProblemError, expect, refuse
+from schedules.api.problems import ProblemError, expect, invalid_value
 from schedules.services.repeats import FIELD, answer_once
 
 Function = Callable[..., Any]
-# Sent by caches and browsers, and means nothing here.
+# A cache buster that some clients add.
 _IGNORED = ("_",)
-_KEPT_HEADERS = ("ETag", "Location")
+_STORED_HEADERS = ("ETag", "Location")
 
 
 def reads(router: Router, path: str, answer: Any, **options: Any) -> Callable[[Function], Function]:
@@ -26,8 +26,8 @@ def reads(router: Router, path: str, answer: Any, **options: Any) -> Callable[[F
     return _route(router, "GET", path, {200: answer}, READS, **options)
 
 
-def asks(router: Router, path: str, answer: Any, **options: Any) -> Callable[[Function], Function]:
-    """Declare a route whose question is in a body, and that changes nothing."""
+def reads_by_post(router: Router, path: str, answer: Any, **options: Any) -> Callable[[Function], Function]:
+    """Declare a route that takes its query in a body and changes nothing."""
     return _route(router, "POST", path, {200: answer}, READS, **options)
 
 
@@ -49,22 +49,22 @@ def _route(
     needs_match: bool = False,
     takes_match: bool = False,
 ) -> Callable[[Function], Function]:
-    """`repeatable` routes take an Idempotency-Key; their functions return a document, and have a `response`."""
+    """`repeatable` routes take an Idempotency-Key; their functions return a document and take a `response`."""
 
     def declare(function: Function) -> Function:
-        known = _query_names(function)
+        accepted = _query_names(function)
 
         @functools.wraps(function)
         def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-            check_query(request, known)
+            check_query(request, accepted)
             key = request.headers.get(FIELD)
             if key is None:
                 return function(request, *args, **kwargs)
             if not repeatable:
-                raise refuse(FIELD, "this address takes no idempotency key")
+                raise invalid_value(FIELD, "this address takes no idempotency key")
             return _answer_once(request, key, functools.partial(function, request, *args, **kwargs))
 
-        # Evaluated here, because the annotations of a wrapper would be looked up in this module.
+        # Evaluate annotations here: ninja would look up those of a wrapper in this module.
         checked.__signature__ = inspect.signature(function, eval_str=True)  # type: ignore[attr-defined]
         docstring = inspect.getdoc(function) or ""
         router.api_operation(
@@ -88,26 +88,26 @@ def _route(
 
 
 def _answer_once(request: HttpRequest, key: str, call: Function) -> Any:
-    """Call the function, or return what it returned to the same request before."""
+    """Call the function, or return what it returned before to the same request."""
     response: HttpResponse = call.keywords["response"]  # type: ignore[attr-defined]
 
     def act() -> dict[str, Any]:
         answer = call()
         status, content = (answer.status_code, answer.value) if isinstance(answer, Status) else (200, answer)
-        headers = {name: response[name] for name in _KEPT_HEADERS if name in response}
+        headers = {name: response[name] for name in _STORED_HEADERS if name in response}
         return {"status": status, "headers": headers, "content": content}
 
-    sent = {"method": request.method, "path": request.path, "body": request.body.decode()}
-    kept, is_repeated = expect(answer_once(actor_of(request), key, sent, act))
-    for name, value in kept["headers"].items():
+    fingerprint = {"method": request.method, "path": request.path, "body": request.body.decode()}
+    stored, is_repeated = expect(answer_once(actor_of(request), key, fingerprint, act))
+    for name, value in stored["headers"].items():
         response[name] = value
     if is_repeated:
         response["Idempotent-Replayed"] = "true"
-    return Status(kept["status"], kept["content"])
+    return Status(stored["status"], stored["content"])
 
 
 def _query_names(function: Function) -> Collection[str]:
-    """Return the query parameters of a route: the fields of its model of filters."""
+    """Return the query parameters of a route, which are the fields of its filter model."""
     names: set[str] = set()
     for parameter in inspect.signature(function, eval_str=True).parameters.values():
         if any(
@@ -118,13 +118,13 @@ def _query_names(function: Function) -> Collection[str]:
     return names
 
 
-def check_query(request: HttpRequest, known: Collection[str]) -> None:
-    """Refuse a query parameter that the address does not take."""
+def check_query(request: HttpRequest, accepted: Collection[str]) -> None:
+    """Refuse a query parameter that the route does not accept."""
     for name in request.GET:
-        if name not in known and name not in _IGNORED:
-            nearest = get_close_matches(name, known, 1)
-            takes = ", ".join(sorted(known)) or "none"
-            why = f"Did you mean {nearest[0]}?" if nearest else f"This address takes {takes}."
+        if name not in accepted and name not in _IGNORED:
+            nearest = get_close_matches(name, accepted, 1)
+            names = ", ".join(sorted(accepted)) or "none"
+            why = f"Did you mean {nearest[0]}?" if nearest else f"This address takes {names}."
             raise ProblemError(
                 422,
                 "unknown_parameter",

@@ -1,4 +1,4 @@
-"""Why a service refused, in the words of the HTTP API."""
+"""Messages of the HTTP API that explain why a service refused."""
 
 from collections.abc import Mapping
 
@@ -18,5 +18,5 @@ _MESSAGES: Mapping[Code, str] = {
 
 
 def message_of(error: Err) -> str:
-    """Return why a service refused, as a sentence for the caller of the API."""
+    """Explain to a caller of the API why a service refused."""
     return sentence(_MESSAGES[error.code].format(error))

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document: what ninja derives from the routes, with refusals, headers and the examples of each schema."""
+"""The OpenAPI 3.1 document: what ninja derives from the routes, with refusals and headers added."""
 
 import functools
 import json
@@ -7,12 +7,12 @@ from typing import Any
 from django.urls import reverse
 from ninja import NinjaAPI
 
-from schedules.api.preconditions import LONGEST_TAG
+from schedules.api.preconditions import MAX_TAG_LENGTH
 from schedules.api.problems import PROBLEM_JSON
 from schedules.api.schemas.common import FieldProblem, ProblemOut
 
 _REF = "#/components/schemas/{model}"
-_WORDS = {
+_REFUSALS = {
     400: "The body is not readable JSON.",
     401: "No usable token.",
     403: "The token lacks the scope, or the owner may not do this.",
@@ -26,7 +26,7 @@ _WORDS = {
     429: "Too many calls; `Retry-After` says when to go on.",
     503: "The database did not answer; try again.",
 }
-_RATE = {
+_RATE_HEADERS = {
     "RateLimit-Limit": "Calls per minute of this token.",
     "RateLimit-Remaining": "Calls that are left now.",
     "RateLimit-Reset": "Seconds until all are back.",
@@ -50,7 +50,7 @@ def document(api: NinjaAPI) -> str:
 
 
 def _complete(method: str, operation: dict[str, Any]) -> None:
-    """Add what the declarations of the route say beyond types."""
+    """Add what the declaration of a route says besides types."""
     scope = operation.pop("x-scope")
     operation["x-scope"] = scope
     operation["description"] = f"{operation['description']}\n\nScope of the token: `{scope}`."
@@ -79,16 +79,16 @@ def _complete(method: str, operation: dict[str, Any]) -> None:
     for answer in operation["responses"].values():
         answer["headers"] = {
             name: {"description": description, "schema": {"type": "integer"}}
-            for name, description in _RATE.items()
+            for name, description in _RATE_HEADERS.items()
         }
     content = {PROBLEM_JSON: {"schema": {"$ref": _REF.format(model="ProblemOut")}}}
     operation["responses"] |= {
-        status: {"description": _WORDS[status], "content": content} for status in sorted(statuses)
+        status: {"description": _REFUSALS[status], "content": content} for status in sorted(statuses)
     }
 
 
 def _header(
-    name: str, description: str, *, required: bool = False, max_length: int = LONGEST_TAG
+    name: str, description: str, *, required: bool = False, max_length: int = MAX_TAG_LENGTH
 ) -> dict[str, Any]:
     schema = {"type": "string", "minLength": 1, "maxLength": max_length}
     return {"in": "header", "name": name, "required": required, "description": description, "schema": schema}

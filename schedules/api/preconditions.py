@@ -1,4 +1,4 @@
-"""Preconditions against lost updates: a job's tag, and requests that name it in If-Match."""
+"""Preconditions against lost updates: the ETag of a job, and the If-Match header of requests."""
 
 import re
 
@@ -8,7 +8,7 @@ from schedules.api.problems import ProblemError, problem_of
 from schedules.models import Job
 from schedules.result import Code, Err
 
-LONGEST_TAG = 100
+MAX_TAG_LENGTH = 100
 _TAG = re.compile(r'"r([0-9]{1,18})"')
 
 
@@ -17,7 +17,7 @@ def tag_of(job: Job) -> str:
 
 
 def required_revision(request: HttpRequest) -> int | None:
-    """Return the revision that a change is about, or None for the job as it is; refuse a request that names neither."""
+    """Return the revision in If-Match, or None for `*`; refuse a request without this header."""
     text = request.headers.get("If-Match", "").strip()
     if not text:
         raise ProblemError(
@@ -30,7 +30,7 @@ def required_revision(request: HttpRequest) -> int | None:
 
 
 def check_match(request: HttpRequest, job: Job) -> None:
-    """Refuse a request whose If-Match, if it has one, is not about the job as it is."""
+    """Refuse a request whose If-Match, if it has one, does not match the job."""
     text = request.headers.get("If-Match", "").strip()
     revision = _revision(text) if text else None
     if revision is not None and revision != job.revision:
@@ -40,13 +40,13 @@ def check_match(request: HttpRequest, job: Job) -> None:
 def _revision(text: str) -> int | None:
     if text == "*":
         return None
-    if len(text) > LONGEST_TAG:
+    if len(text) > MAX_TAG_LENGTH:
         raise ProblemError(
             422,
             "invalid",
             "If-Match is no ETag of a job.",
-            errors=[("If-Match", f"Send at most {LONGEST_TAG} characters.")],
+            errors=[("If-Match", f"Send at most {MAX_TAG_LENGTH} characters.")],
         )
     match = _TAG.fullmatch(text)
-    # A tag that we have not given is that of no revision.
+    # A tag that we never sent matches no revision.
     return int(match[1]) if match else -1

@@ -1,4 +1,4 @@
-"""Problem details (RFC 9457): every refusal of the API as JSON that names the field and says what to do."""
+"""Problem details (RFC 9457): refusals of the API as JSON that names the field and says what to do."""
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -14,7 +14,7 @@ from schedules.worker.database_errors import TRY_AGAIN_SECONDS
 T = TypeVar("T")
 
 PROBLEM_JSON = "application/problem+json"
-MOST_ERRORS = 20
+MAX_ERRORS = 20
 _STATUS_OF_KIND = {
     Kind.NOT_FOUND: 404,
     Kind.FORBIDDEN: 403,
@@ -31,7 +31,7 @@ _STATUS_OF_CODE = {
 
 
 class ProblemError(Exception):
-    """A refusal of the API itself, with its status, a word for programs, and the fields that it is about."""
+    """A refusal with its status, a code for programs, and the fields that it is about."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class ProblemError(Exception):
         }
         if self.errors:
             content["errors"] = [
-                {"field": field, "detail": detail} for field, detail in self.errors[:MOST_ERRORS]
+                {"field": field, "detail": detail} for field, detail in self.errors[:MAX_ERRORS]
             ]
         response = JsonResponse(content, status=self.status, content_type=PROBLEM_JSON)
         for name, value in self.headers.items():
@@ -67,7 +67,7 @@ class ProblemError(Exception):
 
 
 def problem_of(error: Err, *, status: int | None = None) -> ProblemError:
-    """Turn the refusal of a service into a problem in the words of the API."""
+    """Turn the refusal of a service into a problem."""
     headers, more = {}, {}
     if error.retry_after is not None:
         headers["Retry-After"] = str(max(1, error.seconds))
@@ -85,12 +85,12 @@ def problem_of(error: Err, *, status: int | None = None) -> ProblemError:
 
 
 def expect(result: Result[T]) -> T:
-    """Return the value of a result; a refusal ends the request with its problem."""
+    """Return the value of a result, or raise its refusal as a problem."""
     if isinstance(result, Err):
         raise problem_of(result)
     return result.value
 
 
-def refuse(field: str, why: str) -> ProblemError:
-    """Refuse one value of a request."""
+def invalid_value(field: str, why: str) -> ProblemError:
+    """Return the problem for one invalid value of a request."""
     return problem_of(invalid(field, why))

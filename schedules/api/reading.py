@@ -1,10 +1,10 @@
-"""Values of requests, read as the services take them: schedules, durations, moments, filters and references."""
+"""Conversion of request values for the services: schedules, durations, moments, filters and references to jobs."""
 
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from typing import Any, TypeVar
 
-from schedules.api.problems import expect, problem_of, refuse
+from schedules.api.problems import expect, invalid_value, problem_of
 from schedules.api.schemas.jobs import JobFilters, PolicyIn
 from schedules.api.schemas.runs import RunFilters
 from schedules.models import Job
@@ -25,11 +25,11 @@ from schedules.when.zone_names import zone_named
 
 M = TypeVar("M", date, datetime, Period)
 
-# The outcomes that a job does not remember are looked for in its runs of this long.
-USUAL_PERIOD = timedelta(days=7)
-LONGEST_SPAN = 10**9
+# How far back runs are searched for outcomes that a job itself does not store.
+DEFAULT_PERIOD = timedelta(days=7)
+MAX_SPAN_SECONDS = 10**9
 _SPANS = ("backoff", "timeout", "spread")
-_COPIED = (
+_PLAIN_FIELDS = (
     "label",
     "tags",
     "grants",
@@ -50,7 +50,7 @@ def read_zone(name: str) -> str:
     try:
         load_zone(zone)
     except TriggerError as error:
-        raise refuse("timezone", error.reason) from error
+        raise invalid_value("timezone", error.reason) from error
     return zone
 
 
@@ -58,7 +58,7 @@ def read_schedule(text: str, zone: str, now: datetime) -> Trigger:
     try:
         return parse_trigger(text, now=now, timezone=zone)
     except (PhraseError, TriggerError) as error:
-        raise refuse("schedule", str(error)) from error
+        raise invalid_value("schedule", str(error)) from error
 
 
 def columns_of_schedule(trigger: Trigger) -> dict[str, Any]:
@@ -70,9 +70,9 @@ def columns_of_schedule(trigger: Trigger) -> dict[str, Any]:
 
 
 def columns_of_policies(policies: PolicyIn, zone: str, now: datetime) -> dict[str, Any]:
-    """Return the columns for those of the policies that were given."""
+    """Return the columns for the policies that are set."""
     values = policies.model_dump(exclude_none=True)
-    columns = {name: values[name] for name in _COPIED if name in values}
+    columns = {name: values[name] for name in _PLAIN_FIELDS if name in values}
     columns |= {name: _read_span(values[name], name) for name in _SPANS if name in values}
     if columns.get("alerts") == "default":
         columns["alerts"] = ""
@@ -90,13 +90,13 @@ def columns_of_policies(policies: PolicyIn, zone: str, now: datetime) -> dict[st
 
 def _read_span(value: str | float, field: str) -> timedelta:
     if not isinstance(value, str):
-        if not 0 <= value <= LONGEST_SPAN:
-            raise refuse(field, f"choose 0 to {LONGEST_SPAN:,} seconds")
+        if not 0 <= value <= MAX_SPAN_SECONDS:
+            raise invalid_value(field, f"choose 0 to {MAX_SPAN_SECONDS:,} seconds")
         return timedelta(seconds=value)
     try:
         return timedelta(0) if value.strip() in ("0", "0s") else parse_delay(value)
     except PhraseError as error:
-        raise refuse(field, str(error)) from error
+        raise invalid_value(field, str(error)) from error
 
 
 def read_moment(parse: Callable[..., M], text: str, field: str, zone: str, now: datetime, **rules: bool) -> M:
@@ -104,11 +104,11 @@ def read_moment(parse: Callable[..., M], text: str, field: str, zone: str, now: 
     try:
         return parse(text, now=now, timezone=zone, **rules)
     except (PhraseError, TriggerError) as error:
-        raise refuse(field, str(error)) from error
+        raise invalid_value(field, str(error)) from error
 
 
 def read_period(first: str, last: str, zone: str, now: datetime) -> tuple[datetime | None, datetime | None]:
-    """Return the start of what `from` names and the end of what `to` names; a day or period alone is whole."""
+    """Return the start of `from` and the end of `to`; a day or period alone is whole."""
     named = [
         read_moment(parse_period, text, field, zone, now) if text else None
         for field, text in (("from", first), ("to", last))
@@ -117,19 +117,19 @@ def read_period(first: str, last: str, zone: str, now: datetime) -> tuple[dateti
 
 
 def read_past_moment(text: str, field: str, zone: str, now: datetime) -> datetime | None:
-    """Read a bound of a list; an empty text is none."""
+    """Read a bound of a list; an empty text is no bound."""
     if not text:
         return None
     return read_moment(parse_moment, text, field, zone, now, past=True, has_horizon=False)
 
 
 def job_id_of(actor: Actor, reference: str, *, among: JobQuerySet | None = None) -> str:
-    """Return the id of the job that is meant by an id, a number or an exact name."""
+    """Return the id of the job with this id, number or exact name."""
     return expect(public_id_of(actor.jobs() if among is None else among, reference))
 
 
 def job_of(actor: Actor, reference: str) -> Job:
-    """Return the job that is meant, with its activity."""
+    """Return the job with this id, number or exact name, with its activity."""
     job_id = job_id_of(actor, reference)
     job = actor.job(job_id)
     if job is None:
@@ -138,7 +138,7 @@ def job_of(actor: Actor, reference: str) -> Job:
 
 
 def known_job_of(actor: Actor, reference: str) -> Job:
-    """Return the job that is meant, also one in the trash."""
+    """Return the job with this id, number or exact name, also from the trash."""
     job = expect(job_meant(actor.known_jobs(), reference))
     if job is None:
         raise problem_of(not_found(reference))
@@ -149,7 +149,7 @@ def read_job_query(actor: Actor, filters: JobFilters, now: datetime) -> JobQuery
     check_texts(query=filters.query, tag=filters.tag)
     since = read_past_moment(filters.since, "since", actor.read_profile().zone, now)
     if since is None and filters.outcome and filters.outcome not in OUTCOME_LETTERS:
-        since = now - USUAL_PERIOD
+        since = now - DEFAULT_PERIOD
     return JobQuery(
         text=filters.query.strip(),
         tag=filters.tag.strip(),
@@ -180,4 +180,4 @@ def read_run_query(actor: Actor, filters: RunFilters, now: datetime) -> RunQuery
 def check_texts(**texts: str) -> None:
     for field, text in texts.items():
         if problem := text_problem(text):
-            raise refuse(field, problem)
+            raise invalid_value(field, problem)

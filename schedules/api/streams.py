@@ -1,4 +1,4 @@
-"""Server-sent events: what changes, as it changes, for as long as somebody listens."""
+"""Streams of server-sent events: changes, sent to each open stream about once a second."""
 
 import asyncio
 import json
@@ -17,20 +17,20 @@ from schedules.services.event_feed import EventFeed, Position
 from schedules.services.long_answers import read_while_waiting
 
 POLL_SECONDS = 1.0
-# Proxies close what is silent for a minute.
+# Proxies close connections that are silent for a minute.
 SILENT_POLLS = 15
-MOST_EVENTS = 100
-# At a time: of one token, of one person, and of this process.
-MOST_STREAMS = 5
-MOST_STREAMS_OF_PERSON = 20
-MOST_STREAMS_OF_ALL = 100
+MAX_EVENTS = 100
+# Open at a time, of one token, of one person and in this process.
+MAX_STREAMS = 5
+MAX_STREAMS_PER_PERSON = 20
+MAX_STREAMS_IN_PROCESS = 100
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, slots=True)
 class Stream:
-    """An open stream: with whose token, and what it sends."""
+    """An open stream: its token, its events, and how they are described."""
 
     token: Token
     feed: EventFeed
@@ -42,7 +42,7 @@ _open: set[Stream] = set()
 
 
 def end_streams() -> None:
-    """End all streams of this process: a stopping server waits for open answers."""
+    """End all streams of this process: a stopping server waits for open responses."""
     for stream in list(_open):
         stream.is_over.set()
 
@@ -51,33 +51,33 @@ def refuse_if_full(token: Token) -> None:
     of_person = [each for each in _open if each.token.owner_id == token.owner_id]
     of_token = sum(each.token.pk == token.pk for each in of_person)
     if (
-        of_token >= MOST_STREAMS
-        or len(of_person) >= MOST_STREAMS_OF_PERSON
-        or len(_open) >= MOST_STREAMS_OF_ALL
+        of_token >= MAX_STREAMS
+        or len(of_person) >= MAX_STREAMS_PER_PERSON
+        or len(_open) >= MAX_STREAMS_IN_PROCESS
     ):
-        detail = f"At most {MOST_STREAMS} streams of a token are open at a time: end one first."
+        detail = f"At most {MAX_STREAMS} streams of a token are open at a time: end one first."
         raise ProblemError(429, "too_many_streams", detail, headers={"Retry-After": "30"})
 
 
 async def listen(stream: Stream) -> AsyncGenerator[str]:
-    """Yield the events after the last one, until the client goes, the token ends or the server stops."""
+    """Yield new events until the client disconnects, the token ends or the server stops."""
     _open.add(stream)
-    silent = 0
+    silent_polls = 0
     try:
         yield "retry: 5000\n\n"
         while not stream.is_over.is_set():
             try:
-                messages = await read_while_waiting(_next)(stream)
+                messages = await read_while_waiting(_read_messages)(stream)
             except Exception:
                 # The database will come back.
                 logger.exception("Reading for a stream failed; trying again")
                 messages = []
             if messages is None:
                 return
-            silent = 0 if messages else silent + 1
+            silent_polls = 0 if messages else silent_polls + 1
             if messages:
                 yield "".join(messages)
-            elif silent % SILENT_POLLS == 0:
+            elif silent_polls % SILENT_POLLS == 0:
                 yield ": still here\n\n"
             try:
                 async with asyncio.timeout(POLL_SECONDS):
@@ -89,7 +89,7 @@ async def listen(stream: Stream) -> AsyncGenerator[str]:
 
 
 def feed_of(actor: Actor, last_id: str) -> EventFeed:
-    """Return the events that the client has not seen yet, or without an id those from now on."""
+    """Return the feed of events after this id, or of those from now on without an id."""
     position = Position.parse(last_id)
     if last_id and position is None:
         raise ProblemError(
@@ -101,12 +101,12 @@ def feed_of(actor: Actor, last_id: str) -> EventFeed:
     return EventFeed(actor, position, clock.now())
 
 
-def _next(stream: Stream) -> list[str] | None:
+def _read_messages(stream: Stream) -> list[str] | None:
     """Return the next messages; None if the token is no longer valid."""
     token = Token.objects.usable(clock.now()).filter(pk=stream.token.pk).first()
     if token is None or (token.scopes, token.families) != (stream.token.scopes, stream.token.families):
         return None
-    events = stream.feed.read(MOST_EVENTS, clock.now())
+    events = stream.feed.read(MAX_EVENTS, clock.now())
     return [_message(position, event, stream.describe(event)) for position, event in events]
 
 

@@ -1,4 +1,4 @@
-"""The addresses of the API, which the web process alone loads."""
+"""The URLs and error handlers of the API; only the web process loads them."""
 
 import functools
 import logging
@@ -79,10 +79,10 @@ def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
 
 
 def _field_problem(error: dict[str, Any]) -> tuple[str, str]:
-    # The first part says where it was; in a body, the second is the name of our parameter.
-    place = list(error["loc"])
-    place = place[2 if place[0] == "body" else 1 :]
-    field = ".".join(map(str, place))[:200] or str(error["loc"][0])
+    # The first part is the place, such as the query; in a body, the second is the name of our parameter.
+    location = list(error["loc"])
+    location = location[2 if location[0] == "body" else 1 :]
+    field = ".".join(map(str, location))[:200] or str(error["loc"][0])
     if error["type"] == "extra_forbidden":
         return field, "Unknown field."
     why = str(error["msg"])
@@ -91,7 +91,7 @@ def _field_problem(error: dict[str, Any]) -> tuple[str, str]:
 
 @api.exception_handler(HttpError)
 def _malformed(request: HttpRequest, error: HttpError) -> HttpResponse:
-    """Answer what ninja refuses; it wraps what the parser of bodies raises."""
+    """Answer what ninja refuses; it wraps what `BodyParser` raises."""
     cause = error.__cause__
     if isinstance(cause, ProblemError):
         return cause.response()
@@ -113,24 +113,25 @@ def _failed(request: HttpRequest, error: Exception) -> HttpResponse:
     return ProblemError(500, "error", "Something went wrong here; the server's log says more.").response()
 
 
-def _open(view: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a view answer without a login, because it asks for a token, and finish its answers."""
+def _without_login(view: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a view answer without a login, because it requires a token, and complete its responses."""
     if iscoroutinefunction(view):
 
         @functools.wraps(view)
         async def respond_async(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-            return _finish(request, await view(request, *args, **kwargs))
+            return _complete(request, await view(request, *args, **kwargs))
 
         return csrf_exempt(login_not_required(respond_async))
 
     @functools.wraps(view)
     def respond(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        return _finish(request, view(request, *args, **kwargs))
+        return _complete(request, view(request, *args, **kwargs))
 
     return csrf_exempt(login_not_required(respond))
 
 
-def _finish(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+def _complete(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+    """Add the headers of the call rate and of caching, and turn Django's 405 into a problem."""
     if response.status_code == 405 and response.headers.get("Content-Type", "").startswith("text/html"):
         methods = sorted(part.strip() for part in response["Allow"].split(","))
         detail = f"This address takes {', '.join(methods)}."
@@ -167,25 +168,25 @@ def unknown(request: HttpRequest) -> HttpResponse:
 
 
 def _patterns() -> list[URLPattern]:
-    """Return an address for each route; ninja has one for each method, which all lead to the same view."""
+    """Return one URL for each route; ninja has one for each method, all with the same view."""
     views: dict[str, tuple[Callable[..., Any], str]] = {}
     for pattern in api.urls[0]:
-        # Ninja's own page of the API does nothing here.
+        # Leave out ninja's own page of the API.
         if isinstance(pattern, URLPattern) and pattern.name != "api-root":
             views.setdefault(str(pattern.pattern), (pattern.callback, f"api-{pattern.name}"))
-    listed, name = views["events"]
-    views["events"] = _list_or_stream(listed, views["events/stream"][0]), name
-    return [path(route, _open(view), name=name) for route, (view, name) in views.items()]
+    list_view, name = views["events"]
+    views["events"] = _list_or_stream(list_view, views["events/stream"][0]), name
+    return [path(route, _without_login(view), name=name) for route, (view, name) in views.items()]
 
 
-def _list_or_stream(listed: Callable[..., Any], streamed: Callable[..., Any]) -> Callable[..., Any]:
-    """Answer with the list, or with the stream if that is asked for, as `EventSource` does."""
+def _list_or_stream(list_view: Callable[..., Any], stream_view: Callable[..., Any]) -> Callable[..., Any]:
+    """Answer with the list, or with the stream if the request accepts one, as those of `EventSource` do."""
 
-    @functools.wraps(listed)
+    @functools.wraps(list_view)
     async def respond(request: HttpRequest) -> Any:
         if request.method == "GET" and "text/event-stream" in request.headers.get("Accept", ""):
-            return await streamed(request)
-        return await sync_to_async(listed)(request)
+            return await stream_view(request)
+        return await sync_to_async(list_view)(request)
 
     return respond
 
@@ -193,6 +194,6 @@ def _list_or_stream(listed: Callable[..., Any], streamed: Callable[..., Any]) ->
 urlpatterns = [
     path("openapi.json", openapi, name="api-openapi"),
     *_patterns(),
-    # Whatever comes, line breaks included.
+    # Anything else, line breaks included.
     re_path(r"^", unknown, name="api-unknown"),
 ]

@@ -201,7 +201,7 @@ def test_stream_ends_with_its_token_and_with_the_server(owner, activity, monkeyp
 
 
 def test_streams_of_a_token_are_bounded(owner, activity, monkeypatch):
-    monkeypatch.setattr(streams, "MOST_STREAMS", 0)
+    monkeypatch.setattr(streams, "MAX_STREAMS", 0)
 
     async def ask() -> int:
         program = await asyncio.to_thread(in_thread, lambda: program_of(owner))

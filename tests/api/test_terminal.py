@@ -176,7 +176,7 @@ def test_what_follows_ends_with_its_token_and_with_the_server(owner):
 
 
 def test_command_lines_of_a_token_are_bounded(owner, monkeypatch):
-    monkeypatch.setattr(terminal, "MOST_LINES", 0)
+    monkeypatch.setattr(terminal, "MAX_LINES", 0)
 
     status, [problem] = asyncio.run(send(program_of(owner), "jobs"))
 

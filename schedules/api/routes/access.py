@@ -1,4 +1,4 @@
-"""Secrets, which are only written, and the tokens of one's own."""
+"""Secrets, which can only be written, and the owner's tokens."""
 
 from datetime import timedelta
 from typing import Any
@@ -39,7 +39,7 @@ def delete_secret_value(request: HttpRequest, name: str) -> Any:
 def list_tokens(request: HttpRequest) -> Any:
     """List the tokens of the owner, without their texts."""
     actor = actor_of(request)
-    return {"tokens": [_shown(token, actor.read_profile().zone) for token in own_tokens(actor)]}
+    return {"tokens": [_token_json(token, actor.read_profile().zone) for token in own_tokens(actor)]}
 
 
 @changes(router, "POST", "/tokens", {201: NewTokenOut})
@@ -61,7 +61,7 @@ def create_token(request: HttpRequest, body: NewToken) -> Any:
             expires_in=timedelta(days=body.expires_in_days),
         )
     )
-    return Status(201, _shown(issued.token, actor.read_profile().zone) | {"text": issued.text})
+    return Status(201, _token_json(issued.token, actor.read_profile().zone) | {"text": issued.text})
 
 
 @changes(router, "DELETE", "/tokens/{int:number}", {204: None})
@@ -71,7 +71,7 @@ def revoke_token(request: HttpRequest, number: int) -> Any:
     return Status(204, None)
 
 
-def _shown(token: Token, zone: str) -> dict[str, Any]:
+def _token_json(token: Token, zone: str) -> dict[str, Any]:
     return {
         "id": token.pk,
         "name": token.name,

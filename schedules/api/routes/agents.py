@@ -1,4 +1,4 @@
-"""Agents: the runners with what is left of their limits, and the kill switch."""
+"""Agents: their runners with the remaining limits, their approvals, and the switch that stops them all."""
 
 from typing import Any
 
@@ -14,7 +14,6 @@ from schedules.api.schemas.agents import AgentsOut, AgentStopIn, ApprovalAnswerI
 from schedules.services import Actor
 from schedules.services.runs import approvals
 from schedules.services.runs.agent_stops import let_agents_work, read_stop, stop_agents
-from schedules.services.runs.approvals import list_waiting
 from schedules.services.runs.runner_list import list_runners
 
 router = Router(tags=["agents"])
@@ -23,7 +22,7 @@ router = Router(tags=["agents"])
 @reads(router, "", AgentsOut)
 def show_agents(request: HttpRequest) -> Any:
     """List the runners that prompts may name, with what is left of their limits today, and whether agents are stopped."""
-    return _shown(actor_of(request))
+    return _agents_json(actor_of(request))
 
 
 @changes(router, "POST", "/stop", {200: AgentsOut})
@@ -31,7 +30,7 @@ def stop_all_agents(request: HttpRequest, body: AgentStopIn | None = None) -> An
     """Stop all agents of the owner, or of everybody: none starts, and those at work end."""
     actor = actor_of(request)
     expect(stop_agents(actor, everybody=bool(body and body.everybody)))
-    return _shown(actor)
+    return _agents_json(actor)
 
 
 @changes(router, "POST", "/start", {200: AgentsOut})
@@ -39,13 +38,13 @@ def start_agents(request: HttpRequest, body: AgentStopIn | None = None) -> Any:
     """Let agents work again. Only a token of the type Program may do this."""
     actor = actor_of(request)
     expect(let_agents_work(actor, everybody=bool(body and body.everybody)))
-    return _shown(actor)
+    return _agents_json(actor)
 
 
 @reads(router, "/approvals", ApprovalsOut)
 def list_approvals(request: HttpRequest) -> Any:
     """List what agents ask a person, calls and questions, the oldest first."""
-    return {"approvals": [approval_json(each) for each in list_waiting(actor_of(request))]}
+    return {"approvals": [approval_json(each) for each in approvals.list_waiting(actor_of(request))]}
 
 
 @changes(router, "POST", "/approvals/{int:number}", {200: ApprovalOut})
@@ -56,7 +55,7 @@ def answer_approval(request: HttpRequest, number: int, body: ApprovalAnswerIn) -
     return approval_json(expect(answered).approval)
 
 
-def _shown(actor: Actor) -> dict[str, Any]:
+def _agents_json(actor: Actor) -> dict[str, Any]:
     stop = read_stop(actor)
     zone = actor.read_profile().zone
     return {
@@ -71,8 +70,13 @@ def _shown(actor: Actor) -> dict[str, Any]:
                 "default": each.is_default,
                 "limits": each.limits,
                 "left": [
-                    {"scope": left.scope, "unit": left.unit, "cap": left.cap, "left": left.left}
-                    for left in each.allowances
+                    {
+                        "scope": allowance.scope,
+                        "unit": allowance.unit,
+                        "cap": allowance.cap,
+                        "left": allowance.left,
+                    }
+                    for allowance in each.allowances
                 ],
             }
             for each in list_runners(actor, clock.now(), with_runs=False)

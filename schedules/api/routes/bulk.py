@@ -1,4 +1,4 @@
-"""The same change of many jobs, once confirmed; undo; and files of jobs: a plan, then its execution."""
+"""Changes of many jobs, which are shown before they are confirmed: bulk changes, undo, and files of jobs."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from schedules.api.auth import actor_of
 from schedules.api.documents import iso_in, plan_json
 from schedules.api.endpoints import changes
 from schedules.api.messages import message_of
-from schedules.api.problems import ProblemError, expect, problem_of, refuse
+from schedules.api.problems import ProblemError, expect, invalid_value, problem_of
 from schedules.api.reading import read_job_query, read_moment, read_zone
 from schedules.api.schemas.jobs import JobFilters
 from schedules.api.schemas.many import ApplyIn, ApplyOut, BulkIn, BulkOut, UndoIn, UndoOut
@@ -24,7 +24,7 @@ from schedules.services.jobs.states import pause_problem
 from schedules.when.phrases import parse_moment
 
 router = Router(tags=["many jobs"])
-SHOWN = 50
+MAX_SHOWN = 50
 
 
 @changes(router, "POST", "/bulk", {200: BulkOut}, repeatable=True)
@@ -38,7 +38,7 @@ def change_jobs(request: HttpRequest, response: HttpResponse, body: BulkIn) -> A
     zone = actor.read_profile().zone
     until = None
     if body.action != "pause" and (body.until or body.reason):
-        raise refuse("until", "only a pause has an end and a reason")
+        raise invalid_value("until", "only a pause has an end and a reason")
     if body.until is not None:
         until = read_moment(parse_moment, body.until, "until", zone, now, may_be_day=True)
     if problem := pause_problem(body.reason, until, now):
@@ -58,14 +58,14 @@ def change_jobs(request: HttpRequest, response: HttpResponse, body: BulkIn) -> A
         return {
             "is_done": True,
             "count": len(done.jobs),
-            "jobs": _named(done.jobs),
+            "jobs": _named_jobs(done.jobs),
             "undo": done.undo,
             "paused_until": iso_in(until, zone),
         }
     return {
         "is_done": False,
         "count": len(jobs),
-        "jobs": _named(jobs),
+        "jobs": _named_jobs(jobs),
         "confirm": bulk.confirmation_of(actor, request_body, revisions) if jobs else None,
         "paused_until": iso_in(until, zone),
     }
@@ -77,13 +77,13 @@ def undo_change(request: HttpRequest, response: HttpResponse, body: UndoIn | Non
     actor, options = actor_of(request), body or UndoIn()
     events = undo.last_call(actor) if options.change is None else undo.events_of_call(actor, options.change)
     if not events:
-        raise refuse("change", "there is no such change that can still be undone")
+        raise invalid_value("change", "there is no such change that can still be undone")
     done = expect(undo.undo(actor, events))
     return {
-        "jobs": _named(done.jobs),
+        "jobs": _named_jobs(done.jobs),
         "refused": [
             {"id": event.job.public_id if event.job else "", "name": event.subject, "why": message_of(error)}
-            for event, error in done.refused[:SHOWN]
+            for event, error in done.refused[:MAX_SHOWN]
         ],
     }
 
@@ -102,20 +102,20 @@ def apply_file(request: HttpRequest, response: HttpResponse, body: ApplyIn) -> A
     if problems or plan.problems:
         raise _invalid_file([*problems, *plan.problems])
     request_body = body.model_dump(exclude={"confirm"})
-    planned = [
+    revisions = [
         (job.pk, job.revision) for step in plan.steps for job in (step.job, step.replaced) if job and job.pk
     ]
-    planned += [(-number, 0) for number, step in enumerate(plan.steps) if not step.job.pk]
+    revisions += [(-number, 0) for number, step in enumerate(plan.steps) if not step.job.pk]
     if not body.confirm:
-        token = bulk.confirmation_of(actor, request_body, planned) if plan.steps else None
-        return _planned(plan, is_applied=False, confirm=token)
-    if stale := bulk.confirmation_problem(actor, body.confirm, request_body, planned):
+        token = bulk.confirmation_of(actor, request_body, revisions) if plan.steps else None
+        return _plan_out(plan, is_applied=False, confirm=token)
+    if stale := bulk.confirmation_problem(actor, body.confirm, request_body, revisions):
         raise problem_of(stale)
     expect(apply_plan(actor, plan))
-    return _planned(plan, is_applied=True, confirm=None)
+    return _plan_out(plan, is_applied=True, confirm=None)
 
 
-def _planned(plan: Plan, *, is_applied: bool, confirm: str | None) -> dict[str, Any]:
+def _plan_out(plan: Plan, *, is_applied: bool, confirm: str | None) -> dict[str, Any]:
     return plan_json(plan) | {"applied": is_applied, "confirm": confirm}
 
 
@@ -127,5 +127,5 @@ def _invalid_file(problems: list[Problem]) -> ProblemError:
     return ProblemError(422, "invalid", f"Nothing was changed: {errors[0][1]}", errors=errors)
 
 
-def _named(jobs: Any) -> list[dict[str, str]]:
-    return [{"id": job.public_id, "name": job.name} for job in jobs[:SHOWN]]
+def _named_jobs(jobs: Any) -> list[dict[str, str]]:
+    return [{"id": job.public_id, "name": job.name} for job in jobs[:MAX_SHOWN]]

@@ -1,4 +1,4 @@
-"""Calendars: list, look at before saving, set and delete."""
+"""Calendars: list, preview, set and delete."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from ninja import Router, Status
 
 from schedules.api.auth import actor_of
 from schedules.api.documents import calendar_json
-from schedules.api.endpoints import asks, changes, reads
+from schedules.api.endpoints import changes, reads, reads_by_post
 from schedules.api.problems import expect
 from schedules.api.schemas.calendars import CalendarIn, CalendarOut, CalendarsOut
 from schedules.services.people.calendars import (
@@ -33,7 +33,7 @@ def set_one_calendar(request: HttpRequest, calendar: str, body: CalendarIn) -> A
     return calendar_json(expect(set_calendar(actor_of(request), _spec(calendar, body))))
 
 
-@asks(router, "/{calendar}/preview", CalendarOut)
+@reads_by_post(router, "/{calendar}/preview", CalendarOut)
 def preview_one_calendar(request: HttpRequest, calendar: str, body: CalendarIn) -> Any:
     """Show a calendar as it would be; nothing is stored."""
     return calendar_json(expect(preview_calendar(actor_of(request), _spec(calendar, body))))

@@ -8,7 +8,7 @@ from ninja import Router, Status
 from schedules.api.auth import actor_of
 from schedules.api.documents import channel_json
 from schedules.api.endpoints import changes, reads
-from schedules.api.problems import expect, problem_of, refuse
+from schedules.api.problems import expect, invalid_value, problem_of
 from schedules.api.schemas.channels import ChannelIn, ChannelOut, ChannelsOut, CodeIn, NewName, TestedOut
 from schedules.channels.catalog import KINDS
 from schedules.result import Code, Err
@@ -37,10 +37,10 @@ def list_all_channels(request: HttpRequest) -> Any:
 def set_one_channel(request: HttpRequest, channel: str, body: ChannelIn) -> Any:
     """Add a channel, or replace everything about the one of this name; send a test afterwards."""
     kind = KINDS.get(body.kind)
-    known = [field.name for field in kind.fields] if kind else list(body.values)
+    field_names = [field.name for field in kind.fields] if kind else list(body.values)
     for name in body.values:
-        if name not in known:
-            raise refuse(f"values.{name}", f"unknown field; choose from {', '.join(known)}")
+        if name not in field_names:
+            raise invalid_value(f"values.{name}", f"unknown field; choose from {', '.join(field_names)}")
     return channel_json(expect(set_channel(actor_of(request), channel, body.kind, body.values)))
 
 

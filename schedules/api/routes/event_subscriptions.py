@@ -1,4 +1,4 @@
-"""Receivers of events: list, add, change, switch, test and delete; their deliveries, also once more."""
+"""Receivers of events: list, add, change, switch on and off, test and delete; list and repeat their deliveries."""
 
 from typing import Any
 
@@ -46,13 +46,13 @@ def list_event_subscriptions(request: HttpRequest) -> Any:
 @changes(router, "POST", "", {201: NewEventSubscriptionOut})
 def add_event_subscription(request: HttpRequest, body: EventSubscriptionIn) -> Any:
     """Tell a receiver of events from now on. The answer has its secret, which is not shown again."""
-    return Status(201, _opened(expect(add_subscription(actor_of(request), _wanted(body)))))
+    return Status(201, _with_secret(expect(add_subscription(actor_of(request), _spec(body)))))
 
 
 @changes(router, "PUT", "/{subscription}", {200: EventSubscriptionOut})
 def change_event_subscription(request: HttpRequest, subscription: str, body: EventSubscriptionIn) -> Any:
     """Change everything about a receiver but its secret."""
-    return event_subscription_json(expect(edit_subscription(actor_of(request), subscription, _wanted(body))))
+    return event_subscription_json(expect(edit_subscription(actor_of(request), subscription, _spec(body))))
 
 
 @changes(router, "POST", "/{subscription}/on", {200: EventSubscriptionOut})
@@ -70,7 +70,7 @@ def switch_event_subscription_off(request: HttpRequest, subscription: str) -> An
 @changes(router, "POST", "/{subscription}/secret", {200: NewEventSubscriptionOut})
 def rotate_event_secret(request: HttpRequest, subscription: str) -> Any:
     """Create a new secret; for a day, requests are signed with both."""
-    return _opened(expect(rotate_secret(actor_of(request), subscription)))
+    return _with_secret(expect(rotate_secret(actor_of(request), subscription)))
 
 
 @changes(router, "POST", "/{subscription}/test", {202: DeliveryOut})
@@ -82,8 +82,8 @@ def send_event_test(request: HttpRequest, subscription: str) -> Any:
 @reads(router, "/{subscription}/deliveries", DeliveriesOut)
 def list_event_deliveries(request: HttpRequest, subscription: str) -> Any:
     """List the last 50 deliveries, newest first."""
-    found = expect(find_subscription(actor_of(request), subscription))
-    return {"deliveries": [delivery_json(each) for each in list_deliveries(found)]}
+    receiver = expect(find_subscription(actor_of(request), subscription))
+    return {"deliveries": [delivery_json(each) for each in list_deliveries(receiver)]}
 
 
 @changes(router, "POST", "/{subscription}/deliveries/{delivery}/send", {202: DeliveryOut})
@@ -99,9 +99,9 @@ def delete_event_subscription(request: HttpRequest, subscription: str) -> Any:
     return Status(204, None)
 
 
-def _wanted(body: EventSubscriptionIn) -> Wanted:
+def _spec(body: EventSubscriptionIn) -> Wanted:
     return Wanted(body.name, body.url, list(body.types), body.tag, body.job)
 
 
-def _opened(opened: Opened) -> dict[str, Any]:
+def _with_secret(opened: Opened) -> dict[str, Any]:
     return {**event_subscription_json(opened.subscription), "secret": opened.secret}

@@ -75,7 +75,7 @@ async def stream_events(request: HttpRequest) -> Any:
     refuse_if_full(token)
     zone = (await sync_to_async(actor.read_profile)()).zone
     feed = await sync_to_async(feed_of)(actor, request.headers.get("Last-Event-ID", ""))
-    # Compression would keep back what has been sent.
+    # Compression would hold back what is sent.
     request.META["HTTP_ACCEPT_ENCODING"] = ""
     stream = Stream(token, feed, partial(event_json, zone=zone))
     response = StreamingHttpResponse(waiting(request, listen(stream)), content_type="text/event-stream")

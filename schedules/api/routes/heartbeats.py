@@ -1,4 +1,4 @@
-"""Heartbeats: where pings go, what they have said, and pings by token instead of by address."""
+"""Heartbeats: where pings go, which were received, and pings with a token instead of a ping address."""
 
 from datetime import timedelta
 from typing import Any
@@ -61,12 +61,12 @@ def ping_heartbeat(request: HttpRequest, job: str, body: PingIn) -> Any:
     """
     actor = actor_of(request)
     kinds = {"start": Ping.Kind.START, "log": Ping.Kind.LOG}
-    ended = Ping.Kind.FAIL if body.exit_code else Ping.Kind.SUCCESS
+    end_kind = Ping.Kind.FAIL if body.exit_code else Ping.Kind.SUCCESS
     expect(
         pings.report(
             actor,
             known_job_of(actor, job),
-            kinds.get(body.kind, ended),
+            kinds.get(body.kind, end_kind),
             rid=body.run_id,
             exit_status=body.exit_code if body.kind == "end" else None,
             body=body.output,

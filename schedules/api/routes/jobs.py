@@ -1,4 +1,4 @@
-"""Jobs: list, show, create, change, and everything that can be done to one."""
+"""Jobs: list, show, create and change, and all actions on one job."""
 
 import re
 from datetime import date, datetime
@@ -88,7 +88,7 @@ def create_job(request: HttpRequest, response: HttpResponse, body: NewJob) -> An
     )
     response["Location"] = f"{request.path}/{made.job.public_id}"
     similar = made.similar.public_id if made.similar else None
-    return Status(201, _shown(response, made.job) | {"similar": similar})
+    return Status(201, _job_out(response, made.job) | {"similar": similar})
 
 
 @reads(router, "/{job}", WholeJobOut)
@@ -100,7 +100,7 @@ def show_job(request: HttpRequest, response: HttpResponse, job: str) -> Any:
     """
     target = known_job_of(actor_of(request), job)
     read_activity(target)
-    return _shown(response, target)
+    return _job_out(response, target)
 
 
 @changes(router, "PATCH", "/{job}", {200: WholeJobOut}, needs_match=True)
@@ -115,7 +115,8 @@ def change_job(request: HttpRequest, response: HttpResponse, job: str, body: Job
     target = job_of(actor, job)
     zone = read_zone(body.timezone) if body.timezone else target.timezone
     columns = columns_of_policies(body, zone, now)
-    columns |= {name: value for name, value in {"name": body.name}.items() if value is not None}
+    if body.name is not None:
+        columns["name"] = body.name
     if body.timezone:
         columns["timezone"] = zone
     if body.schedule is not None:
@@ -126,7 +127,7 @@ def change_job(request: HttpRequest, response: HttpResponse, job: str, body: Job
         case Err(code=Code.JOB_CHANGED) as error if revision is not None:
             raise problem_of(error, status=412)
         case result:
-            return _shown(response, expect(result))
+            return _job_out(response, expect(result))
 
 
 @changes(router, "DELETE", "/{job}", {204: None}, takes_match=True)
@@ -151,7 +152,7 @@ def pause_job(request: HttpRequest, response: HttpResponse, job: str, body: Paus
         until = read_moment(
             parse_moment, options.until, "until", target.timezone, clock.now(), may_be_day=True
         )
-    return _shown(
+    return _job_out(
         response, expect(services.pause(actor, target.public_id, reason=options.reason, until=until))
     )
 
@@ -160,7 +161,7 @@ def pause_job(request: HttpRequest, response: HttpResponse, job: str, body: Paus
 def resume_job(request: HttpRequest, response: HttpResponse, job: str, body: Nothing | None = None) -> Any:
     """End a pause: the job goes on with its next scheduled time."""
     actor = actor_of(request)
-    return _shown(response, expect(services.resume(actor, job_id_of(actor, job))))
+    return _job_out(response, expect(services.resume(actor, job_id_of(actor, job))))
 
 
 @changes(router, "POST", "/{job}/confirm", {200: WholeJobOut}, takes_match=True)
@@ -172,14 +173,14 @@ def confirm_job(request: HttpRequest, response: HttpResponse, job: str, body: No
     actor = actor_of(request)
     target = job_of(actor, job)
     check_match(request, target)
-    return _shown(response, expect(services.confirm(actor, target.public_id, revision=target.revision)))
+    return _job_out(response, expect(services.confirm(actor, target.public_id, revision=target.revision)))
 
 
 @changes(router, "POST", "/{job}/cancel", {200: WholeJobOut}, repeatable=True)
 def cancel_job(request: HttpRequest, response: HttpResponse, job: str, body: Nothing | None = None) -> Any:
     """End a job for good; a run in progress finishes, and `restore` undoes it."""
     actor = actor_of(request)
-    return _shown(response, expect(services.cancel(actor, job_id_of(actor, job))))
+    return _job_out(response, expect(services.cancel(actor, job_id_of(actor, job))))
 
 
 @changes(router, "POST", "/{job}/restore", {200: WholeJobOut}, repeatable=True)
@@ -187,7 +188,7 @@ def restore_job(request: HttpRequest, response: HttpResponse, job: str, body: No
     """Bring back a deleted or cancelled job."""
     actor = actor_of(request)
     job_id = job_id_of(actor, job, among=actor.restorable())
-    return _shown(response, expect(services.restore(actor, job_id)))
+    return _job_out(response, expect(services.restore(actor, job_id)))
 
 
 @changes(router, "POST", "/{job}/skip", {200: WholeJobOut}, repeatable=True)
@@ -202,7 +203,7 @@ def skip_runs(request: HttpRequest, response: HttpResponse, job: str, body: Skip
             slots.append(read_moment(parse_moment, text, "dates", target.timezone, now))
         else:
             days.append(read_moment(parse_day, text, "dates", target.timezone, now))
-    return _shown(response, expect(services.skip(actor, target.public_id, days, slots, undo=options.undo)))
+    return _job_out(response, expect(services.skip(actor, target.public_id, days, slots, undo=options.undo)))
 
 
 @changes(router, "POST", "/{job}/run", {202: RunOut}, repeatable=True)
@@ -223,13 +224,13 @@ def open_trigger(request: HttpRequest, job: str, body: TriggerIn | None = None) 
 
     The address before it is accepted for seven more days.
     """
-    actor, wanted = actor_of(request), body or TriggerIn()
+    actor, options = actor_of(request), body or TriggerIn()
     opened = expect(
         trigger_addresses.open_trigger(
-            actor, job_id_of(actor, job), scheme=wanted.scheme, secret_name=wanted.secret
+            actor, job_id_of(actor, job), scheme=options.scheme, secret_name=options.secret
         )
     )
-    return Status(201, {"job": opened.job.public_id, "url": opened.url, "scheme": wanted.scheme})
+    return Status(201, {"job": opened.job.public_id, "url": opened.url, "scheme": options.scheme})
 
 
 @changes(router, "DELETE", "/{job}/trigger", {204: None})
@@ -249,7 +250,7 @@ def explain_run(request: HttpRequest, job: str, filters: Query[WhyFilter]) -> An
     return why_json(expect(services.why(actor, target.public_id, at, now)))
 
 
-def _shown(response: HttpResponse, job: Job) -> dict[str, Any]:
-    """Return a job, with its tag in the header."""
+def _job_out(response: HttpResponse, job: Job) -> dict[str, Any]:
+    """Return a job, and send its ETag."""
     response["ETag"] = tag_of(job)
     return whole_job(job, clock.now())

@@ -1,4 +1,4 @@
-"""What is ahead: previews of schedules, upcoming runs, tasks, and whose token this is."""
+"""Previews of schedules, upcoming runs, rehearsals, tasks, and the token of the caller."""
 
 from datetime import timedelta
 from typing import Any
@@ -9,8 +9,8 @@ from ninja import Query, Router
 from schedules import __version__, clock, engine, services
 from schedules.api.auth import actor_of
 from schedules.api.documents import iso_in
-from schedules.api.endpoints import asks, reads
-from schedules.api.problems import expect, refuse
+from schedules.api.endpoints import reads, reads_by_post
+from schedules.api.problems import expect, invalid_value
 from schedules.api.reading import check_texts, job_of, read_period, read_schedule, read_zone
 from schedules.api.schemas.schedule import (
     MeOut,
@@ -64,7 +64,7 @@ def list_tasks(request: HttpRequest) -> Any:
     }
 
 
-@asks(router, "/preview", PreviewOut)
+@reads_by_post(router, "/preview", PreviewOut)
 def preview_schedule(request: HttpRequest, body: PreviewIn) -> Any:
     """Say what a schedule means, and when it runs next; nothing is stored."""
     actor, now = actor_of(request), clock.now()
@@ -76,7 +76,7 @@ def preview_schedule(request: HttpRequest, body: PreviewIn) -> Any:
         expect(problem)
     preview = services.preview(with_events(actor.user.pk, trigger, zone), zone, now, body.count)
     if not preview.next_runs and not preview.waits_for:
-        raise refuse("schedule", "this moment is in the past")
+        raise invalid_value("schedule", "this moment is in the past")
     return {
         "description": preview.description,
         "timezone": zone,
@@ -112,8 +112,8 @@ def rehearse_period(request: HttpRequest, filters: Query[RehearsalFilter]) -> An
     start, end = read_period(filters.from_, filters.to, zone, now)
     job = job_of(actor, filters.job) if filters.job else None
     query = JobQuery(tag=filters.tag.strip())
-    told = expect(rehearse(actor, now, start=start, end=end, query=query, job=job))
+    rehearsal = expect(rehearse(actor, now, start=start, end=end, query=query, job=job))
     return {
-        **rehearsal_document(told, zone, filters.limit),
+        **rehearsal_document(rehearsal, zone, filters.limit),
         "is_worker_running": engine.is_any_cluster_running(now),
     }

@@ -1,4 +1,4 @@
-"""The terminal from other machines: a command line is executed here, and what it prints is streamed back."""
+"""The terminal on other machines: execute a command line here, and stream back what it prints."""
 
 import asyncio
 import json
@@ -22,19 +22,19 @@ from schedules.services.long_answers import waiting
 
 Emit = Callable[[dict[str, Any]], None]
 
-# At a time: of one token, and of this process.
-MOST_LINES = 5
-MOST_LINES_OF_ALL = 20
+# Executed at a time, of one token and in this process.
+MAX_LINES = 5
+MAX_LINES_IN_PROCESS = 20
 SILENT_SECONDS = 10.0
 
 logger = logging.getLogger(__name__)
 router = Router(tags=["terminal"])
-_threads = ThreadPoolExecutor(MOST_LINES_OF_ALL, thread_name_prefix="terminal")
+_threads = ThreadPoolExecutor(MAX_LINES_IN_PROCESS, thread_name_prefix="terminal")
 _open: set["Line"] = set()
 
 
 class Terminal(Protocol):
-    """What a site gives: the commands are its own, not the app's."""
+    """What a site provides: the commands belong to it, not to the app."""
 
     def only_reads(self, words: list[str]) -> bool: ...
 
@@ -58,14 +58,14 @@ class Line:
         self._over.set()
 
     def is_over(self) -> bool:
-        """Return whether nobody waits for it any more, or its token has ended; asked about once a second."""
+        """Return whether nobody waits for it or its token has ended; called about once a second."""
         if not self._over.is_set() and not Token.objects.usable(clock.now()).filter(pk=self.caller.token_id):
             self._over.set()
         return self._over.is_set()
 
 
 def end_lines() -> None:
-    """End all command lines that follow something: a stopping server waits for open answers."""
+    """End all command lines: a stopping server waits for open responses, and some follow something forever."""
     for line in list(_open):
         line.end()
 
@@ -95,11 +95,11 @@ async def run_command_line(request: HttpRequest, body: LineIn) -> Any:
         raise ProblemError(404, "not_found", "This site has no terminal.")
     if not terminal.only_reads(body.words) and "write" not in caller.scopes:
         raise scope_missing("write")
-    mine = sum(line.caller.token_id == caller.token_id for line in _open)
-    if mine >= MOST_LINES or len(_open) >= MOST_LINES_OF_ALL:
-        words = f"At most {MOST_LINES} command lines of a token run at a time: end one first."
-        raise ProblemError(429, "too_many_lines", words, headers={"Retry-After": "10"})
-    # Compression would keep back what has been printed.
+    of_token = sum(line.caller.token_id == caller.token_id for line in _open)
+    if of_token >= MAX_LINES or len(_open) >= MAX_LINES_IN_PROCESS:
+        detail = f"At most {MAX_LINES} command lines of a token run at a time: end one first."
+        raise ProblemError(429, "too_many_lines", detail, headers={"Retry-After": "10"})
+    # Compression would hold back what is printed.
     request.META["HTTP_ACCEPT_ENCODING"] = ""
     events = _events(terminal, Line(caller), body)
     response = StreamingHttpResponse(waiting(request, events), content_type="application/jsonl")
@@ -109,7 +109,7 @@ async def run_command_line(request: HttpRequest, body: LineIn) -> Any:
 
 
 async def _events(terminal: Terminal, line: Line, body: LineIn) -> AsyncGenerator[str]:
-    """Execute a command line in a thread of its own, and yield what it says as it says it."""
+    """Execute a command line in a thread of its own, and yield what it prints as it prints it."""
     loop = asyncio.get_running_loop()
     events: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
 
@@ -134,7 +134,7 @@ async def _events(terminal: Terminal, line: Line, body: LineIn) -> AsyncGenerato
             try:
                 event = await asyncio.wait_for(events.get(), SILENT_SECONDS)
             except TimeoutError:
-                # A proxy closes what is silent.
+                # Proxies close silent connections.
                 yield "\n"
                 continue
             if event is None:

@@ -1,1 +1,1 @@
-"""The shapes of requests and answers, from which the OpenAPI document is made."""
+"""Schemas of requests and answers, from which the OpenAPI document is made."""

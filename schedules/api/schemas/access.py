@@ -1,4 +1,4 @@
-"""Secrets and tokens."""
+"""Schemas of secrets and tokens."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""Runners of prompts, and the kill switch."""
+"""Schemas of runners, approvals and the switch that stops all agents."""
 
 from typing import Any, Literal
 

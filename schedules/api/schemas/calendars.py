@@ -1,4 +1,4 @@
-"""Calendars: the days and hours that jobs leave out."""
+"""Schemas of calendars: the days and hours that jobs leave out."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""Channels: how people are reached; secrets are only written."""
+"""Schemas of channels: how people are reached; secrets are only written."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""What several shapes share: bodies, filters and answers, pages of lists, and refusals."""
+"""Base classes and fields that several schemas share: bodies, filters, answers, pages and problems."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""Receivers of events and their deliveries; a secret is shown once."""
+"""Schemas of event receivers and their deliveries; a secret is shown once."""
 
 from typing import Annotated, Any, Literal
 

@@ -1,4 +1,4 @@
-"""Activity: who changed what."""
+"""Schemas of the activity: who changed what."""
 
 from typing import Any, Literal
 

@@ -1,4 +1,4 @@
-"""Heartbeats: jobs that run elsewhere, and their pings."""
+"""Schemas of heartbeats, jobs that run elsewhere, and of their pings."""
 
 from typing import Annotated, Literal
 from uuid import UUID

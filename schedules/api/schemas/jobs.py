@@ -1,4 +1,4 @@
-"""Jobs, and what is done to one."""
+"""Schemas of jobs, and of what is done to one."""
 
 from typing import Annotated, Any, Literal
 

@@ -1,4 +1,4 @@
-"""Changes of many jobs, undo, and files of jobs."""
+"""Schemas of changes of many jobs, undo, and files of jobs."""
 
 from typing import Literal
 

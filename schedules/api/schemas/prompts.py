@@ -1,4 +1,4 @@
-"""Prompts for agents."""
+"""Schemas of prompts that agents claim and complete."""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""Runs, their outputs, and what became of them."""
+"""Schemas of runs, their output and their explanations."""
 
 from typing import Any, Literal
 

@@ -1,4 +1,4 @@
-"""What is ahead, and who asks."""
+"""Schemas of previews, upcoming runs, rehearsals, tasks, and the token of the caller."""
 
 from typing import Any
 

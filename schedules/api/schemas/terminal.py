@@ -1,4 +1,4 @@
-"""Command lines of `cronty` on other machines."""
+"""Schemas of command lines that `cronty` sends from other machines."""
 
 from typing import Annotated, Any
 
