@@ -12,6 +12,7 @@ from cronty_site.terminal.failures import ExitCode, Failure, did_you_mean
 from cronty_site.terminal.output import answer, print_json, print_list
 from cronty_site.terminal.session import Session, subcommand
 from cronty_site.terminal.shapes import clock_text, iso_in
+from schedules.api.documents import token_json
 from schedules.models import Event, Token
 from schedules.result import Kind
 from schedules.services import issue_token, revoke_token
@@ -145,14 +146,7 @@ def _row(session: Session, token: Token) -> list[str]:
 
 def _as_json(token: Token, zone: str) -> dict[str, Any]:
     return {
-        "name": token.name,
-        "kind": token.kind,
-        "scopes": token.scopes,
-        "tools": token.families,
-        "confirm": token.confirm,
-        "created_at": iso_in(token.created_at, zone),
-        "expires_at": iso_in(token.expires_at, zone),
-        "last_used_at": iso_in(token.last_used_at, zone),
+        **token_json(token, zone),
         "revoked_at": iso_in(token.revoked_at, zone),
         "is_connected_app": token.oauth_client is not None,
     }

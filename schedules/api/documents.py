@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from schedules.models import Approval, Event, EventSubscription, Execution, Job, Ping
+from schedules.models import Approval, Event, EventSubscription, Execution, Job, Ping, Token
 from schedules.models.executions import OUTCOME_LETTERS
 from schedules.secrets import masking
 from schedules.services.activity import changes_of_event
@@ -290,4 +290,18 @@ def ping_json(ping: Ping, zone: str) -> dict[str, Any]:
         "late_by": ping.late_by.total_seconds() if ping.late_by else None,
         "sender": ping.sender or None,
         "run": ping.execution_id,
+    }
+
+
+def token_json(token: Token, zone: str) -> dict[str, Any]:
+    """Return a token without its text."""
+    return {
+        "name": token.name,
+        "kind": token.kind,
+        "scopes": token.scopes,
+        "tools": token.families,
+        "confirm": token.confirm,
+        "created_at": iso_in(token.created_at, zone),
+        "expires_at": iso_in(token.expires_at, zone),
+        "last_used_at": iso_in(token.last_used_at, zone),
     }

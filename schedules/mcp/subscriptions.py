@@ -44,7 +44,7 @@ class Subscription:
     caller: Caller
     addresses: Mapping[str, str]
     """The addresses that the client has named, each with the one that is polled."""
-    scope: anyio.CancelScope
+    cancel_scope: anyio.CancelScope
     states: dict[str, Any]
     deliver: Callable[[ServerEvent], None] = lambda event: None
 
@@ -84,12 +84,12 @@ class SubscriptionHub:
         if self._is_full(caller):
             message = f"at most {MAX_STREAMS} subscriptions at a time: end one, or name all resources in one"
             raise MCPError(code=INVALID_PARAMS, message=message)
-        with anyio.CancelScope() as scope:
-            subscription = Subscription(caller, polled, scope, states)
+        with anyio.CancelScope() as cancel_scope:
+            subscription = Subscription(caller, polled, cancel_scope, states)
             _opening.set(subscription)
             self._subscriptions.add(subscription)
             if self._is_ended:
-                scope.cancel()
+                cancel_scope.cancel()
             polling = asyncio.create_task(_poll(subscription))
             try:
                 return await call_next(ctx)
@@ -99,11 +99,10 @@ class SubscriptionHub:
         return SubscriptionsListenResult(_meta={SUBSCRIPTION_ID_META_KEY: ctx.request_id})
 
     def _is_full(self, caller: Caller) -> bool:
-        others = [
-            other.caller for other in self._subscriptions if other.caller.actor.user == caller.actor.user
-        ]
-        of_token = sum(other.token_id == caller.token_id for other in others)
-        return of_token >= MAX_STREAMS or len(others) >= MAX_STREAMS_PER_PERSON
+        open_callers = [each.caller for each in self._subscriptions]
+        of_person = [each for each in open_callers if each.actor.user == caller.actor.user]
+        of_token = sum(each.token_id == caller.token_id for each in of_person)
+        return of_token >= MAX_STREAMS or len(of_person) >= MAX_STREAMS_PER_PERSON
 
     @asynccontextmanager
     async def lifespan(self, server: object) -> AsyncIterator[dict[str, Any]]:
@@ -120,7 +119,7 @@ class SubscriptionHub:
         """End every open stream with an answer, and any that opens later at once."""
         self._is_ended = True
         for subscription in list(self._subscriptions):
-            subscription.scope.cancel()
+            subscription.cancel_scope.cancel()
 
 
 async def _poll(subscription: Subscription) -> None:
@@ -136,7 +135,7 @@ async def _poll(subscription: Subscription) -> None:
 async def step(subscription: Subscription) -> None:
     """Notify a subscriber about changes since the last step, or end the stream if its token is no longer valid."""
     if not await orm(_is_valid)(subscription.caller):
-        subscription.scope.cancel()
+        subscription.cancel_scope.cancel()
         return
     states = await orm(_states)(subscription.caller.actor, [*subscription.addresses.values()])
     for name, address in subscription.addresses.items():

@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from ninja import Router, Status
 
 from schedules.api.auth import actor_of
-from schedules.api.documents import iso_in
+from schedules.api.documents import token_json
 from schedules.api.endpoints import changes, reads
 from schedules.api.problems import expect
 from schedules.api.schemas.access import NewToken, NewTokenOut, SecretIn, SecretOut, TokensOut
@@ -39,7 +39,7 @@ def delete_secret_value(request: HttpRequest, name: str) -> Any:
 def list_tokens(request: HttpRequest) -> Any:
     """List the tokens of the owner, without their texts."""
     actor = actor_of(request)
-    return {"tokens": [_token_json(token, actor.read_profile().zone) for token in own_tokens(actor)]}
+    return {"tokens": [_listed_token(token, actor.read_profile().zone) for token in own_tokens(actor)]}
 
 
 @changes(router, "POST", "/tokens", {201: NewTokenOut})
@@ -61,7 +61,7 @@ def create_token(request: HttpRequest, body: NewToken) -> Any:
             expires_in=timedelta(days=body.expires_in_days),
         )
     )
-    return Status(201, _token_json(issued.token, actor.read_profile().zone) | {"text": issued.text})
+    return Status(201, _listed_token(issued.token, actor.read_profile().zone) | {"text": issued.text})
 
 
 @changes(router, "DELETE", "/tokens/{int:number}", {204: None})
@@ -71,15 +71,5 @@ def revoke_token(request: HttpRequest, number: int) -> Any:
     return Status(204, None)
 
 
-def _token_json(token: Token, zone: str) -> dict[str, Any]:
-    return {
-        "id": token.pk,
-        "name": token.name,
-        "kind": token.kind,
-        "scopes": token.scopes,
-        "tools": token.families,
-        "confirm": token.confirm,
-        "created_at": iso_in(token.created_at, zone),
-        "expires_at": iso_in(token.expires_at, zone),
-        "last_used_at": iso_in(token.last_used_at, zone),
-    }
+def _listed_token(token: Token, zone: str) -> dict[str, Any]:
+    return {"id": token.pk, **token_json(token, zone)}

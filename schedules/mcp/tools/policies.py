@@ -1,4 +1,4 @@
-"""Policies: read the policies of a job from the arguments of a tool, and create jobs with them."""
+"""Policy arguments of tools: how they become the columns of a job, and how a job is created with them."""
 
 from collections.abc import Mapping
 from datetime import datetime

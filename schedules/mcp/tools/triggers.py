@@ -1,4 +1,4 @@
-"""Triggers: read `trigger_type` and `trigger_config`, and tell whether they depend on the zone."""
+"""Trigger arguments of tools: how `trigger_type` and `trigger_config` become the columns of a job."""
 
 import re
 from collections.abc import Mapping
