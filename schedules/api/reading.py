@@ -109,11 +109,11 @@ def read_moment(parse: Callable[..., M], text: str, field: str, zone: str, now: 
 
 def read_period(first: str, last: str, zone: str, now: datetime) -> tuple[datetime | None, datetime | None]:
     """Return the start of `from` and the end of `to`; a day or period alone is whole."""
-    named = [
+    periods = [
         read_moment(parse_period, text, field, zone, now) if text else None
         for field, text in (("from", first), ("to", last))
     ]
-    return ends_of(*named)
+    return ends_of(*periods)
 
 
 def read_past_moment(text: str, field: str, zone: str, now: datetime) -> datetime | None:

@@ -37,8 +37,8 @@ def add_completions(server: MCPServer[Any]) -> None:
 def complete_job_ids(actor: Actor, text: str) -> list[str]:
     """Return the ids of jobs whose id starts with the text or whose name contains it."""
     rows = newest_jobs(actor, "public_id", "name", most=SEARCHED_JOBS)
-    wanted = text.casefold()
-    return [key for key, name in rows if key.startswith(text) or wanted in name.casefold()]
+    fragment = text.casefold()
+    return [key for key, name in rows if key.startswith(text) or fragment in name.casefold()]
 
 
 def complete_topics(actor: Actor, text: str) -> list[str]:
@@ -55,9 +55,11 @@ def complete_topics(actor: Actor, text: str) -> list[str]:
 
 def complete_zones(actor: Actor, text: str) -> list[str]:
     """Return the zones that contain the text, like "berlin" or "new y", first those that start with it."""
-    wanted = text.strip().casefold().replace(" ", "_")
-    matches = [name for name in sorted(available_timezones()) if wanted in name.casefold() and is_zone(name)]
-    return sorted(matches, key=lambda name: not name.casefold().startswith(wanted))
+    fragment = text.strip().casefold().replace(" ", "_")
+    matches = [
+        name for name in sorted(available_timezones()) if fragment in name.casefold() and is_zone(name)
+    ]
+    return sorted(matches, key=lambda name: not name.casefold().startswith(fragment))
 
 
 def complete_tasks(actor: Actor, text: str) -> list[str]:

@@ -30,13 +30,14 @@ from schedules.mcp.apps import pages
 from schedules.mcp.argument_errors import argument_problems, refused_arguments
 from schedules.mcp.auth import CrontyTokens, current_caller, too_many_calls
 from schedules.mcp.claude_channel import ClaudeChannel
+from schedules.mcp.client_prompts import PROMPTS, add_prompts
 from schedules.mcp.completions import add_completions
 from schedules.mcp.events import Events, advertise
 from schedules.mcp.messages import message_of
 from schedules.mcp.offers import OFFER_BY_NAME, OFFERS, WORDING, Offer
 from schedules.mcp.questions import call_with_questions, can_ask
 from schedules.mcp.registration import build_tool, wording_for
-from schedules.mcp.resources import PROMPTS, add_prompts, add_resources
+from schedules.mcp.resources import add_resources
 from schedules.mcp.stdio import standard_streams
 from schedules.mcp.subscriptions import SubscriptionHub
 from schedules.mcp.wording import INSTRUCTIONS

@@ -164,9 +164,9 @@ def _read_addresses(addresses: Sequence[str]) -> tuple[Caller, dict[str, str], d
             states = _states(caller.actor, [*polled.values()])
     except (ToolError, ResourceNotFoundError) as error:
         raise MCPError(code=INVALID_PARAMS, message=str(error)) from error
-    for named, address in polled.items():
+    for requested, address in polled.items():
         if address.startswith("jobs://") and states[address] is None:
-            raise MCPError(code=INVALID_PARAMS, message=f"Job not found: {line(named, 200)}")
+            raise MCPError(code=INVALID_PARAMS, message=f"Job not found: {line(requested, 200)}")
     return caller, polled, states
 
 

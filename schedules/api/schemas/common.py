@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Outcome = Literal["succeeded", "failed", "cancelled", "skipped", "missed"]
-LONGEST_PAGE = 200
+MAX_PAGE = 200
 Text = Annotated[str, Field(max_length=200)]
 Phrase = Annotated[str, Field(min_length=1, max_length=200)]
 Zone = Annotated[
@@ -40,7 +40,7 @@ class Filter(BaseModel):
 class Paged(Filter):
     """A part of a list."""
 
-    limit: int = Field(50, ge=1, le=LONGEST_PAGE)
+    limit: int = Field(50, ge=1, le=MAX_PAGE)
     cursor: str = Field("", max_length=100, description="`next_cursor` of the page before.")
 
 

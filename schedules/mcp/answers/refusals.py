@@ -45,11 +45,11 @@ def did_you_mean(reference: object, task: str = "") -> str:
     """Suggest the jobs, or those of one task, whose name is most like a reference that matches none; empty if there are none."""
     actor = current_actor()
     if similar := similar_jobs(actor.jobs(), str(reference), task=task):
-        named = " or ".join(f'"{line(job.name, 200)}" ({job.public_id})' for job in similar)
-        return f"No exact match. Did you mean {named}?"
+        suggestion = " or ".join(f'"{line(job.name, 200)}" ({job.public_id})' for job in similar)
+        return f"No exact match. Did you mean {suggestion}?"
     if deleted := similar_jobs(actor.restorable(), str(reference), task=task, most=1):
-        named = f'"{line(deleted[0].name, 200)}" ({deleted[0].public_id})'
-        return f"No exact match. Did you mean {named}, which was deleted? restore_job brings it back."
+        suggestion = f'"{line(deleted[0].name, 200)}" ({deleted[0].public_id})'
+        return f"No exact match. Did you mean {suggestion}, which was deleted? restore_job brings it back."
     return ""
 
 

@@ -48,12 +48,12 @@ def copy_job(
         "timezone": timezone,
         "tags": tags,
     }
-    shown = {**request, "task": job.task, "timezone": zone}
+    details = {**request, "task": job.task, "timezone": zone}
     if masking.has_mask(kwargs):
-        return refusal_of(invalid("kwargs", f"write the real value instead of {masking.MASK}"), shown)
+        return refusal_of(invalid("kwargs", f"write the real value instead of {masking.MASK}"), details)
     columns = changed_trigger(job, trigger_type, trigger_config, zone)
     if isinstance(columns, Err):
-        return refusal_of(columns, shown)
+        return refusal_of(columns, details)
     plain = {"timezone": timezone, "tags": tags}
     changes: dict[str, Any] = {field: value for field, value in plain.items() if value is not None}
     changes |= columns.value
@@ -64,11 +64,11 @@ def copy_job(
         case Ok(copied):
             return {**job_out(copied.job), **answers.advice_on(copied)}
         case error:
-            return refusal_of(error, shown)
+            return refusal_of(error, details)
 
 
 def _name_of_copy(job: Job, changes: dict[str, Any]) -> str:
-    """Return a name that tells the copy from the job: the new text of a reminder, or its own name with a note."""
+    """Return a name that distinguishes the copy: the new text of a reminder, else the job's name with "(copy)"."""
     new = {field: changes.get(field, getattr(job, field)) for field in ("args", "kwargs")}
     derived = derived_name(Job(task=job.task, label=job.label, **new))
     if derived and derived != job.name == derived_name(job):

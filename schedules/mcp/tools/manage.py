@@ -233,9 +233,9 @@ def _with_pause_warning(out: ChangedOut | ErrorOut) -> ChangedOut | ErrorOut:
     return out
 
 
-def _accept_unchanged(result: Result[Job], job_id: str, wanted: Job.Status) -> Result[Job]:
-    """Treat a job that already has the wanted status as a success: a repeated call is harmless."""
-    if isinstance(result, Ok) or result.state != wanted:
+def _accept_unchanged(result: Result[Job], job_id: str, status: Job.Status) -> Result[Job]:
+    """Treat a job that already has this status as a success: a repeated call is harmless."""
+    if isinstance(result, Ok) or result.state != status:
         return result
     job = current_actor().jobs().find(job_id)
     return Ok(job) if job else result

@@ -64,10 +64,10 @@ def delete_schedule(
 
 
 def _changed(result: Result[Job], schedule_id: str, *, paused: bool) -> ChangedOut | RefusedOut:
-    wanted = Job.Status.PAUSED if paused else Job.Status.PENDING
+    requested = Job.Status.PAUSED if paused else Job.Status.PENDING
     match result:
-        case Err(kind=Kind.WRONG_STATE, state=status) if status == wanted:
-            # A repeated call is harmless: the schedule already has the wanted status.
+        case Err(kind=Kind.WRONG_STATE, state=status) if status == requested:
+            # A repeated call is harmless: the schedule already has the requested status.
             pass
         case Err(code=Code.INVALID) as error:
             way_out = "To do so, delete it with delete_schedule and schedule it anew."

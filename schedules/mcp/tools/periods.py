@@ -23,15 +23,15 @@ def read_period(
     first: str | None, last: str | None, zone: str, now: datetime, *, past: bool = False, field: str = "from"
 ) -> Result[tuple[datetime | None, datetime | None]]:
     """Return the start of `from` and the end of `to`; a day or period alone is whole."""
-    named: dict[str, Period] = {}
+    periods: dict[str, Period] = {}
     for name, text in ((field, first), ("to", last)):
         if text is None:
             continue
         period = _read(text, zone, now, name, past=past)
         if isinstance(period, Err):
             return period
-        named[name] = period.value
-    return Ok(ends_of(named.get(field), named.get("to")))
+        periods[name] = period.value
+    return Ok(ends_of(periods.get(field), periods.get("to")))
 
 
 def _read(text: str, zone: str, now: datetime, field: str, *, past: bool) -> Result[Period]:
