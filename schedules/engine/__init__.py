@@ -36,17 +36,15 @@ from schedules.engine.machine_starts import note_machine_start, remember_machine
 from schedules.engine.outside_watch import note_watch_answer, take_watch_turn
 from schedules.engine.pauses import pause, pause_each, rearm, rearm_each, withdraw, withdraw_each
 from schedules.engine.pings import receive
+from schedules.engine.progress import find_lost, save_agent_run, save_output
 from schedules.engine.questions import asked_by, read_reminder, send_reminders, withdraw_reminders
 from schedules.engine.rescue import hand_back, release_claims, release_uncalled, sweep
 from schedules.engine.settle import (
     Settled,
     conclude,
-    find_lost,
     renew,
     renew_claims,
     retry_at,
-    save_agent_run,
-    save_output,
     settle_runs,
     stop_run,
 )

@@ -10,25 +10,20 @@ from typing import Any, NamedTuple, TypeAlias
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.db import DatabaseError, Error, transaction
-from django.db.models import F, Q, Value
+from django.db.models import F
 
 from schedules import limits
 from schedules.engine.failures import raise_unreadable
 from schedules.engine.gaps import PlannedJob, Slot, remaining
 from schedules.engine.incidents import raise_missed
 from schedules.engine.interruptions import Interruption, ReasonMissed
-from schedules.engine.overlaps import busy_jobs, must_wait, put_in_line
 from schedules.engine.pauses import pause_unreadable
 from schedules.engine.plan import Plan, WhyMissed, plan
-from schedules.engine.settle import AT_MOST_ONCE, call_off, lose
+from schedules.engine.queued_runs import claim_queued
 from schedules.engine.sql import claims as sql
 from schedules.engine.sql.claims import DueJob
 from schedules.engine.sql.statements import is_lock_timeout, update_rows
-from schedules.engine.too_late import end_late_runs, is_too_late
-from schedules.engine.unpinged import end_unpinged
 from schedules.models import Execution, Job
-from schedules.models.executions import job_was_stopped
-from schedules.models.people import is_active
 from schedules.tasks.heartbeat import HEARTBEAT, grace_of
 from schedules.when.triggers import unreadable
 
@@ -75,7 +70,17 @@ def claim_runs(
         with transaction.atomic():
             claims = []
             if sql.has_ready_runs(now):
-                claims = _claim_ready(cluster_id, now, lease_until, limit, exclude_tasks, only_tasks)
+                claims = [
+                    Claim(row.pk, row.attempt, row.task, job.timeout, job.at_most_once)
+                    for row, job in claim_queued(
+                        cluster_id,
+                        now,
+                        lease_until,
+                        limit,
+                        exclude_tasks=exclude_tasks,
+                        only_tasks=only_tasks,
+                    )
+                ]
             if room := limit - len(claims):
                 jobs = sql.due_jobs(
                     now,
@@ -127,98 +132,6 @@ def wake_up_at(now: datetime, *, exclude_tasks: Sequence[str] = ()) -> datetime 
 def count_due(at: datetime, most: int) -> int:
     """Return how many jobs will be due at a moment, but stop counting at `most`."""
     return Job.objects.due(at).order_by()[:most].count()
-
-
-def _claim_ready(
-    cluster_id: int,
-    now: datetime,
-    lease_until: datetime,
-    limit: int,
-    exclude_tasks: Sequence[str],
-    only_tasks: Sequence[str],
-) -> list[Claim]:
-    """Claim queued runs: manual runs, retries, runs released by an overlap or handed back by a cluster."""
-    ready = Execution.objects.ready(now).exclude(task__in=exclude_tasks)
-    rows = list(
-        (ready.filter(task__in=only_tasks) if only_tasks else ready)
-        .select_for_update(skip_locked=True, of=("self",))
-        .order_by("available_at")
-        .annotate(owner_is_active=is_active("owner__") or Value(True), has_failed=~Q(error=""))
-        .only("pk", "attempt", "task", "cause", "job_id", "scheduled_for", "available_at", "claimed_at")[
-            :limit
-        ]
-    )
-    if not rows:
-        return []
-    # Leave locked jobs to the next claim: a claim that never waits cannot deadlock.
-    jobs = (
-        Job.objects.filter(pk__in={row.job_id for row in rows})
-        .select_for_update(skip_locked=True, of=("self",))
-        .only("pk", "task", "status", "deleted_at", "timeout", "catch_up", "at_most_once", "overlap")
-        .in_bulk()
-    )
-    claimed: list[tuple[Execution, Job]] = []
-    late: list[tuple[Execution, Job]] = []
-    in_the_way: list[tuple[Execution, Job]] = []
-    lost: list[tuple[int, int, int | None]] = []
-    called_off: dict[str, list[tuple[int, int, int | None]]] = defaultdict(list)
-    unpinged: list[Execution] = []
-    busy = busy_jobs(rows, jobs)
-    for row in rows:
-        job = jobs.get(row.job_id or 0)
-        if reason := _reason_not_to_start(row, job):
-            called_off[reason].append((row.pk, row.attempt, row.job_id))
-        elif job and row.task == HEARTBEAT:
-            unpinged.append(row)
-        elif job and job.at_most_once and row.attempt and not row.has_failed:  # type: ignore[attr-defined]
-            # Rescued before its job got this policy.
-            lost.append((row.pk, row.attempt, row.job_id))
-        elif job and must_wait(row, job, busy):
-            in_the_way.append((row, job))
-        elif job:
-            is_late = is_too_late(row, job, row.available_at or now, now)
-            (late if is_late else claimed).append((row, job))
-    Execution.objects.filter(pk__in=[row.pk for row, _ in claimed]).update(
-        status=Status.CLAIMED,
-        cluster_id=cluster_id,
-        claimed_at=now,
-        lease_until=lease_until,
-        available_at=None,
-    )
-    _count_started_runs([row for row, _ in claimed])
-    put_in_line(in_the_way, now)
-    for reason, ended in called_off.items():
-        call_off(ended, now, reason)
-    lose(lost, now, f"The worker crashed during this run. {AT_MOST_ONCE}")
-    end_late_runs(late, now)
-    end_unpinged(unpinged, now)
-    return [Claim(row.pk, row.attempt, row.task, job.timeout, job.at_most_once) for row, job in claimed]
-
-
-def _reason_not_to_start(row: Execution, job: Job | None) -> str:
-    """Return why a queued run must not start any more, or an empty text."""
-    if row.job_id is None:
-        return "The job no longer exists."
-    if job is None:
-        return ""
-    if not row.owner_is_active:  # type: ignore[attr-defined]
-        return "The owner's account is not active."
-    if row.task != job.task:
-        # The job's arguments belong to its new task.
-        return "The job's action was changed before this run."
-    is_asked_for = row.cause == Execution.Cause.MANUAL and row.attempt == 0 and job.deleted_at is None
-    if is_asked_for or not job_was_stopped(row.cause, job.status, job.deleted_at):
-        return ""
-    return "The job was stopped before this run."
-
-
-def _count_started_runs(rows: Iterable[Execution]) -> None:
-    fresh = Counter(
-        row.job_id or 0 for row in rows if row.cause in Execution.STARTED and row.claimed_at is None
-    )
-    for times in set(fresh.values()):
-        job_ids = [job_id for job_id, count in fresh.items() if count == times]
-        Job.objects.filter(pk__in=job_ids).update(run_count=F("run_count") + times)
 
 
 def _claim_due(

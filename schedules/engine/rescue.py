@@ -13,7 +13,8 @@ from django.db.models.functions import Coalesce, Least
 from schedules.engine.failures import raise_unreadable
 from schedules.engine.history import Outcome
 from schedules.engine.pauses import end_pauses
-from schedules.engine.settle import AT_MOST_ONCE, conclude, end_agent_runs, lose
+from schedules.engine.progress import end_agent_runs
+from schedules.engine.settle import AT_MOST_ONCE, conclude, lose
 from schedules.engine.sql.statements import is_lock_timeout
 from schedules.engine.too_late import end_late_runs, is_too_late
 from schedules.engine.unpinged import end_unpinged

@@ -5,16 +5,14 @@ No write waits for a row that another transaction holds, so a held row delays on
 
 import random
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q, Subquery, Value
-from django.db.models.functions import Greatest
+from django.db.models import Q, Subquery
 
-from schedules import clock
 from schedules.engine.answer_messages import deliver_answers
 from schedules.engine.approvals import add_approvals
 from schedules.engine.event_deliveries import publish_failures, publish_prompts
@@ -25,10 +23,8 @@ from schedules.engine.history import Outcome, add_to_history, failures_of, relea
 from schedules.engine.questions import add_questions
 from schedules.engine.sql.runs import Started, followers_of, lock_running
 from schedules.engine.sql.statements import update_rows
-from schedules.engine.used_up import tell_of_cap
-from schedules.models import AgentRun, Cluster, Execution, Job, RunOutput
+from schedules.models import Cluster, Execution, Job
 from schedules.models.executions import job_was_stopped
-from schedules.tasks.interface import OutputText
 
 Status = Execution.Status
 
@@ -263,60 +259,3 @@ def conclude(outcomes: Sequence[Outcome]) -> None:
         handle_failures(failures, now)
     if failed := [outcome for outcome in outcomes if outcome.is_failure and not outcome.is_reminder]:
         publish_failures(failed, now)
-
-
-# Runs in progress
-
-
-def save_output(execution_id: int, attempt: int, output: OutputText) -> None:
-    """Store what is kept of an attempt's output so far, in one statement; its worker does so about every second."""
-    row = RunOutput(
-        execution_id=execution_id,
-        attempt=attempt,
-        head=output.head,
-        tail=output.tail,
-        position=output.position,
-        colours=output.colours,
-        updated_at=clock.now(),
-    )
-    RunOutput.objects.bulk_create(
-        [row],
-        update_conflicts=True,
-        unique_fields=["execution", "attempt"],
-        update_fields=["head", "tail", "position", "colours", "updated_at"],
-    )
-
-
-def save_agent_run(started: Started, values: Mapping[str, Any]) -> None:
-    """Store what the agent of an attempt has done so far; its worker does so about every second."""
-    row = AgentRun(
-        execution_id=started.execution_id,
-        attempt=started.attempt,
-        job_id=started.job_id,
-        owner_id=started.owner_id,
-        **values,
-    )
-    AgentRun.objects.bulk_create(
-        [row],
-        update_conflicts=True,
-        unique_fields=["execution", "attempt"],
-        update_fields=list(values),
-    )
-    tell_of_cap(started.owner_id, values, clock.now())
-
-
-def end_agent_runs(abandoned: Iterable[Execution], now: datetime, words: str) -> None:
-    """Close what agents did in attempts whose workers died: how they would have ended is unknown."""
-    for run in abandoned:
-        if run.task == "prompt":
-            rows = AgentRun.objects.filter(execution=run.pk, attempt=run.attempt, ended_at=None)
-            # The guard ended the program at the end of the lease at the latest, perhaps long ago.
-            ended_at = Greatest("started_at", Value(min(now, run.lease_until or now)))
-            rows.update(ended_at=ended_at, verdict=AgentRun.Verdict.UNKNOWN, words=words)
-
-
-def find_lost(cluster_id: int, attempts: Mapping[int, int]) -> list[int]:
-    """Return the executions that this cluster no longer runs in these attempts."""
-    running = Execution.objects.filter(pk__in=list(attempts), status=Status.RUNNING, cluster_id=cluster_id)
-    mine = dict(running.order_by().values_list("pk", "attempt"))
-    return [execution_id for execution_id, attempt in attempts.items() if mine.get(execution_id) != attempt]
