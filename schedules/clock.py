@@ -1,4 +1,4 @@
-"""The current time, read in one place: the database's clock where several hosts share a database, else the host's."""
+"""The current time: the database's clock where several hosts share a database, else the host's own."""
 
 import mmap
 import time
@@ -8,12 +8,12 @@ from typing import Any
 from django.db import DEFAULT_DB_ALIAS, connection
 from django.utils import timezone
 
-# The most that a host's clock gains or loses between two readings of the database's clock, in seconds per second.
+# How fast a host's clock may drift between two readings of the database's clock, in seconds per second.
 DRIFT = 1e-4
-# A host's clock that changes by more, in seconds, was set.
-SET_BY = 0.25
+# A larger jump of the host's clock, in seconds, means that somebody has set it.
+MAX_JUMP = 0.25
 
-# Linux counts the time that the machine sleeps only on this clock. Nobody can set it.
+# On Linux, only this clock also counts the time that the machine sleeps. Nobody can set it.
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -23,10 +23,10 @@ def steady() -> float:
 
 
 class DatabaseClock:
-    """The database's clock, as the host's steady clock plus a measured difference.
+    """The database's clock, computed from the host's steady clock and a measured difference.
 
-    Forked processes share the measurement: it belongs to the host, and one of them keeps it fresh for all. There is no
-    lock, because a killed process would hold it for ever; every value is written at once.
+    Forked processes share the measurement, and one of them keeps it fresh for all. There is no lock, because a killed
+    process would hold it forever; each value is written atomically.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class DatabaseClock:
 
     @property
     def error(self) -> float:
-        """How far it may be wrong, in seconds: half of the round trip of the reading in use."""
+        """How far this clock may be off, in seconds: half the round trip of the current reading."""
         return self._values[1]
 
     def time(self) -> float | None:
@@ -42,15 +42,15 @@ class DatabaseClock:
         difference = self._values[0]
         return difference + steady() if difference else None
 
-    def add(self, sent: float, theirs: float, received: float) -> None:
+    def add(self, sent: float, database_time: float, received: float) -> None:
         """Add a reading: the database's time, and the steady times before and after it was read.
 
-        It replaces the reading in use if it contradicts that one, or if it is clearly more exact.
+        It replaces the current reading if the two contradict each other, or if it is clearly more exact.
         """
-        difference, error = theirs - (sent + received) / 2, (received - sent) / 2
-        in_use, its_error, its_time, _ = self._values
-        is_contradiction = abs(difference - in_use) > error
-        is_more_exact = error < (its_error + DRIFT * (received - its_time)) / 2
+        difference, error = database_time - (sent + received) / 2, (received - sent) / 2
+        current, current_error, current_at, _ = self._values
+        is_contradiction = abs(difference - current) > error
+        is_more_exact = error < (current_error + DRIFT * (received - current_at)) / 2
         if is_contradiction or is_more_exact:
             self._values[1], self._values[2] = error, received
             self._values[0] = difference
@@ -58,7 +58,7 @@ class DatabaseClock:
 
     def is_host_set(self) -> bool:
         """Return whether somebody has set the host's clock since the last reading, or the host was suspended."""
-        return bool(self._values[0]) and abs(_host_difference() - self._values[3]) > SET_BY
+        return bool(self._values[0]) and abs(_host_difference() - self._values[3]) > MAX_JUMP
 
 
 database = DatabaseClock()
@@ -83,12 +83,12 @@ def measure(over: Any = connection) -> None:
     with over.cursor() as cursor:
         sent = steady()
         cursor.execute("SELECT extract(epoch FROM clock_timestamp())::float8")
-        (theirs,) = cursor.fetchone()
-        database.add(sent, theirs, steady())
+        (database_time,) = cursor.fetchone()
+        database.add(sent, database_time, steady())
 
 
 def measure_new_connection(*, connection: Any, **more: Any) -> None:
-    """Read the clock over each new connection, so that no process judges by its own host's clock."""
+    """Read the clock over each new connection, so that no process relies on its own host's clock."""
     if connection.alias == DEFAULT_DB_ALIAS:
         measure(connection)
 

@@ -15,14 +15,14 @@ TAGS = 20
 SHORTENED = "… (shortened)"
 TAG_LENGTH = 50
 PING_KEY_LENGTH = 64
-# Of the body of a request to a trigger address.
+# The limit for the body of a request to a trigger address.
 TRIGGER_BODY_BYTES = 256 * 1024
-# Of the body of a ping; the beginning of a longer one is kept.
+# The limit for the body of a ping; only the beginning of a longer one is kept.
 PING_BODY_BYTES = 100_000
 SHORTEST_TIMEOUT = timedelta(seconds=1)
 LONGEST_TIMEOUT = timedelta(days=1)
 TOPIC_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"
-# The names of ntfy's own pages.
+# ntfy serves its own pages under these names.
 _RESERVED_TOPICS = {
     "account",
     "app",
@@ -51,9 +51,9 @@ _BLANK = re.compile(
 
 _BETWEEN_BREAKS = re.compile(r"[^\n\t]+")
 
-# Sequences that move the cursor, set colours or name the window.
+# Terminal sequences that move the cursor, set colors or name the window.
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-# The beginning of such a sequence, or of a line break, at the end of a piece.
+# The beginning of such a sequence, or of a line break, at the end of a chunk of output.
 _UNFINISHED = re.compile(r"(?:\r|\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*\x1b?)?)\Z")
 _LONGEST_SEQUENCE = 300
 
@@ -81,7 +81,7 @@ def hidden_problem(text: str) -> str | None:
 
 
 def _is_hidden(character: str, before: str, after: str) -> bool:
-    """Return whether a character shows nothing, and is not what a script or an emoji needs between its neighbours."""
+    """Return whether a character is invisible and no script or emoji needs it between its neighbors."""
     if character in _EMOJI_STYLES:
         return not _is_symbol(before)
     if character in _MONGOLIAN_SELECTORS:
@@ -94,7 +94,7 @@ def _is_hidden(character: str, before: str, after: str) -> bool:
 
 
 def _is_letter(character: str) -> bool:
-    # Signs above and below a letter are marks.
+    # Marks are signs above and below a letter.
     return bool(character) and unicodedata.category(character)[0] in "LM" and not _BLANK.match(character)
 
 
@@ -112,8 +112,8 @@ def topic_problem(text: str) -> str | None:
     """Return why a text cannot be an ntfy topic, or None."""
     if not text:
         return "Enter a topic."
-    if wrong := sorted(set(re.sub(r"[-_A-Za-z0-9]", "", text))):
-        names = [_CHARACTER_NAMES.get(character, f'"{character}"') for character in wrong[:3]]
+    if invalid := sorted(set(re.sub(r"[-_A-Za-z0-9]", "", text))):
+        names = [_CHARACTER_NAMES.get(character, f'"{character}"') for character in invalid[:3]]
         return f"Topics can't contain {' or '.join(names)}."
     if not re.fullmatch(TOPIC_PATTERN, text):
         return "Topics can't be longer than 64 characters."
@@ -121,13 +121,13 @@ def topic_problem(text: str) -> str | None:
 
 
 def clean_output(text: str) -> str:
-    """Remove colours and other sequences for terminals, and what cannot be printed."""
+    """Remove terminal sequences such as colors, and characters that cannot be printed."""
     plain = _ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
     return strip_unprintable(plain)
 
 
 def count_unfinished(text: str) -> int:
-    """Return how many characters at the end of a text may be the beginning of what `clean_output` replaces."""
+    """Return how many characters at the end of a text may begin a sequence that `clean_output` replaces."""
     match = _UNFINISHED.search(text, max(0, len(text) - _LONGEST_SEQUENCE))
     return len(match[0]) if match else 0
 
@@ -138,37 +138,37 @@ def strip_unprintable(text: str) -> str:
 
 
 def _strip_part(part: str) -> str:
-    # Looking at each character of a long output takes seconds.
+    # Most text needs no change; checking each character of a long output would take seconds.
     if part.isprintable() and (part.isascii() or not _BLANK.search(part)):
         return part
-    kept: list[str] = []
+    visible: list[str] = []
     for index, character in enumerate(part):
-        # What was removed does not count as a neighbour: a joiner must not be left between others than it needs.
-        before, after = kept[-1] if kept else "", part[index + 1 : index + 2]
+        # The neighbor is the last visible character: a joiner must not stay after the one that it needs was removed.
+        before, after = visible[-1] if visible else "", part[index + 1 : index + 2]
         is_control = character in _REORDERING or unicodedata.category(character) in _CONTROL
         if not (is_control or _is_hidden(character, before, after)):
-            kept.append(character)
-    return "".join(kept)
+            visible.append(character)
+    return "".join(visible)
 
 
 def with_codes(text: str) -> str:
     """Write control, reordering and other invisible characters as codes like <U+202E>; line breaks and tabs stay."""
     if text.isascii() and text.isprintable():
         return text
-    shown: list[str] = []
+    written: list[str] = []
     for index, character in enumerate(text):
         is_plain = character in "\n\t" or character.isprintable()
-        is_seen = (
+        is_visible = (
             is_plain
             and not _BLANK.match(character)
             and not _is_hidden(character, text[index - 1 : index], text[index + 1 : index + 2])
         )
-        shown.append(character if is_seen else f"<U+{ord(character):04X}>")
-    return "".join(shown)
+        written.append(character if is_visible else f"<U+{ord(character):04X}>")
+    return "".join(written)
 
 
 def shortened(text: str, max_bytes: int, *, is_cut: bool = False) -> str:
-    """Cut a text to a number of bytes, and mark it as shortened, also if its end was cut off before."""
+    """Cut a text to `max_bytes` and mark it as shortened, even if only an earlier step has cut it (`is_cut`)."""
     data = text.encode()
     if len(data) <= max_bytes and not is_cut:
         return text

@@ -1,4 +1,4 @@
-"""Alerts: the messages that tell people of incidents, several at once in one, not in their quiet hours."""
+"""Alerts: notify owners about incidents, several in one message, and not during their quiet hours."""
 
 import logging
 from collections import Counter, defaultdict
@@ -26,22 +26,22 @@ logger = logging.getLogger(__name__)
 
 Kind = Incident.Kind
 
-# What happens within this time comes in one message; while more keeps happening, up to the longest time.
+# Incidents this close together share a message; while more keep coming, it waits for up to the longest time.
 GATHERING = timedelta(seconds=10)
 LONGEST_GATHERING = timedelta(seconds=60)
-# How many owners one step tells, and of how many incidents each.
-MOST_OWNERS = 50
-MOST_INCIDENTS = 2000
-# How many times somebody is reminded of one incident.
-MOST_REMINDERS = 7
-# When the messages of this hour are used up.
-LATER = timedelta(minutes=5)
+# How many owners one step notifies, and about how many incidents each.
+MAX_OWNERS = 50
+MAX_INCIDENTS = 2000
+# How many messages about one incident the owner gets while it lasts.
+MAX_REMINDERS = 7
+# How long to wait when the owner has had all messages of this hour.
+RATE_LIMIT_DELAY = timedelta(minutes=5)
 LONGEST_NOTICE = 2000
 # How many incidents a notice names.
-MOST_NAMED = 20
+MAX_NAMED = 20
 _COLUMNS = ("due_at", "told", "told_at", "notice")
 
-# What the title says of one and of several: when it begins, and when it is over.
+# Titles for one incident and for several, when they begin and when they are over.
 _TITLES: dict[str, tuple[str, str, str, str]] = {
     Kind.FAILING: ("A job failed", "{} jobs failed", "A job works again", "{} jobs work again"),
     Kind.PAUSED: ("A job was paused", "{} jobs were paused", "A job was resumed", "{} jobs were resumed"),
@@ -66,38 +66,38 @@ class _News(NamedTuple):
 
 
 def send_alerts(now: datetime) -> int:
-    """Send what is new since the last call; return how many incidents were checked. Usually one short query."""
+    """Send the alerts that are due; return how many incidents were checked. Usually this takes one short query."""
     due = Incident.objects.filter(due_at__lte=now - GATHERING)
-    owners = list(due.order_by().values_list("owner", flat=True).distinct()[:MOST_OWNERS])
+    owners = list(due.order_by().values_list("owner", flat=True).distinct()[:MAX_OWNERS])
     count = 0
     for owner_id in owners:
         with transaction.atomic():
-            count += _tell(owner_id, now)
+            count += _notify(owner_id, now)
     return count
 
 
 def prepare_links() -> None:
-    """Load the URLs of the pages now, so that no process has to for its first notice."""
+    """Load the URLs of the pages, so that the first alert of a process does not have to."""
     public_site()
 
 
-def _tell(owner_id: int, now: datetime) -> int:
+def _notify(owner_id: int, now: datetime) -> int:
     incidents = list(
         Incident.objects.filter(owner=owner_id, due_at__lte=now)
         .select_related("job", "owner__cronty_profile")
         .order_by("pk")
-        .select_for_update(skip_locked=True, of=("self",))[:MOST_INCIDENTS]
+        .select_for_update(skip_locked=True, of=("self",))[:MAX_INCIDENTS]
     )
     moments = [incident.due_at for incident in incidents if incident.due_at]
     if not moments or (max(moments) > now - GATHERING and min(moments) > now - LONGEST_GATHERING):
-        # More is happening.
+        # More may follow within the window.
         return 0
     profile = _profile_of(incidents[0])
     person = known_rules(profile.alert_rules)
     night_ends = quiet_until(profile.quiet_hours, profile.zone, now)
-    news: dict[tuple[tuple[str, str], ...], list[Incident]] = defaultdict(list)
+    by_place: dict[tuple[tuple[str, str], ...], list[Incident]] = defaultdict(list)
     for incident in incidents:
-        # What an agent proposes does not decide who hears of it.
+        # A job that an agent proposes must not decide where its own alert goes.
         job = None if is_proposal(incident) else incident.job
         rules = known_rules(job.alerts) if job else AlertRules()
         place = _place_of(rules, profile)
@@ -106,8 +106,8 @@ def _tell(owner_id: int, now: datetime) -> int:
         elif night_ends and not (rules.at_night or person.at_night):
             incident.due_at = night_ends
         else:
-            news[tuple(place.items())].append(incident)
-    for key, group in news.items():
+            by_place[tuple(place.items())].append(incident)
+    for key, group in by_place.items():
         _send_one(group, dict(key), profile, now)
     Incident.objects.bulk_update(incidents, _COLUMNS, batch_size=200)
     return len(incidents)
@@ -116,13 +116,13 @@ def _tell(owner_id: int, now: datetime) -> int:
 def _send_one(group: Sequence[Incident], place: Mapping[str, str], profile: Profile, now: datetime) -> None:
     if not _may_notify(group[0].owner_id, now):
         for incident in group:
-            incident.due_at = now + LATER
+            incident.due_at = now + RATE_LIMIT_DELAY
         return
     zone = profile.zone
     notice = _notice([_news_of(incident, zone) for incident in group], place, zone, now)
     for incident in group:
-        lasts = incident.is_open and profile.alert_every and incident.told < MOST_REMINDERS
-        incident.due_at = now + profile.alert_every if lasts else None
+        needs_reminder = incident.is_open and profile.alert_every and incident.told < MAX_REMINDERS
+        incident.due_at = now + profile.alert_every if needs_reminder else None
         incident.told += 1
         incident.told_at, incident.notice = now, notice
 
@@ -191,14 +191,14 @@ def _title_of(news: Sequence[_News]) -> str:
 
 
 def _notice(news: Sequence[_News], place: Mapping[str, str], zone: str, now: datetime) -> Job:
-    """Create a notification job, so that the notice is retried and the ledger shows whether it was sent."""
+    """Create a notification job, so that the alert is retried and the ledger shows whether it was sent."""
     first = news[0].incident
-    # Each is cut, so that a long error does not hide the other jobs: they are not reported again.
-    named = news[:MOST_NAMED]
-    room = LONGEST_NOTICE // (len(named) + 1) - 1
-    lines = [item.line[: room if len(news) > 1 else LONGEST_NOTICE] for item in named]
-    if len(news) > len(named):
-        lines.append(f"… and {len(news) - len(named)} more")
+    # Cut each line, so that a long error does not hide the other jobs: they are not reported again.
+    named_items = news[:MAX_NAMED]
+    room = LONGEST_NOTICE // (len(named_items) + 1) - 1
+    lines = [item.line[: room if len(news) > 1 else LONGEST_NOTICE] for item in named_items]
+    if len(news) > len(named_items):
+        lines.append(f"… and {len(news) - len(named_items)} more")
     is_good = all(item.is_over for item in news)
     name = f"Alert: {first.name}"[:200]
     notice = Job(
@@ -231,7 +231,7 @@ def _notice(news: Sequence[_News], place: Mapping[str, str], zone: str, now: dat
 
 
 def _link_to(news: Sequence[_News]) -> dict[str, str]:
-    """Return what a tap on the notice opens: the page of the job, or that of all alerts."""
+    """Return the page that a tap on the message opens: a job, an approval or a list."""
     if not (site := public_site()):
         return {}
     if len(news) == 1 and (address := _approval_page(news[0].incident)):
@@ -248,7 +248,7 @@ def _link_to(news: Sequence[_News]) -> dict[str, str]:
 
 
 def _approval_page(incident: Incident) -> str:
-    """Return the address on which a person answers what an incident is about, if it is a question of an agent."""
+    """Return the address at which a person can answer the agent, if an incident is about an open approval."""
     kind, _, number = incident.subject.partition(" ")
     if not incident.is_open or kind != Approval.SUBJECT or not number.isdigit():
         return ""
@@ -257,7 +257,7 @@ def _approval_page(incident: Incident) -> str:
 
 
 def _stop_button(news: Sequence[_News]) -> dict[str, list[dict[str, str]]]:
-    """Return a button that stops all agents, if an agent is what a notice is about."""
+    """Return a button that stops all agents, if the message is about an agent."""
     of_agents = [item for item in news if not item.is_over and _is_about_agent(item.incident)]
     button = stop_button(of_agents[0].incident.owner_id) if of_agents else []
     return {"actions": button} if button else {}

@@ -1,4 +1,4 @@
-"""Answers of agents that are sent to people: each as a notification of its own, which is retried and in the ledger."""
+"""Send the answers of agents to people, each as a notification job, so that it is retried and in the ledger."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -20,17 +20,17 @@ LONGEST_ANSWER = 2000
 
 
 def deliver_answers(outcomes: Sequence[Outcome], now: datetime) -> None:
-    """Send the answers of these runs by channels of their owners; the caller has locked the jobs."""
-    good = {item.execution_id: item for item in outcomes if item.status == Status.SUCCEEDED}
-    for run in Execution.objects.filter(pk__in=list(good)).select_related("job").order_by("pk"):
-        outcome = good[run.pk]
-        # A run that an agent has completed over another door is written already.
+    """Send the answers of the runs that succeeded through channels of their owners; the caller has locked the jobs."""
+    succeeded = {item.execution_id: item for item in outcomes if item.status == Status.SUCCEEDED}
+    for run in Execution.objects.filter(pk__in=list(succeeded)).select_related("job").order_by("pk"):
+        outcome = succeeded[run.pk]
+        # If an agent completed the run through a tool, the row already has the result.
         answer = outcome.result if outcome.result is not None else run.result
         if isinstance(answer, str) and answer.strip() and run.job is not None:
-            _message(run, run.job, answer.strip(), outcome.deliver_to, now)
+            _send(run, run.job, answer.strip(), outcome.deliver_to, now)
 
 
-def _message(run: Execution, job: Job, answer: str, channel: str, now: datetime) -> None:
+def _send(run: Execution, job: Job, answer: str, channel: str, now: datetime) -> None:
     name = f"Answer: {job.name}"[: limits.NAME_LENGTH]
     link = {"click": f"{site}{reverse('schedules:run', args=[run.pk])}"} if (site := public_site()) else {}
     message = Job(
@@ -41,7 +41,7 @@ def _message(run: Execution, job: Job, answer: str, channel: str, now: datetime)
         label=LABEL,
         task="notify",
         kwargs={
-            # What an agent wrote names no facts of a run.
+            # An agent's text must not be taken for placeholders.
             "message": limits.shortened(answer, LONGEST_ANSWER).replace("{{", "{ {"),
             "channel": channel,
             "title": job.name[:200].replace("{{", "{ {"),

@@ -1,4 +1,4 @@
-"""Approvals: what runs ask a person to allow, recorded with the end of the attempt that has asked, or while its program waits."""
+"""Approvals: record what runs ask a person to allow, when an attempt ends or while its program waits."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -14,27 +14,29 @@ from schedules.models.approvals import MARGIN, digest_of_shown
 
 
 def add_approvals(outcomes: Sequence[Outcome]) -> None:
-    """Record what these runs ask for, and tell their owners; the caller has locked the runs and queued them again."""
+    """Record what these runs ask for, and notify their owners; the caller has locked the runs and queued them again."""
     if not outcomes:
         return
     runs = Execution.objects.only("owner_id", "job_name").in_bulk([item.execution_id for item in outcomes])
     rows = [_approval(outcome, runs[outcome.execution_id]) for outcome in outcomes]
     Approval.objects.bulk_create(rows)
-    words = [(runs[outcome.execution_id].job_name, outcome.error) for outcome in outcomes]
-    _tell(rows, words, outcomes[0].finished_at)
+    names_and_details = [(runs[outcome.execution_id].job_name, outcome.error) for outcome in outcomes]
+    _notify(rows, names_and_details, outcomes[0].finished_at)
 
 
 def ask_in_run(
     execution_id: int, attempt: int, request: Mapping[str, Any], now: datetime, within: timedelta
 ) -> Approval | None:
-    """Record what the program of a run waits for, and tell its owner; return None if the run has ended, or has asked it before."""
+    """Record what the program of a run asks for; return None if the run has ended, or has already asked this."""
     with transaction.atomic():
         running = Execution.objects.filter(pk=execution_id, attempt=attempt, status=Execution.Status.RUNNING)
-        # The job first, as everywhere.
+        # Lock the job first, as everywhere, to avoid deadlocks.
         Job.objects.filter(pk__in=running.values("job")).select_for_update(of=("self",)).exists()
         run = running.only("owner_id", "job_id", "job_name").first()
-        known = Approval.objects.filter(execution=execution_id, attempt=attempt, call_id=request["call_id"])
-        if run is None or known.exists():
+        same_call = Approval.objects.filter(
+            execution=execution_id, attempt=attempt, call_id=request["call_id"]
+        )
+        if run is None or same_call.exists():
             return None
         row = Approval(
             execution_id=execution_id,
@@ -48,16 +50,16 @@ def ask_in_run(
         )
         row.digest = digest_of_shown(vars(row))
         row.save(force_insert=True)
-        _tell([row], [(run.job_name, f"It waits for permission for {row.call_words}.")], now)
+        _notify([row], [(run.job_name, f"It waits for permission for {row.call_words}.")], now)
     return row
 
 
-def _tell(rows: Sequence[Approval], words: Sequence[tuple[str, str]], now: datetime) -> None:
-    """Tell the owners of approvals, each with the name of its job and what it asks."""
+def _notify(rows: Sequence[Approval], names_and_details: Sequence[tuple[str, str]], now: datetime) -> None:
+    """Notify the owners of approvals, with the name of each job and what it asks."""
     publish_approvals(rows, now)
     news = [
         News(Kind.NEEDS_YOU, row.owner_id, row.subject, name, details, row.job_id)
-        for row, (name, details) in zip(rows, words, strict=True)
+        for row, (name, details) in zip(rows, names_and_details, strict=True)
     ]
     raise_incidents(news, now)
 

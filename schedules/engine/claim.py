@@ -60,9 +60,9 @@ def claim_runs(
 ) -> list[Claim]:
     """Claim up to `limit` due executions for this cluster, except `exclude_tasks`, or only of `only_tasks`.
 
-    `interruptions` are the recent ones of this cluster: the reasons for slots that it could not claim in time. If its
-    workers have outcomes to write, `unwritten_since` is when the oldest of these runs ended. `now` may be a moment ahead
-    if `before_commit` waits for it.
+    `interruptions` are the recent ones of this cluster; they explain slots that it could not claim in time. If its
+    workers have outcomes to write, `unwritten_since` is the earliest finish time among them. `now` may be slightly in
+    the future if `before_commit` waits for it.
     """
     lease_until = now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS)
 
@@ -100,7 +100,7 @@ def claim_runs(
     except DatabaseError as error:
         if not is_lock_timeout(error):
             raise
-        # A new row refers to its owner, whose row another session may have locked: only that owner's jobs must wait.
+        # A new run refers to its owner's row, which another session may have locked: skip only that owner's jobs.
         return claim(_locked_owners(now))
 
 
@@ -114,7 +114,7 @@ def _locked_owners(now: datetime) -> list[int]:
 
 
 def wake_up_at(now: datetime, *, exclude_tasks: Sequence[str] = ()) -> datetime | None:
-    """Return the earliest moment at which anything is due, except tasks in `exclude_tasks`."""
+    """Return when the next job or queued run is due, except tasks in `exclude_tasks`."""
     if not exclude_tasks:
         return sql.earliest_moment()
     due = Job.objects.armed().exclude(task__in=exclude_tasks)
@@ -129,9 +129,9 @@ def wake_up_at(now: datetime, *, exclude_tasks: Sequence[str] = ()) -> datetime 
     return min((at for at in moments if at), default=None)
 
 
-def count_due(at: datetime, most: int) -> int:
-    """Return how many jobs will be due at a moment, but stop counting at `most`."""
-    return Job.objects.due(at).order_by()[:most].count()
+def count_due(at: datetime, limit: int) -> int:
+    """Return how many jobs will be due at a moment, but stop counting at `limit`."""
+    return Job.objects.due(at).order_by()[:limit].count()
 
 
 def _claim_due(
@@ -143,7 +143,7 @@ def _claim_due(
     why_missed: WhyMissed,
     unwritten_since: datetime | None,
 ) -> list[Claim]:
-    """Write the ledger rows of due slots, and claim those that are to run now."""
+    """Write the ledger rows of due slots, and claim those that run now."""
     if not jobs:
         return []
     by_id = {job.pk: job for job in jobs}
@@ -167,7 +167,7 @@ def _claim_due(
 
 
 def _arguments_of_heartbeats(jobs: Sequence[DueJob]) -> dict[int, Arguments]:
-    """Return the arguments of the jobs that run elsewhere; without any, this costs no query."""
+    """Return the arguments of the heartbeat jobs, which run elsewhere; without any, this costs no query."""
     keys = [job.pk for job in jobs if job.task == HEARTBEAT]
     if not keys:
         return {}
@@ -195,7 +195,7 @@ def _plan_all(
 
 
 def _is_undecided(item: Plan, live: Counter[int], unwritten_since: datetime) -> bool:
-    """Return whether a slot would be skipped because of a run that may have ended before: it stays due until then."""
+    """Return whether a slot would be skipped because of a run that may have ended before it; then the slot stays due."""
     return live[item.job.pk] > 0 and any(
         slot.status == Status.SKIPPED and slot.at >= unwritten_since for slot in item.slots
     )
@@ -209,7 +209,10 @@ def _plan_safely(
     known: Sequence[tuple[datetime, datetime | None]] = (),
     arguments: Arguments | None = None,
 ) -> Plan:
-    """Plan one job, a heartbeat with its `arguments`; if that fails, plan a failed row and a pause, so that other jobs are not affected."""
+    """Plan one job; if that fails, plan a failed row and a pause, so that other jobs are not affected.
+
+    `arguments` are those of a heartbeat.
+    """
     try:
         return plan(
             job,
@@ -221,7 +224,7 @@ def _plan_safely(
             grace=None if arguments is None else grace_of(*arguments),
         )
     except Error:
-        # The database's fault, not that of the job.
+        # A database error says nothing about the job.
         raise
     except Exception as error:
         logger.exception("Job %s cannot be planned", job.pk)
@@ -231,7 +234,7 @@ def _plan_safely(
 
 
 def _known_slots(job_ids: Sequence[int]) -> dict[int, list[tuple[datetime, datetime | None]]]:
-    """Find existing rows from each job's next slot on; after a clock was set back, they must not run again."""
+    """Find the slots from each job's next one on that have rows; after a clock was set back, they must not run again."""
     known: dict[int, list[tuple[datetime, datetime | None]]] = defaultdict(list)
     if job_ids:
         rows = (

@@ -1,4 +1,4 @@
-"""The rows of clusters: registration and heartbeats."""
+"""Clusters: register them, and write their heartbeats."""
 
 import os
 import socket
@@ -38,7 +38,7 @@ def beat(
     blocked_since: datetime | None = None,
     interruptions: Sequence[Interruption] | None = None,
 ) -> None:
-    """Record that the claim loop is alive; this revives a cluster that was marked as stopped."""
+    """Write a heartbeat of the claim loop; this revives a cluster that was marked as stopped."""
     ahead = clock.ahead()
     changes: dict[str, Any] = {
         "last_seen_at": now,

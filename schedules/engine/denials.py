@@ -1,4 +1,4 @@
-"""Denials: the end of runs that asked a person something, and were denied it or got no answer in time."""
+"""Denials: end the runs that asked a person and were refused, or got no answer in time."""
 
 from datetime import datetime
 
@@ -19,9 +19,9 @@ NOT_ANSWERED = "Nobody answered in time, which is a denial."
 
 
 def deny(approval: Approval, now: datetime, status: Approval.Status, why: str) -> bool:
-    """End the run that waits for an approval, as refused; return whether it was waiting.
+    """End the run that waits for an approval as refused; return whether it was waiting.
 
-    If its program waits, the run goes on without the call. The caller has locked the job and the approval.
+    If its program waits, the run goes on without the call instead. The caller has locked the job and the approval.
     """
     if approval.in_run:
         is_awaited = is_awaited_in_run(approval)
@@ -32,17 +32,17 @@ def deny(approval: Approval, now: datetime, status: Approval.Status, why: str) -
     waiting = Execution.objects.filter(
         pk=approval.execution_id, attempt=approval.attempt, status=Execution.Status.QUEUED
     )
-    words = f"{why} {approval.asked_words}"
+    message = f"{why} {approval.asked_words}"
     failed = Execution.Status.FAILED
-    is_ended = waiting.update(status=failed, finished_at=now, available_at=None, error=words, reason="")
+    is_ended = waiting.update(status=failed, finished_at=now, available_at=None, error=message, reason="")
     approval.status = status if is_ended else Status.WITHDRAWN
     approval.save(update_fields=["status"])
     if is_ended:
         AgentRun.objects.filter(execution=approval.execution_id, attempt=approval.attempt).update(
-            verdict=AgentRun.Verdict.REFUSED, words=words
+            verdict=AgentRun.Verdict.REFUSED, words=message
         )
         outcome = Outcome(
-            approval.execution_id, approval.attempt, approval.job_id or 0, failed, now, error=words
+            approval.execution_id, approval.attempt, approval.job_id or 0, failed, now, error=message
         )
         conclude([outcome])
     close_incident(approval, now, "Denied" if status == Status.DENIED else "Not answered in time")
@@ -56,19 +56,19 @@ def is_awaited_in_run(approval: Approval) -> bool:
 
 
 def close_approval(approval_id: int, now: datetime) -> bool:
-    """Deny what nobody has answered in time; return False if it was answered, or somebody holds its job."""
+    """Deny an approval that nobody answered in time; return False if it was answered, or its job is locked."""
     over = Approval.objects.filter(pk=approval_id, status=Status.WAITING, expires_at__lte=now)
     key = over.values_list("pk", "job").first()
     return key is not None and _close(*key, now)
 
 
 def close_incident(approval: Approval, now: datetime, ending: str) -> None:
-    """Stop telling people of an approval that needs nobody any more."""
+    """End the incident of an approval that no longer needs anybody."""
     end_incident(Kind.NEEDS_YOU, approval.owner_id, approval.subject, now, ending)
 
 
 def close_approvals(now: datetime) -> int:
-    """Deny what nobody has answered in time, and withdraw what no run waits for any more; return how many.
+    """Deny approvals that nobody answered in time, and withdraw those that no run waits for; return how many.
 
     Usually two short queries of a small index.
     """
@@ -86,7 +86,7 @@ def close_approvals(now: datetime) -> int:
 
 def _close(key: int, job_id: int | None, now: datetime) -> bool:
     with transaction.atomic():
-        # The job first, as everywhere; what somebody else holds is closed the next time.
+        # Lock the job first, as everywhere; if another session holds it, the next call closes the approval.
         job = Job.objects.filter(pk=job_id or 0).select_for_update(of=("self",), skip_locked=True).first()
         approval = (
             Approval.objects.filter(pk=key, status=Status.WAITING).select_for_update(skip_locked=True).first()

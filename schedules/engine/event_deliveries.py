@@ -1,4 +1,4 @@
-"""Events for receivers outside: each delivery is a run of its subscription's job, written with what it tells of.
+"""Events for external receivers: each delivery is a run of its subscription's job, written together with the change.
 
 Without a subscription, an event costs one short query, and a run that succeeds costs none.
 """
@@ -22,11 +22,11 @@ Status = Execution.Status
 
 # The task that sends events.
 SEND_EVENT = "send_event"
-# How many deliveries of one subscription may wait; what comes beyond is counted in a row that is not sent.
-MOST_WAITING = 5000
+# How many deliveries of one subscription may wait; further events are only counted, in a skipped row.
+MAX_WAITING = 5000
 BATCH = 500
 LONGEST_TEXT = 1000
-# What people and agents do to a job that is no change of it.
+# Verbs of events that do not change the job itself.
 _NO_CHANGES = (
     "run",
     "stop",
@@ -46,7 +46,7 @@ _NO_CHANGES = (
 
 
 class Happening(NamedTuple):
-    """Something that receivers may want to be told of."""
+    """Something that receivers may have subscribed to."""
 
     type: EventType
     job_id: int
@@ -55,9 +55,9 @@ class Happening(NamedTuple):
 
 
 def publish(happenings: Sequence[Happening], now: datetime, *, owners: Collection[int] | None = None) -> int:
-    """Write a delivery for everybody who listens; call it in the transaction of what happened. Return how many.
+    """Write a delivery for every subscription that wants it, in the transaction of the change; return how many.
 
-    If the caller knows the owners of the jobs, nothing looks them up.
+    `owners` of the jobs, if the caller knows them, save a query.
     """
     if not happenings:
         return 0
@@ -77,25 +77,25 @@ def publish(happenings: Sequence[Happening], now: datetime, *, owners: Collectio
     wanted = [
         (happening, subscription)
         for happening in happenings
-        if (job := jobs.get(happening.job_id)) and may_be_told_of(job)
+        if (job := jobs.get(happening.job_id)) and is_reportable(job)
         for subscription in by_owner[job.owner_id]
         if subscription.wants(happening.type, job)
     ]
     return _write(wanted, jobs, now) if wanted else 0
 
 
-def may_be_told_of(job: Job) -> bool:
-    """Return whether events report a job: not of deliveries and alerts, which would report each other for ever."""
+def is_reportable(job: Job) -> bool:
+    """Return whether events report a job: not deliveries and alerts, which would report each other forever."""
     return job.task != SEND_EVENT and not job.public_id.startswith(f"{NOTICE_PREFIX}_")
 
 
 def publish_prompts(outcomes: Iterable[Outcome], now: datetime) -> None:
-    """Tell of prompts that wait for an agent from now on."""
+    """Publish prompts that wait for an agent from now on."""
     publish([Happening(EventType.PROMPT_DUE, each.job_id, each.execution_id) for each in outcomes], now)
 
 
 def publish_taken_prompt(owner_id: int, job_id: str, run_id: int, runner: str, now: datetime) -> None:
-    """Tell of a prompt that a runner works on at once; `job_id` is the public one."""
+    """Publish a prompt that a runner works on at once; `job_id` is the public id."""
     if not EventSubscription.objects.listening(now).filter(owner=owner_id).exists():
         return
     key = Job.objects.called(job_id).values_list("pk", flat=True).first()
@@ -104,12 +104,12 @@ def publish_taken_prompt(owner_id: int, job_id: str, run_id: int, runner: str, n
 
 
 def publish_failures(outcomes: Iterable[Outcome], now: datetime) -> None:
-    """Tell of runs that have failed for good."""
+    """Publish runs that have failed for good."""
     publish([Happening(EventType.RUN_FAILED, each.job_id, each.execution_id) for each in outcomes], now)
 
 
 def publish_recoveries(incidents: Iterable[Incident], now: datetime) -> None:
-    """Tell of jobs that work again; `incidents` are those of their failures."""
+    """Publish jobs that work again; `incidents` are those of their failures."""
     publish(
         [
             Happening(EventType.RUN_RECOVERED, each.job_id, data={"failing_since": moment(each.opened_at)})
@@ -121,7 +121,7 @@ def publish_recoveries(incidents: Iterable[Incident], now: datetime) -> None:
 
 
 def publish_missed(missed: Mapping[int, tuple[int, str]], now: datetime) -> None:
-    """Tell of slots that nothing could start: how many of each job, and why."""
+    """Publish slots that no worker could start: how many of each job, and why."""
     publish(
         [
             Happening(EventType.SLOT_MISSED, job_id, data={"slots": count, "reason": reason[:LONGEST_TEXT]})
@@ -132,7 +132,7 @@ def publish_missed(missed: Mapping[int, tuple[int, str]], now: datetime) -> None
 
 
 def publish_changes(events: Collection[Event], now: datetime) -> None:
-    """Tell of changes of jobs, by their events; without the values, which may be private."""
+    """Publish changes of jobs, without the values, which may be private."""
     publish(
         [
             Happening(
@@ -154,7 +154,7 @@ def publish_changes(events: Collection[Event], now: datetime) -> None:
 
 
 def publish_approvals(approvals: Iterable[Approval], now: datetime) -> None:
-    """Tell that runs wait for a person; without the arguments of a call or the question, which may be private."""
+    """Publish that runs wait for a person, without arguments or the question, which may be private."""
     publish(
         [
             Happening(
@@ -177,7 +177,7 @@ def publish_approvals(approvals: Iterable[Approval], now: datetime) -> None:
 def delivery_of(
     subscription: EventSubscription, given: Mapping[str, Any], now: datetime, *, origin: int | None = None
 ) -> Execution:
-    """Build the row of one delivery; its claim sends it."""
+    """Build the run of one delivery; it is sent when it is claimed."""
     return Execution.of(
         subscription.job,
         now,
@@ -189,7 +189,7 @@ def delivery_of(
 
 
 def new_event(event_type: str, data: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """Build an event as it is stored and sent; its id stays the same over retries and deliveries by hand."""
+    """Build an event as it is stored and sent; its id stays the same over retries and manual deliveries."""
     event_id = f"evt_{secrets.token_hex(16)}"
     return {"id": event_id, "type": str(event_type), "timestamp": moment(now), "data": dict(data)}
 
@@ -211,13 +211,13 @@ def _write(
     runs = Execution.objects.defer("result", "traceback").in_bulk(run_ids) if run_ids else {}
     waiting = waiting_deliveries({subscription.job_id for _, subscription in wanted})
     events: dict[int, dict[str, Any]] = {}
-    left_out: dict[int, tuple[EventSubscription, int]] = {}
+    unsent: dict[int, tuple[EventSubscription, int]] = {}
     rows = []
     for happening, subscription in wanted:
         key = subscription.job_id
         waiting[key] = waiting.get(key, 0) + 1
-        if waiting[key] > MOST_WAITING:
-            left_out[key] = (subscription, left_out.get(key, (subscription, 0))[1] + 1)
+        if waiting[key] > MAX_WAITING:
+            unsent[key] = (subscription, unsent.get(key, (subscription, 0))[1] + 1)
             continue
         run = runs.get(happening.run_id or 0)
         event = events.get(id(happening)) or new_event(
@@ -226,15 +226,15 @@ def _write(
         events[id(happening)] = event
         given = {"event": event, "depth": depth_of(run.given) + 1 if run else 0}
         rows.append(delivery_of(subscription, given, now, origin=happening.run_id))
-    rows += [_left_out(subscription, count, now) for subscription, count in left_out.values()]
+    rows += [_unsent_row(subscription, count, now) for subscription, count in unsent.values()]
     Execution.objects.bulk_create(rows, batch_size=BATCH)
     return len(rows)
 
 
-def _left_out(subscription: EventSubscription, count: int, now: datetime) -> Execution:
-    """Build one row for the events that a subscription has no room for."""
+def _unsent_row(subscription: EventSubscription, count: int, now: datetime) -> Execution:
+    """Build one skipped run for the events that a subscription has no room for."""
     reason = (
-        f"{count} event{' was' if count == 1 else 's were'} not sent: {MOST_WAITING} deliveries wait already."
+        f"{count} event{' was' if count == 1 else 's were'} not sent: {MAX_WAITING} deliveries wait already."
     )
     row = Execution.of(
         subscription.job, now, cause=Execution.Cause.EVENT, status=Status.SKIPPED, reason=reason

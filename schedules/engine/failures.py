@@ -46,7 +46,7 @@ def raise_unreadable(job_ids: Collection[int], now: datetime) -> None:
 
 def _raise_paused(jobs: Collection[Job], now: datetime) -> None:
     if jobs:
-        # The pause says it all.
+        # The incident of the pause replaces that of the failures.
         end_all(of_jobs(Kind.FAILING, [job.pk for job in jobs]), now)
         raise_incidents([News.of_job(Kind.PAUSED, job, _why_paused(job)) for job in jobs], now)
 
@@ -71,7 +71,7 @@ def _pause_failing(job_ids: Collection[int], now: datetime) -> set[int]:
 
 
 def _starts_failing(job: Job, failures: int) -> bool:
-    """Return whether these are the first failures since a success, of a job that was not stopped meanwhile."""
+    """Return whether these are a job's first failures since a success, and it was not stopped meanwhile."""
     return job.failure_streak <= failures and job.status not in _STOPPED
 
 

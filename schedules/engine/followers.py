@@ -30,7 +30,7 @@ _COLUMNS = (
 def start_followers(
     follower_ids: Collection[int], by_job: Mapping[int, Sequence[Outcome]], now: datetime
 ) -> None:
-    """Write the runs of these jobs that the ends of other runs bring about."""
+    """Write the runs of these jobs that other runs have triggered by ending."""
     ended = {
         outcome.execution_id: outcome
         for outcomes in by_job.values()
@@ -57,7 +57,7 @@ def start_followers(
 
 
 def depth_of(given: Mapping[str, Any] | None) -> int:
-    """Return how many runs started each other before the one that was given this."""
+    """Return how many runs have started each other before the one with this `given`."""
     depth = (given or {}).get("depth", 0)
     return depth if isinstance(depth, int) else 0
 
@@ -79,7 +79,7 @@ def _is_met(when: Ending, outcome: Outcome, verdict: str) -> bool:
 
 
 def _verdicts(ended: Mapping[int, Outcome]) -> dict[int, str]:
-    """Return how the agents' runs ended, by run."""
+    """Return the verdicts of the agents' runs, by run."""
     runs = AgentRun.objects.filter(execution__in=list(ended)).order_by("execution", "attempt")
     return dict(runs.values_list("execution", "verdict"))
 

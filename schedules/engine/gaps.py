@@ -13,13 +13,13 @@ from schedules.models import Execution, Job
 from schedules.when.durations import TICK
 from schedules.when.triggers import TriggerError
 
-# The slots of a cron expression are counted one by one, so the count needs a limit; those of an interval are computed.
+# Slots of a cron expression are counted one by one, so the count needs a limit; those of an interval are computed.
 COUNTED_SLOTS = 10_000
-MOST_SLOTS = 2**31 - 2
-# How the reason of a slot within a pause begins; what follows was written by whoever paused the job.
+MAX_SLOTS = 2**31 - 2
+# The prefix of the reason of a slot within a pause; the rest is the text of whoever paused the job.
 PAUSED = "Paused: "
 
-# What planning takes: the row of a claim, or a job that a person or an agent changes.
+# Planning takes the row of a claim, or a job that a person or an agent changes.
 PlannedJob: TypeAlias = Job | DueJob
 
 Status = Execution.Status
@@ -38,7 +38,7 @@ class Slot:
     count: int = 1
     error: str = ""
     until: datetime | None = None
-    """Of a heartbeat: when the wait for its ping ends."""
+    """Only for heartbeats: when the wait for its ping ends."""
 
     def row_of(self, job: PlannedJob, now: datetime) -> Execution:
         return Execution.of(
@@ -56,10 +56,10 @@ class Slot:
 
 
 def gap_from(job: PlannedJob, first: datetime, last: datetime, status: Execution.Status, reason: str) -> Slot:
-    """Build one row for the slots from the first to the last."""
+    """Build one row for all slots from the first to the last."""
     if first == last:
         return Slot(first, status, reason=reason)
-    limit = COUNTED_SLOTS if job.trigger_type == Job.TriggerType.CRON else MOST_SLOTS
+    limit = COUNTED_SLOTS if job.trigger_type == Job.TriggerType.CRON else MAX_SLOTS
     count = 1 + job.trigger.count_between(first, last, limit)
     return Slot(first, status, reason=reason, last=last, count=count)
 
@@ -78,7 +78,7 @@ def gap_between(
 
 
 def remaining(job: PlannedJob, slot: Slot, known: Collection[tuple[datetime, datetime | None]]) -> list[Slot]:
-    """Remove slots that already have a row from a slot or a gap; `known` are the first and last slots of those rows."""
+    """Cut out of a slot or gap what already has rows; `known` are the first and last slots of those rows."""
     if not known:
         return [slot]
     spans = sorted((first, last or first) for first, last in known)
@@ -101,13 +101,13 @@ def account_for(job: Job, since: datetime | None, now: datetime, reason: str) ->
 
 
 def account_for_pause(job: Job, now: datetime) -> None:
-    """Do the same for the slots since a job was paused; those until then are already accounted for."""
+    """Write one skipped row for the slots since a job was paused; those until then are already accounted for."""
     if job.paused_at:
         account_for(job, job.paused_at + TICK, now, reason_of_pause(job))
 
 
 def account_for_pauses(jobs: Iterable[Job], now: datetime) -> None:
-    """Do the same for several paused jobs at once, before their rows are written."""
+    """Do the same for several paused jobs at once, before their resumed state is written."""
     account_for_each(jobs, "paused_at", now, reason_of_pause)
 
 
@@ -117,7 +117,7 @@ def reason_of_pause(job: Job) -> str:
 
 
 def account_for_each(jobs: Iterable[Job], column: str, now: datetime, reason: Callable[[Job], str]) -> None:
-    """Account for the slots of several jobs at once, each since the moment in this column, which is not written yet."""
+    """Account for the slots of several jobs at once, each since the moment that this column still has."""
     gaps = []
     for job in jobs:
         since: datetime | None = getattr(job, column)
@@ -127,8 +127,8 @@ def account_for_each(jobs: Iterable[Job], column: str, now: datetime, reason: Ca
             gaps.append((job, slot))
     if not gaps:
         return
-    since_then = Q(scheduled_for__gte=F(f"job__{column}")) | Q(last_slot__gte=F(f"job__{column}"))
-    rows = Execution.objects.filter(since_then, job__in=[job for job, _ in gaps], scheduled_for__lte=now)
+    is_since_then = Q(scheduled_for__gte=F(f"job__{column}")) | Q(last_slot__gte=F(f"job__{column}"))
+    rows = Execution.objects.filter(is_since_then, job__in=[job for job, _ in gaps], scheduled_for__lte=now)
     known = defaultdict(list)
     for job_id, first, last in rows.exclude(cause__in=Execution.UNPLANNED).values_list(
         "job_id", "scheduled_for", "last_slot"

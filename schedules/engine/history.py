@@ -1,4 +1,4 @@
-"""Outcomes of runs, and what they change: their job's history and counts of runs, and the next run in line."""
+"""Outcomes of runs, and how they update their jobs: the history, the counts of runs, and the next run in line."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -37,15 +37,15 @@ class Outcome(NamedTuple):
     lateness: timedelta | None = None
     """The time between the slot and the call of the first attempt."""
     question: Ask | None = None
-    """What the run has asked its reader, if it has."""
+    """The question that the run has asked its reader, if any."""
     request: Mapping[str, Any] | None = None
-    """What the run asks a person to allow, as columns of `Approval`; it waits until `retry_at` at most."""
+    """The approval that the run asks for, as columns of `Approval`; it waits until `retry_at` at most."""
     deliver_to: str = ""
-    """The channel of the owner that the result is sent by, if it succeeded."""
+    """The owner's channel to which the result is sent, if the run succeeded."""
     gate: Mapping[str, Any] | None = None
-    """What the gate of a prompt has said before it let the run go on."""
+    """The answer of the prompt's gate that let the run go on."""
     is_reminder: bool = False
-    """Whether it only repeats another run, and so tells nothing about how the job is doing."""
+    """Whether it only repeats the notification of another run, and so says nothing about the job."""
 
     @property
     def is_failure(self) -> bool:
@@ -99,19 +99,19 @@ def release_next(job_ids: Collection[int], now: datetime) -> None:
 def failures_of(ended: Sequence[Outcome]) -> int:
     """Count the failures after the last success in a list of outcomes."""
     count = 0
-    for outcome in _telling(ended):
+    for outcome in _without_reminders(ended):
         count = 0 if outcome.status == Status.SUCCEEDED else count + outcome.is_failure
     return count
 
 
-def _telling(ended: Sequence[Outcome]) -> list[Outcome]:
+def _without_reminders(ended: Sequence[Outcome]) -> list[Outcome]:
     return [outcome for outcome in ended if not outcome.is_reminder]
 
 
 def _summary(
     ended: list[Outcome],
 ) -> tuple[str, datetime | None, datetime | None, timedelta | None, str | None, int]:
-    ended = _telling(ended)
+    ended = _without_reminders(ended)
     letters = "".join(OUTCOME_LETTERS.get(outcome.status, "") for outcome in ended)
     failures = failures_of(ended)
     error = None
@@ -131,11 +131,11 @@ def _summary(
     )
 
 
-# Counts of planned runs: a run is counted when its slot is claimed, and no longer if it was missed after all.
-
-
 def uncount(job_ids: Iterable[int]) -> None:
-    """Subtract one planned run that will not start from each job's counts; a job may be listed several times."""
+    """Subtract one planned run that will not start from each job's counts; a job may be listed several times.
+
+    A run is counted when its slot is claimed.
+    """
     runs = Counter(job_ids)
     for times in set(runs.values()):
         counts = {name: Greatest(F(name) - times, 0) for name in ("slot_count", "run_count")}
@@ -143,12 +143,12 @@ def uncount(job_ids: Iterable[int]) -> None:
 
 
 def uncount_missed(job_ids: Iterable[int]) -> None:
-    """Uncount planned runs that were missed, and arm jobs again that had none left; the caller has locked the jobs."""
+    """Uncount planned runs that were missed, and rearm jobs that had none left; the caller has locked the jobs."""
     missed = list(job_ids)
     uncount(missed)
     for job in Job.objects.filter(pk__in=set(missed), status=Job.Status.RUNNING).exclude(max_runs=None):
-        decided = Execution.objects.filter(job=job).exclude(cause__in=Execution.UNPLANNED)
-        first, last = decided.order_by("-scheduled_for").values_list("scheduled_for", "last_slot")[0]
+        planned = Execution.objects.filter(job=job).exclude(cause__in=Execution.UNPLANNED)
+        first, last = planned.order_by("-scheduled_for").values_list("scheduled_for", "last_slot")[0]
         try:
             # A slot in the past is due: the claim decides whether it is missed or caught up on.
             following = job.next_slot(last or first)

@@ -1,4 +1,4 @@
-"""Looks every few seconds for what nobody reports: late runs, prompts that nobody takes, keys that expire, and endings."""
+"""Detect incidents that nobody reports: late runs, untaken prompts and expiring keys; end those that are over."""
 
 from datetime import datetime, timedelta
 
@@ -17,19 +17,19 @@ from schedules.when.moments import short_words
 
 Status = Execution.Status
 
-# How long after its slot a run is late, and for how long a prompt waits before its owner hears of it.
+# How long after its slot a run is late, and how long a prompt waits before its owner is notified.
 LATE_AFTER = timedelta(minutes=5)
 UNTAKEN_AFTER = timedelta(minutes=30)
-# A shorter time without any cluster is a restart.
+# A shorter time without any cluster counts as a restart.
 OUTAGE = timedelta(minutes=2)
 RESTART = timedelta(seconds=30)
 EXPIRES_WITHIN = timedelta(days=7)
-# How many rows one look reports of each kind; the next looks report the others.
-MOST = 500
+# How many incidents of each kind one call handles; the next calls handle the others.
+BATCH = 500
 
 
 def watch_incidents(now: datetime) -> None:
-    """Raise incidents for what is late or waits, and end those that are over. Short queries of small indexes."""
+    """Raise incidents for what is late or waits, and end those that are over, with short queries of small indexes."""
     _raise_late(now)
     _raise_untaken(now)
     _raise_expiring(now)
@@ -39,19 +39,19 @@ def watch_incidents(now: datetime) -> None:
 
 
 def note_outage(cluster_id: int, silent_since: datetime | None, now: datetime) -> None:
-    """Tell the owners of jobs that fell due while no cluster was running, now that one is.
+    """Notify the owners of jobs that fell due while no cluster was running, now that one is.
 
     `silent_since` is the last heartbeat of this cluster, or None if it has just started.
     """
-    # Those that have just started do not know more than this one.
+    # Clusters that have just started know no more than this one.
     others = Cluster.objects.exclude(pk=cluster_id).filter(started_at__lt=now - RESTART)
     newest = others.aggregate(newest=Max("last_seen_at"))["newest"]
     seen = max((moment for moment in (newest, silent_since) if moment), default=None)
     if seen is None or now - seen < OUTAGE:
         return
-    told = Incident.objects.filter(kind=Kind.NO_WORKER, ended_at__gte=seen, opened_at=seen)
+    notified = Incident.objects.filter(kind=Kind.NO_WORKER, ended_at__gte=seen, opened_at=seen)
     due = Job.objects.due(now).filter(next_run_at__gt=seen).without_notices().order_by()
-    counted = due.exclude(owner__in=told.values("owner")).values_list(
+    by_owner = due.exclude(owner__in=notified.values("owner")).values_list(
         "owner", "owner__cronty_profile__timezone"
     )
     Incident.objects.bulk_create(
@@ -66,12 +66,12 @@ def note_outage(cluster_id: int, silent_since: datetime | None, now: datetime) -
             ended_at=now,
             due_at=now,
         )
-        for owner_id, zone, count in counted.annotate(jobs=Count("pk"))[:MOST]
+        for owner_id, zone, count in by_owner.annotate(jobs=Count("pk"))[:BATCH]
     )
 
 
 def _late_runs(now: datetime) -> QuerySet[Execution]:
-    """Planned runs that could start and have not."""
+    """Planned runs that could have started but have not."""
     return (
         Execution.objects.filter(
             status=Status.QUEUED,
@@ -91,7 +91,7 @@ def _raise_late(now: datetime) -> None:
         _late_news(owner_id, pk, name, at, zone)
         for owner_id, pk, name, at, zone in late.values_list(
             "owner_id", "pk", "name", "next_run_at", "timezone"
-        )[:MOST]
+        )[:BATCH]
         if at
     ]
     waiting = _late_runs(now).filter(job__isnull=False).exclude(job__public_id__startswith=NOTICE_PREFIX)
@@ -99,7 +99,7 @@ def _raise_late(now: datetime) -> None:
         _late_news(owner_id, pk or 0, name, at, zone)
         for owner_id, pk, name, at, zone in waiting.values_list(
             "owner_id", "job_id", "job_name", "scheduled_for", "job__timezone"
-        )[:MOST]
+        )[:BATCH]
     ]
     if news:
         raise_incidents(news, now)
@@ -119,7 +119,7 @@ def _untaken(now: datetime) -> QuerySet[Execution]:
 
 def _raise_untaken(now: datetime) -> None:
     reason = "No agent has taken it for 30 minutes."
-    rows = _untaken(now).values_list("owner_id", "job_id", "job_name")[:MOST]
+    rows = _untaken(now).values_list("owner_id", "job_id", "job_name")[:BATCH]
     if news := [
         News(Kind.PROMPT, owner_id, subject_of(job_id), name, reason, job_id)
         for owner_id, job_id, name in rows
@@ -139,7 +139,7 @@ def _expiring_tokens(now: datetime) -> QuerySet[Token]:
 
 
 def _raise_expiring(now: datetime) -> None:
-    rows = _expiring_tokens(now).values_list("owner_id", "pk", "name", "expires_at")[:MOST]
+    rows = _expiring_tokens(now).values_list("owner_id", "pk", "name", "expires_at")[:BATCH]
     if news := [
         News(
             Kind.EXPIRING,
@@ -155,20 +155,20 @@ def _raise_expiring(now: datetime) -> None:
 
 
 def _end_over(open_incidents: QuerySet[Incident], now: datetime) -> None:
-    is_told = Q(told__gt=0) | Q(due_at=None)
-    # What was deleted or stopped on purpose ends without a word.
+    is_notified = Q(told__gt=0) | Q(due_at=None)
+    # Incidents of jobs that were deleted or stopped on purpose end silently.
     gone = Q(job=None) | Q(job__deleted_at__isnull=False) | Q(job__status=Job.Status.CANCELLED)
     of_jobs = open_incidents.filter(kind__in=(Kind.FAILING, Kind.PAUSED, Kind.LATE, Kind.MISSED, Kind.PROMPT))
     end_all(of_jobs.filter(gone), now)
     failing = open_incidents.filter(kind=Kind.FAILING)
     _end_recovered(failing.filter(job__failure_streak=0, job__last_success_at__gte=F("opened_at")), now)
-    # Resumed by hand, or it cannot work again: a one-time job.
+    # The job was resumed by hand, or it cannot work again because it runs only once.
     over = Q(job__failure_streak=0) | ~Q(job__status__in=Job.ACTIVE)
-    end_all(failing.filter(over & is_told), now)
+    end_all(failing.filter(over & is_notified), now)
     end_all(open_incidents.filter(~Q(job__status=Job.Status.PAUSED), kind=Kind.PAUSED), now)
     missed = open_incidents.filter(kind=Kind.MISSED)
     end_all(missed.filter(job__last_run_at__gt=F("opened_at")), now, "Runs again")
-    end_all(missed.filter(~Q(job__status__in=Job.ACTIVE) & is_told), now)
+    end_all(missed.filter(~Q(job__status__in=Job.ACTIVE) & is_notified), now)
     _end_late(open_incidents.filter(kind=Kind.LATE), now)
     waiting = _untaken(now).filter(job=OuterRef("job"))
     end_all(open_incidents.filter(~Exists(waiting), kind=Kind.PROMPT), now, "It is not waiting any more")
@@ -177,9 +177,9 @@ def _end_over(open_incidents: QuerySet[Incident], now: datetime) -> None:
 
 
 def _end_recovered(recovered: QuerySet[Incident], now: datetime) -> None:
-    """End the incidents of jobs that work again, and tell receivers of events of each once."""
+    """End the incidents of jobs that work again, and publish one event for each."""
     with transaction.atomic():
-        rows = list(recovered.select_for_update(skip_locked=True, of=("self",))[:MOST])
+        rows = list(recovered.select_for_update(skip_locked=True, of=("self",))[:BATCH])
         if rows:
             publish_recoveries(rows, now)
             end_all(Incident.objects.filter(pk__in=[row.pk for row in rows]), now, "Works again")
@@ -189,13 +189,13 @@ def _end_late(late: QuerySet[Incident], now: datetime) -> None:
     waiting = _late_runs(now).filter(job=OuterRef("job"))
     started = late.exclude(Q(job__next_run_at__lte=now - LATE_AFTER, job__status=Job.Status.PENDING))
     missed = Incident.objects.filter(ended_at=None, kind=Kind.MISSED, job=OuterRef("job"))
-    # The news of the missed run says it.
+    # The incident of the missed run covers it.
     end_all(started.filter(~Exists(waiting), Exists(missed)), now)
     end_all(started.filter(~Exists(waiting)), now, "It is not late any more")
 
 
 def _end_expiring(expiring: QuerySet[Incident], now: datetime) -> None:
-    keys = {int(subject.split()[1]): pk for pk, subject in expiring.values_list("pk", "subject")[:MOST]}
+    keys = {int(subject.split()[1]): pk for pk, subject in expiring.values_list("pk", "subject")[:BATCH]}
     if keys:
         still = set(_expiring_tokens(now).filter(pk__in=keys).values_list("pk", flat=True))
         end_all(Incident.objects.filter(pk__in=[pk for key, pk in keys.items() if key not in still]), now)

@@ -1,6 +1,6 @@
-"""Incidents: raised when something goes wrong, ended when it is over; `engine.alerts` tells people of both.
+"""Incidents: raise them when something goes wrong, and end them when it is over; `engine.alerts` notifies people.
 
-Raising one costs one statement, and raising one that is open already changes nothing, so any code may do it.
+Raising one costs one statement, and raising one that is already open changes nothing, so any code may do it.
 """
 
 from collections.abc import Collection, Iterable
@@ -16,7 +16,7 @@ from schedules.models.incidents import LONGEST_DETAILS
 
 Kind = Incident.Kind
 
-# The subject of an incident about a proposed job begins with it.
+# The prefix of the subject of incidents about proposed jobs.
 _PROPOSAL = "proposal "
 
 
@@ -26,9 +26,9 @@ class News(NamedTuple):
     kind: Incident.Kind
     owner_id: int
     subject: str
-    """What it is about, the same each time."""
+    """A key for what it is about, the same each time."""
     name: str
-    """How people call that."""
+    """The name that people see."""
     details: str = ""
     job_id: int | None = None
 
@@ -42,7 +42,7 @@ def subject_of(job_id: int) -> str:
 
 
 def raise_incidents(news: Iterable[News], now: datetime) -> None:
-    """Open an incident for each, unless one of the same kind and subject is open; its owner is told soon."""
+    """Open an incident for each, unless one of the same kind and subject is open; the owner gets an alert soon."""
     Incident.objects.bulk_create(
         (
             Incident(
@@ -59,7 +59,7 @@ def raise_incidents(news: Iterable[News], now: datetime) -> None:
 
 
 def raise_proposals(proposals: Iterable[tuple[Job, str]], now: datetime) -> None:
-    """Tell the owners of jobs, each with its schedule in words, that an agent has proposed them."""
+    """Raise incidents for jobs that an agent has proposed, each with its schedule in words."""
     raise_incidents(
         [
             News(
@@ -67,22 +67,22 @@ def raise_proposals(proposals: Iterable[tuple[Job, str]], now: datetime) -> None
                 job.owner_id,
                 f"{_PROPOSAL}{job.pk}",
                 job.name,
-                f"{job.proposed_by} proposes it, and it waits until you confirm it: {words}.",
+                f"{job.proposed_by} proposes it, and it waits until you confirm it: {schedule}.",
                 job.pk,
             )
-            for job, words in proposals
+            for job, schedule in proposals
         ],
         now,
     )
 
 
 def is_proposal(incident: Incident) -> bool:
-    """Return whether a job that an agent has proposed waits for its owner."""
+    """Return whether an incident is about a job that an agent has proposed."""
     return incident.kind == Kind.NEEDS_YOU and incident.subject.startswith(_PROPOSAL)
 
 
 def end_confirmed(open_incidents: QuerySet[Incident], now: datetime) -> None:
-    """End those about proposed jobs that wait no more; one that was discarded, or not told yet, ends without a word."""
+    """End those about proposed jobs that no longer wait; silently if the job was discarded or no alert was sent."""
     proposals = open_incidents.filter(kind=Kind.NEEDS_YOU, subject__startswith=_PROPOSAL)
     over = proposals.exclude(job__in=Job.objects.proposed().order_by().values("pk"))
     is_confirmed = Q(job__proposed_at=None, job__deleted_at=None, job__isnull=False)
@@ -91,7 +91,7 @@ def end_confirmed(open_incidents: QuerySet[Incident], now: datetime) -> None:
 
 
 def raise_missed(rows: Iterable[tuple[int, int, str]], now: datetime) -> None:
-    """Raise incidents for missed slots: the job, how many, and why; notices are not reported by notices."""
+    """Raise incidents for missed slots: the job, how many, and why; alerts about alerts are left out."""
     missed: dict[int, tuple[int, str]] = {}
     for job_id, count, reason in rows:
         missed[job_id] = (missed.get(job_id, (0, ""))[0] + count, reason)
@@ -115,21 +115,21 @@ def raise_incident(
     *,
     job_id: int | None = None,
 ) -> None:
-    """Tell a person of something that waits for them or went wrong: once, and again if it lasts.
+    """Alert a person that something waits for them or went wrong: once, and again if it lasts.
 
-    `subject` identifies it, like "approval 17", and is given again to end it; `name` is what the message calls it.
+    `subject`, like "approval 17", identifies the incident, also to end it; `name` is what the message calls it.
     """
     raise_incidents([News(kind, owner_id, subject, name, details, job_id)], now)
 
 
 def end_incident(kind: Incident.Kind, owner_id: int, subject: str, now: datetime, ending: str = "") -> bool:
-    """End it if it is open; with an `ending`, like "Approved", whoever was told of it gets a second message."""
+    """End an incident if it is open; with an `ending`, like "Approved", whoever was alerted gets a second message."""
     return end_all(Incident.objects.filter(kind=kind, owner=owner_id, subject=subject), now, ending) > 0
 
 
 def end_all(incidents: QuerySet[Incident], now: datetime, ending: str = "") -> int:
     """End those of these incidents that are open; return how many there were."""
-    # What was not told yet is told with its end, in one message.
+    # If no alert was sent yet, one message will report the beginning and the end.
     due_at = Case(When(told=0, then=F("due_at")), default=now) if ending else None
     return incidents.filter(ended_at=None).update(ended_at=now, ending=ending, due_at=due_at)
 

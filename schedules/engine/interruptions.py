@@ -12,8 +12,8 @@ NO_CLUSTER = "No worker was running."
 DATABASE = "The database did not answer, or was locked."
 BUSY = "The workers or the database were too busy."
 
-# Only the newest clusters are read: one that restarts again and again leaves thousands of rows.
-MOST_CLUSTERS = 1000
+# Read only the newest clusters: one that keeps restarting leaves thousands of rows.
+MAX_CLUSTERS = 1000
 
 
 class Interruption(NamedTuple):
@@ -47,9 +47,9 @@ class _Lifetime(NamedTuple):
 
 @dataclass
 class ReasonMissed:
-    """Says why a slot was not claimed on time, with at most one query.
+    """Explains why a slot was not claimed on time, with at most one query.
 
-    The interruptions of this cluster are passed in; those of other clusters are known up to their last heartbeats.
+    The interruptions of this cluster are passed in; those of other clusters are as of their last heartbeats.
     """
 
     cluster_id: int
@@ -71,5 +71,5 @@ class ReasonMissed:
             else _Lifetime(
                 row.started_at, row.last_seen_at, [*map(Interruption.from_json, row.interruptions or ())]
             )
-            for row in rows[:MOST_CLUSTERS]
+            for row in rows[:MAX_CLUSTERS]
         ]

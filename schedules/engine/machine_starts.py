@@ -13,22 +13,22 @@ from schedules.when.event_times import AT_EVENT
 from schedules.when.unplanned import AT_START, UNKNOWN_START
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-# How many starts are remembered: a machine that has been up for longer than that would count as started again.
+# How many starts are remembered. If a machine stays up while this many others start, it counts as started again.
 REMEMBERED = 10_000
 
 Status = Execution.Status
 
 
 def note_machine_start(cluster_id: int, now: datetime) -> None:
-    """Arm the jobs that run when a machine starts, unless a cluster has done so for this start.
+    """Arm the jobs that run when a machine starts, unless a cluster already has for this start.
 
-    Without a boot id of the system, the start of the cluster counts.
+    On systems without a boot id, each start of a cluster counts.
     """
     started = _boot_id() or f"cluster {cluster_id}"
     if MachineStart.objects.filter(boot_id=started).exists():
         return
     try:
-        # In one transaction: if this process dies before its end, the next cluster arms the jobs.
+        # One transaction: if this process dies halfway, the next cluster arms the jobs.
         with transaction.atomic():
             start = MachineStart.objects.create(boot_id=started, host=socket.gethostname(), noticed_at=now)
             MachineStart.objects.filter(pk__lte=start.pk - REMEMBERED).delete()
@@ -53,11 +53,11 @@ def _boot_id() -> str:
 
 
 def _arm(now: datetime) -> None:
-    """Make the jobs due that wait for a machine start, and write a row for each that cannot run."""
+    """Make the jobs due that wait for a machine start, and write a skipped row for each that cannot run."""
     waiting = Job.objects.kept().filter(
         cron__icontains=AT_START, status__in=(Job.Status.PENDING, Job.Status.PAUSED)
     )
-    # The title of an event may say so, too.
+    # Leave out jobs that run with calendar events: a title may contain the same text.
     jobs = waiting.exclude(cron__istartswith=AT_EVENT)
     armed, rows = [], []
     for job in jobs.select_for_update(of=("self",)).order_by("pk"):
@@ -67,7 +67,7 @@ def _arm(now: datetime) -> None:
             armed.append(job.pk)
         else:
             reason = "The run for the start before this one was still due."
-            # Later than its own slot: the clocks of two machines may show the same moment.
+            # After the slot that is still due: the clocks of two machines may show the same moment.
             at = max(now, (job.next_run_at or now) + TICK)
             rows.append(Slot(at, Status.SKIPPED, reason=reason).row_of(job, now))
     Job.objects.filter(pk__in=armed).update(next_run_at=now)

@@ -1,4 +1,4 @@
-"""Pings to an outside watch: one a minute for the whole installation, and how the last ones went."""
+"""Pings to an external monitor: one a minute for the whole installation, and the result of the last ones."""
 
 from datetime import datetime, timedelta
 
@@ -12,7 +12,7 @@ LONGEST_ERROR = 200
 
 
 def take_watch_turn(now: datetime) -> bool:
-    """Return whether this process is the one of all clusters that pings in this minute."""
+    """Return True to exactly one process of all clusters in each minute: it sends the ping."""
     row = Installation.objects.get_or_create(pk=Installation.ONLY)[0]
     minute = now.replace(second=0, microsecond=0)
     # A moment in the future was written before a clock was set back.

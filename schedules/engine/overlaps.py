@@ -1,4 +1,4 @@
-"""Overlaps of runs that another job or a trigger address has started; those of slots are planned in `plan.py`."""
+"""Overlap policy for runs that another job or a trigger address started; `plan.py` applies it to slots."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -18,7 +18,7 @@ def _obeys_overlap(row: Execution, job: Job) -> bool:
 
 
 def busy_jobs(rows: Sequence[Execution], jobs: Mapping[int, Job]) -> set[int]:
-    """Return those of the jobs whose new runs have to respect one that is under way; nearly always, this costs no query."""
+    """Return the jobs whose new runs would overlap with one under way; nearly always, this costs no query."""
     job_ids = [
         job.pk for row in rows if (job := jobs.get(row.job_id or 0)) is not None and _obeys_overlap(row, job)
     ]
@@ -32,7 +32,7 @@ def busy_jobs(rows: Sequence[Execution], jobs: Mapping[int, Job]) -> set[int]:
 
 
 def must_wait(row: Execution, job: Job, busy: set[int]) -> bool:
-    """Return whether a run has to respect another one; if not, the runs after it have to respect this one."""
+    """Return whether a run would overlap with another one; if not, its job is busy for the runs after it."""
     if not _obeys_overlap(row, job):
         return False
     if job.pk in busy:
@@ -41,9 +41,9 @@ def must_wait(row: Execution, job: Job, busy: set[int]) -> bool:
     return False
 
 
-def put_in_line(in_the_way: Sequence[tuple[Execution, Job]], now: datetime) -> None:
+def put_in_line(overlapping: Sequence[tuple[Execution, Job]], now: datetime) -> None:
     """Skip runs that would overlap with another one, or let them wait, as their jobs say."""
-    for row, job in in_the_way:
+    for row, job in overlapping:
         rows = Execution.objects.filter(pk=row.pk)
         waiting = Execution.objects.live().filter(job=job, status=Status.QUEUED, available_at=None)
         if job.overlap == Job.Overlap.QUEUE and waiting.count() < HELD_RUNS:

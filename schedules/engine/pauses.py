@@ -1,4 +1,4 @@
-"""Pauses: stop a job, withdraw its runs, and resume it."""
+"""Pauses: pause jobs, withdraw their runs, and resume them."""
 
 import logging
 import time
@@ -21,14 +21,14 @@ from schedules.when.triggers import TriggerError, unreadable
 logger = logging.getLogger(__name__)
 
 BATCH = 1000
-# How many jobs one statement arms, each with its own slot: SQLite has a limit on its values.
+# How many jobs one statement arms, each with its own slot: SQLite limits the values of a statement.
 CHUNK = 200
 # How many seconds one sweep may spend on resuming jobs.
 RESUMING_SECONDS = 1.0
 
 Status = Execution.Status
 _PAUSED_BEFORE = "The job was paused before this run."
-_COLUMNS_OF_NO_PAUSE = {
+_RESUMED_COLUMNS = {
     "status": Job.Status.PENDING,
     "paused_at": None,
     "paused_until": None,
@@ -63,7 +63,7 @@ def pause_each(jobs: Sequence[Job], now: datetime, reason: str, *, until: dateti
 
 def pause_unreadable(job: Job, now: datetime, reason: str) -> None:
     """Pause a locked job whose schedule cannot be read, so that its slots cannot be counted."""
-    # First, because it may set `last_error` to the error of a withdrawn run.
+    # Withdraw first: it may set `last_error` to the error of a withdrawn run.
     withdraw(job, now, "paused", keep_prompts=True)
     _write_pause(job, now, reason, paused_until=None, last_error=reason, has_unreadable_schedule=True)
     note(job, "pause", now, {"reason": reason})
@@ -96,7 +96,7 @@ def withdraw(
     """Withdraw the runs of a stopped job that have not started; `done` says how it was stopped.
 
     A run that waits for a retry ends as failed. Running executions and prompts that an agent holds may finish.
-    Return whether one has, because that changes the job's own row.
+    Return whether a run failed, because that changes the job's own row.
     """
     return bool(withdraw_each([job.pk], now, done, also_manual=also_manual, keep_prompts=keep_prompts))
 
@@ -119,7 +119,7 @@ def withdraw_each(
         rows = rows.exclude(status=Status.WAITING)
     unstarted, unheld, failed, touched = [], [], [], set()
     columns = ("pk", "job_id", "status", "attempt", "error", "lease_until")
-    # In the order in which workers start them: otherwise, each could wait for the other.
+    # Lock in the order in which workers start runs, to avoid deadlocks.
     for row in rows.order_by("pk").select_for_update().values_list(*columns, named=True):
         if row.status == Status.WAITING:
             if row.lease_until is not None and row.lease_until >= now:
@@ -156,7 +156,7 @@ def rearm(job: Job, now: datetime) -> bool:
     _offer_prompts_again([job.pk], now)
     if following is None:
         return False
-    changes = {**_COLUMNS_OF_NO_PAUSE, "next_run_at": following}
+    changes = {**_RESUMED_COLUMNS, "next_run_at": following}
     unchanged = Job.objects.filter(pk=job.pk, status=Job.Status.PAUSED, revision=job.revision)
     if not unchanged.update(**changes, revision=job.revision + 1, updated_at=now):
         return False
@@ -168,7 +168,7 @@ def rearm(job: Job, now: datetime) -> bool:
 
 
 def _offer_prompts_again(job_ids: Collection[int], now: datetime) -> None:
-    """Let the prompts that waited during a pause wait for as long as new ones."""
+    """Give prompts that waited during a pause the full time to be claimed again."""
     Execution.objects.filter(job__in=job_ids, finished_at=None, status=Status.WAITING).update(
         available_at=now
     )
@@ -190,7 +190,7 @@ def rearm_each(jobs: Sequence[Job], now: datetime) -> list[Job]:
         chunk = [job.pk for job in armed[start : start + CHUNK]]
         slots = Case(*(When(pk=key, then=Value(following[key])) for key in chunk))
         Job.objects.filter(pk__in=chunk).update(
-            **_COLUMNS_OF_NO_PAUSE, next_run_at=slots, revision=F("revision") + 1, updated_at=now
+            **_RESUMED_COLUMNS, next_run_at=slots, revision=F("revision") + 1, updated_at=now
         )
         _offer_prompts_again(chunk, now)
     return armed

@@ -1,4 +1,4 @@
-"""Pings of jobs that run elsewhere: a batch is stored, and ends the slots that wait for it, in one transaction."""
+"""Pings of jobs that run elsewhere: store a batch and end the slots that wait for it, in one transaction."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,9 @@ from schedules.limits import PING_BODY_BYTES
 from schedules.models import KEPT_PINGS, Execution, Heartbeat, Job, Ping, RunOutput
 from schedules.models.triggers import TRIGGER_COLUMNS
 
-# How often the oldest pings of a heartbeat are deleted, counted in pings.
-PRUNED_EVERY = 50
-_COLUMNS_OF_JOB = (
+# After how many pings of a heartbeat its oldest ones are deleted.
+PRUNE_EVERY = 50
+_JOB_COLUMNS = (
     *(
         "owner_id",
         "public_id",
@@ -35,18 +35,18 @@ _COLUMNS_OF_JOB = (
     *("spread", "skips", "closed_by"),
     *("ends_at", "max_runs", "slot_count", "run_count", "overlap", "catch_up"),
 )
-_CHANGED_OF_JOB = ("next_run_at", "anchor_at", "status", "slot_count", "run_count")
-_CHANGED_OF_RUN = (
+_JOB_CHANGES = ("next_run_at", "anchor_at", "status", "slot_count", "run_count")
+_RUN_CHANGES = (
     *("status", "reason", "attempt", "available_at", "lease_until", "started_at", "finished_at", "lateness"),
     *("result", "error"),
 )
-_CHANGED_OF_HEARTBEAT = (
+_HEARTBEAT_CHANGES = (
     *("pings", "last_ping_at", "last_kind", "last_rid", "last_success_at", "last_duration", "started_rid"),
 )
 
 
 def receive(signals: Sequence[Signal], now: datetime) -> list[bool]:
-    """Store pings; return for each whether it was accepted, which it is not if its job is gone."""
+    """Store pings; return for each whether it was accepted, that is, whether its job still exists."""
     with transaction.atomic():
         watched = _lock(signals, now)
         accepted = []
@@ -60,46 +60,46 @@ def receive(signals: Sequence[Signal], now: datetime) -> list[bool]:
 
 
 def _lock(signals: Sequence[Signal], now: datetime) -> dict[int, Watched]:
-    """Lock the jobs, in an order on which all processes agree, and read what waits for a ping."""
+    """Lock the jobs, in the same order in all processes, and read the runs that wait for a ping."""
     job_ids = {signal.job_id for signal in signals}
-    rows = Job.objects.filter(pk__in=job_ids, deleted_at=None).order_by("pk").only(*_COLUMNS_OF_JOB)
+    rows = Job.objects.filter(pk__in=job_ids, deleted_at=None).order_by("pk").only(*_JOB_COLUMNS)
     jobs = {job.pk: job for job in rows.select_for_update(no_key=True)}
     heartbeats = {each.job_id: each for each in Heartbeat.objects.filter(job__in=list(jobs))}
     live: dict[int, list[Execution]] = defaultdict(list)
     waiting = Execution.objects.live().filter(job__in=list(jobs)).order_by("scheduled_for", "pk")
     for row in waiting.defer("traceback", "earlier_attempts"):
         live[row.job_id or 0].append(row)
-    known = _known_of(heartbeats, signals)
+    earlier = _earlier_pings(heartbeats, signals)
     return {
-        pk: Watched(job, heartbeats[pk], live[pk], now, known.get(heartbeats[pk].pk, ()))
+        pk: Watched(job, heartbeats[pk], live[pk], now, earlier.get(heartbeats[pk].pk, ()))
         for pk, job in jobs.items()
         if pk in heartbeats
     }
 
 
-def _known_of(
+def _earlier_pings(
     heartbeats: Mapping[int, Heartbeat], signals: Sequence[Signal]
 ) -> dict[int, list[tuple[str, UUID]]]:
     """Return by heartbeat the kinds and run ids of earlier pings that late ones may repeat."""
     rids = {signal.rid for signal in signals if signal.late_by and signal.rid}
     by_heartbeat: dict[int, list[tuple[str, UUID]]] = defaultdict(list)
     if rids:
-        about = [heartbeats[signal.job_id] for signal in signals if signal.job_id in heartbeats]
-        kept = Ping.objects.filter(heartbeat__in=about, rid__in=rids).order_by()
-        for heartbeat_id, kind, rid in kept.values_list("heartbeat", "kind", "rid"):
+        pinged = [heartbeats[signal.job_id] for signal in signals if signal.job_id in heartbeats]
+        pings = Ping.objects.filter(heartbeat__in=pinged, rid__in=rids).order_by()
+        for heartbeat_id, kind, rid in pings.values_list("heartbeat", "kind", "rid"):
             if rid:
                 by_heartbeat[heartbeat_id].append((kind, rid))
     return by_heartbeat
 
 
 def _write(watched: Sequence[Watched], now: datetime) -> None:
-    """Write everything that a batch has changed, with as few statements for many jobs as for one."""
+    """Write all changes of a batch; the number of statements does not depend on the number of jobs."""
     Execution.objects.bulk_create([row for each in watched for row in each.new])
     changed = [row for each in watched for row in each.changed.values()]
-    _update(Execution, _CHANGED_OF_RUN, changed)
-    _update(Job, _CHANGED_OF_JOB, [each.job for each in watched if each.has_moved])
+    _update(Execution, _RUN_CHANGES, changed)
+    _update(Job, _JOB_CHANGES, [each.job for each in watched if each.has_moved])
     conclude([_outcome_of(row, now) for each in watched for row in each.ended])
-    _update(Heartbeat, _CHANGED_OF_HEARTBEAT, [each.heartbeat for each in watched])
+    _update(Heartbeat, _HEARTBEAT_CHANGES, [each.heartbeat for each in watched])
     for each in watched:
         for ping, row in each.pings:
             ping.execution_id = row.pk if row else None
@@ -116,7 +116,7 @@ def _update(model: type[Execution | Job | Heartbeat], columns: Sequence[str], ro
 
 def _outcome_of(row: Execution, now: datetime) -> Outcome:
     assert row.finished_at is not None
-    # The history of a job goes forward, also when a ping arrives late.
+    # A job's history only goes forward, even when a ping arrives late.
     ended = max(row.finished_at, now)
     return Outcome(
         row.pk,
@@ -137,11 +137,11 @@ def _add_outputs(texts: Sequence[tuple[Execution, str]], now: datetime) -> None:
     keys = {row.pk for row, _ in texts}
     outputs = {output.execution_id: output for output in RunOutput.objects.filter(execution__in=keys)}
     for row, text in texts:
-        known = outputs.setdefault(row.pk, RunOutput(execution=row, attempt=row.attempt, position=0))
-        added = f"{known.tail and chr(10)}{text}"
-        known.tail = (known.tail + added)[-PING_BODY_BYTES:]
-        known.position += len(added)
-        known.updated_at = now
+        output = outputs.setdefault(row.pk, RunOutput(execution=row, attempt=row.attempt, position=0))
+        added = f"{output.tail and chr(10)}{text}"
+        output.tail = (output.tail + added)[-PING_BODY_BYTES:]
+        output.position += len(added)
+        output.updated_at = now
     RunOutput.objects.bulk_create(
         outputs.values(),
         update_conflicts=True,
@@ -154,5 +154,5 @@ def _prune(watched: Sequence[Watched]) -> None:
     """Delete the oldest pings of those heartbeats that have received many since the last time."""
     for each in watched:
         newest = each.heartbeat.pings
-        if newest // PRUNED_EVERY > (newest - len(each.pings)) // PRUNED_EVERY:
+        if newest // PRUNE_EVERY > (newest - len(each.pings)) // PRUNE_EVERY:
             Ping.objects.filter(heartbeat=each.heartbeat.pk, number__lte=newest - KEPT_PINGS).delete()

@@ -12,10 +12,10 @@ from schedules.models.jobs import why_skipped
 from schedules.when.durations import TICK
 
 ON_TIME = timedelta(seconds=60)
-# How many slots in a row a plan looks at that are left out; those before count as missed.
-MOST_LEFT_OUT = 200
-# If a slot is planned later than this, the clusters could not write for a while, and the previous run may have ended
-# without being settled.
+# How many left-out slots in a row a plan checks, going back; earlier ones count as missed.
+MAX_LEFT_OUT = 200
+# If a slot is planned later than this, clusters could not write for a while, so the previous run may have ended without
+# being settled.
 PLANNED_SOON = timedelta(seconds=5)
 # How many runs of a job may wait in line.
 HELD_RUNS = 100
@@ -23,7 +23,7 @@ HELD_RUNS = 100
 Status = Execution.Status
 Cause = Execution.Cause
 
-# Says why a slot was not claimed on time.
+# Returns why a slot was not claimed on time.
 WhyMissed = Callable[[datetime], str]
 
 
@@ -35,7 +35,7 @@ class Plan:
     slots: list[Slot] = field(default_factory=list)
     next_run_at: datetime | None = None
     broken: str = ""
-    """Why the job could not be planned, or empty."""
+    """Why the job could not be planned, or an empty text."""
 
     @property
     def to_run(self) -> list[Slot]:
@@ -43,7 +43,7 @@ class Plan:
 
     @property
     def is_plain(self) -> bool:
-        """One slot that is on time and runs now: the most frequent case, which the claim handles faster."""
+        """Whether it is one slot that is on time and runs now, the most frequent case, which the claim handles faster."""
         return (
             len(self.slots) == 1
             and self.slots[0].status == Status.CLAIMED
@@ -76,8 +76,8 @@ def plan(
     else:
         newest = trigger.latest_at_or_before(due_until, first) or first
         following = trigger.next_after(max(now, newest))
-    is_free = grace is None and not (known or job.skips or job.closed_by or live)
-    if first == newest and now - first <= ON_TIME and owner_is_active and is_free:
+    is_unrestricted = grace is None and not (known or job.skips or job.closed_by or live)
+    if first == newest and now - first <= ON_TIME and owner_is_active and is_unrestricted:
         # The most frequent case: no policy has anything to decide.
         return _planned(job, [Slot(first, Status.CLAIMED)], following)
     if not owner_is_active:
@@ -90,7 +90,7 @@ def plan(
     chosen, missed = _choose(job, first, newest, now, why_missed)
     rows = remaining(job, missed, known) if missed else []
     rows += remaining(job, left_out, known) if left_out else []
-    # Before the policies: a slot that has already run neither delays others nor counts towards `max_runs`.
+    # Before the policies: a slot that has already run must not delay others or count towards `max_runs`.
     chosen = [slot for slot in chosen if remaining(job, slot, known)]
     if job.skips or job.closed_by:
         due = [(slot, why_skipped(job, slot.at)) for slot in chosen]
@@ -104,7 +104,7 @@ def plan(
 def await_pings(
     slots: list[Slot], grace: timedelta, live: int, now: datetime, why_missed: WhyMissed
 ) -> list[Slot]:
-    """Let the slots of a heartbeat wait for their pings, except those whose time has passed unnoticed."""
+    """Let the slots of a heartbeat wait for their pings, except those whose grace time passed while nobody watched."""
     rows = []
     for slot in slots:
         until = slot.at + grace
@@ -142,11 +142,11 @@ def apply_overlap(job: PlannedJob, slots: list[Slot], live: int, now: datetime) 
 
 
 def _left_out_at_the_end(job: PlannedJob, first: datetime, newest: datetime) -> Slot | None:
-    """Build one row for the newest due slots if the job leaves them out, so that an earlier one can be made up for."""
+    """Build one row for the newest due slots if the job leaves them out, so that an earlier slot can be caught up on."""
     reason, oldest = why_skipped(job, newest), newest
     if not reason:
         return None
-    for _ in range(MOST_LEFT_OUT):
+    for _ in range(MAX_LEFT_OUT):
         earlier = _slot_before(job, oldest, first)
         if earlier is None or not why_skipped(job, earlier):
             break
@@ -157,7 +157,7 @@ def _left_out_at_the_end(job: PlannedJob, first: datetime, newest: datetime) -> 
 def _choose(
     job: PlannedJob, first: datetime, newest: datetime, now: datetime, why_missed: WhyMissed
 ) -> tuple[list[Slot], Slot | None]:
-    """Split the due slots into those to run and a gap of those that were missed."""
+    """Split the due slots into those to run, and a gap for those that were missed."""
     if first == newest and now - first <= ON_TIME:
         return [Slot(first, Status.CLAIMED)], None
     run_from = now - timedelta(hours=settings.CRONTY_CATCH_UP_HOURS)
@@ -195,13 +195,13 @@ def _slot_before(job: PlannedJob, slot: datetime, first: datetime) -> datetime |
 
 def _planned(job: PlannedJob, rows: list[Slot], following: datetime | None) -> Plan:
     """Apply `max_runs` and `ends_at`, and set the next slot."""
-    left = None if job.max_runs is None else max(0, job.max_runs - job.slot_count)
+    remaining_runs = None if job.max_runs is None else max(0, job.max_runs - job.slot_count)
     planned, running = [], 0
     for row in rows:
         if row.status in Execution.LIVE:
-            if running == left:
+            if running == remaining_runs:
                 break
             running += 1
         planned.append(row)
-    is_over = running == left or (following and job.ends_at and following > job.ends_at)
+    is_over = running == remaining_runs or (following and job.ends_at and following > job.ends_at)
     return Plan(job, planned, None if is_over else following)

@@ -15,7 +15,7 @@ from schedules.tasks.interface import OutputText
 
 
 def save_output(execution_id: int, attempt: int, output: OutputText) -> None:
-    """Store what is kept of an attempt's output so far, in one statement; its worker does so about every second."""
+    """Store the output of an attempt so far, in one statement; its worker calls this about every second."""
     row = RunOutput(
         execution_id=execution_id,
         attempt=attempt,
@@ -34,7 +34,7 @@ def save_output(execution_id: int, attempt: int, output: OutputText) -> None:
 
 
 def save_agent_run(started: Started, values: Mapping[str, Any]) -> None:
-    """Store what the agent of an attempt has done so far; its worker does so about every second."""
+    """Store what the agent of an attempt has done so far; its worker calls this about every second."""
     row = AgentRun(
         execution_id=started.execution_id,
         attempt=started.attempt,
@@ -51,14 +51,14 @@ def save_agent_run(started: Started, values: Mapping[str, Any]) -> None:
     tell_of_cap(started.owner_id, values, clock.now())
 
 
-def end_agent_runs(abandoned: Iterable[Execution], now: datetime, words: str) -> None:
-    """Close what agents did in attempts whose workers died: how they would have ended is unknown."""
+def end_agent_runs(abandoned: Iterable[Execution], now: datetime, reason: str) -> None:
+    """Close the records of agents in attempts whose workers died; their verdict is unknown."""
     for run in abandoned:
         if run.task == "prompt":
             rows = AgentRun.objects.filter(execution=run.pk, attempt=run.attempt, ended_at=None)
             # The guard ended the program at the end of the lease at the latest, perhaps long ago.
             ended_at = Greatest("started_at", Value(min(now, run.lease_until or now)))
-            rows.update(ended_at=ended_at, verdict=AgentRun.Verdict.UNKNOWN, words=words)
+            rows.update(ended_at=ended_at, verdict=AgentRun.Verdict.UNKNOWN, words=reason)
 
 
 def find_lost(cluster_id: int, attempts: Mapping[int, int]) -> list[int]:

@@ -1,6 +1,6 @@
-"""Questions that notifications have asked: recorded when a run ends, repeated until somebody answers.
+"""Questions that notifications ask: record them when a run ends, and send reminders until somebody answers.
 
-What is pending has a due time in a small index of its own, so that thousands of them cost the scheduler one query.
+Pending questions are in a small index by due time, so that thousands of them cost the scheduler one query.
 """
 
 from collections.abc import Collection, Sequence
@@ -26,7 +26,7 @@ _CHANGED = ("status", "reason", "due_at", "reminders")
 def add_questions(outcomes: Sequence[Outcome]) -> None:
     """Record the questions of these runs, and close the older questions of their jobs.
 
-    A question may be there already: a quick reader answers before the outcome is written.
+    A question may exist already: a quick reader may answer before the outcome is written.
     """
     rows = [
         Question(
@@ -50,12 +50,12 @@ def close_questions(job_ids: Collection[int], done: str) -> None:
 
 
 def asked_by(job: Job) -> Ask | None:
-    """Return what the notification of a job asks for, or None."""
+    """Return the question that the notification of a job asks, or None."""
     text = job.argument("ask") if job.task == "notify" else None
     try:
         return read_ask(text) if isinstance(text, str) else None
     except ValueError:
-        # Stored by other code: the run fails and says so.
+        # Other code stored an invalid value: the run fails and says so.
         return None
 
 
@@ -65,7 +65,7 @@ def read_reminder(execution_id: int) -> Again | None:
 
 
 def send_reminders(now: datetime) -> int:
-    """Queue the reminders that are due, a limited number at a time; return how many questions were looked at."""
+    """Queue the reminders that are due, a limited number at a time; return how many questions were checked."""
     due = Question.objects.filter(due_at__lte=now).order_by("due_at")
     if not due.exists():
         return 0
@@ -93,14 +93,14 @@ def send_reminders(now: datetime) -> int:
 
 
 class _Step(NamedTuple):
-    """A reminder to send, and the moment that it was planned for."""
+    """A reminder to send, and when it was due."""
 
     at: datetime
     again: Again
 
 
 def _next_step(question: Question, now: datetime) -> _Step | None:
-    """Move a due question on, and return the reminder to send, if any."""
+    """Plan the next reminder of a due question, and return the one to send now, if any."""
     at, question.due_at = question.due_at or now, None
     job = question.job
     if reason := _reason_to_close(question, job):
@@ -115,10 +115,10 @@ def _next_step(question: Question, now: datetime) -> _Step | None:
         question.reminders += 1
         number = question.reminders
     else:
-        # It was changed and asks less often now.
+        # The job was changed and asks less often now.
         return None
     if ask.every and question.reminders < ask.steps:
-        # After an outage one reminder is enough.
+        # After an outage, do not send all the missed reminders.
         question.due_at = max(at + ask.every, now + ask.every / 2)
     topic = ask.then if number > ask.times else ""
     return _Step(at, Again(number, ask.times, topic))

@@ -1,4 +1,4 @@
-"""Recovery of runs from stopped and dead clusters, and expiry of prompts and pauses."""
+"""Recovery: rescue the runs of stopped and dead clusters, expire prompts, and end pauses."""
 
 import logging
 from collections import defaultdict
@@ -27,13 +27,13 @@ logger = logging.getLogger(__name__)
 Status = Execution.Status
 
 BATCH = 1000
-# How many attempts a run gets in addition to those of its job after its worker died.
+# How many extra attempts a run gets, beyond those of its job, when its workers die.
 RESCUES = 2
 NOT_AGAIN = "The worker crashed during this run; it wasn't started again."
 
 
 def sweep(now: datetime) -> None:
-    """Run every recovery step once; each is bounded. Usually short queries find that there is nothing to do."""
+    """Run every recovery step once; each is bounded. Usually, a few short queries find nothing to do."""
     if not _may_need_sweep(now):
         return
     for step in (_retire_dead_clusters, _recover_expired_leases, _expire_prompts, _end_pauses):
@@ -92,7 +92,7 @@ def _recover_expired_leases(now: datetime) -> None:
 def _expire_prompts(now: datetime) -> None:
     """Fail prompts that no agent finished in time, and end those that must not run again."""
     hours = settings.CRONTY_INBOX_HOURS
-    # Count from the start of the wait, because the slot of a catch-up run is already old, or from the end of a pause.
+    # Count from when it began to wait, or from the end of a pause: the slot of a catch-up run is already old.
     since = Coalesce("available_at", "started_at", "scheduled_for")
     old = Execution.objects.claimable(now).alias(since=since).filter(since__lt=now - timedelta(hours=hours))
     _end_prompts(old, Status.FAILED, now, error=f"No agent completed this prompt within {hours} hours.")
@@ -109,9 +109,9 @@ def _end_prompts(
         if not prompts.exists():
             return
         # Lock the job before its execution, as the inbox does, to avoid a deadlock.
-        held = Job.objects.filter(pk__in=prompts.values("job")).select_for_update(skip_locked=True)
+        locked = Job.objects.filter(pk__in=prompts.values("job")).select_for_update(skip_locked=True)
         rows = list(
-            prompts.filter(Q(job__in=[job.pk for job in held.only("pk")]) | Q(job=None))
+            prompts.filter(Q(job__in=[job.pk for job in locked.only("pk")]) | Q(job=None))
             .select_for_update(skip_locked=True, of=("self",))
             .only("pk", "attempt", "job_id")[:BATCH]
         )
@@ -134,7 +134,7 @@ def hand_back(
     mine = Execution.objects.held().filter(cluster_id=cluster_id)
     count = unclaim(mine if only is None else mine.filter(task__in=only), now)
     if also_running:
-        # In its own transaction, because it locks jobs: another process that holds a job may wait for the claims above.
+        # A separate transaction, because it locks jobs: a process that holds a job may wait for the claims above.
         with transaction.atomic():
             count += rescue(
                 mine.filter(status=Status.RUNNING), now, "The worker was stopped during this run."
@@ -175,16 +175,16 @@ def unclaim(mine: ExecutionQuerySet, now: datetime) -> int:
                 status=Status.QUEUED,
                 cluster=None,
                 lease_until=None,
-                # Not later than its lease: the catch-up limit counts from when nobody held it any more.
+                # Not after its lease: the catch-up limit counts from when nobody held the run any more.
                 available_at=Least(Value(now), "lease_until"),
             )
         )
 
 
 def rescue(abandoned: ExecutionQuerySet, now: datetime, reason: str) -> int:
-    """Queue the runs of dead workers again, or end them as lost, if their job or the catch-up limit asks for it.
+    """Queue the runs of dead workers again, or end them as lost if their job or the catch-up limit requires it.
 
-    After an expired lease, a task can run twice; the attempt number and the idempotency key reveal that.
+    After an expired lease, a task can run twice; the attempt number and the idempotency key show that.
     """
     rows = list(
         abandoned.select_for_update(skip_locked=True, of=("self",))
@@ -210,7 +210,7 @@ def rescue(abandoned: ExecutionQuerySet, now: datetime, reason: str) -> int:
         else:
             row.earlier_attempts = row.attempt_ended(now, reason)
             again.append(row)
-    # Without the error of an earlier attempt: an error means that the last attempt reported its failure.
+    # Clear the error of an earlier attempt: an error means that the last attempt reported its failure.
     Execution.objects.bulk_update(again, ["earlier_attempts"])
     Execution.objects.filter(pk__in=[row.pk for row in again]).update(
         status=Status.QUEUED,

@@ -1,6 +1,7 @@
-"""Leases, outputs and outcomes of runs; every write requires that the run is still ours, so a late worker changes nothing.
+"""Leases and settling: renew the leases of running calls, and record how runs ended.
 
-No write waits for a row that another transaction holds, so a held row delays only its own job.
+Every write requires that the run is still ours, so a late worker changes nothing. Settling does not wait for rows that
+another transaction holds, so a held row delays only its own job.
 """
 
 import random
@@ -41,9 +42,9 @@ class Settled(NamedTuple):
 
 
 def renew_claims(cluster_id: int, now: datetime, waiting: Collection[int] = ()) -> None:
-    """Renew the claims that are still in the cluster's queue: those made after the last probe that returned, or `waiting`.
+    """Renew the claims in the cluster's queue: those made since the last returned probe was sent, and `waiting`.
 
-    An older claim has left the queue, but its worker died before it could start it: let its lease expire.
+    An older claim has left the queue, but its worker died before it started the run: let its lease expire.
     """
     probe_returned_at = Cluster.objects.filter(pk=cluster_id).values("probe_returned_at")
     claims = Execution.objects.held().filter(
@@ -58,7 +59,7 @@ def renew_claims(cluster_id: int, now: datetime, waiting: Collection[int] = ()) 
 def renew(cluster_id: int, execution_ids: Iterable[int], now: datetime) -> None:
     """Renew the leases of these running executions; called by their worker.
 
-    Rows that another transaction holds come last, and this waits for them: a rescue does not wait, so it comes later.
+    Rows that another transaction holds come last. This waits for them and a rescue does not, so it cannot be overtaken.
     """
     running = Execution.objects.filter(status=Status.RUNNING, cluster_id=cluster_id)
     lease_until = now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS)
@@ -87,7 +88,7 @@ def settle_runs(cluster_id: int, outcomes: Sequence[Outcome]) -> Settled:
     with transaction.atomic():
         mine = _lock_mine(cluster_id, outcomes)
         ours = [
-            _honour_stop(outcome, *mine[outcome.execution_id])
+            _respect_stop(outcome, *mine[outcome.execution_id])
             for outcome in outcomes
             if outcome.execution_id in mine
         ]
@@ -95,7 +96,7 @@ def settle_runs(cluster_id: int, outcomes: Sequence[Outcome]) -> Settled:
             Execution,
             "status = {status}, finished_at = {finished_at}, result = {result}, error = {error},"
             " traceback = {traceback}, reason = {reason}, available_at = {available_at}, lease_until = NULL,"
-            # The start was committed a moment before the task was called.
+            # The start was committed slightly before the task was called.
             " started_at = COALESCE({started_at}, started_at), lateness = COALESCE({lateness}, lateness)",
             (
                 "id",
@@ -158,7 +159,7 @@ def _remember_attempts(retried: dict[int, Outcome]) -> None:
 def _lock_mine(
     cluster_id: int, outcomes: Sequence[Outcome]
 ) -> dict[int, tuple[str, str | None, datetime | None]]:
-    """Lock the executions that this cluster still holds, and their jobs, except those that are locked already.
+    """Lock the executions that this cluster still holds, and their jobs; skip those that are already locked.
 
     Map each to its cause and its job's status and deletion.
     """
@@ -188,7 +189,7 @@ def _still_mine(cluster_id: int, outcomes: Sequence[Outcome]) -> list[Outcome]:
     return [outcome for outcome in outcomes if (outcome.execution_id, outcome.attempt) in mine]
 
 
-def _honour_stop(
+def _respect_stop(
     outcome: Outcome, cause: str, job_status: str | None, job_deleted_at: datetime | None
 ) -> Outcome:
     """Keep the outcome of a run whose job has been stopped, but do not retry it.
@@ -208,7 +209,7 @@ def _honour_stop(
 
 
 def call_off(queued: Iterable[tuple[int, int, int | None]], now: datetime, reason: str) -> None:
-    """End queued runs (id, attempt, job) that must not start any more; one that waited for a retry has failed."""
+    """End queued runs (id, attempt, job) that must not start any more; one that waited for a retry ends as failed."""
     ended: dict[Execution.Status, list[Outcome]] = defaultdict(list)
     for execution_id, attempt, job_id in queued:
         status = Status.FAILED if attempt else Status.CANCELLED
@@ -242,7 +243,7 @@ def lose(started: Iterable[tuple[int, int, int | None]], now: datetime, reason: 
 
 
 def conclude(outcomes: Sequence[Outcome]) -> None:
-    """Update the jobs after final outcomes: history, end of the job, next waiting run, reaction to failures.
+    """Update the jobs after final outcomes: history, end of the job, next waiting run, reactions to failures.
 
     The caller has locked the jobs.
     """

@@ -1,7 +1,7 @@
-"""The SQLite file that this process works with, and whether another file has taken its place.
+"""The SQLite database file: detect that another file has replaced it while Cronty runs.
 
-Two files under one name, with one log between them, destroy each other. Only names are looked up here: opening the
-database and closing it again would release the locks that this process's sessions have on it.
+Two files under one name that share a log corrupt each other. This module only looks up file names: opening the database
+and closing it again would release the locks that this process's sessions have on it.
 """
 
 import logging
@@ -19,20 +19,20 @@ REPLACED = (
     "The database file was replaced or removed while Cronty was running. Nothing is written any more:"
     " stop Cronty, put the right file in its place, and start it again"
 )
-# A file beside the database, which makes the next start examine it.
+# The suffix of a file beside the database that makes the next start examine the database.
 MARK = ".replaced"
 
 
 class ReplacedError(OperationalError):
-    """Another file has taken the place of the database."""
+    """Another file has replaced the database."""
 
 
 class DamagedError(Exception):
-    """The file that took the place of the database cannot be used; the text says what to do."""
+    """The file that replaced the database cannot be used; the text says what to do."""
 
 
 class _Watch:
-    """One file and its log, as this process first saw them; a forked process knows what its parent saw."""
+    """One file and its log, as this process first saw them; a forked process inherits what its parent saw."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._log = path, path.with_name(f"{path.name}-wal")
@@ -55,11 +55,11 @@ class _Watch:
         return True
 
     def _keep_log(self) -> None:
-        """Move the log of the file that is gone out of the way, or SQLite would apply it to the other one."""
+        """Move the log of the old file out of the way, or SQLite would apply it to the new one."""
         if self._log_identity and _identity(self._log) == self._log_identity and self._path.exists():
             copy = self._log.with_name(f"{self._log.name}{MARK}-{datetime.now(UTC):%Y%m%dT%H%M%S}")
             os.rename(self._log, copy)
-            # It is only an index of the log.
+            # The -shm file is only an index of the log.
             self._log.with_name(f"{self._path.name}-shm").unlink(missing_ok=True)
             logger.critical("The last changes of the file that was replaced are kept in %s", copy)
 
@@ -68,7 +68,7 @@ _watches: dict[Path, _Watch] = {}
 
 
 def is_replaced() -> bool:
-    """Return whether another file has taken the place of the SQLite database since this process first looked."""
+    """Return whether another file has replaced the SQLite database since this process first checked."""
     path = _path()
     if path is None:
         return False
@@ -80,13 +80,13 @@ def is_replaced() -> bool:
 
 
 def refuse_replaced() -> None:
-    """Raise ReplacedError if another file has taken the place of the SQLite database."""
+    """Raise ReplacedError if another file has replaced the SQLite database."""
     if is_replaced():
         raise ReplacedError(REPLACED)
 
 
 def replaced_at() -> str:
-    """Return when a process found that the database had been replaced, if it was not examined since; else nothing."""
+    """Return when a process found a replaced database that was not examined since, or an empty text."""
     path = _path()
     with suppress(OSError):
         return _mark_of(path).read_text().strip() if path else ""
@@ -94,7 +94,7 @@ def replaced_at() -> str:
 
 
 def examine_replaced() -> None:
-    """Before a start, examine a database that was replaced under a running Cronty; raise DamagedError if it is damaged."""
+    """Before a start, check a database that was replaced while Cronty ran; raise DamagedError if it is damaged."""
     path, moment = _path(), replaced_at()
     if path is None or not moment:
         return
@@ -113,7 +113,7 @@ def examine_replaced() -> None:
 
 
 def forget() -> None:
-    """Take the file that is now in place for the right one."""
+    """Accept the file that is now in place as the right one."""
     _watches.clear()
     if path := _path():
         _mark_of(path).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The catch-up limit of runs that are already in the ledger: after an outage or a restore, old ones must not start."""
+"""The catch-up limit for runs in the ledger: after an outage or a restore, end those that are too old to start."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ Cause = Execution.Cause
 
 
 def start_limit(job: PlannedJob, cause: str) -> timedelta:
-    """Return how long a run may wait for a worker: a person or an agent started a manual run, whatever the job does with missed slots."""
+    """Return how long a run may wait for a worker; the catch-up policy of its job does not apply to manual runs."""
     if job.catch_up == Job.CatchUp.NONE and cause != Cause.MANUAL:
         return ON_TIME
     return catch_up_window()
@@ -34,7 +34,7 @@ def is_too_late(row: Execution, job: Job, since: datetime, now: datetime) -> boo
     """Return whether a run that could have started `since` then must not start any more."""
     if now - since > start_limit(job, row.cause):
         return True
-    # A retry is planned long after its slot, and may run long after it.
+    # Retries may run long after their slot.
     return (
         not row.attempt
         and row.cause not in Execution.UNPLANNED
@@ -46,7 +46,7 @@ def end_late_runs(late: Sequence[tuple[Execution, Job]], now: datetime) -> None:
     """End runs that must not start any more: as missed, failed if a retry was due, lost if a worker died."""
     if not late:
         return
-    # Read again: a job that was paused in this transaction has withdrawn its runs.
+    # Read again: pausing a job in this transaction has withdrawn its runs.
     live = {
         pk: (status, error)
         for pk, status, error in Execution.objects.live()
@@ -60,8 +60,8 @@ def end_late_runs(late: Sequence[tuple[Execution, Job]], now: datetime) -> None:
         if row.pk not in live:
             continue
         status_before, error = live[row.pk]
-        was_to_be_retried = bool(error) and status_before == Status.QUEUED
-        status, reason = _ending(row, job, was_to_be_retried=was_to_be_retried)
+        is_retry = bool(error) and status_before == Status.QUEUED
+        status, reason = _ending(row, job, is_retry=is_retry)
         ended[status, reason].append(row.pk)
         if status == Status.MISSED and row.cause not in Execution.UNPLANNED:
             missed.append(job.pk)
@@ -76,11 +76,11 @@ def end_late_runs(late: Sequence[tuple[Execution, Job]], now: datetime) -> None:
     conclude(outcomes)
 
 
-def _ending(row: Execution, job: Job, *, was_to_be_retried: bool) -> tuple[Execution.Status, str]:
+def _ending(row: Execution, job: Job, *, is_retry: bool) -> tuple[Execution.Status, str]:
     if not row.attempt:
         return Status.MISSED, why_never_started(start_limit(job, row.cause))
     limit = in_words(start_limit(job, row.cause))
-    if was_to_be_retried:
+    if is_retry:
         return Status.FAILED, f"No worker could retry it within its catch-up limit of {limit}."
     reason = f"The worker crashed during this run, and the catch-up limit of {limit} passed before it could start again."
     return Status.LOST, reason

@@ -1,4 +1,4 @@
-"""The end of a wait for a ping that did not come: the slot has failed, and the error says when the last one came."""
+"""Missing pings: fail the slots that waited for them, with an error that says when the last one came."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -15,11 +15,11 @@ _DAY = timedelta(days=1)
 
 
 def end_unpinged(rows: Sequence[Execution], now: datetime) -> None:
-    """Fail the slots of heartbeats whose time is over; the caller has locked them and their jobs."""
+    """Fail the slots of heartbeats whose grace time is over; the caller has locked them and their jobs."""
     if not rows:
         return
     keys = [row.pk for row in rows]
-    # Read again: a step before may have ended one.
+    # Read again: an earlier step may have ended one.
     live = Execution.objects.live().filter(pk__in=keys).order_by("pk")
     waiting = {row.pk: row for row in live.defer("result", "traceback", "earlier_attempts")}
     job_ids = {row.job_id or 0 for row in waiting.values()}
@@ -58,7 +58,7 @@ def _last_success(row: Execution, heartbeat: Heartbeat | None, zone: tzinfo) -> 
 
 
 def clock_words(moment: datetime, zone: tzinfo, near: datetime) -> str:
-    """Format a moment as the time of day, with its date if that is another one than that of a moment near it."""
+    """Format a moment as a time of day, with the date if it is not that of the moment `near`."""
     local = moment.astimezone(zone)
     clock = f"{local:%H:%M:%S}" if local.second else f"{local:%H:%M}"
     return clock if local.date() == near.astimezone(zone).date() else f"{local:%Y-%m-%d} {clock}"

@@ -1,4 +1,4 @@
-"""Limits of agents that are used up: their owner is told once, until a run fits again."""
+"""Daily limits of agents: raise one incident when a limit is used up, until a run fits again."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -9,12 +9,12 @@ from schedules.models import Incident
 
 
 def tell_of_cap(owner_id: int, values: Mapping[str, Any], now: datetime) -> None:
-    """Raise an incident for a run that was skipped over a limit of the day; the first one that fits ends it."""
+    """Raise an incident if a run was skipped because of a daily limit; the first run that fits ends it."""
     subject = f"limits of {values.get('runner')}"
     if values.get("cap"):
         raise_incident(Kind.OVER_LIMIT, owner_id, subject, f"Runner {values['runner']}", values["cap"], now)
     elif values.get("ended_at"):
-        # Runs that were under way when the limit was reached do not end it.
+        # Runs that were already under way when the limit was reached do not end the incident.
         open_before = Incident.objects.filter(
             owner=owner_id, kind=Kind.OVER_LIMIT, subject=subject, opened_at__lt=values["started_at"]
         )

@@ -1,4 +1,4 @@
-"""One job that runs elsewhere, locked with the slots that wait for its pings: what each ping does to them."""
+"""One heartbeat job, locked with the slots that wait for its pings: apply each ping to them."""
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
@@ -21,18 +21,17 @@ Cause = Execution.Cause
 Kind = Ping.Kind
 
 # A start and an end further apart than this belong to different runs.
-MOST_APART = timedelta(hours=72)
-# How long before its slot a ping may come, because its sender's clock is fast; not more than this part of the time
-# between two slots.
-MOST_EARLY = timedelta(seconds=60)
+MAX_RUN_TIME = timedelta(hours=72)
+# How early a ping may come for its slot, because its sender's clock is fast; at most a tenth of the time between slots.
+MAX_EARLY = timedelta(seconds=60)
 EARLY_PART = 10
-# A client that got no answer repeats its ping: the same run id says the same again.
+# A client that got no answer repeats its ping, with the same run id.
 REPEATED_WITHIN = timedelta(seconds=30)
 _OUTSIDE = "This ping came outside the schedule."
 
 
 class Signal(NamedTuple):
-    """What one ping says, and about which job."""
+    """The content of one ping, and its job."""
 
     job_id: int
     kind: Ping.Kind
@@ -41,7 +40,7 @@ class Signal(NamedTuple):
     body: str = ""
     sender: str = ""
     late_by: float = 0.0
-    """How many seconds its sender kept it."""
+    """How many seconds its sender held it back."""
 
 
 class Watched:
@@ -53,11 +52,11 @@ class Watched:
         heartbeat: Heartbeat,
         live: list[Execution],
         now: datetime,
-        known: Collection[tuple[str, UUID]] = (),
+        earlier: Collection[tuple[str, UUID]] = (),
     ) -> None:
-        """`known` are the kinds and run ids of those pings that late ones of this batch may repeat."""
+        """`earlier` are the kinds and run ids of the pings that late ones of this batch may repeat."""
         self.job, self.heartbeat, self.now = job, heartbeat, now
-        self._known = set(known)
+        self._earlier = set(earlier)
         self.grace = grace_of(job.args, job.kwargs)
         self.new: list[Execution] = []
         self.changed: dict[int, Execution] = {}
@@ -71,11 +70,11 @@ class Watched:
     def receive(self, signal: Signal) -> None:
         """Apply one ping."""
         heartbeat, last = self.heartbeat, self.heartbeat.last_ping_at
-        # Two pings of a batch must not claim the same moment, but a clock that was set back is believed.
-        at = last + TICK if last and self.now <= last < self.now + MOST_EARLY else self.now
+        # Two pings of a batch must not get the same moment; but if a clock was set back, follow it.
+        at = last + TICK if last and self.now <= last < self.now + MAX_EARLY else self.now
         row = self._apply(signal, at)
         if signal.rid:
-            self._known.add((signal.kind, signal.rid))
+            self._earlier.add((signal.kind, signal.rid))
         heartbeat.pings += 1
         heartbeat.last_ping_at, heartbeat.last_kind, heartbeat.last_rid = at, signal.kind, signal.rid
         if row and signal.body:
@@ -94,7 +93,7 @@ class Watched:
         self.pings.append((ping, row))
 
     def _apply(self, signal: Signal, at: datetime) -> Execution | None:
-        """Return the run that a ping is about, if any; a late one is about what ran or waited when it was sent."""
+        """Apply a ping to its run, if any, and return that; a late one is about what ran or waited when it was sent."""
         self._open_due_slots()
         sent = at - timedelta(seconds=signal.late_by)
         is_repeated = self._is_repeated(signal, at)
@@ -110,17 +109,15 @@ class Watched:
 
     def _is_repeated(self, signal: Signal, at: datetime) -> bool:
         if signal.late_by:
-            # Its sender may have kept it because the answer was lost.
-            return (signal.kind, signal.rid) in self._known
+            # Its sender may have kept it because our answer was lost.
+            return (signal.kind, signal.rid) in self._earlier
         heartbeat, last = self.heartbeat, self.heartbeat.last_ping_at
-        said = (heartbeat.last_kind, heartbeat.last_rid)
-        is_same = signal.rid is not None and said == (signal.kind, signal.rid)
+        last_ping = (heartbeat.last_kind, heartbeat.last_rid)
+        is_same = signal.rid is not None and last_ping == (signal.kind, signal.rid)
         return is_same and last is not None and at - last <= REPEATED_WITHIN
 
-    # What waits
-
     def _running(self, sent: datetime) -> Execution | None:
-        """Return what runs, if it had started when a ping was sent."""
+        """Return the run under way, if it had started when a ping was sent."""
         running = next((row for row in self._live if row.status == Status.RUNNING), None)
         return running if running and (running.started_at or sent) <= sent else None
 
@@ -158,39 +155,37 @@ class Watched:
         job.status = status_after(planned, is_busy=bool(self._live))
         self._move(planned.next_run_at, len(planned.to_run))
 
-    # What a ping does
-
     def _start(self, signal: Signal, at: datetime, sent: datetime) -> Execution | None:
         running = self._running(sent)
         if signal.late_by and not running and any(row.status == Status.RUNNING for row in self._live):
-            # What has started since then goes on.
+            # A later run has started since then, and goes on.
             return None
-        if signal.late_by and {(Kind.SUCCESS, signal.rid), (Kind.FAIL, signal.rid)} & self._known:
-            # Its end has overtaken it.
+        if signal.late_by and {(Kind.SUCCESS, signal.rid), (Kind.FAIL, signal.rid)} & self._earlier:
+            # The ping for the end of this run arrived first.
             return None
         row = running or self._awaited(sent) or self._add(signal, sent)
         if row is None:
             return None
         if row.status != Status.RUNNING and row.cause == Cause.SCHEDULE:
             row.lateness = max(sent - row.scheduled_for, timedelta(0))
-        # Only the newest start is timed.
+        # If several start pings come, time the run from the newest.
         row.status, row.attempt, row.started_at = Status.RUNNING, 1, sent
         row.available_at, row.lease_until = None, at + self.grace
         self.heartbeat.started_rid = signal.rid
-        self._note(row)
+        self._mark_changed(row)
         self._begin_interval(signal, sent)
         return row
 
     def _end(self, signal: Signal, at: datetime, sent: datetime) -> Execution | None:
         running, is_failure = self._running(sent), signal.kind == Kind.FAIL
         is_same_run = running is not None and signal.rid == self.heartbeat.started_rid
-        # A failure always ends what runs, and so does an end without a run id; another run's success does not.
+        # A failure, or an end without a run id, always ends the current run; another run's success does not.
         target = running if is_same_run or is_failure or signal.rid is None else None
         target = target or self._awaited(sent) or self._add(signal, sent)
         if target is None:
             return None
         started = target.started_at if target is running and is_same_run else None
-        is_timed = started is not None and sent - started <= MOST_APART
+        is_timed = started is not None and sent - started <= MAX_RUN_TIME
         target.attempt, target.finished_at = 1, sent
         target.started_at = started if is_timed else None
         target.available_at = target.lease_until = None
@@ -198,9 +193,9 @@ class Watched:
         if signal.exit_status is not None:
             target.result = {"exit_code": signal.exit_status}
         if is_failure:
-            target.error = _failure_words(signal)
+            target.error = _failure_text(signal)
         if signal.late_by:
-            target.reason = f"{target.reason} {self._late_words(signal, at)}".strip()
+            target.reason = f"{target.reason} {self._late_text(signal, at)}".strip()
         self._close_others(target, sent)
         self._finish(target)
         last = self.heartbeat.last_success_at
@@ -231,7 +226,7 @@ class Watched:
             return None
         row = Execution.of(job, sent, cause=Cause.MANUAL, reason="" if signal.late_by else _OUTSIDE)
         if signal.late_by:
-            # Its slot has been decided.
+            # The slots up to its sending have been decided.
             pass
         elif job.status == Job.Status.PENDING and job.trigger_type == Job.TriggerType.INTERVAL:
             # On an interval, every ping is expected: the next one counts from it.
@@ -249,7 +244,7 @@ class Watched:
     def _slot_soon(self, at: datetime) -> datetime | None:
         """Return the next slot if this ping is only slightly early for it."""
         slot = self.job.next_run_at
-        if self.job.status != Job.Status.PENDING or slot is None or slot - at > MOST_EARLY:
+        if self.job.status != Job.Status.PENDING or slot is None or slot - at > MAX_EARLY:
             return None
         try:
             following = self.job.trigger.next_after(slot)
@@ -259,7 +254,7 @@ class Watched:
         return slot if slot - at <= between / EARLY_PART else None
 
     def _following(self, slot: datetime) -> datetime | None:
-        """Return the next slot; this one counts as one of the job's runs."""
+        """Return the slot after this one, which counts as one of the job's runs."""
         job = self.job
         is_last = job.max_runs is not None and job.slot_count + 1 >= job.max_runs
         return None if is_last else job.next_slot(slot)
@@ -287,28 +282,26 @@ class Watched:
             job.status = Job.Status.RUNNING
         self.has_moved = True
 
-    # Notes for the one who writes
-
-    def _note(self, row: Execution) -> None:
+    def _mark_changed(self, row: Execution) -> None:
         if row.pk:
             self.changed[row.pk] = row
         if row not in self._live:
             self._live.append(row)
 
     def _finish(self, row: Execution) -> None:
-        self._note(row)
-        # By identity: rows that are not stored yet have no key to compare.
+        self._mark_changed(row)
+        # By identity, because rows that are not stored yet have no key to compare.
         self._live = [each for each in self._live if each is not row]
         self.ended.append(row)
 
-    def _late_words(self, signal: Signal, at: datetime) -> str:
+    def _late_text(self, signal: Signal, at: datetime) -> str:
         sent = clock_words(at - timedelta(seconds=signal.late_by), zone_of(self.job.timezone), at)
         return (
             f"It was sent at {sent}, and arrived {durations.short(timedelta(seconds=signal.late_by))} late."
         )
 
 
-def _failure_words(signal: Signal) -> str:
+def _failure_text(signal: Signal) -> str:
     reason = "The job reported a failure."
     if signal.exit_status:
         reason = f"The job ended with exit code {signal.exit_status}."

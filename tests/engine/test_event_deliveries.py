@@ -245,7 +245,7 @@ def test_event_is_undone_with_what_it_tells_of(cluster):
 
 @pytest.mark.django_db
 def test_more_than_may_wait_is_counted_in_one_row(cluster, monkeypatch):
-    monkeypatch.setattr(event_deliveries, "MOST_WAITING", 3)
+    monkeypatch.setattr(event_deliveries, "MAX_WAITING", 3)
     owner = UserFactory()
     opened = listen(owner)
     runs = [begin(cluster, JobFactory(owner=owner)) for _ in range(5)]

@@ -386,7 +386,7 @@ def test_long_error_does_not_hide_the_other_jobs(cluster, owner, sent_notices):
 
 
 def test_notice_counts_the_jobs_that_it_does_not_name(cluster, owner, sent_notices, monkeypatch):
-    monkeypatch.setattr(alerts, "MOST_NAMED", 2)
+    monkeypatch.setattr(alerts, "MAX_NAMED", 2)
 
     fail_together(cluster, owner, [f"Job {number}" for number in range(5)], "boom")
 

@@ -119,7 +119,7 @@ def test_what_lasts_is_reminded_of_each_day_and_not_for_ever(owner, sent):
         look(NOW + day * (DAY + MINUTE))
 
     titles = [title for title, _ in sent()]
-    assert titles == ["You are needed", *["Reminder: you are needed"] * alerts.MOST_REMINDERS]
+    assert titles == ["You are needed", *["Reminder: you are needed"] * alerts.MAX_REMINDERS]
     assert sent()[1][1] == "Deploy: Since Wed 4 Feb 2026 09:00. May it deploy?"
 
 
