@@ -8,7 +8,7 @@ from itertools import pairwise
 from django.conf import settings
 
 from schedules.engine.rescue import RESCUES
-from schedules.engine.upkeep.run_pruning import LOOK_FOR_OLD_EVERY
+from schedules.engine.upkeep.run_pruning import PRUNE_OLD_EVERY
 from schedules.models import FRESH_FOR, Execution, Job
 from schedules.worker.upkeep import UPKEEP_EVERY
 from verification.hosts.fleet import Fault, Story
@@ -122,7 +122,7 @@ def _takeover() -> float:
 
 def _pruning(story: Story) -> Iterator[str]:
     """Whichever cluster is the oldest prunes: no run is much older than the history goes back."""
-    slack = LOOK_FOR_OLD_EVERY + FRESH_FOR + timedelta(seconds=2 * PRUNE_EVERY)
+    slack = PRUNE_OLD_EVERY + FRESH_FOR + timedelta(seconds=2 * PRUNE_EVERY)
     oldest = datetime.fromtimestamp(story.end, UTC) - timedelta(days=settings.CRONTY_HISTORY_DAYS) - slack
     old = Execution.objects.filter(cause="manual", scheduled_for__lt=oldest).count()
     if old:

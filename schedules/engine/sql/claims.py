@@ -40,19 +40,19 @@ _LIVE_RUNS = """
         AND cause <> 'reminder'
     GROUP BY job_id
 """
-# `LIMIT 1` keeps PostgreSQL from a join, for which it would read the whole ledger if its statistics are from a time when
-# that was empty.
+# `LIMIT 1` keeps PostgreSQL from planning a join, which reads the whole ledger if the statistics are from a time when it
+# was empty.
 _INSERT_CLAIMED = """
     INSERT INTO schedules_execution ({columns})
     SELECT {values} FROM schedules_job job
     WHERE job.id {among} AND (
-        SELECT 1 FROM schedules_execution known
-        WHERE known.job_id = job.id AND known.scheduled_for >= job.next_run_at AND known.cause IN ('schedule', 'catch_up')
+        SELECT 1 FROM schedules_execution run
+        WHERE run.job_id = job.id AND run.scheduled_for >= job.next_run_at AND run.cause IN ('schedule', 'catch_up')
         LIMIT 1) IS NULL
     RETURNING id, job_id
 """
 
-# One round trip, because idle clusters ask for it ten times a second.
+# One round trip, because idle clusters run it ten times a second.
 _NEXT_DUE_AND_READY = """
     SELECT (SELECT next_run_at FROM schedules_job
             WHERE status = 'pending' AND deleted_at IS NULL ORDER BY next_run_at LIMIT 1),
@@ -115,8 +115,8 @@ class DueJob(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _once(run_at: datetime, timezone: str) -> Once:
-    # Shared, because the jobs of a burst are due at the same moment. Only rows of the database may share one: their
-    # moments are in UTC, while the two moments of a repeated hour would be equal in another zone.
+    # Cached, because the jobs of a burst are due at the same moment. This is safe only for moments in UTC, as in the
+    # database: in other zones, the two moments of a repeated hour compare as equal.
     return Once(run_at, timezone)
 
 
@@ -198,10 +198,10 @@ def insert_claimed(
     Leave out jobs that already have rows for that slot or later ones, which means that the clock was set back.
     """
     adapt = connection.ops.adapt_datetimefield_value
-    own = {"cluster_id": cluster_id, "claimed_at": adapt(now), "lease_until": adapt(lease_until)}
+    claim_values = {"cluster_id": cluster_id, "claimed_at": adapt(now), "lease_until": adapt(lease_until)}
     statement, defaults = _insert_claimed_statement(connection.vendor)
     condition, keys = among(job_ids)
-    values = [*(own.get(name, value) for name, value in defaults), *keys]
+    values = [*(claim_values.get(name, value) for name, value in defaults), *keys]
     return execute(statement.format(among=condition), values, rows=len(job_ids))
 
 
@@ -211,7 +211,7 @@ def _insert_claimed_statement(vendor: str) -> tuple[str, list[tuple[str, Any]]]:
     template = Execution(status=Execution.Status.CLAIMED)
     sources = {"job_id": "id", "scheduled_for": "next_run_at", **COPIED_FROM_JOB}
     fields = [field for field in Execution._meta.concrete_fields if not field.primary_key]
-    # PostgreSQL does not derive the type of a value that is selected from the column that it is for.
+    # PostgreSQL does not infer the type of a selected value from its target column.
     marks = {field: f"%s::{type_of(field)}" if vendor == "postgresql" else "%s" for field in fields}
     statement = _INSERT_CLAIMED.format(
         columns=", ".join(str(field.column) for field in fields),

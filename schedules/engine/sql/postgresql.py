@@ -8,9 +8,9 @@ from psycopg.adapt import Loader
 
 
 class UtcLoader(Loader):
-    """Reads the text of a moment in UTC."""
+    """Parses the text of a moment in UTC."""
 
-    # Django compares this with the zone of the connection.
+    # Django compares this attribute with the zone of the connection.
     timezone = UTC
 
     def load(self, data: Any) -> datetime:
@@ -18,7 +18,7 @@ class UtcLoader(Loader):
 
 
 def read_moments_faster(connection: Any) -> None:
-    """Register the reader for a new connection."""
-    # In any other zone, Django would replace the reader for every cursor.
+    """Register the parser for a new connection."""
+    # In any other zone, Django would replace the parser for every cursor.
     if settings.USE_TZ and connection.timezone_name == "UTC":
         connection.connection.adapters.register_loader("timestamptz", UtcLoader)

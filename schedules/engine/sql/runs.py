@@ -1,4 +1,4 @@
-"""Hand-written SQL of started runs, and started runs as named rows; a test compares each statement with the ORM."""
+"""Hand-written SQL to start and settle runs, and started runs as named rows; a test compares each statement with the ORM."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -11,8 +11,8 @@ from django.conf import settings
 from django.db import connection
 
 from schedules.engine.sql.statements import (
+    MAX_PARAMETERS,
     MICROSECOND,
-    MOST_PARAMETERS,
     among,
     execute,
     format_moment,
@@ -42,25 +42,25 @@ _STARTED_TABLES = """
     FROM {runs} run JOIN schedules_job job ON job.id = run.job_id
         LEFT JOIN schedules_profile profile ON profile.user_id = run.owner_id
 """
-# All rows as one text: before each row, the driver lets other threads run, and then waits for its turn again.
+# All rows as one text: the driver releases the GIL before each row, and must then wait to get it back.
 _AS_TEXT = "SELECT json_group_array(json_array({columns}))"
 _READ_ON_SQLITE = (
     _AS_TEXT.format(columns=_STARTED_COLUMNS)
     + _STARTED_TABLES.format(runs="schedules_execution")
     + "WHERE run.id IN ({ids})"
 )
-# SQLite cannot subtract moments, so the lateness of each run is given.
+# SQLite cannot subtract moments, so the lateness of each run is a parameter.
 _START_ON_SQLITE = _START.format(
     lateness="new_lateness",
-    # Not `WITH given`: then the driver would not count the rows.
+    # A subquery instead of `WITH`, after which the driver would not count the rows.
     which="FROM (SELECT column1 AS new_id, column2 AS new_lateness FROM (VALUES {values})) WHERE id = new_id",
 ).replace("%s", "?")
 _FIND_STARTED_ON_SQLITE = """
     SELECT id FROM schedules_execution
     WHERE id IN ({ids}) AND status = 'running' AND cluster_id = ? AND attempt = ? AND started_at = ?
 """
-# One round trip. `set_config` makes this commit synchronous: if a crash lost a run that was already delivered, another
-# run would get its id.
+# One round trip. `set_config` makes this commit synchronous: if a crash undid the start of a run that was already
+# delivered, another run would get its id.
 _START_ON_POSTGRESQL = (
     "WITH started AS ("
     + _START.format(lateness="%s::timestamptz - scheduled_for", which="WHERE id {among}")
@@ -72,7 +72,7 @@ _START_ON_POSTGRESQL = (
 _UNLOCKED = "IN (SELECT id FROM schedules_execution WHERE id {among} FOR NO KEY UPDATE SKIP LOCKED)"
 _START_UNLOCKED_ON_POSTGRESQL = _START_ON_POSTGRESQL.replace("{among}", _UNLOCKED)
 
-# The runs of a cluster with their jobs. Those without a job are left out, because an outer join cannot lock.
+# The runs of a cluster with their jobs. Runs without a job are left out, because an outer join cannot lock.
 _RUNNING_COLUMNS = "run.id, run.attempt, run.cause, job.status, job.deleted_at"
 _RUNNING = """
     FROM schedules_execution run JOIN schedules_job job ON job.id = run.job_id
@@ -88,8 +88,8 @@ _STATUS_AFTER_RUNS = """
         LIMIT 1) IS NOT NULL THEN status
     WHEN trigger_type = 'once' AND id IN ({failed}) THEN 'failed' ELSE 'completed' END
 """
-# What has to happen after runs of these jobs ended, in one round trip, because nearly always it is nothing.
-_AFTER_RUNS = """
+# The jobs that follow these ones: nearly always none.
+_FOLLOWERS = """
     SELECT id FROM schedules_job WHERE follows_id {among} AND deleted_at IS NULL
 """
 _NEXT_IN_LINE = """
@@ -144,24 +144,24 @@ class Started(NamedTuple):
 def start_runs(
     cluster_id: int, attempt: int, execution_ids: Sequence[int], now: datetime, *, skip_locked: bool = False
 ) -> list[Started]:
-    """Mark claimed executions as running; leave out those that are no longer ours. Return them in the order of their ids."""
+    """Mark claimed executions as running, except those that are no longer ours; return them ordered by id."""
     lease_until = now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS)
     if connection.vendor == "postgresql":
         statement = _START_UNLOCKED_ON_POSTGRESQL if skip_locked else _START_ON_POSTGRESQL
         condition, keys = among(execution_ids)
         values = [now, lease_until, now, *keys, cluster_id, attempt]
         rows = execute(statement.format(among=condition), values, rows=len(execution_ids))
-        # They come in the order of its plan, which may change.
+        # The order of the rows depends on the query plan, which may change.
         runs = sorted(map(Started._make, rows), key=attrgetter("execution_id"))
     else:
         runs = _start_on_sqlite(cluster_id, attempt, execution_ids, now, lease_until)
-    # Decoded all at once: a call of the decoder for each run takes longer than its work.
+    # Decode all at once: the overhead of a call for each run is larger than the decoding.
     arguments = iter(json.loads(f"[{','.join(f'{run.args},{run.kwargs}' for run in runs)}]"))
     return [_with_arguments(run, next(arguments), next(arguments)) for run in runs]
 
 
 def _with_arguments(run: Started, args: list[Any], kwargs: dict[str, Any]) -> Started:
-    """Return a run with its decoded arguments, and what has started it in place of their placeholders."""
+    """Return a run with its decoded arguments, their placeholders filled in from what started it."""
     given = json.loads(run.given) if isinstance(run.given, str) else run.given
     is_notice = run.job_public_id.startswith(NOTICE_PREFIX)
     if ("{{" in str(run.args) or "{{" in str(run.kwargs)) and not is_notice:
@@ -170,7 +170,7 @@ def _with_arguments(run: Started, args: list[Any], kwargs: dict[str, Any]) -> St
 
 
 def _with_facts(run: Started, given: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Add what a notification can say of its run to what has started it."""
+    """Add the facts that a notification can name about its run to the values for placeholders."""
     if run.task != NOTIFICATION:
         return given
     facts = facts_of(
@@ -190,7 +190,7 @@ def _start_on_sqlite(
     driver = connection.connection
     started: list[Started] = []
     with connection.wrap_database_errors:
-        for ids in parts(execution_ids, MOST_PARAMETERS // 3):
+        for ids in parts(execution_ids, MAX_PARAMETERS // 3):
             marks = placeholders(ids)
             (text,) = driver.execute(_READ_ON_SQLITE.format(ids=marks), ids).fetchone()
             runs = {values[0]: _started_on_sqlite(values, attempt + 1) for values in json.loads(text)}
@@ -227,7 +227,7 @@ def _started_on_sqlite(values: Sequence[Any], attempt: int) -> Started:
 def lock_running(
     cluster_id: int, execution_ids: Collection[int]
 ) -> list[tuple[int, int, str, str, datetime | None]]:
-    """Lock runs of this cluster and their jobs, except those that are locked already.
+    """Lock runs of this cluster and their jobs; skip those that are already locked.
 
     Return the id, attempt and cause of each run, and the status and deletion of its job.
     """
@@ -241,14 +241,14 @@ def lock_running(
 
 
 def status_after_runs(failed: Iterable[int]) -> str:
-    """Return the new status of a job: completed without slots and live runs, or failed if a one-time job in `failed`."""
+    """Return SQL for the status of a job after its runs: completed or failed once it has no slots and live runs."""
     return _STATUS_AFTER_RUNS.format(failed=integers(failed) or "NULL")
 
 
 def followers_of(job_ids: Collection[int]) -> list[int]:
     """Return the jobs that follow these ones."""
     condition, keys = among(job_ids)
-    rows = execute(_AFTER_RUNS.format(among=condition), keys, rows=len(job_ids))
+    rows = execute(_FOLLOWERS.format(among=condition), keys, rows=len(job_ids))
     return [job_id for (job_id,) in rows]
 
 

@@ -14,13 +14,13 @@ from django.db import connection, models
 
 # psycopg's own default, which Django turns off.
 PREPARE_THRESHOLD = 5
-# A statement for at least this many rows is planned each time, which costs little compared to its work. A plan from a time
-# when the tables were almost empty reads all of them, and a session would use it for as long as it lasts.
-PLANNED_ANEW_FROM = 50
+# A statement for at least this many rows is planned each time, which costs little compared to its work. A cached plan from
+# a time when the tables were almost empty would read whole tables for the rest of the session.
+REPLAN_FROM_ROWS = 50
 # PostgreSQL's code for a wait that `lock_timeout` has ended.
 _LOCK_NOT_AVAILABLE = "55P03"
 # SQLite's parameter limit.
-MOST_PARAMETERS = 32_766
+MAX_PARAMETERS = 32_766
 MICROSECOND = timedelta(microseconds=1)
 
 
@@ -30,7 +30,7 @@ def execute(statement: str, values: Sequence[Any] = (), *, rows: int = 1) -> lis
         with connection.cursor() as cursor:
             cursor.execute(statement, values)
             return [*cursor.fetchall()]
-    # On SQLite no process needs psycopg, whose import takes long.
+    # Imported here because it takes long, and no process needs it on SQLite.
     from psycopg import Cursor  # noqa: PLC0415
 
     connection.ensure_connection()
@@ -39,7 +39,7 @@ def execute(statement: str, values: Sequence[Any] = (), *, rows: int = 1) -> lis
         driver.prepare_threshold = PREPARE_THRESHOLD
     # Django's cursors insert the values into the text of the statement, which cannot be prepared.
     with connection.wrap_database_errors, Cursor(driver) as cursor:
-        cursor.execute(statement, values, prepare=False if rows >= PLANNED_ANEW_FROM else None)
+        cursor.execute(statement, values, prepare=False if rows >= REPLAN_FROM_ROWS else None)
         return cursor.fetchall() if cursor.description else []
 
 
@@ -68,36 +68,37 @@ def update_rows(
     if not values:
         return
     # Most outcomes differ in only a few columns; a value that all rows share is passed once.
-    same = {name: own[0] for name, own in values.items() if name != "id" and own.count(own[0]) == len(own)}
-    differing = {name: own for name, own in values.items() if name not in same}
+    same = {
+        name: column[0]
+        for name, column in values.items()
+        if name != "id" and column.count(column[0]) == len(column)
+    }
+    differing = {name: column for name, column in values.items() if name not in same}
     table = connection.ops.quote_name(model._meta.db_table)
-    # Different from the table's own names, so that `total = total + {total}` is not ambiguous.
+    # Prefixed, so that `total = total + {total}` is not ambiguous.
     new = {name: f"{'same' if name in same else 'changes'}.new_{name}" for name in columns}
     update = f"UPDATE {table} SET {assignments.format(**new)} "  # noqa: S608  # nosec B608  # names of our own columns
     where = f"WHERE {table}.id = changes.new_id"
-    own_names, same_names = (", ".join(f"new_{name}" for name in names) for names in (differing, same))
+    differing_names, same_names = (", ".join(f"new_{name}" for name in names) for names in (differing, same))
     if connection.vendor == "postgresql":
         arrays = ", ".join(f"%s::{type_of(fields[name])}[]" for name in differing)
         constants = ", ".join(f"%s::{type_of(fields[name])} AS new_{name}" for name in same)
         execute(
-            f"{update} FROM unnest({arrays}) AS changes({own_names}), (SELECT {constants}) AS same {where}",
+            f"{update} FROM unnest({arrays}) AS changes({differing_names}), (SELECT {constants}) AS same {where}",
             [*map(array, differing.values()), *same.values()],
             rows=len(values["id"]),
         )
         return
     with connection.cursor() as cursor:
-        # Not `executemany`: at every row the driver would let other threads run, and then wait for its turn again.
+        # Not `executemany`: the driver would release the GIL at every row, and then wait to get it back.
         tables = f"same({same_names}) AS (VALUES ({placeholders(same)})), " if same else ""
         update += f"FROM changes{', same' if same else ''} {where}"
-        size = max(1, (MOST_PARAMETERS - len(same)) // len(differing))
+        size = max(1, (MAX_PARAMETERS - len(same)) // len(differing))
         for part in parts(list(zip(*differing.values(), strict=True)), size):
             rows_of_part = ", ".join([f"({placeholders(differing)})"] * len(part))
-            statement = f"WITH {tables}changes({own_names}) AS (VALUES {rows_of_part}) {update}"
+            statement = f"WITH {tables}changes({differing_names}) AS (VALUES {rows_of_part}) {update}"
             with connection.wrap_database_errors:
                 cursor.connection.execute(statement, [*same.values(), *chain.from_iterable(part)])
-
-
-# Values
 
 
 def among(keys: Iterable[int]) -> tuple[str, list[str]]:
@@ -116,7 +117,7 @@ def integers(values: Iterable[int]) -> str:
 
 
 def placeholders(values: Collection[Any]) -> str:
-    """Return one of SQLite's placeholders for each value."""
+    """Return a SQLite placeholder for each value."""
     return ", ".join("?" * len(values))
 
 
@@ -148,7 +149,7 @@ def type_of(field: Any) -> str:
 
 
 def array(values: Iterable[Any]) -> str:
-    """Format an array for PostgreSQL; the driver takes several times as long for moments and durations."""
+    """Format an array for PostgreSQL; for moments and durations, this is several times as fast as the driver."""
     return "{" + ",".join(map(_array_element, values)) + "}"
 
 

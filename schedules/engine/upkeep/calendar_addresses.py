@@ -1,4 +1,4 @@
-"""Calendars at addresses: read again every quarter of an hour, and kept as they are while an address does not answer."""
+"""Calendars at web addresses: fetch them every 15 minutes, and keep the last content while an address does not answer."""
 
 import asyncio
 import hashlib
@@ -15,11 +15,11 @@ from schedules.when.calendar_rules import RuleError
 from schedules.when.ics import MOST_CHARACTERS
 
 READ_EVERY = timedelta(minutes=15)
-# Less than that, because the job that reads them may start a little late.
+# Less than `READ_EVERY`, because the job that reads calendars may start a little late.
 _READ_AGAIN_AFTER = READ_EVERY - timedelta(minutes=5)
-MOST_IN_A_RUN = 500
-AT_ONCE = 8
-SECONDS = 10
+MAX_PER_RUN = 500
+MAX_CONCURRENT = 8
+TIMEOUT_SECONDS = 10
 LONGEST_ERROR = 500
 
 
@@ -28,10 +28,10 @@ class AddressError(Exception):
 
 
 async def fetch_calendar(url: str) -> str:
-    """Return what an address answers, within limits; raises AddressError."""
+    """Return the calendar at an address, within limits of time and size; raises AddressError."""
     try:
         reply = await outbound.send(
-            "GET", url, headers={"accept": "text/calendar"}, timeout=SECONDS, most=MOST_CHARACTERS
+            "GET", url, headers={"accept": "text/calendar"}, timeout=TIMEOUT_SECONDS, most=MOST_CHARACTERS
         )
     except outbound.OutboundError as error:
         raise AddressError(str(error)) from error
@@ -53,12 +53,12 @@ def digest_of(text: str, now: datetime) -> str:
 
 
 def read_calendars(now: datetime) -> dict[str, int]:
-    """Read the addresses that were not read lately; count those that were read, have changed, and failed."""
+    """Read the addresses that were not read lately; count how many were read, changed and failed."""
     due = Calendar.objects.exclude(sealed="").exclude(tried_at__gt=now - _READ_AGAIN_AFTER)
-    keys = list(due.order_by("tried_at", "pk").values_list("pk", flat=True)[:MOST_IN_A_RUN])
+    keys = list(due.order_by("tried_at", "pk").values_list("pk", flat=True)[:MAX_PER_RUN])
     counts = {"read": 0, "changed": 0, "failed": 0}
-    for place in range(0, len(keys), AT_ONCE):
-        rows = list(Calendar.objects.filter(pk__in=keys[place : place + AT_ONCE]))
+    for start in range(0, len(keys), MAX_CONCURRENT):
+        rows = list(Calendar.objects.filter(pk__in=keys[start : start + MAX_CONCURRENT]))
         for row, answer in zip(rows, asyncio.run(_fetch_all(rows)), strict=True):
             outcome = (
                 _failed(row, str(answer), now)
@@ -84,18 +84,18 @@ async def _fetch(row: Calendar) -> str | AddressError:
 
 
 def _read(row: Calendar, text: str, now: datetime) -> str:
-    """Follow what an address says, unless its owner has just changed the calendar."""
+    """Apply the content of an address, unless its owner has just changed the calendar."""
     before, digest = row.digest, digest_of(text, now)
-    known = Calendar.objects.filter(pk=row.pk, updated_at=row.updated_at)
+    unchanged = Calendar.objects.filter(pk=row.pk, updated_at=row.updated_at)
     if digest != row.source_digest:
         try:
-            # Outside of the transaction: it may take seconds.
+            # Outside the transaction, because it may take seconds.
             compile_calendar(row, now, text)
         except RuleError as error:
             return _failed(row, str(error), now)
     row.source_digest, row.tried_at, row.read_at, row.last_error = digest, now, now, ""
     with transaction.atomic():
-        if known.select_for_update().first() is None:
+        if unchanged.select_for_update().first() is None:
             return "read"
         row.save(update_fields=[*COMPILED, "source_digest", "tried_at", "read_at", "last_error"])
         if row.digest == before:

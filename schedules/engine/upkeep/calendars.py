@@ -1,4 +1,4 @@
-"""Calendars made from their rules for the years ahead, and the jobs that follow them."""
+"""Calendars: compile their rules for the years ahead, and update the jobs that use them."""
 
 import logging
 from collections import defaultdict
@@ -19,22 +19,22 @@ from schedules.when.triggers import TriggerError
 
 logger = logging.getLogger(__name__)
 
-# Slots of the past that may not have been claimed yet.
-KEPT_BEFORE = timedelta(days=62)
+# Past slots may not have been claimed yet.
+KEEP_PAST = timedelta(days=62)
 YEARS_AHEAD = 2
-# What `compile_calendar` sets.
+# The columns that `compile_calendar` sets.
 COMPILED = ("compiled", "words", "digest", "until", "unread")
 
 
 def years_of(now: datetime) -> tuple[date, date]:
-    """Return the first and the last day for which the days of a calendar are stored."""
-    return date((now - KEPT_BEFORE).year, 1, 1), date(now.year + YEARS_AHEAD, 12, 31)
+    """Return the first and the last day that compiled calendars cover."""
+    return date((now - KEEP_PAST).year, 1, 1), date(now.year + YEARS_AHEAD, 12, 31)
 
 
 def compile_calendar(calendar: Calendar, now: datetime, text: str = "") -> bool:
     """Compute the marked days of a calendar without saving it; return whether they changed. Raises RuleError.
 
-    One of an address needs the text that the address has answered.
+    A calendar at an address needs `text`, the content of the address.
     """
     first, last = years_of(now)
     common: dict[str, Any] = {
@@ -45,11 +45,11 @@ def compile_calendar(calendar: Calendar, now: datetime, text: str = "") -> bool:
         "last": last,
     }
     if calendar.kind == Calendar.Kind.ICS:
-        made, calendar.unread = compiled_events(text or calendar.source, calendar.rule["zone"], **common)
+        result, calendar.unread = compiled_events(text or calendar.source, calendar.rule["zone"], **common)
     else:
-        made = compiled(calendar.kind, calendar.rule, **common)
-    calendar.compiled, calendar.until = calendar_data.stored(made), made.until
-    calendar.words = made.words[:200]
+        result = compiled(calendar.kind, calendar.rule, **common)
+    calendar.compiled, calendar.until = calendar_data.stored(result), result.until
+    calendar.words = result.words[:200]
     before, calendar.digest = calendar.digest, calendar_data.digest(calendar.compiled)
     return calendar.digest != before
 
@@ -57,9 +57,9 @@ def compile_calendar(calendar: Calendar, now: datetime, text: str = "") -> bool:
 def refresh_calendars(now: datetime) -> int:
     """Extend the calendars by the years that are now in range; return how many changed."""
     changed = 0
-    # Those of addresses are read again all the time.
-    lacking = Calendar.objects.filter(until__lt=years_of(now)[1], sealed="")
-    for key in lacking.values_list("pk", flat=True):
+    # Calendars at addresses are read again all the time.
+    outdated = Calendar.objects.filter(until__lt=years_of(now)[1], sealed="")
+    for key in outdated.values_list("pk", flat=True):
         with transaction.atomic():
             calendar = Calendar.objects.select_for_update().filter(pk=key).first()
             if calendar is None:
@@ -67,7 +67,7 @@ def refresh_calendars(now: datetime) -> int:
             try:
                 is_new = compile_calendar(calendar, now)
             except RuleError as error:
-                # A release of the library may have lost a country; what is known stays.
+                # A release of the library may have dropped a country: keep the compiled years.
                 logger.warning("Calendar %s cannot be continued: %s", calendar.pk, error)
                 continue
             calendar.save(update_fields=COMPILED)
@@ -78,7 +78,7 @@ def refresh_calendars(now: datetime) -> int:
 
 
 def jobs_by_calendar(owner_id: int) -> dict[str, list[Job]]:
-    """Return somebody's jobs by the names of their calendars, those in the trash included."""
+    """Return the jobs of an owner, including the trash, by the names of their calendars."""
     by_calendar: dict[str, list[Job]] = defaultdict(list)
     for job in Job.objects.filter(~Q(closed_by=""), owner=owner_id).order_by("pk"):
         for name in dict.fromkeys(job.named_calendars):
@@ -104,7 +104,7 @@ def follow_calendar(calendar: Calendar, now: datetime) -> None:
 
 
 def references_of(job: Job, references: Mapping[str, str]) -> str:
-    """Return how a job refers to its calendars, last to the one with whose events it runs."""
+    """Return the references of a job to its calendars; the last may be the one with whose events it runs."""
     closing = len(job.calendars)
     return " ".join(
         f"{EVENTS_OF if place >= closing else ''}{references[name]}"

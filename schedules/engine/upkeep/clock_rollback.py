@@ -1,4 +1,4 @@
-"""Recovery after a clock was set back: jobs and runs must not wait for moments that it wrote while it was ahead."""
+"""Recovery after a clock was set back: correct the moments that were written while it was ahead."""
 
 import logging
 import time
@@ -17,7 +17,7 @@ from schedules.when.triggers import TriggerError
 
 logger = logging.getLogger(__name__)
 
-# A smaller step may be the difference between the clocks of two hosts.
+# A smaller step may only be the difference between the clocks of two hosts.
 ROLLBACK = timedelta(seconds=60)
 # How many jobs are checked at a time after a rollback, and for how many seconds in one call.
 BATCH = 200
@@ -32,7 +32,7 @@ def recover_from_clock_rollback(now: datetime) -> None:
 
 
 class _Recovery:
-    """Checks every job once after a rollback and once after the start, because the clock may have changed before."""
+    """Checks every job once after a rollback and once after the start, because the clock may have changed before that."""
 
     def __init__(self) -> None:
         self._offset = float("inf")
@@ -105,8 +105,8 @@ def _arm_again(job: Job, now: datetime) -> bool:
 def delete_future_rows(job: Job, now: datetime) -> bool:
     """Delete rows of future slots that were queued, skipped or missed while the clock was ahead.
 
-    Rows of slots that have run stay, so those slots do not run again. Return whether there was any future row; to
-    delete queued ones changes the job's counts.
+    Rows of slots that have run stay, so those slots do not run again. Return whether there was any future row, because
+    deleting queued ones changes the job's counts.
     """
     if not Execution.objects.filter(_is_ahead(now), job=job).exists():
         return False
@@ -151,11 +151,11 @@ def _cut(job: Job, gap: Any, now: datetime) -> tuple[datetime | None, int]:
     try:
         whole = gap_between(job, first, last, Status.MISSED, "")
         if whole and (whole.at, whole.last, whole.count) == (first, last, gap.slots):
-            remaining = gap_between(job, first, now, Status.MISSED, "")
-            return (remaining.last, remaining.count) if remaining else (None, 1)
+            until_now = gap_between(job, first, now, Status.MISSED, "")
+            return (until_now.last, until_now.count) if until_now else (None, 1)
     except TriggerError:
         pass
-    # The schedule has changed since then, so its slots are known no more: they were at equal distances, or nearly.
+    # The schedule has changed since then, so its old slots are unknown: assume equal distances between them.
     step = (last - first) / max(1, gap.slots - 1)
     count = 1 + (now - first) // step
     return first + (count - 1) * step, count

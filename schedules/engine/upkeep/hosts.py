@@ -1,4 +1,4 @@
-"""What hosts that share a database must agree on: their clocks and their zone data."""
+"""Warnings about hosts that share a database but differ in their clocks or zone data."""
 
 import logging
 import socket
@@ -20,21 +20,21 @@ WARN_EVERY = 60.0
 
 
 def host_warnings(now: datetime) -> list[str]:
-    """Describe how this host and the hosts of living clusters differ: wrong clocks, other zone data."""
+    """Describe how this host and those of running clusters differ: wrong clocks, different zone data."""
     rows = Cluster.objects.fresh(now).order_by("host", "pk").values_list("host", "clock_ahead", "zone_data")
     hosts = [*rows, (socket.gethostname(), clock.ahead(), zones.release())]
-    wrong = [
+    warnings = [
         f"The clock of {host} is {deviation}. Jobs run by the database's clock; correct the host's."
         for host, ahead, _ in hosts
         if (deviation := describe_deviation(ahead))
     ]
     releases = dict.fromkeys(f"{host} has {release}" for host, _, release in hosts if release)
     if len({release for _, _, release in hosts if release}) > 1:
-        wrong.append(
+        warnings.append(
             f"Hosts use different zone data: {', '.join(releases)}. Where the releases disagree, a job may run at the"
             " time of the older one; install the same release everywhere."
         )
-    return list(dict.fromkeys(wrong))
+    return list(dict.fromkeys(warnings))
 
 
 def describe_surplus_clusters(now: datetime) -> str:

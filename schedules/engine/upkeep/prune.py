@@ -30,12 +30,12 @@ from schedules.models import (
 
 BATCH = 1000
 TRASH_DAYS = 30
-# How long messages to trigger addresses are remembered; replays of those with a signed time are refused after minutes.
+# How long messages to trigger addresses are remembered against replays; those with a signed time expire in minutes.
 TRIGGER_CALL_DAYS = 90
 
 
 def prune_history() -> dict[str, int]:
-    """Delete everything beyond the limits of the history, in bounded steps; return the number of rows by kind."""
+    """Delete everything beyond the limits of the history, in small steps; return the number of rows by kind."""
     now = clock.now()
     oldest = now - timedelta(days=settings.CRONTY_HISTORY_DAYS)
     runs_before, events_before = _pruned_so_far()
@@ -46,7 +46,7 @@ def prune_history() -> dict[str, int]:
     _delete_in_steps(Incident.objects.filter(ended_at__lt=oldest).order_by("ended_at"))
     _delete_in_steps(TriggerCall.objects.filter(received_at__lt=now - timedelta(days=TRIGGER_CALL_DAYS)))
     _end_subscriptions(now)
-    # Nobody deletes alerts, because Cronty created them.
+    # Cronty created the alerts, so no person deletes them.
     old_notices = Job.objects.notices().filter(next_run_at=None, created_at__lt=oldest)
     jobs += _delete_in_steps(old_notices.order_by("public_id"))
     Cluster.objects.filter(last_seen_at__lt=oldest).delete()
@@ -57,7 +57,7 @@ def prune_history() -> dict[str, int]:
 
 
 def _end_subscriptions(now: datetime) -> None:
-    """Move the jobs of subscriptions to the trash that apps did not renew, or whose access was revoked."""
+    """Move to the trash the jobs of subscriptions that apps did not renew, or whose access was revoked."""
     ended = EventSubscription.objects.ended(now)
     for key, job_id in ended.order_by("pk").values_list("pk", "job_id")[:BATCH]:
         with transaction.atomic():
@@ -82,7 +82,7 @@ def _prune_logins(now: datetime, oldest: datetime) -> None:
 def _prune_executions(oldest: datetime, since: int) -> int:
     """Prune the runs that no cluster has pruned, such as those of jobs that run rarely.
 
-    Only a job or an owner with new runs can have more than its limit; a run that is under way counts the next time.
+    Only jobs and owners with new runs can exceed their limits; runs that are under way count the next time.
     """
     pruned = sum(delete_batches(expired(oldest)))
     per_job, per_owner = settings.CRONTY_HISTORY_PER_JOB, settings.CRONTY_HISTORY_PER_PERSON
@@ -103,19 +103,19 @@ def _prune_events(oldest: datetime, since: int) -> int:
     new = Event.objects.filter(pk__gt=since).order_by()
     for owner_id in _owners(new):
         newest = Event.objects.filter(owner=owner_id).order_by("-pk")
-        edge = newest.values_list("pk", flat=True)[settings.CRONTY_EVENTS_PER_PERSON :].first()
-        if edge:
-            pruned += _delete_in_steps(Event.objects.filter(owner=owner_id, pk__lte=edge))
+        last_pruned = newest.values_list("pk", flat=True)[settings.CRONTY_EVENTS_PER_PERSON :].first()
+        if last_pruned:
+            pruned += _delete_in_steps(Event.objects.filter(owner=owner_id, pk__lte=last_pruned))
     return pruned
 
 
 def _owners(rows: QuerySet[Any]) -> list[Any]:
-    # Not DISTINCT, for which SQLite would read all rows in the order of owners.
+    # Without DISTINCT, for which SQLite would read all rows in the order of owners.
     return sorted(set(rows.values_list("owner", flat=True).iterator()))
 
 
 def _pruned_so_far() -> tuple[int, int]:
-    """Return the newest run and event checked so far; after a change of the limits, start over."""
+    """Return the newest run and event checked so far, or zeros if the limits have changed since."""
     installation = Installation.objects.filter(pk=Installation.ONLY, pruned_to=_limits()).first()
     return (installation.pruned_runs, installation.pruned_events) if installation else (0, 0)
 
@@ -148,7 +148,7 @@ def _prune_old_events(oldest: datetime) -> int:
 
 
 def _delete_in_steps(rows: QuerySet[Any]) -> int:
-    """Delete rows in batches; one that somebody else holds, such as a job that is being restored, stays."""
+    """Delete rows in batches; rows that another session has locked, such as a job that is being restored, stay."""
     deleted = 0
     while True:
         with transaction.atomic():

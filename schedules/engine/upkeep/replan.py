@@ -1,4 +1,4 @@
-"""Planning after a change of zone data: governments change clocks at short notice, and next runs are stored."""
+"""Move the stored next runs of jobs when the zone data changes, because governments change clocks at short notice."""
 
 import logging
 import time
@@ -37,36 +37,36 @@ def follow_zone_data(now: datetime) -> int:
     """
     release = zones.release()
     installation, _ = Installation.objects.get_or_create(pk=Installation.ONLY)
-    known = installation.zone_data
+    current = installation.zone_data
     if not release:
         return 0
-    if release < known:
+    if release < current:
         logger.warning(
-            "This host's zone data is %s, but jobs were planned with %s: update it.", release, known
+            "This host's zone data is %s, but jobs were planned with %s: update it.", release, current
         )
         return 0
-    # Clusters that still had an older release have planned jobs since the release was recorded.
+    # Clusters with an older release may have planned jobs after the new one was recorded.
     older = Cluster.objects.filter(zone_data__gt="", zone_data__lt=release)
-    if release == known and not older.exists():
+    if release == current and not older.exists():
         return 0
     moved = _replan_all(now, release)
-    if known:
+    if current:
         logger.warning(
-            "The zone data changed from %s to %s: %s jobs were planned anew.", known, release, moved
+            "The zone data changed from %s to %s: %s jobs were planned anew.", current, release, moved
         )
-    Installation.objects.filter(zone_data=known).update(zone_data=release)
+    Installation.objects.filter(zone_data=current).update(zone_data=release)
     older.exclude(pk__in=Cluster.objects.fresh(now).values("pk")).update(zone_data="")
     return moved
 
 
 def _replan_all(now: datetime, release: str) -> int:
-    """Go through all pending jobs on the clock of a zone, batch by batch; a due slot is left to the claim."""
+    """Replan all pending jobs that follow a zone's clock, in batches; due slots are left to the claim."""
     on_wall_clock = Q(trigger_type=Job.TriggerType.CRON) | ~Q(calendar_unit="")
     pending = Job.objects.armed().filter(on_wall_clock, next_run_at__gt=now, next_run_at__lt=UNKNOWN_START)
     jobs = pending.exclude(timezone="UTC").only(*_JOB_COLUMNS).order_by("pk")
     moved, last, begin = 0, 0, time.monotonic()
     while batch := list(jobs.filter(pk__gt=last)[:BATCH]):
-        # Not the moment of the beginning: a job that has fired since then would be moved back.
+        # The current moment: with that of the beginning, a job that has fired since then would be moved back.
         at = now + timedelta(seconds=time.monotonic() - begin)
         with transaction.atomic():
             moved += sum(_replan(job, at, release) for job in batch)

@@ -1,4 +1,4 @@
-"""The time after a restore from a backup: slots and runs that the replaced database may have delivered already."""
+"""After a restore from a backup: skip or catch up on slots and runs that may have been delivered since the backup."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Accounted:
 
 
 def newest_trace() -> datetime | None:
-    """Return the last moment at which anything was written, if the backup does not tell when it was made."""
+    """Return when the database was last written to, for backups that do not record when they were made."""
     columns = [
         (Cluster, "last_seen_at"),
         (Execution, "claimed_at"),
@@ -46,7 +46,7 @@ def skip_since_backup(backed_up_at: datetime, now: datetime) -> Accounted:
     reason = reason_of(backed_up_at)
     with transaction.atomic():
         retire_clusters(reason)
-        # The replaced database has the runs for this start.
+        # The runs for this machine start were in the replaced database.
         remember_machine_start(now)
         ended = _end_runs(now, reason)
         jobs = [job for job in Job.objects.due(now).select_for_update() if _skip_slots(job, now, reason)]
@@ -78,8 +78,8 @@ def retire_clusters(reason: str) -> None:
 
 
 def _end_runs(now: datetime, reason: str) -> list[Job]:
-    """End every run that could have gone on before now: missed if it had not started, else lost."""
-    # A later retry has not happened in the replaced database, either.
+    """End every run that may have gone on since the backup: missed if it had not started, else lost."""
+    # Leave later retries: they have not happened in the replaced database, either.
     open_runs = Execution.objects.live().filter(~Q(status=Status.QUEUED, available_at__gt=now))
     jobs: list[Job] = []
     while rows := list(open_runs.select_related("job").order_by("pk")[:BATCH]):
@@ -89,8 +89,8 @@ def _end_runs(now: datetime, reason: str) -> list[Job]:
         _end(
             Execution.objects.filter(pk__in=[row.pk for row in lost]), Status.LOST, now, reason, error=reason
         )
-        # Without a reaction to failures: nothing has failed, so nobody is notified, no job is paused, and the next
-        # failure is the first of its series.
+        # Restore the failure streaks: nothing has failed, so nobody is notified, no job is paused, and the next failure is
+        # the first of its series.
         streaks = {row.job.pk: row.job.failure_streak for row in rows if row.job}
         add_to_history(
             [

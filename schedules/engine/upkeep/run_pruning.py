@@ -1,6 +1,6 @@
 """Pruning of finished runs in small steps, so that the history stays within its limits however many jobs fire.
 
-A run is pruned when it is older than the history goes back, or when its job or its owner has newer runs up to their limit.
+A run is pruned when it is older than the history limit, or when its job or owner has as many newer runs as allowed.
 """
 
 from collections import Counter
@@ -14,16 +14,16 @@ from django.db.models import Q
 from schedules.models import AgentRun, Approval, Cluster, Execution, Question, Reminder, RunOutput
 from schedules.models.executions import ExecutionQuerySet
 
-# The rows of one DELETE: on SQLite, claims wait for it.
+# How many rows one DELETE removes: on SQLite, claims wait for it.
 BATCH = 200
 # How many rows are counted, and selected for deletion, at a time.
-COUNTED_ROWS = SELECTED_ROWS = 5000
-# A new pruner also counts this many rows that are already there, to find the jobs that run often.
-COUNTED_BACK = 100_000
-# How many new rows a job or an owner must have to be visited: fewer would make pruning slow. Their history may be that
-# much longer, or by a twentieth of a job's limit and a hundredth of an owner's.
+COUNT_ROWS = SELECT_ROWS = 5000
+# A new pruner also counts this many existing rows, to find the jobs that run often.
+COUNT_EXISTING = 100_000
+# A job or owner is pruned only after this many new rows, because pruning more often would be slow. A history may exceed
+# its limit by this much, or by a twentieth of a job's limit and a hundredth of an owner's.
 SLACK = 50
-LOOK_FOR_OLD_EVERY = timedelta(minutes=1)
+PRUNE_OLD_EVERY = timedelta(minutes=1)
 
 
 def expired(oldest: datetime) -> ExecutionQuerySet:
@@ -38,7 +38,7 @@ def beyond_limit_of_job(job_id: int, limit: int) -> ExecutionQuerySet:
 
 
 def beyond_limit_of_owner(owner_id: int, limit: int) -> ExecutionQuerySet:
-    """Return the finished runs of an owner that are older than the newest runs, of which unfinished ones count, too."""
+    """Return the finished runs of an owner that are older than the newest ones; unfinished runs also count."""
     # Without the status, so that an index alone finds the edge.
     return _up_to_edge(Execution.objects.filter(owner=owner_id), _finished().filter(owner=owner_id), limit)
 
@@ -80,18 +80,18 @@ class RunPruner:
         self._counted_up_to: int | None = None
         self._new_of_job: Counter[int] = Counter()
         self._new_of_owner: Counter[int] = Counter()
-        self._look_for_old_at: datetime | None = None
+        self._prune_old_at: datetime | None = None
         self._selected: list[int] = []
 
     def prune(self, now: datetime) -> Iterator[int]:
-        """Prune what there is now; yield after each short transaction, so that the caller can pause or stop."""
+        """Prune everything beyond the limits; yield after each short transaction, so that the caller can pause or stop."""
         if not self._is_my_turn(now):
             return
         while self._count_new_rows():
             yield 0
         while True:
             while self._selected:
-                # What is left when the caller stops, or when the database fails, is deleted the next time.
+                # If the caller stops or the database fails, the next call deletes the rest.
                 deleted = _delete(self._selected[:BATCH])
                 self._selected = self._selected[BATCH:]
                 yield deleted
@@ -101,40 +101,40 @@ class RunPruner:
                 return
 
     def _find(self, now: datetime) -> Iterator[None]:
-        """Collect what to delete, of many jobs together; pause after each query that finds nothing."""
+        """Collect rows to delete, of many jobs together; yield after each query that finds nothing."""
         for query in self._queries(now):
-            if rows := list(query().values_list("pk", flat=True)[: SELECTED_ROWS - len(self._selected)]):
-                # Rows that were written together lie together in the table and its indexes.
+            if rows := list(query().values_list("pk", flat=True)[: SELECT_ROWS - len(self._selected)]):
+                # Sorted, because rows that were written together are close together in the table and its indexes.
                 self._selected = sorted({*self._selected, *rows})
             else:
                 yield
-            if len(self._selected) >= SELECTED_ROWS:
+            if len(self._selected) >= SELECT_ROWS:
                 return
 
     def _is_my_turn(self, now: datetime) -> bool:
-        """Return whether this cluster is the one that prunes: of those alive, the oldest."""
+        """Return whether this cluster is the one that prunes: the oldest that is alive."""
         return (
             self._cluster_id == Cluster.objects.fresh(now).order_by("pk").values_list("pk", flat=True).first()
         )
 
     def _count_new_rows(self) -> bool:
-        """Count rows that are new since the last time, by job and owner; return whether there may be more."""
+        """Count rows that are new since the last call, by job and owner; return whether there may be more."""
         if self._counted_up_to is None:
             newest = Execution.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
-            self._counted_up_to = max(0, newest - COUNTED_BACK)
+            self._counted_up_to = max(0, newest - COUNT_EXISTING)
         rows = list(
             Execution.objects.filter(pk__gt=self._counted_up_to)
             .order_by("pk")
-            .values_list("pk", "job", "owner")[:COUNTED_ROWS]
+            .values_list("pk", "job", "owner")[:COUNT_ROWS]
         )
         if rows:
             self._counted_up_to = rows[-1][0]
             self._new_of_job.update(job for _, job, _ in rows if job)
             self._new_of_owner.update(owner for _, _, owner in rows)
-        return len(rows) == COUNTED_ROWS
+        return len(rows) == COUNT_ROWS
 
     def _queries(self, now: datetime) -> Iterator[Callable[[], ExecutionQuerySet]]:
-        """Yield queries of what may have to be pruned; each has been executed when the next is requested."""
+        """Yield queries for rows to prune; the caller executes each before it requests the next."""
         per_job, per_owner = settings.CRONTY_HISTORY_PER_JOB, settings.CRONTY_HISTORY_PER_PERSON
         for job_id in _frequent(self._new_of_job, max(SLACK, per_job // 20)):
             yield partial(beyond_limit_of_job, job_id, per_job)
@@ -142,13 +142,10 @@ class RunPruner:
         for owner_id in _frequent(self._new_of_owner, max(SLACK, per_owner // 100)):
             yield partial(beyond_limit_of_owner, owner_id, per_owner)
             del self._new_of_owner[owner_id]
-        if (
-            self._look_for_old_at is None
-            or not timedelta() < self._look_for_old_at - now <= LOOK_FOR_OLD_EVERY
-        ):
+        if self._prune_old_at is None or not timedelta() < self._prune_old_at - now <= PRUNE_OLD_EVERY:
             yield partial(expired, now - timedelta(days=settings.CRONTY_HISTORY_DAYS))
-            self._look_for_old_at = now + LOOK_FOR_OLD_EVERY
+            self._prune_old_at = now + PRUNE_OLD_EVERY
 
 
-def _frequent(counts: Counter[int], least: int) -> list[int]:
-    return [key for key, count in counts.most_common() if count >= least]
+def _frequent(counts: Counter[int], min_count: int) -> list[int]:
+    return [key for key, count in counts.most_common() if count >= min_count]

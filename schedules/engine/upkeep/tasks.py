@@ -1,4 +1,4 @@
-"""Cronty's own jobs, as tasks: the nightly pruning, calendars at addresses, and the check that a cluster runs jobs."""
+"""The tasks of Cronty's own jobs: nightly pruning, reading calendars at addresses, and checking the cluster."""
 
 from datetime import timedelta
 

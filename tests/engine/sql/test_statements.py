@@ -7,8 +7,8 @@ from django.db import DatabaseError, connection
 
 from schedules.engine.sql import statements
 from schedules.engine.sql.statements import (
-    PLANNED_ANEW_FROM,
     PREPARE_THRESHOLD,
+    REPLAN_FROM_ROWS,
     adapter_of,
     among,
     array,
@@ -66,7 +66,7 @@ def test_repeated_statement_is_prepared_unless_a_pooler_is_used(monkeypatch, has
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="sqlite3 prepares statements itself")
-@pytest.mark.parametrize(("rows", "is_prepared"), [(PLANNED_ANEW_FROM - 1, True), (PLANNED_ANEW_FROM, False)])
+@pytest.mark.parametrize(("rows", "is_prepared"), [(REPLAN_FROM_ROWS - 1, True), (REPLAN_FROM_ROWS, False)])
 def test_statement_for_many_rows_is_planned_anew(monkeypatch, rows, is_prepared):
     """During a burst, a plan from a time when the ledger was empty would read all of it again and again."""
     connection.ensure_connection()
@@ -176,7 +176,7 @@ def test_moments_keep_their_microseconds():
 
 
 def test_more_rows_than_sqlite_takes_parameters_are_all_updated(monkeypatch):
-    monkeypatch.setattr(statements, "MOST_PARAMETERS", 5)
+    monkeypatch.setattr(statements, "MAX_PARAMETERS", 5)
     jobs = JobFactory.create_batch(5)
 
     update_rows(Job, "name = {name}", ("id", "name"), [(job.pk, f"new {job.pk}") for job in jobs])

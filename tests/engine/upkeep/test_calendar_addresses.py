@@ -97,7 +97,7 @@ def test_address_is_not_asked_again_before_its_time(actor, sink):
     ids=["failing", "reset", "hanging", "flooding", "redirecting", "login page", "broken"],
 )
 def test_calendar_is_kept_while_its_address_is_away(actor, sink, answer, words, monkeypatch):
-    monkeypatch.setattr(calendar_addresses, "SECONDS", 0.5)
+    monkeypatch.setattr(calendar_addresses, "TIMEOUT_SECONDS", 0.5)
     answers(sink, HOLIDAY)
     set_calendar(actor, spec(sink))
     before = Calendar.objects.get()

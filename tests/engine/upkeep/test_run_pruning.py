@@ -24,8 +24,8 @@ def limits(settings, monkeypatch):
     settings.CRONTY_HISTORY_DAYS, settings.CRONTY_HISTORY_PER_JOB = 10, 5
     settings.CRONTY_HISTORY_PER_PERSON = 12
     monkeypatch.setattr(run_pruning, "BATCH", 2)
-    monkeypatch.setattr(run_pruning, "COUNTED_ROWS", 3)
-    monkeypatch.setattr(run_pruning, "SELECTED_ROWS", 3)
+    monkeypatch.setattr(run_pruning, "COUNT_ROWS", 3)
+    monkeypatch.setattr(run_pruning, "SELECT_ROWS", 3)
     monkeypatch.setattr(run_pruning, "SLACK", 1)
 
 
