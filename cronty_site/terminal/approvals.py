@@ -72,7 +72,7 @@ def _list(session: Session) -> None:
 def _row(approval: Approval) -> list[str]:
     zone = approval.job.timezone if approval.job else "UTC"
     until = short_words(approval.expires_at, zone)
-    return [str(approval.pk), approval.execution.job_name, approval.call_words, until]
+    return [str(approval.pk), approval.execution.job_name, approval.call_summary, until]
 
 
 def _show(session: Session, approval: Approval) -> None:

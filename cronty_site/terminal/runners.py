@@ -57,7 +57,7 @@ def _list(session: Session) -> None:
         if_none="No runners: prompts wait in the inbox.",
     )
     if stop := read_stop(session.actor):
-        note(f"{stop.words} `cronty runner start` lets them work again.")
+        note(f"{stop.sentence} `cronty runner start` lets them work again.")
 
 
 def _row(listed: ListedRunner) -> list[str]:

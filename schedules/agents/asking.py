@@ -18,7 +18,7 @@ from schedules.agents.questions import LONGEST_QUESTION, prompt_with_answer, pro
 from schedules.agents.reports import Call, Report
 from schedules.agents.spending import Earlier, earlier_of
 from schedules.models import AgentRun, Approval, Execution
-from schedules.models.approvals import ASK_PERSON, MOST_PER_RUN, shown_arguments
+from schedules.models.approvals import ASK_PERSON, MAX_PER_RUN, shown_arguments
 from schedules.tasks.grants import covers, grant_of
 from schedules.tasks.interface import Final
 
@@ -27,7 +27,7 @@ Status = Approval.Status
 LONGEST_SHOWN = 10_000
 LONGEST_WHY = 2000
 _UNKNOWN_CALL = "it did not say which call"
-_ASKED_OFTEN = f"it had asked {MOST_PER_RUN} times before"
+_ASKED_OFTEN = f"it had asked {MAX_PER_RUN} times before"
 _HOOK_SECONDS = 60
 _RULES, _SETTINGS, _USED = "cronty-rules.json", "cronty-settings.json", "cronty-used"
 
@@ -52,7 +52,7 @@ def read_standing(execution_id: int) -> Standing:
     """Return what a run may do, and what it has asked before."""
     try:
         job = Execution.objects.filter(pk=execution_id).values_list("job__grants", flat=True).first()
-        approvals = list(Approval.objects.filter(execution=execution_id).order_by("-pk")[: MOST_PER_RUN + 1])
+        approvals = list(Approval.objects.filter(execution=execution_id).order_by("-pk")[: MAX_PER_RUN + 1])
         if not approvals:
             return Standing(job or ())
         newest = approvals[0]
@@ -94,12 +94,12 @@ def approval_to_use(standing: Standing) -> Approval | None:
         raise Final(_why_call_is_not_repeated(last))
     if last.status == Status.ALLOWED:
         raise Final("What was allowed differs from what was asked, so it isn't done.")
-    raise Final(f"Nobody has allowed {last.call_words}.")
+    raise Final(f"Nobody has allowed {last.call_summary}.")
 
 
 def _why_call_is_not_repeated(allowed: Approval) -> str:
     return (
-        f"{allowed.answered_by} had allowed {allowed.call_words}, and the run was interrupted after that: whether the call"
+        f"{allowed.answered_by} had allowed {allowed.call_summary}, and the run was interrupted after that: whether the call"
         " was made is unknown, so it isn't made again."
     )
 
@@ -112,7 +112,7 @@ def _why_question_is_over(question: Approval) -> str:
         )
     if question.status == Status.ALLOWED:
         return "What was answered differs from what was asked, so the run does not go on."
-    return f"Nobody has answered. {question.asked_words}"
+    return f"Nobody has answered. {question.request_sentence}"
 
 
 def prompt_to_go_on(standing: Standing, prompt: str) -> str:
@@ -186,7 +186,7 @@ def request_for(
     """Return what a person is asked about a call, as columns of `Approval`, or why nobody can be asked."""
     if not call.id or not call.tool or not session_id:
         return _UNKNOWN_CALL
-    if asked >= MOST_PER_RUN:
+    if asked >= MAX_PER_RUN:
         return _ASKED_OFTEN
     if problem := limits.json_problem(call.arguments, max_bytes=4 * LONGEST_SHOWN):
         return f"its call cannot be shown: {problem.rstrip('.')}"
@@ -216,7 +216,7 @@ def _question_request(
     found = question_in(report.answer)
     if found is None:
         return "it did not say what it asks"
-    if asked >= MOST_PER_RUN:
+    if asked >= MAX_PER_RUN:
         return _ASKED_OFTEN
     if len(found.question) > LONGEST_QUESTION:
         return f"its question is too long to be shown whole: {len(found.question):,} characters, and {LONGEST_QUESTION:,} at most"

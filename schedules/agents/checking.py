@@ -41,7 +41,7 @@ class Checked(NamedTuple):
 def check_runner(name: str, runner: Runner, user: Any, longest: timedelta = LONGEST) -> Checked:
     """Start a runner for a person, outside of the ledger and its limits, and tell how it ended."""
     if stop := stop_in_force(user.pk):
-        return Checked(Judged(Verdict.FAILED, stop.words), Report(), 0.0, "")
+        return Checked(Judged(Verdict.FAILED, stop.sentence), Report(), 0.0, "")
     if runner.kind == "inbox":
         return Checked(Judged(Verdict.DONE, "Prompts wait in the inbox for an agent."), Report(), 0.0, "")
     return asyncio.run(_check(name, runner, user, longest))

@@ -86,7 +86,7 @@ def _choose(run: Run, named: str | None, *, tells: bool) -> tuple[str, Choice]:
             raise Final("The owner of this job is gone.")
         choice = choose(owner, named)
         if choice.runner is not None and (stop := stop_in_force(run.owner_id)):
-            raise Skip(stop.words)
+            raise Skip(stop.sentence)
         if tells and choice.runner is not None and not choice.problem:
             _publish(run, choice.name)
         return owner.get_username(), choice

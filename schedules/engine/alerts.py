@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from schedules.engine.incidents import is_proposal
 from schedules.models import Approval, Incident, Job, Profile
-from schedules.models.alert_rules import NEVER, RECOVERED, AlertRules, known_rules, quiet_until, wants
+from schedules.models.alert_rules import NEVER, RECOVERED, AlertRules, quiet_until, stored_rules, wants
 from schedules.models.job_queries import NOTICE_PREFIX
 from schedules.models.job_texts import searchable_text, skeleton
 from schedules.models.jobs import new_public_id
@@ -93,13 +93,13 @@ def _notify(owner_id: int, now: datetime) -> int:
         # More may follow within the window.
         return 0
     profile = _profile_of(incidents[0])
-    person = known_rules(profile.alert_rules)
+    person = stored_rules(profile.alert_rules)
     night_ends = quiet_until(profile.quiet_hours, profile.zone, now)
     by_place: dict[tuple[tuple[str, str], ...], list[Incident]] = defaultdict(list)
     for incident in incidents:
         # A job that an agent proposes must not decide where its own alert goes.
         job = None if is_proposal(incident) else incident.job
-        rules = known_rules(job.alerts) if job else AlertRules()
+        rules = stored_rules(job.alerts) if job else AlertRules()
         place = _place_of(rules, profile)
         if not place or not _is_wanted(incident, person, rules, place):
             incident.due_at = None

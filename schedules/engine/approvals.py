@@ -50,7 +50,7 @@ def ask_in_run(
         )
         row.digest = digest_of_shown(vars(row))
         row.save(force_insert=True)
-        _notify([row], [(run.job_name, f"It waits for permission for {row.call_words}.")], now)
+        _notify([row], [(run.job_name, f"It waits for permission for {row.call_summary}.")], now)
     return row
 
 

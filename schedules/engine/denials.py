@@ -32,7 +32,7 @@ def deny(approval: Approval, now: datetime, status: Approval.Status, why: str) -
     waiting = Execution.objects.filter(
         pk=approval.execution_id, attempt=approval.attempt, status=Execution.Status.QUEUED
     )
-    message = f"{why} {approval.asked_words}"
+    message = f"{why} {approval.request_sentence}"
     failed = Execution.Status.FAILED
     is_ended = waiting.update(status=failed, finished_at=now, available_at=None, error=message, reason="")
     approval.status = status if is_ended else Status.WITHDRAWN

@@ -49,7 +49,7 @@ def pause(job: Job, now: datetime, reason: str, *, until: datetime | None = None
     if withdraw(job, now, "paused", keep_prompts=True):
         job.refresh_from_db()
     else:
-        job.take_over(changes, now)
+        job.apply_changes(changes, now)
 
 
 def pause_each(jobs: Sequence[Job], now: datetime, reason: str, *, until: datetime | None = None) -> None:
@@ -163,7 +163,7 @@ def rearm(job: Job, now: datetime) -> bool:
     if has_deleted:
         job.refresh_from_db()
     else:
-        job.take_over(changes, now)
+        job.apply_changes(changes, now)
     return True
 
 

@@ -1,4 +1,4 @@
-"""The SQLite database file: detect that another file has replaced it while Cronty runs.
+"""Detection of a SQLite database file that was replaced while Cronty runs.
 
 Two files under one name that share a log corrupt each other. This module only looks up file names: opening the database
 and closing it again would release the locks that this process's sessions have on it.

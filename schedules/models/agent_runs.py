@@ -1,4 +1,4 @@
-"""What agents did in runs of prompts: the verdict, and what was used, one row per attempt."""
+"""Agent runs: what agents did in runs of prompts, with verdict and usage, one row per attempt."""
 
 from django.conf import settings
 from django.db import models
@@ -9,16 +9,16 @@ from schedules.models.jobs import Job
 
 
 class AgentRun(models.Model):
-    """One attempt of a run that a runner has worked on."""
+    """One attempt of a run by a runner."""
 
     class Verdict(models.TextChoices):
         DONE = "done"
         NOTHING_TO_DO = "nothing_to_do", "Nothing to do"
-        """It looked, and nothing had to be done: a success without news."""
+        """It checked, and nothing had to be done: a success without news."""
         NEEDS_YOU = "needs_you", "Needs you"
         """It cannot go on without a person."""
         REFUSED = "refused"
-        """A tool that it wanted was not permitted."""
+        """It was not permitted to use a tool that it needed."""
         OVER_BUDGET = "over_budget", "Over budget"
         """It reached a limit of turns, tokens or money."""
         TIMED_OUT = "timed_out", "Timed out"
@@ -28,7 +28,7 @@ class AgentRun(models.Model):
 
     GOOD = (Verdict.DONE, Verdict.NOTHING_TO_DO)
 
-    # Without constraints, because pruning deletes both, and must not read every run to do so.
+    # No database constraints: pruning deletes both sides, and must not check every run.
     execution = models.ForeignKey(
         Execution, on_delete=models.DO_NOTHING, related_name="agent_runs", db_constraint=False, db_index=False
     )

@@ -1,4 +1,4 @@
-"""Stops of agents: while there is one, no agent starts to work on a prompt."""
+"""Stops of agents: while one exists, no agent begins to work on a prompt."""
 
 from django.db import models
 
@@ -6,7 +6,7 @@ from schedules import limits
 
 
 class AgentStop(models.Model):
-    """Somebody has stopped the agents of one person, or of everybody; only they end it again."""
+    """A stop of the agents of one person, or of everybody, until a person ends it."""
 
     EVERYBODY = ""
 
@@ -20,10 +20,10 @@ class AgentStop(models.Model):
         ordering = ["scope"]
 
     def __str__(self) -> str:
-        return self.words
+        return self.sentence
 
     @property
-    def words(self) -> str:
+    def sentence(self) -> str:
         """Who stopped whose agents, as a sentence."""
         whose = "the agents of everybody" if self.scope == self.EVERYBODY else "all agents"
         return f"{self.by} stopped {whose}."

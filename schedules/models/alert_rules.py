@@ -1,4 +1,4 @@
-"""What a person wants to be told, as texts that people and agents write: kinds of alerts, their place, quiet hours."""
+"""Alert rules: parse the texts with which people and agents choose kinds of alerts, where they go, and quiet hours."""
 
 import re
 from datetime import datetime, timedelta
@@ -18,9 +18,9 @@ KINDS = (
     "needs-you",
     "over-limit",
 )
-"""What a person can be told of."""
+"""The kinds of alerts."""
 RECOVERED = "recovered"
-"""The second message, when an incident is over."""
+"""The kind of the second message, when an incident is over."""
 NEVER = "never"
 AT_NIGHT = "at night"
 CHANNEL_PREFIX = "channel:"
@@ -34,14 +34,14 @@ _QUIET = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)\s*[-\u2013]\s*([01]?\d|2[0-3]):
 
 
 class AlertRules(NamedTuple):
-    """What one text says; everything that it does not name stays as it is."""
+    """The rules in one text; what it does not name stays at the default."""
 
     place: str = ""
-    """A topic, `channel:` and a name, `never`, or nothing."""
+    """A topic, `channel:` and a name, `never`, or an empty text."""
     off: frozenset[str] = frozenset()
     on: frozenset[str] = frozenset()
     at_night: bool = False
-    """Whether alerts come in quiet hours, too."""
+    """Whether alerts are also sent in quiet hours."""
 
 
 def read_rules(text: str) -> AlertRules:
@@ -68,8 +68,8 @@ def read_rules(text: str) -> AlertRules:
     return AlertRules(place, frozenset(off), frozenset(on), at_night)
 
 
-def known_rules(text: str) -> AlertRules:
-    """Return the rules of a stored text; what other code has stored there says nothing."""
+def stored_rules(text: str) -> AlertRules:
+    """Return the rules of a stored text; an invalid text counts as empty."""
     try:
         return read_rules(text)
     except ValueError:
@@ -77,12 +77,12 @@ def known_rules(text: str) -> AlertRules:
 
 
 def wants(kind: str, person: AlertRules, job: AlertRules) -> bool:
-    """Return whether a message of this kind is wanted: the job's rules come first."""
+    """Return whether a message of this kind is wanted; the job's rules take precedence."""
     return kind in job.on or (kind not in job.off and kind not in person.off)
 
 
 def rules_problem(text: str, *, of_person: bool = False) -> str | None:
-    """Return why a text is not accepted, or None; the place of a person's alerts is a setting of its own."""
+    """Return why a text is not accepted, or None; for a person, the place of alerts is a separate setting."""
     try:
         rules = read_rules(text)
     except ValueError as error:
@@ -90,15 +90,8 @@ def rules_problem(text: str, *, of_person: bool = False) -> str | None:
     return 'Only write "not late", "also missed" and the like here.' if of_person and rules.place else None
 
 
-def quiet_hours_problem(text: str) -> str | None:
-    match = _QUIET.fullmatch(text.strip())
-    if match is None or match.group(1, 2) == match.group(3, 4):
-        return "Write two times of day, like 22:00-07:00."
-    return None
-
-
 def quiet_until(hours: str, timezone: str, now: datetime) -> datetime | None:
-    """Return when the quiet hours end that are now, or None if it is not quiet."""
+    """Return when the current quiet hours end, or None outside them."""
     match = _QUIET.fullmatch(hours.strip())
     if match is None:
         return None
@@ -112,5 +105,5 @@ def quiet_until(hours: str, timezone: str, now: datetime) -> datetime | None:
     if not is_quiet:
         return None
     day = local if minute < end else local + timedelta(days=1)
-    # On the wall clock of the zone: the night of a clock change may be an hour longer.
+    # On the wall clock of the zone, because the night of a clock change may be longer or shorter.
     return day.replace(hour=end // 60, minute=end % 60, second=0, microsecond=0).astimezone(now.tzinfo)

@@ -1,4 +1,4 @@
-"""Approvals: what runs of prompts have asked a person, a call of a tool or a question, one row for each time."""
+"""Approvals: requests of prompt runs to a person, to allow a tool call or answer a question, one row each."""
 
 import hashlib
 import json
@@ -29,18 +29,18 @@ SHOWN_COLUMNS = (
     "why",
     "grant",
 )
-"""What a person is shown before the answer, and what the answer is bound to."""
-MOST_PER_RUN = 20
-"""How often one run may ask."""
+"""What a person sees before answering; the answer is only valid for exactly this."""
+MAX_PER_RUN = 20
+"""How many times one run may ask."""
 ASK_PERSON = "ask_person"
-"""The tool of a question in words, which is no call of the program: its call has no id."""
+"""The tool name of a question, which is no call of the program and so has no call id."""
 LONGEST_REPLY = 4000
-# The queue must not start the run before its question was closed.
+# How much longer than its approval a run waits, so that it does not start before the approval is closed.
 MARGIN = timedelta(days=1)
 
 
 def digest_of_shown(values: Mapping[str, Any]) -> str:
-    """Return the digest of what a person is shown."""
+    """Return the digest of what a person sees."""
     shown = {name: values[name] for name in SHOWN_COLUMNS}
     return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()
 
@@ -48,26 +48,26 @@ def digest_of_shown(values: Mapping[str, Any]) -> str:
 class Approval(models.Model):
     """One call that a run may make only if a person allows it, or one question.
 
-    The run waits in the queue meanwhile, or its program does, while the run goes on.
+    Meanwhile, either the run waits in the queue, or it goes on and its program waits.
     """
 
     class Status(models.TextChoices):
         WAITING = "waiting"
         """Nobody has answered yet."""
         ALLOWED = "allowed"
-        """A person has allowed the call, or answered the question; the next attempt of the run goes on with it."""
+        """A person has allowed the call, or answered the question; the run's next attempt continues with that."""
         USED = "used"
-        """The run has gone on: the call is not allowed again."""
+        """The run has continued: the call is not allowed again."""
         DENIED = "denied"
         EXPIRED = "expired"
         """Nobody has answered in time, which is a denial."""
         WITHDRAWN = "withdrawn"
-        """The run has ended in another way before the answer."""
+        """The run ended before an answer."""
 
     SUBJECT = "approval"
-    """The first word of the subject of its incident."""
+    """The prefix of the subject of its incident."""
 
-    # Without constraints, because pruning deletes both, and must not read every run to do so.
+    # No database constraints: pruning deletes both sides, and must not check every run.
     execution = models.ForeignKey(
         Execution, on_delete=models.DO_NOTHING, related_name="approvals", db_constraint=False, db_index=False
     )
@@ -117,7 +117,7 @@ class Approval(models.Model):
             )
         ]
         indexes = [
-            # Looked at every few seconds, so they must stay as small as what waits.
+            # Read every few seconds, so these indexes hold only what waits.
             models.Index(name="approval_expires", fields=["expires_at"], condition=Q(status="waiting")),
             models.Index(name="approval_of_owner", fields=["owner", "id"], condition=Q(status="waiting")),
         ]
@@ -127,7 +127,7 @@ class Approval(models.Model):
 
     @property
     def is_genuine(self) -> bool:
-        """Return whether everything that is shown is as it was when the run asked."""
+        """Return whether everything shown is unchanged since the run asked."""
         return self.digest == digest_of_shown(vars(self))
 
     @property
@@ -136,26 +136,26 @@ class Approval(models.Model):
 
     @property
     def question(self) -> str:
-        """What it asks in words, with invisible characters as codes; empty for a call."""
+        """The text of a question, with invisible characters as codes; empty for a call."""
         return dict(self.shown_arguments).get("question", "") if self.is_question else ""
 
     @property
     def choices(self) -> list[str]:
-        """The answers that it suggests."""
+        """The suggested answers of a question."""
         choices = self.arguments.get("choices") if isinstance(self.arguments, dict) else None
         listed = choices if self.is_question and isinstance(choices, list) else []
         return [limits.with_codes(str(choice)) for choice in listed]
 
     @property
-    def asked_words(self) -> str:
-        """What it asks, in a sentence."""
+    def request_sentence(self) -> str:
+        """What it asked for, in a sentence."""
         if self.is_question:
             return f"It had asked: {limits.shortened(' '.join(self.question.split()), 300)}"
-        return f"It had asked for {self.call_words}."
+        return f"It had asked for {self.call_summary}."
 
     @property
-    def call_words(self) -> str:
-        """The tool with the beginning of its arguments, in one line; a question is only itself."""
+    def call_summary(self) -> str:
+        """The tool with the beginning of its arguments, or the question, in one line."""
         if self.is_question:
             return limits.shortened(" ".join(self.question.split()), 300)
         texts = [" ".join(text.split()) for _, text in self.shown_arguments]
@@ -163,7 +163,7 @@ class Approval(models.Model):
 
     @property
     def subject(self) -> str:
-        """What the incident about it is called."""
+        """The subject of its incident."""
         return f"{self.SUBJECT} {self.pk}"
 
     @property

@@ -1,4 +1,4 @@
-"""Calendars: named per owner, and looked up by jobs that refer to what they had when they were read last."""
+"""Calendars, by owner and name, and the lookup of compiled ones by the versions that jobs refer to."""
 
 import json
 from collections.abc import Sequence
@@ -15,9 +15,9 @@ from schedules.when.event_times import AtEvents, EventTimes
 from schedules.when.moves import JobTrigger, moved_by
 from schedules.when.triggers import load_zone
 
-# By key: the digest, and the calendar as it was read. Entries are small, and nobody has many calendars.
-_READ: dict[int, tuple[str, calendars.Calendar]] = {}
-_MOST_READ = 2000
+# Compiled calendars of this process by key, each with its digest. Entries are small, and nobody has many calendars.
+_CACHE: dict[int, tuple[str, calendars.Calendar]] = {}
+_MAX_CACHED = 2000
 
 
 class Calendar(models.Model):
@@ -78,7 +78,7 @@ class Calendar(models.Model):
 
     @property
     def place(self) -> str:
-        """What its address is encrypted for: in the database, nobody can copy it to another calendar."""
+        """The encryption context of its address, so that nobody can copy it to another calendar in the database."""
         return json.dumps(["calendar", self.owner_id, self.name])
 
     @property
@@ -87,12 +87,12 @@ class Calendar(models.Model):
         return f"{self.pk}.{self.digest}"
 
 
-# Before the reference to the calendar whose events a job runs with, which closes nothing.
+# Marks the reference to the calendar whose events a job runs with, which closes nothing.
 EVENTS_OF = "e"
 
 
 def with_calendars(trigger: JobTrigger, job: Any) -> JobTrigger:
-    """Return the trigger of a job, or of a row with its columns, as its calendars make it."""
+    """Return the trigger of a job, or of a row with its columns, adjusted to its calendars."""
     if isinstance(trigger, AtEvents):
         reference = next((each for each in job.closed_by.split() if each[0] == EVENTS_OF), "")
         return AtEvents(trigger.times, _slots(reference[1:], trigger.times, job.timezone))
@@ -100,58 +100,58 @@ def with_calendars(trigger: JobTrigger, job: Any) -> JobTrigger:
 
 
 def closed_by(job: Any) -> Closed | None:
-    """Return what the calendars of a job, or of a row with its columns, close; None for a job without calendars."""
+    """Return the closed times of a job, or of a row with its columns, or None if it has no calendars."""
     return _closed(job.closed_by, job.timezone, job.on_closed) if job.closed_by else None
 
 
 @lru_cache(maxsize=256)
 def _slots(reference: str, times: EventTimes, timezone: str) -> tuple[datetime, ...] | None:
-    """Return the slots that the events of a calendar give, as they were when it had this reference."""
+    """Return the slots from the events of a calendar, in the version of this reference."""
     key, _, digest = reference.partition(".")
     if not key:
         return None
-    if _READ.get(int(key), ("",))[0] != digest:
-        _read([int(key)])
-    if int(key) not in _READ:
+    if _CACHE.get(int(key), ("",))[0] != digest:
+        _load([int(key)])
+    if int(key) not in _CACHE:
         return None
-    calendar = _READ[int(key)][1]
+    calendar = _CACHE[int(key)][1]
     return times.slots_of(calendar.occurrences, load_zone(calendar.timezone or timezone))
 
 
 def _closed(references: str, timezone: str, move: str) -> Closed | None:
-    known = {}
+    cached = {}
     for reference in references.split():
         if reference[0] == EVENTS_OF:
             continue
         key, _, digest = reference.partition(".")
-        read = _READ.get(int(key))
-        if read is None or read[0] != digest:
-            return _read_again(references, timezone, move)
-        known[key] = read[1]
-    return _shared(tuple(known.values()), timezone, move) if known else None
+        entry = _CACHE.get(int(key))
+        if entry is None or entry[0] != digest:
+            return _reloaded(references, timezone, move)
+        cached[key] = entry[1]
+    return _shared(tuple(cached.values()), timezone, move) if cached else None
 
 
 @lru_cache(maxsize=256)
 def _shared(compiled: tuple[calendars.Calendar, ...], timezone: str, move: str) -> Closed:
-    """Return one object for all jobs with the same calendars, so that it computes each day once."""
+    """Return the same object for all jobs with the same calendars, so that each day is computed once."""
     return Closed(compiled, timezone, "" if move == ClosedPolicy.SKIP else move)
 
 
-def _read_again(references: str, timezone: str, move: str) -> Closed:
-    """Read calendars that this process has not read before, or that have changed since."""
+def _reloaded(references: str, timezone: str, move: str) -> Closed:
+    """Load calendars that this process has not cached, or that have changed since."""
     closing = [each for each in references.split() if each[0] != EVENTS_OF]
     keys = [int(reference.partition(".")[0]) for reference in closing]
-    _read(keys)
-    return _shared(tuple(_READ[key][1] for key in keys if key in _READ), timezone, move)
+    _load(keys)
+    return _shared(tuple(_CACHE[key][1] for key in keys if key in _CACHE), timezone, move)
 
 
-def _read(keys: Sequence[int]) -> None:
-    if len(_READ) > _MOST_READ:
-        _READ.clear()
+def _load(keys: Sequence[int]) -> None:
+    if len(_CACHE) > _MAX_CACHED:
+        _CACHE.clear()
     rows = Calendar.objects.filter(pk__in=keys).values_list("pk", "digest", "compiled")
     for key, digest, compiled in rows:
-        if _READ.get(key, ("",))[0] != digest:
-            _READ[key] = digest, calendar_data.read(compiled)
+        if _CACHE.get(key, ("",))[0] != digest:
+            _CACHE[key] = digest, calendar_data.read(compiled)
 
 
 class ClosedPolicy(models.TextChoices):
@@ -162,4 +162,4 @@ class ClosedPolicy(models.TextChoices):
     PREVIOUS = calendars.PREVIOUS, "Run at the last open time before"
 
 
-MOST_CALENDARS_OF_JOB = 10
+MAX_CALENDARS_PER_JOB = 10

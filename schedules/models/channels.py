@@ -1,4 +1,4 @@
-"""Channels: the ways in which a person is reached, by name."""
+"""Channels: the named ways to reach a person."""
 
 import json
 
@@ -7,7 +7,7 @@ from django.db import models
 
 
 class Channel(models.Model):
-    """A way to reach one person, with its secrets encrypted, and how the last message to it went."""
+    """A way to reach one person, with encrypted secrets, and the result of the last message."""
 
     NAME_LENGTH = 40
 
@@ -40,5 +40,5 @@ class Channel(models.Model):
 
     @property
     def place(self) -> str:
-        """What the secrets are encrypted for: in the database, nobody can point them at another server."""
+        """The encryption context of the secrets, so that nobody can point them at another server in the database."""
         return json.dumps(["channel", self.owner_id, self.kind, self.options], sort_keys=True)

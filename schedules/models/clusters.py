@@ -1,4 +1,4 @@
-"""Clusters: one row per running cluster, with its heartbeat, and one per start of a machine."""
+"""Clusters with their heartbeats, and machine starts, one row each."""
 
 from datetime import datetime, timedelta
 from typing import Self
@@ -16,7 +16,7 @@ class ClusterQuerySet(models.QuerySet["Cluster"]):
         return self.filter(stopped_at=None, last_seen_at__gte=now - FRESH_FOR)
 
     def blocked(self, now: datetime) -> Self:
-        """Clusters that are alive but have waited long for locked rows or tables."""
+        """Clusters that are alive but have waited for locked rows or tables for a long time."""
         return self.fresh(now).filter(blocked_since__lt=now - BLOCKED_AFTER)
 
 
@@ -67,7 +67,7 @@ def is_any_cluster_running(now: datetime) -> bool:
 
 
 class MachineStart(models.Model):
-    """A start of a machine that runs a cluster; the jobs that run when a machine starts have run for it."""
+    """A start of a machine with a cluster, for which jobs that run at machine starts were armed."""
 
     boot_id = models.CharField(
         max_length=64, unique=True, help_text="The kernel's random id of this start of the machine."

@@ -22,49 +22,49 @@ COUNTED = 10_000
 def count_up_to(rows: QuerySet[Any], most: int | None = None) -> int:
     """Count rows, but stop one after the limit: a larger result means "more than that".
 
-    Rows in the order of an index are counted with that index, whatever the database knows of their number.
+    Rows in the order of an index are counted with that index, whatever the database estimates of their number.
     """
-    # Of keys, because columns that were added would be computed.
+    # Count keys only, because annotations would be computed.
     return rows.values("pk")[: (COUNTED if most is None else most) + 1].count()
 
 
 def count_beside(page: Sequence[Any], rows: QuerySet[Any], *, size: int, start: int) -> int:
-    """Count the rows of a paged list; on the last page, without a query."""
+    """Count the rows of a paged list; on the last page, this takes no query."""
     is_last = len(page) < size and (bool(page) or not start)
     return start + len(page) if is_last else count_up_to(rows)
 
 
 class CountUpTo(Subquery):
-    """The same as a value inside another query, so that several counts take one."""
+    """`count_up_to` as a subquery, so that one query can do several counts."""
 
     template = "(SELECT COUNT(*) FROM (%(subquery)s) counted)"
     output_field = IntegerField()
     empty_result_set_value = 0
 
     def __init__(self, rows: QuerySet[Any], most: int | None = None) -> None:
-        # Of a constant, because SQLite takes half as long again to pass on keys.
+        # Select a constant, because with keys SQLite takes half as long again.
         super().__init__(rows.annotate(one=Value(1)).values("one")[: (COUNTED if most is None else most) + 1])
 
 
 def among_first(rows: QuerySet[Any]) -> Q | Func:
     """Match only the first rows, as many as are counted.
 
-    By an array of their keys on PostgreSQL, which it finds by the primary key; for a query it may read the whole table.
+    PostgreSQL gets an array of keys, which it looks up by the primary key; for a subquery, it may read the whole table.
     """
     keys = rows.values("pk")[:COUNTED]
     if connection.vendor == "sqlite":
         return Q(pk__in=keys)
-    # On SQLite no process needs psycopg, whose import takes long.
+    # Imported here because it takes long, and no process needs it on SQLite.
     from django.contrib.postgres.expressions import ArraySubquery  # noqa: PLC0415
 
     return _InArray("pk", ArraySubquery(keys))
 
 
 def has_key(keys: Iterable[int]) -> Func:
-    """Match rows by any number of keys, as one parameter: for thousands, Django takes longer than the database."""
+    """Match rows by any number of keys, as one parameter; Django is slow with thousands of parameters."""
     if connection.vendor == "sqlite":
         return _InList("pk", Value(json.dumps([*keys])))
-    # As above, only where PostgreSQL is used.
+    # Imported here, as above.
     from django.contrib.postgres.fields import ArrayField  # noqa: PLC0415
 
     return _InArray("pk", Value([*keys], output_field=ArrayField(BigIntegerField())))
@@ -92,6 +92,6 @@ def counted(count: int, word: str) -> str:
 
 
 def count_words(count: int, most: int | None = None) -> str:
-    """Write a count: 9,120, or 10,000+ for one that has stopped."""
+    """Format a count: 9,120, or 10,000+ if it stopped at the limit."""
     most = COUNTED if most is None else most
     return f"{most:,}+" if count > most else f"{count:,}"

@@ -1,4 +1,4 @@
-"""Subscriptions to events: which receivers are told of what happens to the jobs of a person."""
+"""Event subscriptions: which receivers get which events about the jobs of a person."""
 
 import json
 from datetime import datetime
@@ -13,7 +13,7 @@ from schedules.models.jobs import PAUSED_AFTER, Job
 from schedules.models.people import is_active
 from schedules.models.tokens import Token
 
-# Why a receiver was given up, which is not why a person has switched it off.
+# The pause reason of a receiver that Cronty gave up on, as opposed to one that a person switched off.
 GONE = "The receiver answered 410 Gone: it wants no more events."
 _GAVE_UP = Q(job__pause_reason=GONE) | Q(job__pause_reason__startswith=PAUSED_AFTER)
 
@@ -29,22 +29,24 @@ class EventType(models.TextChoices):
 
 class EventSubscriptionQuerySet(models.QuerySet["EventSubscription"]):
     def has_access(self, now: datetime) -> Self:
-        """Those that have not expired, and whose access over MCP nobody has revoked."""
+        """Those that have not expired, and whose access over MCP was not revoked."""
         return self.filter(Q(expires_at=None) | Q(expires_at__gt=now), _has_token(now))
 
     def ended(self, now: datetime) -> Self:
-        """Those without access, except what a person has switched off: the app could subscribe again after its end."""
-        kept = self.filter(_has_token(now), job__status=Job.Status.PAUSED).exclude(_GAVE_UP)
-        return self.exclude(pk__in=self.has_access(now).values("pk")).exclude(pk__in=kept.values("pk"))
+        """Those without access, except those that a person switched off: the app could subscribe again after the end."""
+        switched_off = self.filter(_has_token(now), job__status=Job.Status.PAUSED).exclude(_GAVE_UP)
+        return self.exclude(pk__in=self.has_access(now).values("pk")).exclude(
+            pk__in=switched_off.values("pk")
+        )
 
     def listening(self, now: datetime) -> Self:
-        """Those that are told of events: switched on, and with access."""
+        """Those that get events: switched on, and with access."""
         is_on = Q(job__status=Job.Status.PENDING, job__deleted_at=None)
         return self.has_access(now).filter(is_on, is_active("owner__"))
 
 
 class EventSubscription(models.Model):
-    """A receiver of events; its deliveries are the runs of a job of its own, which is paused while it is switched off."""
+    """A receiver of events; its deliveries are the runs of its own job, which is paused while it is switched off."""
 
     class Kind(models.TextChoices):
         WEBHOOK = "webhook"
@@ -110,17 +112,17 @@ class EventSubscription(models.Model):
 
     @property
     def is_given_up(self) -> bool:
-        """Whether it is off because nobody answered, and not because a person has switched it off."""
+        """Whether it is off because deliveries failed, and not because a person switched it off."""
         reason = self.job.pause_reason
         return not self.is_on and (reason == GONE or reason.startswith(PAUSED_AFTER))
 
     @property
     def place(self) -> str:
-        """What the secret is encrypted for: in the database, nobody can point it at another receiver."""
+        """The encryption context of the secret, so that nobody can point it at another receiver in the database."""
         return json.dumps(["event subscription", self.owner_id, self.public_id, self.url])
 
     def wants(self, event_type: str, job: Job) -> bool:
-        """Return whether it is about an event of this job."""
+        """Return whether it wants an event of this type about this job."""
         if event_type not in self.types or self.only_job_id not in (None, job.pk):
             return False
         return not self.tag or self.tag.casefold() in (tag.casefold() for tag in job.tags)

@@ -49,7 +49,7 @@ class Event(models.Model):
         indexes = [
             models.Index(name="event_owner", fields=["owner", "-id"]),
             models.Index(name="event_job", fields=["job", "-id"]),
-            # Only few events reverse another one.
+            # Few events reverse another one.
             models.Index(name="event_undoes", fields=["undoes"], condition=models.Q(undoes__isnull=False)),
         ]
 

@@ -15,7 +15,7 @@ from schedules.tasks.run_facts import facts_of
 
 
 def slot_key(job_public_id: str, scheduled_for: datetime, cause: str) -> str:
-    """Return a key for one slot of a job that stays the same over attempts and after a restore from a backup."""
+    """Return the idempotency key of a slot, which stays the same over attempts and after a restore from a backup."""
     key = f"{job_public_id}@{_compact(scheduled_for.astimezone(UTC))}"
     return f"{key}-{cause}" if cause in Execution.UNPLANNED else key
 
@@ -29,16 +29,16 @@ def _compact(moment: datetime) -> str:
 
 
 OUTCOME_LETTERS = {"succeeded": "S", "failed": "F", "lost": "L", "cancelled": "C"}
-"""How `Job.recent` writes final outcomes; skipped and missed slots are left out."""
+"""The letters of final outcomes in `Job.recent`; skipped and missed slots are left out."""
 
 ATTEMPT_ERROR_LENGTH = 300
-MOST_EARLIER_ATTEMPTS = 20
+MAX_EARLIER_ATTEMPTS = 20
 
 # The columns that an execution copies from its job, because the job may change later.
 COPIED_FROM_JOB = {"owner_id": "owner_id", "job_name": "name", "task": "task"}
 
-# Whether a job was stopped, so that no attempt of its run may start any more; a pause does not stop manual runs.
-# Written twice, for querysets and for values already read; a test compares the two.
+# Whether a job was stopped, so that no attempt of its run may start any more; a pause does not stop manual runs. This is for
+# querysets, and `job_was_stopped` for values already read; a test compares the two.
 JOB_WAS_STOPPED = (
     Q(job=None)
     | Q(job__deleted_at__isnull=False)
@@ -54,7 +54,7 @@ def job_was_stopped(cause: str, job_status: str | None, job_deleted_at: datetime
     return job_status == Job.Status.PAUSED and cause != Execution.Cause.MANUAL
 
 
-# A prompt that should not be answered any more: its job was stopped for good or was given another task.
+# A prompt that must not be answered any more: its job was stopped for good or has another task now.
 _IS_OUTDATED = (
     Q(job=None)
     | Q(job__deleted_at__isnull=False)
@@ -63,17 +63,17 @@ _IS_OUTDATED = (
 )
 # A prompt of a paused job stays in the inbox, but no agent gets it.
 _IS_PAUSED = Q(job__status=Job.Status.PAUSED) & ~Q(cause="manual")
-# A prompt that an agent may have acted on; `leased_to` is empty if a person took it away from the agent.
+# A prompt that an agent may already have acted on; `leased_to` is empty if a person took it from the agent.
 _MUST_NOT_BE_REPEATED = Q(job__at_most_once=True) & ~Q(leased_to="")
-# The reason in the row of a run whose agent has asked a person.
+# The `reason` of a run whose agent has asked a person.
 ASKS = "It waits until a person answers."
 _WAITS_FOR_SOMEBODY = Q(status="waiting", lease_until=None) | Q(status="queued", reason=ASKS)
-# One condition for the queries and their partial indexes: SQLite uses these only if a query repeats it.
+# Shared by queries and partial indexes: SQLite uses these only if a query repeats the condition.
 _IS_UNSUCCESSFUL = ~Q(status="succeeded") & Q(finished_at__isnull=False)
 
 
 def is_for_somebody(run: Any) -> bool:
-    """Return what `waiting_for_somebody` asks the database of a live run."""
+    """Return whether a live run is one of `waiting_for_somebody`, without a query."""
     if run.status == "waiting":
         return run.lease_until is None
     return bool(run.status == "queued" and run.reason == ASKS)
@@ -89,9 +89,9 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
         return self.filter(finished_at=None, status__in=Execution.LIVE)
 
     def indexed_for(self, status: str | None) -> Self:
-        """Only the runs with this status if an index has them, else all.
+        """Only the runs with this status if an index covers them, else all.
 
-        The indexes have the runs that ended in another way than successfully.
+        The indexes cover the runs that ended without success.
         """
         if status not in Execution.UNSUCCESSFUL:
             return self
@@ -100,8 +100,8 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
     def under_way(self) -> Self:
         """Runs that have started but not ended, including retries and prompts that an agent has claimed.
 
-        They make a job "running" for agents and on pages. A run that waits for its first start does not, and neither
-        does one that waits for an agent or a person.
+        They make a job "running" for agents and on pages; runs that wait for their first start, an agent or a person do
+        not.
         """
         is_new = Q(status=Execution.Status.QUEUED, attempt=0)
         return self.filter(~is_new, ~_WAITS_FOR_SOMEBODY, finished_at=None, status__in=Execution.LIVE)
@@ -113,7 +113,7 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
         )
 
     def asking(self) -> Self:
-        """Runs whose agent has asked something, and that go on when a person has answered."""
+        """Runs whose agent has asked something, and that go on when a person answers."""
         return self.filter(finished_at=None, status=Execution.Status.QUEUED, reason=ASKS)
 
     def waiting_for_somebody(self) -> Self:
@@ -121,7 +121,7 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
         return self.filter(_WAITS_FOR_SOMEBODY, finished_at=None)
 
     def unlocked(self) -> Self:
-        """Lock and return the rows that no other transaction has locked, so that one such row does not delay the others."""
+        """Lock and return the rows that no other transaction has locked, so that a locked row does not delay the others."""
         free = self.order_by().select_for_update(skip_locked=True, no_key=True)
         return self.model._default_manager.filter(pk__in=free.values("pk"))  # type: ignore[return-value]
 
@@ -145,11 +145,11 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
         return self.unheld(now).exclude(_IS_OUTDATED).exclude(_IS_PAUSED).exclude(_MUST_NOT_BE_REPEATED)
 
     def lost_prompts(self, now: datetime) -> Self:
-        """Prompts that an agent held for too long, of jobs that do not start a run again."""
+        """Prompts of at-most-once jobs that an agent held for too long."""
         return self.unheld(now).exclude(_IS_OUTDATED).filter(_MUST_NOT_BE_REPEATED)
 
     def left_over(self, now: datetime) -> Self:
-        """Prompts that no agent holds and whose job was stopped for good or was given another task."""
+        """Prompts that no agent holds, and whose job was stopped for good or has another task now."""
         return self.unheld(now).filter(_IS_OUTDATED)
 
 
@@ -184,16 +184,16 @@ class Execution(models.Model):
         REMINDER = "reminder"
         """Repeats the notification of a run that nobody has answered yet."""
         AFTER = "after"
-        """Another job has ended as this one waits for."""
+        """The job that this one follows has ended."""
         TRIGGER = "trigger"
         """Somebody has called the job's trigger address."""
         EVENT = "event"
-        """Something has happened that this job sends on."""
+        """The job delivers an event to a receiver."""
 
     STARTED = (Cause.MANUAL, Cause.AFTER, Cause.TRIGGER, Cause.EVENT)
-    """The causes of runs that something else than the schedule has started."""
+    """The causes of runs that something other than the schedule started."""
     UNPLANNED = (*STARTED, Cause.REMINDER)
-    """The causes of runs that stand for no slot."""
+    """The causes of runs without a slot."""
 
     HELD = (Status.CLAIMED, Status.RUNNING)
     LIVE = (Status.QUEUED, Status.CLAIMED, Status.RUNNING, Status.WAITING)
@@ -220,9 +220,9 @@ class Execution(models.Model):
     status = models.CharField(max_length=9, choices=Status, default=Status.QUEUED)
     reason = models.CharField(max_length=300, blank=True)
     attempt = models.PositiveSmallIntegerField(default=0, help_text="How many times it was started.")
-    # Of a prompt: since when agents can claim it again after a pause of its job.
+    # For prompts, since when agents can claim them again after a pause of their job.
     available_at = models.DateTimeField(null=True)
-    # No index: the lease finds what a cluster holds now, and an index over the history would only grow.
+    # No index: `lease_until` finds what a cluster holds now, and an index over the history would only grow.
     cluster = models.ForeignKey(
         "Cluster", null=True, on_delete=models.SET_NULL, related_name="executions", db_index=False
     )
@@ -265,8 +265,8 @@ class Execution(models.Model):
     class Meta:
         ordering = ["-scheduled_for", "-pk"]
         constraints = [
-            # Runs without a slot have null there, so that any number of them is allowed. They are in it, because it is also
-            # the index of a job's history.
+            # Runs without a slot have null in the last column, so any number of them is allowed. They are included because
+            # this is also the index of a job's history.
             models.UniqueConstraint(
                 F("job"),
                 F("scheduled_for"),
@@ -311,19 +311,19 @@ class Execution(models.Model):
 
     @classmethod
     def of(cls, job: Any, scheduled_for: datetime, **values: Any) -> Self:
-        """Build the row of one slot, with the columns that it copies from the job, or from a row of its columns."""
+        """Build the row of one slot, with the columns that it copies from the job, or from a row with its columns."""
         copied = {name: getattr(job, source) for name, source in COPIED_FROM_JOB.items()}
         return cls(job_id=job.pk, scheduled_for=scheduled_for, **copied, **values)
 
     def attempt_ended(self, finished_at: datetime, error: str) -> list[dict[str, Any]]:
-        """Return the earlier attempts together with the one that has just ended and will be followed by another."""
+        """Return the earlier attempts including the one that has just ended and will be retried."""
         ended = {
             "attempt": self.attempt,
             "started_at": (self.started_at or finished_at).isoformat(),
             "finished_at": finished_at.isoformat(),
             "error": error[:ATTEMPT_ERROR_LENGTH],
         }
-        return [*(self.earlier_attempts or []), ended][-MOST_EARLIER_ATTEMPTS:]
+        return [*(self.earlier_attempts or []), ended][-MAX_EARLIER_ATTEMPTS:]
 
     @property
     def key(self) -> str:
@@ -331,7 +331,7 @@ class Execution(models.Model):
         return slot_key(self.job.public_id if self.job else "gone", self.scheduled_for, self.cause)
 
     def argument(self, name: str) -> Any:
-        """Return an argument of the run's job, with what has started the run in place of its placeholders."""
+        """Return an argument of the run's job, with placeholders filled in from what started the run."""
         if self.job is None:
             return None
         given = {**(self.given or {}), **self._facts()} if self.task == NOTIFICATION else self.given
@@ -353,12 +353,12 @@ class Execution(models.Model):
 
     @property
     def is_asking(self) -> bool:
-        """Whether its agent has asked a person, whose answer lets it go on."""
+        """Whether its agent has asked a person and waits for the answer."""
         return self.status == self.Status.QUEUED and self.reason == ASKS
 
     @property
     def shown_status(self) -> str:
-        """The status, more exactly for a queued run: it asks a person, or a retry is planned."""
+        """The status, but "asking" or "retrying" for such queued runs."""
         if self.is_asking:
             return "asking"
         return "retrying" if self.status == self.Status.QUEUED and self.attempt else str(self.status)

@@ -1,4 +1,4 @@
-"""Heartbeats: the ping address of a job that runs elsewhere, what its pings have said, and the newest of them."""
+"""Heartbeats: the ping address and state of a job that runs elsewhere, and its newest pings."""
 
 import uuid
 
@@ -10,12 +10,12 @@ from schedules.models.executions import Execution
 from schedules.models.jobs import Job
 from schedules.tasks.heartbeat import SLUG_LENGTH
 
-# How many pings of one heartbeat are kept; what they meant stays in the ledger.
+# How many pings of one heartbeat are kept; their effects stay in the ledger.
 KEPT_PINGS = 100
 
 
 class Heartbeat(models.Model):
-    """Where the pings of one job arrive, and the state that they have left."""
+    """The ping address of one job, and the state from its pings."""
 
     job = models.OneToOneField(Job, on_delete=models.CASCADE, related_name="heartbeat")
     owner = models.ForeignKey(
@@ -29,7 +29,7 @@ class Heartbeat(models.Model):
     last_ping_at = models.DateTimeField(null=True)
     last_kind = models.CharField(max_length=7, blank=True)
     last_rid = models.UUIDField(null=True)
-    # Of the newest success, for the words about a ping that does not come.
+    # Of the newest success, for the error about a missing ping.
     last_success_at = models.DateTimeField(null=True)
     last_duration = models.DurationField(null=True)
     started_rid = models.UUIDField(null=True, help_text="The run id of the newest start.")
@@ -49,9 +49,9 @@ class Ping(models.Model):
         START = "start"
         FAIL = "fail"
         LOG = "log"
-        """Kept, without any effect on the state of its job."""
+        """Stored without any effect on the state of its job."""
 
-    # Without an index: the constraint has one.
+    # No index: the constraint has one.
     heartbeat = models.ForeignKey(
         Heartbeat, on_delete=models.CASCADE, related_name="received", db_index=False
     )
@@ -62,7 +62,7 @@ class Ping(models.Model):
     exit_status = models.PositiveSmallIntegerField(null=True)
     late_by = models.DurationField(null=True, help_text="How long its sender kept it, while Cronty was away.")
     sender = models.CharField(max_length=45, blank=True, help_text="The address that it came from.")
-    # Without a constraint, like an output: pruning the ledger must not read every ping.
+    # No database constraint: pruning the ledger must not check every ping.
     execution = models.ForeignKey(
         Execution,
         null=True,
@@ -84,7 +84,7 @@ class Ping(models.Model):
 
 
 def is_ping_key(text: str) -> bool:
-    """Return whether a text can be a ping key; checked before the database is asked."""
+    """Return whether a text can be a ping key, to avoid a query for one that cannot."""
     return (
         8 <= len(text) <= limits.PING_KEY_LENGTH
         and text.isascii()

@@ -1,4 +1,4 @@
-"""Answers of the API to requests with an idempotency key, which a repeated request gets again."""
+"""Stored API answers by idempotency key, which a repeated request gets again."""
 
 from django.conf import settings
 from django.db import models

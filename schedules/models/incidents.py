@@ -1,4 +1,4 @@
-"""Incidents: what has gone wrong, since when, whom it was told, and when it ended."""
+"""Incidents: what went wrong, when it began and ended, and which alerts were sent."""
 
 from datetime import timedelta
 
@@ -13,7 +13,7 @@ LONGEST_DETAILS = 2000
 
 
 class Incident(models.Model):
-    """One thing that went wrong for one person: told once, again if it lasts, and once more when it is over."""
+    """One thing that went wrong for one person: alerted once, again if it lasts, and once more when it is over."""
 
     class Kind(models.TextChoices):
         FAILING = "failing"
@@ -23,11 +23,11 @@ class Incident(models.Model):
         LATE = "late"
         """A run that is due has not started."""
         MISSED = "missed"
-        """Runs were left out because nothing could start them."""
+        """Runs were missed because no worker could start them."""
         NO_WORKER = "no-worker", "no worker"
         """No cluster was running while jobs were due."""
         PROMPT = "prompt"
-        """A prompt that is due waits, and no agent takes it."""
+        """A due prompt waits, and no agent takes it."""
         EXPIRING = "expiring"
         """A secret or token stops working soon."""
         NEEDS_YOU = "needs-you", "needs you"
@@ -71,7 +71,7 @@ class Incident(models.Model):
             )
         ]
         indexes = [
-            # The scheduler looks here every few seconds: as small as what is to be told, and what is open.
+            # Read every few seconds, so these indexes hold only pending alerts and open incidents.
             models.Index(name="incident_due", fields=["due_at"], condition=Q(due_at__isnull=False)),
             models.Index(name="incident_open", fields=["kind", "job"], condition=Q(ended_at=None)),
             models.Index(name="incident_of_owner", fields=["owner", "-id"]),

@@ -1,4 +1,4 @@
-"""The installation: what all hosts that share this database have in common."""
+"""The installation: facts shared by all hosts that use this database."""
 
 from django.db import models
 

@@ -1,4 +1,4 @@
-"""What is wrong with the columns of a job, by column, in the words that forms and tools show."""
+"""Validation of the columns of a job: messages by column, as forms and tools show them."""
 
 from datetime import timedelta
 from typing import Any, Protocol
@@ -20,7 +20,7 @@ class Columns(Protocol):
 
     name: str
     task: str
-    # Whatever a form or a tool has set.
+    # Any value that a form or a tool has set.
     args: Any
     kwargs: Any
     tags: Any
@@ -64,8 +64,8 @@ def _grants_problem(job: Columns) -> str | None:
 def _tag_problems(job: Columns) -> dict[str, str]:
     if not isinstance(job.tags, list) or not all(isinstance(tag, str) for tag in job.tags):
         return {"tags": 'Give a list of words, like ["home", "backup"].'}
-    if len(job.tags) > limits.TAGS or any(not 0 < len(tag) <= limits.TAG_LENGTH for tag in job.tags):
-        return {"tags": f"At most {limits.TAGS} tags of 1 to {limits.TAG_LENGTH} characters."}
+    if len(job.tags) > limits.MAX_TAGS or any(not 0 < len(tag) <= limits.TAG_LENGTH for tag in job.tags):
+        return {"tags": f"At most {limits.MAX_TAGS} tags of 1 to {limits.TAG_LENGTH} characters."}
     problem = next(filter(None, map(limits.line_problem, job.tags)), None)
     return {"tags": problem} if problem else {}
 

@@ -18,12 +18,12 @@ NOTICE_PREFIX = "notice"
 
 
 def is_public_id(text: str) -> bool:
-    """Return whether the text may be an id; PostgreSQL raises an error for some other text."""
+    """Return whether a text can be an id; PostgreSQL raises errors for some other texts."""
     return text.isascii() and text.isprintable()
 
 
 def begins_with(column: str, text: str) -> Q:
-    """Match a column by its beginning, in the form for which the database uses an index."""
+    """Match a column by its prefix, in a form for which the database uses an index."""
     if connection.vendor == "sqlite":
         # Its LIKE ignores case and therefore uses no index.
         return Q(**{f"{column}__gte": text, f"{column}__lt": f"{text}\U0010ffff"})
@@ -31,7 +31,7 @@ def begins_with(column: str, text: str) -> Q:
 
 
 class JobQueries(models.QuerySet[Row]):
-    """Queries of jobs; `JobQuerySet` is the same for the model Job."""
+    """Queries of jobs; `JobQuerySet` binds them to the model Job."""
 
     def notices(self) -> Self:
         """Alerts, which Cronty creates itself."""
@@ -60,7 +60,7 @@ class JobQueries(models.QuerySet[Row]):
         return next(iter(self.called(public_id)[:1]), None)
 
     def named_like(self, beginning: str) -> Self:
-        """Jobs whose name looks as if it begins with this text, which must be a skeleton."""
+        """Jobs whose name looks like it begins with this text, which must be a skeleton."""
         return self.filter(begins_with("name_skeleton", beginning))
 
     def active(self) -> Self:
@@ -95,9 +95,9 @@ class JobQueries(models.QuerySet[Row]):
         return self.filter(status=state)
 
     def _running(self, last_runs: Self) -> Self:
-        """Jobs with a run under way: those that are planned again, and those in their last run."""
+        """Jobs with a run under way: those that will run again, and those in their last run."""
         under_way = self.filter(_has_run_under_way(), status=JobStatus.PENDING)
-        # By keys: for a condition with OR, the database would look through all jobs.
+        # A union of keys, because for a condition with OR the database would scan all jobs.
         keys = [rows.order_by().values("pk") for rows in (under_way, last_runs)]
         return self.filter(pk__in=keys[0].union(keys[1], all=True))
 
@@ -115,7 +115,7 @@ class JobQueries(models.QuerySet[Row]):
     def stopped(self, status: str) -> Self:
         """Jobs with this status, which have no next run; newest first, in the order of an index."""
         if status == JobStatus.RUNNING:
-            # Their last run is not finished: an index has those runs, and a firing writes to no index of such jobs.
+            # Find them by their unfinished last runs, which have an index. An index of such jobs would cost every firing.
             return self.filter(status=status, pk__in=_unfinished("live")).order_by("-pk")
         # SQLite uses the partial index only if the query repeats its condition.
         ended = self.exclude(status=JobStatus.PENDING).exclude(status=JobStatus.RUNNING)
@@ -124,8 +124,8 @@ class JobQueries(models.QuerySet[Row]):
 
 @functools.cache
 def has_unfinished(which: str) -> Q:
-    """Match the jobs of the runs that a method of ExecutionQuerySet finds among the unfinished ones."""
-    # One subquery for all jobs, because it can use a partial index; per job, SQLite would read the whole history.
+    """Match jobs with unfinished runs that this method of ExecutionQuerySet selects."""
+    # One subquery for all jobs can use a partial index; with one per job, SQLite would read the whole history.
     return Q(pk__in=_unfinished(which))
 
 
@@ -134,6 +134,6 @@ def _has_run_under_way() -> Q:
 
 
 def _unfinished(which: str) -> Any:
-    """Return the jobs of the runs that a method of ExecutionQuerySet finds."""
+    """Return the jobs of the runs that this method of ExecutionQuerySet selects."""
     executions: Any = apps.get_model("schedules", "Execution").objects
     return getattr(executions, which)().filter(job__isnull=False).order_by().values("job")

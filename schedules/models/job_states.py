@@ -1,10 +1,10 @@
-"""The states of a job, apart from its model, because queries need them too."""
+"""The states of a job, separate from its model because queries need them too."""
 
 from django.db import models
 
 
 class JobStatus(models.TextChoices):
-    """What is stored; `state_of` tells which state to show."""
+    """The stored status; `state_of` returns the state to show."""
 
     PENDING = "pending"
     """Armed for `next_run_at`. A repeating job is pending between and during runs."""

@@ -1,4 +1,4 @@
-"""Constraints and indexes of the table of jobs, each with the statement that it serves."""
+"""Constraints and indexes of the table of jobs, with the queries that they serve."""
 
 from datetime import timedelta
 from typing import Any
@@ -8,12 +8,12 @@ from django.db.models import F, Q
 
 
 class Argument(models.Func):
-    """An argument of a job's task that is text, given by name or by position.
+    """A text argument of a job's task, given by name or by position.
 
-    Rows with the one or two that a list shows are read faster than rows with all arguments.
+    Reading only the one or two arguments that a list shows is faster than reading all of them.
     """
 
-    # Not the ORM's key transforms: their paths are parameters, and SQLite uses no index for an expression with those.
+    # Not the ORM's key transforms: their paths are parameters, for which SQLite does not use an index.
     output_field = models.TextField()
 
     def __init__(self, name: str, position: int) -> None:
@@ -45,7 +45,7 @@ class NotificationTopic(Argument):
         super().__init__("topic", 1)
 
 
-# As negations, because SQLite uses a partial index for these, and not for a list of values.
+# Negations, because SQLite uses a partial index for them, but not for a list of values.
 IS_UNSENT_NOTIFICATION = (
     ~Q(status="completed") & ~Q(status="failed") & ~Q(status="cancelled") & Q(task="notify", deleted_at=None)
 )
@@ -106,7 +106,7 @@ CONSTRAINTS: list[models.BaseConstraint] = [
         condition=Q(max_runs=None) | Q(max_runs__gte=1),
         violation_error_message="max_runs: at least 1, or empty for no limit.",
     ),
-    # Not `unique` on the column: PostgreSQL would get a second index to find ids by how they begin.
+    # Not `unique` on the column, because PostgreSQL would then need a second index to find ids by prefix.
     models.UniqueConstraint(
         name="job_public_id_is_unique", fields=["public_id"], opclasses=["varchar_pattern_ops"]
     ),
@@ -122,13 +122,13 @@ CONSTRAINTS: list[models.BaseConstraint] = [
     ),
 ]
 INDEXES: list[models.Index] = [
-    # For the claim loop, which runs this query several times a second.
+    # For the claim loop, which queries it several times a second.
     models.Index(
         name="job_due", fields=["next_run_at", "-id"], condition=Q(status="pending", deleted_at=None)
     ),
     models.Index(name="job_paused_until", fields=["paused_until"], condition=Q(paused_until__isnull=False)),
     models.Index(name="job_list", fields=["owner", "next_run_at", "-id"], condition=Q(deleted_at=None)),
-    # For the quotas, which read nothing but this index; without `deleted_at`, SQLite would read the jobs.
+    # For quotas, which read only this index; without `deleted_at`, SQLite would also read the jobs.
     models.Index(
         name="job_owner_status",
         fields=["owner", "status", "runs_per_minute", "deleted_at"],
@@ -139,8 +139,8 @@ INDEXES: list[models.Index] = [
         fields=["owner", "likeness", "run_at"],
         condition=Q(deleted_at=None),
     ),
-    # The parts of long lists, for one owner and for staff. Most jobs are in none of them, so that a firing writes
-    # to none.
+    # For the parts of long lists, of one owner and of staff. Most jobs are in none of these indexes, so that a firing
+    # does not update any.
     *_for_one_and_all(
         "job_stopped",
         ["status", "-id"],
@@ -175,7 +175,7 @@ INDEXES: list[models.Index] = [
         fields=["owner", "next_run_at", "-id", "status", "task", "deleted_at"],
         condition=IS_UNSENT_NOTIFICATION,
     ),
-    # Without `next_run_at`, which every firing changes: those of one topic are few enough to be sorted.
+    # Without `next_run_at`, which every firing changes: one topic has few enough notifications to sort them.
     models.Index(
         F("owner"),
         NotificationTopic(),
@@ -183,15 +183,15 @@ INDEXES: list[models.Index] = [
         name="job_notifications_of_topic",
         condition=Q(task="notify", deleted_at=None),
     ),
-    # Without `last_run_at`: no index may have a column that the end of every run changes, or PostgreSQL would write
-    # to all indexes then.
+    # Without `last_run_at`: if an index had a column that changes at the end of every run, PostgreSQL would have to
+    # update all indexes each time.
     models.Index(
         name="job_ended_prompts",
         fields=["owner", "status", "run_at", "id"],
         condition=~Q(status="pending") & ~Q(status="running") & Q(task="prompt", deleted_at=None),
     ),
-    # With the name, so that jobs of the same name are left out without being read. It also finds names by how they
-    # begin, for which PostgreSQL needs this operator class.
+    # With the name, so that jobs of the same name are left out without reading them. It also finds names by prefix, for
+    # which PostgreSQL needs this operator class.
     models.Index(
         name="job_owner_skeleton",
         fields=["owner", "name_skeleton", "name"],
@@ -200,7 +200,7 @@ INDEXES: list[models.Index] = [
     ),
     # To find the jobs of a calendar that changes.
     models.Index(name="job_with_calendars", fields=["owner"], condition=~Q(closed_by="")),
-    # To find what has to run after a job: every end of a run asks for it.
+    # To find the followers of a job, at the end of every run.
     models.Index(name="job_follows", fields=["follows"], condition=Q(follows__isnull=False)),
     models.Index(name="job_owner_created", fields=["owner", "-created_at", "-id"]),
 ]

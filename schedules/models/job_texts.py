@@ -1,4 +1,4 @@
-"""What people see of a job: its arguments by name, and the texts by which it is found, stored with it."""
+"""The searchable and visible texts of a job: its arguments by name, masked, and the stored text for searches."""
 
 # ruff: noqa: RUF001
 
@@ -14,9 +14,9 @@ from schedules.secrets.masking import MASK
 from schedules.tasks import registry
 
 _COLUMNS = ("name", "label", "cron", "task", "made_by")
-# Tags follow this sign, which no other text has, so that one column finds words and whole tags.
+# Marks tags; it occurs in no other text, so that one column serves searches for words and for whole tags.
 _BEFORE_TAG = "\t"
-# Small letters, because capital ones look alike too and are compared as small ones.
+# Characters that look alike, in lower case, because names are compared in lower case.
 _ALIKE = {
     "a": "аαɑ",
     "b": "вβь",
@@ -43,20 +43,20 @@ _ALIKE = {
     "-": "\u2010\u2011\u2012\u2013\u2014\u2212",
     "'": "\u2018\u2019\u02bc`´",
 }
-# The joiners and selectors that a name may contain.
+# Joiners and selectors that a name may contain.
 _INVISIBLE = re.compile("[\u200c\u200d\ufe0e\ufe0f\u180b-\u180f]")
 _LETTERS = str.maketrans({other: letter for letter, others in _ALIKE.items() for other in others})
 
 
 def shown_arguments(job: Any) -> tuple[list[Any], dict[str, Any]]:
-    """Return the arguments of a job with passwords and the like masked, also those that were given by position."""
+    """Return the arguments of a job with passwords and the like masked, also in positional arguments."""
     names = names_of(job.task, job.args)
     shown = masking.masked(named_arguments(job.task, job.args, job.kwargs))
     return [shown[name] for name in names], {name: shown[name] for name in job.kwargs}
 
 
 def named_arguments(task: str, args: list[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a task by name, also those that were given by position."""
+    """Return the arguments of a task by name, including positional ones."""
     return dict(zip(names_of(task, args), args, strict=True)) | dict(kwargs)
 
 
@@ -64,17 +64,17 @@ def names_of(task: str, args: list[Any]) -> list[str]:
     """Return the names of positional arguments."""
     if not args:
         return []
-    known = registry.get(task)
-    parameters = known.signature.parameters.values() if known else ()
+    registered = registry.get(task)
+    parameters = registered.signature.parameters.values() if registered else ()
     kinds = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
     named = [each.name for each in parameters if each.kind in kinds]
-    # The others have the name of a parameter like `*tokens`, which tells whether they are secret.
+    # The rest are named after a parameter like `*tokens`, whose name tells whether they are secret.
     rest = next((each.name for each in parameters if each.kind is Parameter.VAR_POSITIONAL), "args")
     return [*named, *(f"{rest}.{number}" for number in range(len(args)))][: len(args)]
 
 
 def searchable_text(job: Any) -> str:
-    """Return all that people see of a job except its id and last error, one text or tag on each line."""
+    """Return everything that people see of a job except its id and last error, one text or tag per line."""
     arguments = list(shown_arguments(job))
     texts = [normalized(text) for text in (*(getattr(job, name) for name in _COLUMNS), *_texts_in(arguments))]
     tags = [_tag_line(str(tag)) for tag in _tags_of(job)]
@@ -88,7 +88,7 @@ def normalized(text: str) -> str:
 
 
 def tag_in_text(tag: str) -> str:
-    """Return what the text of a job contains exactly if it has this tag."""
+    """Return the string that the text of a job contains if and only if it has this tag."""
     return f"{_tag_line(tag)}\n"
 
 
@@ -98,7 +98,7 @@ def _tag_line(tag: str) -> str:
 
 def _tags_of(job: Any) -> Iterator[Any]:
     yield from job.tags
-    # A notification has tags of its own, which people do not tell apart from those of its job.
+    # A notification has its own tags, which people do not distinguish from those of its job.
     if job.task == "notify" and isinstance(tags := job.kwargs.get("tags"), list):
         yield from tags
 

@@ -38,11 +38,11 @@ def state_of(status: str, has_run_under_way: bool) -> str:
 
 
 def trigger_of_job(job: Any) -> JobTrigger:
-    """Return the trigger of a job, or of a named row of its columns; raises TriggerError if they are invalid."""
+    """Return the trigger of a job, or of a named row with its columns; raises TriggerError if they are invalid."""
     if isinstance(job, Job):
         return job.trigger
     if job.trigger_type == TriggerType.CRON:
-        # Without a dictionary of the row's columns, which takes longer than all the rest.
+        # Avoid `_asdict`, which takes longer than all the rest.
         trigger = spread_out(cron_trigger(job.cron, job.timezone, True), job.spread, job.public_id)
     else:
         trigger = spread_out(trigger_of(job._asdict(), is_stored=True), job.spread, job.public_id)
@@ -70,7 +70,7 @@ def argument_of(job: Any, name: str) -> Any:
     return dict(zip(task.signature.parameters, job.args, strict=False)).get(name) if task else None
 
 
-# What the reason of a pause begins with that nobody has asked for.
+# The prefix of the reason of automatic pauses.
 PAUSED_AFTER = "Paused after"
 
 
@@ -105,7 +105,7 @@ class Job(models.Model):
         "calendars",
         "on_closed",
     )
-    # What the column `alerts` says before the name of a channel.
+    # The prefix of a channel's name in the column `alerts`.
     CHANNEL_PREFIX = CHANNEL_PREFIX
     POLICY_FIELDS = (
         "attempts",
@@ -308,7 +308,7 @@ class Job(models.Model):
     created_at = models.DateTimeField(editable=False)
     updated_at = models.DateTimeField(editable=False)
     deleted_at = models.DateTimeField(null=True, editable=False)
-    # The last column, because it may be long: SQLite reads a row from its beginning.
+    # The last column, because it may be long and SQLite reads a row from its beginning.
     search_text = models.TextField(
         blank=True,
         default="",
@@ -318,9 +318,9 @@ class Job(models.Model):
     )
 
     is_running: bool
-    """Whether a run is under way, if that was read: with `with_activity`, or by `Actor`."""
+    """Whether a run is under way; set only by `with_activity` or by `Actor`."""
     event: Any = None
-    """The event of the change that this object was just part of, if any."""
+    """The event of the change that was just made to this object, if any."""
 
     objects = JobQuerySet.as_manager()
 
@@ -334,7 +334,7 @@ class Job(models.Model):
 
     @property
     def trigger(self) -> JobTrigger:
-        """The trigger that fires the job, its random delay included; raises TriggerError if the columns are invalid."""
+        """The trigger that fires the job, including its random delay; raises TriggerError if the columns are invalid."""
         trigger = self.undelayed_trigger
         if not (self.spread or self.closed_by):
             return trigger
@@ -359,26 +359,26 @@ class Job(models.Model):
 
     @property
     def runs_with_events(self) -> bool:
-        """Whether its schedule names a calendar, with whose events it runs."""
+        """Whether it runs with the events of a calendar that its schedule names."""
         return self.cron.lstrip()[: len(AT_EVENT)].lower() == AT_EVENT
 
     @property
     def follows_calendars(self) -> bool:
-        """Whether it names calendars, for what it leaves out or in its schedule."""
+        """Whether it uses calendars, for closed times or in its schedule."""
         return bool(self.calendars) or self.runs_with_events
 
     @property
     def named_calendars(self) -> list[str]:
-        """The names of all calendars that it follows, last of the one with whose events it runs."""
+        """The names of all calendars that it uses; last, the one with whose events it runs, if any."""
         events = read_event_times(self.cron) if self.runs_with_events else None
         return [*self.calendars, events.calendar] if events else self.calendars
 
     def argument(self, name: str) -> Any:
-        """Return the argument with this name, whether it was given by name or by position, or None."""
+        """Return the argument with this name, whether passed by name or by position, or None."""
         return argument_of(self, name)
 
     def waits_for_agent(self, now: datetime) -> bool:
-        """Return whether the last run is a prompt that is due and that no agent holds."""
+        """Return whether the job's last run is a due prompt that no agent holds."""
         if self.status != self.Status.RUNNING:
             return False
         live = list(self.executions.live().only("status", "lease_until"))
@@ -393,8 +393,8 @@ class Job(models.Model):
         slot = self.trigger.next_after(after)
         return None if slot is None or (self.ends_at and slot > self.ends_at) else slot
 
-    def take_over(self, changes: Mapping[str, Any], now: datetime) -> None:
-        """Set the values that an UPDATE has just written, without reading the row again."""
+    def apply_changes(self, changes: Mapping[str, Any], now: datetime) -> None:
+        """Set the values that an UPDATE has just written, to avoid reading the row again."""
         for name, value in changes.items():
             setattr(self, name, value)
         self.revision += 1
@@ -402,7 +402,7 @@ class Job(models.Model):
 
     @property
     def state(self) -> str:
-        """The state to show; the job must be read with its activity."""
+        """The state to show; the job must be read `with_activity`."""
         return state_of(self.status, getattr(self, "is_running", False))
 
     def clean(self) -> None:

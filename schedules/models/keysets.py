@@ -1,4 +1,4 @@
-"""Keyset positions in long lists: an index finds the rows after a position, without counting those before it."""
+"""Keyset pagination of long lists: an index finds the rows after a position, without counting those before it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db.models import DateTimeField, Q, QuerySet
 
-# The most rows that one page looks through for those that match a filter.
+# How many rows one page scans at most for those that match a filter.
 WALKED = 3_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SEPARATOR = "~"
@@ -15,12 +15,12 @@ _SEPARATOR = "~"
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of a list in the order of one column without nulls, then of the key; some index has this order."""
+    """A part of a list, ordered by one column without nulls and then by key, as some index is."""
 
     rows: Any
     order: tuple[str, ...] = ("-pk",)
     walked: Any = None
-    """What an index finds, if that is more than `rows`: only so many of these are looked through at a time."""
+    """The rows that an index finds, if more than `rows`: at most `WALKED` of these are scanned at a time."""
 
     @property
     def column(self) -> str | None:

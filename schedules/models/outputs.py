@@ -1,4 +1,4 @@
-"""The output of runs: what commands print, while they run and afterwards."""
+"""The output of runs: what commands print, during the run and afterwards."""
 
 from django.db import models
 
@@ -6,9 +6,9 @@ from schedules.models.executions import Execution
 
 
 class RunOutput(models.Model):
-    """What is kept of the output of one attempt: its beginning and its end."""
+    """The stored output of one attempt: its beginning and its end."""
 
-    # Without a constraint, because pruning deletes both, and must not read every run to do so.
+    # No database constraint: pruning deletes both sides, and must not check every run.
     execution = models.ForeignKey(
         Execution, on_delete=models.DO_NOTHING, related_name="outputs", db_constraint=False, db_index=False
     )

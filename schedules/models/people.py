@@ -96,7 +96,7 @@ class Profile(models.Model):
     prompts_asked_at = models.DateTimeField(
         null=True, editable=False, help_text="About when an agent last asked for prompts that are due."
     )
-    # Upper limits of what the owner has, so that not every new job counts all the others; `services.quotas` has the rule.
+    # Upper bounds for the quotas (`services.quotas`), so that not every new job has to count all the others.
     counted_at = models.DateTimeField(null=True, editable=False)
     active_jobs = models.PositiveIntegerField(default=0, db_default=0, editable=False)
     created_since = models.DateTimeField(null=True, editable=False)
@@ -112,7 +112,7 @@ class Profile(models.Model):
 
     @property
     def default_place(self) -> dict[str, str]:
-        """Where a notification goes that names no place, as arguments of the task: by channel, or to a topic."""
+        """Where notifications without a place go, as arguments of the task: a channel or a topic."""
         if self.channel:
             return {"channel": self.channel}
         return {"topic": self.default_topic} if self.default_topic else {}
@@ -126,5 +126,5 @@ class Profile(models.Model):
 
     @property
     def default_topic(self) -> str:
-        """The topic of a notification that names none, or an empty text."""
+        """The topic of notifications that name none, or an empty text."""
         return self.topic or self.failure_topic

@@ -1,4 +1,4 @@
-"""Gates of prompts: the address that a job asks before it wakes an agent, as it was when the agent last acted on it."""
+"""Prompt gates: the last answer of the address that a job checks before it wakes an agent."""
 
 from django.db import models
 
@@ -6,7 +6,7 @@ from schedules.models.jobs import Job
 
 
 class PromptGate(models.Model):
-    """What the address of a job's gate answered last time that an agent was woken for it."""
+    """The answer of a job's gate for which an agent was last woken, as a digest."""
 
     job = models.OneToOneField(Job, primary_key=True, on_delete=models.CASCADE, related_name="+")
     digest = models.CharField(max_length=64)

@@ -1,4 +1,4 @@
-"""Questions: what notifications have asked their readers, the reminders that followed, and the answers."""
+"""Questions that notifications ask their readers, with the reminders and the answers."""
 
 from datetime import datetime, timedelta
 
@@ -9,12 +9,12 @@ from schedules import limits
 from schedules.models.executions import Execution
 from schedules.models.jobs import Job
 
-MOST_ANSWERS = 100
-"""How many answers one question keeps, and takes: each snooze is one."""
+MAX_ANSWERS = 100
+"""How many answers one question accepts and keeps; each snooze is one."""
 
 
 class Question(models.Model):
-    """One run that asked for an answer: what became of it."""
+    """One run that asked for an answer, and whether it got one."""
 
     class Status(models.TextChoices):
         OPEN = "open"
@@ -23,14 +23,14 @@ class Question(models.Model):
         """Somebody asked to be reminded again at `due_at`."""
         DONE = "done"
         SKIPPED = "skipped"
-        """Somebody left out the next run."""
+        """Somebody skipped the next run."""
         CLOSED = "closed"
         """Nobody is reminded any more; `reason` says why. It can still be answered with "done"."""
 
     PENDING = (Status.OPEN, Status.SNOOZED)
     ANSWERED = (Status.DONE, Status.SKIPPED)
 
-    # Without a constraint, because pruning deletes both, and must not read every run to do so.
+    # No database constraint: pruning deletes both sides, and must not check every run.
     execution = models.OneToOneField(
         Execution, primary_key=True, on_delete=models.DO_NOTHING, related_name="question", db_constraint=False
     )
@@ -52,7 +52,7 @@ class Question(models.Model):
 
     class Meta:
         indexes = [
-            # The scheduler looks here every few seconds, so the index must stay as small as what is pending.
+            # Read every few seconds, so this index holds only what is pending.
             models.Index(name="question_due", fields=["due_at"], condition=Q(due_at__isnull=False)),
             models.Index(name="question_job", fields=["job", "-execution"]),
         ]

@@ -8,7 +8,7 @@ from django.db.models import Q
 
 
 class Secret(models.Model):
-    """A secret of one person, or of the installation, and the hosts and commands that it may go to."""
+    """A secret of one person or of the installation, and the hosts and commands that may get it."""
 
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -38,5 +38,5 @@ class Secret(models.Model):
 
     @property
     def place(self) -> str:
-        """What the value is encrypted for: nobody can give it another name or destination in the database."""
+        """The encryption context of the value, so that nobody can change its name or destinations in the database."""
         return json.dumps([self.owner_id, self.name, self.hosts, self.commands])

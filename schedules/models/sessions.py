@@ -1,4 +1,4 @@
-"""Browser sessions with a user key; Django's sessions have none, so one user's could not be ended."""
+"""Browser sessions with a user key, so that all sessions of one user can be ended."""
 
 from typing import Any, cast
 
@@ -6,14 +6,14 @@ from django.contrib.sessions.backends.db import SessionStore as DatabaseStore
 from django.contrib.sessions.base_session import AbstractBaseSession
 from django.db import models
 
-# Where a session keeps a form that was not saved.
+# The session key of an unsaved form.
 DRAFT = "cronty_draft"
 
 
 class UserSession(AbstractBaseSession):
     """A session; `user_key` is the user's primary key, or empty before the login.
 
-    Before the login, a form of a browser that has shown somebody's pages is counted as a draft of that person.
+    Before the login, an unsaved form counts as a draft of the person whose pages the browser has shown.
     """
 
     user_key = models.CharField(max_length=64, blank=True, db_index=True)

@@ -1,4 +1,4 @@
-"""Standings: how a job stands, from broken to done, by one rule for pages, admin and tools."""
+"""Standings: how a job is doing, from broken to done, by one rule for pages, admin and tools."""
 
 import functools
 from collections import defaultdict
@@ -12,7 +12,7 @@ from schedules.models.executions import Execution, is_for_somebody
 from schedules.models.job_queries import LATE_AFTER, has_unfinished
 from schedules.models.jobs import Job, JobQuerySet
 
-# Worst first, which is the order of lists. A job has the first of these standings that matches.
+# Worst first, as in lists. A job has the first of these standings that matches.
 STANDINGS = {
     "stopped_failing": "Auto-paused",
     "failed": "Failed",
@@ -29,13 +29,13 @@ STANDINGS = {
 }
 ORDER = tuple(STANDINGS)
 BROKEN = ("stopped_failing", "failed", "failing")
-# The filter for all of them.
+# The filter that matches all of `BROKEN`.
 ATTENTION = "attention"
 _ARMED = (Job.Status.PENDING, Job.Status.RUNNING)
 
 
 class _Facts(NamedTuple):
-    """What decides how a job stands: conditions of a query, or whether they are true of one job."""
+    """The facts behind a standing: conditions of a query, or booleans for one job."""
 
     has_status: Callable[..., Any]
     gave_up: Any
@@ -47,12 +47,12 @@ class _Facts(NamedTuple):
     """A run failed and waits for its next attempt."""
     has_run_under_way: Any
     waits_for_somebody: Any
-    """A prompt waits that no agent has claimed, or a run asks a person."""
+    """A prompt waits for an agent to claim it, or a run asks a person."""
     waits_for_nobody: Any
 
 
 def _conditions(job: _Facts) -> dict[str, Any]:
-    """Return the condition of each standing; the first that is true counts."""
+    """Return the condition of each standing; the first true one wins."""
     armed = job.has_status(*_ARMED)
     pending, in_last_run = job.has_status(Job.Status.PENDING), job.has_status(Job.Status.RUNNING)
     return {
@@ -61,7 +61,7 @@ def _conditions(job: _Facts) -> dict[str, Any]:
         "failing": pending & job.has_failed,
         "retrying": armed & job.has_retry,
         "late": pending & job.is_overdue,
-        # Not a stopped job, even while its last run goes on; nor a last run that waits for somebody.
+        # Neither a stopped job, even while its last run goes on, nor a last run that waits for somebody.
         "running": armed & job.has_run_under_way | in_last_run & job.waits_for_nobody,
         "waiting": armed & job.waits_for_somebody,
         "healthy": armed & job.has_run,
@@ -93,7 +93,7 @@ def _gave_up() -> Q:
 
 
 def with_rank(jobs: JobQuerySet, now: datetime) -> JobQuerySet:
-    """Annotate `rank`: the place of a job's standing in ORDER."""
+    """Annotate `rank`: the position of a job's standing in ORDER."""
     waiting = has_unfinished("waiting_for_somebody")
     facts = _Facts(
         has_status=lambda *statuses: Q(status__in=statuses),
@@ -111,7 +111,7 @@ def with_rank(jobs: JobQuerySet, now: datetime) -> JobQuerySet:
 
 
 class Standing(NamedTuple):
-    """How a job stands: a key of STANDINGS, and whether a run is under way."""
+    """How a job is doing: a key of STANDINGS, and whether a run is under way."""
 
     name: str
     is_running: bool
@@ -124,7 +124,7 @@ class Standing(NamedTuple):
 def standings_of(jobs: Sequence[Any], now: datetime) -> dict[int, Standing]:
     """Return the standings of jobs, or of rows with their columns, by key; for a few, faster than `with_rank`."""
     unfinished: dict[int, list[Any]] = defaultdict(list)
-    # By `job__pk`: for `job`, every key would be converted one by one, as if it might be a model.
+    # Not `job__in`, for which Django would convert the keys one by one, in case they are models.
     for run in _unfinished_runs().filter(job__pk__in=[job.pk for job in jobs]):
         unfinished[run.job_id].append(run)
     return {job.pk: _standing_of(job, unfinished.get(job.pk, ()), now) for job in jobs}
@@ -132,9 +132,9 @@ def standings_of(jobs: Sequence[Any], now: datetime) -> dict[int, Standing]:
 
 @functools.cache
 def _unfinished_runs() -> Any:
-    """Return a cached query to which only the jobs are added: building it takes longer than running it."""
+    """Return a cached query, to which callers add the jobs; building it takes longer than running it."""
     runs = Execution.objects.live().order_by()
-    # Distinct, because one job may have thousands of prompts that wait.
+    # Distinct, because one job may have thousands of waiting prompts.
     return runs.values_list("job_id", "status", "attempt", "reason", "lease_until", named=True).distinct()
 
 

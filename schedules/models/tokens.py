@@ -18,7 +18,7 @@ class TokenQuerySet(models.QuerySet["Token"]):
 
 
 class Token(models.Model):
-    """The access of an agent: by a token, of which only a keyed digest is stored, or by OAuth."""
+    """The access of an agent or program: a token, stored only as a keyed digest, or OAuth."""
 
     class Kind(models.TextChoices):
         CONVERSATION = "conversation", "Interactive (chat)"
@@ -63,7 +63,7 @@ class Token(models.Model):
     objects = TokenQuerySet.as_manager()
 
     access_id: int | None = None
-    """The access token of a connected app, if the row was found by one."""
+    """The id of the app's access token, if the row was looked up by one."""
 
     class Meta:
         ordering = ["-created_at"]

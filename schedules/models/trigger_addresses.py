@@ -1,4 +1,4 @@
-"""Trigger addresses: a request to one starts a run of its job; what was received is remembered against replays."""
+"""Trigger addresses: requests to them start runs; received messages are remembered against replays."""
 
 from django.conf import settings
 from django.db import models
@@ -8,7 +8,7 @@ from schedules.models.jobs import Job
 
 
 class TriggerAddress(models.Model):
-    """The address of one job; of its key, only a digest is stored."""
+    """The trigger address of one job; only a digest of its key is stored."""
 
     class Scheme(models.TextChoices):
         KEY = "", "The address is secret"
@@ -24,7 +24,7 @@ class TriggerAddress(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False
     )
     digest = models.CharField(max_length=64, unique=True)
-    # Of the key before this one.
+    # The digest of the previous key.
     old_digest = models.CharField(max_length=64, null=True, unique=True)  # noqa: DJ001  (NULL is not unique)
     old_until = models.DateTimeField(null=True)
     scheme = models.CharField(max_length=8, choices=Scheme, blank=True)
@@ -39,7 +39,7 @@ class TriggerAddress(models.Model):
 
 
 class TriggerCall(models.Model):
-    """A message that has started a run, so that it starts no second one."""
+    """A message that has started a run, so that it does not start another."""
 
     address = models.ForeignKey(
         TriggerAddress, on_delete=models.CASCADE, related_name="calls", db_index=False

@@ -17,15 +17,15 @@ from schedules.when.triggers import (
 )
 from schedules.when.unplanned import Unplanned
 
-# For an interval without an anchor, which is validated before it gets one.
+# For intervals without an anchor, which are validated before they get one.
 _PLACEHOLDER_ANCHOR = datetime(2000, 1, 1, tzinfo=UTC)
 
 
-# A month in the column `every` of a job whose `calendar_unit` is months.
+# The length of a month in the column `every` of jobs whose `calendar_unit` is months.
 MONTH = timedelta(days=30)
 
 
-# Together with the time zone, they say when a job runs.
+# Together with the time zone, these determine when a job runs.
 TRIGGER_COLUMNS = ("trigger_type", "run_at", "every", "calendar_unit", "anchor_at", "cron")
 
 
@@ -46,14 +46,14 @@ class TriggerType(models.TextChoices):
 
     @property
     def column(self) -> str:
-        """The column that only jobs of this type fill in."""
+        """The column that only jobs of this type use."""
         return {"once": "run_at", "interval": "every", "cron": "cron"}[self.value]
 
 
 def trigger_of(columns: Mapping[str, Any], *, is_stored: bool = False) -> Trigger:
     """Build the trigger of a job from its columns; raise TriggerError if they are invalid.
 
-    Those of a stored job were checked before; to read hundreds of them for a page, checking their form is enough.
+    Columns of a stored job were validated before, so `is_stored` checks only their form: pages read hundreds of them.
     """
     match columns["trigger_type"]:
         case TriggerType.ONCE if columns["run_at"]:
@@ -73,8 +73,8 @@ def trigger_of(columns: Mapping[str, Any], *, is_stored: bool = False) -> Trigge
 def columns_of(trigger: Trigger) -> dict[str, Any]:
     """Return the columns that hold a trigger, with those of other types empty.
 
-    Without zone and anchor: every job has a zone, and an interval that did not change keeps its anchor. A calendar
-    interval is its anchor, so that it has both.
+    Zone and anchor are left out: every job has a zone, and an unchanged interval keeps its anchor. A calendar interval
+    includes its anchor, which is part of it.
     """
     columns: dict[str, Any] = {"run_at": None, "every": None, "calendar_unit": "", "cron": ""}
     match trigger:

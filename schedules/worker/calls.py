@@ -45,12 +45,13 @@ Mask = Callable[[Any], Any]
 
 Status = Execution.Status
 
+# The limit for stored results and errors; longer ones are cut.
 KEPT_BYTES = 16_384
 
 # Checks for broken sessions in progress, because the event loop itself holds only weak references.
 _checks: set[asyncio.Future[None]] = set()
-# Whether one of them has not begun yet, which is enough for all runs that have ended: in a burst, one check for each would
-# take longer than the runs.
+# Whether a check is scheduled but has not begun. It serves all runs that have ended until then: in a burst, one check for
+# each would take longer than the runs.
 _is_check_waiting = threading.Event()
 
 
@@ -59,11 +60,11 @@ def run_plain(started: Started, task: registry.Task | None) -> Outcome:
     called_at = clock.now()
     token = current_run.set(_log_fields(started))
     try:
-        # Each execution has its own time limit, which replaces that of django-q2 for the whole package.
+        # Each execution has its own time limit; django-q2's is for the whole package.
         with PlainTimeLimit(started.timeout.total_seconds(), q2.TimedOut):
-            value = _known(started, task).call(_context(started), started.args, started.kwargs)
+            value = _require(started, task).call(_context(started), started.args, started.kwargs)
             if inspect.isawaitable(value):
-                # Of a coroutine function inside a plain wrapper.
+                # A plain wrapper around a coroutine function returns an awaitable.
                 value = asyncio.run(_awaited(value))
             return _returned(started, called_at, value)
     except q2.TimedOut:
@@ -80,12 +81,12 @@ async def run_coroutine(
     save_output: SaveOutput | None = None,
     save_agent_run: SaveAgentRun | None = None,
 ) -> Outcome:
-    """Await a coroutine task within its time limit, without the secrets that it used in its outcome."""
+    """Await a coroutine task within its time limit; secrets that it used are masked in its outcome."""
     called_at = clock.now()
-    # Not reset, because the asyncio task of each run has a context of its own.
+    # No reset is needed, because the asyncio task of each run has its own context.
     current_run.set(_log_fields(started))
     secrets = secrets_of(started.owner_id)
-    # A program ends within its time limit by itself, and says how.
+    # Programs enforce their time limit themselves, and report how they ended.
     timer = TimeLimit(None if task and task.runs_program else started.timeout.total_seconds())
     try:
         async with timer:
@@ -97,11 +98,11 @@ async def run_coroutine(
                 **({"save_agent_run": save_agent_run} if save_agent_run else {}),
                 **({"find_reminder": partial(_find_reminder, started)} if started.is_reminder else {}),
             )
-            value = _known(started, task).call(run, started.args, started.kwargs)
+            value = _require(started, task).call(run, started.args, started.kwargs)
             value = await value if inspect.isawaitable(value) else value
             outcome = _returned(started, called_at, value, secrets.mask)
     except asyncio.CancelledError as error:
-        # Either the task itself raised it, or the process ends and writes nothing anyway.
+        # Either the task itself raised it, or the process is ending and will not write the outcome.
         return _failed(started, called_at, error, secrets.mask)
     except BaseException as error:
         if isinstance(error, TimeoutError) and timer.expired():
@@ -121,7 +122,7 @@ def _read_secrets(owner_id: int | None, names: list[str]) -> list[Secret]:
     try:
         return list(Secret.objects.filter(owner=owner_id, name__in=names))
     finally:
-        # This thread is not used again.
+        # This thread will not be used again.
         connections.close_all()
 
 
@@ -133,7 +134,7 @@ def _read_reminder(execution_id: int) -> Again | None:
     try:
         return engine.read_reminder(execution_id)
     finally:
-        # This thread may not be used again.
+        # This thread may never be used again.
         connections.close_all()
 
 
@@ -142,7 +143,7 @@ async def _awaited(value: Awaitable[Any]) -> Any:
 
 
 def _close_broken_sessions() -> None:
-    """Close a session of the ORM that broke, as after a request, so that the next run does not fail, too."""
+    """Close broken database sessions of the ORM, as Django does after a request, so that the next run can use them."""
     # Not awaited, because the thread of the ORM may be busy with another run.
     _is_check_waiting.set()
     check = asyncio.ensure_future(sync_to_async(_close_if_broken)())
@@ -157,10 +158,10 @@ def _end_check(check: asyncio.Future[None]) -> None:
 
 
 def _close_if_broken() -> None:
-    # First, because a session that breaks from now on needs another check.
+    # Clear it first, because a session that breaks from now on needs another check.
     _is_check_waiting.clear()
     for session in connections.all(initialized_only=True):
-        # Others may be in use by another run, even if they are old.
+        # Healthy sessions stay open, even old ones: another run may be using them.
         if session.errors_occurred:
             session.close_if_unusable_or_obsolete()
 
@@ -174,7 +175,7 @@ def _log_fields(started: Started) -> dict[str, Any]:
     }
 
 
-def _known(started: Started, task: registry.Task | None) -> registry.Task:
+def _require(started: Started, task: registry.Task | None) -> registry.Task:
     if task is None:
         raise Final(registry.unknown(started.task))
     return task
@@ -219,13 +220,13 @@ def _returned(started: Started, called_at: datetime, value: Any, mask: Mask = _u
         outcome = _returned(started, called_at, value.result, mask)
         return outcome._replace(deliver_to=value.deliver_to, gate=mask(value.gate))
     if isinstance(value, Asked):
-        kept = _kept(value.result, mask)
-        return _outcome(started, called_at, Status.SUCCEEDED, result=kept, question=value.question)
-    return _outcome(started, called_at, Status.SUCCEEDED, result=_kept(value, mask))
+        result = _storable(value.result, mask)
+        return _outcome(started, called_at, Status.SUCCEEDED, result=result, question=value.question)
+    return _outcome(started, called_at, Status.SUCCEEDED, result=_storable(value, mask))
 
 
-def _kept(result: Any, mask: Mask) -> Any:
-    """Return what is stored of a result: itself, or if it is too large or not JSON, the beginning of its text."""
+def _storable(result: Any, mask: Mask) -> Any:
+    """Return the result to store: if it is too large or not JSON, only the beginning of its text."""
     result = mask(result)
     if result is not None and (problem := limits.json_problem(result, max_bytes=KEPT_BYTES)):
         return {"kept": _shortened(result, mask), "note": problem}
@@ -233,7 +234,7 @@ def _kept(result: Any, mask: Mask) -> Any:
 
 
 def _failed(started: Started, called_at: datetime, error: BaseException, mask: Mask = _unmasked) -> Outcome:
-    """Describe a failure; if the exception itself is faulty, describe that, because every run has an outcome."""
+    """Describe a failure; if that fails, describe the new error, because every run needs an outcome."""
     try:
         return _failure(started, called_at, error, mask)
     except Exception as fault:
@@ -255,7 +256,7 @@ def _failure(started: Started, called_at: datetime, error: BaseException, mask: 
         )
     raised = error
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        # Of asyncio.TaskGroup, which wraps even a single exception.
+        # asyncio.TaskGroup wraps even a single exception.
         error = error.exceptions[0]
     after = error.after if isinstance(error, RetryLater) else None
     message = _message_of(error) or type(error).__name__
@@ -269,7 +270,7 @@ def _failure(started: Started, called_at: datetime, error: BaseException, mask: 
         Status.FAILED,
         error=_shortened(message, mask),
         traceback=_shortened(trace, mask),
-        result=_kept(error.result, mask) if isinstance(error, Final | RetryLater) else None,
+        result=_storable(error.result, mask) if isinstance(error, Final | RetryLater) else None,
         retry_at=None if is_final else engine.retry_at(started, clock.now(), after),
     )
 
@@ -305,13 +306,13 @@ def _trace(error: BaseException) -> str:
 
 def _shortened(value: Any, mask: Mask) -> str:
     text: str = mask(value if isinstance(value, str) else _as_text(value))
-    # Cut it first: to remove characters from many megabytes would take longer than the run.
+    # Cut first: removing characters from many megabytes would take longer than the run.
     clean = limits.strip_unprintable(text[:KEPT_BYTES]).encode("utf-8", "replace")
     return clean[:KEPT_BYTES].decode("utf-8", "ignore")
 
 
 def _as_text(value: Any) -> str:
-    """Describe a value that JSON cannot hold; whatever it returned, the run succeeded."""
+    """Describe a value that JSON cannot hold, without failing: the run succeeded, whatever it returned."""
     with suppress(Exception):
         return json.dumps(value, default=repr, ensure_ascii=False)
     with suppress(Exception):

@@ -16,16 +16,16 @@ from schedules.tasks.registry import Lane
 from schedules.worker import packages
 from schedules.worker.context import ClusterContext
 
-# The most executions that one cluster holds: enough to keep every worker busy, but few to hand back.
-HELD = 2000
+# How many executions one cluster holds at most: enough to keep every worker busy, but few to hand back.
+MAX_HELD = 2000
 # Small enough that workers start the first runs of a burst while the next are claimed.
 BATCH = 500
 # A claim that begins before its slot takes more, because no worker waits for it.
 BATCH_AHEAD = 1000
-# While many are held, wait until there is room for this many instead of claiming a few at a time.
-SMALLEST_CLAIM = 250
+# While many are held, wait until there is room for this many, instead of claiming a few at a time.
+MIN_CLAIM = 250
 # A cluster that holds this many plain functions claims no more of them, to leave room for other tasks.
-MOST_PLAIN_HELD = 500
+MAX_PLAIN_HELD = 500
 # A plain function that has run for longer than this may keep its permit for a long time.
 LONG_AFTER = timedelta(seconds=0.3)
 # How many seconds the first plain function in line waits for a permit before other clusters may have it.
@@ -40,28 +40,28 @@ class Capacity:
         self.commands = CommandLane(context.cluster_id)
         self._cluster_id = context.cluster_id
         # An upper bound, counted again only when needed.
-        self._held_at_most = HELD
+        self._held_at_most = MAX_HELD
 
     def room(self, clusters: int, *, is_ahead: bool) -> int:
-        """Return how many executions to claim now, or 0 to wait; `clusters` share the work."""
+        """Return how many executions to claim now, or 0 to wait; the work is shared by `clusters`."""
         batch = BATCH_AHEAD if is_ahead else BATCH
-        if self._held_at_most + batch > HELD:
+        if self._held_at_most + batch > MAX_HELD:
             self._held_at_most = Execution.objects.held().filter(cluster_id=self._cluster_id).count()
-        room = HELD - self._held_at_most
+        room = MAX_HELD - self._held_at_most
         # One cluster must not take a whole burst while others are idle.
         share = min(batch, max(packages.CHUNK, batch // clusters))
-        return min(room, share) if room >= SMALLEST_CLAIM else 0
+        return min(room, share) if room >= MIN_CLAIM else 0
 
     def add(self, claims: list[Claim]) -> None:
         self._held_at_most += len(claims)
         self.plain.add(claims)
 
     def is_exhausted_by(self, claims: list[Claim], room: int) -> bool:
-        """Return whether a claim took as many as it could, so that more may be due."""
+        """Return whether a claim took all that it could, so that more may be due."""
         return len(claims) >= min(room, BATCH)
 
     def waiting_tasks(self) -> list[str]:
-        """Return the names of the tasks that cannot be claimed now, because their lanes are full."""
+        """Return the names of the tasks that must wait because their lanes are full."""
         commands = self.commands.names()
         is_full = commands and not self.commands.room()
         return [*self.plain.names_to_exclude(), *(commands if is_full else [])]
@@ -73,7 +73,7 @@ class PlainLane:
     def __init__(self, context: ClusterContext) -> None:
         self._context = context
         # An upper bound, counted again only when needed.
-        self._held_at_most = MOST_PLAIN_HELD
+        self._held_at_most = MAX_PLAIN_HELD
 
     def add(self, claims: list[Claim]) -> None:
         self._held_at_most += sum(packages.lane_of(claim) is Lane.PLAIN for claim in claims)
@@ -83,10 +83,10 @@ class PlainLane:
         if self._held_at_most < settings.CRONTY_WORKERS:
             return []
         is_permit_free = self._count()
-        return [] if is_permit_free and self._held_at_most < MOST_PLAIN_HELD else registry.plain_names()
+        return [] if is_permit_free and self._held_at_most < MAX_PLAIN_HELD else registry.plain_names()
 
     def release_if_stalled(self) -> None:
-        """Release the functions that wait for a permit if long ones hold all permits."""
+        """Release the functions that wait for a permit if long-running ones hold all permits."""
         line = self._context.plain_line
         if line.seconds_waiting < WAIT_FOR_PERMIT or self._count():
             return

@@ -4,9 +4,9 @@ It runs in the pusher (q2.py), which calls `next_packages` again and again:
 
     next_packages
     ├── Upkeep             every few seconds: heartbeat, leases of claims, dead clusters, a probe
-    ├── DatabaseChanges    has anybody changed the database?
-    ├── NextSlot           is something due? If not, sleep until shortly before it is
-    ├── Capacity           how much may be claimed?
+    ├── DatabaseChanges    check whether the database has changed
+    ├── NextSlot           check whether something is due; if not, sleep until shortly before it is
+    ├── Capacity           limit how much to claim
     ├── engine.claim_runs  claim in one transaction
     └── packages.pack      divide the claims among the workers
 """
@@ -32,20 +32,20 @@ logger = logging.getLogger(__name__)
 POLL = 0.1
 PAUSE_AFTER_ERROR = 0.5
 OVERDUE = timedelta(seconds=5)
-# How long other clusters take to write the outcome of a run that has ended; until then, the next slot is not an overlap.
+# How long other clusters may take to write an outcome. Until then, a run may have ended, so the next slot does not overlap.
 OTHERS_WRITE_WITHIN = timedelta(seconds=0.25)
-# A claim begins this many seconds before its slot, plus so many for each job that is due then.
+# A claim begins this many seconds before its slot, plus `HEAD_START_PER_JOB` for each job that is due then.
 HEAD_START = 0.005
 HEAD_START_PER_JOB = 0.0001
 # How many seconds before a slot its jobs are counted: two polls before the earliest claim.
 COUNT_BEFORE = HEAD_START + BATCH_AHEAD * HEAD_START_PER_JOB + 2 * POLL
-# For how many seconds after a claim no other claim begins early, and neither counting nor upkeep begins: workers are
-# starting the claimed runs and need the database and the processor.
+# For this many seconds after a claim, start no early claim, count or upkeep: workers are starting the claimed runs and need
+# the database and the processor.
 QUIET_AFTER = 0.02
 
 
 class ClaimLoop:
-    """What one cluster knows about its next claim."""
+    """The claim loop of one cluster: decides when to claim and how much, and packs the claims."""
 
     def __init__(self, context: ClusterContext) -> None:
         self._context = context
@@ -54,7 +54,7 @@ class ClaimLoop:
         self._capacity = Capacity(context)
         self._changes = DatabaseChanges()
         self.upkeep = Upkeep(context)
-        # A probe that was packed and not returned yet.
+        # A probe that was created but not returned by `next_packages` yet.
         self._probes: list[Package] = []
         self._must_look_ahead = True
         self._is_claim_blocked = False
@@ -62,9 +62,9 @@ class ClaimLoop:
     def next_packages(self) -> list[Package]:
         """Return packages of claimed executions, or none after a short wait."""
         try:
-            return self._look()
+            return self._step()
         except Error as error:
-            # The pusher must survive a database that is away.
+            # The pusher must survive an outage of the database.
             if engine.is_lock_timeout(error):
                 self._context.report_blocked()
             self.upkeep.heartbeat.has_failed = True
@@ -73,10 +73,10 @@ class ClaimLoop:
             logger.exception("Could not look for work; trying again")
         connections.close_all()
         self._clock.sleep(PAUSE_AFTER_ERROR)
-        # If only claims fail, workers must show that they are alive, or the leader would restart them.
+        # If only claims fail, the probes must go on, or the leader would restart the workers.
         return self._take_probes()
 
-    def _look(self) -> list[Package]:
+    def _step(self) -> list[Package]:
         self._context.pulse()
         if self._context.is_stopping:
             self._clock.sleep(POLL)
@@ -102,15 +102,13 @@ class ClaimLoop:
         probes, self._probes = self._probes, []
         return probes
 
-    # When to claim
-
     def _is_upkeep_due(self) -> bool:
-        """Return whether upkeep is due; it lets runs go first that start now or are due before it would end."""
+        """Return whether upkeep is due; runs that start now, or are due before it would end, go first."""
         is_slot_close = not self._must_look_ahead and self._next_slot.until_claim() < self.upkeep.last_took
         return self.upkeep.is_due(is_inconvenient=is_slot_close or self._next_slot.until_quiet() > 0)
 
     def _may_have_work(self) -> bool:
-        """Return whether a claim could take anything, without a query if the database allows that."""
+        """Return whether a claim could find anything, without a query if the database allows that."""
         may_have_changed = self._changes.may_have_happened()
         if self._must_look_ahead or (may_have_changed and self._next_slot.until_claim() > 0):
             self._look_ahead()
@@ -122,29 +120,27 @@ class ClaimLoop:
         now = self._clock.now()
         at = engine.wake_up_at(now)
         if at and at <= now and (waiting := self._capacity.waiting_tasks()):
-            # Ignore what waits for a permit: it cannot be claimed now.
+            # Ignore tasks whose lanes are full: they cannot be claimed now.
             at = engine.wake_up_at(now, exclude_tasks=waiting)
         self._next_slot.expect(at)
-        # Long overdue although the last claim had room for it: another session has locked it.
+        # Something is long overdue although the last claim had room for it, so another session has locked it.
         self._is_claim_blocked = at is not None and at < now - OVERDUE
 
     def _wait(self) -> None:
         seconds, until_quiet = self._next_slot.until_claim(), self._next_slot.until_quiet()
         if until_quiet > 0:
-            # Then it is time to count the next jobs, and under a steady load, for upkeep.
+            # Wake up to count the next jobs and, under a steady load, for upkeep.
             seconds = min(seconds, until_quiet)
         self._clock.sleep(min(POLL, max(seconds, 0.001)))
 
-    # What to claim
-
     def _claim_packages(self) -> list[Package]:
-        """Claim as much as there is room for, and pack it."""
+        """Claim what there is room for, and pack it."""
         room = self._capacity.room(self.upkeep.heartbeat.clusters, is_ahead=self._next_slot.is_ahead())
         if not room:
             return []
         claims = self._claim_all_lanes(room)
         self._note_claims(claims, room)
-        # Look ahead at the next call, so that these packages are not delayed.
+        # Look ahead in the next call, so that these packages are not delayed.
         self._must_look_ahead = len(claims) < room
         return [*packages.pack(claims)]
 
@@ -154,7 +150,7 @@ class ClaimLoop:
         try:
             claims = self._release_surplus(claims + self._claim_commands())
         except Error as error:
-            # What is claimed already must not wait until its leases expire.
+            # Return the claims made so far; otherwise, their runs would wait until the leases expire.
             logger.warning("Commands cannot be claimed (%s); trying again", reason_of(error))
             connections.close_all()
         return claims
@@ -187,7 +183,7 @@ class ClaimLoop:
             # A run that ends before the slot is written after this claim.
             moments.append(now)
         if self.upkeep.heartbeat.clusters > 1:
-            # Only their own workers know what they are about to write.
+            # Workers of other clusters may be about to write outcomes that this one does not know of.
             moments.append(now - OTHERS_WRITE_WITHIN)
         return min((moment for moment in moments if moment), default=None)
 
@@ -212,7 +208,7 @@ class ClaimLoop:
 
 
 class NextSlot:
-    """When something is due next, and how long before that its claim begins.
+    """When something is due next, and how early its claim begins.
 
     A claim begins before its slot and is committed at the slot, so that it delays nothing. Until then its jobs are
     locked: a change to them is committed either before the claim reads them or after the slot.
@@ -236,12 +232,12 @@ class NextSlot:
             self._at, self._jobs = timestamp, 0
 
     def count_jobs(self) -> None:
-        """Count its jobs shortly before it, unless workers start runs or there is no time for a longer head start."""
+        """Count the due jobs shortly before the slot, unless workers are starting runs or it is too late for a head start."""
         if self.until_quiet() <= 0 and QUIET_AFTER < self.until_due() < COUNT_BEFORE:
             self._jobs = engine.count_due(self.at, BATCH_AHEAD)
 
     def note_claim(self) -> None:
-        """Note that runs were claimed, which workers start now."""
+        """Note that runs were claimed, so that workers are starting them now."""
         self._claimed_at = self._clock.monotonic()
 
     def until_due(self) -> float:
@@ -249,7 +245,7 @@ class NextSlot:
         return self._at - self._clock.now().timestamp()
 
     def until_claim(self) -> float:
-        """Return in how many seconds to claim what is due next."""
+        """Return in how many seconds to begin the next claim."""
         until_due = self.until_due()
         return min(until_due, max(until_due - self._head_start, self.until_quiet()))
 
@@ -271,7 +267,7 @@ class NextSlot:
 
 
 class DatabaseChanges:
-    """Tells whether other connections have changed the database since the last look; on SQLite without a query."""
+    """Detects whether other connections have changed the database; on SQLite, without a query."""
 
     def __init__(self) -> None:
         self._version = -1

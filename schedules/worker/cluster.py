@@ -42,9 +42,9 @@ def run_sentinel(context: ClusterContext, stop_event: Any, start_event: Any) -> 
 
 @contextmanager
 def executing_durably(context: ClusterContext, number: int) -> Iterator[None]:
-    """Let this process, the worker of this number, run executions inside the block, and finish those in progress."""
-    # For the starts: a power cut must not undo the record of a run that was already delivered. On SQLite this one wait
-    # also brings the claim to the disk; on PostgreSQL the statement itself waits.
+    """Let this process, worker `number`, run executions inside the block, and finish those in progress."""
+    # Starts must be durable: a power cut must not undo the record of a run that was already delivered. On SQLite, this
+    # also writes the claim to disk; on PostgreSQL, the statement itself waits for the disk.
     use_engine_session(is_durable=True)
     with packages.executing(context, number):
         yield
@@ -53,13 +53,13 @@ def executing_durably(context: ClusterContext, number: int) -> Iterator[None]:
 class RunningCluster:
     """One cluster from the fork of its sentinel until all its processes have ended and its claims are released.
 
-    `sweep_at` is the first moment, on the monotonic clock, at which it may take over the runs of other clusters.
+    `sweep_at` is the earliest time, on the monotonic clock, at which it may take over the runs of other clusters.
     """
 
     def __init__(self, cluster_id: int, *, sweep_at: float) -> None:
-        # Before workers are forked, so that the first request of each does not wait for it.
+        # Before forking workers, so that the first request of each does not wait for it.
         outbound.prepare()
-        # The garbage collector of the forked processes then skips existing objects, so that their memory stays shared.
+        # The garbage collector of forked processes then skips existing objects, so that their memory stays shared.
         gc.freeze()
         self._context = ClusterContext(cluster_id, Permits(settings.CRONTY_WORKERS), sweep_at=sweep_at)
         self._stop_event, self._start_event = fork.Event(), fork.Event()
@@ -70,7 +70,7 @@ class RunningCluster:
         self._watch = HeartbeatWatch(self._context, self._sentinel.pid or 0)
 
     def has_started(self) -> bool:
-        """Return whether all its processes are there; raise RuntimeError if its sentinel ended before that."""
+        """Return whether all its processes have started; raise RuntimeError if its sentinel ended before that."""
         if self._start_event.is_set():
             return True
         if not self._sentinel.is_alive():
@@ -85,9 +85,9 @@ class RunningCluster:
         return self._watch.trouble() if self._sentinel.is_alive() else Trouble("its sentinel died")
 
     def restart_process(self, pid: int, reason: str) -> None:
-        """Kill one process, in place of which the sentinel starts another.
+        """Kill one process; the sentinel starts another in its place.
 
-        If the others were killed, too, their runs would be repeated, even those whose outcomes are not written yet.
+        Killing the others as well would repeat their runs, even those that ended but whose outcomes are not written.
         """
         logger.error("Restarting process %d: %s", pid, reason)
         with suppress(ProcessLookupError, PermissionError):
@@ -96,7 +96,7 @@ class RunningCluster:
         _try(lambda: row.update(note=f"One process was restarted: {reason}"))
 
     def end_processes(self) -> None:
-        """Kill every process and write nothing."""
+        """Kill every process, without writing to the database."""
         self._sentinel.kill()
         self._sentinel.join()
 
@@ -107,11 +107,11 @@ class RunningCluster:
 
     def stop(self, is_in_a_hurry: Callable[[], bool]) -> None:
         """Let running executions finish within the limit, unless somebody is in a hurry, and hand back the rest."""
-        # First: django-q2's own stop may wait for a lock that a killed process holds, and executions claimed in that time
+        # Before django-q2's own stop, which may wait for a lock that a killed process holds: executions claimed in that time
         # would be killed at the deadline.
         self._context.stop_within(settings.CRONTY_STOP_SECONDS)
         _try(lambda: engine.hand_back(self._context.cluster_id, clock.now()))
-        # In a thread, because setting the event blocks for ever if the sentinel was killed while it listened.
+        # In a thread, because setting the event blocks forever if the sentinel was killed while it waited for it.
         threading.Thread(target=self._stop_event.set, daemon=True).start()
         while self._sentinel.is_alive() and self._context.seconds_left > 0 and not is_in_a_hurry():
             self._sentinel.join(0.1)

@@ -1,4 +1,4 @@
-"""The commands that a worker runs: their output is stored while they run, and they end before their worker is killed."""
+"""The commands of a worker: store their output while they run, and interrupt them before the worker is killed."""
 
 import asyncio
 import logging
@@ -24,9 +24,9 @@ from schedules.worker.sessions import use_engine_session
 
 logger = logging.getLogger(__name__)
 
-# The fraction of the time for a stop in which commands can clean up: they are told to end that long before they are killed.
+# The fraction of the stop time that commands have to clean up, between the interrupt and being killed.
 TIME_TO_CLEAN_UP = 0.4
-CHECK_FOR_STOP_EVERY = 0.1
+CHECK_FOR_STOP_SECONDS = 0.1
 
 
 class Commands:
@@ -36,7 +36,7 @@ class Commands:
         self, context: ClusterContext, leases: Leases, tasks: Mapping[int, asyncio.Task[None]]
     ) -> None:
         self.drain_ends_at = math.inf
-        """When the worker ends at the latest, on the monotonic clock."""
+        """The latest time at which the worker ends, on the monotonic clock."""
         self._context = context
         self._leases = leases
         self._tasks = tasks
@@ -58,14 +58,14 @@ class Commands:
             self._context.permits.give_back(permit)
 
     def is_interrupted(self, started: Started) -> bool:
-        """Return whether the command was told to end because the cluster stops."""
+        """Return whether the command was interrupted because the cluster is stopping."""
         return started.execution_id in self._interrupted
 
     async def interrupt_in_time(self, execution_id: int) -> None:
-        """Tell a command to end while there is time to clean up, even if a plain function keeps this worker busy."""
+        """Interrupt a command while it has time to clean up, even if a plain function keeps this worker busy."""
         time_to_clean_up = settings.CRONTY_STOP_SECONDS * TIME_TO_CLEAN_UP
         while execution_id in self._attempts:
-            await asyncio.sleep(CHECK_FOR_STOP_EVERY)
+            await asyncio.sleep(CHECK_FOR_STOP_SECONDS)
             seconds_left = min(self._context.seconds_left, self.drain_ends_at - time.monotonic())
             task = self._tasks.get(execution_id)
             if task and seconds_left < time_to_clean_up:
@@ -103,7 +103,7 @@ class Commands:
                 with self._context.turns.take():
                     save()
             except Error as error:
-                # The next save brings the same and more.
+                # The next save includes this output.
                 logger.warning("Could not store output (%s)", reason_of(error))
                 connections["default"].close()
 

@@ -22,18 +22,18 @@ from schedules import clock
 from schedules.worker import q2
 from schedules.worker.locks import Permits, Turns
 
-# How many seconds a report is valid: longer than a worker takes to repeat it.
-REPORTED_FOR = 5.0
+# How many seconds a report stays valid: longer than a worker takes to repeat it.
+REPORT_SECONDS = 5.0
 # How many seconds a burst lasts after the last claim that left work behind: workers are still starting its runs.
-BURST_LASTS = 0.1
-# The most plain functions in a package.
+BURST_SECONDS = 0.1
+# The maximum number of plain functions in a package.
 PLAIN_CHUNK = 10
-# More packages than a cluster ever holds.
-PLACES = 4096
+# How many packages the line can hold: more than a cluster ever has.
+LINE_LENGTH = 4096
 
 
 class Clock:
-    """The time that all hosts agree on, the monotonic clock, and sleep; tests replace it."""
+    """The shared time of all hosts, the monotonic clock and sleep; tests replace it."""
 
     def now(self) -> datetime:
         return clock.now()
@@ -52,7 +52,7 @@ class Clock:
 
 
 class PlainPackage(NamedTuple):
-    """Plain functions that one worker runs one after the other."""
+    """Plain functions that one worker runs in sequence."""
 
     attempt: int
     execution_ids: list[int]
@@ -69,7 +69,7 @@ class _Place(ctypes.Structure):
 
 
 class _Ends(ctypes.Structure):
-    """How many packages were ever put into the line and removed from it, and when the first one became the first."""
+    """How many packages were ever added and removed, and since when the current first one has been first."""
 
     _fields_ = (("put", ctypes.c_ulong), ("removed", ctypes.c_ulong), ("first_since", ctypes.c_double))
 
@@ -77,27 +77,27 @@ class _Ends(ctypes.Structure):
 class PlainLine:
     """The packages of plain functions that no worker has taken yet.
 
-    In shared memory, because a queue of multiprocessing has locks that a killed process would hold for ever; here the
-    kernel releases the lock.
+    It is in shared memory with a file lock, which the kernel releases when a process is killed; the locks of a
+    multiprocessing queue would stay locked forever.
     """
 
     def __init__(self) -> None:
-        self._places = RawArray(_Place, PLACES)
+        self._places = RawArray(_Place, LINE_LENGTH)
         self._ends = RawValue(_Ends)
-        # Of no use but for the lock, which belongs to a process and not to the descriptor that all of them inherit.
+        # Only for its lock, which belongs to each process and not to the descriptor that all of them inherit.
         self._lock_file = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the line)
         # A cluster that is not stopped cleanly does not close its line.
         weakref.finalize(self, self._lock_file.close)
 
     def put(self, package: PlainPackage) -> bool:
-        """Add a package at the end; return False if there is no place for it."""
+        """Add a package at the end; return False if the line is full."""
         with self._lock():
             ends = self._ends
-            if len(self) == PLACES:
+            if len(self) == LINE_LENGTH:
                 return False
             if not self:
                 ends.first_since = time.monotonic()
-            place = self._places[ends.put % PLACES]
+            place = self._places[ends.put % LINE_LENGTH]
             place.attempt, place.timeout = package.attempt, package.timeout
             place.count = len(package.execution_ids)
             place.execution_ids[: place.count] = package.execution_ids
@@ -122,12 +122,12 @@ class PlainLine:
             return execution_ids
 
     def execution_ids(self) -> list[int]:
-        """Return the executions that wait."""
+        """Return the waiting executions."""
         numbers = range(self._ends.removed, self._ends.put)
         return [pk for number in numbers for pk in self._package(number).execution_ids]
 
     def __len__(self) -> int:
-        """Return how many packages wait."""
+        """Return the number of waiting packages."""
         waiting: int = self._ends.put - self._ends.removed
         return waiting
 
@@ -140,7 +140,7 @@ class PlainLine:
         self._lock_file.close()
 
     def _package(self, number: int) -> PlainPackage:
-        place = self._places[number % PLACES]
+        place = self._places[number % LINE_LENGTH]
         return PlainPackage(place.attempt, place.execution_ids[: place.count], place.timeout)
 
     @contextmanager
@@ -153,9 +153,9 @@ class PlainLine:
 
 
 class _SharedValues(ctypes.Structure):
-    """What the processes of a cluster tell each other: in shared memory, and not in the database.
+    """What the processes of a cluster report to each other, in shared memory instead of the database.
 
-    The process that has to be restarted may be the one that has locked the database.
+    A process that has to be restarted may be the one that has locked the database.
     """
 
     _fields_ = (
@@ -169,7 +169,7 @@ class _SharedValues(ctypes.Structure):
 
 
 def _shared_values() -> Any:
-    # Without a lock, because a killed process would hold it for ever; each value has one writer, or needs only the last.
+    # No lock, because a killed process would hold it forever; each value has one writer, or the last write wins.
     return RawValue(_SharedValues)
 
 
@@ -179,7 +179,7 @@ def _moments_of_workers() -> Any:
 
 @dataclass(frozen=True)
 class ClusterContext:
-    """One cluster: its row, its permits for plain functions, its clock, and what its processes tell each other."""
+    """One cluster: its row, its permits for plain functions, its clock, and what its processes report to each other."""
 
     cluster_id: int
     permits: Permits
@@ -193,7 +193,7 @@ class ClusterContext:
 
     @cached_property
     def turns(self) -> Turns:
-        """The turns at SQLite's write lock."""
+        """The order in which processes take SQLite's write lock."""
         return Turns(self.permits.folder)
 
     @property
@@ -202,7 +202,7 @@ class ClusterContext:
 
     @property
     def seconds_left(self) -> float:
-        """How many seconds are left until the leader kills what still runs; infinite unless it is stopping."""
+        """The seconds until the leader kills what still runs; infinite unless the cluster is stopping."""
         return self._shared.killed_at - time.monotonic() if self.is_stopping else math.inf
 
     def stop_within(self, seconds: float) -> None:
@@ -211,7 +211,7 @@ class ClusterContext:
 
     @property
     def pulses(self) -> dict[str, int]:
-        """Two counters that grow while the cluster works: of the claim loop's steps, and of probes that returned."""
+        """Two counters that grow while the cluster works: steps of the claim loop, and returned probes."""
         return {"claim loop": self._shared.claim_loop_pulse, "probe": self._shared.probe_pulse}
 
     def pulse(self) -> None:
@@ -231,20 +231,20 @@ class ClusterContext:
     def is_blocked(self) -> bool:
         """Whether a worker has reported within the last few seconds that it waits for the database."""
         reported_at = self._shared.blocked_at
-        return bool(reported_at) and time.monotonic() - reported_at < REPORTED_FOR
+        return bool(reported_at) and time.monotonic() - reported_at < REPORT_SECONDS
 
     def report_blocked(self) -> None:
-        """Report that runs cannot be started or settled now; a worker repeats this while it is true."""
+        """Report that runs cannot be started or settled now; workers repeat this as long as it lasts."""
         self._shared.blocked_at = time.monotonic()
 
     @property
     def is_burst(self) -> bool:
         """Whether the claim loop has just taken as many runs as it may, so that more are waiting."""
         reported_at = self._shared.burst_at
-        return bool(reported_at) and time.monotonic() - reported_at < BURST_LASTS
+        return bool(reported_at) and time.monotonic() - reported_at < BURST_SECONDS
 
     def report_burst(self) -> None:
-        """Report that more was due than one claim takes; the claim loop repeats this while it is true."""
+        """Report that more was due than one claim takes; the claim loop repeats this as long as it lasts."""
         self._shared.burst_at = time.monotonic()
 
     @property
@@ -254,7 +254,7 @@ class ClusterContext:
         return datetime.fromtimestamp(min(moments), UTC) if moments else None
 
     def report_unwritten(self, worker: int, since: datetime | None) -> None:
-        """Report the earliest finish time that this worker has not written yet; None if it has written all."""
+        """Report the earliest finish time that this worker has not written yet; None if all are written."""
         self._unwritten_since[worker] = since.timestamp() if since else 0.0
 
     def close(self) -> None:

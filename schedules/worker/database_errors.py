@@ -1,4 +1,4 @@
-"""Database errors: whether an error passes by itself, and its reason in one line."""
+"""Database errors: tell outages, which pass by themselves, from mistakes, and summarize an error in one line."""
 
 from django.db import Error, InterfaceError, InternalError, OperationalError
 
@@ -9,7 +9,7 @@ _TRANSACTION_ENDED = ("25P03", "25P04")
 
 
 def is_outage(error: BaseException | None) -> bool:
-    """Return whether the database was away, locked or full, or ended the connection: the same step may succeed later.
+    """Return whether the database was unreachable, locked or full, or closed the connection, so that a retry may succeed.
 
     SQLite also reports mistakes in a statement, such as a missing table, as an OperationalError.
     """

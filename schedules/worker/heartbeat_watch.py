@@ -1,7 +1,7 @@
-"""The leader's watch over its cluster: notices when the claim loop or the probes stop.
+"""The leader's watch over its cluster: detect a claim loop or workers that have stopped.
 
-The claim loop counts its steps in shared memory, and workers count the probes that have come
-through the queue. As long as both numbers grow, the cluster works.
+The claim loop counts its steps in shared memory, and workers count the probes that come through the queue. As long as
+both counts grow, the cluster works.
 """
 
 import os
@@ -16,7 +16,7 @@ from schedules.models import Cluster
 from schedules.worker.context import ClusterContext
 from schedules.worker.proc import RunDelay, children_of, stopped_holder
 
-WATCH_EVERY = 1.0
+WATCH_SECONDS = 1.0
 SILENT_AFTER = 9.0
 
 
@@ -37,14 +37,14 @@ class HeartbeatWatch:
         self._pulses = context.pulses
         self._silent_for = dict.fromkeys(self._pulses, 0.0)
         self._run_delay = RunDelay()
-        # The claim loop's pulse when it was last reported. Before its first pulse, its process is unknown, and it cannot be
-        # restarted alone.
+        # The claim loop's pulse when its trouble was last reported. Before its first pulse, its process is unknown, so only
+        # the whole cluster can be restarted.
         self._reported_pulse = 0
 
     def trouble(self) -> Trouble | None:
         """Check the pulses about once a second; return what must be restarted, or None."""
         passed = time.monotonic() - self._checked_at
-        if passed < WATCH_EVERY:
+        if passed < WATCH_SECONDS:
             return None
         self._checked_at = time.monotonic()
         self._measure_silence(passed)
@@ -54,31 +54,31 @@ class HeartbeatWatch:
         if probe_is_silent and is_sqlite and (pid := self._stopped_holder()):
             self._silent_for["probe"] = 0.0
             return Trouble("it was stopped while it held the lock of the database", pid)
-        # The claim loop sends the probes: while its own pulse is missing, wait to see whether it is the one that is stuck.
+        # The claim loop sends the probes: while its own pulse is missing, wait to see whether it is stuck itself.
         if not claim_loop_is_silent and (not probe_is_silent or self._silent_for["claim loop"]):
             return None
-        # With SQLite, every step of the claim loop is bounded, also while the database is locked. Do not ask the
+        # With SQLite, every step of the claim loop is bounded, even while the database is locked. Do not query the
         # database, because the claim loop may have stopped while it held the lock.
         is_stuck = claim_loop_is_silent and is_sqlite
         if not is_stuck and (self._context.is_blocked or not self._can_write()):
-            # Not the cluster's fault: its processes wait for the database, too. A probe takes a while to come back after
-            # that, but a working claim loop shows its pulse at once.
+            # The cluster's processes are waiting for the database, too. After that, a probe takes a while to come back,
+            # but a working claim loop shows its pulse at once.
             self._silent_for["probe"] = 0.0
             return None
         self._silent_for = dict.fromkeys(self._silent_for, 0.0)
         return self._claim_loop_trouble() if claim_loop_is_silent else _trouble_with("probe")
 
     def _measure_silence(self, passed: float) -> None:
-        """Count the seconds since each pulse last grew, except those in which nothing could run."""
+        """Count the seconds since each pulse last grew, except time in which no process could run."""
         before, self._pulses = self._pulses, self._context.pulses
-        # If more time has passed, this process was suspended, too. A process that waits for a processor cannot show its
-        # pulse: a restart would only add to the load, and repeat its runs.
-        counted = max(0.0, min(passed, 2 * WATCH_EVERY) - self._held_up_for())
+        # If more time has passed, this process was suspended as well. A process that waits for a processor cannot show its
+        # pulse; a restart would only add load and repeat its runs.
+        counted = max(0.0, min(passed, 2 * WATCH_SECONDS) - self._held_up_for())
         for name, pulse in self._pulses.items():
             self._silent_for[name] = self._silent_for[name] + counted if pulse == before[name] else 0.0
 
     def _claim_loop_trouble(self) -> Trouble:
-        """Report the process of the claim loop; if it has not come back since the last report, the whole cluster."""
+        """Report the claim loop's process; if it has shown no pulse since the last report, the whole cluster."""
         before, self._reported_pulse = self._reported_pulse, self._pulses["claim loop"]
         has_come_back = self._reported_pulse != before
         return _trouble_with("claim loop", self._context.claim_loop_pid if has_come_back else None)

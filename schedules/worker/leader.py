@@ -22,12 +22,12 @@ from schedules.worker.supervisor import growing_pauses
 logger = logging.getLogger(__name__)
 
 CHECK_PROCESSES_EVERY = 0.5
-# How often old runs are pruned, for how long at a time, and the pauses while there are more of them.
+# How often old runs are pruned, for how long at a time, and the pauses in between, in seconds.
 PRUNE_EVERY = 1.0
 PRUNE_SECONDS = 0.4
 SHORT_PAUSE = 0.05
 LONGEST_REST = 0.02
-# Short, so that a cluster is soon back after the database.
+# Short, so that a cluster starts soon after the database is back.
 LONGEST_PAUSE = 4.0
 CHECK_CLUSTER_EVERY = 5.0
 
@@ -65,7 +65,7 @@ class Leader:
         while self._cluster and not self.stops:
             _sleep(CHECK_PROCESSES_EVERY if self._prune_at else SHORT_PAUSE)
             if sqlite_file.is_replaced():
-                # Without a clean stop, which would write.
+                # A clean stop would write to the wrong file.
                 self._cluster.end_processes()
                 sqlite_file.refuse_replaced()
             if trouble := self._cluster.trouble():
@@ -104,7 +104,7 @@ class Leader:
         finally:
             # A forked process must not share its parent's connections.
             connections.close_all()
-        # While the database was away, nobody could renew a lease; give the other clusters time to do so.
+        # During an outage of the database, nobody could renew leases: give other clusters time to do so.
         sweep_at = time.monotonic() + settings.CRONTY_LEASE_SECONDS if has_waited else 0.0
         self._cluster = RunningCluster(row.pk, sweep_at=sweep_at)
         self._pruner = engine.RunPruner(row.pk)
@@ -137,7 +137,7 @@ class Leader:
             self.stops += 1
 
     def _prune(self) -> None:
-        """Prune old runs for a moment: this process has time for that between its checks of the others."""
+        """Prune old runs for a moment; this process has time for that between its checks of the others."""
         begin = time.monotonic()
         if self._pruner is None or begin < self._prune_at:
             return
@@ -149,11 +149,11 @@ class Leader:
                     if self.stops or time.monotonic() - begin > PRUNE_SECONDS:
                         self._prune_at = 0.0
                         break
-                    # Rest half of the time, so that claims find SQLite's lock free.
+                    # Rest half the time, so that claims find SQLite's lock free.
                     _sleep(min(time.monotonic() - since, LONGEST_REST))
                     since = time.monotonic()
         except Error as error:
-            # Other processes report a database that cannot be used.
+            # Other processes report the outage.
             logger.info("Pruning is put off (%s)", reason_of(error))
             connections.close_all()
 

@@ -1,4 +1,4 @@
-"""The leases of the runs that a worker has in progress."""
+"""The thread that renews and releases the leases of a worker's runs in progress."""
 
 import time
 from collections.abc import Callable, Collection, Iterable
@@ -13,7 +13,7 @@ from schedules.worker.context import ClusterContext
 from schedules.worker.outcomes import log_failure
 from schedules.worker.sessions import use_engine_session
 
-# How many seconds after its time limit the lease of a run is still renewed: one that takes even longer will never end.
+# How many seconds beyond its time limit a run's lease is still renewed; after that, the run is considered stuck.
 OVERTIME = 20.0
 
 
@@ -25,7 +25,7 @@ class Leases:
 
     def __init__(self, context: ClusterContext) -> None:
         self._context = context
-        # The attempt of each run, and until when its lease is renewed, on the monotonic clock.
+        # Per run: the attempt, and until when its lease is renewed, on the monotonic clock.
         self._until: dict[int, tuple[int, float]] = {}
         self.executor = ThreadPoolExecutor(1, "leases", initializer=use_engine_session)
 
@@ -46,16 +46,16 @@ class Leases:
     def held(self) -> set[int]:
         """Return the runs in progress whose leases are to be renewed."""
         now = time.monotonic()
-        # Copied in one step, because another thread may change it meanwhile.
+        # Copy it in one step, because another thread may change it meanwhile.
         return {key for key, (_, until) in list(self._until.items()) if now < until}
 
     def overdue(self) -> set[int]:
-        """Return the runs that go on although they should have ended."""
+        """Return the runs that are still going although they should have ended."""
         now = time.monotonic()
         return {key for key, (_, until) in list(self._until.items()) if now >= until}
 
     def change(self, step: Callable[..., Any], ids: Collection[int]) -> Future[bool]:
-        """Change leases in the thread; log an error and return False, so that the caller can try again later."""
+        """Change leases in the thread; on an error, log it and return False, so that the caller can try again."""
         return self.executor.submit(self._try, step, ids)
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ PREFIX = "cronty-permits-"
 # Younger folders may belong to a leader that has not locked its folder yet.
 REMOVE_AFTER = 60.0
 POLL = 0.0003
-# How many seconds the claim loop waits for workers that write: it must show its pulse, also while the database is locked.
+# How many seconds the claim loop lets workers write first; it must show its pulse even while the database is locked.
 WAIT_FOR_TURN = 1.0
 
 
@@ -56,7 +56,7 @@ class Permits:
             self._folder_lock = -1
 
     def _try_acquire(self, count: int, prefix: str = "") -> int | None:
-        # Create it again if needed: the system may clean up temporary files while a cluster runs for weeks.
+        # Recreate it if needed: the system may clean up temporary files while a cluster runs for weeks.
         with suppress(FileExistsError):
             self.folder.mkdir(mode=0o700)
         _refuse_foreign_folder(self.folder)
@@ -95,7 +95,7 @@ def _remove_abandoned_folders() -> None:
 
 
 class Turns:
-    """Turns at SQLite's write lock, so that the claims of a cluster do not starve its workers.
+    """Turns at SQLite's write lock, so that a cluster's claims do not starve its workers.
 
     SQLite lets writers try again after growing pauses, so a process that writes back to back keeps the others out. With
     turns, the workers wait in the kernel, in order, and the claim loop goes ahead only when none of them waits: claims
@@ -115,13 +115,13 @@ class Turns:
             yield
         finally:
             if handle is not None:
-                # Not by closing alone: a process that a task has forked meanwhile would keep it. If this process dies,
-                # the kernel releases it.
+                # Unlock explicitly: a process that a task has forked may still hold a copy of the descriptor. If this
+                # process dies, the kernel releases the lock.
                 fcntl.flock(handle, fcntl.LOCK_UN)
                 os.close(handle)
 
     def take_for_claim_loop(self) -> AbstractContextManager[None]:
-        """Hold the turn inside the block, but let workers that write go first for a while."""
+        """Hold the turn inside the block, but let writing workers go first for a while."""
         return self.take(WAIT_FOR_TURN)
 
     def _open(self) -> int | None:

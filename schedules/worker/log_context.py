@@ -1,4 +1,4 @@
-"""The run that log lines belong to. It imports nothing of Django, because logging is configured before the apps are."""
+"""The run that log lines belong to. This file does not import Django, because logging is configured before the apps."""
 
 from collections.abc import Mapping
 from contextvars import ContextVar

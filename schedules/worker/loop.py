@@ -13,10 +13,10 @@
     coroutines   the event loop, in which coroutines and commands run
     outcomes     writes outcomes in batches (outcomes.py)
     leases       renews and releases leases, one change after the other (leases.py)
-    lease timer  orders renewals, and asks the event loop for a heartbeat: if none comes, a coroutine blocks it
+    lease timer  requests renewals, and asks the event loop for a heartbeat: if none comes, a coroutine blocks it
     output       saves what commands print (commands.py), which may wait for the database; it starts with the first output
 
-Every thread that writes has a database session of its own, so that none waits for the transaction of another one.
+Every thread that writes has its own database session, so that none waits for the transaction of another.
 """
 
 import asyncio
@@ -53,10 +53,10 @@ logger = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
 
-# How many coroutines begin before the loop goes on with those that have begun; four times as many each time that they took
-# less than so many seconds.
+# How many coroutines begin before the loop goes on with those that have begun; four times as many each time that the last
+# group took less than `QUICK_SECONDS`.
 BEGIN_TOGETHER = 4
-QUICK = 0.001
+QUICK_SECONDS = 0.001
 RETRY_LEASES_AFTER = 0.5
 RELEASE_AFTER = 0.2
 # Plain functions are started together if all of them should end within this many seconds.
@@ -78,13 +78,13 @@ class WorkerLoop:
         self.leases = Leases(context)
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._commands = Commands(context, self.leases, self._tasks)
-        # How many seconds the last plain function took; unknown before the first one.
-        self._last_took = math.inf
-        # When the next probe opens a new database session for the starts of this worker, on the monotonic clock.
+        # Unknown before the first plain function.
+        self._last_plain_seconds = math.inf
+        # When the next probe replaces the session in which this worker starts runs, on the monotonic clock.
         self.renew_session_at = 0.0
-        # How many heartbeats of the event loop are missing since its last one. Not a time: the process may be suspended.
+        # How many heartbeats the event loop has missed in a row. A count, because the process may be suspended for a time.
         self._missed_heartbeats = 0
-        self._over = threading.Event()
+        self._is_over = threading.Event()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run_loop, name="coroutines", daemon=True)
         self._thread.start()
@@ -93,7 +93,7 @@ class WorkerLoop:
     def start(self, attempt: int, execution_ids: list[int]) -> list[Started]:
         """Start the executions that are still ours; reconnect once if the connection broke since the last run.
 
-        Leave out those that are locked: their leases expire, and then they are queued again.
+        Locked executions are left out: they are queued again when their leases expire.
         """
         start = partial(engine.start_runs, self.cluster_id, attempt, execution_ids)
         try:
@@ -103,8 +103,8 @@ class WorkerLoop:
             if engine.is_lock_timeout(error):
                 self.context.report_blocked()
                 return start(clock.now(), skip_locked=True)
-            # PostgreSQL reports "not supported" when a migration changed a table that a prepared plan uses, and an internal
-            # error when it ended a transaction that took too long.
+            # PostgreSQL reports "not supported" if a migration changed a table that a prepared plan uses, and an internal
+            # error if it ended a transaction that took too long.
             connections["default"].close()
             return start(clock.now())
 
@@ -123,8 +123,8 @@ class WorkerLoop:
     def start_in_sequence(self, attempt: int, execution_ids: list[int]) -> Iterator[Started]:
         """Start plain functions and yield them one by one; release those that wait behind a long one.
 
-        While functions are quick, those of a package are started in one commit. A run that was started before is
-        started alone: if it kills its worker, it must not take others with it a second time.
+        While functions are quick, all of a package are started in one commit. A run that was started before is started
+        alone: if it killed its worker, it must not take others with it again.
         """
         claimed, started, is_over = deque(execution_ids), deque[Started](), threading.Event()
         if len(claimed) > 1:
@@ -132,21 +132,21 @@ class WorkerLoop:
         try:
             for execution_id in _drained(claimed):
                 group = [execution_id]
-                if attempt == 0 and self._last_took * (1 + len(claimed)) < TOGETHER_WITHIN:
+                if attempt == 0 and self._last_plain_seconds * (1 + len(claimed)) < TOGETHER_WITHIN:
                     group += _drained(claimed)
                 self.outcomes.write_if_due()
                 runs = self.start(attempt, group)
                 self.leases.hold(runs)
                 started.extend(runs)
                 for run in _drained(started):
-                    # Again: its time limit counts from here.
+                    # Extend the lease: the time limit counts from here.
                     self.leases.hold([run])
                     begin = time.monotonic()
                     try:
                         yield run
                     finally:
                         self.leases.drop(run)
-                    self._last_took = time.monotonic() - begin
+                    self._last_plain_seconds = time.monotonic() - begin
         finally:
             is_over.set()
 
@@ -156,14 +156,14 @@ class WorkerLoop:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether a coroutine that should have ended blocks the loop, so that no other coroutine goes on."""
+        """Whether a coroutine that should have ended blocks the loop, so that no other coroutine can go on."""
         if self._missed_heartbeats * settings.CRONTY_LEASE_SECONDS / 3 < OVERTIME:
             return False
         return any(execution_id in self._tasks for execution_id in self.leases.overdue())
 
     def drain(self, max_wait: float) -> bool:
         """Finish and write what is in progress, then end the loop; return whether that worked in time."""
-        if self._over.is_set():
+        if self._is_over.is_set():
             return True
         self._commands.drain_ends_at = time.monotonic() + max_wait
         try:
@@ -172,8 +172,8 @@ class WorkerLoop:
             self.outcomes.write(WAIT_FOR_WRITER)
             return False
         finally:
-            self._over.set()
-            # Before the event loop ends: what it cancels then has no outcome, and is handed back.
+            self._is_over.set()
+            # Close before the event loop ends: what it then cancels must be handed back, without an outcome.
             self.outcomes.close()
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(1)
@@ -183,7 +183,7 @@ class WorkerLoop:
 
     def _run_loop(self) -> None:
         """Run the event loop until the drain, even if a task breaks it; then let remaining tasks clean up."""
-        while not self._over.is_set():
+        while not self._is_over.is_set():
             try:
                 self._loop.run_forever()
             except BaseException:
@@ -192,25 +192,25 @@ class WorkerLoop:
             for task in remaining:
                 task.cancel()
             self._loop.run_until_complete(asyncio.wait(remaining, timeout=0.5))
-        # Connections are open until the generators that keep them end.
+        # Async generators keep connections open until they end.
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 
     def _create_tasks(self, chunk: list[Started], permit: int | None = None) -> None:
         for started in chunk:
-            # Kept until it is done, because the event loop itself would not keep it from being collected.
+            # Keep a reference, because the event loop only has a weak one.
             self._tasks[started.execution_id] = self._loop.create_task(self._complete(started, permit))
 
     def _begin(self, chunk: list[Started], count: int = BEGIN_TOGETHER) -> None:
         """Start a few coroutines at a time, so that the first can send before all of them are prepared.
 
-        While they are quick, more of them begin at a time: each step of the loop lets other threads go first.
+        While they are quick, start more at a time: each step of the loop lets other threads go first.
         """
         begin = time.monotonic()
         self._create_tasks(chunk[:count])
 
         def go_on() -> None:
-            is_quick = time.monotonic() - begin < QUICK
+            is_quick = time.monotonic() - begin < QUICK_SECONDS
             self._begin(chunk[count:], 4 * count if is_quick else count)
 
         if len(chunk) > count:
@@ -237,12 +237,12 @@ class WorkerLoop:
             if is_program:
                 self._commands.remove(started, permit)
         if is_program and self._commands.is_interrupted(started):
-            # Without an outcome: the leader hands the run back, so that another cluster starts it again.
+            # No outcome: the leader hands the run back, so that another cluster starts it again.
             return
         self.outcomes.add(outcome)
 
     async def _release(self, claimed: deque[int], started: deque[Started], is_over: threading.Event) -> None:
-        """Release what waits behind a long function, and what is left when a start has failed."""
+        """Release runs that wait behind a long function, or that remain after a start has failed."""
         is_last = False
         while not is_last:
             await asyncio.sleep(RELEASE_AFTER)
@@ -255,8 +255,8 @@ class WorkerLoop:
                     self.leases.drop(run)
 
     def _keep_renewing(self) -> None:
-        while not self._over.wait(settings.CRONTY_LEASE_SECONDS / 3):
-            # The event loop may have just ended, or the system may refuse a thread: try again until it is over.
+        while not self._is_over.wait(settings.CRONTY_LEASE_SECONDS / 3):
+            # The event loop may have just ended, or the system may refuse a thread: try again until the drain.
             with suppress(RuntimeError):
                 self._missed_heartbeats += 1
                 self._loop.call_soon_threadsafe(self._beat)
@@ -269,7 +269,7 @@ class WorkerLoop:
         while held := self.leases.held() | self.outcomes.execution_ids():
             if self.leases.change(engine.renew, held).result():
                 return
-            self._over.wait(RETRY_LEASES_AFTER)
+            self._is_over.wait(RETRY_LEASES_AFTER)
 
     def _beat(self) -> None:
         self._missed_heartbeats = 0

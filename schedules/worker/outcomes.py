@@ -1,4 +1,4 @@
-"""The outcomes that a worker has not written yet, and the thread that writes them in batches.
+"""The thread that writes the outcomes of a worker's runs in batches.
 
     main, coroutines ── add ──▶ finished ──▶ in hand ──▶ database
                                                │  ▲
@@ -6,8 +6,8 @@
                                                ▼  │
                                              deferred
 
-Until an outcome is written, the lease of its run is renewed (loop.py), and the claim loop learns from shared memory that
-the run has ended: it must not call the next slot an overlap.
+Until an outcome is written, the lease of its run is renewed (loop.py). Shared memory tells the claim loop that the run has
+ended, so that the next slot is not treated as an overlap.
 """
 
 import logging
@@ -31,13 +31,12 @@ logger = logging.getLogger(__name__)
 # Outcomes are written in batches, but soon: a killed worker repeats only what it had not written yet.
 FLUSH_AFTER = 0.02
 FLUSH_BURST_AFTER = 0.1
-# How many seconds pass before outcomes are tried again: doubled every time, because a locked row may be free at once.
+# How many seconds to wait before retrying outcomes: short at first, because a locked row may soon be free, then doubled.
 FIRST_RETRY_AFTER = 0.05
 LAST_RETRY_AFTER = 1.0
-# For how many seconds a plain function waits at most until earlier outcomes are written, and a worker that ends until the
-# last ones are.
+# How many seconds a plain function waits at most for earlier outcomes to be written, and an ending worker for its last ones.
 WAIT_FOR_WRITER = 1.0
-# After how many seconds an outcome that cannot be written is reported.
+# After how long an outcome that cannot be written is reported.
 REPORT_AFTER = timedelta(seconds=5)
 
 
@@ -48,25 +47,25 @@ class OutcomeWriter:
         self._context = context
         self._worker = worker
         self._finished: list[Outcome] = []
-        # When the next plain function begins to wait for them to be written; the thread writes them a moment later.
+        # From when on the next plain function waits for them to be written; the thread writes them slightly later.
         self._due_at = 0.0
-        # Outcomes to be tried again, in groups that are written one by one: a locked row must not delay the others.
+        # Outcomes to retry, in groups that are written separately, so that a locked row does not delay the others.
         self._deferred: list[list[Outcome]] = []
         self._retry_after = FIRST_RETRY_AFTER
         self._retry_at = 0.0
         self._in_hand: list[list[Outcome]] = []
         # Whether the claim loop knows that there are outcomes to write.
         self._is_reported = False
-        # How often a thread asked to write at once, and how many of these requests were met.
+        # How many times a thread asked to write at once, and how many of these requests are done.
         self._requests = 0
-        self._met = 0
+        self._requests_done = 0
         self._is_over = False
         self._changed = threading.Condition()
         self.thread = threading.Thread(target=self._keep_writing, name="outcomes", daemon=True)
         self.thread.start()
 
     def add(self, outcome: Outcome, *, in_sequence: bool = False) -> None:
-        """Queue an outcome; it is written in a batch a moment later, and later within a sequence of plain functions."""
+        """Queue an outcome to be written in a batch shortly, or a bit later within a sequence of plain functions."""
         with self._changed:
             if not self._finished:
                 self._due_at = time.monotonic() + (FLUSH_BURST_AFTER if in_sequence else 0.0)
@@ -77,7 +76,7 @@ class OutcomeWriter:
             self._finished.append(outcome)
 
     def write_if_due(self) -> None:
-        """Wait until outcomes that are due are written: in a burst, waiting is faster than competing for the lock."""
+        """Wait until due outcomes are written: in a burst, that is faster than competing for the lock."""
         if self._finished and time.monotonic() > self._due_at:
             self.write(WAIT_FOR_WRITER)
 
@@ -87,7 +86,7 @@ class OutcomeWriter:
             self._requests += 1
             request = self._requests
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._met >= request or self._is_over, max_wait)
+            self._changed.wait_for(lambda: self._requests_done >= request or self._is_over, max_wait)
 
     @property
     def is_empty(self) -> bool:
@@ -125,7 +124,7 @@ class OutcomeWriter:
 
         In a burst, outcomes wait longer for others: each write would delay runs that are due.
         """
-        if self._requests > self._met:
+        if self._requests > self._requests_done:
             return 0.0
         flush_after = FLUSH_BURST_AFTER if self._context.is_burst else FLUSH_AFTER
         return min(
@@ -146,13 +145,13 @@ class OutcomeWriter:
         try:
             deferred = list(chain.from_iterable(map(self._write_group, self._in_hand)))
         except Exception:
-            # The thread must survive. Outcomes that are written already are not written again.
+            # The thread must survive. Outcomes that were already written are not written again.
             logger.exception("Outcomes could not be written; trying again")
             deferred = self._in_hand
         with self._changed:
             self._in_hand = []
             self._deferred += deferred
-            # Deferred outcomes do not count: they wait for a lock that somebody else holds.
+            # Deferred outcomes do not count: they wait for a lock of another session.
             self._is_reported = bool(self._finished)
             self._context.report_unwritten(
                 self._worker, self._finished[0].finished_at if self._finished else None
@@ -162,17 +161,17 @@ class OutcomeWriter:
             elif is_retry:
                 self._retry_at = time.monotonic() + self._retry_after
                 self._retry_after = min(2 * self._retry_after, LAST_RETRY_AFTER)
-            self._met = requests
+            self._requests_done = requests
             self._changed.notify_all()
 
     def _write_group(self, group: list[Outcome]) -> list[list[Outcome]]:
-        """Write outcomes; return those to be tried again, in groups."""
+        """Write outcomes; return those to retry, in groups."""
         try:
             connections["default"].close_if_unusable_or_obsolete()
             with self._context.turns.take():
                 deferred = write_outcomes(self._context.cluster_id, group)
         except Exception as error:
-            # Keep the outcomes: if the database is away, no other cluster can take over the executions, either.
+            # Keep the outcomes: during an outage, no other cluster can take over the executions, either.
             log_failure(error)
             connections["default"].close()
             deferred = [group]
@@ -185,16 +184,16 @@ class OutcomeWriter:
 def write_outcomes(cluster_id: int, batch: list[Outcome]) -> list[list[Outcome]]:
     """Settle outcomes in one batch; an outcome that cannot be written does not affect the others.
 
-    Return the outcomes to be tried again because a row or table is locked, in groups.
+    Return the outcomes to retry because a row or table is locked, in groups.
     """
     try:
         blocked = engine.settle_runs(cluster_id, batch).blocked
     except (OperationalError, NotSupportedError) as error:
         if not engine.is_lock_timeout(error):
-            # The database is locked, away or migrated, and the outcomes are fine: let the caller reconnect and try again.
+            # The outcomes are fine; the database is locked, down or migrated. Let the caller reconnect and try again.
             raise
         logger.warning("Outcomes wait for a row or table that is locked: %s", error)
-        # One of them waited for a row other than its run and its job: let the other half go ahead the next time.
+        # One of them waited for a row other than its run and job: split the batch, so that one half can go ahead.
         middle = len(batch) // 2
         return [half for half in (batch[:middle], batch[middle:]) if half]
     except (ValueError, TypeError, DatabaseError) as error:

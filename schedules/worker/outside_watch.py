@@ -1,4 +1,4 @@
-"""Pings `CRONTY_HEARTBEAT_URL` as long as a cluster claims, so that somebody outside notices when none does.
+"""Pings to `CRONTY_HEARTBEAT_URL` as long as a cluster claims, so that an external monitor notices when none does.
 
 The claim loop asks for a ping after a claim that worked, and a worker sends it. So a ping shows that the database, the
 claim loop, the queue and a worker work.
@@ -15,13 +15,13 @@ from schedules.tasks import outbound
 
 logger = logging.getLogger(__name__)
 
-SECONDS = 10
-# All that is read of an answer: its status says enough.
-MOST_BYTES = 1024
+TIMEOUT_SECONDS = 10
+# How much of an answer is read: only its status matters.
+MAX_BYTES = 1024
 
 
 async def ping_watch() -> None:
-    """Send one ping, and record how it went."""
+    """Send one ping, and record its result."""
     error = await _send()
     if error:
         logger.warning("The outside watch could not be pinged: %s", error)
@@ -29,10 +29,10 @@ async def ping_watch() -> None:
 
 
 async def _send() -> str:
-    """Return why the ping did not arrive, without its address, which is a secret; or an empty text."""
+    """Return why the ping did not arrive, or an empty text; the address is a secret and left out."""
     url = settings.CRONTY_HEARTBEAT_URL
     try:
-        reply = await outbound.send("GET", url, trusted=True, timeout=SECONDS, most=MOST_BYTES)
+        reply = await outbound.send("GET", url, trusted=True, timeout=TIMEOUT_SECONDS, most=MAX_BYTES)
     except outbound.OutboundError as error:
         return str(error)
     host = outbound.Target.parse(url).host

@@ -1,7 +1,7 @@
 """The order in which the workers of a cluster take packages from their queue.
 
-A plain function keeps a worker busy, and those behind it wait. Coroutines and commands only have to be started, so they
-never wait behind plain functions, which have a line of their own.
+A plain function keeps its worker busy. Coroutines and commands only have to be started, so they must not wait behind
+plain functions, which have a line of their own.
 """
 
 from collections.abc import Callable
@@ -13,10 +13,10 @@ from schedules.worker import packages
 from schedules.worker.context import PlainLine, PlainPackage
 from schedules.worker.locks import Permits
 
-# For how many seconds plain functions let others go first: not forever, or they would starve.
+# How many seconds plain functions let others go first; not forever, or they would starve.
 LET_OTHERS_FIRST = 0.1
 
-WAKE_UP = "look at the line"
+WAKE_UP = "check the line"
 
 Take = Callable[[], Any]
 
@@ -34,30 +34,30 @@ class QueueOrder:
         """Return what to put into the queue: the package, a wake-up call if it waits in the line instead, or None."""
         if not (isinstance(package, dict) and package["func"] is packages.run_plain_functions):
             return package
-        # Without a place in the line, the leases of its executions expire, and they are queued again.
+        # If the line is full, the executions are queued again when their leases expire.
         attempt, execution_ids = package["args"]
         self._line.put(PlainPackage(attempt, execution_ids, package["timeout"]))
-        # Enough workers know of a longer line already.
+        # With a longer line, enough workers have been woken already.
         return WAKE_UP if len(self._line) <= self._permits.count else None
 
     def next(self, take: Take, take_at_once: Take) -> Any:
-        """Return the next package, from the line or from the queue; the one before it has ended."""
+        """Return the next package from the line or the queue; the previous one has ended."""
         self._give_back_permit()
         package = WAKE_UP
         while package == WAKE_UP:
-            # If no permit is free, leave the line to those who hold one: they look at it again.
+            # If no permit is free, leave the line to the workers that hold one: they will check it again.
             package = self._next_before_plain(take_at_once) or self._next_plain() or take()
         return package
 
     def _next_before_plain(self, take_at_once: Take) -> Any:
-        """Return what must not wait for the plain functions in the line, if there is any."""
+        """Return a package that may go before the plain functions in the line, if any."""
         if 0 < self._line.seconds_waiting < LET_OTHERS_FIRST:
             with suppress(Empty):
                 return take_at_once()
         return None
 
     def _next_plain(self) -> Any:
-        """Return the first package in the line, if there is one and a permit for it."""
+        """Return the first package in the line, if there is one and a permit is free."""
         if not self._line:
             return None
         self._permit = self._permits.take()

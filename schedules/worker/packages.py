@@ -1,4 +1,4 @@
-"""Packages: how a cluster divides what it has claimed among its workers, and what a worker does with a package.
+"""The packages in which a cluster divides its claims among its workers, and how a worker runs them.
 
 django-q2 passes a package from the claim loop to a worker: one of the functions below, and integers.
 """
@@ -33,29 +33,29 @@ logger = logging.getLogger(__name__)
 CHUNK = 250
 # The plain functions of a package run one after the other, so a package has several only in a burst.
 PLAIN_BURST_PER_WORKER = 20
-# How many seconds more than its longest run a package may take before django-q2 kills its worker with all its runs. Each
-# run has a limit of its own, so this is for functions that ignore theirs, with time for a slow database.
+# How many seconds longer than its longest run a package may take before django-q2 kills its worker and all its runs. Each
+# run has its own limit, so this is for functions that ignore it, with time for a slow database.
 PLAIN_SLACK = 30
-# The limit of a package that only starts runs: long, because it may have to wait for the database.
+# The time limit of a package that only starts runs; long, because it may have to wait for the database.
 START_LIMIT = 3600
 # An id that no execution has.
 NO_EXECUTION = 0
-# How many seconds after its last session a worker opens a new one; several probes before `KEEP_CONNECTION` ends it.
+# How many seconds a worker keeps a session; several probes shorter than `KEEP_CONNECTION`, which would end it.
 RENEW_SESSION_AFTER = 30
-# For how many seconds at most a worker that is being replaced waits until its outcomes are written.
+# How many seconds a worker that is being replaced waits at most until its outcomes are written.
 WRITE_BEFORE_END = 10
-# How many seconds one thread of a worker may keep the others waiting. With Python's default, 0.005, a start or an outcome
-# would wait that long after every answer of the database while coroutines run.
+# How many seconds a thread of a worker may hold the GIL. With Python's default, 0.005, a start or an outcome would wait that
+# long after every answer of the database while coroutines run.
 SWITCH_INTERVAL = 0.0005
 
-# The loop of this process, which is global because django-q2 calls the functions below without context.
+# The loop of this process. It is global because django-q2 calls the functions below without context.
 _loop: WorkerLoop | None = None
 
 
 def pack(claims: list[Claim]) -> Iterator[Package]:
     """Pack coroutines in chunks that run concurrently, and plain functions alone or in short sequences.
 
-    Plain functions come last, because the others take hardly any time to start.
+    Plain functions come last, because the others start almost at once.
     """
     lanes: dict[Lane, dict[int, list[Claim]]] = {lane: defaultdict(list) for lane in Lane}
     for claim in claims:
@@ -67,7 +67,7 @@ def pack(claims: list[Claim]) -> Iterator[Package]:
         yield _package(run_commands, attempt, group)
     burst = PLAIN_BURST_PER_WORKER * settings.CRONTY_WORKERS
     for attempt, group in lanes[Lane.PLAIN].items():
-        # A run that must not start twice is not started together with others: they may kill the worker before its turn.
+        # Start at-most-once runs alone: others may kill the worker after they count as started but before their turn.
         alone = [claim for claim in group if claim.at_most_once]
         others = [claim for claim in group if not claim.at_most_once]
         size = min(PLAIN_CHUNK, 1 + len(group) // burst)
@@ -77,7 +77,7 @@ def pack(claims: list[Claim]) -> Iterator[Package]:
 
 
 def lane_of(claim: Claim) -> Lane:
-    """Return how the claimed run is run; a task that is unknown by now fails as a plain function."""
+    """Return the lane of a claimed run; a task that is no longer registered fails as a plain function."""
     task = registry.get(claim.task)
     return task.lane if task else Lane.PLAIN
 
@@ -107,15 +107,12 @@ def _chunks(claims: list[Claim], size: int) -> Iterator[list[Claim]]:
     return (claims[start : start + size] for start in range(0, len(claims), size))
 
 
-# What a worker does
-
-
 @contextmanager
 def executing(context: ClusterContext, worker: int = 0) -> Iterator[WorkerLoop]:
-    """Let this process, the worker of this number, run executions inside the block, and finish those in progress.
+    """Let this process, number `worker`, run executions inside the block, and finish those in progress.
 
-    The loop must be drained here and not in a finalizer of multiprocessing: since Python 3.13, thread pools no longer
-    accept work by then.
+    The loop must be drained here: in a finalizer of multiprocessing, since Python 3.13, thread pools no longer accept
+    work.
     """
     global _loop
     loop = _loop = WorkerLoop(context, worker)
@@ -140,7 +137,7 @@ def run_coroutines(attempt: int, execution_ids: list[int]) -> None:
 
 
 def run_plain_functions(attempt: int, execution_ids: list[int]) -> None:
-    """Run plain functions one after the other; the queue gives them out with a permit."""
+    """Run plain functions in sequence; this worker took them from the line with a permit."""
     loop = _this_loop()
     for started in loop.start_in_sequence(attempt, execution_ids):
         with project_session():
@@ -149,7 +146,7 @@ def run_plain_functions(attempt: int, execution_ids: list[int]) -> None:
 
 
 def run_commands(attempt: int, execution_ids: list[int]) -> None:
-    """Start in the background the commands for which permits are free, and release the others."""
+    """Start commands in the background while permits are free, and release the others."""
     loop = _this_loop()
     for number, execution_id in enumerate(execution_ids):
         permit = None if loop.is_stuck else loop.context.permits.take_command()
@@ -169,8 +166,8 @@ def run_commands(attempt: int, execution_ids: list[int]) -> None:
 def probe(sent_at: float) -> None:
     """Report that the claim loop, the queue and a worker are alive.
 
-    It also opens a new database session before the old one expires. If a coroutine blocks this worker forever, the worker
-    is replaced.
+    It also opens a new database session before the old one expires, and replaces this worker if a coroutine blocks it
+    forever.
     """
     loop = _this_loop()
     acknowledge_probe(loop.context, sent_at)
@@ -183,7 +180,7 @@ def probe(sent_at: float) -> None:
 
 
 def acknowledge_probe(context: ClusterContext, sent_at: float) -> None:
-    """Record that the probe sent at this timestamp has arrived; if the database is away, the next one will."""
+    """Record that the probe sent at this timestamp has arrived; during an outage, only in shared memory."""
     context.probe_returned()
     try:
         with context.turns.take():
@@ -199,7 +196,7 @@ def ping_outside_watch() -> None:
         with loop.context.turns.take():
             is_mine = engine.take_watch_turn(clock.now())
     except Error:
-        # Without a ping, the watch notices that the database is away.
+        # Without a ping, the outside watch reports the outage.
         connections["default"].close()
         return
     if is_mine:
@@ -207,8 +204,8 @@ def ping_outside_watch() -> None:
 
 
 def _prepare(loop: WorkerLoop) -> None:
-    """Open a new session and have the database plan a start: the next run would wait for both."""
-    # What is wrong with the database is reported by the next start.
+    """Open a new session and let the database plan a start, so that the next run does not wait for either."""
+    # The next start reports any problem with the database.
     with suppress(Error):
         connections["default"].close()
         engine.start_runs(loop.cluster_id, 0, [NO_EXECUTION], clock.now())

@@ -1,7 +1,6 @@
 """Functions that end a process when its parent dies, so that no orphan keeps working.
 
-They compare with a parent's pid that was recorded before the child existed, so that a parent that dies while its
-child starts does not go unnoticed.
+They compare with the parent's pid as recorded before the fork, to detect a parent that dies while its child starts.
 """
 
 import ctypes
@@ -13,7 +12,7 @@ import time
 
 IS_LINUX = platform.system() == "Linux"
 PR_SET_PDEATHSIG = 1
-LOOK_EVERY = 1.0
+POLL_SECONDS = 1.0
 
 _forking_pid = 0
 
@@ -40,5 +39,5 @@ def _record_pid() -> None:
 
 def _end_after(parent: int, how: signal.Signals) -> None:
     while os.getppid() == parent:
-        time.sleep(LOOK_EVERY)  # noqa: TID251  (a thread that watches a process)
+        time.sleep(POLL_SECONDS)  # noqa: TID251  (a thread that watches a process)
     os.kill(os.getpid(), how)

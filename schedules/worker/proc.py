@@ -1,6 +1,6 @@
-"""What Linux reports about processes: how long they waited for a processor, and who holds a lock of SQLite.
+"""Facts about processes from Linux's /proc: how long they waited for a processor, and which one holds a SQLite lock.
 
-Elsewhere, nothing is known.
+On other systems, everything is unknown.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ NANOSECONDS = 1e9
 LOCKS = PROC / "locks"
 # The byte of the shared-memory file that a writer locks in WAL mode.
 WRITE_LOCK = "120"
-# SIGSTOP, and not a debugger, which has the state "t".
+# The state after SIGSTOP; under a debugger, it is "t".
 STOPPED = "T"
 
 
@@ -25,7 +25,7 @@ class RunDelay:
     def growth(self, pids: Iterable[int]) -> float:
         """Return by how many seconds the longest wait of a thread has grown since the last call.
 
-        A thread that sleeps, or that was stopped by a signal, waits for no processor.
+        A thread that sleeps, or was stopped by a signal, does not wait for a processor.
         """
         before, self._waited = self._waited, {}
         for pid in pids:
@@ -46,7 +46,7 @@ def _waits_of(pid: int) -> dict[str, int]:
     waits = {}
     with suppress(OSError):
         for thread in (PROC / f"{pid}/task").iterdir():
-            # The time on a processor, the time that it waited for one, and how often it ran.
+            # The fields: time on a processor, time waiting for one, number of runs.
             waits[str(thread)] = int((thread / "schedstat").read_text().split()[1])
     return waits
 
@@ -54,8 +54,8 @@ def _waits_of(pid: int) -> dict[str, int]:
 def stopped_holder(database: Path, turn: Path, parent: int) -> int | None:
     """Return the process that holds the write lock or the turn at it although it is stopped, or None.
 
-    It is a child of `parent`, or a process of another cluster on this host, which may be stopped as a whole. A process
-    that is not stopped may be in a long transaction of a user's task; one that is no cluster's is for its user to end.
+    It must be a child of `parent`, or belong to another cluster on this host, which may be stopped as a whole. A process
+    that is not stopped may be in a long transaction of a user's task; processes of other programs are up to their users.
     """
     for pid in (holder(database), _holder(turn, "FLOCK", "0")):
         if pid is None:
@@ -72,7 +72,7 @@ def holder(database: Path) -> int | None:
 
 
 def _holder(file: Path, kind: str, start: str) -> int | None:
-    """Return the process that holds a lock of this kind from this byte of a file on, or None."""
+    """Return the process that holds a lock of this kind beginning at this byte of a file, or None."""
     try:
         inode = file.stat().st_ino
         lines = LOCKS.read_text().splitlines()
@@ -80,7 +80,7 @@ def _holder(file: Path, kind: str, start: str) -> int | None:
         # Not Linux, not in WAL mode, or no turn was taken yet.
         return None
     for line in lines:
-        # As in `1: POSIX  ADVISORY  WRITE 4619 fe:00:1574136 120 120`; who waits for a lock has `->` after the number.
+        # For example `1: POSIX  ADVISORY  WRITE 4619 fe:00:1574136 120 120`; waiting processes have `->` after the number.
         match line.split():
             case [_, its_kind, _, "WRITE", pid, its_file, its_start, _] if (its_kind, its_start) == (
                 kind,

@@ -7,8 +7,8 @@ Cronty uses the processes of django-q2, but neither its tables, its scheduler no
         ├── pusher  puts the packages of the claim loop (claim_loop.py) into PackageQueue
         └── workers take packages (package_queue.py), and call the function that each names (packages.py)
 
-What workers return is dropped: outcomes are in the ledger. The classes here only adapt our own to what django-q2 expects.
-They get them as arguments and import none of them, because most of our classes import this file.
+Return values of workers are dropped: outcomes are in the ledger. The classes here only adapt ours to what django-q2
+expects. They get ours as arguments instead of importing them, because most of our files import this one.
 """
 
 import logging
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Package = dict[str, Any]
-"""What a worker gets: one of our functions, its arguments, and a time limit."""
+"""A call for a worker: one of our functions, its arguments and a time limit."""
 
 TimedOut = TimeoutException
 
@@ -67,7 +67,7 @@ def replace_worker() -> NoReturn:
 
 
 class LedgerBroker(Broker):
-    """The broker of django-q2's own functions and processes, none of which Cronty uses: it takes and gives no tasks.
+    """The broker for django-q2's own functions, which Cronty does not use: it neither accepts nor returns tasks.
 
     `Q_CLUSTER["broker_class"]` names this class.
     """
@@ -109,13 +109,13 @@ class PackageQueue(Queue):
             super().put(queued, block, timeout)  # type: ignore[no-untyped-call]
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
-        """Return the next package; the one before it has ended."""
+        """Return the next package; the previous one has ended."""
         take: Callable[..., Any] = super().get
         return self._order.next(lambda: take(block, timeout), lambda: take(block=False))
 
 
 class NoResults:
-    """Stands in for django-q2's result queue and its monitor, a process that would only store and acknowledge results."""
+    """Replaces django-q2's result queue and its monitor, a process that would only store and acknowledge results."""
 
     pid = 0
 
@@ -155,12 +155,12 @@ class LedgerSentinel(Sentinel):
         stop_event: Any,
         start_event: Any,
     ) -> None:
-        """Run a cluster until it is told to stop; each worker takes packages inside `executing(number)`."""
+        """Run a cluster until it is asked to stop; each worker takes packages inside `executing(number)`."""
         self._context = context
         self._next_packages = next_packages
         self._order = order
         self._executing = executing
-        # Returns when the cluster has stopped.
+        # This call returns when the cluster has stopped.
         super().__init__(stop_event, start_event, uuid4(), LedgerBroker())  # type: ignore[no-untyped-call]
 
     def start(self) -> None:
@@ -177,7 +177,7 @@ class LedgerSentinel(Sentinel):
 
     def spawn_worker(self) -> None:
         timer = fork.Value("f", -1)
-        # The number of a worker that has died is free again, and so is what it reported.
+        # Reuse the number of a worker that died, and clear what it reported.
         number = min(set(range(Conf.WORKERS)) - {process.number for process in self.pool})
         self._context.report_unwritten(number, None)
         process: Any = fork.Process(

@@ -1,4 +1,4 @@
-"""Database sessions of the engine, which never wait without limit; tasks get sessions with the project's own options."""
+"""Database sessions: those of the engine never wait without limit; tasks get sessions with the project's own options."""
 
 import threading
 from collections.abc import Iterator
@@ -14,16 +14,16 @@ KEEP_CONNECTION = 60
 BUSY_TIMEOUT = 5.0
 LOCK_TIMEOUT = 2.0
 SHORT_TIMEOUT = 1.0
-# After how many seconds PostgreSQL ends the transaction of a host that froze or was lost in the middle of it.
+# After how many seconds PostgreSQL ends the transaction of a host that froze or disappeared.
 LOST_AFTER = 8.0
 
 _of_thread = threading.local()
 
 
 def use_engine_session(*, is_durable: bool = False) -> None:
-    """Give this thread a session for the engine's own steps; the processes that it forks inherit it.
+    """Give this thread a session for the engine's own steps; processes that it forks inherit it.
 
-    A durable one waits for the disk at every commit, if the project's does.
+    A durable session waits for the disk at every commit, if the project's sessions do.
     """
     connections["default"].close()
     project = getattr(_of_thread, "project", None) or connections["default"]
@@ -35,7 +35,7 @@ def use_engine_session(*, is_durable: bool = False) -> None:
 
 @contextmanager
 def project_session() -> Iterator[None]:
-    """Let a task use a session with the project's own settings, not the engine session of this thread."""
+    """Let a task use a session with the project's own settings instead of this thread's engine session."""
     project = getattr(_of_thread, "project", None)
     if project is None:
         yield
@@ -46,13 +46,13 @@ def project_session() -> Iterator[None]:
         yield
     finally:
         connections["default"] = session
-        # As after a request.
+        # As Django does after a request.
         project.close_if_unusable_or_obsolete()
 
 
 @contextmanager
 def short_waits() -> Iterator[None]:
-    """Let steps that can be put off wait for SQLite's write lock only briefly."""
+    """Make steps that can be put off wait only briefly for SQLite's write lock."""
     session = connections["default"]
     if session.vendor != "sqlite":
         yield
@@ -68,7 +68,7 @@ def short_waits() -> Iterator[None]:
 
 def engine_settings(database: dict[str, Any], vendor: str, *, is_durable: bool = False) -> dict[str, Any]:
     """Return the settings of an engine session; options that the project sets itself stay."""
-    # Not pooled: all sessions of a pool have the same options.
+    # No pool: all sessions of a pool have the same options.
     options = {name: value for name, value in database["OPTIONS"].items() if name != "pool"}
     if vendor == "sqlite":
         options["timeout"] = min(options.get("timeout", BUSY_TIMEOUT), BUSY_TIMEOUT)
@@ -79,9 +79,9 @@ def engine_settings(database: dict[str, Any], vendor: str, *, is_durable: bool =
             options["init_command"] = command
     elif vendor == "postgresql":
         options = defaults.DATABASE_OPTIONS | options
-        # Not with a pooler, which refuses such options.
+        # A pooler refuses such options.
         if not database.get("DISABLE_SERVER_SIDE_CURSORS"):
-            # The project's own options come last, because the last one counts.
+            # The project's own options come last, so that they win.
             options["options"] = f"{_server_options()} {options.get('options', '')}".strip()
     return database | {
         "OPTIONS": options,
@@ -94,10 +94,10 @@ def engine_settings(database: dict[str, Any], vendor: str, *, is_durable: bool =
 
 def _server_options() -> str:
     values = {
-        # The engine claims and settles without waiting for the disk: what a power cut undoes is fired again, never lost.
-        # Starts do wait, and so do other processes, which write the changes of people and agents.
+        # Claims and settlements do not wait for the disk: what a power cut undoes is fired again, never lost. Starts do
+        # wait, and so do other processes, which write the changes of people and agents.
         "synchronous_commit": "off",
-        # The statistics miss a burst, so the planner would read whole tables; every statement of the engine has an index.
+        # During a burst, the statistics are outdated and the planner would read whole tables; every statement has an index.
         "enable_seqscan": "off",
         "enable_hashjoin": "off",
         "enable_mergejoin": "off",
@@ -105,7 +105,7 @@ def _server_options() -> str:
         "plan_cache_mode": "force_generic_plan",
         "lock_timeout": f"{LOCK_TIMEOUT * 1000:.0f}",
         "idle_in_transaction_session_timeout": f"{LOST_AFTER * 1000:.0f}",
-        # The same for a host that is lost while the server sends it an answer.
+        # The same for a host that disappears while the server sends it an answer.
         "tcp_user_timeout": f"{LOST_AFTER * 1000:.0f}",
     }
     return " ".join(f"-c {name}={value}" for name, value in values.items())

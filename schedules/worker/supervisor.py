@@ -1,6 +1,6 @@
-"""Supervisor of child processes: start them together, restart those that die, stop them together.
+"""The supervisor of child processes: start them together, restart those that die, stop them together.
 
-The children are forks, so that they share what this process has loaded.
+The children are forked, so that they share the memory of what this process has loaded.
 """
 
 import gc
@@ -22,18 +22,18 @@ from setproctitle import setproctitle
 
 logger = logging.getLogger(__name__)
 
-# Not left to the default: since Python 3.14, that is no longer fork.
+# Explicit, because fork is no longer the default since Python 3.14.
 fork = multiprocessing.get_context("fork")
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-LOOK_EVERY = 0.2
-ASK_AGAIN_AFTER = 0.5
+POLL_SECONDS = 0.2
+SIGNAL_AGAIN_AFTER = 0.5
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
-# A child that ran this long is started again at once; the pauses before it do not count any more.
-SETTLED_AFTER = 60.0
+# A child that ran this long is restarted at once, and its pauses begin anew.
+STABLE_AFTER = 60.0
 
 
 def growing_pauses(first: float | None = None, longest: float | None = None) -> Iterator[float]:
-    """Yield the pauses between attempts in seconds, without end: 1, 2, 4 and so on, up to the longest."""
+    """Yield endless pauses between attempts, in seconds: 1, 2, 4 and so on, up to the longest."""
     pause = first or FIRST_PAUSE
     while True:
         yield pause
@@ -70,7 +70,7 @@ class Child:
         if self.process or time.monotonic() < self._start_at:
             return
         self._started_at = time.monotonic()
-        # A fork must not share connections, nor inherit a signal that is meant for its parent.
+        # A fork must not share connections, or get a signal that is meant for its parent.
         connections.close_all()
         gc.freeze()
         signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
@@ -86,14 +86,14 @@ class Child:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
     def note_death(self) -> None:
-        """If the process has ended, plan its next start: at once after a long life, else after a pause."""
+        """If the process has ended, plan its next start: at once if it ran for long, else after a pause."""
         if self.process is None or self.process.exitcode is None:
             return
         status, self.process = self.process.exitcode, None
         self._start_later(f"ended with status {status}")
 
     def _start_later(self, what: str) -> None:
-        if time.monotonic() - self._started_at > SETTLED_AFTER:
+        if time.monotonic() - self._started_at > STABLE_AFTER:
             self._pauses = growing_pauses()
             pause = 0.0
         else:
@@ -119,20 +119,22 @@ class Supervisor:
                 child.start_if_due()
             if is_done():
                 return
-            time.sleep(LOOK_EVERY)  # noqa: TID251  (the loop's own pause)
+            time.sleep(POLL_SECONDS)  # noqa: TID251  (the loop's own pause)
 
     def stop(self) -> None:
         """Ask every child to finish; kill those that have not finished within the limit."""
         deadline = time.monotonic() + settings.CRONTY_STOP_SECONDS + 5
-        asked_at: float | None = None
+        signaled_at: float | None = None
         while self._alive() and time.monotonic() < deadline:
-            # A second Ctrl-C means stop now. Repeat it until the children end, because a busy process may see two
+            # A second Ctrl-C means stop now. Repeat the signal until the children end, because a busy process may see two
             # signals in a row as one.
-            if asked_at is None or (self.stops > 1 and time.monotonic() - asked_at >= ASK_AGAIN_AFTER):
-                asked_at = time.monotonic()
+            if signaled_at is None or (
+                self.stops > 1 and time.monotonic() - signaled_at >= SIGNAL_AGAIN_AFTER
+            ):
+                signaled_at = time.monotonic()
                 for process in self._alive():
                     process.terminate()
-            time.sleep(LOOK_EVERY / 4)  # noqa: TID251  (waits for processes to end)
+            time.sleep(POLL_SECONDS / 4)  # noqa: TID251  (waits for processes to end)
         for process in self._alive():
             logger.error("Process %s did not stop in time; killing it", process.pid)
             process.kill()

@@ -1,7 +1,7 @@
-"""What a claim loop does every few seconds besides claiming.
+"""The regular duties of the claim loop besides claiming, every few seconds.
 
-It reads the clock of the database, writes a heartbeat, renews the leases of claims, rescues the runs of dead clusters,
-and sends a probe through the queue and a worker.
+It reads the database's clock, writes a heartbeat, renews the leases of claims, rescues the runs of dead clusters, and
+sends a probe through the queue and a worker.
 """
 
 from datetime import datetime, timedelta
@@ -18,8 +18,8 @@ from schedules.worker.q2 import Package
 # How often claims are renewed, in seconds; more often if the lease is short.
 UPKEEP_EVERY = 3.0
 # How many interruptions a cluster remembers.
-MOST_INTERRUPTIONS = 20
-# How often late runs and the like are looked for, in seconds.
+MAX_INTERRUPTIONS = 20
+# How often to check for late runs and other incidents, in seconds.
 WATCH_EVERY = 15.0
 
 
@@ -37,10 +37,10 @@ class Upkeep:
         self._has_noted_start = False
         self._watch_at = 0.0
         self.last_took = 0.0
-        """How many seconds it took the last time."""
+        """How many seconds the last upkeep took."""
 
     def is_due(self, *, is_inconvenient: bool) -> bool:
-        """Return whether it is time; at a bad moment it may be put off for a little, but not repeatedly."""
+        """Return whether upkeep is due; at an inconvenient moment, it is put off a little, but not repeatedly."""
         if self._clock.is_host_set():
             return True
         overdue = self._clock.monotonic() - self._due_at
@@ -48,7 +48,7 @@ class Upkeep:
 
     def run(self, *, is_claim_blocked: bool) -> Package:
         """Do everything that is due, and return a probe to be sent."""
-        # Before the steps below: if one of them fails, claims must go on until the next attempt.
+        # Plan the next upkeep first: if a step below fails, claims must go on until then.
         begin = self._clock.monotonic()
         self._due_at = begin + upkeep_every()
         self._clock.measure()
@@ -63,7 +63,7 @@ class Upkeep:
         with self._context.turns.take_for_claim_loop():
             engine.renew_claims(self._context.cluster_id, now, self._context.plain_line.execution_ids())
         self._context.pulse()
-        # Also without a sweep: the clock may have been ahead for a few seconds only.
+        # Even without a sweep: the clock may have been ahead for only a few seconds.
         engine.recover_from_clock_rollback(now)
         self._context.pulse()
         with self._context.turns.take_for_claim_loop():
@@ -82,25 +82,25 @@ class Upkeep:
         return packages.new_probe(now)
 
     def take_watch_ping(self, *, is_claim_blocked: bool) -> list[Package]:
-        """Return a ping to the outside watch once a minute, after a claim that worked, or nothing."""
+        """Return a ping to the outside watch once a minute, after a successful claim."""
         tick = self._clock.monotonic()
         if not settings.CRONTY_HEARTBEAT_URL or tick < self._watch_ping_at:
             return []
         if is_claim_blocked or self._context.is_blocked:
             return []
-        # Again after this cluster's own upkeep; the database keeps several clusters from pinging in the same minute.
+        # The database makes sure that only one of several clusters pings in a minute.
         self._watch_ping_at = tick + seconds_until_next_minute(self._clock.now())
         return [packages.new_watch_ping()]
 
     def _note_outage(self, now: datetime) -> None:
-        """Before the first claim after a start or a long silence: afterwards, nothing is due any more."""
+        """Raise incidents for an outage; before the first claim after it, because afterwards nothing is due any more."""
         silent_since = self.heartbeat.written_at if self._has_noted_start else None
         if silent_since is None or now - silent_since >= engine.OUTAGE:
             engine.note_outage(self._context.cluster_id, silent_since, now)
 
 
 class Heartbeat:
-    """The heartbeat of one cluster: what the database knows about it, and what it learns about the others."""
+    """The heartbeat of one cluster: what it reports to the database, and what it learns about the others."""
 
     def __init__(self, context: ClusterContext) -> None:
         self.claimed = 0
@@ -115,7 +115,7 @@ class Heartbeat:
         self._blocked_since: datetime | None = None
 
     def write(self, now: datetime, *, is_claim_blocked: bool) -> None:
-        """Write it, with what has changed since the last one, and count the clusters that are alive."""
+        """Write a heartbeat with the changes since the last one, and count the clusters that are alive."""
         interruptions = self.interruptions(now)
         is_new = interruptions != self._interruptions
         with self._context.turns.take_for_claim_loop():
@@ -143,7 +143,7 @@ class Heartbeat:
             *earlier, last = self._interruptions
             if last.reason == reason and last.until == self.written_at:
                 return [*earlier, last._replace(until=now)]
-        return [*self._interruptions, Interruption(self.written_at, now, reason)][-MOST_INTERRUPTIONS:]
+        return [*self._interruptions, Interruption(self.written_at, now, reason)][-MAX_INTERRUPTIONS:]
 
     def _find_blocked_since(self, now: datetime, *, is_claim_blocked: bool) -> datetime | None:
         """Return since when locks have kept runs from being claimed, started or settled, or None."""
@@ -155,23 +155,25 @@ class Heartbeat:
 
 
 class SweepGate:
-    """Decides whether expired leases can be trusted: not after a clock jump, or a time when nobody could renew them."""
+    """Decides whether expired leases can be trusted: not after a clock jump, or while nobody could renew them."""
 
     def __init__(self, clock: Clock, opens_at: float) -> None:
         self._clock = clock
         self._opens_at = opens_at
-        # Both of the last call, on the monotonic clock; the offset is that of the wall clock from it.
-        self._asked_at = 0.0
+        # From the last call: its time on the monotonic clock, and the offset of the wall clock from that.
+        self._last_call_at = 0.0
         self._offset: float | None = None
 
     def may_sweep(self, now: datetime) -> bool:
         tick, lease = self._clock.monotonic(), settings.CRONTY_LEASE_SECONDS
         offset = now.timestamp() - tick
         has_jumped = self._offset is not None and abs(offset - self._offset) > lease / 3
-        was_away = self._asked_at > 0 and tick - self._asked_at > max(2 * upkeep_every(), lease * 2 / 3)
+        was_away = self._last_call_at > 0 and tick - self._last_call_at > max(
+            2 * upkeep_every(), lease * 2 / 3
+        )
         if has_jumped or was_away:
             self._opens_at = max(self._opens_at, tick + lease)
-        self._offset, self._asked_at = offset, tick
+        self._offset, self._last_call_at = offset, tick
         return tick >= self._opens_at
 
 

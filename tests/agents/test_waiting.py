@@ -197,7 +197,7 @@ def test_granted_call_does_not_ask(start, job):
 
 
 def test_program_asks_only_so_often(start, monkeypatch):
-    monkeypatch.setattr(asking, "MOST_PER_RUN", 2)
+    monkeypatch.setattr(asking, "MAX_PER_RUN", 2)
     working = start(*({**PUSH, "id": f"toolu_{number}"} for number in range(4)), within="1s")
 
     working.end()

@@ -33,7 +33,7 @@ from schedules.worker.claim_loop import (
 from schedules.worker.context import ClusterContext, PlainPackage
 from schedules.worker.locks import Permits
 from schedules.worker.q2 import Package
-from schedules.worker.upkeep import MOST_INTERRUPTIONS, UPKEEP_EVERY, Heartbeat
+from schedules.worker.upkeep import MAX_INTERRUPTIONS, UPKEEP_EVERY, Heartbeat
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, UserFactory
 from tests.waiting import PATIENCE
 
@@ -145,7 +145,7 @@ def test_packages_contain_only_our_functions_and_numbers(claim_loop):
 
 
 def test_chunk_fits_within_the_claim_limits():
-    assert packages_module.CHUNK <= capacity.SMALLEST_CLAIM <= capacity.HELD
+    assert packages_module.CHUNK <= capacity.MIN_CLAIM <= capacity.MAX_HELD
 
 
 # Waiting
@@ -442,7 +442,7 @@ def test_work_beyond_one_batch_is_claimed_by_the_next_calls(claim_loop, monkeypa
 
 def test_claim_that_leaves_work_behind_reports_a_burst(claim_loop, context, monkeypatch):
     monkeypatch.setattr(capacity, "BATCH", 3)
-    monkeypatch.setattr(context_module, "BURST_LASTS", 1000)
+    monkeypatch.setattr(context_module, "BURST_SECONDS", 1000)
 
     due(2, task="tests.aping")
     claim_loop.next_packages()
@@ -451,7 +451,7 @@ def test_claim_that_leaves_work_behind_reports_a_burst(claim_loop, context, monk
     due(4, task="tests.aping")
     claim_loop.next_packages()
     assert context.is_burst
-    monkeypatch.setattr(context_module, "BURST_LASTS", 0)
+    monkeypatch.setattr(context_module, "BURST_SECONDS", 0)
     assert not context.is_burst
 
 
@@ -482,8 +482,8 @@ def test_share_of_many_clusters_is_at_least_one_package(claim_loop, monkeypatch)
 
 
 def test_full_cluster_claims_nothing_and_sleeps(claim_loop, cluster, fake_clock, monkeypatch):
-    monkeypatch.setattr(capacity, "HELD", 5)
-    monkeypatch.setattr(capacity, "SMALLEST_CLAIM", 2)
+    monkeypatch.setattr(capacity, "MAX_HELD", 5)
+    monkeypatch.setattr(capacity, "MIN_CLAIM", 2)
     job = JobFactory(next_run_at=NOW + HOUR)
     for _ in range(4):
         ExecutionFactory(job=job, status="running", cluster=cluster, cause="manual", lease_until=NOW + HOUR)
@@ -499,8 +499,8 @@ def test_full_cluster_claims_nothing_and_sleeps(claim_loop, cluster, fake_clock,
 
 
 def test_claims_of_another_cluster_do_not_use_capacity(claim_loop, monkeypatch):
-    monkeypatch.setattr(capacity, "HELD", 2)
-    monkeypatch.setattr(capacity, "SMALLEST_CLAIM", 2)
+    monkeypatch.setattr(capacity, "MAX_HELD", 2)
+    monkeypatch.setattr(capacity, "MIN_CLAIM", 2)
     ExecutionFactory(status="running", cluster=ClusterFactory(), lease_until=NOW + HOUR)
     due()
 
@@ -558,7 +558,7 @@ def test_plain_functions_that_wait_behind_long_ones_are_released_for_other_clust
 
 
 def test_many_plain_functions_leave_room_for_coroutines(claim_loop, monkeypatch):
-    monkeypatch.setattr(capacity, "MOST_PLAIN_HELD", 3)
+    monkeypatch.setattr(capacity, "MAX_PLAIN_HELD", 3)
     due(5, task="tests.ping", next_run_at=NOW - SECOND)
     assert {function for function, _ in runs_of(claim_loop.next_packages())} == {
         packages_module.run_plain_functions
@@ -911,13 +911,13 @@ def test_slots_missed_while_the_host_was_asleep_say_that_no_worker_was_running(c
 
 def test_cluster_remembers_its_last_interruptions(context, fake_clock):
     heartbeat = Heartbeat(context)
-    for _ in range(2 * MOST_INTERRUPTIONS):
+    for _ in range(2 * MAX_INTERRUPTIONS):
         fake_clock.advance(60)
         heartbeat.write(clock.now(), is_claim_blocked=False)
         fake_clock.advance(1)
         heartbeat.write(clock.now(), is_claim_blocked=False)
 
-    assert len(heartbeat.interruptions(clock.now())) == MOST_INTERRUPTIONS
+    assert len(heartbeat.interruptions(clock.now())) == MAX_INTERRUPTIONS
 
 
 def test_slots_missed_while_long_functions_hold_all_permits_say_that_workers_were_busy(

@@ -56,7 +56,7 @@ def test_process_that_is_killed_while_it_changes_the_line_locks_nobody_out(line)
 
 
 def test_full_line_takes_no_more(line, monkeypatch):
-    monkeypatch.setattr(context, "PLACES", 2)
+    monkeypatch.setattr(context, "LINE_LENGTH", 2)
 
     assert [line.put(FIRST) for _ in range(3)] == [True, True, False]
     line.take()

@@ -81,7 +81,7 @@ def test_outcomes_are_written_between_runs_in_a_burst(cluster, writer, monkeypat
 
 def test_outcomes_wait_longer_in_a_burst_but_are_written(cluster, context, writer, monkeypatch):
     monkeypatch.setattr(writer_module, "FLUSH_BURST_AFTER", 0.2)
-    monkeypatch.setattr(context_module, "BURST_LASTS", 1000)
+    monkeypatch.setattr(context_module, "BURST_SECONDS", 1000)
     context.report_burst()
     run = make_running(cluster)
     begin = time.monotonic()

@@ -52,7 +52,7 @@ def kill_once_ready(*command: str) -> str:
     [
         pytest.param("", "", "", id="SIGKILL"),
         pytest.param(
-            "parent_death.IS_LINUX, parent_death.LOOK_EVERY = False, 0.02",
+            "parent_death.IS_LINUX, parent_death.POLL_SECONDS = False, 0.02",
             "",
             "",
             id="polling, without Linux",
@@ -110,7 +110,7 @@ print("still alive", flush=True)
 """
 
 
-@pytest.mark.parametrize("before", ["", "parent_death.IS_LINUX, parent_death.LOOK_EVERY = False, 0.02"])
+@pytest.mark.parametrize("before", ["", "parent_death.IS_LINUX, parent_death.POLL_SECONDS = False, 0.02"])
 def test_child_ends_if_its_parent_was_killed_while_it_started(before):
     # The child's standard input closes when its parent is dead: only then does it check its parent.
     parent = subprocess.run(
@@ -137,7 +137,7 @@ def test_process_ends_if_its_parent_died_before_prctl(monkeypatch, kills, parent
 
 def test_polling_thread_ends_the_process_after_its_parent(monkeypatch, kills):
     parents = [7, 7, 1]
-    monkeypatch.setattr(parent_death, "LOOK_EVERY", 0)
+    monkeypatch.setattr(parent_death, "POLL_SECONDS", 0)
     monkeypatch.setattr(os, "getppid", lambda: parents.pop(0))
 
     parent_death._end_after(7, signal.SIGTERM)

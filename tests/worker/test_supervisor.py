@@ -40,7 +40,7 @@ def folder(tmp_path, settings, monkeypatch) -> Iterator[Path]:
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(supervisor, "execute_from_command_line", behave)
-    monkeypatch.setattr(supervisor, "LOOK_EVERY", 0.02)
+    monkeypatch.setattr(supervisor, "POLL_SECONDS", 0.02)
     monkeypatch.setattr(supervisor, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(supervisor, "LONGEST_PAUSE", 0.1)
     yield tmp_path
@@ -172,7 +172,7 @@ def test_signal_ends_the_supervision(supervise):
 # A busy process can miss some of the signals sent to it.
 @pytest.mark.parametrize("kind", ["patient", "busy"])
 def test_second_signal_is_repeated_until_the_child_stops(supervise, folder, monkeypatch, kind):
-    monkeypatch.setattr(supervisor, "ASK_AGAIN_AFTER", 0.1)
+    monkeypatch.setattr(supervisor, "SIGNAL_AGAIN_AFTER", 0.1)
     group = supervise((kind, "web"))
     wait_for(lambda: starts(folder, "web"))
     signal.raise_signal(signal.SIGINT)
@@ -184,7 +184,7 @@ def test_second_signal_is_repeated_until_the_child_stops(supervise, folder, monk
 
 
 def test_first_signal_is_passed_on_once(supervise, folder, settings, monkeypatch):
-    monkeypatch.setattr(supervisor, "ASK_AGAIN_AFTER", 0.1)
+    monkeypatch.setattr(supervisor, "SIGNAL_AGAIN_AFTER", 0.1)
     settings.CRONTY_STOP_SECONDS = -4
     group = supervise(("patient", "web"))
     wait_for(lambda: starts(folder, "web"))

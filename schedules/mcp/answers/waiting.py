@@ -60,7 +60,7 @@ def _approval_out(request: Request, zone: str) -> dict[str, Any]:
     else:
         out |= {
             "kind": "call",
-            "call": approval.call_words,
+            "call": approval.call_summary,
             "permission": permission_of(approval) or None,
             "about_permission": permission_words(approval),
         }

@@ -94,7 +94,7 @@ def preferences_out(profile: Profile) -> PreferencesOut:
     if not profile.timezone:
         notes.append(answers.no_zone(profile.zone, "local times are"))
     if stop := read_stop(actor):
-        notes.append(f"{stop.words} Only a person can start them again.")
+        notes.append(f"{stop.sentence} Only a person can start them again.")
     if notes:
         out["note"] = " ".join(notes)
     return out

@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db import transaction
 
 from schedules import clock
-from schedules.limits import NAME_LENGTH, TAG_LENGTH, TAGS, line_problem, strip_unprintable
+from schedules.limits import MAX_TAGS, NAME_LENGTH, TAG_LENGTH, line_problem, strip_unprintable
 from schedules.models import Heartbeat, Profile
 from schedules.models.heartbeats import is_ping_key
 from schedules.result import Code, Err, Ok, Result, invalid
@@ -88,7 +88,7 @@ def _add(checks: Checks, name: str, row: Mapping[str, Any]) -> None:
     if problem := line_problem(name):
         raise _UnusableError(problem)
     job = {**_schedule(row), "task": HEARTBEAT, "arguments": _arguments(row)}
-    if tags := [tag[:TAG_LENGTH] for tag in str(row.get("tags") or "").split()][:TAGS]:
+    if tags := [tag[:TAG_LENGTH] for tag in str(row.get("tags") or "").split()][:MAX_TAGS]:
         job["tags"] = tags
     if row.get("status") == "paused":
         job["paused"] = True

@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from schedules.limits import NAME_LENGTH, TAG_LENGTH, TAGS
-from schedules.models.calendars import MOST_CALENDARS_OF_JOB
+from schedules.limits import MAX_TAGS, NAME_LENGTH, TAG_LENGTH
+from schedules.models.calendars import MAX_CALENDARS_PER_JOB
 from schedules.services.files.jobs import CATCH_UPS, ON_CLOSED, OVERLAPS
 from schedules.tasks.grants import LONGEST_GRANT, MOST_GRANTS
 
@@ -68,7 +68,7 @@ def job_schema(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
             },
             "calendars": {
                 "type": "array",
-                "maxItems": MOST_CALENDARS_OF_JOB,
+                "maxItems": MAX_CALENDARS_PER_JOB,
                 "items": {"type": "string"},
                 "description": "The names of the calendars that close times for it.",
             },
@@ -87,7 +87,11 @@ def job_schema(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
                 "description": 'Where its alerts go and which: a topic, channel:NAME or never, "not late", "also missed".',
             },
             "label": {"type": "string", "maxLength": NAME_LENGTH},
-            "tags": {"type": "array", "maxItems": TAGS, "items": {"type": "string", "maxLength": TAG_LENGTH}},
+            "tags": {
+                "type": "array",
+                "maxItems": MAX_TAGS,
+                "items": {"type": "string", "maxLength": TAG_LENGTH},
+            },
             "grants": {
                 "type": "array",
                 "maxItems": MOST_GRANTS,

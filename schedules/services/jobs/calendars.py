@@ -7,7 +7,7 @@ from django.db.models import Q
 
 from schedules import engine, limits
 from schedules.models import Calendar, Job
-from schedules.models.calendars import MOST_CALENDARS_OF_JOB
+from schedules.models.calendars import MAX_CALENDARS_PER_JOB
 from schedules.models.triggers import columns_of
 from schedules.result import Err, invalid
 from schedules.when.event_times import AtEvents, EventTimes
@@ -88,8 +88,8 @@ def _problem(job: Job) -> Err | None:
     names = job.calendars
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return invalid("calendars", "Give a list of the names of calendars.")
-    if len(names) > MOST_CALENDARS_OF_JOB or len(set(names)) < len(names):
-        return invalid("calendars", f"Name at most {MOST_CALENDARS_OF_JOB} calendars, each once.")
+    if len(names) > MAX_CALENDARS_PER_JOB or len(set(names)) < len(names):
+        return invalid("calendars", f"Name at most {MAX_CALENDARS_PER_JOB} calendars, each once.")
     try:
         trigger = job.undelayed_trigger
     except TriggerError:

@@ -221,7 +221,7 @@ def store_edit(edited: PreparedEdit) -> bool:
     if has_deleted:
         job.refresh_from_db()
     else:
-        job.take_over(edited.changes, now)
+        job.apply_changes(edited.changes, now)
     return True
 
 
@@ -238,7 +238,7 @@ def store_edits(edits: Sequence[PreparedEdit], now: datetime) -> Err | None:
         if planned and planned <= now:
             # It was checked a while ago, and the new schedule was not in force at that moment.
             edited.changes["next_run_at"] = edited.job.next_slot(now) or planned
-        edited.job.take_over(edited.changes, now)
+        edited.job.apply_changes(edited.changes, now)
         of_columns[frozenset(edited.changes)].append(edited.job)
     for columns, jobs in of_columns.items():
         names = ["id", *sorted(columns), "revision", "updated_at"]

@@ -23,4 +23,4 @@ def change_row(job: Job, now: datetime, **changes: Any) -> None:
         **changes, revision=job.revision + 1, updated_at=now
     )
     assert changed == 1
-    job.take_over(changes, now)
+    job.apply_changes(changes, now)

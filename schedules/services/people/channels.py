@@ -18,7 +18,7 @@ from schedules.channels.mail import EMAIL
 from schedules.channels.operator_services import catalog as operator_services
 from schedules.channels.stored import is_staff
 from schedules.models import Channel, Event, Job, Profile
-from schedules.models.alert_rules import known_rules
+from schedules.models.alert_rules import stored_rules
 from schedules.result import Code, Err, Ok, Result, invalid, invalid_fields
 from schedules.secrets.encryption import UnreadableError, accepted_keys, reseal, seal
 from schedules.services.people.profiles import profile_of
@@ -224,7 +224,7 @@ def jobs_using(owner_id: int, name: str) -> list[str]:
     jobs = Job.objects.kept().filter(by_name, owner=owner_id, status__in=(*Job.ACTIVE, Job.Status.PAUSED))
     rows = jobs.order_by("-pk").values_list("public_id", "alerts", "kwargs__channel", "kwargs__deliver_to")
     # The name of another channel may begin with this one.
-    used = [key for key, alerts, *names in rows if name in names or known_rules(alerts).place == place]
+    used = [key for key, alerts, *names in rows if name in names or stored_rules(alerts).place == place]
     return used[:100]
 
 

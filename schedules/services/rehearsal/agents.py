@@ -104,7 +104,7 @@ def apply_stops(courses: Sequence[Course], prompts: Mapping[int, Prompt]) -> Non
         prompt = prompts[course.job.pk]
         course.problem = course.problem or prompt.choice.problem
         if prompt.runner is not None and (stop := stops.get(course.job.owner_id)):
-            course.leave_out_all(stop.words)
+            course.leave_out_all(stop.sentence)
 
 
 def apply_limits(

@@ -8,7 +8,7 @@ from django.db import transaction
 
 from schedules import clock, engine, limits
 from schedules.models import Event, Execution, Job, Question, Reminder
-from schedules.models.questions import MOST_ANSWERS
+from schedules.models.questions import MAX_ANSWERS
 from schedules.result import Code, Err, Ok, Result, invalid, sentence
 from schedules.services.jobs.rows import locked_job
 from schedules.services.people.profiles import is_active_user
@@ -207,8 +207,8 @@ def _refusal(job: Job, question: Question, answer: str) -> Err | None:
     if answer == UNDO:
         can_undo = question.answers and question.answers[-1]["answer"] != UNDO
         return None if can_undo else Err(Code.NO_ANSWER_TO_UNDO, job.public_id)
-    if question.revision >= MOST_ANSWERS:
-        return Err(Code.TOO_MANY_ANSWERS, limit=MOST_ANSWERS)
+    if question.revision >= MAX_ANSWERS:
+        return Err(Code.TOO_MANY_ANSWERS, limit=MAX_ANSWERS)
     if question.status in Question.ANSWERED:
         return _refuse(Code.ALREADY_ANSWERED, job, question)
     if answer == SNOOZE and job.status in _STOPPED:

@@ -250,7 +250,7 @@ def _refusal(approval: Approval, answer: str, seen: str, now: datetime) -> Err |
     if seen != approval.digest or not approval.is_genuine:
         return Err(Code.APPROVAL_CHANGED, approval.pk)
     if answer != DENY and (stop := stop_in_force(approval.owner_id)):
-        return Err(Code.AGENTS_STOPPED, reason=stop.words)
+        return Err(Code.AGENTS_STOPPED, reason=stop.sentence)
     return None
 
 
@@ -309,6 +309,6 @@ def _deny(actor: Actor, approval: Approval, job: Job, now: datetime) -> bool:
 def _recorded(approval: Approval) -> dict[str, Any]:
     recorded = {"execution": approval.execution_id}
     if not approval.is_question:
-        return recorded | {"tool": approval.call_words}
+        return recorded | {"tool": approval.call_summary}
     reply = {"reply": limits.shortened(approval.reply, LONGEST_RECORDED)} if approval.reply else {}
-    return recorded | {"question": approval.call_words} | reply
+    return recorded | {"question": approval.call_summary} | reply

@@ -44,7 +44,7 @@ def claim_prompts(
     if not timedelta(minutes=1) <= lease <= LONGEST_LEASE:
         return invalid("lease_minutes", "Choose between 1 minute and 24 hours.")
     if stop := stop_in_force(actor.user.pk):
-        return Err(Code.AGENTS_STOPPED, reason=stop.words)
+        return Err(Code.AGENTS_STOPPED, reason=stop.sentence)
     now = clock.now()
     with transaction.atomic():
         rows = list(
@@ -70,7 +70,7 @@ def claim_prompts(
     # A stop that came meanwhile may not have seen these leases.
     if rows and (stop := stop_in_force(actor.user.pk)):
         release(Execution.objects.waiting().filter(pk__in=[row.pk for row in rows], lease_until=now + lease))
-        return Err(Code.AGENTS_STOPPED, reason=stop.words)
+        return Err(Code.AGENTS_STOPPED, reason=stop.sentence)
     _remember_asking(actor.read_profile(), now)
     return Ok(rows)
 

@@ -7,7 +7,7 @@ import time_machine
 
 from schedules import engine, services
 from schedules.models import Event, Execution, Job, Question, Reminder
-from schedules.models.questions import MOST_ANSWERS
+from schedules.models.questions import MAX_ANSWERS
 from schedules.result import Code, Err, Ok
 from schedules.services.jobs.undo import last_call, undo
 from schedules.services.runs import answers
@@ -244,7 +244,7 @@ def test_link_of_one_button_allows_no_other_answer(run):
 
 
 def test_question_takes_a_limited_number_of_answers(run):
-    Question.objects.update(answers=[{"link": "", "answer": "snooze"}] * MOST_ANSWERS)
+    Question.objects.update(answers=[{"link": "", "answer": "snooze"}] * MAX_ANSWERS)
 
     assert press(run).code == Code.TOO_MANY_ANSWERS
 
