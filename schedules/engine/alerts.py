@@ -11,11 +11,9 @@ from django.db import transaction
 from django.urls import reverse
 
 from schedules.engine.incidents import is_proposal
+from schedules.engine.notices import create_notice
 from schedules.models import Approval, Incident, Job, Profile
 from schedules.models.alert_rules import NEVER, RECOVERED, AlertRules, quiet_until, stored_rules, wants
-from schedules.models.job_queries import NOTICE_PREFIX
-from schedules.models.job_texts import searchable_text, skeleton
-from schedules.models.jobs import new_public_id
 from schedules.tasks.approval_links import approval_address
 from schedules.tasks.site import public_site
 from schedules.tasks.stop_links import stop_button
@@ -191,7 +189,7 @@ def _title_of(news: Sequence[_News]) -> str:
 
 
 def _notice(news: Sequence[_News], place: Mapping[str, str], zone: str, now: datetime) -> Job:
-    """Create a notification job, so that the alert is retried and the ledger shows whether it was sent."""
+    """Create the notice of an alert."""
     first = news[0].incident
     # Cut each line, so that a long error does not hide the other jobs: they are not reported again.
     named_items = news[:MAX_NAMED]
@@ -200,34 +198,16 @@ def _notice(news: Sequence[_News], place: Mapping[str, str], zone: str, now: dat
     if len(news) > len(named_items):
         lines.append(f"… and {len(news) - len(named_items)} more")
     is_good = all(item.is_over for item in news)
-    name = f"Alert: {first.name}"[:200]
-    notice = Job(
-        owner_id=first.owner_id,
-        public_id=new_public_id(NOTICE_PREFIX, now),
-        name=name,
-        name_skeleton=skeleton(name),
-        task="notify",
-        kwargs={
-            "message": "\n".join(lines)[:LONGEST_NOTICE],
-            **place,
-            "title": _title_of(news),
-            "priority": 3 if is_good else 4,
-            "tags": [_GOOD if is_good else _BAD],
-            **_link_to(news),
-            **_stop_button(news),
-        },
-        trigger_type=Job.TriggerType.ONCE,
-        run_at=now,
-        next_run_at=now,
-        timezone=zone,
-        attempts=5,
-        made_by="cronty",
-        created_at=now,
-        updated_at=now,
-    )
-    notice.search_text = searchable_text(notice)
-    notice.save(force_insert=True)
-    return notice
+    arguments = {
+        "message": "\n".join(lines)[:LONGEST_NOTICE],
+        **place,
+        "title": _title_of(news),
+        "priority": 3 if is_good else 4,
+        "tags": [_GOOD if is_good else _BAD],
+        **_link_to(news),
+        **_stop_button(news),
+    }
+    return create_notice(first.owner_id, f"Alert: {first.name}", arguments, zone, now)
 
 
 def _link_to(news: Sequence[_News]) -> dict[str, str]:

@@ -7,10 +7,8 @@ from django.urls import reverse
 
 from schedules import limits
 from schedules.engine.history import Outcome
+from schedules.engine.notices import create_notice
 from schedules.models import Execution, Job
-from schedules.models.job_queries import NOTICE_PREFIX
-from schedules.models.job_texts import searchable_text, skeleton
-from schedules.models.jobs import new_public_id
 from schedules.tasks.site import public_site
 
 Status = Execution.Status
@@ -31,30 +29,12 @@ def deliver_answers(outcomes: Sequence[Outcome], now: datetime) -> None:
 
 
 def _send(run: Execution, job: Job, answer: str, channel: str, now: datetime) -> None:
-    name = f"Answer: {job.name}"[: limits.NAME_LENGTH]
-    link = {"click": f"{site}{reverse('schedules:run', args=[run.pk])}"} if (site := public_site()) else {}
-    message = Job(
-        owner_id=run.owner_id,
-        public_id=new_public_id(NOTICE_PREFIX, now),
-        name=name,
-        name_skeleton=skeleton(name),
-        label=LABEL,
-        task="notify",
-        kwargs={
-            # An agent's text must not be taken for placeholders.
-            "message": limits.shortened(answer, LONGEST_ANSWER).replace("{{", "{ {"),
-            "channel": channel,
-            "title": job.name[:200].replace("{{", "{ {"),
-            **link,
-        },
-        trigger_type=Job.TriggerType.ONCE,
-        run_at=now,
-        next_run_at=now,
-        timezone=job.timezone,
-        attempts=5,
-        made_by="cronty",
-        created_at=now,
-        updated_at=now,
-    )
-    message.search_text = searchable_text(message)
-    message.save(force_insert=True)
+    arguments = {
+        # An agent's text must not be taken for placeholders.
+        "message": limits.shortened(answer, LONGEST_ANSWER).replace("{{", "{ {"),
+        "channel": channel,
+        "title": job.name[:200].replace("{{", "{ {"),
+    }
+    if site := public_site():
+        arguments["click"] = f"{site}{reverse('schedules:run', args=[run.pk])}"
+    create_notice(run.owner_id, f"Answer: {job.name}", arguments, job.timezone, now, label=LABEL)

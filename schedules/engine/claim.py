@@ -14,7 +14,7 @@ from django.db.models import F
 
 from schedules import limits
 from schedules.engine.failures import raise_unreadable
-from schedules.engine.gaps import PlannedJob, Slot, remaining
+from schedules.engine.gaps import PlannedJob, Slot, Span, unrecorded
 from schedules.engine.incidents import raise_missed
 from schedules.engine.interruptions import Interruption, ReasonMissed
 from schedules.engine.pauses import pause_unreadable
@@ -155,7 +155,7 @@ def _claim_due(
     plans = {item.job.pk: item for item in planned}
     plain = {pk: by_id[pk] for pk, item in plans.items() if item.is_plain}
     claims = _insert_plain(plain, cluster_id, lease_until, now)
-    for pk, spans in _known_slots([pk for pk in plans if pk not in claims]).items():
+    for pk, spans in _recorded_spans([pk for pk in plans if pk not in claims]).items():
         plans[pk] = _plan_safely(by_id[pk], now, live[pk], why_missed, spans, heartbeats.get(pk))
     others = [item for pk, item in plans.items() if pk not in claims]
     _advance([item for item in plans.values() if not item.broken], live)
@@ -206,7 +206,7 @@ def _plan_safely(
     now: datetime,
     live: int,
     why_missed: WhyMissed,
-    known: Sequence[tuple[datetime, datetime | None]] = (),
+    recorded: Sequence[Span] = (),
     arguments: Arguments | None = None,
 ) -> Plan:
     """Plan one job; if that fails, plan a failed row and a pause, so that other jobs are not affected.
@@ -220,7 +220,7 @@ def _plan_safely(
             live=live,
             owner_is_active=job.owner_is_active,
             why_missed=why_missed,
-            known=known,
+            recorded=recorded,
             grace=None if arguments is None else grace_of(*arguments),
         )
     except Error:
@@ -230,12 +230,12 @@ def _plan_safely(
         logger.exception("Job %s cannot be planned", job.pk)
         reason = unreadable(error)[: limits.NAME_LENGTH]
         slot = Slot(job.next_run_at, Status.FAILED, reason=reason, error=reason)
-        return Plan(job, remaining(job, slot, known), broken=reason)
+        return Plan(job, unrecorded(job, slot, recorded), broken=reason)
 
 
-def _known_slots(job_ids: Sequence[int]) -> dict[int, list[tuple[datetime, datetime | None]]]:
-    """Find the slots from each job's next one on that have rows; after a clock was set back, they must not run again."""
-    known: dict[int, list[tuple[datetime, datetime | None]]] = defaultdict(list)
+def _recorded_spans(job_ids: Sequence[int]) -> dict[int, list[Span]]:
+    """Find rows from each job's next slot on; after a clock was set back, those slots must not run again."""
+    recorded: dict[int, list[Span]] = defaultdict(list)
     if job_ids:
         rows = (
             Execution.objects.filter(job_id__in=job_ids, scheduled_for__gte=F("job__next_run_at"))
@@ -244,8 +244,8 @@ def _known_slots(job_ids: Sequence[int]) -> dict[int, list[tuple[datetime, datet
             .values_list("job_id", "scheduled_for", "last_slot")
         )
         for job_id, first, last in rows:
-            known[job_id or 0].append((first, last))
-    return known
+            recorded[job_id or 0].append((first, last))
+    return recorded
 
 
 def _insert_plain(

@@ -21,6 +21,8 @@ PAUSED = "Paused: "
 
 # Planning takes the row of a claim, or a job that a person or an agent changes.
 PlannedJob: TypeAlias = Job | DueJob
+# The first slot of a row, and the last one if it is a gap.
+Span: TypeAlias = tuple[datetime, datetime | None]
 
 Status = Execution.Status
 Cause = Execution.Cause
@@ -77,11 +79,11 @@ def gap_between(
     return gap_from(job, oldest or newest, newest, status, reason)
 
 
-def remaining(job: PlannedJob, slot: Slot, known: Collection[tuple[datetime, datetime | None]]) -> list[Slot]:
-    """Cut out of a slot or gap what already has rows; `known` are the first and last slots of those rows."""
-    if not known:
+def unrecorded(job: PlannedJob, slot: Slot, recorded: Collection[Span]) -> list[Slot]:
+    """Return the parts of a slot or gap that have no row yet; `recorded` are the spans of existing rows."""
+    if not recorded:
         return [slot]
-    spans = sorted((first, last or first) for first, last in known)
+    spans = sorted((first, last or first) for first, last in recorded)
     if slot.last is None:
         return [] if any(first <= slot.at <= last for first, last in spans) else [slot]
     pieces, since = [], slot.at
@@ -96,7 +98,7 @@ def account_for(job: Job, since: datetime | None, now: datetime, reason: str) ->
     """Write one skipped row for the slots in [since, now], which will not run because the job was changed."""
     if since is None or not (slot := _gap_until(now, job, since, reason)):
         return
-    pieces = remaining(job, slot, _known(job, since, slot.last or slot.at))
+    pieces = unrecorded(job, slot, _recorded_spans(job, since, slot.last or slot.at))
     Execution.objects.bulk_create([piece.row_of(job, now) for piece in pieces], ignore_conflicts=True)
 
 
@@ -129,12 +131,14 @@ def account_for_each(jobs: Iterable[Job], column: str, now: datetime, reason: Ca
         return
     is_since_then = Q(scheduled_for__gte=F(f"job__{column}")) | Q(last_slot__gte=F(f"job__{column}"))
     rows = Execution.objects.filter(is_since_then, job__in=[job for job, _ in gaps], scheduled_for__lte=now)
-    known = defaultdict(list)
+    recorded = defaultdict(list)
     for job_id, first, last in rows.exclude(cause__in=Execution.UNPLANNED).values_list(
         "job_id", "scheduled_for", "last_slot"
     ):
-        known[job_id].append((first, last))
-    pieces = [piece.row_of(job, now) for job, slot in gaps for piece in remaining(job, slot, known[job.pk])]
+        recorded[job_id].append((first, last))
+    pieces = [
+        piece.row_of(job, now) for job, slot in gaps for piece in unrecorded(job, slot, recorded[job.pk])
+    ]
     Execution.objects.bulk_create(pieces, ignore_conflicts=True)
 
 
@@ -147,8 +151,8 @@ def _gap_until(now: datetime, job: Job, since: datetime, reason: str) -> Slot | 
         return None
 
 
-def _known(job: Job, since: datetime, until: datetime) -> list[tuple[datetime, datetime | None]]:
-    """Return the first and last slots of existing rows within [since, until]."""
+def _recorded_spans(job: Job, since: datetime, until: datetime) -> list[Span]:
+    """Return the spans of existing rows within [since, until]."""
     rows = Execution.objects.filter(
         Q(scheduled_for__gte=since) | Q(last_slot__gte=since), job=job, scheduled_for__lte=until
     ).exclude(cause__in=Execution.UNPLANNED)

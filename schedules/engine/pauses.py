@@ -131,21 +131,16 @@ def withdraw_each(
             failed.append(Outcome(row.pk, row.attempt, row.job_id, Status.FAILED, now, error=row.error))
         touched.add(row.job_id)
     reason = f"The job was {done} before "
-    _end(unstarted, Status.CANCELLED, now, f"{reason}this run.")
-    _end(unheld, Status.CANCELLED, now, f"{reason}an agent finished this prompt.")
+    runs = Execution.objects
+    runs.filter(pk__in=unstarted).end(Status.CANCELLED, now, f"{reason}this run.")
+    runs.filter(pk__in=unheld).end(Status.CANCELLED, now, f"{reason}an agent finished this prompt.")
     if failed:
-        _end([outcome.execution_id for outcome in failed], Status.FAILED, now, f"{reason}the next attempt.")
+        ids = [outcome.execution_id for outcome in failed]
+        runs.filter(pk__in=ids).end(Status.FAILED, now, f"{reason}the next attempt.")
         add_to_history(failed)
     if touched:
         release_next(touched, now)
     return {outcome.job_id for outcome in failed}
-
-
-def _end(execution_ids: Collection[int], status: Execution.Status, now: datetime, reason: str) -> None:
-    if execution_ids:
-        Execution.objects.filter(pk__in=execution_ids).update(
-            status=status, reason=reason, finished_at=now, lease_until=None, available_at=None
-        )
 
 
 def rearm(job: Job, now: datetime) -> bool:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 
-from schedules.engine.gaps import PlannedJob, Slot, gap_from, remaining
+from schedules.engine.gaps import PlannedJob, Slot, Span, gap_from, unrecorded
 from schedules.models import Execution, Job
 from schedules.models.jobs import why_skipped
 from schedules.when.durations import TICK
@@ -59,10 +59,10 @@ def plan(
     live: int,
     owner_is_active: bool,
     why_missed: WhyMissed,
-    known: Sequence[tuple[datetime, datetime | None]] = (),
+    recorded: Sequence[Span] = (),
     grace: timedelta | None = None,
 ) -> Plan:
-    """Decide on every slot of a due job up to now; `known` are the first and last slots of existing rows.
+    """Decide on every slot of a due job up to now; `recorded` are the spans of existing rows.
 
     `grace` is that of a heartbeat: its slots wait for a ping instead of a worker.
     """
@@ -76,22 +76,22 @@ def plan(
     else:
         newest = trigger.latest_at_or_before(due_until, first) or first
         following = trigger.next_after(max(now, newest))
-    is_unrestricted = grace is None and not (known or job.skips or job.closed_by or live)
+    is_unrestricted = grace is None and not (recorded or job.skips or job.closed_by or live)
     if first == newest and now - first <= ON_TIME and owner_is_active and is_unrestricted:
         # The most frequent case: no policy has anything to decide.
         return _planned(job, [Slot(first, Status.CLAIMED)], following)
     if not owner_is_active:
         gap = gap_from(job, first, newest, Status.SKIPPED, "The owner's account is not active.")
-        return _planned(job, remaining(job, gap, known), following)
+        return _planned(job, unrecorded(job, gap, recorded), following)
     left_out = _left_out_at_the_end(job, first, newest) if job.skips or job.closed_by else None
     if left_out and left_out.at == first:
-        return _planned(job, remaining(job, left_out, known), following)
+        return _planned(job, unrecorded(job, left_out, recorded), following)
     newest = _slot_before(job, left_out.at, first) or first if left_out else newest
     chosen, missed = _choose(job, first, newest, now, why_missed)
-    rows = remaining(job, missed, known) if missed else []
-    rows += remaining(job, left_out, known) if left_out else []
+    rows = unrecorded(job, missed, recorded) if missed else []
+    rows += unrecorded(job, left_out, recorded) if left_out else []
     # Before the policies: a slot that has already run must not delay others or count towards `max_runs`.
-    chosen = [slot for slot in chosen if remaining(job, slot, known)]
+    chosen = [slot for slot in chosen if unrecorded(job, slot, recorded)]
     if job.skips or job.closed_by:
         due = [(slot, why_skipped(job, slot.at)) for slot in chosen]
         rows += [replace(slot, status=Status.SKIPPED, reason=reason) for slot, reason in due if reason]

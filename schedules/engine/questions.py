@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef
 
 from schedules.engine.history import Outcome, release_next
 from schedules.models import Execution, Job, Question, Reminder
@@ -138,13 +138,11 @@ def _reason_to_close(question: Question, job: Job | None) -> str:
 
 def withdraw_reminders(question: Question, now: datetime, reason: str) -> None:
     """Call off the reminders of a question that have not started; the caller has locked the job."""
-    unstarted = _live_reminders(question).filter(status=Execution.Status.QUEUED)
-    if (
-        unstarted.update(status=Execution.Status.CANCELLED, finished_at=now, available_at=None, reason=reason)
-        and question.job_id
-    ):
+    unstarted = Execution.objects.live().filter(
+        job=question.job_id, pk__in=question.sent.values("pk"), status=Execution.Status.QUEUED
+    )
+    count = unstarted.update(
+        status=Execution.Status.CANCELLED, finished_at=now, available_at=None, reason=reason
+    )
+    if count and question.job_id:
         release_next([question.job_id], now)
-
-
-def _live_reminders(question: Question) -> QuerySet[Execution]:
-    return Execution.objects.live().filter(job=question.job_id, pk__in=question.sent.values("pk"))

@@ -216,7 +216,7 @@ def call_off(queued: Iterable[tuple[int, int, int | None]], now: datetime, reaso
         ended[status].append(Outcome(execution_id, attempt, job_id or 0, status, now, reason=reason))
     for status, outcomes in ended.items():
         rows = Execution.objects.filter(pk__in=[outcome.execution_id for outcome in outcomes])
-        rows.update(status=status, finished_at=now, available_at=None, lease_until=None, reason=reason)
+        rows.end(status, now, reason)
         errors = dict(rows.values_list("pk", "error"))
         conclude([outcome._replace(error=errors[outcome.execution_id]) for outcome in outcomes])
 
@@ -236,9 +236,8 @@ def lose(started: Iterable[tuple[int, int, int | None]], now: datetime, reason: 
         Outcome(execution_id, attempt, job_id or 0, Status.LOST, now, error=reason)
         for execution_id, attempt, job_id in started
     ]
-    Execution.objects.filter(pk__in=[outcome.execution_id for outcome in outcomes]).update(
-        status=Status.LOST, finished_at=now, available_at=None, lease_until=None, reason=reason, error=reason
-    )
+    runs = Execution.objects.filter(pk__in=[outcome.execution_id for outcome in outcomes])
+    runs.end(Status.LOST, now, reason, error=reason)
     conclude([outcome for outcome in outcomes if outcome.job_id])
 
 

@@ -68,7 +68,8 @@ def end_late_runs(late: Sequence[tuple[Execution, Job]], now: datetime) -> None:
         error = reason if status == Status.LOST else error
         outcomes.append(Outcome(row.pk, row.attempt, job.pk, status, now, error=error, reason=reason))
     for (status, reason), ids in ended.items():
-        _end(ids, now, status, reason, **({"error": reason} if status == Status.LOST else {}))
+        errors = {"error": reason} if status == Status.LOST else {}
+        Execution.objects.filter(pk__in=ids).end(status, now, reason, **errors)
     missed += _end_waiting_runs([job for _, job in late], now)
     uncount_missed(missed)
     if missed:
@@ -101,13 +102,6 @@ def _end_waiting_runs(jobs: Iterable[Job], now: datetime) -> list[int]:
     waiting = Execution.objects.live().filter(
         job_id__in=strict, status=Status.QUEUED, attempt=0, available_at=None, scheduled_for__lt=now - ON_TIME
     )
-    reason = why_never_started(ON_TIME)
     job_of = dict(waiting.values_list("pk", "job_id"))
-    _end(list(job_of), now, Status.MISSED, reason)
+    Execution.objects.filter(pk__in=list(job_of)).end(Status.MISSED, now, why_never_started(ON_TIME))
     return list(job_of.values())
-
-
-def _end(ids: Sequence[int], now: datetime, status: Execution.Status, reason: str, **values: str) -> None:
-    Execution.objects.filter(pk__in=ids).update(
-        status=status, finished_at=now, available_at=None, lease_until=None, reason=reason, **values
-    )

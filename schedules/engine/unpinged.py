@@ -29,9 +29,7 @@ def end_unpinged(rows: Sequence[Execution], now: datetime) -> None:
     for row in waiting.values():
         job_id = row.job_id or 0
         error = _why_failed(row, heartbeats.get(job_id), zone_of(zones.get(job_id, "UTC")), now)
-        Execution.objects.filter(pk=row.pk).update(
-            status=Status.FAILED, finished_at=now, available_at=None, lease_until=None, reason="", error=error
-        )
+        Execution.objects.filter(pk=row.pk).end(Status.FAILED, now, "", error=error)
         outcomes.append(Outcome(row.pk, row.attempt, job_id, Status.FAILED, now, error=error))
     conclude(outcomes)
 

@@ -135,7 +135,7 @@ class Watched:
         if job.next_run_at > self.now:
             return
         rows = Execution.objects.filter(job=job, scheduled_for__gte=job.next_run_at)
-        known = list(rows.exclude(cause=Cause.MANUAL).values_list("scheduled_for", "last_slot"))
+        recorded = list(rows.exclude(cause=Cause.MANUAL).values_list("scheduled_for", "last_slot"))
         try:
             planned = plan(
                 job,
@@ -143,7 +143,7 @@ class Watched:
                 live=len(self._live),
                 owner_is_active=True,
                 why_missed=ReasonMissed(0, self.now),
-                known=known,
+                recorded=recorded,
                 grace=self.grace,
             )
         except TriggerError:

@@ -125,6 +125,12 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
         free = self.order_by().select_for_update(skip_locked=True, no_key=True)
         return self.model._default_manager.filter(pk__in=free.values("pk"))  # type: ignore[return-value]
 
+    def end(self, status: str, now: datetime, reason: str, **values: Any) -> int:
+        """Write how these runs ended, and release their leases; return how many there were."""
+        return self.update(
+            status=status, finished_at=now, available_at=None, lease_until=None, reason=reason, **values
+        )
+
     def held(self) -> Self:
         """Claimed or running: a cluster holds a lease."""
         return self.filter(lease_until__isnull=False, status__in=Execution.HELD)

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from schedules import engine
-from schedules.engine.gaps import Slot, gap_between, remaining
+from schedules.engine.gaps import Slot, gap_between, unrecorded
 from schedules.models import Execution, Job
 from tests.engine.conftest import NOW, ledger
 from tests.factories import ExecutionFactory, JobFactory
@@ -115,7 +115,7 @@ def test_remaining_slots_are_those_without_a_row(known, expected):
     gap = Slot(NOW, Status.MISSED, reason="why", last=NOW + 5 * HOUR, count=6)
     spans = [(NOW + first * HOUR, NOW + last * HOUR) for first, last in known]
 
-    pieces = remaining(unstored(), gap, spans)
+    pieces = unrecorded(unstored(), gap, spans)
 
     assert [(piece.at, piece.last or piece.at) for piece in pieces] == [
         (NOW + first * HOUR, NOW + last * HOUR) for first, last in expected
@@ -128,4 +128,4 @@ def test_single_slot_that_already_has_a_row_is_left_out(known, is_kept):
     slot = Slot(NOW, Status.CLAIMED)
     spans = [(NOW + known[0] * HOUR, NOW + known[1] * HOUR)]
 
-    assert remaining(unstored(), slot, spans) == ([slot] if is_kept else [])
+    assert unrecorded(unstored(), slot, spans) == ([slot] if is_kept else [])

@@ -38,10 +38,10 @@ def planned(
     live: int = 0,
     active: bool = True,
     why_missed: str = NO_CLUSTER,
-    known: Sequence[tuple[datetime, datetime | None]] = (),
+    recorded: Sequence[tuple[datetime, datetime | None]] = (),
 ) -> tuple[Plan, list[tuple[str, datetime]]]:
     result = plan(
-        job, now, live=live, owner_is_active=active, why_missed=lambda moment: why_missed, known=known
+        job, now, live=live, owner_is_active=active, why_missed=lambda moment: why_missed, recorded=recorded
     )
     return result, [(slot.status.value, slot.at) for slot in result.slots]
 
@@ -183,14 +183,14 @@ def test_max_runs_limits_catch_up_runs_and_ends_the_job(max_runs, done, expected
 def test_slot_that_already_has_a_row_neither_delays_others_nor_counts_as_a_run(overlap):
     job = new_job(catch_up="all", overlap=overlap, max_runs=2, slot_count=1)
 
-    result, rows = planned(job, NOW + HOUR + 2 * MINUTE, known=[(NOW, None)])
+    result, rows = planned(job, NOW + HOUR + 2 * MINUTE, recorded=[(NOW, None)])
 
     assert rows == [("claimed", NOW + HOUR)]
     assert result.next_run_at is None
 
 
 def test_gap_of_missed_slots_leaves_out_slots_that_already_have_a_row():
-    result, rows = planned(new_job(), NOW + 4 * HOUR, known=[(NOW + HOUR, NOW + 2 * HOUR)])
+    result, rows = planned(new_job(), NOW + 4 * HOUR, recorded=[(NOW + HOUR, NOW + 2 * HOUR)])
 
     assert rows == [("missed", NOW), ("missed", NOW + 3 * HOUR), ("claimed", NOW + 4 * HOUR)]
     assert [slot.count for slot in result.slots] == [1, 1, 1]

@@ -12,7 +12,6 @@ from schedules.engine.history import Outcome, add_to_history
 from schedules.engine.machine_starts import remember_machine_start
 from schedules.engine.rescue import rescue, unclaim
 from schedules.models import Cluster, Event, Execution, Job
-from schedules.models.executions import ExecutionQuerySet
 from schedules.when.triggers import TriggerError
 
 Status = Execution.Status
@@ -85,10 +84,8 @@ def _end_runs(now: datetime, reason: str) -> list[Job]:
     while rows := list(open_runs.select_related("job").order_by("pk")[:BATCH]):
         missed = [row for row in rows if row.attempt == 0]
         lost = [row for row in rows if row.attempt]
-        _end(Execution.objects.filter(pk__in=[row.pk for row in missed]), Status.MISSED, now, reason)
-        _end(
-            Execution.objects.filter(pk__in=[row.pk for row in lost]), Status.LOST, now, reason, error=reason
-        )
+        Execution.objects.filter(pk__in=[row.pk for row in missed]).end(Status.MISSED, now, reason)
+        Execution.objects.filter(pk__in=[row.pk for row in lost]).end(Status.LOST, now, reason, error=reason)
         # Restore the failure streaks: nothing has failed, so nobody is notified, no job is paused, and the next failure is
         # the first of its series.
         streaks = {row.job.pk: row.job.failure_streak for row in rows if row.job}
@@ -106,12 +103,6 @@ def _end_runs(now: datetime, reason: str) -> list[Job]:
             Job.objects.filter(pk__in=ids).update(failure_streak=streak)
         jobs += [row.job for row in rows if row.job]
     return jobs
-
-
-def _end(
-    rows: ExecutionQuerySet, status: Execution.Status, now: datetime, reason: str, **values: str
-) -> None:
-    rows.update(status=status, finished_at=now, available_at=None, lease_until=None, reason=reason, **values)
 
 
 def _skip_slots(job: Job, now: datetime, reason: str) -> bool:
