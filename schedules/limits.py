@@ -44,7 +44,7 @@ _EMOJI_JOINER = "\u200d"
 _JOINERS = frozenset("\u200c\u200d")
 _EMOJI_STYLES = frozenset("\ufe0e\ufe0f")
 _MONGOLIAN_SELECTORS = frozenset("\u180b\u180c\u180d\u180f")
-# Characters that show nothing although their category says otherwise: fillers, variation selectors, plane 14.
+# Characters that are invisible despite their Unicode category: fillers, variation selectors, plane 14.
 _BLANK = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
 )

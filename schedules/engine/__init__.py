@@ -29,6 +29,7 @@ from schedules.engine.gaps import (
     account_for_pause,
     account_for_pauses,
 )
+from schedules.engine.heartbeat_state import Signal
 from schedules.engine.history import Outcome
 from schedules.engine.incident_watch import OUTAGE, note_outage, watch_incidents
 from schedules.engine.incidents import end_incident, raise_incident, raise_proposals
@@ -67,5 +68,4 @@ from schedules.engine.upkeep.prune import prune_history
 from schedules.engine.upkeep.replan import follow_zone_data
 from schedules.engine.upkeep.restore import Accounted, catch_up_since_backup, newest_trace, skip_since_backup
 from schedules.engine.upkeep.run_pruning import RunPruner
-from schedules.engine.watched import Signal
 from schedules.models.clusters import is_any_cluster_running

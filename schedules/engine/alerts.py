@@ -165,7 +165,7 @@ def _may_notify(owner_id: int, now: datetime) -> bool:
 
 
 def _news_of(incident: Incident, zone: str) -> _News:
-    """Return what to say of an incident: that it began, lasts or is over."""
+    """Describe an incident: that it began, lasts or is over."""
     lasted = f" after {durations.short(incident.lasted)}" if incident.lasted else ""
     end = f"{incident.ending}{lasted}." if incident.ending else ""
     if incident.is_open:

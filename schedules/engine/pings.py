@@ -7,10 +7,10 @@ from uuid import UUID
 
 from django.db import transaction
 
+from schedules.engine.heartbeat_state import HeartbeatState, Signal
 from schedules.engine.history import Outcome
 from schedules.engine.settle import conclude
 from schedules.engine.sql.statements import update_rows
-from schedules.engine.watched import Signal, Watched
 from schedules.limits import PING_BODY_BYTES
 from schedules.models import KEPT_PINGS, Execution, Heartbeat, Job, Ping, RunOutput
 from schedules.models.triggers import TRIGGER_COLUMNS
@@ -48,18 +48,18 @@ _HEARTBEAT_CHANGES = (
 def receive(signals: Sequence[Signal], now: datetime) -> list[bool]:
     """Store pings; return for each whether it was accepted, that is, whether its job still exists."""
     with transaction.atomic():
-        watched = _lock(signals, now)
+        states = _lock(signals, now)
         accepted = []
         for signal in signals:
-            job = watched.get(signal.job_id)
-            accepted.append(job is not None)
-            if job:
-                job.receive(signal)
-        _write([job for job in watched.values() if job.pings], now)
+            state = states.get(signal.job_id)
+            accepted.append(state is not None)
+            if state:
+                state.receive(signal)
+        _write([state for state in states.values() if state.pings], now)
     return accepted
 
 
-def _lock(signals: Sequence[Signal], now: datetime) -> dict[int, Watched]:
+def _lock(signals: Sequence[Signal], now: datetime) -> dict[int, HeartbeatState]:
     """Lock the jobs, in the same order in all processes, and read the runs that wait for a ping."""
     job_ids = {signal.job_id for signal in signals}
     rows = Job.objects.filter(pk__in=job_ids, deleted_at=None).order_by("pk").only(*_JOB_COLUMNS)
@@ -71,7 +71,7 @@ def _lock(signals: Sequence[Signal], now: datetime) -> dict[int, Watched]:
         live[row.job_id or 0].append(row)
     earlier = _earlier_pings(heartbeats, signals)
     return {
-        pk: Watched(job, heartbeats[pk], live[pk], now, earlier.get(heartbeats[pk].pk, ()))
+        pk: HeartbeatState(job, heartbeats[pk], live[pk], now, earlier.get(heartbeats[pk].pk, ()))
         for pk, job in jobs.items()
         if pk in heartbeats
     }
@@ -92,20 +92,20 @@ def _earlier_pings(
     return by_heartbeat
 
 
-def _write(watched: Sequence[Watched], now: datetime) -> None:
+def _write(states: Sequence[HeartbeatState], now: datetime) -> None:
     """Write all changes of a batch; the number of statements does not depend on the number of jobs."""
-    Execution.objects.bulk_create([row for each in watched for row in each.new])
-    changed = [row for each in watched for row in each.changed.values()]
+    Execution.objects.bulk_create([row for state in states for row in state.new])
+    changed = [row for state in states for row in state.changed.values()]
     _update(Execution, _RUN_CHANGES, changed)
-    _update(Job, _JOB_CHANGES, [each.job for each in watched if each.has_moved])
-    conclude([_outcome_of(row, now) for each in watched for row in each.ended])
-    _update(Heartbeat, _HEARTBEAT_CHANGES, [each.heartbeat for each in watched])
-    for each in watched:
-        for ping, row in each.pings:
+    _update(Job, _JOB_CHANGES, [state.job for state in states if state.has_moved])
+    conclude([_outcome_of(row, now) for state in states for row in state.ended])
+    _update(Heartbeat, _HEARTBEAT_CHANGES, [state.heartbeat for state in states])
+    for state in states:
+        for ping, row in state.pings:
             ping.execution_id = row.pk if row else None
-    Ping.objects.bulk_create([ping for each in watched for ping, _ in each.pings])
-    _add_outputs([(row, text) for each in watched for row, text in each.texts], now)
-    _prune(watched)
+    Ping.objects.bulk_create([ping for state in states for ping, _ in state.pings])
+    _add_outputs([(row, text) for state in states for row, text in state.texts], now)
+    _prune(states)
 
 
 def _update(model: type[Execution | Job | Heartbeat], columns: Sequence[str], rows: Sequence[object]) -> None:
@@ -150,9 +150,9 @@ def _add_outputs(texts: Sequence[tuple[Execution, str]], now: datetime) -> None:
     )
 
 
-def _prune(watched: Sequence[Watched]) -> None:
+def _prune(states: Sequence[HeartbeatState]) -> None:
     """Delete the oldest pings of those heartbeats that have received many since the last time."""
-    for each in watched:
-        newest = each.heartbeat.pings
-        if newest // PRUNE_EVERY > (newest - len(each.pings)) // PRUNE_EVERY:
-            Ping.objects.filter(heartbeat=each.heartbeat.pk, number__lte=newest - KEPT_PINGS).delete()
+    for state in states:
+        newest = state.heartbeat.pings
+        if newest // PRUNE_EVERY > (newest - len(state.pings)) // PRUNE_EVERY:
+            Ping.objects.filter(heartbeat=state.heartbeat.pk, number__lte=newest - KEPT_PINGS).delete()

@@ -8,8 +8,8 @@ from django.db.models import Value
 from django.db.models.functions import Greatest
 
 from schedules import clock
+from schedules.engine.agent_limits import update_limit_incident
 from schedules.engine.sql.runs import Started
-from schedules.engine.used_up import tell_of_cap
 from schedules.models import AgentRun, Execution, RunOutput
 from schedules.tasks.interface import OutputText
 
@@ -48,7 +48,7 @@ def save_agent_run(started: Started, values: Mapping[str, Any]) -> None:
         unique_fields=["execution", "attempt"],
         update_fields=list(values),
     )
-    tell_of_cap(started.owner_id, values, clock.now())
+    update_limit_incident(started.owner_id, values, clock.now())
 
 
 def end_agent_runs(abandoned: Iterable[Execution], now: datetime, reason: str) -> None:

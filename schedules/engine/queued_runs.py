@@ -1,4 +1,4 @@
-"""The claim of queued runs: manual runs, retries and released runs; those that must not start any more are ended."""
+"""Queued runs: claim manual runs, retries and released runs, and end those that must not start any more."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence

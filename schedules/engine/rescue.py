@@ -175,7 +175,7 @@ def unclaim(mine: ExecutionQuerySet, now: datetime) -> int:
                 status=Status.QUEUED,
                 cluster=None,
                 lease_until=None,
-                # Not after its lease: the catch-up limit counts from when nobody held the run any more.
+                # Not after its lease: the catch-up limit counts from when no worker held the run any more.
                 available_at=Least(Value(now), "lease_until"),
             )
         )

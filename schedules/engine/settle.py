@@ -73,7 +73,7 @@ def renew(cluster_id: int, execution_ids: Iterable[int], now: datetime) -> None:
 
 
 def retry_at(run: Started, now: datetime, after: timedelta | None = None) -> datetime | None:
-    """Return when to retry, or None if no attempt is left: after a fixed wait, or by exponential backoff with jitter."""
+    """Return when to retry, after a fixed wait or an exponential backoff with jitter; None if no attempt is left."""
     if run.attempt >= run.attempts:
         return None
     requested = min(after or timedelta(), LONGEST_WAIT)

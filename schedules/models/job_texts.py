@@ -120,7 +120,7 @@ def _texts_in(value: Any) -> Iterator[str]:
 
 
 def skeleton(name: str) -> str:
-    """Reduce a name to what it looks like: names with equal skeletons are easily taken for each other."""
+    """Reduce a name to what it looks like: names with equal skeletons are easily confused."""
     visible = _INVISIBLE.sub("", unicodedata.normalize("NFKC", limits.strip_unprintable(name)))
     plain = " ".join(visible.casefold().translate(_LETTERS).split())
     return plain.replace("rn", "m").replace("vv", "w")[: limits.NAME_LENGTH]

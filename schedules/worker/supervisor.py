@@ -42,7 +42,7 @@ def growing_pauses(first: float | None = None, longest: float | None = None) -> 
 
 def run_in_fork(arguments: Sequence[str]) -> None:
     """Run a management command in this process, which was forked for it."""
-    # In a session of its own, so that Ctrl-C reaches only the parent, which stops its children in order.
+    # In its own session, so that Ctrl-C reaches only the parent, which stops its children in order.
     os.setsid()
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_DFL)

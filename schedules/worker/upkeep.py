@@ -146,7 +146,7 @@ class Heartbeat:
         return [*self._interruptions, Interruption(self.written_at, now, reason)][-MAX_INTERRUPTIONS:]
 
     def _find_blocked_since(self, now: datetime, *, is_claim_blocked: bool) -> datetime | None:
-        """Return since when locks have kept runs from being claimed, started or settled, or None."""
+        """Return when locks began to keep runs from being claimed, started or settled, or None."""
         if not (self._context.is_blocked or is_claim_blocked):
             self._blocked_since = None
         elif self._blocked_since is None:

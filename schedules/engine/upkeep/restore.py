@@ -54,7 +54,7 @@ def skip_since_backup(backed_up_at: datetime, now: datetime) -> Accounted:
 
 
 def catch_up_since_backup(backed_up_at: datetime, now: datetime) -> Accounted:
-    """End all leases; the next claim catches up with what is due, under the policies of each job."""
+    """End all leases; the next claim catches up on what is due, under the policies of each job."""
     reason = reason_of(backed_up_at)
     with transaction.atomic():
         retire_clusters(reason)

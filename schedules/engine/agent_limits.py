@@ -8,7 +8,7 @@ from schedules.engine.incidents import Kind, end_all, raise_incident
 from schedules.models import Incident
 
 
-def tell_of_cap(owner_id: int, values: Mapping[str, Any], now: datetime) -> None:
+def update_limit_incident(owner_id: int, values: Mapping[str, Any], now: datetime) -> None:
     """Raise an incident if a run was skipped because of a daily limit; the first run that fits ends it."""
     subject = f"limits of {values.get('runner')}"
     if values.get("cap"):

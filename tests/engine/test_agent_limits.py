@@ -6,7 +6,7 @@ import pytest
 
 from schedules import engine
 from schedules.engine import alerts
-from schedules.engine.used_up import tell_of_cap
+from schedules.engine.agent_limits import update_limit_incident
 from schedules.models import Incident, Job, Profile
 from tests.engine.conftest import NOW
 
@@ -17,11 +17,13 @@ CAP = "The runner notes has used up today's 3 runs."
 
 
 def skipped(owner, at, cap=CAP):
-    tell_of_cap(owner.pk, {"runner": "notes", "cap": cap, "started_at": at, "ended_at": at}, at)
+    update_limit_incident(owner.pk, {"runner": "notes", "cap": cap, "started_at": at, "ended_at": at}, at)
 
 
 def ran(owner, at, *, ended_at=None):
-    tell_of_cap(owner.pk, {"runner": "notes", "cap": "", "started_at": at, "ended_at": ended_at or at}, at)
+    update_limit_incident(
+        owner.pk, {"runner": "notes", "cap": "", "started_at": at, "ended_at": ended_at or at}, at
+    )
 
 
 def test_owner_is_told_once_while_runs_are_skipped(owner, settings):

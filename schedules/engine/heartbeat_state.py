@@ -43,7 +43,7 @@ class Signal(NamedTuple):
     """How many seconds its sender held it back."""
 
 
-class Watched:
+class HeartbeatState:
     """The state of one job while a batch of pings is applied to it."""
 
     def __init__(
