@@ -14,8 +14,8 @@ from schedules.limits import strip_unprintable
 from schedules.worker.database_errors import outage_in, reason_of
 from schedules.worker.log_context import current_run
 
-EVERY = 1.0
-MOST_CAUSES = 1000
+LOG_SECONDS = 1.0
+MAX_CAUSES = 1000
 
 
 class RepeatFilter(logging.Filter):
@@ -32,15 +32,15 @@ class RepeatFilter(logging.Filter):
         if record.levelno < logging.WARNING:
             return True
         cause, now = _cause_of(record), time.monotonic()
-        logged_at, left_out = self._logged.get(cause, (-EVERY, 0))
-        if now - logged_at < EVERY:
+        logged_at, left_out = self._logged.get(cause, (-LOG_SECONDS, 0))
+        if now - logged_at < LOG_SECONDS:
             self._logged[cause] = (logged_at, left_out + 1)
             return False
         record.left_out = left_out
         self._logged[cause] = (now, 0)
-        if len(self._logged) > MOST_CAUSES:
+        if len(self._logged) > MAX_CAUSES:
             self._logged = {
-                cause: entry for cause, entry in self._logged.copy().items() if now - entry[0] < EVERY
+                cause: entry for cause, entry in self._logged.copy().items() if now - entry[0] < LOG_SECONDS
             }
         return True
 

@@ -22,15 +22,15 @@ KEY = "cronty.connection"
 logger = logging.getLogger(__name__)
 
 
-def most_connections() -> int:
+def max_connections() -> int:
     """Return how many connections may be open: the setting, but never more than half of the process's file handles."""
     handles = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     most = int(settings.CRONTY_MAX_CONNECTIONS)
     return most if handles == resource.RLIM_INFINITY else min(most, handles // 2)
 
 
-def most_requests() -> int:
-    return max(1, most_connections() - RESERVE)
+def max_requests() -> int:
+    return max(1, max_connections() - RESERVE)
 
 
 class Connections:
@@ -40,12 +40,12 @@ class Connections:
     """
 
     def __init__(self) -> None:
-        self._most = most_connections()
+        self._max_open = max_connections()
         self._idle: dict[Connection, None] = {}
         self._busy: set[Connection] = set()
 
     def add(self, connection: "Connection") -> None:
-        if len(self._idle) + len(self._busy) >= self._most:
+        if len(self._idle) + len(self._busy) >= self._max_open:
             # Without an idle one, the new one has to go.
             victim = next(iter(self._idle), connection)
             self.remove(victim)

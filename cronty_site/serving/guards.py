@@ -22,7 +22,7 @@ from django.shortcuts import resolve_url
 from django.urls import NoReverseMatch, reverse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cronty_site.serving.connections import most_requests
+from cronty_site.serving.connections import max_requests
 from schedules.engine import sqlite_file
 from schedules.mcp.http import MCP_PATH
 from schedules.services.jobs.heartbeats import PING_PATH
@@ -136,7 +136,7 @@ OAUTH_AT_ONCE = 4
 ANSWERS_AT_ONCE = 4
 # How many wait in a queue or are handled, of each address and of all.
 WAITING_PER_ADDRESS = 5
-MOST_WAITING = 50
+MAX_WAITING = 50
 DISCONNECT: Message = {"type": "http.disconnect"}
 
 
@@ -153,7 +153,7 @@ class Guards:
 
     def __init__(self, app: ASGIApp, pings: ASGIApp | None = None) -> None:
         self.app, self._pings = app, pings or app
-        self._under_way, self._most_requests = 0, most_requests()
+        self._under_way, self._max_requests = 0, max_requests()
         self._slots = {kind: asyncio.Semaphore(count) for kind, count in AT_ONCE.items()}
         # One for each, so that requests to the authorization server do not keep anybody from logging in.
         self._queues = {
@@ -202,7 +202,7 @@ class Guards:
         if kind in {Kind.ALIVE, Kind.STATE}:
             yield
             return
-        if self._under_way >= self._most_requests:
+        if self._under_way >= self._max_requests:
             raise TooBusyError(503, "Too many requests are under way; try again in a few seconds")
         self._under_way += 1
         try:
@@ -342,7 +342,7 @@ class AddressQueue:
     @asynccontextmanager
     async def turn(self, address: str) -> AsyncIterator[None]:
         """Wait for a turn; raise TooBusyError if too many wait already, here or from this address."""
-        if self._waiting[address] >= WAITING_PER_ADDRESS or self._waiting.total() >= MOST_WAITING:
+        if self._waiting[address] >= WAITING_PER_ADDRESS or self._waiting.total() >= MAX_WAITING:
             raise TooBusyError(429, f"Too many {self._name} at once; try again in a few seconds")
         self._waiting[address] += 1
         try:

@@ -11,7 +11,7 @@ from django.utils.decorators import sync_only_middleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 # As many as are busy at once on an ordinary day; each may keep a connection to the database.
-KEPT = 8
+MAX_IDLE = 8
 
 
 class KeptThreads:
@@ -28,7 +28,7 @@ class KeptThreads:
             async with ThreadSensitiveContext(executor=thread):
                 await self._app(scope, receive, send)
         finally:
-            if len(self._idle) < KEPT:
+            if len(self._idle) < MAX_IDLE:
                 self._idle.append(thread)
             else:
                 thread.submit(connections.close_all)

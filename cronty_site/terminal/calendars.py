@@ -18,7 +18,7 @@ from schedules.services.people.calendars import (
     preview_calendar,
     set_calendar,
 )
-from schedules.when.ics import MOST_CHARACTERS
+from schedules.when.ics import MAX_CHARACTERS
 
 
 @subcommand(
@@ -108,7 +108,7 @@ def _source(ics: str | None) -> dict[str, str]:
     """Return the address or the content of the file that was given."""
     if not ics or "://" in ics:
         return {"address": ics or ""}
-    text = here().do("read_text", ics, most=4 * MOST_CHARACTERS, is_strict=False)
+    text = here().do("read_text", ics, most=4 * MAX_CHARACTERS, is_strict=False)
     return {"file_name": Path(ics).name, "file_text": text}
 
 

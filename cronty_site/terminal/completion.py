@@ -12,7 +12,7 @@ from schedules.services.job_list import jobs_named_like
 from schedules.services.people.profiles import find_user, first_user
 from schedules.tasks import registry
 
-MOST = 50
+MAX_COMPLETIONS = 50
 
 
 def complete_job(context: click.Context, parameter: click.Parameter, beginning: str) -> list[CompletionItem]:
@@ -21,7 +21,7 @@ def complete_job(context: click.Context, parameter: click.Parameter, beginning: 
         user = find_user(context.params["user"]) if context.params.get("user") else first_user()
         if user:
             actor = Actor(user, Event.Door.TERMINAL)
-            names = jobs_named_like(actor, beginning, "name", "task", most=MOST)
+            names = jobs_named_like(actor, beginning, "name", "task", most=MAX_COMPLETIONS)
             return [CompletionItem(name, help=task) for name, task in names]
     return []
 

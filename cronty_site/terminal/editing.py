@@ -23,7 +23,7 @@ from cronty_site.terminal.shapes import job_json, next_run_note
 from schedules import services
 from schedules.models import Job
 from schedules.services.files.applying import edit_as_described, export_jobs
-from schedules.services.files.documents import MOST_BYTES
+from schedules.services.files.documents import MAX_BYTES
 from schedules.services.files.jobs import JobSpec, read_jobs
 from schedules.services.files.writing import HEADER as EXPORT_HEADER
 from schedules.services.jobs.edits import edit_refusal
@@ -99,7 +99,7 @@ def _edit_text(session: Session, job: Job) -> Job:
     text = HEADER + export_jobs(session.actor, [job]).removeprefix(EXPORT_HEADER)
     if not read_jobs([("", text)], job.timezone, session.now)[0]:
         raise Failure("The schedule of this job cannot be read: set one with --schedule.")
-    name, typed = here().do("edit", text, most=MOST_BYTES)
+    name, typed = here().do("edit", text, most=MAX_BYTES)
     try:
         edited = job if typed == text else _apply_text(session, job, name, typed)
     except click.ClickException as error:

@@ -15,7 +15,7 @@ from schedules.api.documents import plan_json
 from schedules.models import Job
 from schedules.models.counting import counted
 from schedules.services.files.applying import apply_plan, export_jobs, exportable
-from schedules.services.files.documents import MOST_BYTES, Problem
+from schedules.services.files.documents import MAX_BYTES, Problem
 from schedules.services.files.jobs import JobSpec, read_jobs
 from schedules.services.files.plans import Action, Plan, Step, make_plan
 from schedules.services.files.schema import job_schema
@@ -23,9 +23,9 @@ from schedules.tasks import registry
 
 SIGNS = {Action.CREATE: "+", Action.CHANGE: "~", Action.DELETE: "-"}
 # A longer plan is shortened on a terminal.
-MOST_SHOWN = 200
-MOST_PROBLEMS = 50
-MOST_NAMED = 20
+MAX_SHOWN = 200
+MAX_PROBLEMS = 50
+MAX_NAMED = 20
 
 
 @subcommand(
@@ -53,7 +53,7 @@ def apply_command(
     name = source or here().do("source_of", path)
     if not name:
         raise click.UsageError("Standard input and pipes have no name: give one with --source.")
-    texts = [(str(file), str(text)) for file, text in here().do("read_files", path, most=MOST_BYTES)]
+    texts = [(str(file), str(text)) for file, text in here().do("read_files", path, most=MAX_BYTES)]
     specs, problems = read_jobs(texts, session.zone, session.now)
     if problems:
         # Check what could be read as well, so that a file need not be corrected in several rounds.
@@ -151,7 +151,7 @@ def schema_command(session: Session) -> None:
 def print_plan(plan: Plan) -> None:
     """Print what a plan does: every job, and every field that changes."""
     out = console()
-    steps = plan.steps[:MOST_SHOWN] if out.is_terminal else plan.steps
+    steps = plan.steps[:MAX_SHOWN] if out.is_terminal else plan.steps
     for step in steps:
         text = f"{SIGNS[step.action]} {line(_title(step))}"
         secho(text, fg=COLOURS[step.action.value] if out.is_terminal and not out.no_color else None)
@@ -169,8 +169,8 @@ def print_plan(plan: Plan) -> None:
 
 
 def _names(jobs: Sequence[Job]) -> str:
-    names = [job.source_key for job in jobs[:MOST_NAMED]]
-    return ", ".join([*names, f"and {len(jobs) - MOST_NAMED:,} more"] if len(jobs) > MOST_NAMED else names)
+    names = [job.source_key for job in jobs[:MAX_NAMED]]
+    return ", ".join([*names, f"and {len(jobs) - MAX_NAMED:,} more"] if len(jobs) > MAX_NAMED else names)
 
 
 def _title(step: Step) -> str:
@@ -191,9 +191,9 @@ def _title(step: Step) -> str:
 def invalid_file(problems: Sequence[Problem]) -> Failure:
     """Return the failure that lists what is wrong with a file."""
     many = "" if len(problems) == 1 else f" ({len(problems):,} problems)"
-    listed = [line(_problem_text(problem)) for problem in problems[:MOST_PROBLEMS]]
-    if len(problems) > MOST_PROBLEMS:
-        listed.append(f"… and {len(problems) - MOST_PROBLEMS:,} more")
+    listed = [line(_problem_text(problem)) for problem in problems[:MAX_PROBLEMS]]
+    if len(problems) > MAX_PROBLEMS:
+        listed.append(f"… and {len(problems) - MAX_PROBLEMS:,} more")
     return Failure("\n".join([f"Nothing was changed{many}:", *listed]), code="invalid")
 
 
@@ -213,7 +213,7 @@ def _progress(description: str, total: int) -> Iterator[Callable[[int], None]]:
 
 def read_text(path: str) -> str:
     """Read a file of the person, or standard input for `-`."""
-    return str(here().do("read_text", path, most=MOST_BYTES))
+    return str(here().do("read_text", path, most=MAX_BYTES))
 
 
 def write_file(path: str, text: str, *, force: bool) -> None:

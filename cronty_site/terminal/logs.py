@@ -15,9 +15,9 @@ from schedules.services.runs.explanations import explain
 from schedules.services.runs.outputs import output_since
 
 POLL_SECONDS = 0.5
-MOST_FOLLOWED = 1000
+MAX_FOLLOWED = 1000
 # The most runs that may start between two readings.
-MOST_NEW = 100
+MAX_NEW = 100
 
 
 class RunStream:
@@ -151,7 +151,7 @@ def show_end(run: Execution, stream: RunStream) -> None:
 def _follow(session: Session, log: RunLog, newest: list[Execution], *, with_job: bool) -> None:
     """Print these runs, and then every run that starts or ends, until Ctrl-C; of one job, also what it prints."""
     # Older runs are printed when they change.
-    printed = {run.pk: run.status for run in log.last_written(MOST_NEW)}
+    printed = {run.pk: run.status for run in log.last_written(MAX_NEW)}
     for run in newest:
         printed.pop(run.pk, None)
     streams = None if with_job or session.as_json else RunStreams()
@@ -169,9 +169,9 @@ def _follow(session: Session, log: RunLog, newest: list[Execution], *, with_job:
                 streams.print_new(run)
         is_history = False
         # Of many runs, only the newest can still change.
-        printed = dict(sorted(printed.items())[-MOST_FOLLOWED:])
+        printed = dict(sorted(printed.items())[-MAX_FOLLOWED:])
         here().pause(POLL_SECONDS)
-        newest = log.last_written(MOST_NEW)
+        newest = log.last_written(MAX_NEW)
 
 
 def _print_line(session: Session, run: Execution, *, with_job: bool, has_output: bool) -> None:

@@ -16,7 +16,7 @@ from schedules.api.schemas.terminal import LineIn
 
 ENVIRON = ("TERM", "COLORTERM", "NO_COLOR", "COLUMNS")
 # How often a line that waits looks whether anybody waits for it.
-LOOK_SECONDS = 1.0
+CHECK_SECONDS = 1.0
 
 
 class Asking(BaseException):
@@ -97,7 +97,7 @@ class RemoteConsole(consoles.Console):
 
     def pause(self, seconds: float) -> None:
         super().pause(seconds)
-        if time.monotonic() - self._looked_at >= LOOK_SECONDS:
+        if time.monotonic() - self._looked_at >= CHECK_SECONDS:
             self._looked_at = time.monotonic()
             if self._is_over():
                 raise Gone

@@ -31,7 +31,7 @@ from schedules.worker.database_errors import is_outage, reason_of
 T = TypeVar("T")
 
 # Among how many jobs the name is looked for that was probably meant.
-MOST_NAMES = 10_000
+MAX_NAMES = 10_000
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Session:
         match = public_id_of(jobs, reference)
         if isinstance(match, Err) or looks_like_public_id(match.value):
             return match
-        names = newest_names(jobs, MOST_NAMES)
+        names = newest_names(jobs, MAX_NAMES)
         hint = "" if NUMBER.fullmatch(match.value) else did_you_mean(match.value, names, '"{}"')
         return replace(not_found(match.value), subject=f"{match.value}{hint and '.'}{hint}")
 

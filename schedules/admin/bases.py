@@ -25,7 +25,7 @@ from schedules.models.keysets import WALKED
 from schedules.result import Err, Ok, Result
 from schedules.services import Actor
 from schedules.services.job_list import key_of
-from schedules.services.people.profiles import MOST_OWNERS
+from schedules.services.people.profiles import MAX_OWNERS
 from schedules.tasks import registry
 from schedules.templatetags.cronty_statuses import STATUSES
 from schedules.web.messages import add_errors, message_of
@@ -117,8 +117,8 @@ class OwnerFilter(admin.SimpleListFilter):
     title = parameter_name = "owner"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        users: list[Any] = list(get_user_model()._default_manager.order_by(USERNAME)[: MOST_OWNERS + 1])
-        if len(users) > MOST_OWNERS:
+        users: list[Any] = list(get_user_model()._default_manager.order_by(USERNAME)[: MAX_OWNERS + 1])
+        if len(users) > MAX_OWNERS:
             chosen = user_with(self.value())
             users = [chosen] if chosen else []
         return [(str(user.pk), user.get_username()) for user in users]

@@ -14,8 +14,8 @@ logger = logging.getLogger(__name__)
 
 # Any constant does, as long as nothing else locks the same number in this database.
 ADVISORY_KEY = 0x43726F6E7479
-LOOK_EVERY = 0.2
-SAY_EVERY = 60.0
+POLL_SECONDS = 0.2
+LOG_SECONDS = 60.0
 
 
 @contextmanager
@@ -29,7 +29,7 @@ def preparation_lock(max_wait: float) -> Iterator[None]:
 
 def _wait(try_lock: Callable[[], bool], max_wait: float) -> None:
     started_at = time.monotonic()
-    said_at: float | None = None
+    logged_at: float | None = None
     while not try_lock():
         now = time.monotonic()
         if now - started_at > max_wait:
@@ -37,10 +37,10 @@ def _wait(try_lock: Callable[[], bool], max_wait: float) -> None:
                 f"Another process has been preparing this database for more than {max_wait:g} seconds:"
                 " see its log, and start again when it is done."
             )
-        if said_at is None or now - said_at > SAY_EVERY:
-            said_at = now
+        if logged_at is None or now - logged_at > LOG_SECONDS:
+            logged_at = now
             logger.warning("Another process is preparing this database; waiting until it is done")
-        time.sleep(LOOK_EVERY)  # noqa: TID251  (waits for another process)
+        time.sleep(POLL_SECONDS)  # noqa: TID251  (waits for another process)
 
 
 @contextmanager

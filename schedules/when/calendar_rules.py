@@ -10,8 +10,8 @@ from typing import Any
 from schedules.when.calendars import Calendar, Hours, marks_of
 from schedules.when.ics import IcsError, read_ics
 
-MOST_LINES = 500
-MOST_DAYS = 5000
+MAX_LINES = 500
+MAX_DAYS = 5000
 LONGEST_RANGE = 366
 LONGEST_TITLE = 100
 DATES_EXAMPLE = "Write 2026-12-24, 2026-12-24..2027-01-02 or 12-24 for every year; a title may follow"
@@ -73,8 +73,8 @@ def days_of(lines: Sequence[str], first: date, last: date) -> dict[str, str]:
     """Return the days that these lines mark, with their titles; days without a year only within the period."""
     if not lines:
         raise RuleError(f"Enter at least one date. {DATES_EXAMPLE}.")
-    if len(lines) > MOST_LINES:
-        raise RuleError(f"At most {MOST_LINES} lines.")
+    if len(lines) > MAX_LINES:
+        raise RuleError(f"At most {MAX_LINES} lines.")
     days: dict[str, str] = {}
     for line in lines:
         match = _DATE_LINE.fullmatch(line.strip())
@@ -87,8 +87,8 @@ def days_of(lines: Sequence[str], first: date, last: date) -> dict[str, str]:
         years = [""] if len(start) == 10 else [f"{year}-" for year in range(first.year, last.year + 1)]
         for year in years:
             days |= dict.fromkeys(_range(f"{year}{start}", f"{year}{end}", line, is_yearly=bool(year)), title)
-        if len(days) > MOST_DAYS:
-            raise RuleError(f"At most {MOST_DAYS:,} days.")
+        if len(days) > MAX_DAYS:
+            raise RuleError(f"At most {MAX_DAYS:,} days.")
     return days
 
 
@@ -113,8 +113,8 @@ def hours_of(lines: Sequence[str]) -> list[Hours]:
     """Return the weekly windows that these lines mark; one that ends before it begins spans midnight."""
     if not lines:
         raise RuleError(f"Enter at least one window. {HOURS_EXAMPLE}.")
-    if len(lines) > MOST_LINES:
-        raise RuleError(f"At most {MOST_LINES} lines.")
+    if len(lines) > MAX_LINES:
+        raise RuleError(f"At most {MAX_LINES} lines.")
     windows: set[Hours] = set()
     for line in lines:
         match = _HOURS_LINE.fullmatch(line.strip().lower())

@@ -23,7 +23,7 @@ FARTHEST_MOVE = timedelta(days=62)
 _DAY = timedelta(days=1)
 _MINUTE = timedelta(minutes=1)
 # Days whose spans are kept in memory, for each combination of calendars.
-_KEPT_DAYS = 1500
+_MAX_CACHED_DAYS = 1500
 
 
 class Span(NamedTuple):
@@ -180,7 +180,7 @@ class Closed:
     def _target_of(self, span: Span) -> datetime | None:
         """Return the nearest open moment beside a closed span that does not cover its whole day."""
         if span.start not in self._targets:
-            if len(self._targets) >= _KEPT_DAYS:
+            if len(self._targets) >= _MAX_CACHED_DAYS:
                 self._targets.clear()
             is_next = self.move == NEXT
             target = self._open_from(span.end) if is_next else self._last_minute_before(span.start)
@@ -241,7 +241,7 @@ class Closed:
         if known is None:
             zone = load_zone(self.timezone)
             spans = [span for calendar in self.calendars for span in calendar.closed_spans(day, zone)]
-            if len(self._days) >= _KEPT_DAYS:
+            if len(self._days) >= _MAX_CACHED_DAYS:
                 self._days.clear()
             known = self._days[day] = spans, merged(spans)
         return known

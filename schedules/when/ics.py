@@ -11,13 +11,13 @@ from zoneinfo import ZoneInfo
 from schedules.when.zone_names import exact_zone
 from schedules.when.zones import first_pass
 
-MOST_CHARACTERS = 5_000_000
-MOST_READ = 5_000
-MOST_EVENTS = 5_000
+MAX_CHARACTERS = 5_000_000
+MAX_BLOCKS = 5_000
+MAX_EVENTS = 5_000
 LONGEST_TITLE = 100
 # Steps through repetitions, of all events together; and what one event may take before it counts as unreadable.
-MOST_STEPS = 300_000
-MOST_STEPS_OF_EVENT = 100_000
+MAX_STEPS = 300_000
+MAX_STEPS_PER_EVENT = 100_000
 _BLOCK = re.compile(
     r"^BEGIN:(VEVENT|VTODO|VJOURNAL|VFREEBUSY)[ \t]*\r?\n.*?^END:\1[ \t]*(?:\r?\n|\Z)",
     re.MULTILINE | re.DOTALL | re.IGNORECASE,
@@ -62,8 +62,8 @@ def read_ics(text: str, first: date, last: date, timezone: str) -> Ics:
 
     Times without a zone are in that of the file, or else in the given one.
     """
-    if len(text) > MOST_CHARACTERS:
-        raise IcsError(f"The calendar is larger than {MOST_CHARACTERS // 1_000_000} MB. Use a smaller one.")
+    if len(text) > MAX_CHARACTERS:
+        raise IcsError(f"The calendar is larger than {MAX_CHARACTERS // 1_000_000} MB. Use a smaller one.")
     text = text.removeprefix("\ufeff").lstrip()
     if not text[:15].upper().startswith("BEGIN:VCALENDAR"):
         raise IcsError(
@@ -71,8 +71,8 @@ def read_ics(text: str, first: date, last: date, timezone: str) -> Ics:
             "Use the address or file that the calendar program calls iCal or ICS."
         )
     blocks = [match[0] for match in _BLOCK.finditer(text) if _may_matter(match, first, last)]
-    if len(blocks) > MOST_READ:
-        raise IcsError(f"The calendar has more than {MOST_READ:,} current events. Use a smaller one.")
+    if len(blocks) > MAX_BLOCKS:
+        raise IcsError(f"The calendar has more than {MAX_BLOCKS:,} current events. Use a smaller one.")
     head = re.sub(r"^END:VCALENDAR\s*\Z", "", _BLOCK.sub("", text), flags=re.MULTILINE | re.IGNORECASE)
     return _Reader(first, last, timezone).read(f"{head.rstrip()}\r\n{''.join(blocks)}\r\nEND:VCALENDAR\r\n")
 
@@ -125,9 +125,9 @@ class _Reader:
                 unread += 1
         events.sort(key=lambda event: self._moment(event.start))
         until = self._last
-        if len(events) > MOST_EVENTS:
-            until = _day_of(events[MOST_EVENTS].start) - _DAY
-            events = [event for event in events[:MOST_EVENTS] if _day_of(event.start) <= until]
+        if len(events) > MAX_EVENTS:
+            until = _day_of(events[MAX_EVENTS].start) - _DAY
+            events = [event for event in events[:MAX_EVENTS] if _day_of(event.start) <= until]
         return Ics(events, until, unread)
 
     def _occurrences(self, event: Any, gone: set[datetime | date]) -> Iterable[IcsEvent]:
@@ -163,7 +163,7 @@ class _Reader:
         per_year = _STEPS_PER_YEAR[frequency]
         walls = import_module("dateutil.rrule").rrulestr(text, dtstart=wall + shift, ignoretz=True)
         cost = per_year * max(1, self._last.year - wall.year)
-        if cost > MOST_STEPS_OF_EVENT:
+        if cost > MAX_STEPS_PER_EVENT:
             raise ValueError("began too long ago")
         self._pay(cost)
         for number, far in enumerate(walls):
@@ -182,7 +182,7 @@ class _Reader:
 
     def _pay(self, steps: int) -> None:
         self._steps += steps
-        if self._steps > MOST_STEPS:
+        if self._steps > MAX_STEPS:
             raise IcsError("The events of the calendar repeat too often. Use a smaller calendar.")
 
     def _until(self, value: datetime | date, zone: tzinfo | None) -> datetime:

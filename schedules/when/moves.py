@@ -12,7 +12,7 @@ from schedules.when.triggers import CalendarInterval, Cron, Interval, Once, Slot
 from schedules.when.unplanned import Unplanned
 
 # Runs more frequent than this are skipped, not moved: thousands of them would come together.
-MOST_MOVED_PER_DAY = 24
+MAX_MOVED_PER_DAY = 24
 _LONGEST_DAY = timedelta(days=2)
 
 

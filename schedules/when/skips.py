@@ -8,9 +8,9 @@ from schedules.when.calendars import Closed
 from schedules.when.durations import TICK
 from schedules.when.triggers import load_zone
 
-MOST_SKIPS = 100
+MAX_SKIPS = 100
 # Entries of the past are kept for a while: their slots may not have been claimed yet.
-_KEPT = timedelta(days=2)
+_KEEP_FOR = timedelta(days=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def day_of(entry: str, timezone: str) -> str:
 
 def still_ahead(entries: Iterable[str], now: datetime) -> list[str]:
     """Return the entries that can still match a slot, in order."""
-    return sorted({entry for entry in entries if _moment(entry) > now - _KEPT})
+    return sorted({entry for entry in entries if _moment(entry) > now - _KEEP_FOR})
 
 
 def _moment(entry: str) -> datetime:

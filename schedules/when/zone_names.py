@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 MAX_LENGTH = 64
 _NAME = re.compile(r"(?!posix/|right/)[A-Za-z][A-Za-z0-9_+/-]{0,63}")
-_MOST_CANDIDATES = 10
+_MAX_SUGGESTIONS = 10
 _CLOSE = 0.78
 _NOT_PLACES = {"localtime", "posixrules", "Factory"}
 # Large cities that no zone is named after.
@@ -98,7 +98,7 @@ def suggested_zones(text: str) -> list[str]:
         names = _zones_by_name()
         close = difflib.get_close_matches(_key(text), names, n=1, cutoff=_CLOSE)
         zones = [zone for name in close for zone in names[name]]
-    return zones[:_MOST_CANDIDATES]
+    return zones[:_MAX_SUGGESTIONS]
 
 
 def unknown_zone(text: object) -> str:

@@ -196,7 +196,7 @@ def test_owners_are_offered_as_a_filter_unless_there_are_many(operator_client, m
     link = f'<a href="?owner={run.owner_id}">{run.owner}</a>'
 
     assert html_of(operator_client.get(page(Execution, "changelist"))).count(link) == 2
-    monkeypatch.setattr(bases, "MOST_OWNERS", 1)
+    monkeypatch.setattr(bases, "MAX_OWNERS", 1)
     assert html_of(operator_client.get(page(Execution, "changelist"))).count(link) == 1
 
 

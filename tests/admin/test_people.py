@@ -62,7 +62,7 @@ def test_refused_token_is_not_issued(operator_client, operator):
 
 
 def test_owner_of_a_token_leads_to_their_tokens(operator_client, owner, monkeypatch):
-    monkeypatch.setattr(bases, "MOST_OWNERS", 1)
+    monkeypatch.setattr(bases, "MAX_OWNERS", 1)
     token = TokenFactory(owner=owner)
     link = f'<a href="?owner={owner.pk}">{owner}</a>'
 

@@ -356,7 +356,7 @@ def test_narrower_consent_ends_what_it_does_not_allow(token, owner, app):
 
 
 def test_only_so_many_subscriptions(token, app, monkeypatch):
-    monkeypatch.setattr(app_event_subscriptions, "MOST_SUBSCRIPTIONS", 2)
+    monkeypatch.setattr(app_event_subscriptions, "MAX_SUBSCRIPTIONS", 2)
     for path in ("/1", "/2"):
         assert "id" in ask(token, "events/subscribe", wanted(app, path=path))
 

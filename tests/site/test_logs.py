@@ -108,7 +108,7 @@ def test_different_warnings_and_all_information_pass(output, ticks):
 
 
 def test_causes_are_forgotten(output, ticks, monkeypatch):
-    monkeypatch.setattr(logs, "MOST_CAUSES", 10)
+    monkeypatch.setattr(logs, "MAX_CAUSES", 10)
     [repeats] = [item for handler in log.handlers for item in handler.filters]
     for number in range(100):
         ticks[0] += 1

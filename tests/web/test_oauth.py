@@ -442,7 +442,7 @@ def test_clients_that_nobody_connects_make_room_for_others(server):
             "print(*A.objects.order_by('pk').values_list('client_id', flat=True))"
         ).split()
 
-    newest = left("connected_apps.MOST_UNUSED_CLIENTS = 2")
+    newest = left("connected_apps.MAX_UNUSED_CLIENTS = 2")
     assert connected in newest
     assert first not in newest
     assert newest[-1] == second

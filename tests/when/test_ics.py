@@ -141,22 +141,22 @@ def test_rule_without_an_end_stops_with_the_period():
     ],
 )
 def test_rule_that_never_matches_ends(rule, monkeypatch):
-    monkeypatch.setattr(ics, "MOST_STEPS_OF_EVENT", 10**9)
-    monkeypatch.setattr(ics, "MOST_STEPS", 400 * 366 + 10_000)
+    monkeypatch.setattr(ics, "MAX_STEPS_PER_EVENT", 10**9)
+    monkeypatch.setattr(ics, "MAX_STEPS", 400 * 366 + 10_000)
 
     # Its start is an occurrence, whatever the rule says.
     assert len(read(f"DTSTART:20260101T000000Z\nRRULE:{rule}").events) == 1
 
 
 def test_repetitions_of_all_events_together_are_limited(monkeypatch):
-    monkeypatch.setattr(ics, "MOST_STEPS", 5000)
+    monkeypatch.setattr(ics, "MAX_STEPS", 5000)
 
     with pytest.raises(IcsError, match="repeat too often"):
         read(*["DTSTART:20260101T000000Z\nRRULE:FREQ=DAILY"] * 5)
 
 
 def test_only_so_many_occurrences_are_kept_and_the_rest_is_not_claimed_to_be_known(monkeypatch):
-    monkeypatch.setattr(ics, "MOST_EVENTS", 10)
+    monkeypatch.setattr(ics, "MAX_EVENTS", 10)
 
     found = read("DTSTART:20260301T080000Z\nRRULE:FREQ=DAILY")
 
@@ -180,7 +180,7 @@ def test_old_events_do_not_count_and_a_hundred_thousand_current_ones_are_refused
         ("<html>Please log in", "not an ICS calendar"),
         ("BEGIN:VCALENDAR\r\nnonsense", "broken"),
         ("BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nEND:VALARM\r\nEND:VEVENT\r\nEND:VCALENDAR", "broken"),
-        ("BEGIN:VCALENDAR\r\n" + "X:" + "x" * ics.MOST_CHARACTERS, "larger than 5 MB"),
+        ("BEGIN:VCALENDAR\r\n" + "X:" + "x" * ics.MAX_CHARACTERS, "larger than 5 MB"),
     ],
     ids=["empty", "login page", "nonsense", "wrong end", "large"],
 )

@@ -15,9 +15,9 @@ from types import FrameType
 from typing import IO
 
 # As much as a ping may carry.
-KEPT_BYTES = 100_000
+MAX_OUTPUT_BYTES = 100_000
 # A process that the command has left behind may hold its output open.
-REST_SECONDS = 1.0
+DRAIN_SECONDS = 1.0
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 _PASSED_ON = (
     *(signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT),
@@ -46,7 +46,7 @@ class Tail:
     def add(self, part: bytes) -> None:
         with self._lock:
             self._bytes += part
-            del self._bytes[:-KEPT_BYTES]
+            del self._bytes[:-MAX_OUTPUT_BYTES]
 
     def text(self) -> str:
         with self._lock:
@@ -78,7 +78,7 @@ def run(command: Sequence[str], *, keeps_output: bool, on_start: Callable[[], No
             reader.start()
         status = child.wait()
         for reader in readers:
-            reader.join(REST_SECONDS)
+            reader.join(DRAIN_SECONDS)
     if status < 0:
         return Ended(128 - status, -status, tail.text())
     return Ended(status, output=tail.text())

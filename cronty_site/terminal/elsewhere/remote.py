@@ -17,7 +17,7 @@ PATH = "/api/v1/terminal"
 SENT_VARIABLES = ("TERM", "COLORTERM", "NO_COLOR", "COLUMNS")
 # What reads or writes the file that its first argument names.
 _WITH_PATH = ("read_text", "read_files", "source_of", "write_text")
-MOST_QUESTIONS = 20
+MAX_QUESTIONS = 20
 
 
 def remote_server() -> Server | None:
@@ -37,7 +37,7 @@ def run_there(server: Server, words: Sequence[str]) -> int:
     answers: list[dict[str, Any]] = []
     edited: dict[str, bool] = {}
     said = ""
-    for _ in range(MOST_QUESTIONS):
+    for _ in range(MAX_QUESTIONS):
         question = None
         for event in _events(server, words, answers):
             if "out" in event:

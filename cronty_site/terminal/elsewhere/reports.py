@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from cronty_site.terminal.elsewhere.child import KEPT_BYTES
+from cronty_site.terminal.elsewhere.child import MAX_OUTPUT_BYTES
 from cronty_site.terminal.elsewhere.server import AwayError, Reply, Server
 
 # A report that is this old when it is sent says so.
 LATE_AFTER = 2.0
-MOST_KEPT = 1_000
-MOST_KEPT_BYTES = 10_000_000
-KEPT_OUTPUT = 10_000
+MAX_SPOOLED = 1_000
+MAX_SPOOLED_BYTES = 10_000_000
+MAX_SPOOLED_OUTPUT = 10_000
 # Answers to a text that is too long, or that a firewall before Cronty does not let through.
 OUTPUT_REFUSED = (403, 413, 422)
 # What was kept is sent for so long before something new.
@@ -112,7 +112,7 @@ class Report:
 
 def _as_text(output: str) -> str:
     """Return an output as a text of JSON that the server takes: no NUL, and as many bytes as a ping may have."""
-    return output.replace("\0", "").encode(errors="replace")[-KEPT_BYTES:].decode(errors="ignore")
+    return output.replace("\0", "").encode(errors="replace")[-MAX_OUTPUT_BYTES:].decode(errors="ignore")
 
 
 def slug_of(name: str) -> str:
@@ -152,7 +152,7 @@ class Spool:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         name = f"{time.time_ns():020}-{os.getpid()}-{next(_number)}"
         partial = self._folder / f".{name}"
-        values = asdict(report) | {"output": report.output[-KEPT_OUTPUT:]}
+        values = asdict(report) | {"output": report.output[-MAX_SPOOLED_OUTPUT:]}
         handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
             json.dump(values, file)
@@ -196,7 +196,7 @@ class Spool:
                 # It was sent meanwhile.
                 continue
         total, dropped = sum(size for _, size in sizes), 0
-        while len(sizes) - dropped > MOST_KEPT or total > MOST_KEPT_BYTES:
+        while len(sizes) - dropped > MAX_SPOOLED or total > MAX_SPOOLED_BYTES:
             file, size = sizes[dropped]
             file.unlink(missing_ok=True)
             total -= size

@@ -19,7 +19,7 @@ from schedules import __version__
 
 USER_AGENT = f"cronty/{__version__}"
 # More than any answer of ours; a wrong address may answer without end.
-MOST_BYTES = 32 * 1024 * 1024
+MAX_REPLY_BYTES = 32 * 1024 * 1024
 _WORD = re.compile(r"[!-~]{1,500}")
 
 
@@ -122,7 +122,7 @@ def _refusal(reply: Reply) -> RefusedError:
 def _reply(status: int, answer: Any) -> Reply:
     headers = {name.lower(): value for name, value in answer.headers.items()}
     try:
-        return Reply(status, headers, answer.read(MOST_BYTES))
+        return Reply(status, headers, answer.read(MAX_REPLY_BYTES))
     except (OSError, HTTPException) as error:
         raise AwayError(str(error)) from error
 

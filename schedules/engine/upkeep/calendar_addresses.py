@@ -12,7 +12,7 @@ from schedules.models import Calendar
 from schedules.secrets.encryption import UnreadableError, unseal
 from schedules.tasks import outbound
 from schedules.when.calendar_rules import RuleError
-from schedules.when.ics import MOST_CHARACTERS
+from schedules.when.ics import MAX_CHARACTERS
 
 READ_EVERY = timedelta(minutes=15)
 # Less than `READ_EVERY`, because the job that reads calendars may start a little late.
@@ -31,7 +31,7 @@ async def fetch_calendar(url: str) -> str:
     """Return the calendar at an address, within limits of time and size; raises AddressError."""
     try:
         reply = await outbound.send(
-            "GET", url, headers={"accept": "text/calendar"}, timeout=TIMEOUT_SECONDS, most=MOST_CHARACTERS
+            "GET", url, headers={"accept": "text/calendar"}, timeout=TIMEOUT_SECONDS, most=MAX_CHARACTERS
         )
     except outbound.OutboundError as error:
         raise AddressError(str(error)) from error
@@ -43,7 +43,7 @@ async def fetch_calendar(url: str) -> str:
     if reply.status != 200:
         raise AddressError(f"{host} answered {reply.status}.")
     if reply.truncated:
-        raise AddressError(f"{host} sent more than {MOST_CHARACTERS // 1_000_000} MB, or broke off.")
+        raise AddressError(f"{host} sent more than {MAX_CHARACTERS // 1_000_000} MB, or broke off.")
     return reply.text
 
 

@@ -14,7 +14,7 @@ from schedules.when.spread import longest_spread
 from schedules.when.triggers import TriggerError, cron_trigger, load_zone
 from schedules.when.unplanned import AtStart, Unplanned
 
-MOST_LINES = 10_000
+MAX_LINES = 10_000
 USUAL_SHELLS = ("/bin/sh", "/bin/bash", "/usr/bin/bash")
 DEFAULT_SHELL = "/bin/sh"
 # What cron itself sets, whatever the host's environment is.
@@ -148,7 +148,7 @@ def parse_crontab(
     `host` makes the values of random ranges differ between hosts with the same lines. `home_of` returns the home folder of another user that Cronty can run commands as, which only root can, or None.
     """
     crontab, state = Crontab(), _State(timezone, home, timezone, host=host, home_of=home_of)
-    for number, line in enumerate(text.splitlines()[:MOST_LINES], 1):
+    for number, line in enumerate(text.splitlines()[:MAX_LINES], 1):
         stripped = line.strip()
         if not stripped:
             state.comment = []

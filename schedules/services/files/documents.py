@@ -12,8 +12,8 @@ import yaml
 
 from schedules.result import Err
 
-MOST_BYTES = 20_000_000
-MOST_LEVELS = 20
+MAX_BYTES = 20_000_000
+MAX_LEVELS = 20
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # What a text without quotes means. Everything else is text, also `on`, `no` and 8:30, which YAML 1.1 reads otherwise.
 _NULL = re.compile(r"~|null|Null|NULL|")
@@ -80,8 +80,8 @@ class Node:
 
 def parse_document(text: str, file: str) -> Node | None:
     """Read one YAML document; return None for an empty one, and raise DocumentError for anything else."""
-    if len(text.encode("utf-8", "surrogatepass")) > MOST_BYTES:
-        raise DocumentError(Place(file, 1, 1), f"the file is larger than {MOST_BYTES:,} bytes: split it")
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
+        raise DocumentError(Place(file, 1, 1), f"the file is larger than {MAX_BYTES:,} bytes: split it")
     builder = _Builder(file)
     try:
         return builder.document(yaml.parse(text, Loader=_LOADER))
@@ -117,8 +117,8 @@ class _Builder:
 
     def _node(self, event: Any, events: Iterator[Any], level: int) -> Node:
         self._refuse_extras(event)
-        if level > MOST_LEVELS:
-            raise self._error(event, f"nested too deeply: at most {MOST_LEVELS} levels")
+        if level > MAX_LEVELS:
+            raise self._error(event, f"nested too deeply: at most {MAX_LEVELS} levels")
         place = self._place(event)
         match event:
             case yaml.ScalarEvent():

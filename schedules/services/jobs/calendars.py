@@ -12,7 +12,7 @@ from schedules.models.triggers import columns_of
 from schedules.result import Err, invalid
 from schedules.when.event_times import AtEvents, EventTimes
 from schedules.when.forecast import runs_per_minute
-from schedules.when.moves import MOST_MOVED_PER_DAY, JobTrigger
+from schedules.when.moves import MAX_MOVED_PER_DAY, JobTrigger
 from schedules.when.triggers import Trigger, TriggerError
 from schedules.when.unplanned import Unplanned
 
@@ -101,11 +101,8 @@ def _problem(job: Job) -> Err | None:
         return None
     if job.trigger_type == Job.TriggerType.ONCE or isinstance(trigger, Unplanned):
         return invalid("calendars", "Leave this empty: only schedules that repeat have calendars.")
-    if (
-        job.on_closed != Job.OnClosed.SKIP
-        and runs_per_minute(trigger) * _MINUTES_PER_DAY > MOST_MOVED_PER_DAY
-    ):
-        reason = f"A job that runs more than {MOST_MOVED_PER_DAY} times a day can only skip closed times."
+    if job.on_closed != Job.OnClosed.SKIP and runs_per_minute(trigger) * _MINUTES_PER_DAY > MAX_MOVED_PER_DAY:
+        reason = f"A job that runs more than {MAX_MOVED_PER_DAY} times a day can only skip closed times."
         return invalid("on_closed", reason)
     return None
 

@@ -36,7 +36,7 @@ from schedules.services.permissions import Actor
 from schedules.services.quotas import wait_for_turn
 from schedules.tasks import outbound
 
-MOST_SUBSCRIPTIONS = 50
+MAX_SUBSCRIPTIONS = 50
 SHORTEST_TTL, DEFAULT_TTL, LONGEST_TTL = timedelta(hours=1), timedelta(days=7), timedelta(days=30)
 # For how long an address that has answered a challenge is believed.
 PROVEN_FOR = timedelta(days=1)
@@ -77,8 +77,8 @@ def check_subscription(actor: Actor, token_id: int, wanted: AppWanted) -> Result
     known = mine.filter(public_id=wanted.id_for(actor, token_id)).select_related("job").first()
     if known and (problem := _off_problem(known)):
         return problem
-    if not known and mine.count() >= MOST_SUBSCRIPTIONS:
-        return Err(Code.TOO_MANY_EVENT_SUBSCRIPTIONS, limit=MOST_SUBSCRIPTIONS)
+    if not known and mine.count() >= MAX_SUBSCRIPTIONS:
+        return Err(Code.TOO_MANY_EVENT_SUBSCRIPTIONS, limit=MAX_SUBSCRIPTIONS)
     proven = mine.filter(token=token_id, url=wanted.url, verified_at__gt=now - PROVEN_FOR)
     if proven.exists():
         return Ok(False)

@@ -27,8 +27,8 @@ from schedules.when import calendar_data, calendar_rules, calendars
 from schedules.when.calendar_rules import RuleError
 from schedules.when.triggers import TriggerError, load_zone
 
-MOST_CALENDARS = 100
-MOST_SHOWN_DAYS = 60
+MAX_CALENDARS = 100
+MAX_SHOWN_DAYS = 60
 # Every one is a request to a server that a person names.
 ADDRESSES_AN_HOUR = 60
 _addresses = HourlyLimit(ADDRESSES_AN_HOUR)
@@ -107,7 +107,7 @@ class ShownCalendar:
             place,
             rule.get("categories", ()),
             rule.get("dates") or rule.get("hours") or (),
-            ahead[:MOST_SHOWN_DAYS],
+            ahead[:MAX_SHOWN_DAYS],
             row.until,
             row.updated_at,
             jobs,
@@ -123,7 +123,7 @@ def _events_ahead(made: calendars.Calendar, zone: ZoneInfo, now: datetime) -> li
     shown: list[tuple[date, str]] = []
     today = now.astimezone(zone).date()
     for start, end, title in made.events:
-        if len(shown) == MOST_SHOWN_DAYS:
+        if len(shown) == MAX_SHOWN_DAYS:
             break
         if isinstance(start, datetime) and isinstance(end, datetime):
             if end >= now:
@@ -145,7 +145,7 @@ def list_calendars(actor: Actor) -> list[ShownCalendar]:
 def calendar_words(owner_id: int) -> dict[str, str]:
     """Return the names of somebody's calendars, each with how a schedule in words calls it."""
     rows = Calendar.objects.filter(owner=owner_id).order_by("name").values_list("name", "words")
-    return dict(rows[:MOST_CALENDARS])
+    return dict(rows[:MAX_CALENDARS])
 
 
 def preview_calendar(actor: Actor, spec: CalendarSpec) -> Result[ShownCalendar]:
@@ -171,8 +171,8 @@ def set_calendar(actor: Actor, spec: CalendarSpec) -> Result[ShownCalendar]:
         row.sealed = seal(address, row.place, key) if address else ""
         mine = Calendar.objects.filter(owner=actor.user.pk)
         old = mine.select_for_update().filter(name=row.name).first()
-        if old is None and mine.count() >= MOST_CALENDARS:
-            return Err(Code.TOO_MANY_CALENDARS, limit=MOST_CALENDARS)
+        if old is None and mine.count() >= MAX_CALENDARS:
+            return Err(Code.TOO_MANY_CALENDARS, limit=MAX_CALENDARS)
         if old is not None:
             row.pk, row.created_at = old.pk, old.created_at
         row.save(force_insert=old is None, force_update=old is not None)

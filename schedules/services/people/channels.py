@@ -25,7 +25,7 @@ from schedules.services.people.profiles import profile_of
 from schedules.services.permissions import Actor
 from schedules.services.quotas import wait_for_installation, wait_for_turn
 
-MOST_CHANNELS = 50
+MAX_CHANNELS = 50
 # Letters of any script; nothing that a list of names or the column `alerts` could be confused by.
 NAME = re.compile(r"[^\W_][\w -]{0,39}")
 # What the column `alerts` of a job says before the name of a channel.
@@ -136,8 +136,8 @@ def set_channel(actor: Actor, name: str, kind_name: str, values: Mapping[str, st
             return Err(Code.SECRET_KEY_CHANGED)
         mine = Channel.objects.filter(owner=actor.user.pk)
         row = mine.filter(name__iexact=name).first()
-        if row is None and mine.count() >= MOST_CHANNELS:
-            return Err(Code.TOO_MANY_CHANNELS, limit=MOST_CHANNELS)
+        if row is None and mine.count() >= MAX_CHANNELS:
+            return Err(Code.TOO_MANY_CHANNELS, limit=MAX_CHANNELS)
         before = {"kind": row.kind, **row.options} if row else {}
         row = row or Channel(owner_id=actor.user.pk, name=name, created_at=now)
         row.kind, row.updated_at = kind.name, now

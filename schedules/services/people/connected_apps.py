@@ -27,7 +27,7 @@ from schedules.services.permissions import Actor
 from schedules.services.quotas import token_problem, wait_for_turn
 
 UNUSED_CLIENT_LIFETIME = timedelta(days=1)
-MOST_UNUSED_CLIENTS = 1000
+MAX_UNUSED_CLIENTS = 1000
 # By address. A document that is no client's counts, too: it was fetched.
 _registrations = HourlyLimit(30)
 
@@ -136,7 +136,7 @@ def _remove_unused_clients(now: datetime) -> None:
     clients = _model("Application").objects
     unused = clients.exclude(registration_source="manual").exclude(pk__in=connected)
     unused.filter(created__lt=now - UNUSED_CLIENT_LIFETIME).delete()
-    surplus = unused.order_by("-pk").values_list("pk", flat=True)[MOST_UNUSED_CLIENTS - 1 :]
+    surplus = unused.order_by("-pk").values_list("pk", flat=True)[MAX_UNUSED_CLIENTS - 1 :]
     clients.filter(pk__in=list(surplus)).delete()
 
 

@@ -12,9 +12,9 @@ from schedules.result import Code, Err, Ok, Result
 from schedules.services.people.event_subscriptions import locked_subscription
 from schedules.services.permissions import Actor
 
-MOST_DELIVERIES = 50
+MAX_DELIVERIES = 50
 # How many deliveries may wait before tests and repeated ones are refused.
-MOST_BY_HAND = 20
+MAX_WAITING = 20
 
 
 def send_test_event(actor: Actor, reference: str) -> Result[Execution]:
@@ -36,7 +36,7 @@ def redeliver(actor: Actor, reference: str, run_id: int) -> Result[Execution]:
     return _queue(actor, reference, again)
 
 
-def list_deliveries(subscription: EventSubscription, most: int = MOST_DELIVERIES) -> list[Execution]:
+def list_deliveries(subscription: EventSubscription, most: int = MAX_DELIVERIES) -> list[Execution]:
     """Return the last deliveries of a subscription, newest first."""
     runs = Execution.objects.filter(job=subscription.job_id)
     return list(runs.defer("traceback").order_by("-scheduled_for", "-pk")[:most])
@@ -52,8 +52,8 @@ def _queue(
             return row
         if not row.is_on:
             return Err(Code.EVENT_SUBSCRIPTION_OFF, row.name)
-        if engine.waiting_deliveries([row.job_id]).get(row.job_id, 0) >= MOST_BY_HAND:
-            return Err(Code.TOO_MANY_WAITING_RUNS, limit=MOST_BY_HAND)
+        if engine.waiting_deliveries([row.job_id]).get(row.job_id, 0) >= MAX_WAITING:
+            return Err(Code.TOO_MANY_WAITING_RUNS, limit=MAX_WAITING)
         delivery: Execution | Err = build(row, now)
         if isinstance(delivery, Err):
             return delivery

@@ -28,7 +28,7 @@ from schedules.when.unplanned import ON_DEMAND, UNKNOWN_START
 
 Kind = EventSubscription.Kind
 
-MOST_SUBSCRIPTIONS = 20
+MAX_SUBSCRIPTIONS = 20
 # How long requests are also signed with the secret before a new one.
 OVERLAP = timedelta(hours=24)
 # So many events in a row that all attempts have failed for: each was tried for a day.
@@ -85,8 +85,8 @@ def add_subscription(actor: Actor, wanted: Wanted) -> Result[Opened]:
     with transaction.atomic():
         wait_for_turn(profile_of(actor.user))
         mine = EventSubscription.objects.filter(owner=actor.user.pk, kind=Kind.WEBHOOK)
-        if mine.count() >= MOST_SUBSCRIPTIONS:
-            return Err(Code.TOO_MANY_EVENT_SUBSCRIPTIONS, limit=MOST_SUBSCRIPTIONS)
+        if mine.count() >= MAX_SUBSCRIPTIONS:
+            return Err(Code.TOO_MANY_EVENT_SUBSCRIPTIONS, limit=MAX_SUBSCRIPTIONS)
         row = EventSubscription(owner_id=actor.user.pk, public_id=new_id(), created_at=now, **checked.value)
         if problem := _name_problem(row):
             return problem

@@ -6,7 +6,7 @@ from collections import deque
 from schedules import clock
 
 # Those that were counted longest ago are forgotten first.
-MOST_KEYS = 10_000
+MAX_KEYS = 10_000
 
 
 class HourlyLimit:
@@ -23,7 +23,7 @@ class HourlyLimit:
         with self._lock:
             # The end of the dict is for keys that were counted last.
             times = self._times[key] = self._times.pop(key, deque(maxlen=self._most))
-            if len(self._times) > MOST_KEYS:
+            if len(self._times) > MAX_KEYS:
                 del self._times[next(iter(self._times))]
             if len(times) == self._most and times[0] > now - 3600:
                 return False

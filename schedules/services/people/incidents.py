@@ -20,7 +20,7 @@ from schedules.when import durations
 from schedules.when.moments import short_words
 
 USUAL_SNOOZE = timedelta(days=1)
-MOST_LISTED = 50
+MAX_LISTED = 50
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class SentAlert:
         return str(self.job.argument("message") or "")
 
 
-def list_incidents(actor: Actor, *, only_open: bool = False, most: int = MOST_LISTED) -> list[Incident]:
+def list_incidents(actor: Actor, *, only_open: bool = False, most: int = MAX_LISTED) -> list[Incident]:
     """Return the newest incidents of this person, those that last first."""
     mine = _mine(actor).select_related("job", "notice")
     lasting = list(mine.filter(ended_at=None).order_by("-pk")[:most])

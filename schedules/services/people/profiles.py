@@ -17,7 +17,7 @@ from schedules.when.zone_names import zone_named
 # Cronty's own user, who owns the pruning job and has no password.
 SYSTEM_USER = "cronty"
 # The most login names that a filter offers.
-MOST_OWNERS = 50
+MAX_OWNERS = 50
 
 
 def find_user(username: str) -> AbstractBaseUser | None:
@@ -44,7 +44,7 @@ def owner_names() -> list[str]:
     """Return login names that a filter offers; any other can be typed."""
     users = get_user_model()
     names = users._default_manager.order_by("pk").values_list(users.USERNAME_FIELD, flat=True)
-    return sorted(names[:MOST_OWNERS])
+    return sorted(names[:MAX_OWNERS])
 
 
 def is_person(name: str) -> bool:

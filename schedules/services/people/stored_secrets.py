@@ -26,8 +26,8 @@ from schedules.tasks.outbound import Refused, Target
 from schedules.tasks.outbound.destinations import ascii_host, parse_destination, place
 
 LONGEST_SECRET = 16_384
-MOST_SECRETS = 200
-MOST_PLACES = 20
+MAX_SECRETS = 200
+MAX_PLACES = 20
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,8 @@ def set_secret(
             return Err(Code.SECRET_KEY_CHANGED)
         mine = Secret.objects.filter(owner=owner_id)
         row = mine.filter(name=name).first()
-        if row is None and mine.count() >= MOST_SECRETS:
-            return Err(Code.TOO_MANY_SECRETS, limit=MOST_SECRETS)
+        if row is None and mine.count() >= MAX_SECRETS:
+            return Err(Code.TOO_MANY_SECRETS, limit=MAX_SECRETS)
         before = {"hosts": row.hosts, "commands": row.commands} if row else {}
         row = row or Secret(owner_id=owner_id, name=name, created_at=now)
         row.hosts, row.commands, row.updated_at = places["hosts"], places["commands"], now
@@ -179,8 +179,8 @@ def _problem(
         return invalid("commands", f"{unknown[0]!r} is not the name of a command.")
     if not hosts and not commands:
         return invalid("commands" if of_installation else "hosts", "Enter at least one host or command.")
-    if len(hosts) + len(commands) > MOST_PLACES:
-        return invalid("hosts", f"At most {MOST_PLACES} hosts and commands.")
+    if len(hosts) + len(commands) > MAX_PLACES:
+        return invalid("hosts", f"At most {MAX_PLACES} hosts and commands.")
     return None
 
 

@@ -11,12 +11,12 @@ from schedules.services.permissions import Actor
 
 # Whoever finds a token must not be able to keep its access for long after it was revoked.
 LONGEST_LIFE = timedelta(days=30)
-MOST_LISTED = 200
+MAX_LISTED = 200
 
 
 def own_tokens(actor: Actor) -> list[Token]:
     """Return the tokens of this person that are not revoked, the newest first."""
-    return list(Token.objects.filter(owner=actor.user.pk, revoked_at=None)[:MOST_LISTED])
+    return list(Token.objects.filter(owner=actor.user.pk, revoked_at=None)[:MAX_LISTED])
 
 
 def issue_lesser_token(

@@ -19,11 +19,11 @@ from schedules.when.forecast import Batch
 
 # From how many starts on a minute is crowded, and how many such minutes are listed, each with so many names.
 MANY_STARTS = 10
-MOST_CROWDS = 5
-MOST_NAMES = 5
+MAX_CROWDS = 5
+MAX_NAMES = 5
 # How many starts are counted one by one, and how many runs of limited lanes are followed to their end.
-MOST_COUNTED = 1_000_000
-MOST_FOLLOWED = 50_000
+MAX_COUNTED = 1_000_000
+MAX_FOLLOWED = 50_000
 _MINUTE = timedelta(minutes=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _Shape: TypeAlias = range | tuple[int, ...]
@@ -68,7 +68,7 @@ def find_collisions(courses: Sequence[Course], prompts: Mapping[int, Prompt], pe
     crowded = [(count, -minute) for minute, count in enumerate(counts) if count >= MANY_STARTS]
     first = _minute_of(period.start)
     crowds = []
-    for count, minute in heapq.nlargest(MOST_CROWDS, crowded):
+    for count, minute in heapq.nlargest(MAX_CROWDS, crowded):
         at = _EPOCH + (first - minute) * _MINUTE
         crowds.append(Crowd(at, count, _names_at(starting, at)))
     queues, has_more = _queues(starting, prompts, period.now)
@@ -87,7 +87,7 @@ def _per_minute(courses: Iterable[Course], start: datetime, end: datetime) -> tu
             shared[_shape(batch)] += 1
     first = _minute_of(start)
     counts = [0] * (_minute_of(end) - first + 1)
-    left = MOST_COUNTED
+    left = MAX_COUNTED
     for (origin, seconds), times in shared.items():
         left -= len(seconds)
         if left < 0:
@@ -120,7 +120,7 @@ def _names_at(courses: Iterable[Course], minute: datetime) -> list[str]:
             for batch in course.starts
         ):
             names[course.job.name] = None
-            if len(names) == MOST_NAMES:
+            if len(names) == MAX_NAMES:
                 break
     return list(names)
 
@@ -136,7 +136,7 @@ def _queues(
             lanes[lane].append(course)
     queues, is_cut = [], False
     for (name, capacity), group in sorted(lanes.items(), key=lambda item: item[0]):
-        if sum(course.count for course in group) > MOST_FOLLOWED:
+        if sum(course.count for course in group) > MAX_FOLLOWED:
             is_cut = True
         elif queue := _queue(name, capacity, group):
             queues.append(queue)

@@ -21,7 +21,7 @@ Status = Execution.Status
 Cause = Execution.Cause
 
 # How many slots one rehearsal decides one by one; the others are counted without a look at overlaps.
-MOST_DECIDED = 50_000
+MAX_DECIDED = 50_000
 NOT_ACTIVE = "The owner's account is not active."
 NO_WORKER_THEN = "No worker claimed it in time."
 _ONE = timedelta(seconds=1)
@@ -61,7 +61,7 @@ class Past:
 class Budget:
     """How many slots may still be decided one by one."""
 
-    def __init__(self, slots: int = MOST_DECIDED) -> None:
+    def __init__(self, slots: int = MAX_DECIDED) -> None:
         self._left = slots
 
     def allows(self, slots: int) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 from schedules.services.rehearsal.agents import Spend
 from schedules.services.rehearsal.collisions import MANY_STARTS, Queue
-from schedules.services.rehearsal.rehearsal import MOST_JOBS, Line, Rehearsal, Total
+from schedules.services.rehearsal.rehearsal import MAX_JOBS, Line, Rehearsal, Total
 from schedules.when import durations
 from schedules.when.triggers import load_zone
 
@@ -48,7 +48,7 @@ def notes_on(told: Rehearsal, most: int) -> list[str]:
     if len(told.lines) > most:
         notes.append(f"Only the first {most:,} of {len(told.lines):,} jobs are listed.")
     if told.is_cut:
-        notes.append(f"Only the next {MOST_JOBS:,} jobs to run are rehearsed.")
+        notes.append(f"Only the next {MAX_JOBS:,} jobs to run are rehearsed.")
     if told.unchecked:
         jobs = "One job runs" if told.unchecked == 1 else f"{told.unchecked:,} jobs run"
         notes.append(f"{jobs} too often to look at each run: overlaps and limits are not applied there.")

@@ -49,7 +49,7 @@ from schedules.when.unplanned import After, Ending
 USUAL_PERIOD = timedelta(days=7)
 LONGEST_PERIOD = timedelta(days=31)
 # How many jobs are rehearsed, the next to run first.
-MOST_JOBS = 1_000
+MAX_JOBS = 1_000
 _COLUMNS = DueJob._fields[:-1]
 # How a run that goes well ends; the followers of other endings are not expected.
 _GOOD_ENDINGS = (Ending.SUCCEEDED, Ending.ANY, Ending.DONE)
@@ -148,12 +148,12 @@ class _Stage:
         """Read jobs and their past, and plan each by itself."""
         jobs = self._actor.jobs()
         rows = self._armed(jobs)
-        self._is_cut = len(rows) > MOST_JOBS
-        rows = rows[:MOST_JOBS]
+        self._is_cut = len(rows) > MAX_JOBS
+        rows = rows[:MAX_JOBS]
         if query is not None or job is not None:
             asked = jobs.filter(pk=job.pk) if job else jobs
             asked = query.narrow(asked) if query else asked
-            self._listed = set(asked.order_by("next_run_at").values_list("pk", flat=True)[:MOST_JOBS])
+            self._listed = set(asked.order_by("next_run_at").values_list("pk", flat=True)[:MAX_JOBS])
             if self._is_cut:
                 known = {row.pk for row in rows}
                 rows += [row for row in self._armed(asked) if row.pk not in known]
@@ -184,7 +184,7 @@ class _Stage:
         period = self._period
         paused = jobs.filter(
             status=Job.Status.PAUSED, paused_until__isnull=False, paused_until__lt=period.end
-        ).order_by("paused_until")[:MOST_JOBS]
+        ).order_by("paused_until")[:MAX_JOBS]
         resumed = []
         for job in paused:
             with suppress(TriggerError):
@@ -227,8 +227,8 @@ class _Stage:
         level = {course.job.pk: course for course in self._courses if course.starts}
         for _ in range(DEEPEST_CHAIN):
             rows = _followers_of(jobs, list(level))
-            self._is_cut |= len(rows) > MOST_JOBS
-            rows = rows[:MOST_JOBS]
+            self._is_cut |= len(rows) > MAX_JOBS
+            rows = rows[:MAX_JOBS]
             if not rows:
                 return
             followers = [row for row, _ in rows]
@@ -267,7 +267,7 @@ def read_due_jobs(jobs: JobQuerySet) -> list[DueJob]:
     rows = jobs.annotate(owner_is_active=is_active("owner__") or Value(True)).values_list(
         *_COLUMNS, "owner_is_active"
     )
-    return [DueJob._make(row) for row in rows[: MOST_JOBS + 1]]
+    return [DueJob._make(row) for row in rows[: MAX_JOBS + 1]]
 
 
 def _arguments_of(keys: Collection[int]) -> dict[int, Any]:
@@ -285,7 +285,7 @@ def _followers_of(jobs: JobQuerySet, keys: Collection[int]) -> list[tuple[DueJob
     rows = jobs.armed().filter(follows__in=keys).order_by("pk")
     columns = (*_COLUMNS, "owner_is_active", "follows_id")
     annotated = rows.annotate(owner_is_active=is_active("owner__") or Value(True)).values_list(*columns)
-    return [(DueJob._make(row[:-1]), row[-1]) for row in annotated[: MOST_JOBS + 1]]
+    return [(DueJob._make(row[:-1]), row[-1]) for row in annotated[: MAX_JOBS + 1]]
 
 
 def _ends(started: Iterable[datetime | None], took: timedelta | None, now: datetime) -> list[datetime]:

@@ -18,7 +18,7 @@ from schedules.services.quotas import run_problem, wait_for_owner
 from schedules.tasks import registry
 from schedules.tasks.heartbeat import HEARTBEAT
 from schedules.when.durations import HORIZON
-from schedules.when.skips import MOST_SKIPS, day_of, slot_entry, still_ahead
+from schedules.when.skips import MAX_SKIPS, day_of, slot_entry, still_ahead
 from schedules.when.triggers import TriggerError, load_zone
 
 WAITING_MANUAL_RUNS = 10
@@ -123,8 +123,8 @@ def skip(
                     return Err(Code.JOB_HAS_NO_NEXT_RUN, job_id)
                 entries = [slot_entry(upcoming[0])]
             after = still_ahead([*before, *entries], now)
-        if len(after) > MOST_SKIPS:
-            return invalid("dates", f"At most {MOST_SKIPS} dates can be skipped.")
+        if len(after) > MAX_SKIPS:
+            return invalid("dates", f"At most {MAX_SKIPS} dates can be skipped.")
         change_row(job, now, skips=" ".join(after))
         record(actor, "edit", now, job=job, before={"skips": before}, after={"skips": after})
     return Ok(job)

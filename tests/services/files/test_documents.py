@@ -68,7 +68,7 @@ def test_bomb_is_refused_before_it_grows():
 
 
 def test_large_file_is_refused(monkeypatch):
-    monkeypatch.setattr(documents, "MOST_BYTES", 100)
+    monkeypatch.setattr(documents, "MAX_BYTES", 100)
 
     with pytest.raises(DocumentError, match="larger than 100 bytes"):
         parse_document("a: " + "x" * 100, "x.yaml")

@@ -12,7 +12,7 @@ from schedules.services import Actor
 from schedules.services.jobs.forecasts import next_runs_of, preview_of, words_of
 from schedules.services.jobs.undo import undo
 from schedules.services.people.calendars import (
-    MOST_CALENDARS,
+    MAX_CALENDARS,
     CalendarSpec,
     delete_calendar,
     ensure_holidays,
@@ -270,7 +270,7 @@ def test_number_of_calendars_is_limited(actor):
     row = Calendar(owner=actor.user, kind="dates", created_at=NOW, updated_at=NOW)
     Calendar.objects.bulk_create(
         Calendar(owner=row.owner, name=f"c{number}", kind="dates", created_at=NOW, updated_at=NOW)
-        for number in range(MOST_CALENDARS)
+        for number in range(MAX_CALENDARS)
     )
 
     assert set_calendar(actor, WEEKENDS).code == Code.TOO_MANY_CALENDARS

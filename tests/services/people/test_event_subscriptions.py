@@ -11,7 +11,7 @@ from schedules.secrets.encryption import unseal
 from schedules.services.installation.secret_key import adopt_secret_key
 from schedules.services.people.event_deliveries import list_deliveries, redeliver, send_test_event
 from schedules.services.people.event_subscriptions import (
-    MOST_SUBSCRIPTIONS,
+    MAX_SUBSCRIPTIONS,
     Wanted,
     add_subscription,
     delete_subscription,
@@ -152,12 +152,12 @@ def test_deleted_receiver_withdraws_what_waits_and_keeps_the_ledger(actor, owner
 
 
 def test_only_so_many_receivers(actor, owner):
-    for number in range(MOST_SUBSCRIPTIONS):
+    for number in range(MAX_SUBSCRIPTIONS):
         add_subscription(actor, wanted(name=f"n{number}"))
 
     refused = add_subscription(actor, wanted(name="one more"))
 
-    assert (refused.code, refused.limit) == (Code.TOO_MANY_EVENT_SUBSCRIPTIONS, MOST_SUBSCRIPTIONS)
+    assert (refused.code, refused.limit) == (Code.TOO_MANY_EVENT_SUBSCRIPTIONS, MAX_SUBSCRIPTIONS)
 
 
 def test_delivery_under_way_and_that_of_another_receiver_are_not_repeated(actor, owner):

@@ -19,7 +19,7 @@ def test_limit_holds_within_any_hour(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_memory_is_bounded_and_keeps_those_that_were_counted_last(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(hourly_limits, "MOST_KEYS", 3)
+    monkeypatch.setattr(hourly_limits, "MAX_KEYS", 3)
     limit = HourlyLimit(1)
 
     for key in ("a", "b", "c", "a", "d"):

@@ -187,7 +187,7 @@ def test_mistake_is_refused_with_its_field(operator, fields, field, words):
 
 
 def test_number_of_secrets_is_limited(actor, monkeypatch):
-    monkeypatch.setattr(secrets_module, "MOST_SECRETS", 1)
+    monkeypatch.setattr(secrets_module, "MAX_SECRETS", 1)
     set_secret(actor, "ONE", VALUE, hosts=["a.example"])
 
     refused = set_secret(actor, "TWO", VALUE, hosts=["a.example"])

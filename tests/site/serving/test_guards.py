@@ -279,7 +279,7 @@ def test_few_requests_of_an_address_reach_the_authorization_server_and_logins_do
 
 
 def test_health_is_answered_while_every_request_is_taken(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(guards, "most_requests", lambda: 3)
+    monkeypatch.setattr(guards, "max_requests", lambda: 3)
     statuses, _ = together(
         lambda app: [
             *[ask(app, "/mcp", b"{}") for _ in range(5)],
@@ -293,7 +293,7 @@ def test_health_is_answered_while_every_request_is_taken(monkeypatch: pytest.Mon
 
 
 def test_incomplete_requests_take_no_place(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(guards, "most_requests", lambda: 1)
+    monkeypatch.setattr(guards, "max_requests", lambda: 1)
     monkeypatch.setattr(guards, "BETWEEN_BYTES", 0.05)
     statuses, _ = together(
         lambda app: [

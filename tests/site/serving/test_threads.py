@@ -38,7 +38,7 @@ def test_request_uses_the_thread_and_the_connection_of_the_one_before():
 
 
 def test_requests_at_once_have_a_thread_each_and_a_few_are_kept(monkeypatch):
-    monkeypatch.setattr(threads, "KEPT", 2)
+    monkeypatch.setattr(threads, "MAX_IDLE", 2)
     before = kept()
     all_here = threading.Barrier(5)
 

@@ -387,7 +387,7 @@ def report(number: int = 0, output: str = "") -> Report:
 
 
 def test_oldest_reports_make_room(tmp_path, monkeypatch):
-    monkeypatch.setattr(reports, "MOST_KEPT", 3)
+    monkeypatch.setattr(reports, "MAX_SPOOLED", 3)
     spool = Spool(tmp_path, Server("http://127.0.0.1:9", "", KEY))
 
     assert [spool.keep(report(number)) for number in range(5)] == [0, 0, 0, 1, 1]
@@ -397,7 +397,7 @@ def test_oldest_reports_make_room(tmp_path, monkeypatch):
 
 
 def test_kept_reports_are_bounded_in_bytes(tmp_path, monkeypatch):
-    monkeypatch.setattr(reports, "MOST_KEPT_BYTES", 25_000)
+    monkeypatch.setattr(reports, "MAX_SPOOLED_BYTES", 25_000)
     spool = Spool(tmp_path, Server("http://127.0.0.1:9", "", KEY))
 
     for number in range(5):
