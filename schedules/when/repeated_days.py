@@ -1,4 +1,4 @@
-"""The days, times and hours of a phrase that repeats: "mondays and thursdays at 7pm", "from 8 to 18 on weekdays"."""
+"""The days and times of day of a phrase that repeats: "mondays and thursdays at 7pm", "from 8 to 18 on weekdays"."""
 
 import re
 from collections.abc import Callable

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from schedules.when.forecast import slots
+from schedules.when.slot_batches import slots
 from schedules.when.triggers import Cron, TriggerError, load_zone
 from schedules.when.zones import clock_changes
 from tests.fuzz.inputs import EXPRESSIONS, ZONES, fields

@@ -6,10 +6,10 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from schedules.when.event_times import AtEvents, EventTimes, EventTimesError, read_event_times
-from schedules.when.forecast import count_slots, slots
 from schedules.when.ics import IcsEvent
 from schedules.when.phrase_writer import phrase_of
 from schedules.when.repeats import parse_trigger
+from schedules.when.slot_batches import count_slots, slots
 from schedules.when.triggers import Cron, TriggerError, cron_trigger
 from schedules.when.unplanned import UNKNOWN_START
 

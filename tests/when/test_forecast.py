@@ -10,18 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedules.when.forecast import (
-    Armed,
-    Batch,
-    Bucket,
-    count_slots,
-    fill,
-    per_day,
-    runs_ahead,
-    runs_per_minute,
-    slots,
-)
+from schedules.when.forecast import Armed, Bucket, fill, per_day, runs_ahead
 from schedules.when.skips import Skips
+from schedules.when.slot_batches import Batch, count_slots, runs_per_minute, slots
 from schedules.when.triggers import Cron, Interval, Once, Trigger, load_zone
 from schedules.when.zones import Change, clock_changes
 

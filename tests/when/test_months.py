@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedules.when.forecast import count_slots, slots
 from schedules.when.months import add_months, months_between
+from schedules.when.slot_batches import count_slots, slots
 from schedules.when.triggers import CalendarInterval, TriggerError
 
 ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Santiago"]

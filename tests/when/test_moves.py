@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedules.when.calendars import Calendar, Closed, Hours, Span
-from schedules.when.forecast import Armed, count_slots, per_day, runs_ahead, slots
+from schedules.when.forecast import Armed, per_day, runs_ahead
 from schedules.when.moves import Moved, moved_by
 from schedules.when.skips import Skips
+from schedules.when.slot_batches import count_slots, slots
 from schedules.when.triggers import Cron, Interval, Once
 
 BERLIN = "Europe/Berlin"

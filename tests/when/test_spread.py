@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from schedules.when.forecast import Armed, count_slots, per_day, runs_ahead, runs_per_minute, slots
+from schedules.when.forecast import Armed, per_day, runs_ahead
+from schedules.when.slot_batches import count_slots, runs_per_minute, slots
 from schedules.when.spread import Spread, delay_of, spread_out, spread_problem
 from schedules.when.triggers import CalendarInterval, Cron, Interval, Once
 

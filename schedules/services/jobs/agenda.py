@@ -12,7 +12,8 @@ from schedules.services.jobs.chains import expected_after
 from schedules.services.jobs.forecasts import UPCOMING_COLUMNS, resumed_rows
 from schedules.services.permissions import Actor
 from schedules.when.durations import TICK
-from schedules.when.forecast import Armed, Batch, runs_ahead
+from schedules.when.forecast import Armed, runs_ahead
+from schedules.when.slot_batches import Batch
 from schedules.when.triggers import TriggerError
 
 MOST_LINES = 100

@@ -11,8 +11,8 @@ from schedules.models.calendars import MAX_CALENDARS_PER_JOB
 from schedules.models.triggers import columns_of
 from schedules.result import Err, invalid
 from schedules.when.event_times import AtEvents, EventTimes
-from schedules.when.forecast import runs_per_minute
 from schedules.when.moves import MAX_MOVED_PER_DAY, JobTrigger
+from schedules.when.slot_batches import runs_per_minute
 from schedules.when.triggers import Trigger, TriggerError
 from schedules.when.unplanned import Unplanned
 

@@ -39,7 +39,7 @@ from schedules.services.permissions import Actor, event_of, record, record_all
 from schedules.services.quotas import creation_problem, wait_for_turn
 from schedules.tasks import registry
 from schedules.tasks.heartbeat import HEARTBEAT
-from schedules.when.forecast import runs_per_minute
+from schedules.when.slot_batches import runs_per_minute
 from schedules.when.unplanned import AFTER
 
 INSERTED_AT_ONCE = 500

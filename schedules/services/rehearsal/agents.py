@@ -18,7 +18,7 @@ from schedules.agents.stops import stops_in_force
 from schedules.models import AgentRun
 from schedules.models.jobs import argument_of
 from schedules.services.rehearsal.courses import Budget, Course, Period
-from schedules.when.forecast import Batch
+from schedules.when.slot_batches import Batch
 
 # From how many of a job's last runs, and how old ones, its spend is estimated.
 LAST_RUNS = 20

@@ -15,7 +15,7 @@ from schedules.services.rehearsal.courses import Course, Period
 from schedules.tasks import registry
 from schedules.tasks.heartbeat import HEARTBEAT
 from schedules.tasks.registry import Lane
-from schedules.when.forecast import Batch
+from schedules.when.slot_batches import Batch
 
 # From how many starts on a minute is crowded, and how many such minutes are listed, each with so many names.
 MANY_STARTS = 10

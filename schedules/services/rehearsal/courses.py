@@ -13,8 +13,9 @@ from schedules.engine.too_late import catch_up_window, start_limit, why_never_st
 from schedules.models import Execution, Job
 from schedules.models.jobs import skips_of, why_skipped
 from schedules.when.durations import TICK
-from schedules.when.forecast import Armed, Batch, runs_ahead
+from schedules.when.forecast import Armed, runs_ahead
 from schedules.when.skips import Skips
+from schedules.when.slot_batches import Batch
 from schedules.when.triggers import TriggerError, unreadable
 
 Status = Execution.Status

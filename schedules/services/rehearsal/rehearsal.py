@@ -42,7 +42,7 @@ from schedules.services.rehearsal.courses import (
 )
 from schedules.tasks.heartbeat import HEARTBEAT, grace_of
 from schedules.when.durations import TICK
-from schedules.when.forecast import count_slots
+from schedules.when.slot_batches import count_slots
 from schedules.when.triggers import TriggerError
 from schedules.when.unplanned import After, Ending
 

@@ -9,7 +9,8 @@ from schedules.models.jobs import JobQuerySet, skips_of, trigger_of_job
 from schedules.models.triggers import TRIGGER_COLUMNS
 from schedules.services.jobs.forecasts import has_more_than, soonest_jobs
 from schedules.when import forecast
-from schedules.when.forecast import Armed, Batch, Bucket, fill
+from schedules.when.forecast import Armed, Bucket, fill
+from schedules.when.slot_batches import Batch
 from schedules.when.triggers import TriggerError
 
 MOST_JOBS = 500
