@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import models
 
 from schedules.when import calendar_data, calendars
-from schedules.when.calendars import Closed
+from schedules.when.calendars import ClosedTimes
 from schedules.when.event_times import AtEvents, EventTimes
 from schedules.when.moves import JobTrigger, moved_by
 from schedules.when.triggers import load_zone
@@ -99,7 +99,7 @@ def with_calendars(trigger: JobTrigger, job: Any) -> JobTrigger:
     return moved_by(trigger, closed_by(job))
 
 
-def closed_by(job: Any) -> Closed | None:
+def closed_by(job: Any) -> ClosedTimes | None:
     """Return the closed times of a job, or of a row with its columns, or None if it has no calendars."""
     return _closed(job.closed_by, job.timezone, job.on_closed) if job.closed_by else None
 
@@ -118,7 +118,7 @@ def _slots(reference: str, times: EventTimes, timezone: str) -> tuple[datetime, 
     return times.slots_of(calendar.occurrences, load_zone(calendar.timezone or timezone))
 
 
-def _closed(references: str, timezone: str, move: str) -> Closed | None:
+def _closed(references: str, timezone: str, move: str) -> ClosedTimes | None:
     cached = {}
     for reference in references.split():
         if reference[0] == EVENTS_OF:
@@ -132,12 +132,12 @@ def _closed(references: str, timezone: str, move: str) -> Closed | None:
 
 
 @lru_cache(maxsize=256)
-def _shared(compiled: tuple[calendars.Calendar, ...], timezone: str, move: str) -> Closed:
+def _shared(compiled: tuple[calendars.Calendar, ...], timezone: str, move: str) -> ClosedTimes:
     """Return the same object for all jobs with the same calendars, so that each day is computed once."""
-    return Closed(compiled, timezone, "" if move == ClosedPolicy.SKIP else move)
+    return ClosedTimes(compiled, timezone, "" if move == ClosedPolicy.SKIP else move)
 
 
-def _reloaded(references: str, timezone: str, move: str) -> Closed:
+def _reloaded(references: str, timezone: str, move: str) -> ClosedTimes:
     """Load calendars that this process has not cached, or that have changed since."""
     closing = [each for each in references.split() if each[0] != EVENTS_OF]
     keys = [int(reference.partition(".")[0]) for reference in closing]

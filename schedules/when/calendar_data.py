@@ -1,4 +1,4 @@
-"""Serialized calendars, which every process can read without the libraries that made them."""
+"""Calendars as JSON, which every process can read without the libraries that compiled them."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ from schedules.when.ics import IcsEvent
 
 
 def stored(calendar: Calendar) -> str:
-    """Return a calendar as text; equal calendars have equal texts."""
+    """Serialize a calendar; equal calendars give equal texts."""
     data: dict[str, Any] = {
         "name": calendar.name,
         "words": calendar.words,
@@ -29,7 +29,7 @@ def stored(calendar: Calendar) -> str:
 
 
 def read(text: str) -> Calendar:
-    """Return the calendar of a stored text."""
+    """Parse a serialized calendar."""
     data = json.loads(text)
     periods = [Span(_moment(start), _moment(end), why) for start, end, why in data["periods"]]
     until = date.fromisoformat(data["until"]) if data["until"] else None
@@ -40,7 +40,7 @@ def read(text: str) -> Calendar:
 
 
 def digest(text: str) -> str:
-    """Return a short digest of a stored text."""
+    """Return a short digest of a serialized calendar."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

@@ -1,4 +1,4 @@
-"""Calendars as people write them: own dates, weekly hours, and public holidays."""
+"""Calendars compiled from what people enter: dates, weekly hours, public holidays, or an ICS file."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,10 +35,10 @@ class RuleError(ValueError):
     """A rule that cannot be read; the text says what to write instead."""
 
 
-def compiled(
+def compile_rule(
     kind: str, rule: Mapping[str, Any], *, name: str, closes: bool, timezone: str, first: date, last: date
 ) -> Calendar:
-    """Return the calendar of a rule, with its days from the first to the last; raises RuleError."""
+    """Build the calendar of a rule, with its days from the first to the last; raises RuleError."""
     empty = Calendar(name, name, closes, timezone)
     match kind:
         case "dates":
@@ -49,28 +49,30 @@ def compiled(
             return replace(empty, hours=hours_of(rule["hours"]))
         case _:
             days = holidays_of(rule["country"], rule["subdivision"], rule["categories"], first, last)
-            description = holiday_words(rule["country"], rule["subdivision"], rule["categories"])
+            description = describe_holidays(rule["country"], rule["subdivision"], rule["categories"])
             return replace(empty, words=description, days=days, until=last)
 
 
-def compiled_events(
+def compile_events(
     text: str, zone: str, *, name: str, closes: bool, timezone: str, first: date, last: date
 ) -> tuple[Calendar, int]:
-    """Return the calendar of an ICS file, and how many events cannot be read; raises RuleError.
+    """Build the calendar of an ICS file, and count the events that cannot be read; raises RuleError.
 
-    All-day events are in the zone of each job, unless the calendar has one; times without a zone in the given one.
+    All-day events are in the calendar's zone, or else in that of each job. Times without a zone are in `zone`.
     """
     try:
         read = read_ics(text, first, last, timezone or zone)
     except IcsError as error:
         raise RuleError(str(error)) from error
     days, periods = marks_of(read.events, first, read.until)
-    made = Calendar(name, f"events in {name}", closes, timezone, days, (), periods, read.until, read.events)
-    return made, read.unread
+    calendar = Calendar(
+        name, f"events in {name}", closes, timezone, days, (), periods, read.until, read.events
+    )
+    return calendar, read.unread
 
 
 def days_of(lines: Sequence[str], first: date, last: date) -> dict[str, str]:
-    """Return the days that these lines mark, with their titles; days without a year only within the period."""
+    """Return the days that these lines mark, with their titles; days without a year recur within the period."""
     if not lines:
         raise RuleError(f"Enter at least one date. {DATES_EXAMPLE}.")
     if len(lines) > MAX_LINES:
@@ -189,8 +191,8 @@ def holidays_of(
 ) -> dict[str, str]:
     """Return the holidays from the first day to the last with their names, in English where available."""
     if unknown := [category for category in categories if category not in categories_of(country)]:
-        known = ", ".join(categories_of(country))
-        raise RuleError(f"{country} has no category {unknown[0][:40]!r}. Choose from: {known}.")
+        choices = ", ".join(categories_of(country))
+        raise RuleError(f"{country} has no category {unknown[0][:40]!r}. Choose from: {choices}.")
     if not categories:
         raise RuleError("Choose at least one category.")
     years = range(first.year, last.year + 1)
@@ -202,7 +204,7 @@ def holidays_of(
     }
 
 
-def holiday_words(country: str, subdivision: str, categories: Sequence[str]) -> str:
+def describe_holidays(country: str, subdivision: str, categories: Sequence[str]) -> str:
     """Describe holidays: "public holidays in Bavaria, Germany (public, catholic)"."""
     names = [country]
     if subdivision:
@@ -226,7 +228,7 @@ def _country(country: str, subdivision: str, categories: Sequence[str], years: I
 
 
 def _library() -> Any:
-    # Only those who make a calendar wait for it: it takes a quarter of a second.
+    # Imported only when a calendar is made: it takes a quarter of a second.
     return import_module("holidays")
 
 

@@ -1,7 +1,7 @@
-"""Calendars: which moments they close, and where runs at closed moments are moved.
+"""Calendars: which moments they close, and where runs at closed moments move.
 
-A calendar marks days, weekly hours and periods; it closes what it marks, or everything else. Days and hours are those of
-its zone, or of the zone of each job.
+A calendar marks days, weekly hours and periods; it closes what it marks, or everything else. Days and hours are in its
+own zone, or in the zone of each job.
 """
 
 from bisect import bisect_right
@@ -18,11 +18,11 @@ from schedules.when.triggers import load_zone
 from schedules.when.zones import clock_changes, first_pass, offset_at
 
 NEXT, PREVIOUS = "next", "previous"
-# How far a run moves at most; with no open moment that near, it stays and is skipped.
+# How far a run moves at most; without an open moment in reach, it stays and is skipped.
 FARTHEST_MOVE = timedelta(days=62)
 _DAY = timedelta(days=1)
 _MINUTE = timedelta(minutes=1)
-# Days whose spans are kept in memory, for each combination of calendars.
+# Days whose spans are cached, for each combination of calendars.
 _MAX_CACHED_DAYS = 1500
 
 
@@ -48,21 +48,21 @@ class Calendar:
 
     name: str
     words: str
-    """How a schedule in words calls it: "public holidays in Bavaria"."""
+    """Its name in the description of a schedule: "public holidays in Bavaria"."""
     closes: bool = True
-    """Whether what it marks is closed; otherwise everything else is."""
+    """Whether it closes what it marks; otherwise it closes everything else."""
     timezone: str = ""
     days: Mapping[str, str] = field(default_factory=dict)
     hours: Sequence[Hours] = ()
     periods: Sequence[Span] = ()
     until: date | None = None
-    """The last day that its data covers; None for data without an end."""
+    """The last day that its data covers; None if the data has no end."""
     events: Sequence[IcsEvent] = ()
-    """What days and periods were made from, if it has events."""
+    """The events that its days and periods come from, if it has any."""
 
     @property
     def occurrences(self) -> Sequence[IcsEvent]:
-        """Its events; marked days, like holidays, count as events if it has no others."""
+        """Its events, or else its marked days, such as holidays, as all-day events."""
         if self.events:
             return self.events
         days = ((date.fromisoformat(day), title) for day, title in self.days.items())
@@ -105,8 +105,8 @@ class Calendar:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Closed:
-    """The calendars of one job in its zone, and what happens to its runs at closed moments."""
+class ClosedTimes:
+    """The closed times of one job, from its calendars, and where its runs at closed moments move."""
 
     calendars: Sequence[Calendar]
     timezone: str
@@ -114,11 +114,11 @@ class Closed:
     """NEXT or PREVIOUS, or empty: such runs are skipped."""
     _days: dict[date, tuple[list[Span], list[Span]]] = field(default_factory=dict)
     _targets: dict[datetime, datetime | None] = field(default_factory=dict)
-    """By the beginning of a closed span: where all runs in it go, if they do not keep their time."""
+    """Where the runs in a closed span move to, by its start, unless they keep their time of day."""
 
     @property
     def until(self) -> date | None:
-        """The last day up to which all its calendars have data, or None if that has no end."""
+        """The last day that the data of all its calendars covers, or None if the data has no end."""
         return min((calendar.until for calendar in self.calendars if calendar.until), default=None)
 
     @property
@@ -151,11 +151,11 @@ class Closed:
             day += _DAY
 
     def moved(self, slot: datetime) -> datetime:
-        """Return the moment to which a run is moved, or its own if that is open or no open moment is near enough.
+        """Return the moment a run moves to, or its own if that is open or no open moment is in reach.
 
-        On a day that is closed as a whole, it goes to the same time of the nearest open day in its direction, or to the
-        open moment of that day that is first in that direction. Else, it goes to the nearest open moment, or to the
-        last open minute.
+        If its whole day is closed, it moves to the same time of the nearest open day in its direction, or to the first
+        open moment of that day in that direction. Otherwise it moves to the next open moment, or to the last open minute
+        before it.
         """
         day = self._day_of(slot)
         span = _span_at(self._spans_of(day)[1], slot) if self.move else None
@@ -188,13 +188,13 @@ class Closed:
         return self._targets[span.start]
 
     def last_open_before_day_of(self, moment: datetime) -> datetime:
-        """Return a moment up to which no run is moved to this moment's day or later."""
+        """Return a moment up to which no run moves to this moment's day or later."""
         start = _day_in(self._day_of(moment), load_zone(self.timezone))[0]
         span = self._last_open_before(start)
         return span.end - TICK if span else start - FARTHEST_MOVE
 
     def first_open_after_day_of(self, moment: datetime) -> datetime:
-        """Return a moment from which no run is moved to this moment's day or earlier."""
+        """Return a moment from which no run moves to this moment's day or earlier."""
         end = _day_in(self._day_of(moment), load_zone(self.timezone))[1]
         return self._open_from(end) or end + FARTHEST_MOVE
 
@@ -236,15 +236,15 @@ class Closed:
         return moment.astimezone(load_zone(self.timezone)).date()
 
     def _spans_of(self, day: date) -> tuple[list[Span], list[Span]]:
-        """Return the spans that calendars close on a day, in their order, and all of them merged."""
-        known = self._days.get(day)
-        if known is None:
+        """Return the spans that each calendar closes on a day, in turn, and all of them merged."""
+        spans_of_day = self._days.get(day)
+        if spans_of_day is None:
             zone = load_zone(self.timezone)
             spans = [span for calendar in self.calendars for span in calendar.closed_spans(day, zone)]
             if len(self._days) >= _MAX_CACHED_DAYS:
                 self._days.clear()
-            known = self._days[day] = spans, merged(spans)
-        return known
+            spans_of_day = self._days[day] = spans, merged(spans)
+        return spans_of_day
 
 
 def marks_of(events: Iterable[IcsEvent], first: date, last: date) -> tuple[dict[str, str], list[Span]]:
@@ -279,7 +279,7 @@ def merged(spans: Iterable[Span]) -> list[Span]:
 
 
 def _gaps(spans: Iterable[Span], start: datetime, end: datetime) -> list[Span]:
-    """Return the parts of a period that these merged spans leave open."""
+    """Return the parts of a period between these merged spans."""
     gaps, since = [], start
     for span in spans:
         if span.start >= end:

@@ -1,4 +1,4 @@
-"""A whole schedule in words: what repeats, until when, and on which days it does not run."""
+"""Parse a whole schedule in words: what repeats, until when, and on which days it does not run."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -18,13 +18,13 @@ _EXAMPLES = 'Try "every weekday at 8:30 until 24 december"'
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """When a job runs, its last moment, and the days of its zone that it leaves out."""
+    """When a job runs, its last moment, and the days of its zone that it skips."""
 
     trigger: Trigger
     ends_at: datetime | None = None
     skipped_days: tuple[date, ...] = ()
     calendars: tuple[str, ...] = ()
-    """What it calls the calendars whose days it leaves out: "public holidays in bavaria"."""
+    """The calendars whose days it skips, as typed: "public holidays in bavaria"."""
 
 
 def parse_plan(text: str, *, now: datetime, timezone: str) -> Plan:
@@ -54,7 +54,7 @@ def parse_plan(text: str, *, now: datetime, timezone: str) -> Plan:
 
 
 def _without_calendars(phrase: str) -> tuple[str, tuple[str, ...]]:
-    """Split off the clauses that name calendars; return the rest of the phrase, and the names."""
+    """Remove the clauses that name calendars; return the rest of the phrase, and the names."""
     rest, names, end = "", [], len(phrase)
     for match in reversed(list(_CLAUSE.finditer(phrase))):
         value = phrase[match.end() : end]
@@ -67,19 +67,19 @@ def _without_calendars(phrase: str) -> tuple[str, tuple[str, ...]]:
     return phrase[:end] + rest, tuple(reversed(names))
 
 
-def named_calendars(names: Iterable[str], known: Mapping[str, str]) -> list[str]:
-    """Return the calendars that a plan names; `known` maps names to titles. Raises PhraseError for an unknown name.
+def named_calendars(names: Iterable[str], titles: Mapping[str, str]) -> list[str]:
+    """Return the calendars that a plan names; `titles` has all calendars by name. Raises PhraseError for an unknown name.
 
-    "Holidays" alone are those of the only calendar of holidays.
+    "Holidays" alone means the only calendar of holidays.
     """
     chosen = []
     for name in names:
         lowered = name.lower()
-        exact = [each for each, title in known.items() if lowered in (each.lower(), title.lower())]
-        holidays = [each for each, title in known.items() if f"{lowered} " in f"{title.lower()} "]
+        exact = [each for each, title in titles.items() if lowered in (each.lower(), title.lower())]
+        holidays = [each for each, title in titles.items() if f"{lowered} " in f"{title.lower()} "]
         matches = exact or holidays
         if len(matches) != 1:
-            choices = f"Choose one of: {', '.join(known)}" if known else "Create it under Settings first"
+            choices = f"Choose one of: {', '.join(titles)}" if titles else "Create it under Settings first"
             raise PhraseError(
                 f"{'no' if not matches else 'more than one'} calendar is called {name!r}. {choices}"
             )

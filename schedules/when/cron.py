@@ -193,7 +193,7 @@ def _check_meaning(fields: list[str]) -> None:
 def _is_ambiguous(fields: list[str]) -> bool:
     """Return whether cron programs interpret an expression differently; tests compare two parsers."""
     minutes, hours, days, months, weekdays = (field.split(",") for field in fields)
-    # Otherwise, day and weekday must both match.
+    # A field that starts with * makes day and weekday both required.
     is_either_day = not (fields[2].startswith("*") or fields[4].startswith("*"))
     lists = [minutes, hours, months, *([days, weekdays] if is_either_day else [])]
     counted = ["#" in weekday or weekday.endswith("L") for weekday in weekdays]
@@ -332,7 +332,7 @@ def _working_day(term: str, year: int, month: int, length: int) -> int | None:
 
 @lru_cache(maxsize=8192)
 def _matcher(days: str) -> CronSim:
-    """Return an object that matches dates; it is never advanced, so threads may share it."""
+    """Return an object that matches dates; threads may share it, because it is never advanced."""
     return CronSim(f"0 0 {days}", REFERENCE)
 
 
@@ -371,6 +371,6 @@ def _next_wildcard(fields: str, zone: ZoneInfo, after: datetime) -> datetime | N
         change = first_change(zone, start, run)
         if change is None:
             return run
-        # One tick earlier, so that a match at the change itself counts.
+        # One tick earlier, to include a match at the change itself.
         start, wall = change, wall_time(change, zone) - TICK
     return None

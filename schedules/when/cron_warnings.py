@@ -12,7 +12,7 @@ from schedules.when.zones import clock_changes
 
 _LOOK_AHEAD = timedelta(days=400)
 _DAYS_IN_MONTH = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-# What a clock change does to a run, by whether the job's time of day is fixed.
+# What a clock change does to a run; the key says whether the job's time of day is fixed.
 _SKIPPED = {True: "the job runs at {end}", False: "the job doesn't run then"}
 _REPEATED = {True: "the job runs the first time only", False: "the job runs both times"}
 
@@ -59,8 +59,8 @@ def _step_warnings(fields: list[str]) -> list[str]:
 
 def _listed(field: cron.Field, step: int) -> str:
     """List the values of a step: "minute :00 and :45"."""
-    mark = ":{:02}" if field.cycle == "hour" else "{}"
-    values = [mark.format(number) for number in range(field.low, field.low + field.size, step)]
+    pattern = ":{:02}" if field.cycle == "hour" else "{}"
+    values = [pattern.format(number) for number in range(field.low, field.low + field.size, step)]
     return f"{field.name} {' and '.join(filter(None, [', '.join(values[:-1]), values[-1]]))}"
 
 

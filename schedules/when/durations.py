@@ -1,11 +1,11 @@
-"""Durations as text: in full words, short, and as they are typed."""
+"""Durations as text: in full, short, and as people type them."""
 
 from datetime import timedelta
 
-# The furthest that a moment may be ahead, the longest interval, and the rarest cron expression.
+# The limit for a moment ahead, for an interval, and for the gap between two runs of a cron expression.
 HORIZON = timedelta(days=5 * 366)
 HORIZON_IN_WORDS = "five years"
-# The smallest difference of two moments.
+# The resolution of a datetime.
 TICK = timedelta(microseconds=1)
 
 _NAMES = {"day": "d", "hour": "h", "minute": "min", "second": "s"}
@@ -29,7 +29,7 @@ def short(span: timedelta) -> str:
 
 
 def typed(span: timedelta) -> str:
-    """Format a duration as it is typed: "1d2h30m10s"; `parse_delay` reads it back, except for "0s"."""
+    """Format a duration as people type it: "1d2h30m10s"; `parse_delay` reads it back, except for "0s"."""
     return "".join(f"{count}{name[0]}" for name, count in _parts(span))
 
 

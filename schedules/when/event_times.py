@@ -1,4 +1,4 @@
-"""The trigger for jobs that run before or after a calendar's events, and its notation."""
+"""The trigger of jobs that run before or after a calendar's events, and its @event notation."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -40,9 +40,9 @@ class EventTimes:
 
     calendar: str
     offset: timedelta = timedelta(0)
-    """Before the start if negative; if positive, after the end."""
+    """Before the start if negative, after the end if positive."""
     title: str = ""
-    """What the title of an event contains; empty for all events."""
+    """Only events whose title contains this; empty for all events."""
     at_end: bool = False
 
     @property
@@ -66,42 +66,42 @@ class EventTimes:
         return "before" if self.offset else "at"
 
     def slots_of(self, events: Iterable[IcsEvent], zone: ZoneInfo) -> tuple[datetime, ...]:
-        """Return the moments that events give, in order; whole days begin in the given zone."""
-        wanted = self.title.casefold()
+        """Return the slots of these events, in order; all-day events begin at midnight in the given zone."""
+        part = self.title.casefold()
         slots = {
             _moment(end if self.at_end else start, zone) + self.offset
             for start, end, title in events
-            if wanted in title.casefold()
+            if part in title.casefold()
         }
         return tuple(sorted(slots))
 
 
 @dataclass(frozen=True, slots=True)
 class AtEvents(Unplanned):
-    """Runs before or after the events of a calendar; UNKNOWN_START stands for the one after those that are known."""
+    """Runs before or after the events of a calendar; after the last known event, the next slot is UNKNOWN_START."""
 
     times: EventTimes
     slots: tuple[datetime, ...] | None = None
-    """What the calendar gives; None before it was looked up."""
+    """The slots of the calendar's events; None until they are looked up."""
 
     def next_after(self, moment: datetime) -> datetime | None:
         """Return the first slot later than the moment, or UNKNOWN_START."""
-        known = self.slots or ()
-        place = bisect_right(known, moment)
-        if place < len(known):
-            return known[place]
+        slots = self.slots or ()
+        place = bisect_right(slots, moment)
+        if place < len(slots):
+            return slots[place]
         return UNKNOWN_START if moment < UNKNOWN_START else None
 
     def upcoming(self, after: datetime, count: int) -> list[datetime]:
-        """Return the next slots that are known."""
-        known = self.slots or ()
-        place = bisect_right(known, after)
-        return list(known[place : place + count])
+        """Return the next known slots."""
+        slots = self.slots or ()
+        place = bisect_right(slots, after)
+        return list(slots[place : place + count])
 
     def between(self, start: datetime, end: datetime) -> Sequence[datetime]:
         """Return the slots from start on and before end."""
-        known = self.slots or ()
-        return known[bisect_left(known, start) : bisect_left(known, end)]
+        slots = self.slots or ()
+        return slots[bisect_left(slots, start) : bisect_left(slots, end)]
 
     def latest_at_or_before(self, moment: datetime, not_before: datetime) -> datetime | None:
         """Return the newest slot between the two moments, ends included, or None."""
@@ -130,7 +130,7 @@ class AtEvents(Unplanned):
 
 
 def event_trigger(expression: object) -> AtEvents | None:
-    """Return the trigger of an expression that begins with @event, or None for another one; raises TriggerError."""
+    """Return the trigger of an @event expression, or None for any other; raises TriggerError."""
     if not str(expression).lstrip().lower().startswith(AT_EVENT):
         return None
     try:
@@ -141,7 +141,7 @@ def event_trigger(expression: object) -> AtEvents | None:
 
 
 def read_event_times(text: str) -> EventTimes | None:
-    """Parse times like "30 minutes before every event in calendar work"; return None for other texts. Raises EventTimesError."""
+    """Parse "30 minutes before every event in calendar work"; return None for other texts. Raises EventTimesError."""
     text = " ".join(text.translate(_QUOTES).split()).rstrip(".!")
     is_stored = text.lower().startswith(AT_EVENT)
     match = _TIMES.fullmatch(text[len(AT_EVENT) :].strip() if is_stored else text)

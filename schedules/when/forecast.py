@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from schedules.when.calendars import Closed
+from schedules.when.calendars import ClosedTimes
 from schedules.when.durations import TICK
 from schedules.when.moves import JobTrigger
 from schedules.when.skips import Skips
@@ -22,7 +22,7 @@ _SECOND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Armed:
+class PendingJob:
     """The data of a pending job that a forecast needs."""
 
     trigger: JobTrigger
@@ -32,10 +32,12 @@ class Armed:
     skips: Skips | None = None
 
 
-def runs_ahead(job: Armed, now: datetime, end: datetime, *, start: datetime | None = None) -> Iterator[Batch]:
+def runs_ahead(
+    job: PendingJob, now: datetime, end: datetime, *, start: datetime | None = None
+) -> Iterator[Batch]:
     """Yield a job's runs from now, or from a later start, up to but not including the end.
 
-    An overdue one-time job runs now. An overdue run of a repeating job is not shown, but counts as one of its runs.
+    An overdue one-time job runs now. An overdue run of a repeating job is not listed, but counts as one of its runs.
     """
     start = max(start or now, now)
     first = job.next_run_at
@@ -47,15 +49,15 @@ def runs_ahead(job: Armed, now: datetime, end: datetime, *, start: datetime | No
         yield from _without(job.skips, _from_next_run(job.trigger, first, start, end))
         return
     end = min(end, max(first, now) + COUNTED_AHEAD)
-    left = job.runs_left - _count_before(job, first, now, min(start, end))
+    remaining = job.runs_left - _count_before(job, first, now, min(start, end))
     for batch in _without(job.skips, _from_next_run(job.trigger, first, start, end)):
-        if left <= 0:
+        if remaining <= 0:
             return
-        yield batch if len(batch) <= left else Batch(batch.origin, batch.seconds[:left])
-        left -= len(batch)
+        yield batch if len(batch) <= remaining else Batch(batch.origin, batch.seconds[:remaining])
+        remaining -= len(batch)
 
 
-def _count_before(job: Armed, first: datetime, now: datetime, start: datetime) -> int:
+def _count_before(job: PendingJob, first: datetime, now: datetime, start: datetime) -> int:
     """Count the runs before a later start, an overdue one included; those that are skipped do not count."""
     if job.skips is None:
         return (first < now) + _count_from_next_run(job.trigger, first, now, start)
@@ -64,17 +66,17 @@ def _count_before(job: Armed, first: datetime, now: datetime, start: datetime) -
 
 
 def _without(skips: Skips | None, batches: Iterable[Batch]) -> Iterable[Batch]:
-    """Remove the runs that a job skips."""
+    """Filter out the runs that a job skips."""
     if skips is None:
         return batches
     if skips.closed:
         batches = _open_parts(skips.closed, batches)
     if skips.entries:
-        batches = (_kept(batch, skips) for batch in batches)
+        batches = (_without_entries(batch, skips) for batch in batches)
     return filter(None, batches)
 
 
-def _open_parts(closed: Closed, batches: Iterable[Batch]) -> Iterator[Batch]:
+def _open_parts(closed: ClosedTimes, batches: Iterable[Batch]) -> Iterator[Batch]:
     """Cut closed spans out of batches, which is much faster than checking each run."""
     for batch in batches:
         rest = batch
@@ -89,14 +91,14 @@ def _open_parts(closed: Closed, batches: Iterable[Batch]) -> Iterator[Batch]:
             yield rest
 
 
-def _kept(batch: Batch, skips: Skips) -> Batch:
+def _without_entries(batch: Batch, skips: Skips) -> Batch:
     moments = zip(batch.seconds, batch.moments(), strict=True)
     return Batch(batch.origin, [seconds for seconds, moment in moments if not skips.is_entered(moment)])
 
 
 def _from_next_run(trigger: JobTrigger, first: datetime, start: datetime, end: datetime) -> Iterator[Batch]:
     """Yield the next run and the slots after it, between two moments."""
-    # The engine uses the stored next run, even if the trigger would not produce it today.
+    # The engine runs the stored next run, even if the trigger would not produce it any more.
     if start <= first < end:
         yield Batch(first)
     later = max(start, first + TICK)
@@ -141,13 +143,13 @@ def fill(buckets: list[Bucket], name: str, runs: Iterable[Batch], width: timedel
 
 
 def per_day(
-    job: Armed, now: datetime, end: datetime, zone: str, *, start: datetime | None = None
+    job: PendingJob, now: datetime, end: datetime, zone: str, *, start: datetime | None = None
 ) -> dict[date, tuple[datetime, int]]:
     """Return the first run and the number of runs on each day of a zone."""
-    is_own = job.runs_left is not None or job.ends_at is not None or job.skips is not None
-    if is_own or not isinstance(job.trigger, Cron):
+    has_limits = job.runs_left is not None or job.ends_at is not None or job.skips is not None
+    if has_limits or not isinstance(job.trigger, Cron):
         return _by_day(runs_ahead(job, now, end, start=start), zone)
-    # From the second day on, jobs with the same schedule share one cached answer.
+    # From the second day on, jobs with the same schedule share one cached result.
     first = max(job.next_run_at, start or now, now).astimezone(ZoneInfo(zone)).date()
     second = start_of_day(first + _DAY, zone)
     days = _by_day(runs_ahead(job, now, min(second, end), start=start), zone)
@@ -169,7 +171,7 @@ def _by_day(runs: Iterable[Batch], zone: str) -> dict[date, tuple[datetime, int]
         while rest:
             moment = rest.first
             day = moment.astimezone(place).date()
-            # At least the first run: where clocks go back over midnight, that day's end may have passed.
+            # At least the first run: if clocks go back over midnight, the end of its day may lie before it.
             inside, rest = rest.split(max(start_of_day(day + _DAY, zone), moment + _SECOND))
             first, count = days.get(day, (moment, 0))
             days[day] = (first, count + len(inside))

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 
-# Phrases first, because their words mean something else alone.
+# Replaced first, because their words mean something else on their own.
 _PHRASES = {
     "pasado manana": "the day after tomorrow",
     "dentro de": "in",
@@ -61,7 +61,7 @@ _WORDS = {
 }
 
 
-# The words of the phrases, except those that other languages have, too.
+# The words of these phrases, except single letters, which other languages have, too.
 _IN_PHRASES = {word for phrase in _PHRASES for word in phrase.split() if len(word) > 1}
 
 
@@ -84,5 +84,5 @@ def in_english(text: str) -> str:
         phrase = re.sub(rf"\b{foreign}\b", english, phrase)
     # "24. dezember"
     phrase = re.sub(r"(\d)\. (?=[a-z])", r"\1 ", phrase)
-    known = [_WORDS.get(word, word) for word in re.findall(r"[a-z]+|[^a-z\s]+", phrase)]
-    return re.sub(r"(?<=\d) ?([:.,/-]) ?(?=\d)", r"\1", " ".join(filter(None, known)))
+    translated = [_WORDS.get(word, word) for word in re.findall(r"[a-z]+|[^a-z\s]+", phrase)]
+    return re.sub(r"(?<=\d) ?([:.,/-]) ?(?=\d)", r"\1", " ".join(filter(None, translated)))

@@ -30,7 +30,7 @@ _NUMBERS |= {
 NUMBER = rf"(?:\d+|{'|'.join(sorted(_NUMBERS, key=len, reverse=True))})"
 UNITS = {"w": 604800, "d": 86400, "h": 3600, "m": 60, "s": 1}
 
-# When a part of the day is named without a time.
+# The time of a part of the day that is named without one.
 _PARTS_OF_DAY = {"morning": "9am", "afternoon": "3pm", "evening": "6pm", "night": "9pm"}
 _TYPOGRAPHY = str.maketrans("\u2018\u2019\u2013\u2014\u00a0\u202f", "''--  ")
 # Applied in this order to what was typed.
@@ -65,7 +65,7 @@ _NAMES_A_DAY = re.compile(
     rf"\b(?:{WEEKDAY}s?|(?:week|work|business |working )days?|weekends?|today|tomorrow|yesterday|{_MONTH}|month|"
     r"\d{1,2}(?:st|nd|rd|th))\b|\d{4}-\d\d-\d\d|\d\.\d"
 )
-# 24.12. is a date; the dot of another text ends a sentence.
+# 24.12. is a date; in any other text, the last dot ends a sentence.
 _ENDS_WITH_DATE = re.compile(rf"(?:^|\bon |\b{WEEKDAY},? )(?:0?[1-9]|[12]\d|3[01])\.(?:0?[1-9]|1[0-2])\.$")
 CLOCK_LAST = re.compile(
     rf"(?:(?!at )(?P<day>.+?),? )?(?P<clock>{_AT_CLOCK}(?:(?:,|,? and) (?:{_AT_CLOCK}|\d{{1,2}}))*)"
@@ -88,11 +88,11 @@ DAY_AND_MONTH = (
 
 
 class PhraseError(ValueError):
-    """The text is refused; the message says why and shows what is understood."""
+    """The text is refused; the message says why and gives examples."""
 
 
 class NotUnderstoodError(PhraseError):
-    """The text contains nothing that could be a time; without a message, the caller suggests what may be meant."""
+    """The text contains nothing that could be a time; without a message, the caller adds a suggestion."""
 
 
 class TooFarError(PhraseError):
@@ -155,7 +155,7 @@ def _with_part_of_day(phrase: str) -> str:
     def with_half(time: re.Match[str]) -> str:
         return f"{time[0]}{_half_of(part, int(time['hour']))}"
 
-    # A time on the 24-hour clock and one with its half stay as they are.
+    # Times on the 24-hour clock, and those with am or pm, stay as they are.
     timed = _TIMES.sub(lambda times: _HALFLESS_TIME.sub(with_half, times[0]), rest)
     if part in ("evening", "night") and _NAMES_A_DAY.search(timed):
         _refuse_early_hours(timed)
@@ -214,7 +214,7 @@ def read_day_and_month(match: re.Match[str]) -> tuple[int, int]:
 
 
 def read_amounts(phrase: str) -> dict[str, int] | None:
-    """Return how many of each unit a phrase like "2 hours and 30 minutes" names."""
+    """Return the number of each unit in a phrase like "2 hours and 30 minutes"."""
     phrase = re.sub(r"\bhalf (?:an )?hour$", "30 minutes", phrase)
     phrase = re.sub(r"\b(an|one|1) hour and a half$", "1 hour 30 minutes", phrase)
     amounts: dict[str, int] = {}
@@ -243,5 +243,5 @@ def within_limit(seconds: int) -> timedelta:
 
 
 def weekday_number(name: str) -> int:
-    """Return the number of a weekday as cron has it: Sunday is 0."""
+    """Return the number of a weekday in cron, where Sunday is 0."""
     return next(number for number, weekday in enumerate(_WEEKDAYS) if weekday.startswith(name[:3]))

@@ -1,4 +1,4 @@
-"""Events of an ICS file with their repetitions, read within limits whatever the file says."""
+"""Read the events of an ICS file with their repetitions, with limits that no file can exceed."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ MAX_CHARACTERS = 5_000_000
 MAX_BLOCKS = 5_000
 MAX_EVENTS = 5_000
 LONGEST_TITLE = 100
-# Steps through repetitions, of all events together; and what one event may take before it counts as unreadable.
+# Steps through repetitions: of all events together, and of one event before it counts as unreadable.
 MAX_STEPS = 300_000
 MAX_STEPS_PER_EVENT = 100_000
 _BLOCK = re.compile(
@@ -25,12 +25,12 @@ _BLOCK = re.compile(
 _MOMENT = re.compile(r"^DT(?:START|END)[^:\r\n]*:(\d{8})", re.MULTILINE | re.IGNORECASE)
 _OPEN = re.compile(r"^(?:RRULE|RDATE|RECURRENCE-ID|DURATION)[;:]", re.MULTILINE | re.IGNORECASE)
 _DAY = timedelta(days=1)
-# The Gregorian calendar repeats itself. A rule that never matches is tried until the last year that dates have,
-# so rules are expanded in years that are close to it.
+# The Gregorian calendar repeats every 400 years. dateutil tries a rule that never matches until the year 9999, so rules
+# are expanded in the years closest to it.
 _CYCLE_YEARS = 400
 _CYCLE = timedelta(days=146_097)
 _LAST_YEAR = 9999
-# What a year of a rule costs: a month or a year at once takes longer than a day.
+# The cost of one year of a rule: expanding a whole month or year at once takes longer than a day.
 _STEPS_PER_YEAR = {"DAILY": 366, "WEEKLY": 106, "MONTHLY": 60, "YEARLY": 20}
 
 
@@ -39,7 +39,7 @@ class IcsError(ValueError):
 
 
 class IcsEvent(NamedTuple):
-    """One occurrence: moments in UTC, or days, of which the end is the day after the last one."""
+    """One occurrence: moments in UTC, or days, where the end is the day after the last one."""
 
     start: datetime | date
     end: datetime | date
@@ -52,15 +52,15 @@ class Ics:
 
     events: Sequence[IcsEvent]
     until: date
-    """The last day up to which all events are known."""
+    """The last day whose events are complete."""
     unread: int = 0
-    """How many events were left out because they cannot be read."""
+    """How many events were skipped because they cannot be read."""
 
 
 def read_ics(text: str, first: date, last: date, timezone: str) -> Ics:
     """Return the events from the first day to the last; raises IcsError.
 
-    Times without a zone are in that of the file, or else in the given one.
+    Times without a zone are in the zone of the file, or else in the given one.
     """
     if len(text) > MAX_CHARACTERS:
         raise IcsError(f"The calendar is larger than {MAX_CHARACTERS // 1_000_000} MB. Use a smaller one.")
@@ -78,7 +78,7 @@ def read_ics(text: str, first: date, last: date, timezone: str) -> Ics:
 
 
 def _may_matter(match: re.Match[str], first: date, last: date) -> bool:
-    """Return whether an event may be in the period; parsing every event would take far longer."""
+    """Return whether an event may lie in the period, because parsing every event would take far longer."""
     block = match[0]
     if match[1].upper() != "VEVENT":
         return False
@@ -90,7 +90,7 @@ def _may_matter(match: re.Match[str], first: date, last: date) -> bool:
 
 
 class _Reader:
-    """Reads one file and limits the work."""
+    """Reads one file within the limits."""
 
     def __init__(self, first: date, last: date, timezone: str) -> None:
         self._first, self._last = first, last
@@ -102,22 +102,22 @@ class _Reader:
             calendar = import_module("icalendar").Calendar.from_ical(text)
             components = calendar.walk("VEVENT")
         except Exception as error:
-            # The library meets what nobody expected in files of strangers.
+            # Files of strangers can make the library raise anything.
             raise IcsError("The ICS calendar is broken: export it again.") from error
         self._floating = exact_zone(str(calendar.get("X-WR-TIMEZONE", ""))) or self._floating
         replaced: dict[str, set[datetime | date]] = {}
         for event in components:
             if "RECURRENCE-ID" in event and _is_readable(event["RECURRENCE-ID"]):
-                moved = self._place(event["RECURRENCE-ID"].dt)
-                replaced.setdefault(str(event.get("UID")), set()).add(moved)
+                original = self._normalized(event["RECURRENCE-ID"].dt)
+                replaced.setdefault(str(event.get("UID")), set()).add(original)
         events: list[IcsEvent] = []
         unread = 0
         for event in components:
             if str(event.get("STATUS", "")).upper() == "CANCELLED":
                 continue
             try:
-                gone = set() if "RECURRENCE-ID" in event else replaced.get(str(event.get("UID")), set())
-                events += self._occurrences(event, gone)
+                excluded = set() if "RECURRENCE-ID" in event else replaced.get(str(event.get("UID")), set())
+                events += self._occurrences(event, excluded)
             except IcsError:
                 raise
             except Exception:
@@ -130,11 +130,11 @@ class _Reader:
             events = [event for event in events[:MAX_EVENTS] if _day_of(event.start) <= until]
         return Ics(events, until, unread)
 
-    def _occurrences(self, event: Any, gone: set[datetime | date]) -> Iterable[IcsEvent]:
+    def _occurrences(self, event: Any, excluded: set[datetime | date]) -> Iterable[IcsEvent]:
         start = event["DTSTART"].dt
         length = _length_of(event, start)
         title = _title(str(event.get("SUMMARY", "")))
-        gone = gone | {self._place(each) for each in _listed(event, "EXDATE")}
+        excluded = excluded | {self._normalized(each) for each in _listed(event, "EXDATE")}
         starts = [start, *_listed(event, "RDATE")] if "RDATE" in event else [start]
         if "RRULE" in event:
             rules = event["RRULE"]
@@ -142,9 +142,9 @@ class _Reader:
                 starts += self._repeated(start, rule, length)
         occurrences = {}
         for each in starts:
-            place = self._place(each)
-            if place not in gone:
-                occurrences[place] = IcsEvent(place, place + max(length, timedelta(0)), title)
+            begin = self._normalized(each)
+            if begin not in excluded:
+                occurrences[begin] = IcsEvent(begin, begin + max(length, timedelta(0)), title)
         return [occurrence for occurrence in occurrences.values() if self._is_inside(occurrence)]
 
     def _repeated(self, start: datetime | date, rule: Any, length: timedelta) -> Iterator[datetime | date]:
@@ -165,35 +165,35 @@ class _Reader:
         cost = per_year * max(1, self._last.year - wall.year)
         if cost > MAX_STEPS_PER_EVENT:
             raise ValueError("began too long ago")
-        self._pay(cost)
+        self._count_steps(cost)
         for number, far in enumerate(walls):
             if number == 0 and far - shift > end:
                 break
-            self._pay(1)
+            self._count_steps(1)
             occurrence = far - shift
             if occurrence > end:
                 return
             if occurrence >= begin:
                 yield occurrence.replace(tzinfo=zone) if isinstance(start, datetime) else occurrence.date()
         else:
-            # Without an end, it was tried until the last year.
+            # The rule has no end: dateutil tried it until the last year.
             if "COUNT" not in rule:
-                self._pay(per_year * _CYCLE_YEARS)
+                self._count_steps(per_year * _CYCLE_YEARS)
 
-    def _pay(self, steps: int) -> None:
+    def _count_steps(self, steps: int) -> None:
         self._steps += steps
         if self._steps > MAX_STEPS:
             raise IcsError("The events of the calendar repeat too often. Use a smaller calendar.")
 
     def _until(self, value: datetime | date, zone: tzinfo | None) -> datetime:
-        """Return the end of a rule as wall time of its event."""
+        """Return the end of a rule in the wall time of its event."""
         if not isinstance(value, datetime):
             return datetime.combine(value, time.max)
         if value.tzinfo is None:
             return value
         return value.astimezone(zone or self._floating).replace(tzinfo=None)
 
-    def _place(self, value: datetime | date) -> datetime | date:
+    def _normalized(self, value: datetime | date) -> datetime | date:
         """Return a moment in UTC, or a day."""
         if not isinstance(value, datetime):
             return value
@@ -222,7 +222,7 @@ def _length_of(event: Any, start: datetime | date) -> timedelta:
     if "DTEND" in event:
         end = event["DTEND"].dt
         if isinstance(start, datetime) and isinstance(end, datetime) and start.tzinfo and end.tzinfo:
-            # Elapsed time: both may have zones of their own.
+            # As elapsed time, because each may have its own zone.
             return end.astimezone(UTC) - start.astimezone(UTC)
         length: timedelta = end - start
         return length
@@ -233,7 +233,7 @@ def _length_of(event: Any, start: datetime | date) -> timedelta:
 
 
 def _listed(event: Any, name: str) -> list[datetime | date]:
-    """Return the moments of EXDATE or RDATE, of which there may be several; of a period, its start."""
+    """Return all moments of EXDATE or RDATE; for a period, its start."""
     value = event.get(name, [])
     values = [each.dt for one in (value if isinstance(value, list) else [value]) for each in one.dts]
     return [value[0] if isinstance(value, tuple) else value for value in values]

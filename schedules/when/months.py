@@ -14,5 +14,5 @@ def add_months(wall: datetime, count: int) -> datetime:
 
 
 def months_between(first: datetime, second: datetime) -> int:
-    """Return how many months the second wall time lies after the first, by the calendar alone."""
+    """Count the calendar months from the first wall time to the second, whatever their days."""
     return (second.year - first.year) * 12 + second.month - first.month

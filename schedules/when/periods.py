@@ -13,7 +13,7 @@ from schedules.when.phrases import NotUnderstoodError, PhraseError, parse_day, p
 from schedules.when.triggers import load_zone
 
 _EXAMPLES = 'Try "yesterday", "last month", "7 days ago", "tomorrow" or "2026-11-14 18:00"'
-# The hours of a part of a day, from the midnight before it on.
+# The hours of a part of a day, counted from the midnight before it.
 _PARTS = {"morning": (0, 12), "afternoon": (12, 18), "evening": (18, 24), "night": (18, 30)}
 _PART_OF_DAY = re.compile(rf"(?P<day>.+?),? (?P<part>{'|'.join(_PARTS)})")
 _DAY_OF_PART = {"this": "today", "the": "today", "last": "yesterday"}
@@ -48,7 +48,7 @@ class Period(NamedTuple):
 
 
 def ends_of(first: Period | None, last: Period | None) -> tuple[datetime | None, datetime | None]:
-    """Return the ends of a period that is named by its first and its last part; a first part alone is meant whole."""
+    """Return the bounds of a period given by its first and its last part; a first part alone counts as a whole."""
     end = last.end if last else first.end if first and first.end > first.start else None
     return (first.start if first else None), end
 
@@ -75,7 +75,7 @@ def _period(text: str, now: datetime, timezone: str, *, past: bool) -> Period:
                 return Period(now, parse_moment(f"in {amount}", now=now, timezone=timezone))
             start = parse_moment(f"{amount} ago", now=now, timezone=timezone, past=True, has_horizon=False)
             return Period(start, now)
-    # As typed: to other readers, "tomorrow morning" is a moment.
+    # As typed, because `clean` turns "tomorrow morning" into a moment.
     typed = " ".join(text.lower().split())
     if match := _PART_OF_DAY.fullmatch("this night" if typed == "tonight" else typed):
         with suppress(NotUnderstoodError):

@@ -1,4 +1,4 @@
-"""The phrase of a trigger, which is read back as the same trigger."""
+"""Write a trigger as a phrase that parses to the same trigger."""
 
 import re
 from datetime import UTC, datetime
@@ -13,26 +13,26 @@ from schedules.when.triggers import CalendarInterval, Cron, Interval, Once, Trig
 from schedules.when.unplanned import Unplanned
 from schedules.when.zones import is_repeated, wall_time
 
-# Any moment: the phrase of a cron expression does not depend on it.
+# Any moment will do: the phrase of a cron expression does not depend on it.
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 _DAY = 24 * 3600
 
 
 def phrase_of(trigger: Trigger) -> str:
-    """Return the phrase that is read as this trigger, without fractions of a second in its times."""
+    """Return a phrase that parses to this trigger; its times have no fractions of a second."""
     match trigger:
         case Once(run_at=moment, timezone=zone):
             local = moment.astimezone(load_zone(zone))
-            return _shown(local if is_repeated(local) else local.replace(tzinfo=None))
+            return _format(local if is_repeated(local) else local.replace(tzinfo=None))
         case Interval(seconds=seconds, start=start):
             # Whole days would be read as days of the calendar.
             phrase = trigger.words().lower() if seconds % _DAY else f"every {int(seconds) // 3600} hours"
-            return f"{phrase}, starting {_shown(start.astimezone(UTC))}"
+            return f"{phrase}, starting {_format(start.astimezone(UTC))}"
         case CalendarInterval(count=count, unit=unit, start=start, timezone=zone):
             if unit == "days" and count % 7 == 0:
                 count, unit = count // 7, "weeks"
             start = wall_time(start, load_zone(zone))
-            return f"every {count} {unit if count > 1 else unit[:-1]}, starting {_shown(start)}"
+            return f"every {count} {unit if count > 1 else unit[:-1]}, starting {_format(start)}"
         case Cron(expression=expression):
             return _phrase_of_cron(trigger, expression)
         case AtEvents(times=times):
@@ -41,12 +41,12 @@ def phrase_of(trigger: Trigger) -> str:
             return trigger.words().lower()
 
 
-def _shown(moment: datetime) -> str:
+def _format(moment: datetime) -> str:
     return moment.isoformat(" ", "seconds" if moment.second else "minutes")
 
 
 def _phrase_of_cron(trigger: Cron, expression: str) -> str:
-    """Return the words of an expression, or itself if they would be read in another way."""
+    """Return a cron expression in words, or the expression itself if they would be parsed differently."""
     phrase = trigger.words()
     phrase = (
         phrase[0].lower() + phrase[1:]

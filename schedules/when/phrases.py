@@ -64,10 +64,10 @@ def parse_moment(
 ) -> datetime:
     """Return the moment a phrase or an ISO time means, in the zone.
 
-    A naive time is read in the zone; if clocks show it twice, the first of the two that is still ahead is meant. With
-    `past` the text names a moment before now: "sunday 9:00" is the last one, a day alone is its start, and "2 hours
-    ago" is understood. A schedule may not lie beyond the horizon; for the bounds of a search, pass False. A date like
-    2026-12-24 is the start of that day, and "monday" is Monday at 09:00; with `may_be_day`, it is the start of Monday.
+    A naive time is in the zone; if clocks show it twice, it is the first of the two that is still ahead. With `past`,
+    the text names a moment before now: "sunday 9:00" is last Sunday, a bare day is its start, and "2 hours ago" is
+    understood. A schedule may not lie beyond the horizon; pass `has_horizon=False` for the bounds of a search. A date
+    like 2026-12-24 is the start of that day; "monday" is Monday at 09:00, or with `may_be_day` the start of Monday.
     """
     examples = _PAST_EXAMPLES if past else MOMENT_EXAMPLES
     phrase = clean(text, examples)
@@ -85,7 +85,7 @@ def parse_moment(
 
 
 def parse_past(text: str, *, now: datetime, timezone: str) -> datetime | date:
-    """Return the moment that a text means, now or before, or the day if it names a day alone."""
+    """Return the past moment that a text means, or the day if it names only a day."""
     moment = parse_moment(text, now=now, timezone=timezone, past=True, has_horizon=False)
     today = now.astimezone(load_zone(timezone)).date()
     with suppress(PhraseError):
@@ -95,7 +95,7 @@ def parse_past(text: str, *, now: datetime, timezone: str) -> datetime | date:
 
 
 def parse_end(text: str, *, now: datetime, timezone: str) -> datetime:
-    """Return the end that a phrase or an ISO time means, in the zone; a day alone is included as a whole."""
+    """Return the end that a phrase or an ISO time means, in the zone; a bare day is included as a whole."""
     if not clean(text, MOMENT_EXAMPLES).startswith("in "):
         with suppress(NotUnderstoodError):
             return end_of_day(parse_day(text, now=now, timezone=timezone), timezone)
@@ -161,7 +161,7 @@ def _moment(phrase: str, now: datetime, *, past: bool, may_be_day: bool) -> date
     if match := _ISO.fullmatch(phrase):
         return _iso_moment(phrase, now, has_offset=bool(match["offset"]), past=past)
     if phrase == "now":
-        # A moment later, because what is scheduled must lie ahead.
+        # A second later, because a schedule must lie ahead.
         return now if past else _later(now, _AT_ONCE)
     if delay := _delay(phrase):
         return _later(now, -delay if past else delay)
@@ -213,7 +213,7 @@ def _on_day(day: str | None, clock: Clock, now: datetime, *, past: bool) -> date
     if day == "tonight":
         day, clock = "today", _tonight(clock)
     days = _days(day, now.date(), past=past)
-    # On another day, 6 to 12 is the morning: people who mean the evening say so.
+    # On another day, 6 to 12 is the morning: people who mean the evening write it.
     if clock.kind == "bare" and not (day not in (None, "today") and 6 <= clock.hour <= 12):
         raise clock.question()
     if clock.kind == "midnight" and day:
@@ -266,7 +266,7 @@ def _days(text: str | None, today: date, *, past: bool) -> list[date]:
 
 
 def _on_weekday(name: str, days: list[date], today: date) -> list[date]:
-    """Return those days that are on this weekday, or refuse a date on which it is not."""
+    """Return the days that fall on this weekday; refuse a date that does not."""
     if matching := [day for day in days if day.isoweekday() % 7 == weekday_number(name)]:
         return matching
     likely = next((day for day in days if day >= today), days[0])
@@ -304,7 +304,7 @@ def _named_dates(match: re.Match[str], today: date, *, past: bool) -> list[date]
 
 
 def _dates_of_year(month: int, day: int, today: date, *, past: bool) -> list[date]:
-    """Return a day of this year, and the one of the next or the last year."""
+    """Return the day in this year, and in the next or the last one."""
     dates = []
     for year in (today.year, today.year + (-1 if past else 1)):
         with suppress(ValueError):
@@ -331,13 +331,13 @@ def _local(day: date, at: time, now: datetime, *, past: bool) -> datetime:
 
 
 def _beginning(day: date, zone: tzinfo | None) -> datetime:
-    """Return the first moment of a day, which is not midnight where clocks skip it."""
+    """Return the first moment of a day, which is not midnight if clocks skip that."""
     readings = [moment.astimezone(zone) for moment in _readings(day, time(0), zone)]
     # A zone may leave out a whole day.
     return next((moment for moment in readings if moment.date() == day), readings[-1])
 
 
 def _readings(day: date, at: time, zone: tzinfo | None) -> list[datetime]:
-    """Return the earlier and the later moment that a time may mean; they differ only at a clock change."""
+    """Return the two moments that a wall time may mean; they differ only at a clock change."""
     folds = (datetime.combine(day, at.replace(fold=fold), tzinfo=zone) for fold in (0, 1))
     return sorted(moment.astimezone(UTC) for moment in folds)

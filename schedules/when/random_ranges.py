@@ -1,4 +1,4 @@
-"""Random ranges such as 0~30, which some cron programs read: one value is chosen when a crontab is imported."""
+"""Random ranges such as 0~30 of some cron programs: one value is chosen when a crontab is imported."""
 
 import hashlib
 
@@ -23,7 +23,7 @@ def _choose(field: Field, term: str, seed: str) -> str:
     low, separator, high = term.upper().partition("~")
     if not separator:
         return term
-    # An end that is left out is that of the field; 7 is Sunday again.
+    # A missing end is the end of the field, without 7, which is Sunday again.
     first = field.number(low) if low else field.low
     last = field.number(high) if high else field.low + field.size - 1
     if first > last:

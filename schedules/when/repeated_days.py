@@ -48,7 +48,7 @@ def split_clocks(phrase: str, are_days: Callable[[str], bool]) -> tuple[str, str
     match = CLOCK_LAST.fullmatch(phrase) or CLOCK_FIRST.fullmatch(phrase)
     if match:
         return match["day"] or "", match["clock"]
-    # "weekdays 9": an hour alone, if what stands before it are days.
+    # "weekdays 9": a bare hour counts only after days.
     bare = re.fullmatch(r"(?P<day>.+?),? (?P<clock>\d{1,2})", phrase)
     return (bare["day"], bare["clock"]) if bare and are_days(bare["day"]) else (phrase, "")
 
@@ -68,7 +68,7 @@ def read_clocks(times: str) -> list[Clock]:
 
 
 def _may_be_evening(clock: Clock, before: list[Clock], after: list[Clock]) -> bool:
-    """Return whether people may mean the second half of the day: "at 3", "at 9 and 6", "at 8 and 10pm"."""
+    """Return whether a time may mean the afternoon: "at 3", "at 9 and 6", "at 8 and 10pm"."""
     if any(other.kind == "half" and other.hour > clock.hour + 12 for other in after[:1]):
         return True
     return clock.kind == "bare" and (clock.hour < 6 or any(other.hour >= clock.hour for other in before))
@@ -103,7 +103,7 @@ def _on_day_and_month(match: re.Match[str]) -> str:
     return f"{day} {month} *"
 
 
-# The days that a text means, as the last three fields of a cron expression. The first pattern that matches counts.
+# The days that a text means, as the last three fields of a cron expression; the first pattern that matches wins.
 _RULES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"every day|daily", "* * *"),
     (r"every quarter", "1 1,4,7,10 *"),
@@ -170,7 +170,7 @@ def read_window(match: re.Match[str]) -> tuple[Clock, Clock]:
 
 
 def window_fields(minutes: int, start: Clock, end: Clock, *, is_daily: bool) -> str:
-    """Return the minute and hour fields of a repetition within some hours; what starts at the end does not count."""
+    """Return the minute and hour fields of a repetition within some hours; the end itself is excluded."""
     if minutes < 60 and (start.minute or end.minute not in {0, 59}):
         raise PhraseError('write full hours, like "every 20 minutes from 8:00 to 18:00"')
     last = end.hour if end.minute >= (start.minute if minutes >= 60 else 59) else end.hour - 1
@@ -199,7 +199,7 @@ def are_days(text: str) -> bool:
 
 
 def days_apart(text: str, today: date) -> tuple[int, str, list[date]] | None:
-    """Return how many days or months lie between two runs, and the days of which one has the first run."""
+    """Return the count and unit between two runs, and the candidates for the first day."""
     if match := _WEEKS_APART.fullmatch(text):
         count, unit = (
             int(match["count"]) * 7 if match["count"] else _days_in(f"{match['weeks']} weeks"),
@@ -222,13 +222,13 @@ def days_apart(text: str, today: date) -> tuple[int, str, list[date]] | None:
 
 
 def _days_in(text: str) -> int:
-    """Return the days that "2 weeks" or "three days" means; 0 if it is something else."""
+    """Return the number of days in "2 weeks" or "three days"; 0 for anything else."""
     amounts = read_amounts(text) or {}
     return amounts.get("w", 0) * 7 + amounts.get("d", 0)
 
 
 def _next_dates(number: int, today: date) -> list[date]:
-    """Return the days of this and the next month that have this number."""
+    """Return the date with this number in this month and in the next."""
     if not 1 <= number <= 28:
         raise PhraseError('choose a day from 1 to 28, or try "on the last day of every month at 17:00"')
     first = today.replace(day=1)

@@ -1,7 +1,7 @@
 """Phrases that repeat: "every weekday at 8:30" becomes a trigger.
 
-`clean` and `_SYNONYMS` give a phrase one spelling, and `_VAGUE` asks about what has several meanings. Then the first of
-`_RULES` that knows the phrase reads it. What no rule knows is a moment.
+`clean` and `_SYNONYMS` normalize the spelling, and `_VAGUE` asks about phrases with several meanings. Then the first of
+`_RULES` that matches parses the phrase. A phrase that no rule matches is a moment.
 """
 
 import re
@@ -52,7 +52,7 @@ from schedules.when.zones import wall_time
 
 _EXAMPLES = 'Try "every weekday at 8:30", "every 15 minutes", "tomorrow at 9am" or "30 8 * * 1-5"'
 _CRON = re.compile(r"@|[\d*][\d*/,-]* [\d*][\d*/,-]* \S+ \S")
-# Other words for what the grammar knows, at the start of a phrase.
+# Synonyms at the start of a phrase, and what the grammar calls them.
 _SYNONYMS = {
     r"hourly|once an hour|every hour on the hour": "every hour",
     r"once a day": "daily",
@@ -73,7 +73,7 @@ _AT_START = re.compile(
     r"(?:every time |whenever |each time |when )(?:the |this |my )?(?:machine|computer|server|system|host|cronty)"
     r" (?:starts|boots|reboots|restarts)(?: up)?|(?:at|on|after) (?:every |each )?(?:start-?up|start|boot|reboot)"
 )
-# What may name the events of a calendar; everything else is not looked at more closely.
+# A cheap test for phrases that may name the events of a calendar.
 _EVENTS = re.compile(r"@event|\b(?:before|after|at)\b.* (?:in|of|from) ", re.IGNORECASE)
 _ON_DEMAND = re.compile(r"only when (?:it is )?(?:started|asked)|on demand|manually|by hand")
 _AFTER_JOB = re.compile(
@@ -85,7 +85,7 @@ _ENDINGS = {"suc": Ending.SUCCEEDED, "fai": Ending.FAILED, "end": Ending.ANY, "f
 _FREQUENT = re.compile(
     r"(?:every|each) (?P<amounts>(?:\S+ ?)?(?:minutes?|mins?|m|hours?|hrs?|h))(?P<rest>(?:,| ).+)"
 )
-# What `phrase_of` writes: this start does not depend on the moment at which the phrase is read.
+# Written by `phrase_of`: this start does not depend on when the phrase is parsed.
 _EXACT_START = re.compile(
     r"every (?P<count>\d{1,4}) (?P<unit>day|week|month)s?,? starting (?P<start>\d{4}-\d\d-\d\d[t ]\d\d:\d\d(?::\d\d)?)"
 )
@@ -93,7 +93,7 @@ _START = re.compile(r"(?P<repeat>.+?),? (?:starting|beginning)(?: on| at| from)?
 _EXCEPT_WEEKDAYS = re.compile(
     rf"(?P<repeat>.+?),? (?:except|but not)(?: on| every)? (?P<names>(?:weekends|{WEEKDAYS}))(?P<times>,? at .+)?"
 )
-# The cron fields of days that are also a step on the calendar: every week, every day, every month or every year.
+# Cron days that are also a calendar interval: every week, every day, every month or every year.
 _STEPS = (
     (re.compile(r"\* \* [0-6]"), 7, "days"),
     (re.compile(r"\* \* \*"), 1, "days"),
@@ -104,7 +104,7 @@ _STEPS = (
 
 def parse_trigger(text: str, *, now: datetime, timezone: str) -> Trigger:
     """Return the trigger that a phrase, a cron expression or a moment means."""
-    # Names of calendars and titles are kept as they are written.
+    # First, because names of calendars and titles keep their case.
     if events := _at_events(text):
         return events
     if after := _after_job(text):
@@ -151,7 +151,7 @@ def _at_events(text: object) -> Trigger | None:
 
 
 def _after_job(text: object) -> After | None:
-    """Read "10 minutes after nightly backup fails", with the other job's name as it is written."""
+    """Read "10 minutes after nightly backup fails", with the other job's name as typed."""
     match = _AFTER_JOB.fullmatch(" ".join(text.split())) if isinstance(text, str) else None
     if match is None:
         return None
@@ -197,7 +197,7 @@ def _interval(phrase: str, now: datetime, timezone: str) -> Trigger | None:
 def first_of_interval(step: timedelta, now: datetime, timezone: str) -> datetime:
     """Return the first run of an interval without a start: a round time, at most one step from now.
 
-    It is on the quarter hour for 15 minutes, and on the full minute or second for what divides no hour or day.
+    It is on the quarter hour for 15 minutes, and on the full minute or second for steps that do not divide an hour or day.
     """
     midnight = datetime.combine(wall_time(now, load_zone(timezone)).date(), time())
     elapsed = wall_time(now, load_zone(timezone)) - midnight
@@ -207,7 +207,7 @@ def first_of_interval(step: timedelta, now: datetime, timezone: str) -> datetime
 
 
 def is_even_step(seconds: int) -> bool:
-    """Return whether an interval divides an hour, or a day into hours, so that its runs are at round times."""
+    """Return whether an interval divides an hour, or a day into whole hours, so that its runs are at round times."""
     return 3600 % seconds == 0 or (seconds % 3600 == 0 and seconds < 86_400 and 86_400 % seconds == 0)
 
 
@@ -221,12 +221,12 @@ def _interval_amounts(phrase: str) -> dict[str, int] | None:
 
 
 def _amounts_of(text: str) -> dict[str, int] | None:
-    """Return the amounts of "15 minutes", or of "minute"."""
+    """Return the amounts in "15 minutes" or "minute"."""
     return read_amounts(text) or read_amounts(f"1 {text}")
 
 
 def _frequent(phrase: str, now: datetime, timezone: str) -> Trigger | None:
-    """Read "every 20 minutes from 8 to 18 on weekdays": some hours, some days, or both."""
+    """Read "every 20 minutes from 8 to 18 on weekdays": limited to hours, days, or both."""
     match = _FREQUENT.fullmatch(phrase)
     amounts = match and _amounts_of(match["amounts"])
     if not match or not amounts:
@@ -267,7 +267,7 @@ def _with_exact_start(phrase: str, now: datetime, timezone: str) -> Trigger | No
 
 
 def _with_start(phrase: str, now: datetime, timezone: str) -> Trigger | None:
-    """Read "every second tuesday at 18:00 starting 1 december": the first run that fits, from that day or moment on."""
+    """Read "every second tuesday at 18:00 starting 1 december": from the first match at or after the start."""
     match = _START.fullmatch(phrase)
     if not match:
         return None
@@ -304,22 +304,21 @@ def _except_weekdays(phrase: str, now: datetime, timezone: str) -> Trigger | Non
             'only days of the week can be left out this way. Try "every day except sunday at 9:00"'
         )
     *times, days = trigger.expression.split(" ")
-    named = match["names"]
-    left_out = {0, 6} if named == "weekends" else weekday_numbers(named)
-    left = {
-        day % 7 for day in CronSim(f"0 0 * * {days}", REFERENCE).weekdays if isinstance(day, int)
-    } - left_out
-    if not left:
+    names = match["names"]
+    excluded = {0, 6} if names == "weekends" else weekday_numbers(names)
+    weekdays = {day % 7 for day in CronSim(f"0 0 * * {days}", REFERENCE).weekdays if isinstance(day, int)}
+    remaining = weekdays - excluded
+    if not remaining:
         raise PhraseError("no day is left")
-    return Cron(" ".join([*times, ",".join(map(str, sorted(left)))]), timezone)
+    return Cron(" ".join([*times, ",".join(map(str, sorted(remaining)))]), timezone)
 
 
 def _on_days(phrase: str, now: datetime, timezone: str) -> Trigger | None:
-    """Read "every weekday at 8:30", or "every 2 weeks on monday at 9:00", which starts on the first day that fits."""
+    """Read "every weekday at 8:30", or "every 2 weeks on monday at 9:00", which starts on the first such day."""
     text, times = split_clocks(phrase, are_days)
     wall = wall_time(now, load_zone(timezone))
-    if apart := days_apart(text.replace("each ", "every ", 1), wall.date()):
-        count, unit, days = apart
+    if interval := days_apart(text.replace("each ", "every ", 1), wall.date()):
+        count, unit, days = interval
         clocks = read_clocks(times)
         if len(clocks) > 1:
             raise PhraseError("enter one time only for this schedule")

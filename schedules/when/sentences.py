@@ -1,4 +1,4 @@
-"""One line that says what to do and when: "take out the bins every second tuesday 18:00"."""
+"""Split one line into what to do and when: "take out the bins every second tuesday 18:00"."""
 
 import re
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from schedules.when.triggers import Once
 LONGEST_SENTENCE = 300
 _EXAMPLE = '"take out the bins every second tuesday 18:00"'
 _OPENING = re.compile(r"(?:please )?remind me(?: to| about| of)?(?: |$)", re.IGNORECASE)
-# A short name of a day, a number or an amount alone belongs to the text: "read the sun", "walk 10 minutes".
+# A bare short weekday, number or amount belongs to the text: "read the sun", "walk 10 minutes".
 _NO_SCHEDULE = re.compile(
     r"(?:sun|mon|tue|wed|thu|fri|sat)s?|\d+|(?!in )[\w.]+ ?(?:w|d|h|m|s|(?:week|day|hour|hr|minute|min|second|sec)s?)",
     re.IGNORECASE,
@@ -27,7 +27,7 @@ _REPEATS = re.compile(r"\b(?:every|each)\b.*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """What to do, the words that say when, and what they mean."""
+    """What to do, the words that say when, and their meaning."""
 
     what: str
     when: str
@@ -55,7 +55,7 @@ def parse_sentence(text: str, *, now: datetime, timezone: str) -> Sentence:
         except NotUnderstoodError:
             continue
         except PhraseError as error:
-            # Of a text that only ends like a schedule, the reason would mislead.
+            # For a text that only ends like a schedule, the reason would mislead.
             if _FIRST_WORD.match(when):
                 refusal = refusal or error
             continue

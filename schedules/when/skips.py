@@ -1,28 +1,28 @@
-"""Runs to leave out of a schedule: whole days of its zone, single slots, and what its calendars close."""
+"""The slots that a job skips: whole days, single slots, and what its calendars close."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
-from schedules.when.calendars import Closed
+from schedules.when.calendars import ClosedTimes
 from schedules.when.durations import TICK
 from schedules.when.triggers import load_zone
 
 MAX_SKIPS = 100
-# Entries of the past are kept for a while: their slots may not have been claimed yet.
+# Past entries stay for a while, because their slots may not have been claimed yet.
 _KEEP_FOR = timedelta(days=2)
 
 
 @dataclass(frozen=True, slots=True)
 class Skips:
-    """The days ("2026-12-24") and slots ("2026-12-24T08:00:00Z") that a job leaves out, in its zone."""
+    """The days ("2026-12-24") and slots ("2026-12-24T08:00:00Z") that a job skips, in its zone."""
 
     entries: frozenset[str]
     timezone: str
-    closed: Closed | None = None
+    closed: ClosedTimes | None = None
 
     def reason(self, slot: datetime) -> str:
-        """Return why a slot is left out, or an empty text if it runs."""
+        """Return why a slot is skipped, or an empty text if it runs."""
         day = self._day_of(slot).isoformat()
         if day in self.entries:
             return f"{day} is skipped in this schedule."

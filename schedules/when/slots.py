@@ -1,4 +1,4 @@
-"""What all triggers share: their slots, and the error for an invalid one."""
+"""The base class of all triggers, and the error for an invalid one."""
 
 from abc import ABC, abstractmethod
 from datetime import datetime
@@ -17,7 +17,7 @@ class TriggerError(ValueError):
 
 
 class Slots(ABC):
-    """Methods of all triggers that need only `next_after`."""
+    """The base of all triggers: what can be derived from `next_after`."""
 
     __slots__ = ()
 

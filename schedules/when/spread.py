@@ -1,4 +1,4 @@
-"""Spread: a random delay that is chosen once for a job, so that jobs with the same schedule do not start together."""
+"""Spread: a random delay, fixed for each job, that keeps jobs with the same schedule from starting together."""
 
 import hashlib
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Spread(Slots):
     base: Interval | CalendarInterval | Cron
     longest: timedelta
     delay: timedelta | None
-    """None for a job that is not stored yet: its delay is not known, and its slots are shown without one."""
+    """None until the job is stored: its delay is unknown, and its slots are shown without one."""
 
     @property
     def shift(self) -> timedelta:
@@ -69,9 +69,9 @@ def spread_out(trigger: Trigger, spread: timedelta | None, key: str) -> Trigger 
 
 
 def delay_of(key: str, spread: timedelta) -> timedelta:
-    """Choose a delay of whole seconds, shorter than the spread, that is always the same for the same key."""
-    chosen = int.from_bytes(hashlib.sha256(key.encode()).digest())
-    return timedelta(seconds=chosen % max(1, int(spread.total_seconds())))
+    """Return a delay of whole seconds, shorter than the spread and always the same for the same key."""
+    number = int.from_bytes(hashlib.sha256(key.encode()).digest())
+    return timedelta(seconds=number % max(1, int(spread.total_seconds())))
 
 
 def spread_problem(trigger: Trigger, spread: timedelta) -> str:
@@ -92,7 +92,7 @@ def spread_problem(trigger: Trigger, spread: timedelta) -> str:
 
 
 def longest_spread(trigger: Interval | CalendarInterval | Cron | Unplanned) -> timedelta:
-    """Return the shortest time between two runs, up to a day: a delayed slot stays before the one that follows."""
+    """Return the shortest time between two runs, at most a day, so that a delayed slot stays before the next one."""
     match trigger:
         case Unplanned():
             return timedelta(0)
@@ -106,7 +106,7 @@ def longest_spread(trigger: Interval | CalendarInterval | Cron | Unplanned) -> t
 
 @lru_cache(maxsize=1024)
 def _shortest_gap(minute: str, hour: str) -> int:
-    """Return the shortest time between two times of day, in minutes, as if they came every day."""
+    """Return the shortest gap between two times of day in minutes, assuming that every day matches."""
     minutes, hours = cron.times(minute, hour)
     times = sorted(60 * hour + minute for hour in hours for minute in minutes)
     return min(later - earlier for earlier, later in pairwise([*times, times[0] + 24 * 60]))

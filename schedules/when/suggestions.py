@@ -1,4 +1,4 @@
-"""Suggestions for texts that are not understood."""
+"""Suggestions for phrases that cannot be parsed: corrected spelling, a translation, or a similar example."""
 
 import difflib
 import re
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from schedules.when.foreign_words import in_english
 from schedules.when.grammar import PhraseError, clean
 
-# Every one of them is understood; the closest one is suggested.
+# Each of these can be parsed; the most similar one is suggested.
 REPEATS = (
     "every 15 minutes",
     "every 2 hours",
@@ -60,7 +60,7 @@ _TEXT = """
     sundays january february march april may june july august september october november december am pm
 """
 _WORDS = tuple(_TEXT.split())
-# What words suggest that no schedule contains.
+# Suggestions for words that no schedule contains.
 _KEYWORDS = {
     r"\bnext week\b": "monday at 9:00",
     r"\bend of (?:the |every |each )?month\b": "on the last day of every month at 17:00",
@@ -69,8 +69,8 @@ _KEYWORDS = {
     r"\b(?:soon|later)\b": "in 5 minutes",
     r"\b(?:asap|immediately|now)\b": "now",
 }
-# Cronty does not know where the person is, and the sun is up at another time every day.
-_OF_THE_SUN = re.compile(r"\b(?:sunset|sunrise|sundown|dawn|dusk|twilight)\b")
+# Cronty does not know where the person is, and the sun rises at another time every day.
+_SUN = re.compile(r"\b(?:sunset|sunrise|sundown|dawn|dusk|twilight)\b")
 _COUNTED_UNIT = re.compile(r"\b(\d+) (second|minute|hour|day|week|month|year)s?\b")
 # Clock times and dates as other languages write them.
 _FRENCH_CLOCK = re.compile(r"\b(\d{1,2}) ?h ?(\d\d)?\b")
@@ -90,7 +90,7 @@ def not_understood(
             return False
         return True
 
-    if sun := _OF_THE_SUN.search(phrase):
+    if sun := _SUN.search(phrase):
         return f'clock times only: look up the time of {sun[0]} and send it, like "tomorrow at 18:30"'
     english = in_english(phrase)
     if english != phrase and is_understood(clean(english, fallback)):

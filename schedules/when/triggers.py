@@ -24,7 +24,7 @@ _FIRST_WINDOW = timedelta(hours=1)
 
 
 def unreadable(reason: object) -> str:
-    """Say that a stored schedule cannot be read, which a change of the code or of the zone data can cause."""
+    """Return the error for a stored schedule that this version of the code or of the zone data cannot read."""
     return f"Its schedule cannot be read: {reason}"
 
 
@@ -117,8 +117,8 @@ class Interval(Slots):
 class CalendarInterval(Slots):
     """Runs some days or months apart on the wall clock of a zone, from a first run on.
 
-    A time that clocks skip runs when they have skipped it; one that they show twice runs the first time. A month that
-    is too short runs on its last day, and the next one on the day of the first run again.
+    At a time that clocks skip, it runs at the end of the gap; at a time that they show twice, the first time only. In a
+    month that is too short, it runs on the last day, and in the next one on the original day again.
     """
 
     count: int
@@ -140,7 +140,7 @@ class CalendarInterval(Slots):
     ) -> "CalendarInterval":
         """Start with the first of these wall times that is ahead.
 
-        If clocks skip it, the runs after it are not to be later for ever, so count from the one before.
+        If clocks skip it, count from the interval before, so that later runs keep the time of day.
         """
         zone = load_zone(timezone)
         first = next(wall for wall in walls if first_pass(wall, zone) > now)
@@ -231,7 +231,7 @@ class Cron(Slots):
     expression: str
     timezone: str = "UTC"
     is_stored: InitVar[bool] = False
-    """Whether it was valid when it was stored: then only its form is checked, which is much cheaper."""
+    """Whether it comes from the database: then only its form is checked, which is much cheaper."""
 
     def __post_init__(self, is_stored: bool) -> None:
         if not isinstance(self.expression, str):
@@ -248,10 +248,10 @@ class Cron(Slots):
         if moment.tzinfo is None:
             raise TypeError("the moment needs a zone")
         moment = moment.astimezone(UTC)
-        # Start at the full minute, so that all calls within a minute share the cached answer.
+        # Start at the full minute, so that all calls within a minute share one cached result.
         run = cron.next_run(self.expression, self.timezone, moment.replace(second=0, microsecond=0))
         while run is not None and run <= moment:
-            # Only old offsets with odd seconds put a run inside the minute.
+            # Historic offsets with odd seconds can put a run inside the minute.
             run = cron.next_run(self.expression, self.timezone, run)
         return run
 
@@ -262,7 +262,7 @@ class Cron(Slots):
             if (run := self._first_between(moment - window, moment)) is not None:
                 return self._newest(run, moment)
             window *= 2
-        # A tick earlier, because a run at not_before itself counts.
+        # A tick earlier, to include a run at not_before itself.
         run = self._first_between(not_before - TICK, moment)
         return run and self._newest(run, moment)
 
@@ -271,7 +271,7 @@ class Cron(Slots):
         return run if run is not None and run <= until else None
 
     def _newest(self, newest: datetime, moment: datetime) -> datetime:
-        """Find the newest run up to the moment by bisection, from a run that is known."""
+        """Find the newest run up to the moment by bisection, starting from a known run."""
         end = moment
         while (following := self._first_between(newest, moment)) is not None:
             middle = following + (end - following) / 2
@@ -296,7 +296,7 @@ def cron_trigger(expression: str, timezone: str, is_stored: bool = False) -> Cro
     return _shared_cron(expression, timezone, is_stored)
 
 
-# Triggers never change, so the rows of a list share them, and a new job has the one that was checked.
+# Triggers are immutable, so the rows of a list share them, and a new job gets the one that was validated.
 @lru_cache(maxsize=4096)
 def _shared_cron(expression: str, timezone: str, is_stored: bool) -> Cron | Unplanned:
     if "@" in str(expression) and (unplanned := unplanned_trigger(expression) or event_trigger(expression)):

@@ -14,11 +14,13 @@ from schedules.when.slots import Slots, TriggerError
 AT_START = "@reboot"
 ON_DEMAND = "@manual"
 AFTER = "@after"
-# When such a job runs is not known before: until then, this moment, which no clock reaches, stands for it.
+# A moment that no clock reaches stands for the next run of such a job until it is known.
 UNKNOWN_START = datetime(9000, 1, 1, tzinfo=UTC)
 LONGEST_DELAY = timedelta(days=30)
-_QUOTED = re.compile(r'@after (?P<job>"(?:[^"\\]|\\.)*"|\S+)(?: (?P<when>\w+))?(?: (?P<delay>\d{1,9}))?')
-_PLAIN = re.compile(r"[a-z]+_[0-9]+_[0-9]+")
+_AFTER_EXPRESSION = re.compile(
+    r'@after (?P<job>"(?:[^"\\]|\\.)*"|\S+)(?: (?P<when>\w+))?(?: (?P<delay>\d{1,9}))?'
+)
+_PUBLIC_ID = re.compile(r"[a-z]+_[0-9]+_[0-9]+")
 
 
 class Ending(enum.StrEnum):
@@ -60,7 +62,7 @@ class Unplanned(Slots):
         return []
 
     def latest_at_or_before(self, moment: datetime, not_before: datetime) -> datetime | None:
-        """Return None: the ledger knows the past runs."""
+        """Return None: only the ledger knows past runs."""
         return None
 
     @property
@@ -75,7 +77,7 @@ class Unplanned(Slots):
     @property
     @abstractmethod
     def awaited(self) -> str:
-        """Return what the job waits for, in words that follow "waiting for"."""
+        """Return what the job waits for, as a phrase that follows "waiting for"."""
 
     def warnings(self, after: datetime | None = None) -> list[str]:
         """List warnings to show before it is saved."""
@@ -119,7 +121,7 @@ class OnDemand(Unplanned):
 
 @dataclass(frozen=True, slots=True)
 class After(Unplanned):
-    """Runs after another job has ended: `job` is its public id, or any reference until that is looked up."""
+    """Runs after another job has ended: `job` is its public id, or any reference that is not resolved yet."""
 
     job: str
     when: Ending = Ending.SUCCEEDED
@@ -133,7 +135,7 @@ class After(Unplanned):
 
     @property
     def expression(self) -> str:
-        job = self.job if _PLAIN.fullmatch(self.job) else json.dumps(self.job)
+        job = self.job if _PUBLIC_ID.fullmatch(self.job) else json.dumps(self.job)
         return f"{AFTER} {job} {self.when.value} {int(self.delay.total_seconds())}"
 
     def words(self) -> str:
@@ -150,7 +152,7 @@ class After(Unplanned):
 
 
 def unplanned_trigger(expression: object) -> Unplanned | None:
-    """Return the trigger of an expression like @reboot, or None if it is another one; raise TriggerError if it is invalid."""
+    """Return the trigger of an expression like @reboot, or None for any other; raise TriggerError if it is invalid."""
     text = str(expression).strip()
     lower = text.lower()
     if lower == AT_START:
@@ -174,7 +176,7 @@ def read_ending(text: str) -> Ending:
 
 
 def _after(text: str) -> After:
-    match = _QUOTED.fullmatch(AFTER + text[len(AFTER) :])
+    match = _AFTER_EXPRESSION.fullmatch(AFTER + text[len(AFTER) :])
     if match is None:
         raise TriggerError(
             "cron", "write @after, the other job, how it ends, and perhaps the seconds to wait"

@@ -14,7 +14,7 @@ _WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "
 _MONTHS: tuple[str, ...] = ("January", "February", "March", "April", "May", "June")
 _MONTHS += ("July", "August", "September", "October", "November", "December")
 _NTH = ("first", "second", "third", "fourth", "fifth")
-# Up to so many of a unit are said in that unit: "Every 90 minutes", but "Every 2 hours and 30 minutes".
+# The largest count that is written in each unit: "Every 90 minutes", but "Every 2 hours and 30 minutes".
 _INTERVALS = (
     ("week", 604_800, 999),
     ("day", 86_400, 9999),
@@ -22,13 +22,13 @@ _INTERVALS = (
     ("minute", 60, 119),
     ("second", 1, 119),
 )
-_READ_ANOTHER_WAY = {86_400: "Every 24 hours", 604_800: "Every 7 days"}
+_AMBIGUOUS = {86_400: "Every 24 hours", 604_800: "Every 7 days"}
 _FEW_TIMES = 3
 _LONGEST_LIST = 8
 
 
 class _Days(NamedTuple):
-    """The days of a schedule in words: to start a sentence, and to follow "Every 20 minutes"."""
+    """The days of a schedule in words, at the start of a sentence and after "Every 20 minutes"."""
 
     first: str
     after: str
@@ -42,9 +42,9 @@ def describe_once(local: datetime) -> str:
 def describe_interval(step: timedelta) -> str:
     """Describe runs that are a fixed time apart: "Every 90 minutes", "Every 2 hours and 30 minutes"."""
     seconds = int(step.total_seconds())
-    # "Every day" and "every week" have a time of day.
-    if seconds in _READ_ANOTHER_WAY:
-        return _READ_ANOTHER_WAY[seconds]
+    # "Every day" and "every week" would be read as a schedule with a time of day.
+    if seconds in _AMBIGUOUS:
+        return _AMBIGUOUS[seconds]
     for unit, size, limit in _INTERVALS:
         if seconds % size == 0:
             if seconds // size <= limit:
@@ -210,8 +210,8 @@ def _on_dates(dates: list[int], working: Sequence[str], months: list[int], *, ha
 
 def _working_day(term: str) -> str:
     """Return "last working day", or "working day nearest the 15th"."""
-    named = {"1W": "first working day", "LW": "last working day"}
-    return named.get(term) or f"working day nearest the {ordinal(int(term[:-1]))}"
+    special = {"1W": "first working day", "LW": "last working day"}
+    return special.get(term) or f"working day nearest the {ordinal(int(term[:-1]))}"
 
 
 def _capitalised(text: str) -> _Days:

@@ -40,7 +40,7 @@ _CITIES = {
     "Pacific/Auckland": "wellington",
 }
 _UNITED_STATES = ["America/New_York", "America/Chicago", "America/Denver", "America/Los_Angeles"]
-# Abbreviations are shared by several zones, or name only one half of a year: they are suggested, never chosen.
+# Abbreviations are ambiguous or cover only half of the year: they lead to suggestions, never to a choice.
 _SUGGESTED = {
     "bst": ["Europe/London"],
     "cdt": ["America/Chicago"],
@@ -74,13 +74,13 @@ def exact_zone(name: str) -> ZoneInfo | None:
 
 
 def zone_named(text: str) -> str:
-    """Return the zone that a text names unambiguously, else the text itself."""
-    zones = _meant(text)
+    """Return the zone that a text names unambiguously, or else the text itself."""
+    zones = _exact_matches(text)
     return zones[0] if len(zones) == 1 else text
 
 
 def zone_note(text: str, zone: str) -> str:
-    """Say which zone a text was taken for; an empty text if it was written as stored."""
+    """Say which zone a text was read as; return an empty text if that is what was typed."""
     typed = text.strip()
     return (
         f"\N{LEFT DOUBLE QUOTATION MARK}{typed}\N{RIGHT DOUBLE QUOTATION MARK} is read as {zone}."
@@ -93,7 +93,7 @@ def suggested_zones(text: str) -> list[str]:
     """Return the zones that a text may mean, the most likely first."""
     if len(text) > MAX_LENGTH:
         return []
-    zones = _meant(text) or _SUGGESTED.get(_key(text), [])
+    zones = _exact_matches(text) or _SUGGESTED.get(_key(text), [])
     if not zones:
         names = _zones_by_name()
         close = difflib.get_close_matches(_key(text), names, n=1, cutoff=_CLOSE)
@@ -102,18 +102,18 @@ def suggested_zones(text: str) -> list[str]:
 
 
 def unknown_zone(text: object) -> str:
-    """Return the error for a text that is no zone, with what it may mean."""
+    """Return the error for a text that is not a zone, with suggestions."""
     zones = suggested_zones(text) if isinstance(text, str) else []
-    named = f"unknown time zone {ascii(text)[:70]}"
+    problem = f"unknown time zone {ascii(text)[:70]}"
     if not zones:
-        return f"{named}. Enter a city or a name like Europe/Berlin"
-    return f"{named}. Did you mean {' or '.join(filter(None, [', '.join(zones[:-1]), zones[-1]]))}?"
+        return f"{problem}. Enter a city or a name like Europe/Berlin"
+    return f"{problem}. Did you mean {' or '.join(filter(None, [', '.join(zones[:-1]), zones[-1]]))}?"
 
 
-def _meant(text: str) -> list[str]:
+def _exact_matches(text: str) -> list[str]:
     if len(text) > MAX_LENGTH:
         return []
-    # A name that is spelled exactly comes first: "EST" is a zone, too.
+    # An exact name comes first: "EST" is a zone, too.
     name = text.strip()
     if exact_zone(name):
         return [name]

@@ -105,9 +105,9 @@ def data_version() -> str:
 
 
 def release() -> str:
-    """Return the release of the zone data in use, "2026f", or an empty text if it cannot be told.
+    """Return the release of the zone data in use, such as "2026f", or an empty text if it is unknown.
 
-    A later release is a greater text.
+    Later releases compare greater as text.
     """
     folder = _folder()
     match = re.match(r"\d{4}[a-z]+", tzdata.IANA_VERSION if folder is None else _version_in(folder))
@@ -116,7 +116,7 @@ def release() -> str:
 
 def _folder() -> Path | None:
     """Return the folder with zone data, or None if the `tzdata` package is used."""
-    # Python reads the first folder that has the zone, and the package only if no folder has it.
+    # Python reads the first folder that has the zone, and the package only if none has it.
     return next((Path(path) for path in zoneinfo.TZPATH if Path(path, "UTC").is_file()), None)
 
 

@@ -10,7 +10,7 @@ from schedules.models import Execution, Job
 from schedules.models.jobs import skips_of
 from schedules.services import Actor
 from schedules.services.people.calendars import CalendarSpec, set_calendar
-from schedules.when.forecast import Armed, runs_ahead
+from schedules.when.forecast import PendingJob, runs_ahead
 from schedules.when.triggers import Interval
 from tests.factories import UserFactory
 
@@ -68,7 +68,7 @@ def test_what_fires_is_what_the_forecast_says(user, cluster, start, calendars, m
         job.pk: [
             moment
             for batch in runs_ahead(
-                Armed(job.trigger, job.next_run_at, skips=skips_of(job)), start, start + days
+                PendingJob(job.trigger, job.next_run_at, skips=skips_of(job)), start, start + days
             )
             for moment in batch.moments()
         ]

@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from schedules.when.calendars import Calendar, Closed, Hours, Span
+from schedules.when.calendars import Calendar, ClosedTimes, Hours, Span
 
 BERLIN = "Europe/Berlin"
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
@@ -20,8 +20,8 @@ def at(text: str, zone: str = BERLIN) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)
 
 
-def closed(*calendars: Calendar, zone: str = BERLIN, move: str = "") -> Closed:
-    return Closed(calendars, zone, move)
+def closed(*calendars: Calendar, zone: str = BERLIN, move: str = "") -> ClosedTimes:
+    return ClosedTimes(calendars, zone, move)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedules.when.forecast import Armed, Bucket, fill, per_day, runs_ahead
+from schedules.when.forecast import Bucket, PendingJob, fill, per_day, runs_ahead
 from schedules.when.skips import Skips
 from schedules.when.slot_batches import Batch, count_slots, runs_per_minute, slots
 from schedules.when.triggers import Cron, Interval, Once, Trigger, load_zone
@@ -35,10 +35,10 @@ FIXED = ["30 2 * * *", "0,15,30 0-3 * * *", "59 23 * * *", "5 0,1,2,3 * * 0,6", 
 WILDCARD = ["*/20 * * * *", "*/15 2 * * *", "0 * * * *", "45 */3 * * *", "*/30 0-1,23 * * 0"]
 
 
-def armed(trigger: Trigger, **limits) -> Armed:
+def armed(trigger: Trigger, **limits) -> PendingJob:
     first = trigger.next_after(START)
     assert first is not None
-    return Armed(trigger, first, **limits)
+    return PendingJob(trigger, first, **limits)
 
 
 def walked(trigger: Trigger, start: datetime, end: datetime) -> list[datetime]:
@@ -127,7 +127,9 @@ def test_any_window_near_a_clock_change_equals_next_after(expression, changes, v
 
     assert moments(slots(trigger, start, end)) == expected
     assert_days_hold(
-        per_day(Armed(trigger, expected[0]) if expected else Armed(trigger, end), start, end, viewer),
+        per_day(
+            PendingJob(trigger, expected[0]) if expected else PendingJob(trigger, end), start, end, viewer
+        ),
         expected,
         viewer,
     )
@@ -176,7 +178,7 @@ def test_next_run_that_is_off_the_grid_is_kept():
     trigger = Interval(3600, START)
     odd = START + timedelta(minutes=5)
 
-    assert moments(runs_ahead(Armed(trigger, odd), START, START + 3 * HOUR)) == [
+    assert moments(runs_ahead(PendingJob(trigger, odd), START, START + 3 * HOUR)) == [
         odd,
         START + HOUR,
         START + 2 * HOUR,
@@ -226,7 +228,7 @@ def test_later_window_contains_only_its_own_runs(trigger: Trigger, limits: dict)
 
 
 def test_overdue_run_counts_as_one_of_the_runs_left():
-    job = Armed(Cron("0 * * * *"), START - DAY, runs_left=3)
+    job = PendingJob(Cron("0 * * * *"), START - DAY, runs_left=3)
 
     assert len(moments(runs_ahead(job, START, START + DAY))) == 2
 
@@ -235,7 +237,7 @@ def test_overdue_run_counts_as_one_of_the_runs_left():
 def test_skipped_runs_before_a_later_start_are_not_counted(overdue):
     trigger, start = Cron("0 12 * * *", "UTC"), START + 2 * DAY
     first = trigger.next_after(START - overdue)
-    job = Armed(trigger, first, None, 3, Skips(frozenset({f"{first:%Y-%m-%d}"}), "UTC"))
+    job = PendingJob(trigger, first, None, 3, Skips(frozenset({f"{first:%Y-%m-%d}"}), "UTC"))
 
     every = moments(runs_ahead(job, START, START + 30 * DAY))
 
@@ -253,14 +255,14 @@ def test_runs_left_are_counted_for_a_year_and_no_further():
 
 
 def test_overdue_one_time_job_runs_now():
-    job = Armed(Once(START - DAY), START - DAY)
+    job = PendingJob(Once(START - DAY), START - DAY)
 
     assert moments(runs_ahead(job, START, START + DAY)) == [START]
     assert moments(runs_ahead(job, START, START + DAY, start=START + HOUR)) == []
 
 
 def test_job_whose_next_run_is_later_than_the_window_has_no_runs():
-    assert list(runs_ahead(Armed(Cron("* * * * *"), START + DAY), START, START + DAY)) == []
+    assert list(runs_ahead(PendingJob(Cron("* * * * *"), START + DAY), START, START + DAY)) == []
 
 
 def test_buckets_hold_every_run():
@@ -289,7 +291,7 @@ def test_day_of_a_clock_change_has_its_own_number_of_hours(day: str, count: int)
     zone = "Europe/Berlin"
     start = datetime.fromisoformat(day).replace(tzinfo=ZoneInfo(zone))
 
-    days = per_day(Armed(Cron("0 * * * *"), start), start, start + DAY, zone)
+    days = per_day(PendingJob(Cron("0 * * * *"), start), start, start + DAY, zone)
 
     assert days == {start.date(): (start, count)}
 
@@ -365,7 +367,7 @@ def test_runs_per_minute_are_those_of_a_day_with_runs(trigger: Trigger, rate: fl
 def test_days_that_are_left_out_have_no_runs():
     now, end = datetime(2026, 12, 23, tzinfo=UTC), datetime(2026, 12, 27, tzinfo=UTC)
     trigger = Cron("0 9,18 * * *", "UTC")
-    job = Armed(
+    job = PendingJob(
         trigger,
         datetime(2026, 12, 23, 9, tzinfo=UTC),
         skips=Skips(frozenset({"2026-12-24", "2026-12-25T09:00:00Z"}), "UTC"),

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedules.when.calendars import Calendar, Closed, Hours, Span
-from schedules.when.forecast import Armed, per_day, runs_ahead
+from schedules.when.calendars import Calendar, ClosedTimes, Hours, Span
+from schedules.when.forecast import PendingJob, per_day, runs_ahead
 from schedules.when.moves import Moved, moved_by
 from schedules.when.skips import Skips
 from schedules.when.slot_batches import count_slots, slots
@@ -46,19 +46,19 @@ def at(text: str) -> datetime:
     ],
 )
 def test_run_at_a_closed_moment_goes_to_the_nearest_open_one(calendars, move, slot, target):
-    assert Closed(calendars, BERLIN, move).moved(at(slot)) == at(target)
+    assert ClosedTimes(calendars, BERLIN, move).moved(at(slot)) == at(target)
 
 
 def test_run_stays_if_nothing_is_open_for_two_months():
     shut = Calendar("shut", "shut", periods=[Span(at("2026-12-01"), at("2027-06-01"))])
-    found = Closed([shut], BERLIN, "next")
+    found = ClosedTimes([shut], BERLIN, "next")
 
     assert found.moved(at("2027-01-10T08:00")) == at("2027-01-10T08:00")
     assert found.reason(at("2027-01-10T08:00"))
 
 
 def test_last_working_day_of_the_month_at_16():
-    trigger = moved_by(Cron("0 16 L * *", BERLIN), Closed([WEEKEND, XMAS], BERLIN, "previous"))
+    trigger = moved_by(Cron("0 16 L * *", BERLIN), ClosedTimes([WEEKEND, XMAS], BERLIN, "previous"))
 
     found = [
         f"{slot.astimezone(ZoneInfo(BERLIN)):%d.%m. %H}" for slot in trigger.upcoming(at("2026-12-01"), 6)
@@ -70,7 +70,7 @@ def test_last_working_day_of_the_month_at_16():
 def test_one_time_jobs_are_not_moved():
     once = Once(at("2026-12-05T10:00"))
 
-    assert moved_by(once, Closed([WEEKEND], BERLIN, "next")) is once
+    assert moved_by(once, ClosedTimes([WEEKEND], BERLIN, "next")) is once
 
 
 BASES = [
@@ -91,7 +91,7 @@ SETS = [[WEEKEND], [OFFICE], [MAINTENANCE, XMAS], [WEEKEND, XMAS], [NIGHT], [NIG
     hours=st.integers(0, 72),
 )
 def test_every_question_about_moved_slots_has_the_same_answer(base, calendars, move, start, hours):
-    trigger = Moved(base, Closed(calendars, BERLIN, move))
+    trigger = Moved(base, ClosedTimes(calendars, BERLIN, move))
     start += hours * HOUR
     end = start + 12 * DAY
     expected = _brute(trigger, start, end)
@@ -117,9 +117,9 @@ def _brute(trigger: Moved, start: datetime, end: datetime) -> list[datetime]:
 @pytest.mark.parametrize("calendars", SETS)
 @pytest.mark.parametrize("start", [at("2026-12-23"), at("2026-03-27"), at("2026-10-23")])
 def test_forecast_leaves_out_exactly_the_closed_slots(base, calendars, start):
-    skips, end = Skips(frozenset(), BERLIN, Closed(calendars, BERLIN)), start + 4 * DAY
+    skips, end = Skips(frozenset(), BERLIN, ClosedTimes(calendars, BERLIN)), start + 4 * DAY
     first = base.next_after(start)
-    armed = Armed(base, first, skips=skips)
+    armed = PendingJob(base, first, skips=skips)
     walked, slot = [], first
     while slot < end:
         walked += [] if skips.reason(slot) else [slot]

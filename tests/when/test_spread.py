@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from schedules.when.forecast import Armed, per_day, runs_ahead
+from schedules.when.forecast import PendingJob, per_day, runs_ahead
 from schedules.when.slot_batches import count_slots, runs_per_minute, slots
 from schedules.when.spread import Spread, delay_of, spread_out, spread_problem
 from schedules.when.triggers import CalendarInterval, Cron, Interval, Once
@@ -62,7 +62,7 @@ def test_every_slot_is_later_by_the_same_delay_and_no_slot_is_lost(base, start):
 def test_forecast_equals_the_slots(base, start):
     spread, end = Spread(base, 15 * MINUTE, timedelta(minutes=7, seconds=12)), start + 5 * DAY
     expected = walked(spread, start, end)
-    job = Armed(spread, expected[0])
+    job = PendingJob(spread, expected[0])
 
     assert [moment for batch in slots(spread, start, end) for moment in batch.moments()] == expected
     assert [moment for batch in runs_ahead(job, start, end) for moment in batch.moments()] == expected

@@ -25,7 +25,7 @@ from schedules.services.jobs.calendars import attach_calendars  # noqa: E402
 from schedules.services.people.calendars import CalendarSpec, set_calendar  # noqa: E402
 from schedules.services.runs import answers  # noqa: E402
 from schedules.tasks.answer_links import Button, make_token, read_token  # noqa: E402
-from schedules.when.forecast import Armed, runs_ahead  # noqa: E402
+from schedules.when.forecast import PendingJob, runs_ahead  # noqa: E402
 
 PENDING = 1000
 ANSWERS = 200
@@ -123,7 +123,7 @@ def forecast(database: str) -> None:
     took = []
     for _ in range(FORECASTS):
         begin = time.perf_counter()
-        armed = Armed(trigger_of_job(job), first, None, None, skips_of(job))
+        armed = PendingJob(trigger_of_job(job), first, None, None, skips_of(job))
         count = sum(map(len, runs_ahead(armed, now, now + YEAR)))
         took.append(time.perf_counter() - begin)
     harness.show(f"{database}_forecast_first", 1000 * took[0], "ms")

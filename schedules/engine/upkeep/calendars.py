@@ -14,7 +14,7 @@ from schedules.engine.sql.statements import update_rows
 from schedules.models import Calendar, Job
 from schedules.models.calendars import EVENTS_OF
 from schedules.when import calendar_data
-from schedules.when.calendar_rules import RuleError, compiled, compiled_events
+from schedules.when.calendar_rules import RuleError, compile_events, compile_rule
 from schedules.when.triggers import TriggerError
 
 logger = logging.getLogger(__name__)
@@ -45,9 +45,9 @@ def compile_calendar(calendar: Calendar, now: datetime, text: str = "") -> bool:
         "last": last,
     }
     if calendar.kind == Calendar.Kind.ICS:
-        result, calendar.unread = compiled_events(text or calendar.source, calendar.rule["zone"], **common)
+        result, calendar.unread = compile_events(text or calendar.source, calendar.rule["zone"], **common)
     else:
-        result = compiled(calendar.kind, calendar.rule, **common)
+        result = compile_rule(calendar.kind, calendar.rule, **common)
     calendar.compiled, calendar.until = calendar_data.stored(result), result.until
     calendar.words = result.words[:200]
     before, calendar.digest = calendar.digest, calendar_data.digest(calendar.compiled)

@@ -12,7 +12,7 @@ from schedules.services.jobs.chains import expected_after
 from schedules.services.jobs.forecasts import UPCOMING_COLUMNS, resumed_rows
 from schedules.services.permissions import Actor
 from schedules.when.durations import TICK
-from schedules.when.forecast import Armed, runs_ahead
+from schedules.when.forecast import PendingJob, runs_ahead
 from schedules.when.slot_batches import Batch
 from schedules.when.triggers import TriggerError
 
@@ -100,5 +100,5 @@ def _runs(row: Any, now: datetime, start: datetime, until: datetime) -> Iterator
             yield Batch(row.next_run_at)
         start += TICK
     left = None if row.max_runs is None else row.max_runs - row.slot_count
-    armed = Armed(trigger, row.next_run_at, row.ends_at, left, skips)
+    armed = PendingJob(trigger, row.next_run_at, row.ends_at, left, skips)
     yield from runs_ahead(armed, now, until + TICK, start=start)

@@ -13,7 +13,7 @@ from schedules.engine.too_late import catch_up_window, start_limit, why_never_st
 from schedules.models import Execution, Job
 from schedules.models.jobs import skips_of, why_skipped
 from schedules.when.durations import TICK
-from schedules.when.forecast import Armed, runs_ahead
+from schedules.when.forecast import PendingJob, runs_ahead
 from schedules.when.skips import Skips
 from schedules.when.slot_batches import Batch
 from schedules.when.triggers import TriggerError, unreadable
@@ -183,7 +183,7 @@ def _claim_overdue(course: Course, period: Period, grace: timedelta | None) -> D
 def _plan_ahead(course: Course, job: DueJob, period: Period, budget: Budget, *, has_overlaps: bool) -> None:
     """Add what lies ahead of a job whose next run is not due yet."""
     left = None if job.max_runs is None else job.max_runs - job.slot_count
-    armed = Armed(job.trigger, job.next_run_at, job.ends_at, left, skips_of(job))
+    armed = PendingJob(job.trigger, job.next_run_at, job.ends_at, left, skips_of(job))
     starts = list(_ahead(armed, period))
     if not job.owner_is_active:
         ahead = Course(job, course.past, list(_ahead(replace(armed, skips=None, runs_left=None), period)))
@@ -201,12 +201,12 @@ def _plan_ahead(course: Course, job: DueJob, period: Period, budget: Budget, *, 
     course.starts += starts
 
 
-def _ahead(armed: Armed, period: Period) -> Iterator[Batch]:
+def _ahead(armed: PendingJob, period: Period) -> Iterator[Batch]:
     return filter(None, runs_ahead(armed, period.now, period.end, start=period.start))
 
 
 def _add_skipped(
-    course: Course, armed: Armed, starts: Sequence[Batch], period: Period, budget: Budget
+    course: Course, armed: PendingJob, starts: Sequence[Batch], period: Period, budget: Budget
 ) -> None:
     """Add the slots that skipped days, skipped slots and calendars leave out, with their reasons."""
     assert armed.skips

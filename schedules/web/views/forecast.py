@@ -9,7 +9,7 @@ from schedules.models.jobs import JobQuerySet, skips_of, trigger_of_job
 from schedules.models.triggers import TRIGGER_COLUMNS
 from schedules.services.jobs.forecasts import has_more_than, soonest_jobs
 from schedules.when import forecast
-from schedules.when.forecast import Armed, Bucket, fill
+from schedules.when.forecast import Bucket, PendingJob, fill
 from schedules.when.slot_batches import Batch
 from schedules.when.triggers import TriggerError
 
@@ -44,12 +44,12 @@ def days_of(
     return forecast.per_day(armed, now, end, zone, start=start) if armed else {}
 
 
-def _armed(job: Any) -> Armed | None:
+def _armed(job: Any) -> PendingJob | None:
     left = None if job.max_runs is None else job.max_runs - job.slot_count
     try:
         if not job.next_run_at:
             return None
-        return Armed(trigger_of_job(job), job.next_run_at, job.ends_at, left, skips_of(job))
+        return PendingJob(trigger_of_job(job), job.next_run_at, job.ends_at, left, skips_of(job))
     except TriggerError:
         return None
 
