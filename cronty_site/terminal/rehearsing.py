@@ -11,13 +11,13 @@ from cronty_site.terminal.shapes import clock_text
 from schedules import engine
 from schedules.services.job_list import JobQuery
 from schedules.services.rehearsal.documents import (
-    crowd_words,
-    left_out_words,
+    describe_crowds,
+    describe_left_out,
+    describe_queue,
+    describe_spend,
+    describe_total,
     notes_on,
-    queue_words,
     rehearsal_document,
-    spend_words,
-    total_words,
 )
 from schedules.services.rehearsal.rehearsal import Line, Rehearsal, rehearse
 from schedules.services.words import text_problem
@@ -55,11 +55,13 @@ def rehearse_command(
     start, end = _period(session, since, until)
     job = session.job(reference) if reference is not None else None
     query = JobQuery(tag=tag or "")
-    told = session.expect(rehearse(session.actor, session.now, start=start, end=end, query=query, job=job))
+    rehearsal = session.expect(
+        rehearse(session.actor, session.now, start=start, end=end, query=query, job=job)
+    )
     if session.as_json:
-        print_json(rehearsal_document(told, session.zone, limit))
+        print_json(rehearsal_document(rehearsal, session.zone, limit))
         return
-    _print(session, told, limit)
+    _print(session, rehearsal, limit)
 
 
 def _period(
@@ -72,27 +74,27 @@ def _period(
     return ends_of(first, last)
 
 
-def _print(session: Session, told: Rehearsal, limit: int) -> None:
+def _print(session: Session, rehearsal: Rehearsal, limit: int) -> None:
     zone = session.zone
-    say(f"{clock_text(told.start, zone)} – {clock_text(told.end, zone)} {zone}", "bold")
-    say(f"{told.count:,} runs, {told.left_out:,} left out")
-    if told.lines:
-        print_table(COLUMNS, [_row(line, zone) for line in told.lines[:limit]], shrink="left out")
+    say(f"{clock_text(rehearsal.start, zone)} – {clock_text(rehearsal.end, zone)} {zone}", "bold")
+    say(f"{rehearsal.count:,} runs, {rehearsal.left_out:,} left out")
+    if rehearsal.lines:
+        print_table(COLUMNS, [_row(line, zone) for line in rehearsal.lines[:limit]], shrink="left out")
     else:
         say("Nothing is planned.")
-    if told.collisions.crowds:
-        say(f"{crowd_words(told)}:", "bold")
-        for crowd in told.collisions.crowds:
+    if rehearsal.collisions.crowds:
+        say(f"{describe_crowds(rehearsal)}:", "bold")
+        for crowd in rehearsal.collisions.crowds:
             say(f"  {clock_text(crowd.at, zone)}  {crowd.starts:,}: {', '.join(crowd.names)} …")
-    for queue in told.collisions.queues:
-        say(f"{queue_words(queue)} ({clock_text(queue.at, zone)})")
-    if told.spend:
-        say(f"Agents: {total_words(told.spend)}", "bold")
-        for line in told.lines[:limit]:
+    for queue in rehearsal.collisions.queues:
+        say(f"{describe_queue(queue)} ({clock_text(queue.at, zone)})")
+    if rehearsal.spend:
+        say(f"Agents: {describe_total(rehearsal.spend)}", "bold")
+        for line in rehearsal.lines[:limit]:
             if line.spend and line.spend.runs:
                 at_most = ", if its gate always lets it run" if line.has_gate else ""
-                say(f"  {line.name}: {spend_words(line.spend)}{at_most}")
-    for text in notes_on(told, limit):
+                say(f"  {line.name}: {describe_spend(line.spend)}{at_most}")
+    for text in notes_on(rehearsal, limit):
         note(text)
     if not engine.is_any_cluster_running(session.now):
         note("No cluster is running: nothing fires until `cronty up` runs.")
@@ -100,5 +102,5 @@ def _print(session: Session, told: Rehearsal, limit: int) -> None:
 
 def _row(line: Line, zone: str) -> tuple[str, ...]:
     name = f"{line.name} (after {line.follows})" if line.follows else line.name
-    reasons = "; ".join([*left_out_words(line), *([line.problem] if line.problem else [])])
+    reasons = "; ".join([*describe_left_out(line), *([line.problem] if line.problem else [])])
     return name, f"{line.count:,}", clock_text(line.first, zone), clock_text(line.last, zone), reasons

@@ -5,7 +5,7 @@ from typing import Any, NotRequired
 from typing_extensions import TypedDict
 
 from schedules.mcp import answers
-from schedules.services.rehearsal.documents import rehearsal_document, total_words
+from schedules.services.rehearsal.documents import describe_total, rehearsal_document
 from schedules.services.rehearsal.rehearsal import Rehearsal
 
 MAX_LINES = 100
@@ -48,7 +48,7 @@ def add_rehearsal(out: AheadOut, rehearsal: Rehearsal, zone: str) -> list[str]:
     if document["queues"]:
         details["queues"] = document["queues"]
     if rehearsal.spend:
-        details["spend"] = total_words(rehearsal.spend)
+        details["spend"] = describe_total(rehearsal.spend)
         details["spend_by_job"] = {job["id"]: job["spend"] for job in jobs if job["spend"]}
     out["rehearsal"] = details
     notes: list[str] = document["notes"]

@@ -1,1 +1,1 @@
-"""Rehearsals: what the coming days will bring if nothing changes, planned by the rules of the engine and never stored."""
+"""Rehearsals: what will run in the coming days, simulated with the rules of the engine; nothing is stored."""

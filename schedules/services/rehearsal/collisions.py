@@ -1,4 +1,4 @@
-"""Collisions in a rehearsal: minutes in which many runs start together, and runs that wait for a free place."""
+"""Collisions in a rehearsal: minutes in which many runs start, and runs that wait because their lane is full."""
 
 import heapq
 from collections import Counter, defaultdict
@@ -11,17 +11,17 @@ from django.conf import settings
 
 from schedules.models import Cluster
 from schedules.services.rehearsal.agents import Prompt
-from schedules.services.rehearsal.courses import Course, Period
+from schedules.services.rehearsal.timelines import Period, Timeline
 from schedules.tasks import registry
 from schedules.tasks.heartbeat import HEARTBEAT
 from schedules.tasks.registry import Lane
 from schedules.when.slot_batches import Batch
 
-# From how many starts on a minute is crowded, and how many such minutes are listed, each with so many names.
+# A minute with this many starts is crowded; at most MAX_CROWDS of them are listed, with at most MAX_NAMES names each.
 MANY_STARTS = 10
 MAX_CROWDS = 5
 MAX_NAMES = 5
-# How many starts are counted one by one, and how many runs of limited lanes are followed to their end.
+# How many starts are counted, and how many runs of a lane are simulated to their end.
 MAX_COUNTED = 1_000_000
 MAX_FOLLOWED = 50_000
 _MINUTE = timedelta(minutes=1)
@@ -36,12 +36,12 @@ class Crowd:
     at: datetime
     starts: int
     names: Sequence[str]
-    """Of some of the jobs."""
+    """The names of the first jobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """Runs that wait because their lane is full, if they take as long as before."""
+    """Runs that wait because their lane is full, assuming that they take as long as before."""
 
     lane: str
     capacity: int
@@ -61,9 +61,11 @@ class Collisions:
     """Whether there were too many starts to count all."""
 
 
-def find_collisions(courses: Sequence[Course], prompts: Mapping[int, Prompt], period: Period) -> Collisions:
-    """Find out where runs of these jobs get in each other's way."""
-    starting = [course for course in courses if course.starts and course.job.task != HEARTBEAT]
+def find_collisions(
+    timelines: Sequence[Timeline], prompts: Mapping[int, Prompt], period: Period
+) -> Collisions:
+    """Find the crowded minutes and the queues of these jobs."""
+    starting = [timeline for timeline in timelines if timeline.starts and timeline.job.task != HEARTBEAT]
     counts, is_cut = _per_minute(starting, period.start, period.end)
     crowded = [(count, -minute) for minute, count in enumerate(counts) if count >= MANY_STARTS]
     first = _minute_of(period.start)
@@ -79,22 +81,22 @@ def _minute_of(moment: datetime) -> int:
     return (moment - _EPOCH) // _MINUTE
 
 
-def _per_minute(courses: Iterable[Course], start: datetime, end: datetime) -> tuple[list[int], bool]:
+def _per_minute(timelines: Iterable[Timeline], start: datetime, end: datetime) -> tuple[list[int], bool]:
     """Count the starts of each minute; jobs with the same times are counted together."""
     shared: Counter[tuple[int, _Shape]] = Counter()
-    for course in courses:
-        for batch in course.starts:
+    for timeline in timelines:
+        for batch in timeline.starts:
             shared[_shape(batch)] += 1
     first = _minute_of(start)
     counts = [0] * (_minute_of(end) - first + 1)
-    left = MAX_COUNTED
+    remaining = MAX_COUNTED
     for (origin, seconds), times in shared.items():
-        left -= len(seconds)
-        if left < 0:
+        remaining -= len(seconds)
+        if remaining < 0:
             return counts, True
         offset = origin - 60 * first
         if offset < 0:
-            # A run that is caught up on starts now, whenever it was due.
+            # A missed run that is made up for starts now, whenever it was due.
             counts[0] += times
             continue
         for second in seconds:
@@ -103,7 +105,7 @@ def _per_minute(courses: Iterable[Course], start: datetime, end: datetime) -> tu
 
 
 def _shape(batch: Batch) -> tuple[int, _Shape]:
-    """Return what batches whose runs start in the same minutes have in common."""
+    """Return a key that is equal for batches whose runs start in the same minutes."""
     seconds = batch.seconds if isinstance(batch.seconds, range | tuple) else tuple(batch.seconds)
     origin = int((batch.origin - _EPOCH).total_seconds())
     if isinstance(seconds, range) and seconds.step % 60 == 0:
@@ -111,43 +113,43 @@ def _shape(batch: Batch) -> tuple[int, _Shape]:
     return origin, seconds
 
 
-def _names_at(courses: Iterable[Course], minute: datetime) -> list[str]:
+def _names_at(timelines: Iterable[Timeline], minute: datetime) -> list[str]:
     names: dict[str, None] = {}
     end = minute + _MINUTE
-    for course in courses:
+    for timeline in timelines:
         if any(
             batch.first < end and batch.last >= minute and batch.between(minute, end)
-            for batch in course.starts
+            for batch in timeline.starts
         ):
-            names[course.job.name] = None
+            names[timeline.job.name] = None
             if len(names) == MAX_NAMES:
                 break
     return list(names)
 
 
 def _queues(
-    courses: Sequence[Course], prompts: Mapping[int, Prompt], now: datetime
+    timelines: Sequence[Timeline], prompts: Mapping[int, Prompt], now: datetime
 ) -> tuple[list[Queue], bool]:
-    """Follow the runs of lanes with few places to their ends."""
-    lanes: dict[tuple[str, int], list[Course]] = defaultdict(list)
+    """Simulate the runs of each lane with a limited capacity."""
+    lanes: dict[tuple[str, int], list[Timeline]] = defaultdict(list)
     clusters = max(1, Cluster.objects.fresh(now).count())
-    for course in courses:
-        if course.past.took and (lane := _lane_of(course, prompts, clusters)):
-            lanes[lane].append(course)
+    for timeline in timelines:
+        if timeline.past.took and (lane := _lane_of(timeline, prompts, clusters)):
+            lanes[lane].append(timeline)
     queues, is_cut = [], False
     for (name, capacity), group in sorted(lanes.items(), key=lambda item: item[0]):
-        if sum(course.count for course in group) > MAX_FOLLOWED:
+        if sum(timeline.count for timeline in group) > MAX_FOLLOWED:
             is_cut = True
         elif queue := _queue(name, capacity, group):
             queues.append(queue)
     return queues, is_cut
 
 
-def _lane_of(course: Course, prompts: Mapping[int, Prompt], clusters: int) -> tuple[str, int] | None:
-    """Return the words for the lane of a job and how many runs it takes at once, or None if that is no limit."""
-    if prompt := prompts.get(course.job.pk):
+def _lane_of(timeline: Timeline, prompts: Mapping[int, Prompt], clusters: int) -> tuple[str, int] | None:
+    """Return the label and the capacity of the lane of a job, or None if it has no limit."""
+    if prompt := prompts.get(timeline.job.pk):
         return (f"The runner {prompt.choice.name}", prompt.runner.at_once) if prompt.runner else None
-    task = registry.get(course.job.task)
+    task = registry.get(timeline.job.task)
     if task is None or task.lane is Lane.COROUTINE:
         return None
     if task.lane is Lane.COMMAND:
@@ -155,15 +157,15 @@ def _lane_of(course: Course, prompts: Mapping[int, Prompt], clusters: int) -> tu
     return "Functions", settings.CRONTY_WORKERS * clusters
 
 
-def _queue(name: str, capacity: int, courses: Sequence[Course]) -> Queue | None:
+def _queue(name: str, capacity: int, timelines: Sequence[Timeline]) -> Queue | None:
     ends: list[datetime] = []
     waiting, longest, worst = 0, timedelta(0), None
-    for at, took in sorted(_runs(courses)):
+    for at, took in sorted(_runs(timelines)):
         while ends and ends[0] <= at:
             heapq.heappop(ends)
         begin = at
         if len(ends) >= capacity:
-            # The first place that gets free.
+            # It starts when the first of the others ends.
             begin = heapq.heappop(ends)
             waiting += 1
             if begin - at > longest:
@@ -172,7 +174,7 @@ def _queue(name: str, capacity: int, courses: Sequence[Course]) -> Queue | None:
     return Queue(name, capacity, waiting, worst, longest) if worst else None
 
 
-def _runs(courses: Iterable[Course]) -> Iterator[tuple[datetime, timedelta]]:
-    for course in courses:
-        took = course.past.took or timedelta(0)
-        yield from ((at, took) for at in course.moments())
+def _runs(timelines: Iterable[Timeline]) -> Iterator[tuple[datetime, timedelta]]:
+    for timeline in timelines:
+        took = timeline.past.took or timedelta(0)
+        yield from ((at, took) for at in timeline.moments())

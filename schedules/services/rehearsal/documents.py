@@ -1,4 +1,4 @@
-"""Rehearsals as JSON for programs and agents, and the sentences that every door shows."""
+"""Rehearsals as JSON for programs and agents, and as sentences for pages, terminal and tools."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -13,19 +13,19 @@ from schedules.when.triggers import load_zone
 UNKNOWN = "unknown"
 
 
-def rehearsal_document(told: Rehearsal, zone: str, most: int) -> dict[str, Any]:
-    """Return a rehearsal as JSON, with the first jobs up to a number; moments are in the zone."""
+def rehearsal_document(rehearsal: Rehearsal, zone: str, most: int) -> dict[str, Any]:
+    """Return a rehearsal as JSON, with at most this many jobs; moments are in the zone."""
     return {
-        "from": _iso(told.start, zone),
-        "to": _iso(told.end, zone),
+        "from": _iso(rehearsal.start, zone),
+        "to": _iso(rehearsal.end, zone),
         "timezone": zone,
-        "runs": told.count,
-        "left_out": told.left_out,
-        "jobs": [_line(line, zone) for line in told.lines[:most]],
-        "crowded_minutes": told.collisions.crowded_minutes,
+        "runs": rehearsal.count,
+        "left_out": rehearsal.left_out,
+        "jobs": [_line(line, zone) for line in rehearsal.lines[:most]],
+        "crowded_minutes": rehearsal.collisions.crowded_minutes,
         "crowds": [
             {"at": _iso(crowd.at, zone), "starts": crowd.starts, "jobs": list(crowd.names)}
-            for crowd in told.collisions.crowds
+            for crowd in rehearsal.collisions.crowds
         ],
         "queues": [
             {
@@ -35,43 +35,43 @@ def rehearsal_document(told: Rehearsal, zone: str, most: int) -> dict[str, Any]:
                 "longest_seconds": queue.longest.total_seconds(),
                 "at": _iso(queue.at, zone),
             }
-            for queue in told.collisions.queues
+            for queue in rehearsal.collisions.queues
         ],
-        "spend": _total(told.spend) if told.spend else None,
-        "notes": notes_on(told, most),
+        "spend": _total(rehearsal.spend) if rehearsal.spend else None,
+        "notes": notes_on(rehearsal, most),
     }
 
 
-def notes_on(told: Rehearsal, most: int) -> list[str]:
-    """Say what a rehearsal leaves open."""
+def notes_on(rehearsal: Rehearsal, most: int) -> list[str]:
+    """List what a rehearsal could not cover."""
     notes = []
-    if len(told.lines) > most:
-        notes.append(f"Only the first {most:,} of {len(told.lines):,} jobs are listed.")
-    if told.is_cut:
+    if len(rehearsal.lines) > most:
+        notes.append(f"Only the first {most:,} of {len(rehearsal.lines):,} jobs are listed.")
+    if rehearsal.is_cut:
         notes.append(f"Only the next {MAX_JOBS:,} jobs to run are rehearsed.")
-    if told.unchecked:
-        jobs = "One job runs" if told.unchecked == 1 else f"{told.unchecked:,} jobs run"
+    if rehearsal.unchecked:
+        jobs = "One job runs" if rehearsal.unchecked == 1 else f"{rehearsal.unchecked:,} jobs run"
         notes.append(f"{jobs} too often to look at each run: overlaps and limits are not applied there.")
-    if told.collisions.is_cut:
+    if rehearsal.collisions.is_cut:
         notes.append("There are too many runs to find all collisions.")
     return notes
 
 
-def queue_words(queue: Queue) -> str:
-    """Say which runs wait for a place: "The runner notes, 2 at once: 3 runs wait, up to 10 min"."""
+def describe_queue(queue: Queue) -> str:
+    """Describe the runs that wait: "The runner notes, 2 at once: 3 runs wait, up to 10 min"."""
     runs = "1 run waits" if queue.waiting == 1 else f"{queue.waiting:,} runs wait"
     return f"{queue.lane}, {queue.capacity} at once: {runs}, up to {durations.short(queue.longest)}"
 
 
-def crowd_words(told: Rehearsal) -> str:
-    """Say in how many minutes many runs start."""
-    count = told.collisions.crowded_minutes
+def describe_crowds(rehearsal: Rehearsal) -> str:
+    """Describe the crowded minutes."""
+    count = rehearsal.collisions.crowded_minutes
     minutes = "1 minute" if count == 1 else f"{count:,} minutes"
     return f"{minutes} in which {MANY_STARTS} or more runs start"
 
 
-def spend_words(spend: Spend) -> str:
-    """Say what the runs of one job will use."""
+def describe_spend(spend: Spend) -> str:
+    """Describe what the runs of one job will use."""
     if spend.minutes is None:
         return UNKNOWN
     money = UNKNOWN if spend.money is None else f"${spend.money:,.2f}"
@@ -79,16 +79,16 @@ def spend_words(spend: Spend) -> str:
     return f"{tokens} tokens, money {money}, {spend.minutes:,.0f} min"
 
 
-def total_words(total: Total) -> str:
-    """Say what the runs of all jobs will use, and how much of that is not known."""
+def describe_total(total: Total) -> str:
+    """Describe what the runs of all jobs will use, and what is not known about it."""
     runs = "1 agent run" if total.runs == 1 else f"{total.runs:,} agent runs"
-    words = f"{runs}: {total.tokens:,} tokens, ${total.money:,.2f}, {total.minutes:,.0f} min"
-    open_questions = []
+    known = f"{runs}: {total.tokens:,} tokens, ${total.money:,.2f}, {total.minutes:,.0f} min"
+    unknown = []
     if total.unknown:
-        open_questions.append(f"{_jobs(total.unknown)} without past runs unknown")
+        unknown.append(f"{_jobs(total.unknown)} without past runs unknown")
     if total.money_unknown:
-        open_questions.append(f"money of {_jobs(total.money_unknown)} unknown")
-    return ", ".join([words, *open_questions])
+        unknown.append(f"money of {_jobs(total.money_unknown)} unknown")
+    return ", ".join([known, *unknown])
 
 
 def _jobs(count: int) -> str:
@@ -145,6 +145,6 @@ def _iso(moment: datetime | None, zone: str) -> str | None:
     return moment.astimezone(load_zone(zone)).isoformat(timespec="seconds") if moment else None
 
 
-def left_out_words(line: Line) -> Sequence[str]:
-    """Say why runs of a job are left out, each reason with their number."""
+def describe_left_out(line: Line) -> Sequence[str]:
+    """Describe why runs of a job are left out, each reason with their number."""
     return [f"{each.count:,}x {each.reason}" for each in line.left_out]

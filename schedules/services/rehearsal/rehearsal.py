@@ -1,6 +1,6 @@
-"""The rehearsal: what fires in a period, what is left out and why, what collides, and what agents will spend.
+"""Rehearse a period: what fires, what is left out and why, what collides, and what agents will spend.
 
-Everything is read once; from then on, the plan of the engine is applied to copies in memory, and nothing is written.
+Everything is read once. Then the plan of the engine is applied to copies in memory, and nothing is written.
 """
 
 from collections import defaultdict
@@ -31,14 +31,14 @@ from schedules.services.rehearsal.agents import (
     spend_of,
 )
 from schedules.services.rehearsal.collisions import Collisions, find_collisions
-from schedules.services.rehearsal.courses import (
+from schedules.services.rehearsal.timelines import (
     Budget,
-    Course,
     LeftOut,
     Past,
     Period,
-    course_after,
-    course_of,
+    Timeline,
+    timeline_after,
+    timeline_of,
 )
 from schedules.tasks.heartbeat import HEARTBEAT, grace_of
 from schedules.when.durations import TICK
@@ -51,7 +51,7 @@ LONGEST_PERIOD = timedelta(days=31)
 # How many jobs are rehearsed, the next to run first.
 MAX_JOBS = 1_000
 _COLUMNS = DueJob._fields[:-1]
-# How a run that goes well ends; the followers of other endings are not expected.
+# The endings of a run that goes well; jobs that follow other endings are not expected to run.
 _GOOD_ENDINGS = (Ending.SUCCEEDED, Ending.ANY, Ending.DONE)
 
 
@@ -72,7 +72,7 @@ class Line:
     problem: str
     spend: Spend | None
     follows: str
-    """The name of the job that starts it, if it does not run at times of its own."""
+    """The name of the job that it runs after, if it has no schedule of its own."""
     has_gate: bool
 
 
@@ -85,9 +85,9 @@ class Total:
     money: Decimal
     minutes: float
     unknown: int
-    """How many of the jobs have no past runs to tell."""
+    """How many jobs have no past runs to estimate from."""
     money_unknown: int
-    """How many of the others have runners that report no money."""
+    """How many of the other jobs have runners that report no money."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Rehearsal:
     is_cut: bool
     """Whether there are more jobs than are rehearsed."""
     unchecked: int
-    """How many jobs run too often to look at each run."""
+    """How many jobs run too often to check each run."""
 
     @property
     def count(self) -> int:
@@ -121,66 +121,66 @@ def rehearse(
     query: JobQuery | None = None,
     job: Job | None = None,
 ) -> Result[Rehearsal]:
-    """Rehearse a period, the next seven days by default; jobs that are not asked for count for collisions and limits only."""
+    """Rehearse a period, by default the next seven days; other jobs than the requested ones count only for collisions and limits."""
     begin = max(start or now, now)
     until = end or begin + USUAL_PERIOD
     if until <= begin:
         return invalid("to", "Choose an end that is ahead, and after the beginning.")
     if until - begin > LONGEST_PERIOD + TICK:
         return invalid("to", f"Choose at most {LONGEST_PERIOD.days} days.")
-    stage = _Stage(actor, Period(now, begin, until))
-    stage.read(query if query is not None and query.is_filtered else None, job)
-    return Ok(stage.play())
+    simulation = _Simulation(actor, Period(now, begin, until))
+    simulation.read(query if query is not None and query.is_filtered else None, job)
+    return Ok(simulation.run())
 
 
-class _Stage:
-    """The jobs of a rehearsal, read from the database once."""
+class _Simulation:
+    """The timelines of all jobs in a period; the database is read once."""
 
     def __init__(self, actor: Actor, period: Period) -> None:
         self._actor, self._period = actor, period
         self._budget = Budget()
-        self._courses: list[Course] = []
+        self._timelines: list[Timeline] = []
         self._prompts: dict[int, Prompt] = {}
         self._listed: set[int] | None = None
         self._is_cut = False
 
     def read(self, query: JobQuery | None, job: Job | None) -> None:
-        """Read jobs and their past, and plan each by itself."""
+        """Read the jobs and their past, and plan each job on its own."""
         jobs = self._actor.jobs()
         rows = self._armed(jobs)
         self._is_cut = len(rows) > MAX_JOBS
         rows = rows[:MAX_JOBS]
         if query is not None or job is not None:
-            asked = jobs.filter(pk=job.pk) if job else jobs
-            asked = query.narrow(asked) if query else asked
-            self._listed = set(asked.order_by("next_run_at").values_list("pk", flat=True)[:MAX_JOBS])
+            requested = jobs.filter(pk=job.pk) if job else jobs
+            requested = query.narrow(requested) if query else requested
+            self._listed = set(requested.order_by("next_run_at").values_list("pk", flat=True)[:MAX_JOBS])
             if self._is_cut:
-                known = {row.pk for row in rows}
-                rows += [row for row in self._armed(asked) if row.pk not in known]
+                existing_ids = {row.pk for row in rows}
+                rows += [row for row in self._armed(requested) if row.pk not in existing_ids]
         paused = self._resumed(jobs)
-        courses = self._plan([*rows, *(row for row, _ in paused)])
-        for course, (row, reason) in zip(courses[len(rows) :], paused, strict=True):
-            _leave_out_pause(course, row, reason, self._period.start)
-        self._courses += courses
+        timelines = self._plan([*rows, *(row for row, _ in paused)])
+        for timeline, (row, reason) in zip(timelines[len(rows) :], paused, strict=True):
+            _leave_out_pause(timeline, row, reason, self._period.start)
+        self._timelines += timelines
         self._add_followers(jobs)
 
-    def play(self) -> Rehearsal:
-        """Let the jobs meet each other, and describe the period."""
+    def run(self) -> Rehearsal:
+        """Apply stops and limits, find collisions, and describe the period."""
         period = self._period
-        apply_stops(self._courses, self._prompts)
-        apply_limits(self._courses, self._prompts, period, self._budget)
-        collisions = find_collisions(self._courses, self._prompts, period)
-        shown = [course for course in self._courses if self._is_shown(course)]
-        shown.sort(key=lambda course: (course.first or period.end, course.job.pk))
-        lines = [_line(course, self._prompts.get(course.job.pk)) for course in shown]
-        unchecked = sum(course.is_unchecked for course in shown)
+        apply_stops(self._timelines, self._prompts)
+        apply_limits(self._timelines, self._prompts, period, self._budget)
+        collisions = find_collisions(self._timelines, self._prompts, period)
+        shown = [timeline for timeline in self._timelines if self._is_shown(timeline)]
+        shown.sort(key=lambda timeline: (timeline.first or period.end, timeline.job.pk))
+        lines = [_line(timeline, self._prompts.get(timeline.job.pk)) for timeline in shown]
+        unchecked = sum(timeline.is_unchecked for timeline in shown)
         return Rehearsal(period.start, period.end, lines, collisions, _total(lines), self._is_cut, unchecked)
 
     def _armed(self, jobs: JobQuerySet) -> list[DueJob]:
         return read_due_jobs(jobs.armed().filter(next_run_at__lt=self._period.end).order_by("next_run_at"))
 
     def _resumed(self, jobs: JobQuerySet) -> list[tuple[DueJob, str]]:
-        """Read the jobs whose pause ends within the period, as they will be then, and why they are paused."""
+        """Read the jobs whose pause ends within the period, in their state after it, and why they are paused."""
         period = self._period
         paused = jobs.filter(
             status=Job.Status.PAUSED, paused_until__isnull=False, paused_until__lt=period.end
@@ -194,25 +194,25 @@ class _Stage:
                     resumed.append((row, reason_of_pause(job)))
         return resumed
 
-    def _plan(self, rows: Sequence[DueJob]) -> list[Course]:
+    def _plan(self, rows: Sequence[DueJob]) -> list[Timeline]:
         tasks = [row.pk for row in rows if row.task in ("prompt", HEARTBEAT)]
         arguments = _arguments_of(tasks)
         self._prompts |= read_prompts(list(arguments.values()), self._period.now)
         past = self._past(rows)
-        courses = []
+        timelines = []
         for row in rows:
             grace = None
             if row.task == HEARTBEAT:
                 grace = grace_of(arguments[row.pk].args, arguments[row.pk].kwargs)
-            courses.append(course_of(row, self._period, past[row.pk], self._budget, grace))
-        return courses
+            timelines.append(timeline_of(row, self._period, past[row.pk], self._budget, grace))
+        return timelines
 
     def _past(self, rows: Sequence[DueJob]) -> dict[int, Past]:
         """Return how long the runs of each job take, and when those under way are expected to end."""
         keys = [row.pk for row in rows]
         took = dict(Job.objects.filter(pk__in=keys).values_list("pk", "last_duration"))
         for key, prompt in self._prompts.items():
-            took[key] = prompt.usual.took or took.get(key)
+            took[key] = prompt.typical.took or took.get(key)
         past = {key: Past(took.get(key)) for key in keys}
         live = Execution.objects.live().filter(job__in=keys).exclude(cause=Execution.Cause.REMINDER)
         started: dict[int, list[datetime | None]] = defaultdict(list)
@@ -224,7 +224,7 @@ class _Stage:
 
     def _add_followers(self, jobs: JobQuerySet) -> None:
         """Add the jobs that run after others, level by level, as if all runs succeeded."""
-        level = {course.job.pk: course for course in self._courses if course.starts}
+        level = {timeline.job.pk: timeline for timeline in self._timelines if timeline.starts}
         for _ in range(DEEPEST_CHAIN):
             rows = _followers_of(jobs, list(level))
             self._is_cut |= len(rows) > MAX_JOBS
@@ -244,26 +244,26 @@ class _Stage:
                     trigger = row.trigger
                     if isinstance(trigger, After) and trigger.when in _GOOD_ENDINGS:
                         own = past[row.pk], self._budget
-                        below[row.pk] = course_after(row, upstream, trigger.delay, self._period, *own)
-            self._courses += below.values()
+                        below[row.pk] = timeline_after(row, upstream, trigger.delay, self._period, *own)
+            self._timelines += below.values()
             level = below
 
-    def _is_shown(self, course: Course) -> bool:
-        if self._listed is not None and course.job.pk not in self._listed:
+    def _is_shown(self, timeline: Timeline) -> bool:
+        if self._listed is not None and timeline.job.pk not in self._listed:
             return False
-        return bool(course.starts or course.left_out or course.problem)
+        return bool(timeline.starts or timeline.left_out or timeline.problem)
 
 
-def _leave_out_pause(course: Course, row: DueJob, reason: str, start: datetime) -> None:
-    """Add the slots within a pause, which the end of the pause writes into the ledger."""
+def _leave_out_pause(timeline: Timeline, row: DueJob, reason: str, start: datetime) -> None:
+    """Leave out the slots within a pause, as the engine does when the pause ends."""
     first = row.trigger.next_after(start - TICK)
     if first is not None and first < row.next_run_at:
         last = row.trigger.latest_at_or_before(row.next_run_at - TICK, first)
-        course.leave_out(reason, first, last, count_slots(row.trigger, first, row.next_run_at))
+        timeline.leave_out(reason, first, last, count_slots(row.trigger, first, row.next_run_at))
 
 
 def read_due_jobs(jobs: JobQuerySet) -> list[DueJob]:
-    """Read jobs as a claim reads those that are due, one more than are rehearsed."""
+    """Read jobs in the form in which a claim reads due ones, at most one more than are rehearsed."""
     rows = jobs.annotate(owner_is_active=is_active("owner__") or Value(True)).values_list(
         *_COLUMNS, "owner_is_active"
     )
@@ -289,7 +289,7 @@ def _followers_of(jobs: JobQuerySet, keys: Collection[int]) -> list[tuple[DueJob
 
 
 def _ends(started: Iterable[datetime | None], took: timedelta | None, now: datetime) -> list[datetime]:
-    """Return when runs under way are expected to end; those that wait begin after the others."""
+    """Return when unfinished runs are expected to end; those that wait begin after the others."""
     usual = took or timedelta(0)
     ends: list[datetime] = []
     for began in started:
@@ -297,21 +297,21 @@ def _ends(started: Iterable[datetime | None], took: timedelta | None, now: datet
     return ends
 
 
-def _line(course: Course, prompt: Prompt | None) -> Line:
-    job = course.job
+def _line(timeline: Timeline, prompt: Prompt | None) -> Line:
+    job = timeline.job
     return Line(
         job.public_id,
         job.name,
         job.task,
-        course.count,
-        min((batch.first for batch in course.starts), default=None),
-        max((batch.last for batch in course.starts), default=None),
-        sorted(course.left_out.values(), key=lambda each: each.first),
-        course.waiting,
-        course.past.took,
-        course.problem,
-        spend_of(course, prompt) if prompt and prompt.runner else None,
-        course.follows.name if course.follows else "",
+        timeline.count,
+        min((batch.first for batch in timeline.starts), default=None),
+        max((batch.last for batch in timeline.starts), default=None),
+        sorted(timeline.left_out.values(), key=lambda each: each.first),
+        timeline.waiting,
+        timeline.past.took,
+        timeline.problem,
+        spend_of(timeline, prompt) if prompt and prompt.runner else None,
+        timeline.follows.name if timeline.follows else "",
         bool(prompt and prompt.has_gate),
     )
 
@@ -320,12 +320,12 @@ def _total(lines: Sequence[Line]) -> Total | None:
     spends = [line.spend for line in lines if line.spend and line.spend.runs]
     if not spends:
         return None
-    known = [spend for spend in spends if spend.minutes is not None]
+    estimated = [spend for spend in spends if spend.minutes is not None]
     return Total(
         sum(spend.runs for spend in spends),
-        sum(spend.tokens or 0 for spend in known),
-        sum((spend.money or Decimal(0) for spend in known), Decimal(0)),
-        sum(spend.minutes or 0 for spend in known),
-        len(spends) - len(known),
-        sum(spend.money is None for spend in known),
+        sum(spend.tokens or 0 for spend in estimated),
+        sum((spend.money or Decimal(0) for spend in estimated), Decimal(0)),
+        sum(spend.minutes or 0 for spend in estimated),
+        len(spends) - len(estimated),
+        sum(spend.money is None for spend in estimated),
     )

@@ -8,11 +8,11 @@ from django.views.generic import TemplateView
 from schedules.result import Err, Ok, sentence
 from schedules.services.job_list import JobQuery
 from schedules.services.rehearsal.documents import (
-    crowd_words,
+    describe_crowds,
+    describe_queue,
+    describe_spend,
+    describe_total,
     notes_on,
-    queue_words,
-    spend_words,
-    total_words,
 )
 from schedules.services.rehearsal.rehearsal import Rehearsal, rehearse
 from schedules.services.words import text_problem
@@ -73,11 +73,11 @@ def _shown(told: Rehearsal) -> dict[str, Any]:
     return {
         "told": told,
         "lines": [
-            (line, spend_words(line.spend) if line.spend and line.spend.runs else "")
+            (line, describe_spend(line.spend) if line.spend and line.spend.runs else "")
             for line in told.lines[:MOST_SHOWN]
         ],
-        "crowds": crowd_words(told) if told.collisions.crowds else "",
-        "queues": [(queue, queue_words(queue)) for queue in told.collisions.queues],
-        "spend": total_words(told.spend) if told.spend else "",
+        "crowds": describe_crowds(told) if told.collisions.crowds else "",
+        "queues": [(queue, describe_queue(queue)) for queue in told.collisions.queues],
+        "spend": describe_total(told.spend) if told.spend else "",
         "notes": notes_on(told, MOST_SHOWN),
     }

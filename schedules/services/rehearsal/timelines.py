@@ -1,4 +1,4 @@
-"""The course of one job in a rehearsal: which slots start, and which are left out and why, as the engine would decide."""
+"""The timeline of one job in a rehearsal: which slots start, and which the engine would leave out, and why."""
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ from schedules.when.triggers import TriggerError, unreadable
 Status = Execution.Status
 Cause = Execution.Cause
 
-# How many slots one rehearsal decides one by one; the others are counted without a look at overlaps.
+# How many slots one rehearsal decides one by one; beyond that, they are counted without checking overlaps.
 MAX_DECIDED = 50_000
 NOT_ACTIVE = "The owner's account is not active."
 NO_WORKER_THEN = "No worker claimed it in time."
@@ -30,7 +30,7 @@ _ONE = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """What is rehearsed: from a moment that is now or later, up to but not including the end."""
+    """The period of a rehearsal, which starts now or later; its end is excluded."""
 
     now: datetime
     start: datetime
@@ -53,7 +53,7 @@ class LeftOut:
 
 @dataclass(slots=True)
 class Past:
-    """What a job's past tells: how long its runs take, and when those under way are expected to end."""
+    """What is known from past runs: how long a run takes, and when those under way are expected to end."""
 
     took: timedelta | None = None
     ends: Sequence[datetime] = ()
@@ -63,17 +63,17 @@ class Budget:
     """How many slots may still be decided one by one."""
 
     def __init__(self, slots: int = MAX_DECIDED) -> None:
-        self._left = slots
+        self._remaining = slots
 
     def allows(self, slots: int) -> bool:
-        if slots > self._left:
+        if slots > self._remaining:
             return False
-        self._left -= slots
+        self._remaining -= slots
         return True
 
 
 @dataclass(slots=True)
-class Course:
+class Timeline:
     """What a rehearsal says of one job."""
 
     job: DueJob
@@ -81,11 +81,11 @@ class Course:
     starts: list[Batch] = field(default_factory=list)
     left_out: dict[str, LeftOut] = field(default_factory=dict)
     waiting: int = 0
-    """How many of the starts wait for the run before."""
+    """How many of the starts wait for the previous run to end."""
     problem: str = ""
     """Why its runs would fail, or why it cannot be planned."""
     is_unchecked: bool = False
-    """Whether there were too many slots to look for overlaps."""
+    """Whether there were too many slots to check for overlaps."""
     follows: DueJob | None = None
 
     @property
@@ -108,56 +108,56 @@ class Course:
             self.left_out[reason] = LeftOut(reason, first, last or first, count)
 
     def leave_out_all(self, reason: str) -> None:
-        """Take back all starts for one reason."""
+        """Leave out all starts for one reason."""
         for batch in self.starts:
             self.leave_out(reason, batch.first, batch.last, len(batch))
         self.starts = []
 
 
-def course_of(
+def timeline_of(
     job: DueJob, period: Period, past: Past, budget: Budget, grace: timedelta | None = None
-) -> Course:
+) -> Timeline:
     """Rehearse a job with a next run; `grace` is that of a heartbeat, whose slots wait for pings."""
-    course = Course(job, past)
+    timeline = Timeline(job, past)
     try:
-        later = _claim_overdue(course, period, grace) if job.next_run_at <= period.now else job
+        later = _claim_overdue(timeline, period, grace) if job.next_run_at <= period.now else job
         if later is not None:
-            _plan_ahead(course, later, period, budget, has_overlaps=grace is None)
+            _plan_ahead(timeline, later, period, budget, has_overlaps=grace is None)
     except TriggerError as error:
-        course.problem = unreadable(error)
-    return course
+        timeline.problem = unreadable(error)
+    return timeline
 
 
-def course_after(
-    job: DueJob, upstream: Course, delay: timedelta, period: Period, past: Past, budget: Budget
-) -> Course:
-    """Rehearse a job that is started by the ends of the runs of another one, so long after them."""
-    course = Course(job, past, follows=upstream.job)
+def timeline_after(
+    job: DueJob, upstream: Timeline, delay: timedelta, period: Period, past: Past, budget: Budget
+) -> Timeline:
+    """Rehearse a job that starts a delay after each run of another job ends."""
+    timeline = Timeline(job, past, follows=upstream.job)
     if not job.owner_is_active:
-        return course
+        return timeline
     shift = delay + (upstream.past.took or timedelta(0))
     later = (Batch(batch.origin + shift, batch.seconds).split(period.end)[0] for batch in upstream.starts)
     starts = [batch for batch in later if batch]
     if not budget.allows(sum(map(len, starts))):
-        course.starts, course.is_unchecked = starts, True
-        return course
+        timeline.starts, timeline.is_unchecked = starts, True
+        return timeline
     for moment in (moment for batch in starts for moment in batch.moments()):
         if reason := why_skipped(job, moment):
-            course.leave_out(reason, moment)
+            timeline.leave_out(reason, moment)
         else:
-            course.starts.append(Batch(moment))
-    if _may_overlap(job, past, course.starts):
-        course.starts = _without_overlaps(course, job, course.starts, budget)
-    return course
+            timeline.starts.append(Batch(moment))
+    if _may_overlap(job, past, timeline.starts):
+        timeline.starts = _without_overlaps(timeline, job, timeline.starts, budget)
+    return timeline
 
 
-def _claim_overdue(course: Course, period: Period, grace: timedelta | None) -> DueJob | None:
-    """Plan what is due already as the next claim will; return the job after it, or None if it has no more slots."""
-    job = course.job
+def _claim_overdue(timeline: Timeline, period: Period, grace: timedelta | None) -> DueJob | None:
+    """Plan the slots that are already due, as the next claim will; return the job after that, or None if it is done."""
+    job = timeline.job
     claimed = plan(
         job,
         period.now,
-        live=len(course.past.ends),
+        live=len(timeline.past.ends),
         owner_is_active=job.owner_is_active,
         why_missed=lambda slot: NO_WORKER_THEN,
         grace=grace,
@@ -165,67 +165,71 @@ def _claim_overdue(course: Course, period: Period, grace: timedelta | None) -> D
     if period.start == period.now:
         for slot in claimed.slots:
             if slot.status in Execution.LIVE:
-                course.starts.append(Batch(slot.at))
-                course.waiting += slot.status == Status.QUEUED and grace is None
+                timeline.starts.append(Batch(slot.at))
+                timeline.waiting += slot.status == Status.QUEUED and grace is None
             else:
-                course.leave_out(slot.reason, slot.at, slot.last, slot.count)
+                timeline.leave_out(slot.reason, slot.at, slot.last, slot.count)
     if claimed.next_run_at is None:
         return None
     started = len(claimed.to_run)
-    if started and course.past.took and grace is None:
-        ends = list(course.past.ends)
+    if started and timeline.past.took and grace is None:
+        ends = list(timeline.past.ends)
         for _ in range(started):
-            ends.append(max([period.now, *ends]) + course.past.took)
-        course.past = Past(course.past.took, ends)
+            ends.append(max([period.now, *ends]) + timeline.past.took)
+        timeline.past = Past(timeline.past.took, ends)
     return job._replace(next_run_at=claimed.next_run_at, slot_count=job.slot_count + started)
 
 
-def _plan_ahead(course: Course, job: DueJob, period: Period, budget: Budget, *, has_overlaps: bool) -> None:
+def _plan_ahead(
+    timeline: Timeline, job: DueJob, period: Period, budget: Budget, *, has_overlaps: bool
+) -> None:
     """Add what lies ahead of a job whose next run is not due yet."""
-    left = None if job.max_runs is None else job.max_runs - job.slot_count
-    armed = PendingJob(job.trigger, job.next_run_at, job.ends_at, left, skips_of(job))
-    starts = list(_ahead(armed, period))
+    runs_left = None if job.max_runs is None else job.max_runs - job.slot_count
+    pending = PendingJob(job.trigger, job.next_run_at, job.ends_at, runs_left, skips_of(job))
+    starts = list(_ahead(pending, period))
     if not job.owner_is_active:
-        ahead = Course(job, course.past, list(_ahead(replace(armed, skips=None, runs_left=None), period)))
+        ahead = Timeline(
+            job, timeline.past, list(_ahead(replace(pending, skips=None, runs_left=None), period))
+        )
         for batch in ahead.starts:
-            course.leave_out(NOT_ACTIVE, batch.first, batch.last, len(batch))
+            timeline.leave_out(NOT_ACTIVE, batch.first, batch.last, len(batch))
         return
-    if armed.skips:
-        _add_skipped(course, armed, starts, period, budget)
-    if has_overlaps and _may_overlap(job, course.past, starts):
-        # A slot that is skipped for an overlap does not count as one of the runs that are left.
-        unlimited = list(_ahead(replace(armed, runs_left=None), period)) if left is not None else starts
+    if pending.skips:
+        _add_skipped(timeline, pending, starts, period, budget)
+    if has_overlaps and _may_overlap(job, timeline.past, starts):
+        # A slot that is skipped because of an overlap does not count towards the limit of runs.
+        unlimited = starts if runs_left is None else list(_ahead(replace(pending, runs_left=None), period))
         total = sum(map(len, starts))
-        most = total if sum(map(len, unlimited)) > total else None
-        starts = _without_overlaps(course, job, unlimited, budget, most)
-    course.starts += starts
+        max_starts = total if sum(map(len, unlimited)) > total else None
+        starts = _without_overlaps(timeline, job, unlimited, budget, max_starts)
+    timeline.starts += starts
 
 
-def _ahead(armed: PendingJob, period: Period) -> Iterator[Batch]:
-    return filter(None, runs_ahead(armed, period.now, period.end, start=period.start))
+def _ahead(pending: PendingJob, period: Period) -> Iterator[Batch]:
+    return filter(None, runs_ahead(pending, period.now, period.end, start=period.start))
 
 
 def _add_skipped(
-    course: Course, armed: PendingJob, starts: Sequence[Batch], period: Period, budget: Budget
+    timeline: Timeline, pending: PendingJob, starts: Sequence[Batch], period: Period, budget: Budget
 ) -> None:
     """Add the slots that skipped days, skipped slots and calendars leave out, with their reasons."""
-    assert armed.skips
+    assert pending.skips
     end = period.end
-    if armed.runs_left is not None and sum(map(len, starts)) >= armed.runs_left:
+    if pending.runs_left is not None and sum(map(len, starts)) >= pending.runs_left:
         # The job ends with its last run.
         end = starts[-1].last if starts else period.start
-    every = list(_ahead(replace(armed, skips=None, runs_left=None), replace(period, end=end)))
+    every = list(_ahead(replace(pending, skips=None, runs_left=None), replace(period, end=end)))
     if not budget.allows(sum(map(len, every))):
-        course.is_unchecked = True
+        timeline.is_unchecked = True
         return
-    kept = {moment for batch in starts for moment in batch.moments()}
-    skipped = [moment for batch in every for moment in batch.moments() if moment not in kept]
-    for first, last, count, reason in _by_reason(armed.skips, skipped):
-        course.leave_out(reason, first, last, count)
+    started = {moment for batch in starts for moment in batch.moments()}
+    skipped = [moment for batch in every for moment in batch.moments() if moment not in started]
+    for first, last, count, reason in _by_reason(pending.skips, skipped):
+        timeline.leave_out(reason, first, last, count)
 
 
 def _by_reason(skips: Skips, skipped: Sequence[datetime]) -> Iterator[tuple[datetime, datetime, int, str]]:
-    """Yield the skipped slots in groups; those of one closed time have one reason, which is looked up once."""
+    """Yield the skipped slots in groups; those in one closed time share a reason, which is looked up once."""
     place = 0
     while place < len(skipped):
         first = skipped[place]
@@ -266,44 +270,44 @@ def _closest(seconds: Sequence[int]) -> int:
 
 
 def _without_overlaps(
-    course: Course, job: DueJob, starts: Sequence[Batch], budget: Budget, most: int | None = None
+    timeline: Timeline, job: DueJob, starts: Sequence[Batch], budget: Budget, max_starts: int | None = None
 ) -> list[Batch]:
-    """Decide on every slot as a claim would, if runs take as long as before; at most so many are started."""
+    """Decide on every slot as a claim would, assuming that runs take as long as before; start at most `max_starts`."""
     if not budget.allows(sum(map(len, starts))):
-        course.is_unchecked = True
+        timeline.is_unchecked = True
         return list(starts)
-    line = _RunsInLine(course, job)
+    queue = _SequentialRuns(timeline, job)
     for batch in starts:
         for second, at in zip(batch.seconds, batch.moments(), strict=True):
-            line.advance(at)
-            if line.count == most:
+            queue.advance(at)
+            if queue.count == max_starts:
                 break
-            line.add(at, (batch.origin, second))
+            queue.add(at, (batch.origin, second))
     seconds: dict[datetime, list[int]] = defaultdict(list)
-    for origin, second in line.kept:
+    for origin, second in queue.started:
         seconds[origin].append(second)
     return [Batch(origin, places) for origin, places in seconds.items()]
 
 
-class _RunsInLine:
-    """The runs of one job that do not overlap: one is under way, and others may wait for it."""
+class _SequentialRuns:
+    """The runs of one job, one at a time; others may wait for the one under way."""
 
-    def __init__(self, course: Course, job: DueJob) -> None:
-        self._course, self._job = course, job
-        self._took = course.past.took or TICK
-        self._under_way = deque(sorted(course.past.ends))
+    def __init__(self, timeline: Timeline, job: DueJob) -> None:
+        self._timeline, self._job = timeline, job
+        self._took = timeline.past.took or TICK
+        self._under_way = deque(sorted(timeline.past.ends))
         self._waiting: deque[datetime] = deque()
-        self._kept: dict[datetime, tuple[datetime, int]] = {}
+        self._started: dict[datetime, tuple[datetime, int]] = {}
         self._window = catch_up_window()
 
     @property
-    def kept(self) -> Iterable[tuple[datetime, int]]:
-        """The slots that start, as the places that they were given with."""
-        return self._kept.values()
+    def started(self) -> Iterable[tuple[datetime, int]]:
+        """The slots that start, each as the origin of its batch and the seconds from there."""
+        return self._started.values()
 
     @property
     def count(self) -> int:
-        return len(self._kept)
+        return len(self._started)
 
     def advance(self, now: datetime) -> None:
         """End the runs that are over by now, and start those that waited for them."""
@@ -316,11 +320,11 @@ class _RunsInLine:
         live = len(self._under_way) + len(self._waiting)
         [slot] = apply_overlap(self._job, [Slot(at, Status.CLAIMED)], live, at)
         if slot.status == Status.SKIPPED:
-            self._course.leave_out(slot.reason, at)
+            self._timeline.leave_out(slot.reason, at)
             return
-        self._kept[at] = place
+        self._started[at] = place
         if slot.status == Status.QUEUED:
-            self._course.waiting += 1
+            self._timeline.waiting += 1
             self._waiting.append(at)
         else:
             self._under_way.append(at + self._took)
@@ -330,7 +334,7 @@ class _RunsInLine:
         if now - slot <= self._window:
             self._under_way.append(now + self._took)
             return
-        self._course.waiting -= 1
-        del self._kept[slot]
+        self._timeline.waiting -= 1
+        del self._started[slot]
         limit = start_limit(self._job, Cause.SCHEDULE)
-        self._course.leave_out(why_never_started(limit), slot)
+        self._timeline.leave_out(why_never_started(limit), slot)

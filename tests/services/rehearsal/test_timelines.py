@@ -13,15 +13,15 @@ from schedules.models import Execution, Job
 from schedules.result import Ok
 from schedules.services import Actor
 from schedules.services.people.calendars import CalendarSpec, set_calendar
-from schedules.services.rehearsal.courses import (
+from schedules.services.rehearsal.rehearsal import Rehearsal, read_due_jobs, rehearse
+from schedules.services.rehearsal.timelines import (
     NO_WORKER_THEN,
     Budget,
     Past,
     Period,
-    course_after,
-    course_of,
+    timeline_after,
+    timeline_of,
 )
-from schedules.services.rehearsal.rehearsal import Rehearsal, read_due_jobs, rehearse
 from tests.engine.conftest import new_cluster
 from tests.factories import JobFactory, UserFactory
 
@@ -132,8 +132,8 @@ def slots_done(name: str) -> list[datetime]:
 def test_rehearsal_of_a_week_is_what_the_engine_then_does(actor, jobs):
     told = rehearse(actor, START, end=END).value
     period = Period(START, START, END)
-    courses = {
-        name: course_of(row, period, Past(TOOK.get(name)), Budget())
+    timelines = {
+        name: timeline_of(row, period, Past(TOOK.get(name)), Budget())
         for name, row in rows_by_name(actor).items()
         if name != "follower"
     }
@@ -146,8 +146,8 @@ def test_rehearsal_of_a_week_is_what_the_engine_then_does(actor, jobs):
     assert as_told(told, ["every hour"])["every hour"] == (done["every hour"][0], {NO_WORKER_THEN: 3})
     done["every hour"] = as_told(told, ["every hour"])["every hour"]
     assert as_told(told, done) == done
-    for name, course in courses.items():
-        assert list(course.moments()) == slots_done(name), name
+    for name, timeline in timelines.items():
+        assert list(timeline.moments()) == slots_done(name), name
 
 
 def rows_by_name(actor):
@@ -159,11 +159,11 @@ def test_jobs_that_run_too_often_are_counted_without_overlaps(actor):
     row = rows_by_name(actor)[job.name]
     period = Period(START, START, START + 7 * 24 * HOUR)
 
-    course = course_of(row, period, Past(HOUR), Budget(100))
+    timeline = timeline_of(row, period, Past(HOUR), Budget(100))
 
-    assert course.is_unchecked
-    assert course.count == 7 * 24 * 60 - 60
-    assert not course.left_out
+    assert timeline.is_unchecked
+    assert timeline.count == 7 * 24 * 60 - 60
+    assert not timeline.left_out
 
 
 def test_followers_of_jobs_that_run_too_often_are_counted_and_not_decided(actor):
@@ -177,14 +177,14 @@ def test_followers_of_jobs_that_run_too_often_are_counted_and_not_decided(actor)
     )
     period = Period(START, START, START + 7 * 24 * HOUR)
     rows = rows_by_name(actor)
-    first = course_of(rows[often.name], period, Past(), Budget())
+    first = timeline_of(rows[often.name], period, Past(), Budget())
 
-    course = course_after(rows["next"], first, HOUR, period, Past(HOUR), Budget(100))
+    timeline = timeline_after(rows["next"], first, HOUR, period, Past(HOUR), Budget(100))
 
-    assert course.is_unchecked
-    assert (course.count, len(course.starts)) == (7 * 24 * 60 - 2 * 60, len(first.starts))
-    assert course.first == START + 2 * HOUR
-    assert max(course.moments()) < period.end
+    assert timeline.is_unchecked
+    assert (timeline.count, len(timeline.starts)) == (7 * 24 * 60 - 2 * 60, len(first.starts))
+    assert timeline.first == START + 2 * HOUR
+    assert max(timeline.moments()) < period.end
 
 
 def test_chains_after_a_job_of_every_second_are_bounded(actor):
