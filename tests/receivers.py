@@ -17,7 +17,11 @@ from schedules.engine.event_deliveries import Happening, publish
 from schedules.models import Cluster, Event, EventType, Execution, Job
 from schedules.result import Ok
 from schedules.services import Actor
-from schedules.services.people.event_subscriptions import Opened, Wanted, add_subscription
+from schedules.services.people.event_subscriptions import (
+    SubscriptionSecret,
+    SubscriptionSpec,
+    add_subscription,
+)
 from schedules.tasks import registry
 from schedules.worker.calls import run_coroutine
 from tests.sink import Received
@@ -31,10 +35,10 @@ def person(user: User) -> Actor:
 
 def listen(
     user: User, url: str = "https://example.com/events", types: Sequence[str] = EVERYTHING, **fields: str
-) -> Opened:
+) -> SubscriptionSecret:
     """Add a subscription of this person, as the page does."""
-    wanted = Wanted(**{"name": "Receiver", "url": url, "types": types} | fields)
-    result = add_subscription(person(user), wanted)
+    spec = SubscriptionSpec(**{"name": "Receiver", "url": url, "types": types} | fields)
+    result = add_subscription(person(user), spec)
     assert isinstance(result, Ok), result
     return result.value
 
@@ -44,12 +48,12 @@ def happen(job: Job, count: int = 1) -> None:
     publish([Happening(EventType.APPROVAL_REQUESTED, job.pk) for _ in range(count)], clock.now())
 
 
-def deliveries(opened: Opened) -> list[Execution]:
+def deliveries(opened: SubscriptionSecret) -> list[Execution]:
     """Return the rows of a subscription, oldest first."""
     return list(Execution.objects.filter(job=opened.subscription.job_id).order_by("pk"))
 
 
-def events_of(opened: Opened) -> list[dict[str, Any]]:
+def events_of(opened: SubscriptionSecret) -> list[dict[str, Any]]:
     return [(row.given or {})["event"] for row in deliveries(opened)]
 
 

@@ -77,7 +77,7 @@ def channels_command(
         answer({"deleted": name}, f"Deleted: {name}.")
     elif test:
         tested = session.expect(send_test(session.actor, name))
-        answer({"sent": tested.is_sent, "message": tested.words}, tested.words)
+        answer({"sent": tested.is_sent, "message": tested.message}, tested.message)
     else:
         raise click.UsageError("Choose --add, --test, --confirm, --rename or --delete.")
 

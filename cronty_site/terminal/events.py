@@ -9,8 +9,8 @@ from schedules.api.documents import delivery_json, event_subscription_json
 from schedules.models import EventSubscription, EventType, Execution
 from schedules.services.people.event_deliveries import list_deliveries, redeliver, send_test_event
 from schedules.services.people.event_subscriptions import (
-    Opened,
-    Wanted,
+    SubscriptionSecret,
+    SubscriptionSpec,
     add_subscription,
     delete_subscription,
     find_subscription,
@@ -67,8 +67,8 @@ def events_command(
     if name is None:
         _print_receivers(session)
     elif url:
-        wanted = Wanted(name, url, types or EventType.values, tag, job)
-        _print_secret(session.expect(add_subscription(session.actor, wanted)))
+        spec = SubscriptionSpec(name, url, types or EventType.values, tag, job)
+        _print_secret(session.expect(add_subscription(session.actor, spec)))
     elif new_secret:
         _print_secret(session.expect(rotate_secret(session.actor, name)))
     elif test or again is not None:
@@ -107,7 +107,7 @@ def _print_deliveries(session: Session, row: EventSubscription) -> None:
     )
 
 
-def _print_secret(opened: Opened) -> None:
+def _print_secret(opened: SubscriptionSecret) -> None:
     row = opened.subscription
     answer(
         {**event_subscription_json(row), "secret": opened.secret},

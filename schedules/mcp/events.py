@@ -20,7 +20,7 @@ from schedules.mcp.orm import orm
 from schedules.models import EventType
 from schedules.result import Code, Err, Kind, Result
 from schedules.services.people.app_event_subscriptions import (
-    AppWanted,
+    AppSubscriptionSpec,
     CallbackError,
     challenge,
     check_subscription,
@@ -112,7 +112,7 @@ async def subscribe(caller: Caller, params: dict[str, Any]) -> dict[str, Any]:
         except CallbackError as error:
             message = "The callback did not answer the challenge."
             raise _error(CALLBACK_FAILED, message, reason=str(error)) from error
-    row = _expect(await orm(keep_subscription)(caller.actor, token_id, request, is_proven=is_needed))
+    row = _expect(await orm(keep_subscription)(caller.actor, token_id, request, is_verified=is_needed))
     assert row.expires_at
     refresh_before = row.expires_at.isoformat(timespec="seconds").replace("+00:00", "Z")
     return {"id": row.public_id, "refreshBefore": refresh_before, "cursor": None, "truncated": False}
@@ -153,7 +153,7 @@ def _token_of(caller: Caller) -> int:
     return caller.token_id
 
 
-def _read_subscription(params: dict[str, Any]) -> AppWanted:
+def _read_subscription(params: dict[str, Any]) -> AppSubscriptionSpec:
     """Read the parameters; raise MCPError with what is wrong."""
     delivery = params.get("delivery")
     if not isinstance(delivery, dict):
@@ -166,7 +166,7 @@ def _read_subscription(params: dict[str, Any]) -> AppWanted:
     texts = [params.get("name"), delivery.get("url"), delivery.get("secret", ""), *arguments.values()]
     if not all(isinstance(text, str) and len(text) <= MAX_TEXT_LENGTH for text in texts):
         raise _error(INVALID_PARAMS, "name, delivery.url and delivery.secret: give texts.")
-    return AppWanted(
+    return AppSubscriptionSpec(
         str(params["name"]), delivery["url"], arguments, delivery.get("secret", ""), _ttl(params.get("ttlMs"))
     )
 

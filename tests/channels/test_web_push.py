@@ -173,7 +173,7 @@ def test_channel_that_has_ended_is_not_used_until_it_is_replaced(sink, values):
     sink.default = Answer(status=410)
     tested = send_test(actor, "phone").value
     assert not tested.is_sent
-    assert "switch them on again" in tested.words
+    assert "switch them on again" in tested.message
     assert Channel.objects.get().confirmed_at is None
 
     set_channel(actor, "phone", "webpush", values)

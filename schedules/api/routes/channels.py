@@ -48,7 +48,7 @@ def set_one_channel(request: HttpRequest, channel: str, body: ChannelIn) -> Any:
 def test_channel(request: HttpRequest, channel: str) -> Any:
     """Send a test message, or the code to an e-mail address that is not confirmed yet."""
     tested = expect(send_test(actor_of(request), channel))
-    return {"sent": tested.is_sent, "message": tested.words}
+    return {"sent": tested.is_sent, "message": tested.message}
 
 
 @changes(router, "POST", "/{channel}/confirm", {204: None})

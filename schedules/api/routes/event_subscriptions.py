@@ -20,8 +20,8 @@ from schedules.api.schemas.event_subscriptions import (
 from schedules.result import Code, Err
 from schedules.services.people.event_deliveries import list_deliveries, redeliver, send_test_event
 from schedules.services.people.event_subscriptions import (
-    Opened,
-    Wanted,
+    SubscriptionSecret,
+    SubscriptionSpec,
     add_subscription,
     delete_subscription,
     edit_subscription,
@@ -99,9 +99,9 @@ def delete_event_subscription(request: HttpRequest, subscription: str) -> Any:
     return Status(204, None)
 
 
-def _spec(body: EventSubscriptionIn) -> Wanted:
-    return Wanted(body.name, body.url, list(body.types), body.tag, body.job)
+def _spec(body: EventSubscriptionIn) -> SubscriptionSpec:
+    return SubscriptionSpec(body.name, body.url, list(body.types), body.tag, body.job)
 
 
-def _with_secret(opened: Opened) -> dict[str, Any]:
+def _with_secret(opened: SubscriptionSecret) -> dict[str, Any]:
     return {**event_subscription_json(opened.subscription), "secret": opened.secret}

@@ -1,4 +1,4 @@
-"""Calendars: named by a person, shared by their jobs, and shown before they are saved."""
+"""Calendars of a person, which close times for their jobs: list, preview, set and delete them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,13 +14,14 @@ from django.db import transaction
 from schedules import clock, engine, limits
 from schedules.channels.kinds import server_problem
 from schedules.engine.upkeep.calendar_addresses import AddressError, digest_of, fetch_calendar
-from schedules.models import Calendar, Event, Job
+from schedules.models import Calendar, Job
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.secrets.encryption import UnreadableError, reseal, seal, unseal
 from schedules.services.installation.setup import ensure_calendar_job
-from schedules.services.people.channels import current_key
 from schedules.services.people.hourly_limits import HourlyLimit
 from schedules.services.people.profiles import profile_of
+from schedules.services.people.setting_events import record_setting
+from schedules.services.people.stored_secrets import current_key
 from schedules.services.permissions import Actor
 from schedules.services.quotas import wait_for_turn
 from schedules.when import calendar_data, calendar_rules, calendars
@@ -29,11 +30,11 @@ from schedules.when.triggers import TriggerError, load_zone
 
 MAX_CALENDARS = 100
 MAX_SHOWN_DAYS = 60
-# Every one is a request to a server that a person names.
+# Each is a request to a server that a person chooses.
 ADDRESSES_AN_HOUR = 60
 _addresses = HourlyLimit(ADDRESSES_AN_HOUR)
 NAME_LENGTH = 64
-# The field of a form or tool that shows what is wrong with the rule of this kind.
+# The form field or tool argument that an error in a rule of this kind belongs to.
 _FIELDS = {
     Calendar.Kind.HOLIDAYS: "place",
     Calendar.Kind.DATES: "lines",
@@ -52,11 +53,11 @@ class CalendarSpec:
     """For public holidays: a country, or a part of it, like DE-BY."""
     categories: Sequence[str] = ()
     lines: Sequence[str] = ()
-    """For own dates and weekly hours."""
+    """For dates and weekly hours."""
     closes: bool = True
     timezone: str = ""
     address: str = ""
-    """For an ICS calendar that is read again all the time; without address and file, a known one keeps its own."""
+    """For an ICS calendar that is read again and again; without address or file, an existing one keeps its source."""
     file_name: str = ""
     file_text: str = ""
 
@@ -86,22 +87,24 @@ class ShownCalendar:
     read_at: datetime | None = None
     last_error: str = ""
     unread: int = 0
-    """The events that cannot be read."""
+    """How many events cannot be read."""
 
     @classmethod
     def of(cls, row: Calendar, now: datetime, jobs: Sequence[str] = ()) -> Self:
-        made, rule = calendar_data.read(row.compiled), row.rule
+        calendar, rule = calendar_data.read(row.compiled), row.rule
         place = "-".join(filter(None, (rule.get("country"), rule.get("subdivision"))))
         today = now.date().isoformat()
-        ahead = [(date.fromisoformat(day), title) for day, title in sorted(made.days.items()) if day >= today]
-        if made.events:
-            ahead = _events_ahead(made, ZoneInfo(row.timezone or rule["zone"]), now)
+        ahead = [
+            (date.fromisoformat(day), title) for day, title in sorted(calendar.days.items()) if day >= today
+        ]
+        if calendar.events:
+            ahead = _events_ahead(calendar, ZoneInfo(row.timezone or rule["zone"]), now)
         return cls(
             row.pk or 0,
             row.name,
             row.kind,
             Calendar.Kind(row.kind).label,
-            made.words,
+            calendar.words,
             row.closes,
             row.timezone,
             place,
@@ -118,11 +121,11 @@ class ShownCalendar:
         )
 
 
-def _events_ahead(made: calendars.Calendar, zone: ZoneInfo, now: datetime) -> list[tuple[date, str]]:
-    """Return the next events of a calendar, by their day, with their time of day in a zone."""
+def _events_ahead(calendar: calendars.Calendar, zone: ZoneInfo, now: datetime) -> list[tuple[date, str]]:
+    """Return the next events of a calendar, each with its day, and its times in the zone."""
     shown: list[tuple[date, str]] = []
     today = now.astimezone(zone).date()
-    for start, end, title in made.events:
+    for start, end, title in calendar.events:
         if len(shown) == MAX_SHOWN_DAYS:
             break
         if isinstance(start, datetime) and isinstance(end, datetime):
@@ -142,14 +145,14 @@ def list_calendars(actor: Actor) -> list[ShownCalendar]:
     return [ShownCalendar.of(row, now, [job.name for job in users.get(row.name, ())]) for row in rows]
 
 
-def calendar_words(owner_id: int) -> dict[str, str]:
-    """Return the names of somebody's calendars, each with how a schedule in words calls it."""
+def calendar_titles(owner_id: int) -> dict[str, str]:
+    """Return the calendars of a person: each name, and what the description of a schedule calls it."""
     rows = Calendar.objects.filter(owner=owner_id).order_by("name").values_list("name", "words")
     return dict(rows[:MAX_CALENDARS])
 
 
 def preview_calendar(actor: Actor, spec: CalendarSpec) -> Result[ShownCalendar]:
-    """Return a calendar as it would be; nothing is stored."""
+    """Return a calendar as it would be, without storing it."""
     now = clock.now()
     built = _build(actor, spec, now)
     return built if isinstance(built, Err) else Ok(ShownCalendar.of(built.value.row, now))
@@ -163,7 +166,7 @@ def set_calendar(actor: Actor, spec: CalendarSpec) -> Result[ShownCalendar]:
         return built
     row, address = built.value.row, built.value.address
     with transaction.atomic():
-        # No row can be locked before there is one.
+        # Lock the profile, because a new calendar has no row to lock.
         wait_for_turn(profile_of(actor.user))
         key = current_key() if address else ""
         if key is None:
@@ -179,7 +182,7 @@ def set_calendar(actor: Actor, spec: CalendarSpec) -> Result[ShownCalendar]:
         if old is not None and old.digest != row.digest:
             engine.follow_calendar(row, now)
         before = _recorded(old) if old else {}
-        _record(actor, "set calendar", row.name, now, before=before, after=_recorded(row))
+        record_setting(actor, "set calendar", row.name, now, before=before, after=_recorded(row))
     if address:
         ensure_calendar_job()
     return Ok(ShownCalendar.of(row, now))
@@ -192,19 +195,19 @@ def delete_calendar(actor: Actor, name: str) -> Result[str]:
         if row is None:
             return Err(Code.CALENDAR_NOT_FOUND, name)
         if users := engine.jobs_by_calendar(actor.user.pk).get(name):
-            named = [f"{job.name} (in the trash)" if job.deleted_at else job.name for job in users[:5]]
-            return Err(Code.CALENDAR_IN_USE, name, matches=tuple(named), limit=len(users))
+            names = [f"{job.name} (in the trash)" if job.deleted_at else job.name for job in users[:5]]
+            return Err(Code.CALENDAR_IN_USE, name, matches=tuple(names), limit=len(users))
         row.delete()
-        _record(actor, "delete calendar", name, clock.now(), before=_recorded(row))
+        record_setting(actor, "delete calendar", name, clock.now(), before=_recorded(row))
     return Ok(name)
 
 
 def ensure_holidays(actor: Actor, names: Sequence[str]) -> None:
-    """Add calendars of public holidays for names like DE-BY or "DE-BY catholic" that are not calendars yet."""
-    known = calendar_words(actor.user.pk)
+    """Add the missing calendars of public holidays for names like DE-BY or "DE-BY catholic"."""
+    existing = calendar_titles(actor.user.pk)
     for name in names:
         place, *categories = name.split() or [""]
-        if name in known or len(place) > NAME_LENGTH:
+        if name in existing or len(place) > NAME_LENGTH:
             continue
         chosen = [*calendar_rules.DEFAULT_CATEGORIES, *categories]
         set_calendar(actor, CalendarSpec(name, Calendar.Kind.HOLIDAYS, place, chosen))
@@ -212,14 +215,14 @@ def ensure_holidays(actor: Actor, names: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class _Built:
-    """A complete calendar that is not stored, and its address, if it has one."""
+    """A complete calendar that is not stored yet, and its address, if it has one."""
 
     row: Calendar
     address: str = ""
 
 
 def _build(actor: Actor, spec: CalendarSpec, now: datetime) -> Result[_Built]:
-    """Return a calendar from what a person has written, after its address was asked."""
+    """Build a calendar from its spec; this reads its address."""
     name = spec.name.strip()
     if not 0 < len(name) <= NAME_LENGTH or "," in name or limits.line_problem(name):
         return invalid("name", f"Use 1 to {NAME_LENGTH} printable characters, without commas.")
@@ -279,7 +282,7 @@ def _read_source(actor: Actor, spec: CalendarSpec, row: Calendar, now: datetime)
 
 
 def _address_of(address: str) -> str:
-    """Return the address to read; calendar programs call it webcal. Raises RuleError."""
+    """Return the https address for a webcal one, which calendar programs copy; others stay. Raises RuleError."""
     if address.lower().startswith("webcal"):
         address = f"https:{address.partition(':')[2]}"
     if address and (problem := server_problem(address)):
@@ -315,11 +318,5 @@ def reseal_calendars() -> list[str]:
 
 
 def _recorded(row: Calendar) -> dict[str, Any]:
-    """Return what an event says of a calendar."""
+    """Return the facts of a calendar that an event records."""
     return {"kind": row.kind, "closes": row.closes, "timezone": row.timezone, **row.rule}
-
-
-def _record(actor: Actor, verb: str, name: str, now: datetime, **values: Any) -> None:
-    Event.objects.create(
-        at=now, owner_id=actor.user.pk, actor=actor.label, door=actor.door, verb=verb, subject=name, **values
-    )

@@ -1,4 +1,4 @@
-"""Test messages: sent at once, by this process, and recorded in the ledger like any other notification."""
+"""Test messages of channels: sent at once by this process, and recorded in the ledger like any notification."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -24,14 +24,14 @@ _codes = HourlyLimit(CODES_AN_HOUR)
 
 
 @dataclass(frozen=True)
-class Tested:
-    """What became of a test message."""
+class SentTest:
+    """The result of a test message."""
 
     is_sent: bool
-    words: str
+    message: str
 
 
-def send_test(actor: Actor, name: str) -> Result[Tested]:
+def send_test(actor: Actor, name: str) -> Result[SentTest]:
     """Send a test message by a channel, or the code to an address that is not confirmed yet."""
     if actor.is_agent:
         return Err(Code.CHANNELS_BY_PEOPLE)
@@ -44,22 +44,22 @@ def send_test(actor: Actor, name: str) -> Result[Tested]:
     text = "Test notification. Cronty can reach you here."
     if is_code:
         text = f"Enter this code on the page of channels: {code_of(row)}\n\nIf you do not know Cronty, ignore this."
-    begun = begin_push(actor, {"message": f"Test of {name}"})
-    if isinstance(begun, Err):
-        return begun
-    push = begun.value
+    started = begin_push(actor, {"message": f"Test of {name}"})
+    if isinstance(started, Err):
+        return started
+    push = started.value
     try:
         receipt = async_to_sync(_send)(open_channel(row), Message(text, title="Cronty"), run_of(push))
     except (Final, RetryLater) as error:
         end_push(push, error=str(error))
         write_state(row.pk, str(error), clock.now(), has_ended=isinstance(error, Ended))
-        return Ok(Tested(False, str(error)))
+        return Ok(SentTest(False, str(error)))
     except Exception as error:
         end_push(push, error=f"Unexpected error: {type(error).__name__}.")
         raise
     end_push(push, result={"channel": name, **receipt})
     write_state(row.pk, "", clock.now())
-    return Ok(Tested(True, _words(row, is_code=is_code)))
+    return Ok(SentTest(True, _success_message(row, is_code=is_code)))
 
 
 async def _send(channel: OpenChannel, message: Message, run: Run) -> dict[str, Any]:
@@ -67,7 +67,7 @@ async def _send(channel: OpenChannel, message: Message, run: Run) -> dict[str, A
     return {key: value for key, value in receipt.items() if value is not None}
 
 
-def _words(row: Channel, *, is_code: bool) -> str:
+def _success_message(row: Channel, *, is_code: bool) -> str:
     if is_code:
         return f"A code is on its way to {row.options['address']}: enter it here."
     if row.kind == EMAIL.name:

@@ -1,11 +1,11 @@
-"""Channels: added, tested, renamed and deleted by people; agents see their names only."""
+"""Channels of a person: add, confirm, rename and delete them; agents see only their names."""
 
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Self
+from typing import Self
 
 from django.db import transaction
 from django.db.models import Q
@@ -17,24 +17,26 @@ from schedules.channels.kinds import Kind
 from schedules.channels.mail import EMAIL
 from schedules.channels.operator_services import catalog as operator_services
 from schedules.channels.stored import is_staff
-from schedules.models import Channel, Event, Job, Profile
+from schedules.models import Channel, Job, Profile
 from schedules.models.alert_rules import stored_rules
 from schedules.result import Code, Err, Ok, Result, invalid, invalid_fields
-from schedules.secrets.encryption import UnreadableError, accepted_keys, reseal, seal
+from schedules.secrets.encryption import UnreadableError, reseal, seal
 from schedules.services.people.profiles import profile_of
+from schedules.services.people.setting_events import record_setting
+from schedules.services.people.stored_secrets import current_key
 from schedules.services.permissions import Actor
-from schedules.services.quotas import wait_for_installation, wait_for_turn
+from schedules.services.quotas import wait_for_turn
 
 MAX_CHANNELS = 50
-# Letters of any script; nothing that a list of names or the column `alerts` could be confused by.
+# Letters of any script, but nothing that is a separator in a list of names or in the column `alerts`.
 NAME = re.compile(r"[^\W_][\w -]{0,39}")
-# What the column `alerts` of a job says before the name of a channel.
+# Precedes the name of a channel in the column `alerts` of a job.
 PREFIX = Job.CHANNEL_PREFIX
 
 
 @dataclass(frozen=True)
 class ListedChannel:
-    """What people may see of a channel: everything but its secrets."""
+    """A channel without its secrets."""
 
     number: int
     name: str
@@ -92,28 +94,28 @@ def kinds_for(actor: Actor) -> dict[str, Kind]:
 
 
 def channel_names(actor: Actor) -> list[str]:
-    """Return how the person calls their channels."""
+    """Return the names of the person's channels."""
     rows = Channel.objects.filter(owner=actor.user.pk, kind__in=KINDS)
     return list(rows.order_by("name").values_list("name", flat=True))
 
 
 def channel_called(owner_id: int, name: str) -> str | None:
-    """Return the exact name of a channel that is meant by a text, in upper or lower case, or None."""
+    """Return the exact name of the channel with this name in any case, or None."""
     if not NAME.fullmatch(name):
         return None
     return Channel.objects.filter(owner=owner_id, name__iexact=name).values_list("name", flat=True).first()
 
 
 def place_of(owner_id: int, text: str) -> dict[str, str]:
-    """Return what a text means as arguments of the task notify: the name of a channel, else a topic."""
+    """Return the argument of the task notify for a text: a channel if one has this name, else a topic."""
     name = text.removeprefix(PREFIX).strip()
-    if known := channel_called(owner_id, name):
-        return {"channel": known}
+    if channel := channel_called(owner_id, name):
+        return {"channel": channel}
     return {"channel": name} if text.startswith(PREFIX) else {"topic": text}
 
 
 def set_channel(actor: Actor, name: str, kind_name: str, values: Mapping[str, str]) -> Result[ListedChannel]:
-    """Add a channel, or replace everything about one of the same name."""
+    """Add a channel, or replace all settings of the one with this name."""
     if actor.is_agent:
         return Err(Code.CHANNELS_BY_PEOPLE)
     offered, name = kinds_for(actor), name.strip()
@@ -148,9 +150,11 @@ def set_channel(actor: Actor, name: str, kind_name: str, values: Mapping[str, st
         row.last_sent_at = row.last_failed_at = None
         row.last_error = ""
         row.save()
-        _record(actor, "set channel", row.name, now, before=before, after={"kind": kind.name, **row.options})
+        record_setting(
+            actor, "set channel", row.name, now, before=before, after={"kind": kind.name, **row.options}
+        )
         if not profile.channel and not profile.default_topic and row.confirmed_at:
-            # The first one is where notifications go, unless a topic is set.
+            # Notifications go to the first channel, unless a topic is set.
             Profile.objects.filter(pk=profile.pk).update(channel=row.name)
     return Ok(ListedChannel.of(row, profile_of(actor.user)))
 
@@ -170,8 +174,10 @@ def rename_channel(actor: Actor, name: str, new_name: str) -> Result[str]:
         if others.exists():
             return invalid("name", f"There is already a channel {new_name}.")
         Channel.objects.filter(pk=channel.value.pk).update(name=new_name, updated_at=clock.now())
-        _follow(actor, name, new_name)
-        _record(actor, "rename channel", name, clock.now(), before={"name": name}, after={"name": new_name})
+        _update_defaults(actor, name, new_name)
+        record_setting(
+            actor, "rename channel", name, clock.now(), before={"name": name}, after={"name": new_name}
+        )
     return Ok(new_name)
 
 
@@ -182,13 +188,13 @@ def delete_channel(actor: Actor, name: str) -> Result[str]:
         if isinstance(channel, Err):
             return channel
         channel.value.delete()
-        _follow(actor, name, "")
-        _record(actor, "delete channel", name, clock.now())
+        _update_defaults(actor, name, "")
+        record_setting(actor, "delete channel", name, clock.now())
     return Ok(name)
 
 
 def confirm_channel(actor: Actor, name: str, code: str) -> Result[str]:
-    """Let messages go to an address whose owner has read the code that was sent there."""
+    """Confirm an e-mail address with the code that was sent there."""
     if actor.is_agent:
         return Err(Code.CHANNELS_BY_PEOPLE)
     row = Channel.objects.filter(owner=actor.user.pk, name=name).first()
@@ -198,17 +204,17 @@ def confirm_channel(actor: Actor, name: str, code: str) -> Result[str]:
         return Err(Code.CHANNEL_CODE_WRONG, name)
     with transaction.atomic():
         Channel.objects.filter(pk=row.pk, confirmed_at=None).update(confirmed_at=clock.now())
-        _record(actor, "confirm channel", name, clock.now())
+        record_setting(actor, "confirm channel", name, clock.now())
     return Ok(name)
 
 
 def code_of(row: Channel) -> str:
-    """Return the code that confirms this address, and no other."""
+    """Return the code that confirms exactly this address."""
     return salted_hmac("schedules.channels.confirm", f"{row.pk} {row.place}").hexdigest()[:8].upper()
 
 
 def name_problem(name: str) -> str | None:
-    """Return why a channel cannot be called so, or None."""
+    """Return why a channel cannot have this name, or None."""
     if not NAME.fullmatch(name):
         return "Use 1 to 40 letters, digits, spaces, - and _, a letter or digit first."
     return (
@@ -223,9 +229,9 @@ def jobs_using(owner_id: int, name: str) -> list[str]:
     by_name |= Q(task="prompt", kwargs__deliver_to=name)
     jobs = Job.objects.kept().filter(by_name, owner=owner_id, status__in=(*Job.ACTIVE, Job.Status.PAUSED))
     rows = jobs.order_by("-pk").values_list("public_id", "alerts", "kwargs__channel", "kwargs__deliver_to")
-    # The name of another channel may begin with this one.
-    used = [key for key, alerts, *names in rows if name in names or stored_rules(alerts).place == place]
-    return used[:100]
+    # Compare exactly, because the name of another channel may begin with this one.
+    job_ids = [key for key, alerts, *names in rows if name in names or stored_rules(alerts).place == place]
+    return job_ids[:100]
 
 
 def reseal_channels() -> list[str]:
@@ -245,7 +251,7 @@ def _value_problems(kind: Kind, settings: Mapping[str, str]) -> dict[str, list[s
 
 
 def _confirmed_at(actor: Actor, row: Channel, before: Mapping[str, str], now: datetime) -> datetime | None:
-    """Return since when messages may go there: e-mail to somebody else's address must be confirmed first."""
+    """Return when the address was confirmed: only e-mail to somebody else's address needs a confirmation."""
     if row.kind != EMAIL.name:
         return now
     address = row.options["address"]
@@ -267,19 +273,7 @@ def _unused(actor: Actor, name: str) -> Result[Channel]:
     return Ok(row)
 
 
-def _follow(actor: Actor, name: str, new_name: str) -> None:
-    """Let the person's defaults follow a channel that was renamed or deleted."""
+def _update_defaults(actor: Actor, name: str, new_name: str) -> None:
+    """Update the person's default channels after one was renamed or deleted."""
     for column in ("channel", "alert_channel"):
         Profile.objects.filter(user=actor.user.pk, **{column: name}).update(**{column: new_name})
-
-
-def current_key() -> str | bytes | None:
-    """Return the key that all hosts can read with, or None if this one does not have it."""
-    keys = accepted_keys()
-    return keys.get(wait_for_installation().secret_fingerprint or next(iter(keys)))
-
-
-def _record(actor: Actor, verb: str, name: str, now: datetime, **values: Any) -> None:
-    Event.objects.create(
-        at=now, owner_id=actor.user.pk, actor=actor.label, door=actor.door, verb=verb, subject=name, **values
-    )

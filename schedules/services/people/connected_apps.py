@@ -1,8 +1,8 @@
 """Apps that a person has connected by OAuth, such as hosted assistants.
 
-A consent is a row of Token without a text, so that connected apps have scopes, tool families, an end, a rate limit and
-a place on the pages like every other agent. Clients, codes and access tokens belong to django-oauth-toolkit, whose
-models exist only where it is installed (`CRONTY_OAUTH`).
+A consent is a Token row without a text, so that connected apps have scopes, tool families, an expiry, a rate limit and a
+place on the pages like every other agent. Clients, codes and access tokens belong to django-oauth-toolkit, whose models
+exist only if it is installed (`CRONTY_OAUTH`).
 """
 
 import secrets
@@ -28,7 +28,7 @@ from schedules.services.quotas import token_problem, wait_for_turn
 
 UNUSED_CLIENT_LIFETIME = timedelta(days=1)
 MAX_UNUSED_CLIENTS = 1000
-# By address. A document that is no client's counts, too: it was fetched.
+# Per address; every fetched document counts, even if it describes no client.
 _registrations = HourlyLimit(30)
 
 
@@ -46,7 +46,7 @@ def connect_app(
     confirm: str = Token.Confirm.NEVER,
     expires_in: timedelta | None = None,
 ) -> Result[Token]:
-    """Store the consent of a person to the access of a client; a new consent replaces the one before."""
+    """Store a person's consent to the access of a client; a new consent replaces the previous one."""
     if not scopes or set(scopes) - set(SCOPES):
         return invalid("scopes", "Choose from: read, write.")
     if set(families) - set(FAMILIES):
@@ -63,14 +63,14 @@ def connect_app(
     with transaction.atomic():
         wait_for_turn(profile_of(user))
         token = connection_of(user.pk, client.pk, now)
-        # A revocation does not wait for this lock.
+        # Check again: a revocation does not wait for this lock.
         if token and Token.objects.filter(pk=token.pk, revoked_at=None).update(**consent):
             token.refresh_from_db()
             end_forbidden(Actor(user, Event.Door.WEB), token, now)
         else:
             if refusal := token_problem(user):
                 return refusal
-            # What was issued under an earlier consent must not come back to life under this one.
+            # Tokens from an earlier consent must not become valid again under this one.
             _end_earlier_access(user, client, now)
             token = Token.objects.create(
                 owner=user,
@@ -123,7 +123,7 @@ def _consent_behind(access: Any, now: datetime) -> Token | None:
 
 
 def may_register(address: str) -> bool:
-    """Return whether another client may register itself from this address, and make room for it if so."""
+    """Return whether another client may register itself from this address; if so, make room for it."""
     if not _registrations.allows(network_of(address) or ""):
         return False
     _remove_unused_clients(clock.now())
@@ -131,7 +131,7 @@ def may_register(address: str) -> bool:
 
 
 def _remove_unused_clients(now: datetime) -> None:
-    """Delete clients that nobody has connected within a day, and the oldest of those that are too many."""
+    """Delete clients that nobody connected within a day, and the oldest ones beyond the limit."""
     connected = Token.objects.exclude(oauth_client=None).values("oauth_client")
     clients = _model("Application").objects
     unused = clients.exclude(registration_source="manual").exclude(pk__in=connected)
@@ -141,7 +141,7 @@ def _remove_unused_clients(now: datetime) -> None:
 
 
 def _end_earlier_access(user: Any, client: Any, now: datetime) -> None:
-    # A consent that has expired would keep its name.
+    # An expired consent would still occupy its name.
     Token.objects.filter(owner=user, oauth_client=client.pk, revoked_at=None).update(revoked_at=now)
     mine = {"user": user, "application": client}
     _model("RefreshToken").objects.filter(**mine, revoked=None).update(revoked=now)
@@ -150,7 +150,7 @@ def _end_earlier_access(user: Any, client: Any, now: datetime) -> None:
 
 
 def _free_name(user: Any, name: str) -> str:
-    """Return the client's name for itself, changed where it could be taken for a person or another agent."""
+    """Return the client's own name, changed if it could be mistaken for a person or another agent."""
     is_unusable = not name.strip() or limits.line_problem(name) or is_person(name.strip())
     stem = "connected app" if is_unusable else name.strip()[:90]
     taken = set(Token.objects.filter(owner=user, revoked_at=None).values_list("name", flat=True))

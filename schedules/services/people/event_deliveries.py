@@ -1,4 +1,4 @@
-"""Deliveries of events: the last ones of a subscription, tests, and deliveries that people repeat."""
+"""Deliveries of events to a subscription: list them, repeat one, and send a test event."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -18,12 +18,12 @@ MAX_WAITING = 20
 
 
 def send_test_event(actor: Actor, reference: str) -> Result[Execution]:
-    """Queue an event that says that it is a test."""
+    """Queue a test event."""
     return _queue(actor, reference, _test_of)
 
 
 def redeliver(actor: Actor, reference: str, run_id: int) -> Result[Execution]:
-    """Queue a delivery once more, with the same event id, so that the receiver can tell that it is the same event."""
+    """Queue a delivery again, with the same event id, so that the receiver can recognize the event."""
 
     def again(row: EventSubscription, now: datetime) -> Execution | Err:
         earlier = Execution.objects.filter(pk=run_id, job=row.job_id).first()

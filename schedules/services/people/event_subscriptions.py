@@ -1,4 +1,4 @@
-"""Subscriptions to events: added, changed, tested, switched off and deleted by people; a secret is shown once."""
+"""Subscriptions of people to events: add, edit, switch and delete them, and rotate their secrets, which are shown once."""
 
 import base64
 import secrets
@@ -11,15 +11,16 @@ from django.db import transaction
 
 from schedules import clock, engine, limits
 from schedules.channels.event_delivery import ATTEMPTS
-from schedules.models import Event, EventSubscription, EventType, Job
+from schedules.models import EventSubscription, EventType, Job
 from schedules.models.job_texts import searchable_text, skeleton
 from schedules.models.jobs import new_public_id
 from schedules.result import Code, Err, Ok, Result, invalid, invalid_fields
 from schedules.secrets.encryption import UnreadableError, reseal, seal, unseal
 from schedules.services.jobs.references import job_meant
 from schedules.services.jobs.rows import change_row
-from schedules.services.people.channels import current_key
 from schedules.services.people.profiles import profile_of
+from schedules.services.people.setting_events import record_setting
+from schedules.services.people.stored_secrets import current_key
 from schedules.services.permissions import Actor
 from schedules.services.quotas import creation_problem, restore_problem, wait_for_turn
 from schedules.tasks import outbound
@@ -31,32 +32,32 @@ Kind = EventSubscription.Kind
 MAX_SUBSCRIPTIONS = 20
 # How long requests are also signed with the secret before a new one.
 OVERLAP = timedelta(hours=24)
-# So many events in a row that all attempts have failed for: each was tried for a day.
+# Undeliverable events in a row, each tried for a day, until a subscription is switched off.
 FAILURES_UNTIL_OFF = 5
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What a person enters about a subscription."""
+class SubscriptionSpec:
+    """A subscription as a person describes it."""
 
     name: str
     url: str
     types: Collection[str]
     tag: str = ""
     job: str = ""
-    """The id, number or name of the only job that it is about."""
+    """The id, number or name of a job: only events of this job are sent."""
 
 
 @dataclass(frozen=True)
-class Opened:
-    """A subscription together with its secret, which nobody can read later."""
+class SubscriptionSecret:
+    """A subscription and its new secret, which cannot be read again later."""
 
     subscription: EventSubscription
     secret: str
 
 
 def list_subscriptions(actor: Actor) -> list[EventSubscription]:
-    """Return what listens to the jobs of this person, with the jobs that hold the deliveries."""
+    """Return the subscriptions to events of this person's jobs, with the jobs that hold their deliveries."""
     if actor.is_agent:
         return []
     mine = EventSubscription.objects.filter(owner=actor.user.pk, job__deleted_at=None)
@@ -69,61 +70,61 @@ def find_subscription(actor: Actor, reference: str) -> Result[EventSubscription]
         return Err(Code.EVENTS_BY_PEOPLE)
     mine = EventSubscription.objects.filter(owner=actor.user.pk, job__deleted_at=None)
     mine = mine.select_related("job", "only_job", "token")
-    found = (
+    match = (
         mine.filter(public_id=reference).first()
         or mine.filter(name__iexact=reference, kind=Kind.WEBHOOK).first()
     )
-    return Ok(found) if found else Err(Code.EVENT_SUBSCRIPTION_NOT_FOUND, reference[:100])
+    return Ok(match) if match else Err(Code.EVENT_SUBSCRIPTION_NOT_FOUND, reference[:100])
 
 
-def add_subscription(actor: Actor, wanted: Wanted) -> Result[Opened]:
-    """Tell a receiver of events from now on; the answer has the secret that its signatures are checked with."""
-    checked = _checked(actor, wanted)
-    if isinstance(checked, Err):
-        return checked
+def add_subscription(actor: Actor, spec: SubscriptionSpec) -> Result[SubscriptionSecret]:
+    """Send events to a receiver from now on; return the secret with which it checks their signatures."""
+    columns = _columns_of(actor, spec)
+    if isinstance(columns, Err):
+        return columns
     now, secret = clock.now(), new_secret()
     with transaction.atomic():
         wait_for_turn(profile_of(actor.user))
         mine = EventSubscription.objects.filter(owner=actor.user.pk, kind=Kind.WEBHOOK)
         if mine.count() >= MAX_SUBSCRIPTIONS:
             return Err(Code.TOO_MANY_EVENT_SUBSCRIPTIONS, limit=MAX_SUBSCRIPTIONS)
-        row = EventSubscription(owner_id=actor.user.pk, public_id=new_id(), created_at=now, **checked.value)
+        row = EventSubscription(owner_id=actor.user.pk, public_id=new_id(), created_at=now, **columns.value)
         if problem := _name_problem(row):
             return problem
-        if problem := store(actor, row, secret, now):
+        if problem := store_subscription(actor, row, secret, now):
             return problem
-        note(actor, "add receiver", row, now, after=_shown(row))
-    return Ok(Opened(row, secret))
+        record_setting(actor, "add receiver", row.name, now, after=_facts_of(row))
+    return Ok(SubscriptionSecret(row, secret))
 
 
-def edit_subscription(actor: Actor, reference: str, wanted: Wanted) -> Result[EventSubscription]:
-    """Change what a subscription is about, and where it goes; its secret stays."""
-    checked = _checked(actor, wanted)
-    if isinstance(checked, Err):
-        return checked
+def edit_subscription(actor: Actor, reference: str, spec: SubscriptionSpec) -> Result[EventSubscription]:
+    """Change which events a subscription sends, and where; its secret stays."""
+    columns = _columns_of(actor, spec)
+    if isinstance(columns, Err):
+        return columns
     now = clock.now()
     with transaction.atomic():
         row = locked_subscription(actor, reference)
         if isinstance(row, Err):
             return row
-        before, kept = _shown(row), _secrets_of(row)
-        if isinstance(kept, Err):
-            return kept
-        for name, value in checked.value.items():
+        before, old_secrets = _facts_of(row), _secrets_of(row)
+        if isinstance(old_secrets, Err):
+            return old_secrets
+        for name, value in columns.value.items():
             setattr(row, name, value)
         if problem := _name_problem(row):
             return problem
-        if problem := seal_secrets(row, kept.value):
+        if problem := seal_secrets(row, old_secrets.value):
             return problem
         row.updated_at = now
         row.save()
         _rename_job(row, now)
-        note(actor, "edit receiver", row, now, before=before, after=_shown(row))
+        record_setting(actor, "edit receiver", row.name, now, before=before, after=_facts_of(row))
     return Ok(row)
 
 
 def switch_subscription(actor: Actor, reference: str, *, is_on: bool) -> Result[EventSubscription]:
-    """Switch a subscription on or off; while it is off, events are not kept for it."""
+    """Switch a subscription on or off; events that happen while it is off are not sent later."""
     now = clock.now()
     with transaction.atomic():
         row = locked_subscription(actor, reference, any_kind=True)
@@ -135,46 +136,46 @@ def switch_subscription(actor: Actor, reference: str, *, is_on: bool) -> Result[
             if refusal := restore_problem(profile_of(actor.user), 0.0, now):
                 return refusal
             engine.rearm(row.job, now)
-            note(actor, "switch on receiver", row, now)
+            record_setting(actor, "switch on receiver", row.name, now)
         else:
             reason = f"Switched off by {actor.label}."[: limits.NAME_LENGTH]
             if row.is_on:
                 engine.pause(row.job, now, reason)
             else:
-                # It was given up; from now on, only a person switches it on again.
+                # It was given up. From now on, only a person can switch it on again.
                 change_row(row.job, now, pause_reason=reason)
                 row.job.pause_reason = reason
-            note(actor, "switch off receiver", row, now)
+            record_setting(actor, "switch off receiver", row.name, now)
     return Ok(row)
 
 
-def rotate_secret(actor: Actor, reference: str) -> Result[Opened]:
+def rotate_secret(actor: Actor, reference: str) -> Result[SubscriptionSecret]:
     """Give a subscription a new secret; for a day, requests are signed with both."""
     now, secret = clock.now(), new_secret()
     with transaction.atomic():
         row = locked_subscription(actor, reference)
         if isinstance(row, Err):
             return row
-        kept = _secrets_of(row)
-        # An unreadable one is replaced without an overlap.
-        old = kept.value[:1] if isinstance(kept, Ok) else ()
+        old_secrets = _secrets_of(row)
+        # An unreadable secret is replaced without an overlap.
+        old = old_secrets.value[:1] if isinstance(old_secrets, Ok) else ()
         row.old_until, row.updated_at = now + OVERLAP, now
         if problem := seal_secrets(row, (secret, *old)):
             return problem
         row.save(update_fields=["sealed", "old_sealed", "old_until", "updated_at"])
-        note(actor, "rotate receiver", row, now)
-    return Ok(Opened(row, secret))
+        record_setting(actor, "rotate receiver", row.name, now)
+    return Ok(SubscriptionSecret(row, secret))
 
 
 def delete_subscription(actor: Actor, reference: str) -> Result[str]:
-    """End a subscription: what waits is withdrawn, and what was sent stays in the ledger."""
+    """End a subscription: waiting deliveries are withdrawn, and sent ones stay in the ledger."""
     now = clock.now()
     with transaction.atomic():
         row = locked_subscription(actor, reference, any_kind=True)
         if isinstance(row, Err):
             return row
-        end(row, now)
-        note(actor, "delete receiver", row, now, before=_shown(row))
+        end_subscription(row, now)
+        record_setting(actor, "delete receiver", row.name, now, before=_facts_of(row))
     return Ok(row.name)
 
 
@@ -186,7 +187,7 @@ def new_id() -> str:
     return f"sub_{secrets.token_hex(16)}"
 
 
-def store(actor: Actor, row: EventSubscription, secret: str, now: datetime) -> Err | None:
+def store_subscription(actor: Actor, row: EventSubscription, secret: str, now: datetime) -> Err | None:
     """Store a new subscription and the job that holds its deliveries; the caller has locked the profile."""
     if refusal := creation_problem(profile_of(actor.user), 0.0, now):
         return refusal
@@ -200,23 +201,11 @@ def store(actor: Actor, row: EventSubscription, secret: str, now: datetime) -> E
     return None
 
 
-def end(row: EventSubscription, now: datetime) -> None:
-    """Delete a locked subscription; its job goes to the trash, with the deliveries."""
+def end_subscription(row: EventSubscription, now: datetime) -> None:
+    """Delete a locked subscription; its job and the deliveries go to the trash."""
     change_row(row.job, now, deleted_at=now)
     engine.withdraw(row.job, now, "deleted", also_manual=True)
     EventSubscription.objects.filter(pk=row.pk).delete()
-
-
-def note(actor: Actor, verb: str, row: EventSubscription, now: datetime, **values: Any) -> None:
-    Event.objects.create(
-        at=now,
-        owner_id=actor.user.pk,
-        actor=actor.label,
-        door=actor.door,
-        verb=verb,
-        subject=row.name,
-        **values,
-    )
 
 
 def reseal_subscriptions() -> list[str]:
@@ -241,28 +230,28 @@ def url_problem(url: str) -> str | None:
     return "Use an https address; http only for hosts that the operator allows in CRONTY_OUTBOUND_ALLOW."
 
 
-def _checked(actor: Actor, wanted: Wanted) -> Result[dict[str, Any]]:
-    """Return the columns of what a person entered."""
+def _columns_of(actor: Actor, spec: SubscriptionSpec) -> Result[dict[str, Any]]:
+    """Validate a spec, and return its columns."""
     if actor.is_agent:
         return Err(Code.EVENTS_BY_PEOPLE)
-    name, url, tag = wanted.name.strip(), wanted.url.strip(), wanted.tag.strip()
+    name, url, tag = spec.name.strip(), spec.url.strip(), spec.tag.strip()
     problems: dict[str, list[str]] = {}
     if not 0 < len(name) <= EventSubscription.NAME_LENGTH or limits.line_problem(name):
         problems["name"] = [f"Use 1 to {EventSubscription.NAME_LENGTH} printable characters."]
     if problem := url_problem(url):
         problems["url"] = [problem]
-    if unknown := set(wanted.types) - set(EventType.values):
+    if unknown := set(spec.types) - set(EventType.values):
         problems["types"] = [f"Unknown: {min(unknown)[:50]}. Choose from: {', '.join(EventType.values)}."]
-    elif not wanted.types:
+    elif not spec.types:
         problems["types"] = ["Choose at least one event."]
     if tag and (len(tag) > limits.TAG_LENGTH or limits.line_problem(tag)):
         problems["tag"] = [f"Use at most {limits.TAG_LENGTH} printable characters."]
     if problems:
         return invalid_fields(problems)
-    job = _job_of(actor, wanted.job.strip())
+    job = _job_of(actor, spec.job.strip())
     if isinstance(job, Err):
         return job
-    types = [each for each in EventType.values if each in wanted.types]
+    types = [each for each in EventType.values if each in spec.types]
     return Ok({"name": name, "url": url, "types": types, "tag": tag, "only_job": job})
 
 
@@ -283,12 +272,12 @@ def _name_problem(row: EventSubscription) -> Err | None:
 
 
 def locked_subscription(actor: Actor, reference: str, *, any_kind: bool = False) -> EventSubscription | Err:
-    """Lock a subscription and its job; an app manages its own, except that people may end them."""
+    """Lock a subscription and its job; only with `any_kind` may it be one that an app manages."""
     wait_for_turn(profile_of(actor.user))
-    found = find_subscription(actor, reference)
-    if isinstance(found, Err):
-        return found
-    row = found.value
+    result = find_subscription(actor, reference)
+    if isinstance(result, Err):
+        return result
+    row = result.value
     if row.kind == Kind.MCP and not any_kind:
         return Err(Code.EVENT_SUBSCRIPTION_OF_APP, row.name)
     row.job = Job.objects.select_for_update(of=("self",)).get(pk=row.job_id)
@@ -296,7 +285,7 @@ def locked_subscription(actor: Actor, reference: str, *, any_kind: bool = False)
 
 
 def seal_secrets(row: EventSubscription, texts: Collection[str]) -> Err | None:
-    """Encrypt the secret and the one before it for the address of the subscription."""
+    """Encrypt the secret, and the previous one if it is given."""
     key = current_key()
     if key is None:
         return Err(Code.SECRET_KEY_CHANGED)
@@ -306,7 +295,7 @@ def seal_secrets(row: EventSubscription, texts: Collection[str]) -> Err | None:
 
 
 def _secrets_of(row: EventSubscription) -> Result[tuple[str, ...]]:
-    """Return the secret, and the one before it if there is one."""
+    """Return the secret, and the previous one if there is one."""
     try:
         return Ok(tuple(unseal(text, row.place) for text in (row.sealed, row.old_sealed) if text))
     except UnreadableError:
@@ -326,7 +315,7 @@ def _new_job(row: EventSubscription, actor: Actor, now: datetime) -> Job:
         next_run_at=UNKNOWN_START,
         timezone=profile_of(actor.user).zone,
         attempts=ATTEMPTS,
-        # The task itself says how long to wait.
+        # The task sets the wait between attempts itself.
         backoff=timedelta(seconds=1),
         timeout=timedelta(minutes=5),
         overlap=Job.Overlap.ALLOW,
@@ -350,8 +339,8 @@ def _rename_job(row: EventSubscription, now: datetime) -> None:
         change_row(job, now, name=name, name_skeleton=skeleton(name), search_text=searchable_text(job))
 
 
-def _shown(row: EventSubscription) -> Mapping[str, Any]:
-    """Return what an event of the audit log says; an address may contain a key, so only its host."""
+def _facts_of(row: EventSubscription) -> Mapping[str, Any]:
+    """Return what the event about a change records: of the address only the host, because it may contain a key."""
     return {
         "receiver": outbound.Target.parse(row.url).place,
         "types": row.types,

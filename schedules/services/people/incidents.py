@@ -1,7 +1,6 @@
-"""Incidents and alerts as people and agents see them: what has gone wrong, what was sent, and snoozing."""
+"""Incidents and their alerts as people and agents see them: list, describe and snooze them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -9,71 +8,50 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from schedules import clock
-from schedules.models import Event, Execution, Incident, Job
-from schedules.models.job_queries import NOTICE_PREFIX
-from schedules.models.keysets import WALKED
+from schedules.models import Execution, Incident, Job
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.jobs.notifications import last_deliveries
+from schedules.services.people.setting_events import record_setting
 from schedules.services.permissions import Actor
 from schedules.services.runs.answers import read_until, snooze_problem
 from schedules.when import durations
 from schedules.when.moments import short_words
 
-USUAL_SNOOZE = timedelta(days=1)
+DEFAULT_SNOOZE = timedelta(days=1)
 MAX_LISTED = 50
 
 
-@dataclass(frozen=True)
-class SentAlert:
-    """One message about incidents, with the run that sends it, if it has begun."""
-
-    job: Job
-    run: Execution | None
-
-    @property
-    def place(self) -> str:
-        return str(self.job.argument("channel") or self.job.argument("topic") or "")
-
-    @property
-    def title(self) -> str:
-        return str(self.job.argument("title") or self.job.name)
-
-    @property
-    def message(self) -> str:
-        return str(self.job.argument("message") or "")
-
-
 def list_incidents(actor: Actor, *, only_open: bool = False, most: int = MAX_LISTED) -> list[Incident]:
-    """Return the newest incidents of this person, those that last first."""
+    """Return the newest incidents of this person, open ones first."""
     mine = _mine(actor).select_related("job", "notice")
-    lasting = list(mine.filter(ended_at=None).order_by("-pk")[:most])
-    if only_open or len(lasting) >= most:
-        return lasting
-    return lasting + list(mine.filter(ended_at__isnull=False).order_by("-pk")[: most - len(lasting)])
+    open_ones = list(mine.filter(ended_at=None).order_by("-pk")[:most])
+    if only_open or len(open_ones) >= most:
+        return open_ones
+    return open_ones + list(mine.filter(ended_at__isnull=False).order_by("-pk")[: most - len(open_ones)])
 
 
 def incidents_of_job(job: Job, most: int = 5) -> list[str]:
     """Describe the newest incidents of a job that the caller may see, and whether their alerts were delivered."""
     incidents = list(Incident.objects.filter(job=job.pk).select_related("notice").order_by("-pk")[:most])
-    return [f"{words} {delivery}".strip() for _, words, delivery in described(incidents, job.timezone)]
+    return [f"{text} {delivery}".strip() for _, text, delivery in described(incidents, job.timezone)]
 
 
 def described(incidents: Sequence[Incident], zone: str) -> list[tuple[Incident, str, str]]:
-    """Return each incident with what it is, and what became of its last alert, read with `notice`."""
+    """Return each incident with its description and the delivery of its last alert; select `notice` with them."""
     notices = {incident.notice.pk: incident.notice for incident in incidents if incident.notice}
     runs = {run.job_id: run for run in last_deliveries(list(notices.values()))} if notices else {}
     return [
         (
             incident,
             describe_incident(incident, zone),
-            _delivery_words(runs.get(incident.notice_id)) if incident.notice_id else "",
+            _describe_delivery(runs.get(incident.notice_id)) if incident.notice_id else "",
         )
         for incident in incidents
     ]
 
 
-def _delivery_words(run: Execution | None) -> str:
-    """Say what became of an alert, which is retried by itself, whatever became of the run that it is about."""
+def _describe_delivery(run: Execution | None) -> str:
+    """Describe the delivery of an alert unless it succeeded; an alert has its own retries."""
     if run is None:
         return "It waits to be sent."
     error = run.error.rstrip(".")
@@ -85,24 +63,18 @@ def _delivery_words(run: Execution | None) -> str:
     return ""
 
 
-def open_incident_words(job: Job) -> str:
-    """Return what is wrong with a job now and who was told, or an empty text."""
-    incidents = Incident.objects.filter(job=job.pk, ended_at=None).order_by("-pk")
-    return " ".join(describe_incident(incident, job.timezone) for incident in incidents[:3])
-
-
 def describe_incident(incident: Incident, zone: str) -> str:
-    """Say since when it lasts or how it ended, and what was told of it."""
+    """Describe when it began, how it ended, and which alerts were sent."""
     since = f"{incident.get_kind_display().capitalize()} since {short_words(incident.opened_at, zone)}"
     if incident.lasted is not None:
         ending = f": {incident.ending}" if incident.ending else ""
         sentence = f"{since}, over after {durations.short(incident.lasted)}{ending}."
     else:
         sentence = f"{since}."
-    return f"{sentence} {_told_words(incident, zone)}"
+    return f"{sentence} {_describe_alerts(incident, zone)}"
 
 
-def _told_words(incident: Incident, zone: str) -> str:
+def _describe_alerts(incident: Incident, zone: str) -> str:
     if incident.snoozed_until and incident.is_open and incident.snoozed_until > clock.now():
         until = short_words(incident.snoozed_until, zone)
         return f"Snoozed until {until} by {incident.snoozed_by}."
@@ -112,26 +84,15 @@ def _told_words(incident: Incident, zone: str) -> str:
     return f"{times} on {short_words(incident.told_at, zone)}."
 
 
-def sent_alerts(actor: Actor, most: int = 20) -> list[SentAlert]:
-    """Return the newest messages about incidents of this person, with what became of each."""
-    # No index has the alerts of one person: look among the newest jobs.
-    mine = Job.objects.filter(owner=actor.user.pk).order_by("-created_at", "-pk")
-    newest = mine.values_list("pk", "public_id")[:WALKED]
-    keys = [pk for pk, public_id in newest if public_id.startswith(f"{NOTICE_PREFIX}_")][:most]
-    jobs = sorted(Job.objects.filter(pk__in=keys), key=lambda job: keys.index(job.pk))
-    runs = {run.job_id: run for run in last_deliveries(jobs)}
-    return [SentAlert(job, runs.get(job.pk)) for job in jobs]
-
-
-def snooze_incident(actor: Actor, number: int, words: str = "") -> Result[Incident]:
-    """Send no alert about an incident until a time in words, or for a day; its end is told all the same."""
+def snooze_incident(actor: Actor, number: int, until_text: str = "") -> Result[Incident]:
+    """Send no alert about an incident until a time in words, or for a day; its end is still announced."""
     now = clock.now()
-    until = now + USUAL_SNOOZE
-    if words.strip():
-        read = read_until(words, actor.read_profile().zone)
-        if isinstance(read, Err):
-            return read
-        until = read.value
+    until = now + DEFAULT_SNOOZE
+    if until_text.strip():
+        parsed = read_until(until_text, actor.read_profile().zone)
+        if isinstance(parsed, Err):
+            return parsed
+        until = parsed.value
     if problem := snooze_problem(until, now):
         return problem
     with transaction.atomic():
@@ -141,21 +102,13 @@ def snooze_incident(actor: Actor, number: int, words: str = "") -> Result[Incide
         if not incident.is_open:
             return Err(Code.INCIDENT_OVER, str(number), reason=incident.ending)
         snooze_each([incident], until, actor.label)
-        Event.objects.create(
-            at=now,
-            owner_id=incident.owner_id,
-            actor=actor.label,
-            door=actor.door,
-            verb="snooze alert",
-            job_id=incident.job_id,
-            subject=incident.name,
-            after={"kind": incident.kind, "until": until.isoformat()},
-        )
+        after = {"kind": incident.kind, "until": until.isoformat()}
+        record_setting(actor, "snooze alert", incident.name, now, job_id=incident.job_id, after=after)
     return Ok(incident)
 
 
 def snooze_each(incidents: Sequence[Incident], until: datetime, by: str) -> None:
-    """Put off the next alert of these incidents, which the caller has locked."""
+    """Postpone the next alert of these incidents, which the caller has locked."""
     for incident in incidents:
         incident.snoozed_until = incident.due_at = until
         incident.snoozed_by = by

@@ -1,4 +1,4 @@
-"""A person's preferences as agents and the admin change them: with an event, because these act for somebody else."""
+"""A person's preferences, changed by agents or in the admin; an event records it, because they act for somebody else."""
 
 from typing import Any
 
@@ -6,10 +6,11 @@ from django.db import transaction
 from django.db.models import Count
 
 from schedules import clock
-from schedules.models import Event, Profile
+from schedules.models import Profile
 from schedules.result import Ok, Result
 from schedules.services.people.channels import place_of
 from schedules.services.people.profiles import profile_of, update_profile
+from schedules.services.people.setting_events import record_setting
 from schedules.services.permissions import Actor
 from schedules.services.quotas import wait_for_turn
 
@@ -34,28 +35,20 @@ def set_preferences(
         before = {name: getattr(profile, name) for name in changes}
         result = update_profile(actor.user, **changes)
         if isinstance(result, Ok):
-            Event.objects.create(
-                at=clock.now(),
-                owner_id=actor.user.pk,
-                actor=actor.label,
-                door=actor.door,
-                verb="set preferences",
-                subject=", ".join(changes),
-                before=before,
-                after=changes,
-            )
+            subject = ", ".join(changes)
+            record_setting(actor, "set preferences", subject, clock.now(), before=before, after=changes)
     return result
 
 
 def other_zones(actor: Actor, zone: str, most: int = 3) -> list[tuple[str, int]]:
-    """Return the zones in which active jobs of the actor stay, and how many each, the most frequent first."""
+    """Return the other zones of the actor's active jobs, and how many jobs each has, most frequent first."""
     elsewhere = actor.jobs().active().exclude(timezone=zone).exclude(made_by="cronty")
     counted = elsewhere.order_by().values_list("timezone").annotate(count=Count("pk")).order_by("-count")
     return list(counted[:most])
 
 
 def _place(topic_column: str, channel_column: str, actor: Actor, text: str | None) -> dict[str, str]:
-    """Return the columns for a text that names a channel or a topic; each replaces the other."""
+    """Return the columns for a text that names a channel or a topic; one replaces the other."""
     if text is None:
         return {}
     place = place_of(actor.user.pk, text) if text else {}

@@ -1,4 +1,4 @@
-"""Users and their profiles."""
+"""Look up users and their profiles, and change a profile."""
 
 from typing import Any, cast
 
@@ -14,9 +14,9 @@ from schedules.result import Ok, Result, invalid
 from schedules.when.triggers import TriggerError, load_zone
 from schedules.when.zone_names import zone_named
 
-# Cronty's own user, who owns the pruning job and has no password.
+# Cronty's own user, who owns its system jobs and cannot log in.
 SYSTEM_USER = "cronty"
-# The most login names that a filter offers.
+# How many login names a filter offers.
 MAX_OWNERS = 50
 
 
@@ -34,14 +34,14 @@ def find_active(key: str) -> AbstractBaseUser | None:
 
 
 def user_called(name: str) -> int:
-    """Return the key of the user with this login name, also of an inactive one, or 0."""
+    """Return the key of the user with this login name, active or not, or 0."""
     users = get_user_model()
     keys = users._default_manager.filter(**{users.USERNAME_FIELD: name}).values_list("pk", flat=True)
     return keys.first() or 0
 
 
 def owner_names() -> list[str]:
-    """Return login names that a filter offers; any other can be typed."""
+    """Return the login names that a filter offers; any other can be typed."""
     users = get_user_model()
     names = users._default_manager.order_by("pk").values_list(users.USERNAME_FIELD, flat=True)
     return sorted(names[:MAX_OWNERS])
@@ -60,7 +60,7 @@ def is_active_user(user: Any) -> bool:
 
 def profile_of_active(user: Any) -> Profile | None:
     """Return the profile of a user, or None if the user was deactivated or deleted."""
-    # One query for both, because every call of a local agent waits for it.
+    # One query for both, because it delays every call of a local agent.
     profiles = Profile.objects.filter(is_active("user__"), user=user.pk)[:1]
     profile = next(iter(profiles), None)
     return profile or (profile_of(user) if is_active_user(user) else None)
@@ -75,14 +75,14 @@ def superusers() -> QuerySet[Any]:
 
 
 def first_user() -> Any | None:
-    """Return the user for whom a terminal acts unless it names one: the oldest superuser, else the oldest person."""
+    """Return the default user of a terminal: the oldest superuser, or else the oldest person."""
     users = get_user_model()
     people = users._default_manager.filter(is_active()).exclude(**{users.USERNAME_FIELD: SYSTEM_USER})
     return superusers().first() or people.order_by("pk").first()
 
 
 def is_above(other: Any, user: Any) -> bool:
-    """Return whether another user has more rights: superusers stand above staff, and staff above everybody else."""
+    """Return whether another user has more rights: superusers rank above staff, and staff above everybody else."""
     return _rank(other) > _rank(user)
 
 
@@ -91,14 +91,14 @@ def _rank(user: Any) -> tuple[bool, bool]:
 
 
 def profile_of(user: Any) -> Profile:
-    """Return a user's profile; create it the first time."""
-    # Nearly always it exists, and `get_or_create` takes half as long again to find it.
+    """Return a user's profile; create it if it does not exist."""
+    # It nearly always exists, and `get_or_create` takes half as long again to find it.
     profile = next(iter(Profile.objects.filter(user=user.pk)[:1]), None)
     return profile or Profile.objects.get_or_create(user=user)[0]
 
 
 def known_profile(user: Any) -> Profile:
-    """Return a user's profile as this object of the user knows it; the row may have changed since."""
+    """Return the profile that this user object has cached; the row may have changed since."""
     try:
         return cast("Profile", user.cronty_profile)
     except ObjectDoesNotExist:
@@ -122,7 +122,7 @@ def update_profile(
     clock_hours: int | None = None,
     week_start: int | None = None,
 ) -> Result[Profile]:
-    """Change the settings that are given; an empty text removes one."""
+    """Change the given settings; an empty text removes one."""
     profile = profile_of(user)
     if timezone:
         timezone = zone_named(timezone)

@@ -1,4 +1,4 @@
-"""The end of all access of a user, for whoever has lost a device or a password."""
+"""End all access of a user, for somebody who has lost a device or a password."""
 
 from typing import Any
 
@@ -15,17 +15,17 @@ OUR_SESSIONS = "schedules.models.sessions"
 
 
 def ends_sessions() -> bool:
-    """Return whether sessions can be ended by user: a project that embeds the app may have another engine."""
+    """Return whether sessions can be ended by user: a project that embeds the app may use another session engine."""
     return bool(settings.SESSION_ENGINE == OUR_SESSIONS)
 
 
 def end_access(user: Any, *, by: Any, door: Event.Door = Event.Door.WEB) -> Result[int]:
-    """End all sessions of a user, including the one that asks, and revoke all tokens; return the number of tokens."""
+    """End all sessions of a user, including the current one, and revoke all tokens; return the number of tokens."""
     if is_above(user, by):
         return Err(Code.USER_IS_SUPERIOR)
     now = clock.now()
     with transaction.atomic():
-        # A token that is being created now is among those that are revoked.
+        # Wait, so that a token that is being created now is revoked, too.
         wait_for_turn(profile_of(user))
         revoked = Token.objects.filter(owner=user, revoked_at=None).update(revoked_at=now)
         if ends_sessions():

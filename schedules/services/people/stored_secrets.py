@@ -1,4 +1,4 @@
-"""Secrets: written, replaced and deleted by people, and never shown again.
+"""Secrets of people and of the installation: set, replaced, deleted and listed, but never shown again.
 
 `${secret:NAME}` in a webhook or in a command's arguments means the secret of the job's owner; in commands.toml, it means
 the installation's, which superusers manage.
@@ -7,18 +7,19 @@ the installation's, which superusers manage.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Self
+from typing import Self
 
 from django.db import transaction
 from django.db.models import Q
 
 from schedules import clock, limits
-from schedules.models import Event, Installation, Job, Secret
+from schedules.models import Job, Secret
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.secrets import masking
 from schedules.secrets.encryption import UnreadableError, accepted_keys, reseal, seal
 from schedules.secrets.references import NAME, names_in, without_references
 from schedules.services.people.profiles import profile_of
+from schedules.services.people.setting_events import record_setting
 from schedules.services.permissions import Actor
 from schedules.services.quotas import wait_for_installation, wait_for_turn
 from schedules.tasks import registry
@@ -65,25 +66,24 @@ def set_secret(
 ) -> Result[ListedSecret]:
     """Add a secret, or replace one together with the hosts and commands that it may go to.
 
-    There is no way to change only where it goes: who does not know the value cannot send it elsewhere.
+    Its destinations cannot be changed alone, so that nobody can send a secret elsewhere without knowing its value.
     """
     if refusal := _refusal(actor, of_installation):
         return refusal
     if problem := _problem(name, value, commands, hosts, of_installation):
         return problem
     try:
-        # Each place once, in an order that does not depend on how they were typed.
+        # Sorted and without duplicates, however they were typed.
         places = {"hosts": sorted({_place_of(host) for host in hosts}), "commands": sorted(set(commands))}
     except ValueError as error:
         return invalid("hosts", str(error))
     now = clock.now()
     owner_id = None if of_installation else actor.user.pk
     with transaction.atomic():
-        # No row can be locked before there is one.
+        # Lock the profile, because a new secret has no row to lock.
         if not of_installation:
             wait_for_turn(profile_of(actor.user))
-        # Also for the secret of a person, so that the key is not changed meanwhile.
-        key = _key_of(wait_for_installation())
+        key = current_key()
         if key is None:
             return Err(Code.SECRET_KEY_CHANGED)
         mine = Secret.objects.filter(owner=owner_id)
@@ -95,7 +95,7 @@ def set_secret(
         row.hosts, row.commands, row.updated_at = places["hosts"], places["commands"], now
         row.sealed = seal(value, row.place, key)
         row.save()
-        _record(actor, "set secret", name, now, before=before, after=places)
+        record_setting(actor, "set secret", name, now, before=before, after=places)
     return Ok(ListedSecret.of(row))
 
 
@@ -107,12 +107,12 @@ def delete_secret(actor: Actor, name: str, *, of_installation: bool = False) -> 
         owner_id = None if of_installation else actor.user.pk
         if not Secret.objects.filter(owner=owner_id, name=name).delete()[0]:
             return Err(Code.SECRET_NOT_FOUND, name)
-        _record(actor, "delete secret", name, clock.now())
+        record_setting(actor, "delete secret", name, clock.now())
     return Ok(name)
 
 
 def secret_warnings(actor: Actor, job: Job) -> list[str]:
-    """Return which secrets its owner must set or allow before a job can use them; agents and others learn nothing."""
+    """List the secrets that the owner must set or allow before a job can use them; nobody else is told."""
     names = names_in([job.args, job.kwargs])
     if not names or actor.is_agent or actor.user.pk != job.owner_id:
         return []
@@ -120,7 +120,7 @@ def secret_warnings(actor: Actor, job: Job) -> list[str]:
     try:
         target = Target.parse(without_references(str(job.argument("url")))).place if is_webhook else job.task
     except Refused:
-        # Its runs fail with that reason.
+        # The address is invalid: its runs fail with that reason.
         return []
     mine = Secret.objects.filter(owner=job.owner_id, name__in=names)
     places = dict(mine.values_list("name", "hosts" if is_webhook else "commands"))
@@ -129,6 +129,15 @@ def secret_warnings(actor: Actor, job: Job) -> list[str]:
         for name in sorted(names)
         if target not in places.get(name, ())
     ]
+
+
+def current_key() -> str | bytes | None:
+    """Return the key that all hosts can read with, or None if this host does not have it.
+
+    This locks the installation, so that the key does not change before the transaction ends.
+    """
+    keys = accepted_keys()
+    return keys.get(wait_for_installation().secret_fingerprint or next(iter(keys)))
 
 
 def reseal_secrets() -> list[str]:
@@ -140,12 +149,6 @@ def reseal_secrets() -> list[str]:
         except UnreadableError:
             unreadable.append(row.name)
     return unreadable
-
-
-def _key_of(installation: Installation) -> str | bytes | None:
-    """Return the key that all hosts can read with, or None if this one does not have it."""
-    keys = accepted_keys()
-    return keys.get(installation.secret_fingerprint or next(iter(keys)))
 
 
 def _refusal(actor: Actor, of_installation: bool) -> Err | None:
@@ -185,7 +188,7 @@ def _problem(
 
 
 def _place_of(host: str) -> str:
-    """Return an allowed host as a webhook names its own; raises ValueError if it is none."""
+    """Return a host in the form in which a webhook names its own; raises ValueError if it is invalid."""
     if "/" in host:
         raise ValueError("use one host, like api.example.com or nas.local:8080, not a network.")
     if not host.isascii():
@@ -195,10 +198,4 @@ def _place_of(host: str) -> str:
     return place(
         str(destination.network.network_address) if destination.network else destination.name,
         destination.port,
-    )
-
-
-def _record(actor: Actor, verb: str, name: str, now: datetime, **values: Any) -> None:
-    Event.objects.create(
-        at=now, owner_id=actor.user.pk, actor=actor.label, door=actor.door, verb=verb, subject=name, **values
     )

@@ -1,4 +1,4 @@
-"""What a token may do to tokens: issue lesser ones, and revoke those of its owner."""
+"""What the bearer of a token may do with tokens: issue lesser ones, and revoke those of its owner."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -9,7 +9,7 @@ from schedules.result import Code, Err, Result, invalid
 from schedules.services.people.tokens import FAMILIES, IssuedToken, issue_token, revoke_token
 from schedules.services.permissions import Actor
 
-# Whoever finds a token must not be able to keep its access for long after it was revoked.
+# Whoever steals a token must not keep access for long after it was revoked.
 LONGEST_LIFE = timedelta(days=30)
 MAX_LISTED = 200
 
@@ -30,7 +30,7 @@ def issue_lesser_token(
     confirm: str,
     expires_in: timedelta,
 ) -> Result[IssuedToken]:
-    """Create a token that may do no more than the one that asks for it, and that ends no later."""
+    """Create a token with no more permissions than the requesting one, which expires no later."""
     if actor.is_agent:
         return Err(Code.TOKENS_HIDDEN_FROM_AGENTS)
     if set(scopes) - set(own.scopes):
@@ -43,8 +43,8 @@ def issue_lesser_token(
         return invalid(
             "confirm", f"This token may pass on: {', '.join(strictness[strictness.index(own.confirm) :])}."
         )
-    # A little earlier, because the new one begins a moment later.
-    left = own.expires_at - clock.now() - timedelta(seconds=1) if own.expires_at else LONGEST_LIFE
+    # A second less, because the new one begins a moment later.
+    remaining = own.expires_at - clock.now() - timedelta(seconds=1) if own.expires_at else LONGEST_LIFE
     return issue_token(
         actor.user,
         name=name,
@@ -52,13 +52,13 @@ def issue_lesser_token(
         families=families or own.families,
         kind=kind,
         confirm=confirm,
-        expires_in=min(expires_in, left, LONGEST_LIFE),
+        expires_in=min(expires_in, remaining, LONGEST_LIFE),
         door=actor.door,
     )
 
 
 def revoke_own_token(actor: Actor, own: Token, token_id: int) -> Result[Token]:
-    """Revoke a token of this person; an agent may revoke its own alone."""
+    """Revoke a token of this person; an agent may revoke only its own."""
     if actor.is_agent and token_id != own.pk:
         return Err(Code.TOKENS_HIDDEN_FROM_AGENTS)
     return revoke_token(actor.user, token_id, door=actor.door)

@@ -1,4 +1,7 @@
-"""Access tokens of agents and programs: shown once, stored as a keyed digest, with so many calls per minute."""
+"""Access tokens of agents and programs: issue, verify, rotate and revoke them, and limit their calls per minute.
+
+A token is shown once and stored as a keyed digest.
+"""
 
 import hmac
 import re
@@ -23,12 +26,12 @@ from schedules.services.people.profiles import is_above, is_person, profile_of
 from schedules.services.quotas import token_problem, wait_for_turn
 
 SCOPES = ("read", "write")
-# `core` has the tools of the other families that are needed every day.
+# `core` has the everyday tools of the other families.
 FAMILIES = ("core", "jobs", "prompts", "notifications", "more")
-# The jobs that a family is about; `core` and `jobs` are about all of them, and `more` about those of the other families.
+# The task whose jobs a family is limited to; `core` and `jobs` have all jobs, `more` those of the other families.
 TASKS_OF_FAMILY = {"prompts": "prompt", "notifications": "notify"}
 LAST_USED_EVERY = timedelta(minutes=1)
-# How often a process reports its calls at full rate; more would be more exact.
+# How often a process at its limit reports its calls; a higher number is more exact.
 REPORTS_PER_MINUTE = 20
 # Checked before the lookup, because PostgreSQL raises an error for some characters.
 SHAPE = re.compile(r"cronty_(?P<prefix>[0-9a-f]{8})_[A-Za-z0-9_-]{32}")
@@ -56,7 +59,7 @@ def issue_token(
     by: Any = None,
     door: Event.Door = Event.Door.WEB,
 ) -> Result[IssuedToken]:
-    """Create a token for an agent of this user; `by` is the user who creates it, if it is another one."""
+    """Create a token for an agent of this user; `by` is who creates it, if that is another user."""
     now = clock.now()
     if problem := _problem_with(name, scopes, expires_in, kind, families, confirm):
         return problem
@@ -86,7 +89,7 @@ def issue_token(
 
 
 def revoke_token(user: Any, token_id: int, *, door: Event.Door = Event.Door.WEB) -> Result[Token]:
-    """Revoke a token at once; in the admin, staff may revoke any token except of somebody with more rights."""
+    """Revoke a token at once; in the admin, staff may revoke any token, except those of users with more rights."""
     now = clock.now()
     mine = (
         Token.objects.all()
@@ -107,16 +110,16 @@ def revoke_token(user: Any, token_id: int, *, door: Event.Door = Event.Door.WEB)
 
 
 def rotate_token(user: Any, token_id: int) -> Result[IssuedToken]:
-    """Replace a token by a new one with the same name, permissions and end; the old one stops working at once.
+    """Replace a token by a new one with the same name, permissions and expiry; the old one stops working at once.
 
     If the old one has already expired, the new one gets the same lifetime.
     """
     with transaction.atomic():
-        # Whoever creates a token of this name now waits for the end of both changes.
+        # Lock the profile, so that nobody takes the name between the two changes.
         wait_for_turn(profile_of(user))
         replaced = _replace(user, token_id)
         if isinstance(replaced, Err):
-            # Without a new token, keep the old one.
+            # Keep the old token if there is no new one.
             transaction.set_rollback(True)
     return replaced
 
@@ -143,18 +146,18 @@ def _replace(user: Any, token_id: int) -> Result[IssuedToken]:
 
 
 def verify_token(text: str) -> Token | None:
-    """Return the usable token with this text, with its owner and profile, or None; takes the same time in both cases."""
+    """Return the usable token with this text, with its owner and profile, or None; both take the same time."""
     now = clock.now()
     token = _token_of(text)
     if token is None or not token.is_usable_at(now):
         return None
-    # A token from before a change of the secret key goes over to the new one.
+    # After a change of the secret key, the digest is replaced by one with the new key.
     mark_used(token, now, digest=_digest(text, settings.SECRET_KEY))
     return token
 
 
 def why_unusable(text: str) -> str:
-    """Return whether a refused token has expired or was revoked; without its whole text, every token is unknown."""
+    """Return why a token was refused: it is revoked, expired or inactive, or its text is unknown."""
     token = _token_of(text)
     if token is None:
         return "unknown"
@@ -166,16 +169,16 @@ def why_unusable(text: str) -> str:
 def _token_of(text: str) -> Token | None:
     """Return the token with exactly this text, usable or not, or None."""
     shape = SHAPE.fullmatch(text)
-    # Every call over HTTP waits for this query, so it has no conditions that Python can check faster.
+    # This query delays every call over HTTP, so Python checks the other conditions, which is faster.
     token = next(iter(_TOKENS.filter(prefix=shape["prefix"] if shape else "")[:1]), None)
     digest = token.digest if token else _DIGEST_OF_NO_TOKEN
     keys = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
-    is_right = any(hmac.compare_digest(_digest(text, key), digest) for key in keys)
-    return token if is_right else None
+    is_match = any(hmac.compare_digest(_digest(text, key), digest) for key in keys)
+    return token if is_match else None
 
 
 def mark_used(token: Token, now: datetime, **fields: Any) -> None:
-    """Store about once a minute that the token is in use, together with these fields."""
+    """Store about once a minute that the token is in use, along with these fields."""
     if token.last_used_at and token.last_used_at >= now - LAST_USED_EVERY:
         return
     stale = Q(last_used_at=None) | Q(last_used_at__lt=now - LAST_USED_EVERY)
@@ -191,7 +194,7 @@ def tasks_of(families: Collection[str]) -> frozenset[str] | None:
 
 
 def report_calls(token_id: int, calls: int) -> None:
-    """Add calls of this process to the token's count, from which the other processes learn of them."""
+    """Add calls of this process to the token's count, which the other processes read."""
     # The call must not fail just because this count cannot be written.
     with suppress(OperationalError):
         Token.objects.filter(pk=token_id).update(call_count=F("call_count") + calls)
@@ -242,7 +245,7 @@ def record_token_event(token: Token, verb: str, by: Any, door: Event.Door, now: 
 
 
 class HasToken(Protocol):
-    """A caller, by the number of its token; None for the agent that this process was started for."""
+    """A caller with the id of its token, or None for the local agent that started this process."""
 
     @property
     def token_id(self) -> int | None: ...
@@ -250,61 +253,63 @@ class HasToken(Protocol):
 
 @dataclass(slots=True)
 class _Bucket:
-    """The calls that a caller has left, and what was exchanged with other processes about them."""
+    """The remaining calls of a caller, and what other processes know about its calls."""
 
-    left: float
+    remaining: float
     at: float
     unreported: int = 0
-    """Calls to this process that the others do not know of yet."""
-    known: int | None = None
-    """The reported calls of all processes that are already taken from `left`."""
+    """Calls to this process that were not reported to the others yet."""
+    deducted: int | None = None
+    """The reported calls of all processes that are already deducted from `remaining`."""
 
 
 @dataclass(slots=True)
 class CallRate:
     """A token bucket per caller, which limits calls per minute over all processes.
 
-    Processes exchange their counts through the token's row: reading it costs nothing, because every request reads that
-    row anyway, and a process writes to it only once per twentieth of the limit.
+    Processes exchange their counts through the token's row. Reading is free, because every request reads that row anyway,
+    and a process writes to it only once per twentieth of the limit.
     """
 
     _buckets: dict[Any, _Bucket] = field(default_factory=dict)
     _lock: Any = field(default_factory=threading.Lock, repr=False)
 
     def wait(self, caller: HasToken) -> float:
-        """Count one call; return the seconds to wait if the caller has none left, else zero."""
+        """Count one call; return the seconds to wait if the caller has none left, or else zero."""
         with self._lock:
             bucket = self._filled(caller.token_id)
-            if bucket.left < 1:
-                return (1 - bucket.left) * 60 / settings.CRONTY_MCP_CALLS_PER_MINUTE
-            bucket.left -= 1
+            if bucket.remaining < 1:
+                return (1 - bucket.remaining) * 60 / settings.CRONTY_MCP_CALLS_PER_MINUTE
+            bucket.remaining -= 1
             bucket.unreported += 1
             return 0.0
 
     def left(self, caller: HasToken) -> int:
         """Return how many calls the caller may make at once now."""
         with self._lock:
-            return max(0, int(self._filled(caller.token_id).left))
+            return max(0, int(self._filled(caller.token_id).remaining))
 
     def exchange(self, token: Token) -> int:
-        """Take the calls that other processes reported into account; return how many this one should report now."""
-        most = settings.CRONTY_MCP_CALLS_PER_MINUTE
+        """Deduct the calls that other processes reported; return how many this one should report now."""
+        limit = settings.CRONTY_MCP_CALLS_PER_MINUTE
         with self._lock:
             bucket = self._filled(token.pk)
-            if bucket.known is not None:
-                bucket.left = max(bucket.left - max(0, token.call_count - bucket.known), -float(most))
-            # A row that was read before our last report is older than what we know.
-            bucket.known = max(token.call_count, bucket.known or 0)
-            if bucket.unreported < max(1, most // REPORTS_PER_MINUTE):
+            if bucket.deducted is not None:
+                bucket.remaining = max(
+                    bucket.remaining - max(0, token.call_count - bucket.deducted), -float(limit)
+                )
+            # The row may have been read before our last report.
+            bucket.deducted = max(token.call_count, bucket.deducted or 0)
+            if bucket.unreported < max(1, limit // REPORTS_PER_MINUTE):
                 return 0
             calls, bucket.unreported = bucket.unreported, 0
-            bucket.known += calls
+            bucket.deducted += calls
             return calls
 
     def _filled(self, token_id: int | None) -> _Bucket:
-        most, now = float(settings.CRONTY_MCP_CALLS_PER_MINUTE), time.monotonic()
-        bucket = self._buckets.setdefault(token_id, _Bucket(most, now))
-        bucket.left = min(most, bucket.left + (now - bucket.at) * most / 60)
+        limit, now = float(settings.CRONTY_MCP_CALLS_PER_MINUTE), time.monotonic()
+        bucket = self._buckets.setdefault(token_id, _Bucket(limit, now))
+        bucket.remaining = min(limit, bucket.remaining + (now - bucket.at) * limit / 60)
         bucket.at = now
         return bucket
 

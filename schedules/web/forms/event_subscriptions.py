@@ -6,7 +6,7 @@ from django import forms
 
 from schedules import limits
 from schedules.models import EventSubscription, EventType
-from schedules.services.people.event_subscriptions import Wanted
+from schedules.services.people.event_subscriptions import SubscriptionSpec
 from schedules.tasks.outbound import LONGEST_URL
 from schedules.web.forms import PageForm
 
@@ -32,8 +32,8 @@ class EventSubscriptionForm(PageForm):
         help_text="Its name or id. Leave both empty for all your jobs.",
     )
 
-    def wanted(self) -> Wanted:
-        return Wanted(**self.cleaned_data)
+    def spec(self) -> SubscriptionSpec:
+        return SubscriptionSpec(**self.cleaned_data)
 
     @staticmethod
     def values_of(row: EventSubscription) -> dict[str, Any]:

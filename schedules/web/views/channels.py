@@ -63,9 +63,9 @@ class ChannelPage(FormPageMixin, TemplateView):
         """Send a test message at once, so that a typing error shows now and not at the first alert."""
         match send_test(self.actor, stored.name):
             case Ok(tested) if tested.is_sent:
-                messages.success(self.request, f"Saved {stored.name}. {tested.words}")
+                messages.success(self.request, f"Saved {stored.name}. {tested.message}")
             case Ok(tested):
-                messages.warning(self.request, f"Saved {stored.name}, but the test failed: {tested.words}")
+                messages.warning(self.request, f"Saved {stored.name}, but the test failed: {tested.message}")
             case Err() as problem:
                 show_problem(self.request, problem)
 
@@ -87,7 +87,7 @@ def test(request: HttpRequest, channel_id: int) -> HttpResponse:
     actor = actor_of(request)
     match send_test(actor, _find(actor, channel_id).name):
         case Ok(tested):
-            (messages.success if tested.is_sent else messages.warning)(request, tested.words)
+            (messages.success if tested.is_sent else messages.warning)(request, tested.message)
         case Err() as problem:
             show_problem(request, problem)
     return HttpResponseRedirect(reverse("schedules:notifications"), status=303)

@@ -23,7 +23,7 @@ from schedules.services.jobs.calendars import attach_calendars
 from schedules.services.jobs.creation import SimilarJob
 from schedules.services.jobs.forecasts import next_runs_of, preview_of
 from schedules.services.jobs.validation import no_runs_left, usable_tasks
-from schedules.services.people.calendars import calendar_words
+from schedules.services.people.calendars import calendar_titles
 from schedules.services.people.stored_secrets import secret_warnings
 from schedules.services.permissions import forbidden
 from schedules.tasks.placeholders import NOTIFICATION
@@ -93,7 +93,7 @@ def preview(request: HttpRequest) -> HttpResponse:
         return HttpResponse(status=401)
     page, edited = page_of(request), request.GET.get("job")
     job = find_job(page.actor, edited) if edited else None
-    form = WhenForm(request.GET, calendars=calendar_words(job.owner_id if job else page.actor.user.pk))
+    form = WhenForm(request.GET, calendars=calendar_titles(job.owner_id if job else page.actor.user.pk))
     shown = previewed(form, page, job)
     context = {"form": form, "preview": shown, "moments": form.moments_ahead(page.now)}
     return render_page(request, "schedules/parts/preview_with_moments.html", context)
@@ -107,7 +107,7 @@ def message_preview(request: HttpRequest) -> HttpResponse:
         return HttpResponse(status=401)
     page, edited = page_of(request), request.GET.get("job")
     job = find_job(page.actor, edited) if edited else None
-    form = WhenForm(request.POST, calendars=calendar_words(job.owner_id if job else page.actor.user.pk))
+    form = WhenForm(request.POST, calendars=calendar_titles(job.owner_id if job else page.actor.user.pk))
     shown = preview_message(request.POST, previewed(form, page, job), page.now, edited or "")
     return render_page(
         request, "schedules/parts/message_preview.html", {"shown_message": shown, "source": job}
@@ -147,7 +147,7 @@ class _JobFormPage(FormPageMixin, TemplateView):
             job=self.source,
             is_copy=self.is_copy,
             tasks=usable_tasks(self.actor),
-            calendars=calendar_words(self._owner_id),
+            calendars=calendar_titles(self._owner_id),
         )
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from schedules.result import Err, Ok, Result
 from schedules.services import Actor
 from schedules.services.people.event_deliveries import list_deliveries, redeliver, send_test_event
 from schedules.services.people.event_subscriptions import (
-    Opened,
+    SubscriptionSecret,
     add_subscription,
     delete_subscription,
     edit_subscription,
@@ -60,7 +60,7 @@ class EventSubscriptionFormPage(FormPageMixin, TemplateView):
         form = self.make_form(request.POST)
         if form.is_valid():
             match self._save(form, subscription_id):
-                case Ok(Opened() as opened):
+                case Ok(SubscriptionSecret() as opened):
                     _keep_secret(request, opened)
                     messages.success(request, f"Added {opened.subscription.name}.")
                     return _page_of(opened.subscription.public_id)
@@ -73,10 +73,10 @@ class EventSubscriptionFormPage(FormPageMixin, TemplateView):
 
     def _save(
         self, form: EventSubscriptionForm, subscription_id: str
-    ) -> Result[Opened] | Result[EventSubscription]:
+    ) -> Result[SubscriptionSecret] | Result[EventSubscription]:
         if subscription_id:
-            return edit_subscription(self.actor, subscription_id, form.wanted())
-        return add_subscription(self.actor, form.wanted())
+            return edit_subscription(self.actor, subscription_id, form.spec())
+        return add_subscription(self.actor, form.spec())
 
 
 # An address may contain a key.
@@ -150,7 +150,7 @@ def _page_of(subscription_id: str) -> HttpResponse:
     return HttpResponseRedirect(_address(subscription_id), status=303)
 
 
-def _keep_secret(request: HttpRequest, opened: Opened) -> None:
+def _keep_secret(request: HttpRequest, opened: SubscriptionSecret) -> None:
     request.session[NEW_SECRET] = {"id": opened.subscription.public_id, "secret": opened.secret}
 
 

@@ -14,7 +14,7 @@ from schedules.models.triggers import columns_of
 from schedules.result import Err, Ok, sentence
 from schedules.services.jobs.calendars import attach_calendars
 from schedules.services.jobs.forecasts import preview_of
-from schedules.services.people.calendars import calendar_words
+from schedules.services.people.calendars import calendar_titles
 from schedules.templatetags.cronty_times import plain_at
 from schedules.web.messages import message_of
 from schedules.web.views.page import Page, page_of, render_page, show_problem
@@ -33,7 +33,7 @@ def quick(request: HttpRequest) -> HttpResponse:
     line = (request.POST if request.method == "POST" else request.GET).get("line", "")
     try:
         read = parse_sentence(line, now=page.now, timezone=page.zone)
-        words = calendar_words(page.actor.user.pk) if read.plan.calendars else {}
+        words = calendar_titles(page.actor.user.pk) if read.plan.calendars else {}
         columns = _columns(read, page) | {"calendars": named_calendars(read.plan.calendars, words)}
     except PhraseError as error:
         if request.method == "POST":

@@ -197,7 +197,7 @@ def test_mail_needs_the_code_that_was_sent_there(owner, actor, mail):
     with pytest.raises(Final, match="not confirmed"):
         perform("notify", run_of(owner), message="Hello", channel="mail")
 
-    assert "A code is on its way" in send_test(actor, "mail").value.words
+    assert "A code is on its way" in send_test(actor, "mail").value.message
     code = code_of(Channel.objects.get())
     assert code in mail.messages[0].get_content()
     assert confirm_channel(actor, "mail", "00000000").code == Code.CHANNEL_CODE_WRONG
@@ -229,4 +229,4 @@ def test_test_message_says_what_arrived_and_what_did_not(actor, phone, sink):
     tested = send_test(actor, "phone").value
 
     assert not tested.is_sent
-    assert "chat not found" in tested.words
+    assert "chat not found" in tested.message

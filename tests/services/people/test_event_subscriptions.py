@@ -12,7 +12,7 @@ from schedules.services.installation.secret_key import adopt_secret_key
 from schedules.services.people.event_deliveries import list_deliveries, redeliver, send_test_event
 from schedules.services.people.event_subscriptions import (
     MAX_SUBSCRIPTIONS,
-    Wanted,
+    SubscriptionSpec,
     add_subscription,
     delete_subscription,
     edit_subscription,
@@ -29,7 +29,7 @@ URL = "https://example.com/hook?key=abc"
 
 
 def wanted(**values):
-    return Wanted(**{"name": "n8n", "url": URL, "types": ["run.failed"]} | values)
+    return SubscriptionSpec(**{"name": "n8n", "url": URL, "types": ["run.failed"]} | values)
 
 
 def test_secret_is_given_once_and_stored_encrypted(actor):
