@@ -1,1 +1,1 @@
-"""Files that describe jobs: YAML that `cronty apply` reads and `cronty export` writes, and crontabs."""
+"""Files that describe jobs: YAML for `cronty apply` and `cronty export`, crontabs, and checks of healthchecks."""

@@ -1,4 +1,4 @@
-"""Files applied and written: all changes of a plan in one transaction, and jobs as a file describes them."""
+"""Apply a plan in one transaction, edit a job from a document, and export jobs to a file."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -32,14 +32,14 @@ from schedules.when.triggers import Trigger, TriggerError, unreadable
 from schedules.when.unplanned import After
 
 T = TypeVar("T")
-# If one of these has changed, so has what the plan is about; a run changes only the others.
+# If a column of _PLANNED has changed, the plan is outdated; a run changes only those of _STATE.
 _PLANNED = ("revision", "source", "source_key")
 _STATE = ("status", "next_run_at", "deleted_at")
 _PLANNED_OF, _STATE_OF = attrgetter(*_PLANNED), attrgetter(*_STATE)
 
 
 class _RefusedError(Exception):
-    """Rolls everything back."""
+    """Rolls back the transaction, and carries the refusal."""
 
     def __init__(self, error: Err) -> None:
         super().__init__(error.code)
@@ -47,7 +47,7 @@ class _RefusedError(Exception):
 
 
 def apply_plan(actor: Actor, plan: Plan, *, on_progress: Progress = lambda done: None) -> Result[Plan]:
-    """Do everything that a plan says, or nothing; a job that changed since the plan was made is a conflict."""
+    """Apply all steps of a plan, or none; a job that changed since the plan was made is a conflict."""
     new = [step for step in plan.steps if step.action == Action.CREATE]
     others = [step for step in plan.steps if step.action != Action.CREATE]
     now = clock.now()
@@ -67,7 +67,7 @@ def apply_plan(actor: Actor, plan: Plan, *, on_progress: Progress = lambda done:
 
 
 def edit_as_described(actor: Actor, job: Job, spec: JobSpec) -> Result[Job]:
-    """Change one job as the document says that was written from it; a job that changed since then is a conflict."""
+    """Change one job to match its edited document; a job that changed since the export is a conflict."""
     changes = described_changes(job, spec)
     if isinstance(changes, Err):
         return changes
@@ -83,7 +83,7 @@ def edit_as_described(actor: Actor, job: Job, spec: JobSpec) -> Result[Job]:
 
 
 def _check(actor: Actor, plan: Plan, new: Sequence[Step]) -> set[int]:
-    """Lock the jobs of a plan, or refuse it; return those that have not fired since it was made, either."""
+    """Lock the jobs of a plan, or refuse it; return those whose state is also unchanged since it was made."""
     profile = actor.read_profile()
     wait_for_turn(profile)
     added = sum(step.job.runs_per_minute for step in new)
@@ -91,23 +91,23 @@ def _check(actor: Actor, plan: Plan, new: Sequence[Step]) -> set[int]:
     if (new or added > 0) and (refusal := bulk_problem(profile, len(new), added)):
         raise _RefusedError(refusal)
     touched = [job for step in plan.steps for job in (step.replaced, step.job) if job and job.pk]
-    seen = {job.pk: job for job in touched}
+    as_planned = {job.pk: job for job in touched}
     unchanged: set[int] = set()
-    # In the order of their keys, as others lock them.
-    for keys in _chunks(sorted(seen)):
+    # Locked in key order, like everywhere else, so that nothing deadlocks.
+    for keys in _chunks(sorted(as_planned)):
         locked = Job.objects.filter(pk__in=keys).select_for_update().order_by("pk")
         current = {job.pk: job for job in locked.only(*_PLANNED, *_STATE)}
         for key in keys:
-            if key not in current or _PLANNED_OF(current[key]) != _PLANNED_OF(seen[key]):
+            if key not in current or _PLANNED_OF(current[key]) != _PLANNED_OF(as_planned[key]):
                 raise _RefusedError(Err(Code.PLAN_OUTDATED))
-            if _STATE_OF(current[key]) == _STATE_OF(seen[key]):
+            if _STATE_OF(current[key]) == _STATE_OF(as_planned[key]):
                 unchanged.add(key)
-    known = dict(
+    existing = dict(
         Job.objects.owned_by(actor.user.pk).filter(source=plan.source).values_list("source_key", "pk")
     )
     for step in plan.steps:
         planned = (step.replaced or step.job).pk
-        if step.key in known and known[step.key] != planned:
+        if step.key in existing and existing[step.key] != planned:
             raise _RefusedError(Err(Code.FILE_ALREADY_APPLIED))
     return unchanged
 
@@ -120,7 +120,7 @@ def _create(actor: Actor, source: str, new: Sequence[Step], now: datetime, on_pr
         step.job.source, step.job.source_key = source, step.key
         step.job.source_digest = digest_of_job(step.job)
         if step.job.next_run_at and step.job.next_run_at <= now:
-            # The plan was made a while ago, and nothing was to run meanwhile.
+            # The plan is a while old, and its slots before now are not to be caught up on.
             step.job.next_run_at = step.job.next_slot(now) or step.job.next_run_at
     insert_jobs(actor, [(step.job, step.columns) for step in new], now, on_progress=on_progress)
 
@@ -128,7 +128,7 @@ def _create(actor: Actor, source: str, new: Sequence[Step], now: datetime, on_pr
 def _change(
     actor: Actor, source: str, steps: Sequence[Step], unchanged: Collection[int], now: datetime
 ) -> None:
-    """Change existing jobs, those that are as the plan saw them with few statements."""
+    """Change existing jobs; those that are still as planned need only few statements."""
     deleted, edits, origins = [], [], []
     for step in steps:
         if step.action == Action.DELETE:
@@ -157,14 +157,14 @@ def _change(
 
 
 def _change_one(actor: Actor, source: str, step: Step) -> None:
-    """Change a job by the services for single jobs, which look at it as it is now."""
+    """Change a job by the services for single jobs, which read its current state."""
     public_id = step.job.public_id
     job = _expect(restore(actor, public_id)) if step.is_restored else step.job
     came_due = step.is_restored and job.status == Job.Status.PAUSED and job.pause_reason.startswith(CAME_DUE)
     if step.columns:
         job = _expect(edit(actor, public_id, **step.columns))
         if came_due and step.paused is None and isinstance(resumed := resume(actor, public_id), Ok):
-            # The file gives it a time that is still ahead.
+            # Its new time is still ahead.
             job = resumed.value
     if step.paused is not None and step.paused != (job.status == Job.Status.PAUSED):
         job = _expect(pause(actor, public_id, reason=source) if step.paused else resume(actor, public_id))
@@ -186,24 +186,24 @@ def _chunks(items: Sequence[Any]) -> Iterable[Sequence[Any]]:
 
 
 def export_jobs(actor: Actor, jobs: Iterable[Job]) -> str:
-    """Write jobs as a file that `make_plan` reads without a change; secrets are masked."""
-    shown, left_out = [], []
+    """Write jobs as a file for which `make_plan` finds no changes; secrets are masked."""
+    readable, left_out = [], []
     for job in sorted(jobs, key=lambda job: (job.source_key or job.name, job.pk)):
         if problem := _unreadable(job):
             left_out.append(f"# {job.name} is left out. {problem}.\n")
         else:
-            shown.append(job)
-    zones = Counter(job.timezone for job in shown)
+            readable.append(job)
+    zones = Counter(job.timezone for job in readable)
     zone = min(zones, key=lambda name: (-zones[name], name)) if zones else actor.read_profile().zone
-    named: dict[str, Job] = {}
-    for job in shown:
+    by_key: dict[str, Job] = {}
+    for job in readable:
         key = job.source_key or job.name
         number = 2
-        while key in named:
+        while key in by_key:
             key, number = f"{job.source_key or job.name} ({number})", number + 1
-        named[key] = job
-    keys = {job.public_id: key for key, job in named.items()}
-    exported = {key: _exported(job, key, zone, keys) for key, job in named.items()}
+        by_key[key] = job
+    keys = {job.public_id: key for key, job in by_key.items()}
+    exported = {key: _exported(job, key, zone, keys) for key, job in by_key.items()}
     return write_jobs(exported, zone) + "".join(left_out)
 
 
@@ -217,7 +217,7 @@ def _unreadable(job: Job) -> str:
 
 
 def exportable(actor: Actor, source: str | None = None) -> list[Job]:
-    """Return the active jobs of a person, or those of one source; Cronty's own jobs are left out."""
+    """Return the active jobs of a person, or of one source, without Cronty's own jobs."""
     jobs = Job.objects.owned_by(actor.user.pk).active().without_notices()
     if source is not None:
         jobs = jobs.filter(source=source)
@@ -225,22 +225,22 @@ def exportable(actor: Actor, source: str | None = None) -> list[Job]:
     return list(jobs.exclude(task__in=system).order_by("pk"))
 
 
-def _by_key(trigger: Trigger, keys: Mapping[str, str]) -> Trigger:
-    """Return a schedule that names the other job by its key in the file, if it is there."""
+def _with_key(trigger: Trigger, keys: Mapping[str, str]) -> Trigger:
+    """Return a schedule that refers to the other job by its key in the file, if it is exported, too."""
     key = keys.get(trigger.job, "") if isinstance(trigger, After) else ""
     return replace(trigger, job=key) if isinstance(trigger, After) and key and '"' not in key else trigger
 
 
 def _exported(job: Job, key: str, zone: str, keys: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields of a job, without those that have their default."""
+    """Return the fields of a job that differ from their defaults."""
     fields: dict[str, Any] = {} if job.name == key else {"name": job.name}
-    fields["schedule"] = schedule_value(_by_key(job.undelayed_trigger, keys), job.timezone)
+    fields["schedule"] = schedule_value(_with_key(job.undelayed_trigger, keys), job.timezone)
     if job.timezone != zone:
         fields["timezone"] = job.timezone
     fields["task"] = job.task
     args, kwargs = shown_arguments(job)
     named = named_arguments(job.task, args, kwargs)
-    # Arguments beyond the named ones have only their position.
+    # Arguments without a name are given by position.
     if any(name not in kwargs and "." in name for name in named):
         fields["args"] = args
         named = kwargs

@@ -1,4 +1,4 @@
-"""Crontabs: every line as an entry with its zone, environment and comment, or with the reason why it is left out."""
+"""Parse a crontab: each line becomes an entry with its zone, environment and comment, or is left out with a reason."""
 
 import re
 import shlex
@@ -15,9 +15,9 @@ from schedules.when.triggers import TriggerError, cron_trigger, load_zone
 from schedules.when.unplanned import AtStart, Unplanned
 
 MAX_LINES = 10_000
-USUAL_SHELLS = ("/bin/sh", "/bin/bash", "/usr/bin/bash")
+COMMON_SHELLS = ("/bin/sh", "/bin/bash", "/usr/bin/bash")
 DEFAULT_SHELL = "/bin/sh"
-# What cron itself sets, whatever the host's environment is.
+# Cron sets this PATH, whatever the environment of the host is.
 DEFAULT_PATH = "/usr/bin:/bin"
 LONGEST_COMMAND = 8000
 _VARIABLE = re.compile(
@@ -26,21 +26,21 @@ _VARIABLE = re.compile(
 _MACRO = re.compile(r"(?P<schedule>@\w+)\s+(?P<rest>.*)")
 _FIELDS = re.compile(r"-?(?P<schedule>\S+\s+\S+\s+\S+\s+\S+\s+\S+)\s+(?P<rest>.*)")
 _HEADING = re.compile(r"[-=*~_]{2,}|#")
-# The picture of the fields in the crontabs of distributions: "|  .------ hour (0 - 23)".
-_PICTURE = re.compile(r"[.|*]\s*(?:[-|.*]|$)")
+# The drawing of the fields in crontabs of distributions: "|  .------ hour (0 - 23)".
+_DRAWING = re.compile(r"[.|*]\s*(?:[-|.*]|$)")
 # The line that names the fields, as `crontab -e` writes it: "m h  dom mon dow   command".
 _NAMES_OF_FIELDS = re.compile(r"m(in(utes?)?)?\s+h(ours?)?\s+(dom|day)", flags=re.IGNORECASE)
-# What Cronty reads in a schedule and cron does not: the last day, and the nth weekday.
+# Parts of a schedule that Cronty reads and cron does not: the last day, and the nth weekday.
 _NOT_IN_CRON = re.compile(r"(?<![A-Z])\d?L\b|#", flags=re.IGNORECASE)
 _MINUTES = re.compile(r"\d{0,6}", flags=re.ASCII)
 _SIXTH_FIELD = re.compile(r"[\d*?/,-]+\s")
 _USER = re.compile(r"(?P<user>\S+)\s+(?P<rest>.*)")
-# What only silences output; Cronty keeps the output of every run instead of mailing it.
+# Redirections that only silence output; Cronty stores the output of every run instead of mailing it.
 # A number before > is a stream only after a blank: in "server1>/dev/null", it is part of the argument.
 _SILENCED = re.compile(
     r"(?:(?:\s*&>>?|\s[12]>>?|\s+>>?|(?<!\s\d)>>?)\s*/dev/null|(?:\s+|(?<=/dev/null))2>&1)+\s*$"
 )
-# Cron's shell ends at once, and nothing outlives a run here; besides, every run is in the background.
+# A trailing & is dropped: here, a background process would be killed at the end of the run.
 _IN_BACKGROUND = re.compile(r"(?<![&\\])&\s*$")
 _SHELL_SYNTAX = re.compile(r"[|&;<>()$`\\*?\[\]#~{}!\n]")
 _SHELL_WORDS = {
@@ -61,7 +61,7 @@ _SHELL_WORDS = {
     "umask",
     ":",
 }
-_NOT_TAKEN = {
+_UNSUPPORTED = {
     "MAILTO": "mail is not sent; Cronty keeps the output and alerts you when a job starts failing",
     "MAILFROM": "mail is not sent",
     "CONTENT_TYPE": "mail is not sent",
@@ -80,7 +80,7 @@ class Entry:
     schedule: str
     timezone: str
     command: str
-    """The line's command as cron gives it to the shell."""
+    """The command as cron passes it to the shell."""
     words: list[str] | None
     """The program and its arguments, or None if the command needs a shell."""
     shell: str
@@ -88,9 +88,9 @@ class Entry:
     directory: str
     comment: str
     user: str = ""
-    """Whom it runs as, if that is not the user who runs Cronty."""
+    """The user it runs as, if that is not the user who runs Cronty."""
     input: str | None = None
-    """What follows the first % of the line: the standard input of its command."""
+    """The standard input of its command: what follows the first % of the line."""
     spread: timedelta = timedelta(0)
     """The longest random delay of its runs."""
 
@@ -106,7 +106,7 @@ class LeftOut:
 
 @dataclass(slots=True)
 class Crontab:
-    """What a crontab contains."""
+    """The entries of a crontab, and the lines that are left out."""
 
     entries: list[Entry] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
@@ -114,7 +114,7 @@ class Crontab:
 
 @dataclass(slots=True)
 class _State:
-    """The settings that hold for the lines that follow."""
+    """The settings that apply to the lines below."""
 
     timezone: str
     home: str
@@ -130,7 +130,7 @@ class _State:
     @property
     def has_usual_shell(self) -> bool:
         """Whether a command without any syntax of a shell means the same without one."""
-        return self.shell in USUAL_SHELLS and self.environment.keys().isdisjoint(("BASH_ENV", "ENV"))
+        return self.shell in COMMON_SHELLS and self.environment.keys().isdisjoint(("BASH_ENV", "ENV"))
 
 
 def parse_crontab(
@@ -143,9 +143,10 @@ def parse_crontab(
     host: str = "",
     home_of: Callable[[str], str | None] = lambda user: None,
 ) -> Crontab:
-    """Read a crontab; `has_users` is for system crontabs, whose lines name a user before the command.
+    """Parse a crontab; `has_users` is for system crontabs, whose lines name a user before the command.
 
-    `host` makes the values of random ranges differ between hosts with the same lines. `home_of` returns the home folder of another user that Cronty can run commands as, which only root can, or None.
+    `host` makes the values of random ranges differ between hosts with the same lines. `home_of` returns the home folder of
+    another user, or None if Cronty cannot run commands as that user, which only root can.
     """
     crontab, state = Crontab(), _State(timezone, home, timezone, host=host, home_of=home_of)
     for number, line in enumerate(text.splitlines()[:MAX_LINES], 1):
@@ -162,16 +163,16 @@ def parse_crontab(
                     crontab.entries.append(entry)
                     if entry.spread < state.spread:
                         crontab.left_out.append(_shortened_delay(state, entry))
-                case refused:
-                    crontab.left_out.append(refused)
+                case left_out:
+                    crontab.left_out.append(left_out)
             state.comment = []
     return crontab
 
 
 def _note_comment(state: _State, line: str, user: str, has_users: bool) -> None:
-    """Keep a comment for the line below it; headings, commented-out lines and decoration are no comments."""
+    """Remember a comment for the line below it, unless it is a heading, a commented-out line or decoration."""
     text = line.strip("# \t")
-    if _HEADING.match(text) or _NAMES_OF_FIELDS.match(text) or _PICTURE.match(text):
+    if _HEADING.match(text) or _NAMES_OF_FIELDS.match(text) or _DRAWING.match(text):
         state.comment = []
         return
     probe = _State("UTC", "/", "UTC")
@@ -200,40 +201,40 @@ def _set_variable(crontab: Crontab, state: _State, number: int, name: str, value
         case "RANDOM_DELAY":
             crontab.left_out.append(LeftOut(number, f"{name}={value}"[:200], "it is not a number of minutes"))
         case "MAILTO" if not value:
-            # Cron sends no mail then, so nothing is lost.
+            # With an empty MAILTO, cron sends no mail either.
             pass
-        case _ if name in _NOT_TAKEN:
-            crontab.left_out.append(LeftOut(number, f"{name}={value}", _NOT_TAKEN[name]))
+        case _ if name in _UNSUPPORTED:
+            crontab.left_out.append(LeftOut(number, f"{name}={value}", _UNSUPPORTED[name]))
         case _:
             state.environment[name] = value
 
 
 def _entry(state: _State, number: int, line: str, user: str | None) -> Entry | LeftOut:
-    """Read a line that runs something; `user` is whom a system crontab must name, or None for a user's own."""
+    """Read a line that runs something; in a system crontab, `user` is the user who runs Cronty, otherwise None."""
 
     def left_out(reason: str) -> LeftOut:
         return LeftOut(number, line[:200], reason)
 
-    matched = _MACRO.fullmatch(line) or _FIELDS.fullmatch(line)
-    if matched is None:
+    match = _MACRO.fullmatch(line) or _FIELDS.fullmatch(line)
+    if match is None:
         return left_out("this is neither five fields and a command, nor a variable")
-    rest = matched["rest"].strip()
+    rest = match["rest"].strip()
     home, runs_as = state.home, ""
     if user is not None:
-        named = _USER.fullmatch(rest)
-        if named is None:
+        with_user = _USER.fullmatch(rest)
+        if with_user is None:
             return left_out("a line of a system crontab names a user before the command")
-        if named["user"] != user:
-            runs_as = named["user"]
+        if with_user["user"] != user:
+            runs_as = with_user["user"]
             own_home = state.home_of(runs_as)
             if own_home is None:
                 return left_out(f"it runs as {runs_as}, but Cronty runs commands as {user}")
             home = state.environment.get("HOME", own_home)
-        rest = named["rest"]
+        rest = with_user["rest"]
     if state.zone_problem:
         return left_out(state.zone_problem)
     try:
-        schedule = choose_values(" ".join(matched["schedule"].split()), seed=f"{state.host} {rest}")
+        schedule = choose_values(" ".join(match["schedule"].split()), seed=f"{state.host} {rest}")
         trigger = cron_trigger(schedule, state.timezone)
     except TriggerError as error:
         return left_out(error.reason)
@@ -280,12 +281,12 @@ def _shortened_delay(state: _State, entry: Entry) -> LeftOut:
 
 
 def _split_at_percent(text: str) -> tuple[str, str | None]:
-    r"""Split a command from its input at the first % that is not written \%; each other % begins a line of the input."""
+    r"""Split a command from its input at the first % that is not escaped as \%; further ones are line breaks of the input."""
     command, separator, standard_input = text.replace(r"\%", "\0").partition("%")
     if not separator:
         return command.replace("\0", "%").strip(), None
     lines = standard_input.replace("%", "\n").replace("\0", "%")
-    # Cron ends the last line.
+    # Cron adds a line break at the end.
     return command.replace("\0", "%").strip(), lines + "\n" * (lines[-1:] not in ("", "\n"))
 
 

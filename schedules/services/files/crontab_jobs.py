@@ -1,4 +1,4 @@
-"""Jobs and commands made from the entries of a crontab, with the behaviour of cron."""
+"""Make jobs and commands from the entries of a crontab; they behave as under cron."""
 
 import json
 import re
@@ -10,10 +10,10 @@ from schedules.services.files.crontab import Entry
 from schedules.services.files.crontab_names import readable_name
 from schedules.when import durations
 
-# As cron does: runs overlap, missed ones are not made up for, and nothing is stopped, up to the longest timeout.
+# Like cron: runs may overlap, missed runs are not made up for, and runs are not stopped before the longest timeout.
 LIKE_CRON = {"overlap": "allow", "catch_up": "none", "pause_after_failures": 0}
 TIMEOUT = "1d"
-KEY_SHOWN = 80
+MAX_NAME = 80
 LONGEST_COMMAND_NAME = 40
 _PARAMETER = re.compile(r"\{([a-z][a-z0-9_]{0,49})\}")
 
@@ -22,39 +22,38 @@ Definition = dict[str, Any]
 
 def make_jobs(
     entries: Sequence[Entry],
-    known: Mapping[str, Definition],
+    existing: Mapping[str, Definition],
     is_taken: Callable[[str], bool],
 ) -> tuple[dict[str, Definition], dict[str, dict[str, Any]]]:
     """Return the commands to add, and the jobs that run them, both by name.
 
-    `known` are the commands that exist: the same definition is used again. `is_taken` says which names others have.
+    An existing command with the same definition is reused. `is_taken` says which other names are taken.
     """
-    commands = dict(known)
+    commands = dict(existing)
     jobs: dict[str, dict[str, Any]] = {}
     names: set[str] = set()
     for entry in entries:
-        wanted = definition_of(entry)
-        name = next((name for name, other in commands.items() if _same(other, wanted)), None)
+        definition = definition_of(entry)
+        name = next((name for name, other in commands.items() if _same(other, definition)), None)
         if name is None:
             name = _free(_command_name(entry), lambda name: name in commands or is_taken(name), "-{}")
-            commands[name] = wanted
+            commands[name] = definition
         key = _free(_job_key(entry), jobs.__contains__, " ({})")
-        shown = _free(_job_name(entry) or key, names.__contains__, " ({})")
-        names.add(shown)
-        named = {"name": shown} if shown != key else {}
+        job_name = _free(_job_name(entry) or key, names.__contains__, " ({})")
+        names.add(job_name)
         jobs[key] = {
-            **named,
+            **({"name": job_name} if job_name != key else {}),
             "schedule": entry.schedule,
             "timezone": entry.timezone,
             "task": name,
             **({"spread": durations.typed(entry.spread)} if entry.spread else {}),
             **LIKE_CRON,
         }
-    return {name: new for name, new in commands.items() if name not in known}, jobs
+    return {name: new for name, new in commands.items() if name not in existing}, jobs
 
 
 def definition_of(entry: Entry) -> Definition:
-    """Return the command of an entry as commands.toml has it."""
+    """Return the definition of an entry's command for commands.toml."""
     words = entry.words or [entry.shell, "-c", entry.command]
     return {
         "description": _line(f"Crontab: {entry.comment or entry.command}")[:500],
@@ -82,7 +81,7 @@ def toml_of(commands: Mapping[str, Definition]) -> str:
 
 
 def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return whether two commands do the same; words that describe them do not count."""
+    """Return whether two commands do the same, whatever their descriptions."""
     keys = ("program", "arguments", "directory", "user", "input", "timeout", "environment", "parameters")
     return all((one.get(key) or None) == (other.get(key) or None) for key in keys)
 
@@ -95,19 +94,19 @@ def _command_name(entry: Entry) -> str:
 
 
 def _job_key(entry: Entry) -> str:
-    """Return what the job of a line is known by when its crontab is imported again: its comment, or its command."""
-    name = _line(entry.comment or entry.command)[:KEY_SHOWN].strip()
+    """Return the key that identifies the job when the crontab is imported again: the comment, or the command."""
+    name = _line(entry.comment or entry.command)[:MAX_NAME].strip()
     return name if name and not line_problem(name) else f"Line {entry.line}"
 
 
 def _job_name(entry: Entry) -> str:
     """Return the comment of a line, or a name made from its program; empty if neither says anything."""
-    name = _line(entry.comment or readable_name(entry.command))[:KEY_SHOWN].strip()
+    name = _line(entry.comment or readable_name(entry.command))[:MAX_NAME].strip()
     return name if not line_problem(name) else ""
 
 
 def _free(name: str, is_taken: Callable[[str], bool], suffix: str) -> str:
-    """Return the name, or the first one with a number that is free."""
+    """Return the name, with the first free number if it is taken."""
     number, candidate = 2, name
     while is_taken(candidate):
         candidate = f"{name[: NAME_LENGTH - 10]}{suffix.format(number)}"
@@ -120,7 +119,7 @@ def _line(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Double the braces that would be a parameter."""
+    """Double braces that would be read as a parameter."""
     return _PARAMETER.sub(r"{{\1}}", text)
 
 

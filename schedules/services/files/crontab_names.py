@@ -1,4 +1,4 @@
-"""Names for the commands of a crontab: the program that does the work, and its arguments, in a few words."""
+"""Derive short names from the commands of a crontab: the program that does the work, and its arguments."""
 
 import re
 import shlex
@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
 LONGEST_NAME = 60
-# These only prepare or check something; the command after them does the work.
+# They only prepare or check something; the command after them does the work.
 _PREPARATIONS = {
     *(
         ".",
@@ -32,8 +32,8 @@ _PREPARATIONS = {
 _KEYWORDS = ("!", "{", "}", "if", "then", "else", "elif", "while", "until", "do")
 # Names of scripts that say nothing without their folder.
 _VAGUE = ("cron", "index", "job", "main", "run", "script", "start", "task")
-# Programs that start another one: the options that take a value, and how many values come before that program.
-_STARTERS: dict[str, tuple[str, int]] = {
+# Programs that wrap another one: their options that take a value, and how many values precede the wrapped program.
+_WRAPPERS: dict[str, tuple[str, int]] = {
     "chronic": ("", 0),
     "command": ("", 0),
     "cronic": ("", 0),
@@ -59,10 +59,10 @@ _PRIVATE = re.compile(r"pass|pwd|token|secret|key|auth|credential", flags=re.IGN
 
 
 def readable_name(command: str) -> str:
-    """Return a name like "backup --full" for a line of a shell, or an empty text."""
+    """Return a name like "backup --full" for a shell command, or an empty text."""
     preparation = ""
     for words in _simple_commands(command):
-        program, arguments = _without_starters(words)
+        program, arguments = _without_wrappers(words)
         if script := _script_of_shell(program, arguments):
             return readable_name(script)
         program, arguments = _without_interpreter(program, arguments)
@@ -90,15 +90,15 @@ def _simple_commands(command: str) -> Iterator[list[str]]:
             words.append(word)
 
 
-def _without_starters(words: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the program and its arguments, without variables and the programs that start it."""
+def _without_wrappers(words: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the program and its arguments, without variables and wrappers."""
     rest = list(dropwhile(_ASSIGNMENT.fullmatch, words))
-    while rest and (options := _STARTERS.get(PurePosixPath(rest[0]).name)):
+    while rest and (options := _WRAPPERS.get(PurePosixPath(rest[0]).name)):
         with_value, values = options
         rest = _after_options(rest[1:], with_value.split())[values:]
         rest = list(dropwhile(_ASSIGNMENT.fullmatch, rest))
         if rest[:1] == ["-c"] and len(rest) > 1:
-            # What `flock` gives to a shell.
+            # `flock -c` passes this to a shell.
             return "sh", rest
     return (rest[0], rest[1:]) if rest else ("", [])
 
@@ -119,7 +119,7 @@ def _script_of_shell(program: str, arguments: Sequence[str]) -> str:
 
 
 def _without_interpreter(program: str, arguments: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the script that an interpreter runs, and its arguments; or what was given."""
+    """Return the script that an interpreter runs, and its arguments; other programs stay as they are."""
     if not _INTERPRETERS.fullmatch(PurePosixPath(program).name):
         return program, list(arguments)
     for place, word in enumerate(arguments):

@@ -1,6 +1,6 @@
-"""YAML as a tree of values with their places in the file, so that every complaint has a line and a column.
+"""Parse YAML into a tree of values with their places in the file, so that every error has a line and a column.
 
-Only what JSON has is read: no anchors, aliases, tags or several documents, so that no text can grow while it is read.
+Only what JSON has is accepted: no anchors, aliases, tags or several documents, so that no text expands while it is read.
 """
 
 import re
@@ -15,7 +15,7 @@ from schedules.result import Err
 MAX_BYTES = 20_000_000
 MAX_LEVELS = 20
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-# What a text without quotes means. Everything else is text, also `on`, `no` and 8:30, which YAML 1.1 reads otherwise.
+# Values without quotes that are not text. `on`, `no` and 8:30 are text here, though not in YAML 1.1.
 _NULL = re.compile(r"~|null|Null|NULL|")
 _BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,30})")
@@ -42,9 +42,9 @@ class Problem:
 
     place: Place
     text: str
-    """What a parser says, or the name of the job that the error is about."""
+    """The message of a parser, or the name of the job that the error is about."""
     error: Err | None = None
-    """Why the services refuse that job."""
+    """Why the services refuse the job."""
 
     def __str__(self) -> str:
         return f"{self.place}: {self.text}"
@@ -60,7 +60,7 @@ class DocumentError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value and its place; a mapping has the places of its keys, too."""
+    """A value and its place; a mapping also has the places of its keys."""
 
     place: Place
     value: Value

@@ -1,4 +1,4 @@
-"""Checks of healthchecks, as its API lists them, taken over as heartbeats that keep their ping addresses."""
+"""Import checks of healthchecks, as its API lists them, as heartbeats that keep their ping addresses."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -26,15 +26,15 @@ from schedules.when.repeats import parse_trigger
 from schedules.when.triggers import Cron, TriggerError, load_zone
 
 FORM = 'Give the JSON that its API answers at /api/v3/checks/, an object with "checks".'
-# What heartbeats do not have: who was told, and rules for pings by e-mail and by method.
-_LEFT_BEHIND = (
+# Fields of checks that heartbeats do not have: integrations, and rules for pings by e-mail and by method.
+_UNSUPPORTED = (
     *("channels", "methods", "start_kw", "success_kw", "failure_kw", "subject", "subject_fail"),
     *("filter_subject", "filter_body", "filter_http_body", "filter_default_fail"),
 )
 
 
 class ChecksError(Exception):
-    """A file that is no list of checks; the text says what to give."""
+    """The file is not a list of checks; the text says what to give."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class LeftOut:
 
 @dataclass(slots=True)
 class Checks:
-    """What a file says: jobs and ping ids by the key of the job, and what cannot be taken over."""
+    """The content of a file: jobs and ping ids by the key of the job, and what cannot be taken over."""
 
     jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
     ping_ids: dict[str, UUID] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Checks:
 
 
 def parse_checks(text: str) -> Checks:
-    """Read the answer of the API; raises ChecksError if it is none."""
+    """Parse a reply of the API; raises ChecksError for anything else."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -69,11 +69,11 @@ def parse_checks(text: str) -> Checks:
     checks = Checks()
     for number, row in enumerate(rows, 1):
         name = " ".join(strip_unprintable(str(row.get("name") or "")).split())[:NAME_LENGTH]
-        shown = name or str(row.get("slug") or "") or f"Check {number}"
+        label = name or str(row.get("slug") or "") or f"Check {number}"
         try:
-            _add(checks, shown, row)
+            _add(checks, label, row)
         except _UnusableError as error:
-            checks.left_out.append(LeftOut(shown, str(error)))
+            checks.left_out.append(LeftOut(label, str(error)))
     return checks
 
 
@@ -92,16 +92,16 @@ def _add(checks: Checks, name: str, row: Mapping[str, Any]) -> None:
         job["tags"] = tags
     if row.get("status") == "paused":
         job["paused"] = True
-    # Its id, so that it is the same job when it is imported again with another name.
+    # The id, so that the job is recognized when it is imported again under another name.
     key = str(ping_id)
     checks.jobs[key], checks.ping_ids[key] = {"name": name, **job}, ping_id
-    checks.has_more |= any(row.get(name) for name in _LEFT_BEHIND)
+    checks.has_more |= any(row.get(name) for name in _UNSUPPORTED)
     if ping_key:
         checks.ping_keys.add(ping_key)
 
 
 def _address(row: Mapping[str, Any]) -> tuple[UUID, str]:
-    """Return the UUID of a check, and the ping key if its address names it."""
+    """Return the UUID of a check, and the ping key if its address contains one."""
     parts = [part for part in urlsplit(str(row.get("ping_url") or "")).path.split("/") if part]
     key = ""
     if len(parts) >= 2 and parts[-1] == row.get("slug") and is_ping_key(parts[-2]):
@@ -141,7 +141,7 @@ def _span(seconds: Any, name: str) -> str:
 
 
 def leave_out_taken(actor: Actor, checks: Checks, source: str) -> None:
-    """Leave out the checks whose UUID another heartbeat has, also one of somebody else."""
+    """Leave out the checks whose UUID another heartbeat has, even one of somebody else."""
     taken = Heartbeat.objects.filter(ping_id__in=list(checks.ping_ids.values())).select_related("job")
     for heartbeat in taken:
         key = str(heartbeat.ping_id)
@@ -155,7 +155,7 @@ def leave_out_taken(actor: Actor, checks: Checks, source: str) -> None:
 
 
 def ping_key_to_take(actor: Actor, keys: set[str], *, replace: bool) -> Result[str]:
-    """Return the ping key that addresses with names need, or an empty text if it is the person's already."""
+    """Return the ping key that addresses with names need, or an empty text if the person already has it."""
     if not keys:
         return Ok("")
     key = min(keys)
@@ -172,7 +172,7 @@ def ping_key_to_take(actor: Actor, keys: set[str], *, replace: bool) -> Result[s
 
 
 def take_over(actor: Actor, plan: Plan, ping_ids: Mapping[str, UUID], ping_key: str) -> Result[Plan]:
-    """Apply a plan, and give its new heartbeats the ids that their clients know; all of it or nothing."""
+    """Apply a plan, and give its new heartbeats the ids that their clients use; all of it or nothing."""
     with transaction.atomic():
         if ping_key:
             Profile.objects.filter(user=actor.user.pk).update(ping_key=ping_key)
@@ -185,8 +185,8 @@ def take_over(actor: Actor, plan: Plan, ping_ids: Mapping[str, UUID], ping_key: 
 
 
 def _keep_ids(plan: Plan, ping_ids: Mapping[str, UUID]) -> None:
-    wanted = {step.job.pk: ping_ids[step.key] for step in plan.steps if step.key in ping_ids}
-    heartbeats: Sequence[Heartbeat] = list(Heartbeat.objects.filter(job__in=wanted))
+    ids_by_job = {step.job.pk: ping_ids[step.key] for step in plan.steps if step.key in ping_ids}
+    heartbeats: Sequence[Heartbeat] = list(Heartbeat.objects.filter(job__in=ids_by_job))
     for heartbeat in heartbeats:
-        heartbeat.ping_id = wanted[heartbeat.job_id]
+        heartbeat.ping_id = ids_by_job[heartbeat.job_id]
     Heartbeat.objects.bulk_update(heartbeats, ["ping_id"], batch_size=200)

@@ -1,4 +1,4 @@
-"""Jobs as a file describes them: its fields are checked here, tasks and quotas by the services."""
+"""Read the jobs of a file: this checks the fields, and the services check tasks and quotas."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -19,9 +19,9 @@ TOP_FIELDS = ("timezone", "jobs")
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:[Zz]|[+-]\d\d:?\d\d)?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _ZERO = re.compile(r"0+s?")
-# They are read in the zone of their job.
+# These fields are read in the zone of their job.
 _ZONED = ("schedule", "ends_at")
-# For a job whose schedule cannot be read, and whose other fields are checked all the same.
+# A placeholder for a schedule that cannot be read, so that the other fields are still checked.
 _ANY_TRIGGER = Cron("* * * * *", "UTC")
 
 
@@ -34,12 +34,12 @@ class JobSpec:
     columns: dict[str, Any]
     trigger: Trigger
     has_start: bool
-    """Whether the file says when an interval starts; otherwise it keeps the start that it has."""
+    """Whether the file sets the start of an interval; otherwise the job keeps its start."""
     paused: bool | None
     places: Mapping[str, Place] = field(repr=False)
 
     def place_of(self, column: str) -> Place:
-        """Return the place of the field that decides a column."""
+        """Return the place of the field that sets a column."""
         names = {"args": "arguments", "kwargs": "arguments"}
         return self.places.get(names.get(column, column)) or self.places.get(
             "schedule" if column in _SCHEDULE else "", self.place
@@ -54,7 +54,7 @@ def read_jobs(
 ) -> tuple[list[JobSpec], list[Problem]]:
     """Read the jobs of files, given as names and texts.
 
-    With problems, the jobs lack what could not be read: they can be checked further, but must not be used.
+    If there are problems, the jobs are incomplete: they can be checked further, but must not be applied.
     """
     reader = _Reader(timezone, now)
     for name, text in texts:
@@ -86,7 +86,7 @@ class _Reader:
         if document is None:
             return
         if not isinstance(document.value, dict):
-            self._complain(document.place, 'begin with "jobs:"')
+            self._add_problem(document.place, 'begin with "jobs:"')
             return
         self._refuse_unknown(document, TOP_FIELDS, "a file")
         zone = self._default_zone
@@ -94,29 +94,29 @@ class _Reader:
             zone = self._try(entry, _zone) or zone
         jobs = document.value.get("jobs")
         if jobs is None:
-            self._complain(document.place, '"jobs" is missing')
+            self._add_problem(document.place, '"jobs" is missing')
         elif jobs.value is None:
             return
         elif not isinstance(jobs.value, dict):
-            self._complain(jobs.place, "write the jobs as `name:` with their fields below it")
+            self._add_problem(jobs.place, "write the jobs as `name:` with their fields below it")
         else:
             for key, node in jobs.value.items():
                 self._read_job(key, jobs.keys[key], node, zone)
 
     def _read_job(self, key: str, place: Place, node: Node, zone: str) -> None:
         if not isinstance(node.value, dict) or node.keys is None:
-            self._complain(node.place, "write the fields of a job below its name, like `task: notify`")
+            self._add_problem(node.place, "write the fields of a job below its name, like `task: notify`")
             return
         if not key.strip() or len(key) > NAME_LENGTH or line_problem(key):
-            self._complain(place, f"use a name of 1 to {NAME_LENGTH} printable characters")
+            self._add_problem(place, f"use a name of 1 to {NAME_LENGTH} printable characters")
             return
         if key in self.jobs:
-            self._complain(place, f"{key!r} is also in {self.jobs[key].place}")
+            self._add_problem(place, f"{key!r} is also in {self.jobs[key].place}")
             return
         self._refuse_unknown(node, tuple(FIELDS), "a job")
         for name in ("task", "schedule"):
             if name not in node.value:
-                self._complain(place, f"{key}: {name!r} is missing")
+                self._add_problem(place, f"{key}: {name!r} is missing")
         values = self._read_fields(node, {name: FIELDS[name] for name in FIELDS if name not in _ZONED})
         zone = values.get("timezone") or zone
         values |= self._read_fields(
@@ -143,7 +143,7 @@ class _Reader:
         )
 
     def _read_fields(self, node: Node, readers: Mapping[str, Callable[[Node], Any]]) -> dict[str, Any]:
-        """Read those of the fields that a job has; leave out the ones with a problem, which is noted."""
+        """Read the fields that a job has, except those with a problem, which is recorded."""
         values: dict[str, Any] = {}
         for name, read in readers.items():
             if name in node.value:
@@ -154,19 +154,19 @@ class _Reader:
         return values
 
     def _try(self, node: Node, read: Callable[[Node], Any]) -> Any:
-        """Read a value, or note the problem and return None."""
+        """Read a value, or record the problem and return None."""
         try:
             return read(node)
         except _FieldError as error:
-            self._complain(error.place or node.place, str(error))
+            self._add_problem(error.place or node.place, str(error))
         return None
 
-    def _refuse_unknown(self, node: Node, known: tuple[str, ...], what: str) -> None:
+    def _refuse_unknown(self, node: Node, fields: tuple[str, ...], what: str) -> None:
         for name in node.value:
-            if name not in known and node.keys:
-                self._complain(node.keys[name], f"unknown field {name!r}; {what} has {', '.join(known)}")
+            if name not in fields and node.keys:
+                self._add_problem(node.keys[name], f"unknown field {name!r}; {what} has {', '.join(fields)}")
 
-    def _complain(self, place: Place, message: str) -> None:
+    def _add_problem(self, place: Place, message: str) -> None:
         self.problems.append(Problem(place, message))
 
 
@@ -248,7 +248,7 @@ def _zone(node: Node) -> str:
 
 
 def _schedule(node: Node, zone: str, now: datetime) -> tuple[Trigger, bool]:
-    """Return the trigger of a schedule, and whether the file says when an interval starts."""
+    """Return the trigger of a schedule, and whether the file sets the start of an interval."""
     try:
         if isinstance(node.value, dict):
             return _steps(node, zone, now)
@@ -295,7 +295,7 @@ def _steps(node: Node, zone: str, now: datetime) -> tuple[Trigger, bool]:
 
 
 def _moment(node: Node, zone: str, now: datetime) -> datetime:
-    """Read a moment, in UTC: within a repeated hour, equal moments of two zones do not compare as equal."""
+    """Read a moment, in UTC, because within a repeated hour, equal moments in two zones do not compare as equal."""
     text = _text(node).strip()
     if not _ISO.fullmatch(text):
         raise _FieldError('give a date and time like "2026-12-24T18:00"', node.place)

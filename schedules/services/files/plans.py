@@ -1,4 +1,4 @@
-"""Plans: what has to change so that jobs are as files describe them, field by field. Nothing is written here."""
+"""Make plans: the changes, field by field, that make jobs match files. Nothing is written here."""
 
 import json
 from collections import defaultdict
@@ -34,7 +34,7 @@ from schedules.when.unplanned import After
 # How many jobs are looked up in one query.
 CHUNK = 500
 ENDED = (Job.Status.COMPLETED, Job.Status.FAILED)
-# A file always gives these, or its schedule and its zone decide them.
+# A file always sets these columns, directly or by its schedule and zone.
 _NEEDED = {*TRIGGER_COLUMNS, "name", "task", "timezone"}
 Progress = Callable[[int], None]
 
@@ -49,7 +49,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One field of a job that changes, in words; secrets are masked."""
+    """A changed field of a job, as text; secrets are masked."""
 
     field: str
     before: str
@@ -65,22 +65,22 @@ class Step:
     job: Job
     """The new job, or the job as it is."""
     columns: dict[str, Any] = field(default_factory=dict)
-    """The columns of an existing job that change, or those of a new job that the file gives."""
+    """The changed columns of an existing job, or the columns that the file sets for a new one."""
     edit: PreparedEdit | None = None
-    """The change as it was checked; it is checked again only if the job has changed since."""
+    """The validated change; it is validated again only if the job has changed since."""
     differences: list[Difference] = field(default_factory=list)
     is_adopted: bool = False
-    """Whether the file takes over a job that no file or another one describes."""
+    """Whether the file takes over a job that belongs to another file or to none."""
     is_restored: bool = False
     paused: bool | None = None
     """Whether the job has to be paused (True) or resumed (False)."""
     replaced: Job | None = None
-    """The ended job whose place a new one takes."""
+    """The ended job that a new one replaces."""
 
 
 @dataclass(slots=True)
 class Plan:
-    """All steps that make the jobs of a source as its files describe them."""
+    """All steps that make the jobs of a source match its files."""
 
     source: str
     steps: list[Step] = field(default_factory=list)
@@ -88,7 +88,7 @@ class Plan:
     left_out: list[str] = field(default_factory=list)
     """Jobs that would never run, with the reason."""
     unlisted: list[Job] = field(default_factory=list)
-    """Jobs of the source that its files no longer describe, and that stay."""
+    """Jobs of the source that its files no longer describe, but that are kept."""
     problems: list[Problem] = field(default_factory=list)
 
     def count(self, action: Action) -> int:
@@ -104,21 +104,23 @@ def make_plan(
     prune: bool = False,
     on_progress: Progress = lambda done: None,
 ) -> Plan:
-    """Compare the jobs of a file with those that exist; with problems, the plan must not be applied."""
+    """Compare the jobs of a file with those that exist; a plan with problems must not be applied."""
     plan = Plan(source)
-    known = {job.source_key: job for job in Job.objects.owned_by(actor.user.pk).filter(source=source)}
-    others = _others(actor, source, [spec for spec in specs if spec.key not in known])
+    existing_by_key = {
+        job.source_key: job for job in Job.objects.owned_by(actor.user.pk).filter(source=source)
+    }
+    candidates = _jobs_named_in(actor, source, [spec for spec in specs if spec.key not in existing_by_key])
     planned: dict[str, Job] = {}
-    for number, written_spec in enumerate(_in_order(specs), 1):
-        spec = _with_known_upstream(actor, written_spec, planned)
-        existing = known.get(spec.key)
-        adopted = None if existing else _adopt(others, spec)
+    for number, raw_spec in enumerate(_in_order(specs), 1):
+        spec = _with_resolved_upstream(actor, raw_spec, planned)
+        existing = existing_by_key.get(spec.key)
+        adopted = None if existing else _adopt(candidates, spec)
         job = _plan_job(plan, actor, spec, existing or adopted, now, planned, is_adopted=adopted is not None)
         if job:
             planned |= {spec.columns["name"]: job, spec.key: job, job.public_id: job}
         on_progress(number)
-    wanted = {spec.key for spec in specs}
-    gone = [job for key, job in known.items() if key not in wanted and job.deleted_at is None]
+    described = {spec.key for spec in specs}
+    gone = [job for key, job in existing_by_key.items() if key not in described and job.deleted_at is None]
     if prune:
         plan.steps += [Step(Action.DELETE, job.source_key, job) for job in gone]
     else:
@@ -127,20 +129,20 @@ def make_plan(
 
 
 def _in_order(specs: Sequence[JobSpec]) -> list[JobSpec]:
-    """Return the jobs of a file, those that follow another one of it after that one."""
+    """Return the jobs of a file, sorted so that each comes after the job that it follows."""
     waiting = [spec for spec in specs if isinstance(spec.trigger, After)]
     ordered = [spec for spec in specs if not isinstance(spec.trigger, After)]
     while waiting:
         names = {name for spec in waiting for name in (spec.key, spec.columns["name"])}
         free = [spec for spec in waiting if isinstance(spec.trigger, After) and spec.trigger.job not in names]
-        # In a circle, none is free: planning refuses them.
+        # In a circle, none is free: planning refuses these jobs.
         ordered += free or waiting
         waiting = [spec for spec in waiting if spec not in free] if free else []
     return ordered
 
 
-def _with_known_upstream(actor: Actor, spec: JobSpec, planned: Mapping[str, Job]) -> JobSpec:
-    """Return a job of a file with the public id of the one that it follows, as it is stored."""
+def _with_resolved_upstream(actor: Actor, spec: JobSpec, planned: Mapping[str, Job]) -> JobSpec:
+    """Return a job of a file with the public id of the job that it follows, which is what is stored."""
     if not isinstance(spec.trigger, After):
         return spec
     job = planned.get(spec.trigger.job)
@@ -159,15 +161,15 @@ def _plan_job(
     *,
     is_adopted: bool,
 ) -> Job | None:
-    """Plan what happens with a job; return it as it will be, or None if it is refused."""
+    """Plan the change of a job; return the job as it will be, or None if it is refused."""
     if job is None:
         return _plan_new_job(plan, actor, spec, now, planned)
     changes = _changes(job, spec)
     if isinstance(changes, Err):
-        _complain(plan, spec, changes)
+        _add_problems(plan, spec, changes)
         return None
     if job.status in ENDED:
-        # Only a new schedule starts it again, as a new job.
+        # Only a new schedule restarts it, as a new job.
         if not changes.keys().isdisjoint(TRIGGER_COLUMNS):
             return _plan_new_job(plan, actor, spec, now, planned, replaced=job)
         if job.deleted_at is None:
@@ -175,8 +177,10 @@ def _plan_job(
             return job
         changes = {}
     # A cancelled job may be restored as paused.
-    is_as_asked = spec.paused == (job.status == Job.Status.PAUSED) and job.status != Job.Status.CANCELLED
-    paused = None if is_as_asked or job.status in ENDED else spec.paused
+    has_requested_state = (
+        spec.paused == (job.status == Job.Status.PAUSED) and job.status != Job.Status.CANCELLED
+    )
+    paused = None if has_requested_state or job.status in ENDED else spec.paused
     requested = _with_whole_schedule(changes, spec)
     step = Step(
         Action.CHANGE,
@@ -190,7 +194,7 @@ def _plan_job(
     if changes and not step.is_restored:
         prepared = prepare_edit(actor, job, requested, now, planned)
         if isinstance(prepared, Err):
-            _complain(plan, spec, prepared)
+            _add_problems(plan, spec, prepared)
             return None
         step.edit = prepared.value
     if changes:
@@ -209,10 +213,12 @@ def described_changes(job: Job, spec: JobSpec) -> dict[str, Any] | Err:
 
 
 def _with_whole_schedule(changes: Mapping[str, Any], spec: JobSpec) -> dict[str, Any]:
-    """Add the rest of a schedule that changes: what stays of it is not to be derived from what changes."""
+    """Add all columns of a changed schedule, so that none is derived from the changed ones."""
     is_rescheduled = not changes.keys().isdisjoint(TRIGGER_COLUMNS)
     schedule = {
-        name: value for name, value in _given(spec).items() if is_rescheduled and name in TRIGGER_COLUMNS
+        name: value
+        for name, value in _columns_set_by(spec).items()
+        if is_rescheduled and name in TRIGGER_COLUMNS
     }
     return {**changes, **schedule}
 
@@ -229,17 +235,17 @@ def _plan_new_job(
         plan.left_out.append(f"{spec.key}: its time has passed")
         plan.unchanged += replaced is not None
         return replaced
-    columns = _given(spec)
+    columns = _columns_set_by(spec)
     built = build_job(actor, now, columns, paused=bool(spec.paused), planned=planned)
     if isinstance(built, Err):
-        _complain(plan, spec, built)
+        _add_problems(plan, spec, built)
         return None
     plan.steps.append(Step(Action.CREATE, spec.key, built.value, columns, replaced=replaced))
     return built.value
 
 
-def _given(spec: JobSpec) -> dict[str, Any]:
-    """Return the columns that the file gives."""
+def _columns_set_by(spec: JobSpec) -> dict[str, Any]:
+    """Return the columns that the file sets."""
     columns = spec.columns | columns_of(spec.trigger)
     if isinstance(spec.trigger, Interval | CalendarInterval) and spec.has_start:
         columns["anchor_at"] = spec.trigger.start
@@ -254,27 +260,27 @@ def _defaults(task_name: str) -> dict[str, Any]:
 
 
 def _changes(job: Job, spec: JobSpec) -> dict[str, Any] | Err:
-    """Return the columns in which a job differs from the file; the same arguments may be given by name or position."""
-    wanted = _defaults(spec.columns["task"]) | _given(spec)
-    filled = fill_in(job, {name: wanted[name] for name in ("task", "args", "kwargs")})
+    """Return the columns in which a job differs from the file; arguments by name and by position are the same."""
+    target = _defaults(spec.columns["task"]) | _columns_set_by(spec)
+    filled = fill_in(job, {name: target[name] for name in ("task", "args", "kwargs")})
     if isinstance(filled, Err):
         return filled
-    wanted |= filled.value
-    changes = {name: value for name, value in wanted.items() if getattr(job, name) != value}
+    target |= filled.value
+    changes = {name: value for name, value in target.items() if getattr(job, name) != value}
     is_only_start = changes.keys() & set(TRIGGER_COLUMNS) == {"anchor_at"} and not spec.has_start
     if is_only_start and isinstance(spec.trigger, CalendarInterval) and _keeps_time(job, spec.trigger):
-        # "Every 2 weeks on monday" is read as from the next monday on, but a file means the same whenever it is applied.
+        # "Every 2 weeks on monday" starts next Monday, but a file means the same whenever it is applied.
         del changes["anchor_at"]
     if changes.keys() & {"args", "kwargs"}:
         before = named_arguments(job.task, job.args, job.kwargs)
-        if before == named_arguments(wanted["task"], wanted["args"], wanted["kwargs"]):
+        if before == named_arguments(target["task"], target["args"], target["kwargs"]):
             changes.pop("args", None)
             changes.pop("kwargs", None)
     return changes
 
 
 def _keeps_time(job: Job, trigger: CalendarInterval) -> bool:
-    """Return whether a job starts on the same day of the week or month, and at the same time, as a trigger."""
+    """Return whether a job starts on the same day of the week or month as a trigger, and at the same time."""
     assert job.anchor_at is not None
     first, later = sorted([job.anchor_at, trigger.start])
     step = 7 if trigger.unit == "days" and trigger.count % 7 == 0 else 1
@@ -287,31 +293,33 @@ def _differences(job: Job, changes: Mapping[str, Any]) -> list[Difference]:
     for name, value in changes.items():
         setattr(later, name, value)
     differences = [
-        Difference(name, _shown(getattr(job, name), later.timezone), _shown(value, later.timezone))
+        Difference(name, _text_of(getattr(job, name), later.timezone), _text_of(value, later.timezone))
         for name, value in changes.items()
         if name not in TRIGGER_COLUMNS and name not in ("args", "kwargs")
     ]
     if not changes.keys().isdisjoint(TRIGGER_COLUMNS):
-        differences.append(Difference("schedule", _schedule_words(job), _schedule_words(later)))
+        differences.append(Difference("schedule", _describe_schedule(job), _describe_schedule(later)))
     if changes.keys() & {"args", "kwargs"}:
         before = named_arguments(job.task, job.args, job.kwargs)
         after = named_arguments(later.task, later.args, later.kwargs)
-        shown_before, shown_after = masking.masked(before), masking.masked(after)
+        masked_before, masked_after = masking.masked(before), masking.masked(after)
         differences += [
-            Difference(f"arguments.{name}", _shown(shown_before.get(name)), _shown(shown_after.get(name)))
+            Difference(
+                f"arguments.{name}", _text_of(masked_before.get(name)), _text_of(masked_after.get(name))
+            )
             for name in dict.fromkeys([*before, *after])
             if before.get(name) != after.get(name)
         ]
     return differences
 
 
-def _schedule_words(job: Job) -> str:
+def _describe_schedule(job: Job) -> str:
     """Describe a schedule; an interval with its start, which may be all that changes."""
     start = f", from {local_words(job.anchor_at, job.timezone)}" if job.anchor_at else ""
     return f"{words_of(job)}{start}"
 
 
-def _shown(value: Any, zone: str = "") -> str:
+def _text_of(value: Any, zone: str = "") -> str:
     if isinstance(value, datetime):
         return end_text(value, zone)
     if isinstance(value, timedelta):
@@ -321,35 +329,35 @@ def _shown(value: Any, zone: str = "") -> str:
     return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def _others(actor: Actor, source: str, specs: Sequence[JobSpec]) -> dict[str, list[Job]]:
-    """Return the active jobs of no or another source that have the name of a new one, oldest first."""
+def _jobs_named_in(actor: Actor, source: str, specs: Sequence[JobSpec]) -> dict[str, list[Job]]:
+    """Return the active jobs of other sources, or of none, that have the name of a new job, oldest first."""
     by_name: dict[str, list[Job]] = defaultdict(list)
     names = sorted({str(spec.columns["name"]) for spec in specs})
     for start in range(0, len(names), CHUNK):
         chunk = names[start : start + CHUNK]
         jobs = Job.objects.owned_by(actor.user.pk).active().filter(name__in=chunk).exclude(source=source)
-        # The index has what a name looks like before the name itself.
+        # Also by skeleton, which comes before the name in the index.
         for job in jobs.filter(name_skeleton__in={skeleton(name) for name in chunk}).order_by("pk"):
             by_name[job.name].append(job)
     return by_name
 
 
-def _adopt(others: Mapping[str, list[Job]], spec: JobSpec) -> Job | None:
+def _adopt(candidates: Mapping[str, list[Job]], spec: JobSpec) -> Job | None:
     """Return the job of this name and task that the file takes over, if there is one.
 
-    One that no file describes need not be equal; one that moves from another file must be.
+    A job that no file describes may differ; one that moves from another file must be equal.
     """
-    same = [job for job in others.get(spec.columns["name"], []) if job.task == spec.columns["task"]]
+    same = [job for job in candidates.get(spec.columns["name"], []) if job.task == spec.columns["task"]]
     free = [job for job in same if not job.source]
     moved = [job for job in same if job.source and job.source_key in (spec.key, job.name)]
     equal = (job for job in [*free, *moved] if _changes(job, spec) == {})
     chosen = next(equal, free[0] if free else None)
     if chosen:
-        others[chosen.name].remove(chosen)
+        candidates[chosen.name].remove(chosen)
     return chosen
 
 
-def _complain(plan: Plan, spec: JobSpec, error: Err) -> None:
+def _add_problems(plan: Plan, spec: JobSpec, error: Err) -> None:
     if not error.errors:
         plan.problems.append(Problem(spec.place_of(""), spec.key, error))
     plan.problems += [

@@ -131,7 +131,7 @@ def job_schema(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _hoisted(tasks: Mapping[str, Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the definitions of all tasks under names of their own, and the schemas that refer to them there."""
+    """Return the definitions of all tasks, prefixed with the task, and the schemas that refer to them."""
     definitions: dict[str, Any] = {}
     schemas: dict[str, Any] = {}
     for name, schema in sorted(tasks.items()):

@@ -1,4 +1,4 @@
-"""The file that describes a job: which of its columns the file decides, and whether the job has changed since."""
+"""The source of a job, which is the file that describes it: the columns that it sets, and whether the job has drifted."""
 
 import hashlib
 import json
@@ -25,13 +25,13 @@ COLUMNS = (
 
 
 def sources_of(actor: Actor) -> list[str]:
-    """Return the files and folders that describe jobs of this person, also deleted ones."""
+    """Return the files and folders that describe jobs of this person, including deleted jobs."""
     named = Job.objects.owned_by(actor.user.pk).exclude(source="")
     return list(named.order_by("source").values_list("source", flat=True).distinct())
 
 
 def source_note(job: Job) -> str:
-    """Return which file manages a job, and whether it was changed elsewhere; empty for other jobs."""
+    """Return which file manages a job, and whether the job was changed elsewhere; empty if no file does."""
     if not job.source:
         return ""
     return f"{job.source} ({CHANGED})" if has_drifted(job) else job.source
@@ -43,16 +43,16 @@ def has_drifted(job: Job) -> bool:
 
 
 def digest_of_job(job: Job) -> str:
-    """Return a digest of what a file decides about a job; whether it is paused is not part of it."""
+    """Return a digest of the columns that a file sets; whether the job is paused is not included."""
     values: dict[str, Any] = {name: _comparable(getattr(job, name)) for name in COLUMNS}
     if job.task == HEARTBEAT:
-        # Its interval begins anew with every ping.
+        # Every ping restarts its interval.
         del values["anchor_at"]
     if not job.calendars:
-        # As before there were calendars.
+        # Keeps digests from before there were calendars valid.
         del values["calendars"], values["on_closed"]
     if not job.grants:
-        # As before there were permissions.
+        # Keeps digests from before there were permissions valid.
         del values["grants"]
     values["arguments"] = named_arguments(job.task, job.args, job.kwargs)
     values["is_gone"] = is_gone(job)
@@ -66,5 +66,5 @@ def is_gone(job: Job) -> bool:
 
 
 def _comparable(value: Any) -> Any:
-    # A stored moment is in UTC, one that was just read from a file in its own zone.
+    # A stored moment is in UTC; one from a file is in its own zone.
     return value.astimezone(UTC) if isinstance(value, datetime) else value

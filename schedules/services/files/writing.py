@@ -1,4 +1,4 @@
-"""Jobs written as YAML: always in the same order and form, so that the same jobs give the same file."""
+"""Write jobs as YAML, always in the same order and form, so that the same jobs give the same file."""
 
 import re
 from collections.abc import Mapping
@@ -17,11 +17,11 @@ WIDTH = 100
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """Writes texts of several lines as blocks."""
+    """Writes multi-line texts as blocks."""
 
 
 def _represent_text(dumper: Any, text: str) -> Any:
-    # A block keeps neither trailing blanks nor other line breaks.
+    # A block would lose trailing blanks and unusual line breaks.
     is_block = "\n" in text and not re.search(r"[ \t]\n|[\r\x85\u2028\u2029]|\A[ \t\n]", text)
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if is_block else None)
 
@@ -30,7 +30,7 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def write_jobs(jobs: Mapping[str, Mapping[str, Any]], timezone: str) -> str:
-    """Return the text of a file with these jobs by their keys; `timezone` is that of jobs without their own."""
+    """Return the text of a file with these jobs by key; `timezone` applies to jobs without their own."""
     document = {"timezone": timezone, "jobs": dict(jobs)}
     text: str = yaml.dump(
         document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=WIDTH, default_flow_style=False
@@ -61,11 +61,11 @@ def moment_text(moment: datetime, timezone: str) -> str:
 
 
 def end_text(moment: datetime, timezone: str) -> str:
-    """Return the end of a job: the date alone if it is the end of a day."""
-    there = moment.astimezone(load_zone(timezone))
-    # As UTC, because moments that clocks show twice are never equal in different zones.
-    is_end_of_day = end_of_day(there.date(), timezone).astimezone(UTC) == moment.astimezone(UTC)
-    return there.date().isoformat() if is_end_of_day else there.isoformat()
+    """Return the end of a job, as a bare date if it is the end of a day."""
+    local = moment.astimezone(load_zone(timezone))
+    # In UTC, because within a repeated hour, equal moments in two zones do not compare as equal.
+    is_end_of_day = end_of_day(local.date(), timezone).astimezone(UTC) == moment.astimezone(UTC)
+    return local.date().isoformat() if is_end_of_day else local.isoformat()
 
 
 def duration_text(span: timedelta) -> str:

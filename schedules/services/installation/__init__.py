@@ -1,1 +1,1 @@
-"""The installation: initial data, the secret key all hosts share, and what a local command line looks like."""
+"""The installation: initial data, the shared secret key, its workload, and local command lines."""

@@ -1,4 +1,4 @@
-"""The words for a management command, as a person types it where Cronty runs now."""
+"""How a person types a management command on this host."""
 
 import shlex
 import shutil
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-# `cronty` has these under the same names; it runs all others as `cronty manage …`.
+# `cronty` has these as subcommands; all others run as `cronty manage …`.
 _SUBCOMMANDS = ("backup", "doctor", "up")
 
 
@@ -24,7 +24,7 @@ def is_package() -> bool:
 
 
 def _python() -> str:
-    """Return the Python that runs a checkout, as typed in its folder: a host may have no `python`, or another one."""
+    """Return the Python that runs a checkout, as typed in its folder; `python` may be missing or another one."""
     manage = getattr(settings, "CRONTY_MANAGE", None)
     if not manage or shutil.which("python") == sys.executable:
         return "python"

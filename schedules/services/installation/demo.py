@@ -21,17 +21,17 @@ _PREFIX = "demo"
 
 
 def add_demo_jobs(actor: Actor) -> Result[int]:
-    """Add the demo jobs, all or none, unless there are some; return how many."""
+    """Add the demo jobs, all or none, unless some exist; return how many."""
     with transaction.atomic():
         wait_for_turn(actor.read_profile())
         if _existing(actor).exists():
             return Err(Code.DEMO_JOBS_EXIST, DEMO_TAG)
         jobs = _demo_jobs(actor)
         for fields in jobs:
-            made = schedule(actor, prefix=_PREFIX, tags=[DEMO_TAG], **fields)
-            if isinstance(made, Err):
+            created = schedule(actor, prefix=_PREFIX, tags=[DEMO_TAG], **fields)
+            if isinstance(created, Err):
                 transaction.set_rollback(True)
-                return made
+                return created
     return Ok(len(jobs))
 
 

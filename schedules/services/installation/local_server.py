@@ -1,6 +1,6 @@
-"""The command line for an agent's client on this machine to start the MCP server.
+"""The command line with which an agent's client on this machine starts the MCP server.
 
-It must name the interpreter and all variables, because the client does not have our environment.
+It names the interpreter and all variables, because the client does not have our environment.
 """
 
 import os
@@ -16,7 +16,7 @@ from schedules.services.installation.command_words import is_package
 def local_server(username: str, *, tools: str = "") -> dict[str, Any]:
     """Return the command, its arguments, and the variables that it needs to open the same database.
 
-    Without `tools`, it offers all of them.
+    Without `tools`, the server offers all of them.
     """
     command, *arguments = _start()
     server: dict[str, Any] = {
@@ -42,7 +42,7 @@ def _start() -> list[str]:
 
 
 def _start_of_package(environment: Path) -> list[str]:
-    """Return the plain command: what `uvx` and `pipx run` install lies in a cache, which may be gone tomorrow."""
+    """Return the start of an installed package; `uvx` and `pipx run` start it again, because their caches are temporary."""
     if "archive-v0" in environment.parts:
         return ["uvx", "cronty", "mcp"]
     if {"pipx", ".cache"} <= set(environment.parts):
@@ -52,8 +52,8 @@ def _start_of_package(environment: Path) -> list[str]:
 
 
 def omitted_variable_note() -> str:
-    """Return a note about the variable that is left out because it may contain a password, or an empty text."""
-    if _is_one_file() or not is_product():
+    """Return a note about DATABASE_URL, which is omitted because it may contain a password, or an empty text."""
+    if _is_sqlite() or not is_product():
         return ""
     return "Also set DATABASE_URL, unless it is in .env. It isn't shown because it may contain a password."
 
@@ -64,7 +64,7 @@ def _variables() -> dict[str, str]:
     if data != (settings.BASE_DIR / "data").resolve():
         variables["CRONTY_DATA"] = str(data)
     file = Path(settings.DATABASES["default"]["NAME"]).resolve()
-    if _is_one_file() and file != (data / "cronty.sqlite3").resolve():
+    if _is_sqlite() and file != (data / "cronty.sqlite3").resolve():
         variables["DATABASE_URL"] = f"sqlite:///{file}"
     return variables
 
@@ -74,5 +74,5 @@ def is_product() -> bool:
     return hasattr(settings, "CRONTY_DATA")
 
 
-def _is_one_file() -> bool:
+def _is_sqlite() -> bool:
     return bool(settings.DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3")

@@ -1,4 +1,4 @@
-"""The secret key that all hosts of an installation share, which the database knows by a fingerprint."""
+"""The secret key that all hosts of an installation share: check it against its fingerprint in the database, and change it."""
 
 import logging
 
@@ -26,15 +26,15 @@ class SecretKeyNotSharedError(Exception):
 
 
 def require_secret_key() -> None:
-    """Raise ForeignSecretKeyError unless this host can read with the installation's key; the first host records its own.
+    """Raise ForeignSecretKeyError unless this host has the installation's key; the first host records its own.
 
-    A host that lists the installation's key in SECRET_KEY_FALLBACKS replaces it with its own as soon as every host that
-    is running accepts that one. Until then, and if its own was replaced before, it works with the installation's.
+    A host that lists the installation's key in SECRET_KEY_FALLBACKS replaces it with its own as soon as all running hosts
+    accept that. Until then, and if its own key was replaced earlier, it works with the installation's.
     """
     mine = fingerprint(settings.SECRET_KEY)
     row = Installation.objects.get_or_create(pk=Installation.ONLY, defaults={"secret_fingerprint": mine})[0]
     if _is_foreign(row):
-        raise ForeignSecretKeyError(_what_to_do())
+        raise ForeignSecretKeyError(_foreign_key_message())
     if mine in (row.secret_fingerprint, row.replaced_fingerprint):
         return
     try:
@@ -44,13 +44,13 @@ def require_secret_key() -> None:
 
 
 def secret_key_problem() -> str:
-    """Return what `require_secret_key` would raise, or nothing; this only reads."""
+    """Return the error that `require_secret_key` would raise, or an empty text; this only reads."""
     row = Installation.objects.filter(pk=Installation.ONLY).first()
-    return _what_to_do() if row and _is_foreign(row) else ""
+    return _foreign_key_message() if row and _is_foreign(row) else ""
 
 
 def secret_key_warning() -> str:
-    """Say what is left to do if the key is being changed, or nothing; this only reads."""
+    """Return what remains to be done while the key is being changed, or an empty text; this only reads."""
     row = Installation.objects.filter(pk=Installation.ONLY).first()
     mine = fingerprint(settings.SECRET_KEY)
     if row is None or _is_foreign(row) or mine == row.secret_fingerprint:
@@ -60,20 +60,20 @@ def secret_key_warning() -> str:
             "The secret key of this host was replaced on another one:"
             f" set the new key here, and move the old one to {_fallbacks()}."
         )
-    return _not_shared_words(_hosts_without(mine)) or "The secret key of this host is about to be used."
+    return _not_shared_message(_hosts_without(mine)) or "The secret key of this host is about to be used."
 
 
 def adopt_secret_key() -> list[str]:
     """Make this host's key the installation's, and encrypt all secrets with it.
 
-    Return the names of the secrets that neither this key nor one of SECRET_KEY_FALLBACKS can read. Raise
-    SecretKeyNotSharedError if a host that is running could not read them any more.
+    Return the names of the secrets that neither this key nor SECRET_KEY_FALLBACKS can read. Raise SecretKeyNotSharedError
+    if a running host could no longer read secrets.
     """
     mine = fingerprint(settings.SECRET_KEY)
     with transaction.atomic():
         row = Installation.objects.select_for_update().get_or_create(pk=Installation.ONLY)[0]
         if row.secret_fingerprint and (hosts := _hosts_without(mine)):
-            raise SecretKeyNotSharedError(_not_shared_words(hosts))
+            raise SecretKeyNotSharedError(_not_shared_message(hosts))
         if row.secret_fingerprint not in ("", mine):
             row.replaced_fingerprint = row.secret_fingerprint
         row.secret_fingerprint = mine
@@ -91,12 +91,12 @@ def _is_foreign(row: Installation) -> bool:
 
 
 def _hosts_without(key: str) -> list[str]:
-    """Return the hosts of living clusters that cannot read with this key."""
-    living = Cluster.objects.fresh(clock.now()).order_by("host", "pk").values_list("host", "secret_keys")
-    return list(dict.fromkeys(host for host, keys in living if key not in keys))
+    """Return the hosts of live clusters that do not accept this key."""
+    live = Cluster.objects.fresh(clock.now()).order_by("host", "pk").values_list("host", "secret_keys")
+    return list(dict.fromkeys(host for host, keys in live if key not in keys))
 
 
-def _not_shared_words(hosts: list[str]) -> str:
+def _not_shared_message(hosts: list[str]) -> str:
     if not hosts:
         return ""
     return (
@@ -109,7 +109,7 @@ def _fallbacks() -> str:
     return "CRONTY_SECRET_KEY_FALLBACKS" if hasattr(settings, "CRONTY_DATA") else "SECRET_KEY_FALLBACKS"
 
 
-def _what_to_do() -> str:
+def _foreign_key_message() -> str:
     if folder := getattr(settings, "CRONTY_DATA", None):
         where = f"its CRONTY_SECRET_KEY, or its file data/secret_key to {folder / 'secret_key'}"
     else:

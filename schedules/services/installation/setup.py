@@ -1,4 +1,4 @@
-"""Initial data of an installation: the first superuser, the nightly pruning job, and a job that checks the cluster."""
+"""Initial data of an installation: the first superuser, the system jobs, and a job that checks the cluster."""
 
 import secrets
 from dataclasses import dataclass
@@ -37,8 +37,8 @@ class FirstUser:
 def ensure_first_user() -> FirstUser | None:
     """Create the first superuser unless there is one; the password comes from the settings, or is generated.
 
-    Return None in a project that embeds the app, which has users of its own, and if the user model has no permissions
-    or has required fields that only the project can fill in.
+    Return None if none is created. A project that embeds the app has its own users, and its user model may have no
+    permissions, or required fields that only the project can fill in.
     """
     if not is_product():
         return None
@@ -48,7 +48,7 @@ def ensure_first_user() -> FirstUser | None:
     if users._default_manager.filter(is_superuser=True).exists():
         return None
     password = settings.CRONTY_ADMIN_PASSWORD or secrets.token_urlsafe(12)
-    # An existing ordinary user with that name must not become a superuser.
+    # An ordinary user who has this name must not become a superuser.
     names = chain([FIRST_USER], (f"{FIRST_USER}{number}" for number in count(2)))
     name = next(
         name for name in names if not users._default_manager.filter(**{users.USERNAME_FIELD: name}).exists()
@@ -64,7 +64,7 @@ def ensure_first_user() -> FirstUser | None:
 def ensure_system_job() -> Job:
     """Return the nightly pruning job; create, restore or resume it if needed.
 
-    This is called at every start, so that pruning goes on even if the job was deleted, paused or cancelled.
+    Called at every start, so that pruning goes on even after the job was deleted, paused or cancelled.
     """
     if Calendar.objects.exclude(sealed="").exists():
         ensure_calendar_job()
@@ -72,14 +72,14 @@ def ensure_system_job() -> Job:
 
 
 def ensure_calendar_job() -> Job:
-    """Return the job that reads the addresses of calendars, every quarter of an hour; create it if needed."""
+    """Return the job that reads calendar addresses every 15 minutes; create it if needed."""
     return _ensure("Read calendars", CALENDARS, "*/15 * * * *")
 
 
 def _ensure(name: str, task: str, cron: str) -> Job:
     with transaction.atomic():
         owner = _system_user()
-        # If several clusters start at the same time, only one creates the job.
+        # Wait, so that only one of several clusters that start together creates the job.
         wait_for_turn(profile_of(owner))
         jobs = Job.objects.owned_by(owner.pk).filter(task=task).order_by("-pk")
         actor = Actor(owner, Event.Door.ENGINE)

@@ -6,7 +6,7 @@ from django.db import connection
 
 
 def database_size() -> int:
-    """Return the bytes of the database: the SQLite file with its log, or what PostgreSQL reports."""
+    """Return the size of the database in bytes: of the SQLite file with its log, or as PostgreSQL reports it."""
     if connection.vendor == "sqlite":
         path = Path(str(connection.settings_dict["NAME"]))
         return sum(each.stat().st_size for each in path.parent.glob(f"{path.name}*") if each.is_file())

@@ -1,4 +1,4 @@
-"""The work of an installation in numbers, for monitoring: every query reads a limited number of rows of an index."""
+"""Numbers about the work of an installation, for monitoring; every query reads a limited number of index rows."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -19,27 +19,27 @@ _BY_NEXT_RUN = ("next_run_at", "-pk")
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What waits: late jobs, since when something has waited, and how many runs are not finished."""
+    """The backlog: how many jobs are late, how long work has waited, and how many runs are not finished."""
 
     late: int
     """Counted up to COUNTED."""
     due_since: datetime | None
     ready_since: datetime | None
     live: Mapping[str, int]
-    """Runs by status, counted up to COUNTED in all."""
+    """Unfinished runs by status, counted up to COUNTED in total."""
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
-    """The jobs that are due: how many, up to one more than COUNTED, and since when the first of them."""
+class DueJobs:
+    """How many jobs are due, counted up to one more than COUNTED, and since when the oldest is."""
 
     count: int
     oldest: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """Of the newest runs: how late scheduled ones started, and when the last one ended."""
+class RecentRuns:
+    """How late the newest scheduled runs started, and when the last run ended."""
 
     lateness: list[timedelta]
     last_finished_at: datetime | None
@@ -61,8 +61,8 @@ def read_backlog(now: datetime) -> Backlog:
     )
 
 
-def due_jobs(now: datetime) -> Due:
-    return Due(count_up_to(Job.objects.due(now).order_by(*_BY_NEXT_RUN)), _oldest_due(now))
+def due_jobs(now: datetime) -> DueJobs:
+    return DueJobs(count_up_to(Job.objects.due(now).order_by(*_BY_NEXT_RUN)), _oldest_due(now))
 
 
 def _oldest_due(now: datetime) -> datetime | None:
@@ -76,22 +76,22 @@ def live_runs_by_status() -> dict[str, int]:
 
 
 def kept_runs(owner_id: Any) -> int:
-    """Count the runs of one owner, up to one more than COUNTED."""
+    """Count the stored runs of one owner, up to one more than COUNTED."""
     return count_up_to(Execution.objects.filter(owner=owner_id))
 
 
-def measure_newest(most: int) -> Measured:
-    runs = Execution.objects.order_by(*NEWEST_FIRST).values_list("cause", "lateness", "finished_at")[:most]
+def read_recent_runs(limit: int) -> RecentRuns:
+    runs = Execution.objects.order_by(*NEWEST_FIRST).values_list("cause", "lateness", "finished_at")[:limit]
     newest = list(runs)
     on_schedule = Execution.Cause.SCHEDULE
-    return Measured(
+    return RecentRuns(
         [lateness for cause, lateness, _ in newest if cause == on_schedule and lateness is not None],
         max((ended for _, _, ended in newest if ended), default=None),
     )
 
 
 def monitored_jobs(columns: tuple[str, ...], most_planned: int, most_stopped: int) -> list[Any]:
-    """Return these columns of the jobs that are due next, and of those that were stopped by their failures."""
+    """Return these columns of the jobs that are due next, and of those that stopped because of failures."""
     planned = Job.objects.kept().filter(status=Job.Status.PENDING).order_by(*_BY_NEXT_RUN)
     stopped = Job.objects.kept().filter(is_stopped_failing()).order_by("-pk")
     return list(

@@ -61,7 +61,7 @@ class SystemPage(LivePageMixin, TemplateView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         now = self.page.now
-        newest = workload.measure_newest(MEASURED_RUNS)
+        newest = workload.read_recent_runs(MEASURED_RUNS)
         jobs, planned = active_jobs(self.actor.user.pk, COUNTED + 1)
         return super().get_context_data(
             clusters=Cluster.objects.order_by("-last_seen_at")[:10],
