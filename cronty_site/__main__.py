@@ -7,7 +7,7 @@ from schedules.mcp.early import answer_early
 if __name__ == "__main__":
     if sys.argv[1:2] == ["mcp_serve"]:
         answer_early(sys.argv[2:])
-    # It imports Django, which takes long.
+    # Imported late, because Django takes long to import.
     from cronty_site.startup import run_command
 
     run_command()

@@ -21,8 +21,8 @@ from cronty_site.logins import network_of
 from schedules.services.people.hourly_limits import HourlyLimit
 from schedules.web.views.page import PageMixin
 
-# Messages to a user, and requests for one from an address.
-_messages, _askers = HourlyLimit(3), HourlyLimit(10)
+# Per user, and per address of a client.
+_messages, _requests = HourlyLimit(3), HourlyLimit(10)
 logger = logging.getLogger(__name__)
 
 
@@ -38,7 +38,7 @@ class LoginForm(AuthenticationForm):
 
     def clean_username(self) -> str:
         typed = str(self.cleaned_data["username"])
-        # One query for every name, so that the time does not reveal what kind of name it is.
+        # One query for all names, so that its time does not reveal what kind of name it is.
         matches = get_user_model().objects.filter(Q(username=typed) | Q(email__iexact=typed))
         names = list(matches.values_list("username", flat=True)[:3])
         return names[0] if len(names) == 1 and typed not in names else typed
@@ -51,13 +51,13 @@ class LoginPage(views.LoginView):
     redirect_authenticated_user = True
 
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
-        # The session ended during a live refresh: reload the whole page, so that it shows the login.
+        # If the session ends during a live refresh, reload the whole page, which shows the login.
         if getattr(request, "htmx", False):
             return HttpResponseClientRefresh()
         return super().dispatch(request, *args, **kwargs)
 
     def get_redirect_url(self, *args: Any, **kwargs: Any) -> str:
-        """Return the page to open after the log-in, or an empty text if that is the log-in itself."""
+        """Return the page to open after the login, or an empty text if that is the login page itself."""
         target = super().get_redirect_url(*args, **kwargs)
         return "" if urlsplit(target).path == self.request.path else target
 
@@ -72,12 +72,12 @@ class PasswordPage(PageMixin, views.PasswordChangeView):
 
 
 class ForgottenPasswordForm(PasswordResetForm):
-    """Sends the message in the background, so that the response time does not reveal whether an address is known."""
+    """Sends the message in the background, so that the response time does not reveal whether the address exists."""
 
     def send_mail(self, *args: Any, **kwargs: Any) -> None:
         context: dict[str, Any] = args[2]
         user = context["user"].pk
-        # The page says the same as always, because only a known address can have too many.
+        # The page shows the usual text, because an error would reveal that the address exists.
         if not _messages.allows(str(user)):
             logger.warning("No message to choose a new password for user %s: too many within an hour", user)
             return
@@ -93,7 +93,7 @@ class ForgottenPasswordPage(views.PasswordResetView):
     extra_email_context = {"site": settings.CRONTY_URL}
 
     def form_valid(self, form: Any) -> HttpResponse:
-        if not _askers.allows(network_of(self.request) or ""):
+        if not _requests.allows(network_of(self.request) or ""):
             form.add_error("email", "Too many requests from this address. Try again in an hour.")
             return self.render_to_response(self.get_context_data(form=form), status=429)
         return super().form_valid(form)

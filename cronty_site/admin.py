@@ -1,4 +1,4 @@
-"""Admin pages of the site for users, groups and the login log; a project that embeds the app has its own."""
+"""Admin pages for users, groups and the login log; a project that embeds the app has its own."""
 
 from typing import Any
 
@@ -25,9 +25,9 @@ class AccountAdmin(DeclaredLookups[User], UserAdmin[User]):
     """Users; only superusers change rights, staff, and Cronty's own user."""
 
     actions = ["end_access"]
-    # Typed times would be refused in the hour that is repeated in autumn, and nobody needs to change these.
+    # Nobody needs to change these, and the hour that repeats in autumn could not be saved.
     readonly_fields = DATES
-    # Django's control with two lists cannot be read by screen readers.
+    # Screen readers cannot read Django's control with two lists.
     filter_horizontal = ()
 
     def get_fieldsets(self, request: HttpRequest, obj: User | None = None) -> Any:
@@ -57,7 +57,7 @@ class AccountAdmin(DeclaredLookups[User], UserAdmin[User]):
         return super().has_delete_permission(request, obj) and _may_touch(request, obj)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Let a user's profile and tokens go with the user, though nobody can delete them on their own pages."""
+        """Delete a user's profile and tokens along with the user, although nobody can delete them on their own pages."""
         deleted, counts, needed, protected = super().get_deleted_objects(objs, request)
         needed -= {model._meta.verbose_name for model in (Profile, Token, Job, Execution, Event)}
         if protected:
@@ -84,13 +84,13 @@ class RightsAdmin(DeclaredLookups[Group], GroupAdmin):
 
 
 def register_accounts() -> None:
-    """Replace the admin pages that Django and other packages have registered; those of the operator's apps stay."""
+    """Replace the admin pages that Django and other packages registered, except those of the operator's apps."""
     pages: dict[Any, type[admin.ModelAdmin[Any]]] = {User: AccountAdmin, Group: RightsAdmin}
     for model, page in list(admin.site._registry.items()):
         if isinstance(page, DeclaredLookups) or _is_of_operator(model):
             continue
         admin.site.unregister(model)
-        # Connected apps are on the page for tokens; these rows would let staff change where an app returns to.
+        # Connected apps are on the page for tokens; in the admin, staff could change where an app redirects to.
         if model._meta.app_label != "oauth2_provider":
             registered = type(page)
             wrapped = type(registered.__name__, (DeclaredLookups, registered), {})
@@ -103,7 +103,7 @@ def _is_of_operator(model: type[Model]) -> bool:
 
 
 def _may_touch(request: HttpRequest, user: User | None) -> bool:
-    """Return whether a user is somebody without rights, or the one who asks is a superuser."""
+    """Return whether the requester is a superuser, or the user has no special rights."""
     if user is None or _is_superuser(request):
         return True
     return not (user.is_staff or user.is_superuser or user.username == SYSTEM_USER)

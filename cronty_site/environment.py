@@ -1,4 +1,4 @@
-"""Readers of environment variables; they refuse an invalid value with a message that names the variable."""
+"""Read and validate environment variables; an error names the variable and says what to write."""
 
 import json
 import os
@@ -24,13 +24,13 @@ from platformdirs import user_data_path
 from schedules.tasks.outbound.destinations import parse_destination
 from schedules.tasks.outbound.headers import setting_problem
 
-# Whether settings create what is missing. A command that only uses an installation leaves the disk as it is, and
-# refuses to work if files are missing.
+# Whether reading a setting creates missing folders and keys. A command that only uses an installation turns this off,
+# and `missing` lists the files that do not exist.
 creates = True
 missing: list[Path] = []
 
-# The variables that settings have asked for, and those that others read: commands, agents' clients, shells.
-_known = {
+# Variables that settings have read, and those that commands, clients of agents and shells read.
+_registered = {
     "CRONTY_USER",
     *(f"CRONTY_{name}" for name in ("TOKEN", "TOKEN_FILE", "PING_KEY", "PING_KEY_FILE", "SPOOL", "REMOTE")),
     "CRONTY_MCP_URL",
@@ -62,19 +62,19 @@ def load_dotenv(path: Path) -> None:
 
 
 def unknown_variables() -> dict[str, str]:
-    """Return the CRONTY_ variables that no setting has asked for, with the most similar name that one has, if any."""
-    unknown = sorted(name for name in os.environ if name.startswith("CRONTY_") and name not in _known)
-    return {name: next(iter(get_close_matches(name, _known, 1)), "") for name in unknown}
+    """Return the CRONTY_ variables that nothing reads, each with the most similar valid name, if any."""
+    unknown = sorted(name for name in os.environ if name.startswith("CRONTY_") and name not in _registered)
+    return {name: next(iter(get_close_matches(name, _registered, 1)), "") for name in unknown}
 
 
 def text(name: str, default: str = "") -> str:
-    _known.add(name)
+    _registered.add(name)
     return os.environ.get(name, "").strip() or default
 
 
 def secret(name: str, default: str = "") -> str:
     """Read a secret from `NAME`, or from the file named by `NAME_FILE`."""
-    _known.add(name)
+    _registered.add(name)
     path = text(f"{name}_FILE")
     return _content(f"{name}_FILE", Path(path)).strip() if path else text(name, default)
 
@@ -91,7 +91,7 @@ def integer(name: str, default: int, *, minimum: int, maximum: int) -> int:
 
 
 def choice(name: str, default: str, choices: tuple[str, ...]) -> str:
-    """Read one of these choices, in upper or lower case."""
+    """Read one of these choices, in any case."""
     value = text(name, default).upper()
     if value not in choices:
         raise refuse(name, f"use one of {', '.join(choices)}, not {value!r}.")
@@ -99,7 +99,7 @@ def choice(name: str, default: str, choices: tuple[str, ...]) -> str:
 
 
 def words(name: str, default: str = "") -> list[str]:
-    """Read a list that is separated by commas or spaces."""
+    """Read a list separated by commas or spaces."""
     return text(name, default).replace(",", " ").split()
 
 
@@ -114,7 +114,7 @@ def apps(name: str) -> list[str]:
 
 
 def command(name: str) -> list[str]:
-    """Read an argument list: a JSON array, or a line that is split as in a shell, although no shell runs it."""
+    """Read an argument list: a JSON array, or a line that is split as in a shell, but run without one."""
     value = text(name)
     try:
         arguments = json.loads(value) if value.startswith("[") else shlex.split(value)
@@ -168,7 +168,7 @@ def networks(name: str) -> list[str]:
 def zone_data(name: str) -> str:
     """Choose the source of zone data for this process: the pinned `tzdata` package, or the system's files.
 
-    Settings call it before anything uses a zone. With the default, all hosts compute the same moments.
+    Settings call this before anything uses a zone. With the default, all hosts compute the same moments.
     """
     value = text(name, "package").lower()
     if value not in {"package", "system"}:
@@ -208,7 +208,7 @@ def web_address(name: str, default: str) -> str:
 
 
 def secret_address(name: str) -> str:
-    """Read an http(s) address that nobody else may know, or nothing."""
+    """Read a secret http(s) address, or an empty text."""
     value = secret(name)
     if value and not _is_web_address(value):
         raise refuse(name, "use an address that begins with https:// or http://.")
@@ -216,7 +216,7 @@ def secret_address(name: str) -> str:
 
 
 def site_address(name: str, default: str) -> str:
-    """Read the public address of the pages, which are at its root; a login in it would be shown with every link."""
+    """Read the public address of the pages; it has no path, and no login, which every link would show."""
     value = web_address(name, default)
     if re.search(r"[/?#@]", value.partition("://")[2]):
         raise refuse(name, "use an address without a path or a login, like https://cronty.example.")
@@ -229,12 +229,12 @@ def is_checkout(folder: Path) -> bool:
 
 
 def data_folder(source: Path) -> Path:
-    """Return where data goes by default: beside the source code, or to the user's data folder for a package."""
+    """Return the default data folder: beside the source code, or for a package the user's data folder."""
     return source / "data" if is_checkout(source) else user_data_path("cronty", appauthor=False)
 
 
 def folder(name: str, default: Path) -> Path:
-    """Read the path of a folder, and create it if it does not exist, unless this process only uses an installation."""
+    """Read the path of a folder, and create it if `creates` is set."""
     path = Path(text(name, str(default))).resolve()
     if not creates:
         return path
@@ -251,7 +251,7 @@ def folder(name: str, default: Path) -> Path:
 
 def file(name: str, default: Path) -> str:
     """Read the path of a file, which need not exist yet; its folder must."""
-    # Links are left in it: who made them matters when it is read.
+    # Links are not resolved: their owner is checked when the file is read.
     path = Path(text(name, str(default))).absolute()
     if path.is_dir() or (creates and not path.parent.is_dir()):
         raise refuse(name, f"use the path of a file in a folder that exists, not {str(path)!r}.")
@@ -269,14 +269,14 @@ def secret_key(name: str) -> str:
 def generated_secret(name: str, path: Path) -> str:
     """Return the secret key in a file, which is generated the first time; refuse one that could be guessed.
 
-    `name` is the variable that determines the folder.
+    `name` is the variable that sets the folder.
     """
     if not creates and not path.exists():
         missing.append(path)
         return secrets.token_urlsafe(64)
     try:
         if not path.exists():
-            # Link the complete file: no process reads half a secret, and two processes that start together use the same.
+            # Link the complete file, so that no process reads half a secret, and the first of two processes wins.
             with NamedTemporaryFile("w", dir=path.parent) as file, suppress(FileExistsError):
                 file.write(secrets.token_urlsafe(64))
                 file.flush()
@@ -294,7 +294,7 @@ def generated_secret(name: str, path: Path) -> str:
 
 
 def database(name: str, default: str, **options: Any) -> dj_database_url.DBConfig:
-    """Read the address of a database; messages do not show it, because it may contain a password."""
+    """Read the address of a database; errors do not show it, because it may contain a password."""
     usage = "use postgres://user:password@host:5432/name or sqlite:////path/to/file."
     value = secret(name)
     try:
@@ -304,7 +304,7 @@ def database(name: str, default: str, **options: Any) -> dj_database_url.DBConfi
     engine, file = config.get("ENGINE"), Path(config.get("NAME") or ":memory:").absolute()
     if engine not in {"django.db.backends.sqlite3", "django.db.backends.postgresql"}:
         raise refuse(name, f"Cronty runs on PostgreSQL and SQLite only; {usage}")
-    # Each process would have its own database in memory.
+    # In memory, each process would have its own database.
     if file.name == ":memory:":
         raise refuse(name, f"it names no database; {usage}")
     if engine == "django.db.backends.sqlite3" and not creates and not file.exists():

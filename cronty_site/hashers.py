@@ -1,10 +1,10 @@
-"""The hash of the secrets of OAuth clients."""
+"""The password hasher for the secrets of OAuth clients."""
 
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 
 
 class ClientSecretHasher(PBKDF2PasswordHasher):
-    """One round: nobody can guess 128 random characters, and anybody can make the server check one."""
+    """One round is enough for 128 random characters, and more would let anybody keep the server busy."""
 
     algorithm = "client_secret_sha256"
     iterations = 1

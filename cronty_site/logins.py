@@ -1,4 +1,4 @@
-"""Limits on failed logins, and a line in the log for each that fail2ban can read."""
+"""Limit failed logins, and log each in a format that fail2ban can read."""
 
 import json
 import logging
@@ -13,8 +13,8 @@ from django.http import HttpRequest
 from schedules.services.people import client_addresses
 from schedules.services.people.client_addresses import address_of
 
-# Failures within AXES_COOLOFF_TIME. A name has more from all addresses together than from one, and a person who has
-# logged in from an address before can still do so: otherwise anybody could lock everybody out.
+# Failures within AXES_COOLOFF_TIME. The limit of a name is higher for all addresses together than for one, and does not
+# apply to an address from which the person has logged in before: otherwise anybody could lock everybody out.
 PER_NAME = 20
 PER_ADDRESS = 20
 LONGEST_NAME = 150
@@ -22,9 +22,9 @@ logger = logging.getLogger(__name__)
 
 
 def name_of(request: HttpRequest, credentials: dict[str, Any] | None = None) -> str:
-    """Return the name to count failures for: as it was typed, but for upper and lower case.
+    """Return the name to count failures for: as typed, in lower case.
 
-    The user it belongs to would not do: a locked username would then reveal whose e-mail address was locked before.
+    Counting by user would reveal whose e-mail address was locked, because the username would be locked, too.
     """
     typed = request.POST.get("username") or (credentials or {}).get("username") or ""
     # Databases compare e-mail addresses in upper case.
@@ -40,13 +40,13 @@ class LoginLimits(AxesDatabaseHandler):
     """Counts failures per name and address, per name, and per address, each with its own limit."""
 
     def get_failures(self, request: Any, credentials: dict[str, Any] | None = None) -> int:
-        """Return the failures that count against AXES_FAILURE_LIMIT, which is reached when any limit is."""
+        """Return the failures that count against AXES_FAILURE_LIMIT; at least that many if another limit is reached."""
         both, name, address = (
             attempts.aggregate(total=Sum("failures_since_start"))["total"] or 0
             for attempts in self.get_user_attempts(request, credentials)
         )
         limit = int(settings.AXES_FAILURE_LIMIT)
-        if address >= PER_ADDRESS or (name >= PER_NAME and not _was_here(request, credentials)):
+        if address >= PER_ADDRESS or (name >= PER_NAME and not _has_logged_in_here(request, credentials)):
             return max(both, limit)
         return int(both)
 
@@ -57,7 +57,7 @@ class LoginLimits(AxesDatabaseHandler):
         super().user_login_failed(sender, credentials, request, **more)
         if request is None:
             return
-        # The address comes first, and the name is quoted, so that no name can imitate another line.
+        # The address comes first, and the name is quoted, so that no name can forge a line.
         logger.warning(
             "Login %s from %s, name %s, failure %s",
             "refused" if was_locked else "failed",
@@ -67,7 +67,7 @@ class LoginLimits(AxesDatabaseHandler):
         )
 
 
-def _was_here(request: Any, credentials: dict[str, Any] | None) -> bool:
+def _has_logged_in_here(request: Any, credentials: dict[str, Any] | None) -> bool:
     """Return whether this user has logged in from this address before."""
     username = (credentials or {}).get("username")
     return AccessLog.objects.filter(username=username, ip_address=request.axes_ip_address).exists()

@@ -1,6 +1,6 @@
-"""Logging as text or JSON that stays readable in an outage, and that names the run which a line belongs to.
+"""Filters and formatters for logging as text or JSON; JSON lines name the run that they belong to.
 
-In an outage there is one line a second per cause, and no traceback while the database is away.
+In an outage, there is one line per second and cause, and no traceback while the database is unavailable.
 """
 
 import json
@@ -19,9 +19,9 @@ MAX_CAUSES = 1000
 
 
 class RepeatFilter(logging.Filter):
-    """Passes one warning or error a second per cause, and counts the others for the next line of that cause.
+    """Passes one warning or error per second and cause; the next line of that cause has the number of the others.
 
-    It uses no lock, which a fork could leave locked in the child; at worst, two threads both log a line.
+    It uses no lock, because a fork could leave it locked in the child; at worst, two threads both log a line.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class RepeatFilter(logging.Filter):
 
 
 class WrongHostFilter(logging.Filter):
-    """Turns Django's error about the Host header into a warning without a traceback that names Cronty's setting."""
+    """Turns Django's error about the Host header into a warning that names Cronty's setting, without a traceback."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         host = vars(record)["request"].META.get("HTTP_HOST", "")
@@ -59,9 +59,9 @@ class WrongHostFilter(logging.Filter):
 
 
 class LineFormatter(logging.Formatter):
-    """Writes the reason of an outage instead of its traceback, and how many lines the filter left out.
+    """Writes the reason of an outage instead of its traceback, and the number of lines that the filter left out.
 
-    Nothing in a line is obeyed by the terminal that shows it.
+    Control characters are removed, so that a line is safe to show in a terminal.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -79,7 +79,7 @@ class LineFormatter(logging.Formatter):
 
 
 class JsonFormatter(LineFormatter):
-    """Writes one JSON object a line: time, level, logger, process, message, the run if there is one, and a traceback."""
+    """Writes one JSON object per line: time, level, logger, process, message, and perhaps a run and a traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = self.shortened(record)
@@ -91,7 +91,7 @@ class JsonFormatter(LineFormatter):
             "message": line.getMessage(),
             **current_run.get(),
         }
-        # Given as `extra` where a line is about a run that somebody else runs.
+        # Set by `extra` if the line is about a run of another process.
         if execution := getattr(record, "execution", None):
             entry["execution"] = execution
         if line.exc_info:
@@ -101,7 +101,7 @@ class JsonFormatter(LineFormatter):
 
 def _cause_of(record: logging.LogRecord) -> tuple[Any, ...]:
     if status := getattr(record, "status_code", None):
-        # Django's lines about requests differ by address.
+        # The messages of Django about requests contain their addresses.
         return record.name, status
     if error := _error_of(record):
         return record.name, record.msg, type(error)

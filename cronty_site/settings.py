@@ -19,7 +19,7 @@ def _limit(name: str, minimum: int, maximum: int = 1_000_000_000) -> int:
     return environment.integer(name, getattr(defaults, name), minimum=minimum, maximum=maximum)
 
 
-# Every process reads this before it creates a file; the database, backups and logs are for nobody else to read.
+# Set before any process creates a file: nobody else may read the database, backups and logs.
 os.umask(0o077)
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -156,7 +156,7 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     DATABASES["default"]["OPTIONS"] = {
         "timeout": 20,
         "transaction_mode": "IMMEDIATE",
-        # FULL, because an acknowledged job must survive a power cut; with a write-ahead log that is still cheap.
+        # FULL, because an acknowledged job must survive a power cut; with a write-ahead log, this is cheap enough.
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
     }
 else:
@@ -178,18 +178,18 @@ AUTH_PASSWORD_VALIDATORS = [
         "NumericPasswordValidator",
     )
 ]
-# The last one is not for passwords: a new one is hashed by the first.
+# The last one is for OAuth clients only: new passwords are hashed by the first.
 PASSWORD_HASHERS = [*global_settings.PASSWORD_HASHERS, "cronty_site.hashers.ClientSecretHasher"]
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "/"
-# Counted for a name from an address; `cronty_site.logins` has the limits of a name and of an address.
+# For a name from one address; `cronty_site.logins` has the limits per name and per address.
 AXES_FAILURE_LIMIT = 5
 AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"], "username", "ip_address"]
 AXES_HANDLER = "cronty_site.logins.LoginLimits"
 AXES_USERNAME_CALLABLE = "cronty_site.logins.name_of"
 AXES_CLIENT_IP_CALLABLE = "cronty_site.logins.network_of"
-# Attempts while locked are refused without a trace: they neither prolong the lock nor fill the database.
+# Attempts while locked are not stored: they neither extend the lock nor fill the database.
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_VERBOSE = False
 AXES_LOCKOUT_TEMPLATE = "lockout.html"
@@ -208,7 +208,7 @@ OAUTH2_PROVIDER = {
     "DCR_ENABLED": True,
     "DCR_REGISTRATION_PERMISSION_CLASSES": ["oauth2_provider.dcr.AllowAllDCRPermission"],
     "CIMD_ENABLED": True,
-    # Anybody can have documents fetched, and each fetch keeps a page waiting.
+    # Anybody can make the server fetch documents, and each fetch occupies a page.
     "CIMD_MAX_CONCURRENT_FETCHES": 2,
     "CIMD_METADATA_FETCHER": "schedules.web.oauth_clients.DocumentFetcher",
     "CIMD_REGISTRATION_PERMISSION_CLASSES": ["schedules.web.oauth_clients.DocumentPermission"],
@@ -323,7 +323,7 @@ LOGGING = {
     },
     "root": {"handlers": ["stderr"], "level": CRONTY_LOG_LEVEL},
     "loggers": {
-        # Its lines contain names as they were typed, with line breaks; `cronty_site.logins` logs instead.
+        # Its lines contain names as typed, even line breaks; `cronty_site.logins` logs instead.
         "axes": {"level": "ERROR"},
         "django.security.DisallowedHost": {"filters": ["wrong_host"]},
         "mcp": {"level": "WARNING"},
@@ -331,5 +331,5 @@ LOGGING = {
         "django-q": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},
     },
 }
-# For a warning about names that are spelled wrong; last, when every variable was read.
+# For a warning about misspelled names; last, after every variable was read.
 CRONTY_UNKNOWN_VARIABLES = environment.unknown_variables()

@@ -1,4 +1,4 @@
-"""The set-up of Django for Cronty's command lines."""
+"""Set Django up for Cronty's command lines, and run management commands."""
 
 import os
 import sys
@@ -21,19 +21,19 @@ def run_command() -> None:
 
 def execute(program: str, *arguments: str) -> None:
     """Run a management command; only those that start Cronty change the permissions of its files."""
-    # With `web`, the application does it, as with any other server.
+    # For `web`, the application does it, as under any other server.
     if arguments[:1] in (("up",), ("qcluster",)):
         restrict_to_owner()
-    # Only needed here, and not by every command of a terminal.
+    # Imported here, because most commands of the terminal do not need it.
     from django.core.management import execute_from_command_line  # noqa: PLC0415
 
     execute_from_command_line([program, *arguments])
 
 
 def set_up(*, creates: bool = True) -> None:
-    """Set Django up, or exit with the sentence that says which setting is wrong.
+    """Set Django up, or exit with a sentence about the setting that is wrong.
 
-    Unless it creates what is missing, `environment.missing` names the files of an installation that do not exist.
+    Without `creates`, missing files of the installation are not created, but listed in `environment.missing`.
     """
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "cronty_site.settings")
     environment.creates = creates
@@ -42,12 +42,12 @@ def set_up(*, creates: bool = True) -> None:
     try:
         django.setup()
     except ImproperlyConfigured as error:
-        # A wrong setting is for the operator to fix; a traceback would only hide the sentence that says how.
+        # The operator has to correct the setting; a traceback would hide the sentence that says how.
         sys.exit(f"Cronty cannot start. {error}")
 
 
 def _store_options_of_up() -> None:
-    """Store the options of `up` as variables, because other settings depend on them in the processes that it forks."""
+    """Store the options of `up` as variables, because other settings depend on them, also in child processes."""
     parser = ArgumentParser(add_help=False, exit_on_error=False)
     parser.add_argument("--host")
     parser.add_argument("--port", type=port)

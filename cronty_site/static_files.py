@@ -8,7 +8,7 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 
 
 class StaticFiles(WhiteNoiseMiddleware):
-    """WhiteNoise with complete answers: its streams are synchronous, which Django warns of under ASGI."""
+    """WhiteNoise that reads whole files: Django warns about its synchronous streams under ASGI."""
 
     @staticmethod
     def serve(static_file: Any, request: HttpRequest) -> Any:  # type: ignore[override]

@@ -38,7 +38,7 @@ def favicon(request: HttpRequest) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Say that something went wrong, or that the database is away: then the same request may succeed later."""
+    """Show the error page; answer 503 if the database is unavailable, because the request may succeed later."""
     # Django calls this while it handles the error; the page is rendered without the request, which may need the database.
     if outage_in(sys.exception()):
         page = loader.render_to_string("500.html", {"outage": TRY_AGAIN})

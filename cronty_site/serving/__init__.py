@@ -1,1 +1,1 @@
-"""The web server: guards around the ASGI app, bounded connections, and trust in proxies."""
+"""The web server: guards around the ASGI app, bounded connections, threads, and trusted proxies."""

@@ -1,4 +1,4 @@
-"""Open connections: a bound, time-outs for silent clients and slow readers, and rare lines about failed accepts."""
+"""Limit open connections: their number, and time-outs for silent clients and slow readers."""
 
 import asyncio
 import logging
@@ -10,12 +10,12 @@ from typing import Any
 from django.conf import settings
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-# Seconds in which a client must send the headers of a request, and must read something of a long response.
+# Time-outs in seconds: for the headers of a request, and for a client that stops reading a response.
 HEADERS = 10.0
 STALLED_READER = 60.0
-# Connections beyond the last ordinary request, so that health checks are answered.
+# Connections reserved for health checks when ordinary requests have reached their limit.
 RESERVE = 32
-# How many connections the loop accepts before it looks at them; all of them are open then.
+# How many connections the loop accepts at once; all of them count as open.
 BACKLOG = 128
 ACCEPT_ERRORS_EVERY = 60.0
 KEY = "cronty.connection"
@@ -23,10 +23,10 @@ logger = logging.getLogger(__name__)
 
 
 def max_connections() -> int:
-    """Return how many connections may be open: the setting, but never more than half of the process's file handles."""
+    """Return how many connections may be open: the setting, but at most half of the process's file handles."""
     handles = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    most = int(settings.CRONTY_MAX_CONNECTIONS)
-    return most if handles == resource.RLIM_INFINITY else min(most, handles // 2)
+    limit = int(settings.CRONTY_MAX_CONNECTIONS)
+    return limit if handles == resource.RLIM_INFINITY else min(limit, handles // 2)
 
 
 def max_requests() -> int:
@@ -34,7 +34,7 @@ def max_requests() -> int:
 
 
 class Connections:
-    """The open connections of a server; a new one beyond the bound replaces the one that has been idle longest.
+    """The open connections of a server; beyond the limit, a new one replaces the one that has been idle longest.
 
     A connection is idle while the server waits for the client.
     """
@@ -46,7 +46,7 @@ class Connections:
 
     def add(self, connection: "Connection") -> None:
         if len(self._idle) + len(self._busy) >= self._max_open:
-            # Without an idle one, the new one has to go.
+            # If none is idle, the new one is closed.
             victim = next(iter(self._idle), connection)
             self.remove(victim)
             victim.abort()
@@ -89,7 +89,7 @@ class Timer:
 class Connection(H11Protocol):
     """uvicorn's HTTP protocol with time-outs, which it lacks.
 
-    It overrides only methods of asyncio.Protocol. `TrackRequests` tells it when a request is under way: the time-out for
+    It overrides only methods of asyncio.Protocol. `TrackRequests` reports when a request is under way: the time-out for
     headers does not run then, so that long responses stay open.
     """
 
@@ -130,7 +130,7 @@ class Connection(H11Protocol):
         self._headers_timer.stop()
 
     def complete_request(self) -> None:
-        """Note that the client has sent everything; until then, a new connection may replace this one."""
+        """Mark the connection busy: until the client has sent everything, a new connection may replace this one."""
         self._connections.mark_busy(self)
 
     def end_request(self) -> None:
@@ -139,7 +139,7 @@ class Connection(H11Protocol):
             self._connections.mark_idle(self)
 
     def hand_over(self) -> None:
-        """Forget the connection, because another protocol has taken it over."""
+        """Stop tracking the connection, because another protocol has taken it over."""
         self._connections.remove(self)
 
     def abort(self) -> None:

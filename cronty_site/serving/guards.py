@@ -1,4 +1,4 @@
-"""ASGI guards: limits on bodies and the time they take, on requests under way, and on logins and OAuth at once."""
+"""ASGI guards: limits on the size and time of bodies, on requests under way, and on concurrent logins and OAuth."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ from schedules.web.health import ALIVE
 
 SMALL_BODY = 1024
 LOGIN_BODY = 16_384
-# Only the beginning is kept, but clients must not fail because a log is long.
+# Only the beginning is stored, but a long log must not make a client fail.
 PING_BODY = 4_000_000
 OAUTH_PATH = "/oauth/"
 TEXT = "text/plain; charset=utf-8"
@@ -45,17 +45,35 @@ class Kind(Enum):
     STATE = auto()
     """Readiness and metrics, which read the database."""
     LOGIN = auto()
-    """Forms that check a password of somebody who is not logged in, or send one a message."""
+    """Forms without a login that check a password, or send a message to reset it."""
     OAUTH = auto()
-    """The authorization server, which anybody can ask."""
+    """The authorization server, which is open to anybody."""
     ANSWER = auto()
     """Answers to notifications, which need no login."""
     MCP = auto()
     PING = auto()
-    """A ping of a job that runs elsewhere; many are stored together."""
+    """A ping of a job that runs elsewhere; pings are stored in batches."""
     API = auto()
     PAGE = auto()
     """Everything else."""
+
+
+# Seconds between two parts of a body, and for the whole body.
+BETWEEN_BYTES = 10.0
+WHOLE_BODY = 60.0
+# How much of a refused body is still read, because a client that is sending would not see the answer otherwise.
+LINGER_SECONDS = 1.0
+LINGER_BYTES = 4_000_000
+# How many requests are handled at once; each has a thread and may have a database connection.
+AT_ONCE = {Kind.ALIVE: 4, Kind.STATE: 4, Kind.PAGE: 10, Kind.API: 10}
+LOGINS_AT_ONCE = max(1, (os.cpu_count() or 1) // 2)
+# More than CIMD_MAX_CONCURRENT_FETCHES, because fetching a document of a client takes seconds.
+OAUTH_AT_ONCE = 4
+ANSWERS_AT_ONCE = 4
+# How many requests are in a queue or being handled, per address and in total.
+WAITING_PER_ADDRESS = 5
+MAX_WAITING = 50
+DISCONNECT: Message = {"type": "http.disconnect"}
 
 
 def kind_of(path: str) -> Kind:
@@ -71,8 +89,8 @@ def kind_of(path: str) -> Kind:
     return kinds.get(path) or (Kind.API if path.startswith(_api_root(settings.ROOT_URLCONF)) else Kind.PAGE)
 
 
-def largest_body(kind: Kind, method: str) -> int | None:
-    """Return the number of bytes that a request may have; None if the project has turned Django's limit off."""
+def max_body(kind: Kind, method: str) -> int | None:
+    """Return the maximum number of bytes in a body; None if the project has turned Django's limit off."""
     if kind in {Kind.ALIVE, Kind.STATE} or method not in METHODS_WITH_BODY:
         return SMALL_BODY
     if kind is Kind.ANSWER:
@@ -88,7 +106,7 @@ def largest_body(kind: Kind, method: str) -> int | None:
 
 @cache
 def _kinds(urlconf: str) -> dict[str, Kind]:
-    """Return the addresses of this URL configuration that are not ordinary pages."""
+    """Return the paths of this URL configuration that are not ordinary pages."""
     names = {
         "schedules:alive": Kind.ALIVE,
         "schedules:ready": Kind.STATE,
@@ -98,7 +116,7 @@ def _kinds(urlconf: str) -> dict[str, Kind]:
     }
     kinds = {}
     for name, kind in names.items():
-        # A project need not include the pages or the admin.
+        # A project may not include the pages or the admin.
         with suppress(NoReverseMatch):
             kinds[reverse(name, urlconf)] = kind
     with suppress(NoReverseMatch):
@@ -108,7 +126,7 @@ def _kinds(urlconf: str) -> dict[str, Kind]:
 
 @cache
 def _api_root(urlconf: str) -> str:
-    """Return with what the addresses of the API begin; a project without the pages has none."""
+    """Return the prefix of the API's paths; a project without the pages has none."""
     with suppress(NoReverseMatch):
         return reverse("schedules:api-openapi", urlconf).removesuffix("openapi.json")
     return "\0"
@@ -116,32 +134,14 @@ def _api_root(urlconf: str) -> str:
 
 @cache
 def _answers(urlconf: str) -> str:
-    """Return what the addresses of answers to notifications begin with, if the project includes the pages."""
+    """Return the prefix of the paths for answers to notifications, or an empty text without the pages."""
     with suppress(NoReverseMatch):
         return reverse("schedules:answer-link", urlconf, args=["-"]).removesuffix("-/")
     return ""
 
 
-# Seconds between two parts of a body, and for all of it.
-BETWEEN_BYTES = 10.0
-WHOLE_BODY = 60.0
-# How long, and how many bytes, a refused body is read on: a client that still sends would not see the answer otherwise.
-LINGER_SECONDS = 1.0
-LINGER_BYTES = 4_000_000
-# How many requests are handled at once; each has a thread and may have a database connection.
-AT_ONCE = {Kind.ALIVE: 4, Kind.STATE: 4, Kind.PAGE: 10, Kind.API: 10}
-LOGINS_AT_ONCE = max(1, (os.cpu_count() or 1) // 2)
-# More than documents of clients are fetched at once, which takes seconds.
-OAUTH_AT_ONCE = 4
-ANSWERS_AT_ONCE = 4
-# How many wait in a queue or are handled, of each address and of all.
-WAITING_PER_ADDRESS = 5
-MAX_WAITING = 50
-DISCONNECT: Message = {"type": "http.disconnect"}
-
-
 class TooBusyError(Exception):
-    """Too many requests of this kind; holds the status and the reason to answer with."""
+    """Too many requests of this kind, with the status and the reason to answer with."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -155,7 +155,7 @@ class Guards:
         self.app, self._pings = app, pings or app
         self._under_way, self._max_requests = 0, max_requests()
         self._slots = {kind: asyncio.Semaphore(count) for kind, count in AT_ONCE.items()}
-        # One for each, so that requests to the authorization server do not keep anybody from logging in.
+        # One queue each, so that requests to the authorization server do not block logins.
         self._queues = {
             Kind.LOGIN: AddressQueue("logins", LOGINS_AT_ONCE),
             Kind.OAUTH: AddressQueue("requests to the authorization server", OAUTH_AT_ONCE),
@@ -168,7 +168,7 @@ class Guards:
             return
         kind = kind_of(scope["path"])
         async with AsyncExitStack() as count, AsyncExitStack() as place:
-            # An answer that waits leaves its place to others; how many of them wait is limited where they do.
+            # A long poll gives its place to others; the number of long polls is limited elsewhere.
             scope[LEAVE_PLACE] = place.aclose
 
             async def take_place() -> None:
@@ -183,7 +183,7 @@ class Guards:
             elif exchange.is_declared_too_large:
                 await exchange.refuse_size()
             elif kind is Kind.ALIVE and not exchange.has_body and scope["method"] in {"GET", "HEAD"}:
-                # Without a thread, so that it is answered in time however busy the pages are.
+                # Without a thread, so that the answer does not depend on how busy the pages are.
                 await exchange.answer(200, ALIVE)
             else:
                 await self._handle(self._pings if kind is Kind.PING else self.app, scope, exchange)
@@ -192,7 +192,7 @@ class Guards:
         try:
             await app(scope, exchange.receive, exchange.send)
         except Exception:
-            # After a refusal, the app was told that the client has gone, and may raise an error about that.
+            # After a refusal, the app sees a disconnected client, and may raise an error about that.
             if not exchange.is_refused:
                 raise
 
@@ -211,9 +211,9 @@ class Guards:
             self._under_way -= 1
 
     def _place(self, kind: Kind, scope: Scope) -> AbstractAsyncContextManager[None]:
-        """Return the place in which a counted request is handled; taking it waits, or raises TooBusyError."""
+        """Return the place for handling a counted request; entering it waits, or raises TooBusyError."""
         if kind in {Kind.MCP, Kind.PING}:
-            # Subscriptions stay open, and each call is short; pings have a queue of their own.
+            # MCP subscriptions stay open, and calls are short; pings have their own queue.
             return nullcontext()
         if kind in {Kind.OAUTH, Kind.ANSWER} or (kind is Kind.LOGIN and scope["method"] == "POST"):
             return self._queues[kind].turn(_client_of(scope))
@@ -221,11 +221,11 @@ class Guards:
 
 
 class Exchange:
-    """One request and its response: counts and times the body, and can refuse it until the response starts."""
+    """One request and its response; limits the size and time of the body, and can refuse it until the response starts."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, kind: Kind, take_place: Any) -> None:
         self._receive, self._send, self._kind, self._take_place = receive, send, kind, take_place
-        self._limit = largest_body(kind, scope["method"])
+        self._limit = max_body(kind, scope["method"])
         declared = [value for name, value in scope["headers"] if name == b"content-length"]
         self._declared = int(declared[0]) if declared and declared[0].isdigit() else 0
         self.has_body = self._declared > 0 or any(
@@ -242,7 +242,7 @@ class Exchange:
         return self._limit is not None and self._declared > self._limit
 
     async def receive(self) -> Message:
-        """Return the next part of the body; a refused request looks to the app like a client that has gone."""
+        """Return the next part of the body; to the app, a refused request looks like a disconnected client."""
         if self.is_refused:
             return DISCONNECT
         if self._is_complete:
@@ -271,7 +271,7 @@ class Exchange:
         if message["type"] == "http.response.start":
             self._has_started = True
             if self.has_body and not self._is_complete:
-                # Otherwise the server would read the rest of a body that nobody wants.
+                # Otherwise the server would read the rest of the unused body.
                 message = {**message, "headers": [*message.get("headers", []), (b"connection", b"close")]}
         await self._send(message)
 
@@ -286,7 +286,7 @@ class Exchange:
             if wait:
                 headers.append((b"retry-after", str(wait).encode()))
             if self._kind is Kind.MCP:
-                # Clients show the message of an error, and nothing of a plain text.
+                # Clients show the message of a JSON-RPC error, but no plain text.
                 error = {"code": -32600, "message": f"{reason}."}
                 text, media_type = (
                     json.dumps({"jsonrpc": "2.0", "id": None, "error": error}),
@@ -332,7 +332,7 @@ class Exchange:
 
 
 class AddressQueue:
-    """Lets few requests of strangers be handled at once, because they are costly; the others wait their turn."""
+    """Limits concurrent requests without a login, which are costly; the others wait their turn."""
 
     def __init__(self, name: str, at_once: int) -> None:
         self._name = name
@@ -341,7 +341,7 @@ class AddressQueue:
 
     @asynccontextmanager
     async def turn(self, address: str) -> AsyncIterator[None]:
-        """Wait for a turn; raise TooBusyError if too many wait already, here or from this address."""
+        """Wait for a turn; raise TooBusyError if too many are waiting already, in total or from this address."""
         if self._waiting[address] >= WAITING_PER_ADDRESS or self._waiting.total() >= MAX_WAITING:
             raise TooBusyError(429, f"Too many {self._name} at once; try again in a few seconds")
         self._waiting[address] += 1

@@ -1,4 +1,4 @@
-"""Forwarded headers: the client's address and scheme, believed only from proxies that the operator named."""
+"""Read forwarded headers: the client's address and scheme, but only from proxies that the operator trusts."""
 
 from collections.abc import Iterable, Iterator
 from ipaddress import ip_network
@@ -19,7 +19,7 @@ FORWARDED = (
 
 
 class TrustProxies:
-    """An ASGI app that reads the forwarded headers of these proxies, and removes those of everybody else."""
+    """An ASGI app that applies the forwarded headers of these proxies, and removes those of everybody else."""
 
     def __init__(self, app: ASGIApp, proxies: Iterable[str]) -> None:
         self.app = app
@@ -27,10 +27,10 @@ class TrustProxies:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in {"http", "websocket"}:
-            scope = self._seen_by_proxies(scope)
+            scope = self._with_client(scope)
         await self.app(scope, receive, send)
 
-    def _seen_by_proxies(self, scope: Scope) -> Scope:
+    def _with_client(self, scope: Scope) -> Scope:
         peer = address_of(scope["client"][0]) if scope.get("client") else None
         if peer is None or not self._is_trusted(peer):
             return {
@@ -38,14 +38,14 @@ class TrustProxies:
                 "headers": [(name, value) for name, value in scope["headers"] if name not in FORWARDED],
             }
         changes: dict[str, Any] = {"client": (str(self._client(scope, peer)), 0)}
-        # The nearest proxy speaks last.
+        # The nearest proxy appends the last value.
         protocols = list(_values(scope, b"x-forwarded-proto"))
         if scope["type"] == "http" and protocols and protocols[-1] in {"http", "https"}:
             changes["scheme"] = protocols[-1]
         return {**scope, **changes}
 
     def _client(self, scope: Scope, peer: Address) -> Address:
-        """Return the last address before our proxies; a malformed one ends the search."""
+        """Return the last address that is not a trusted proxy; a malformed one ends the search."""
         client = peer
         for value in reversed(list(_values(scope, b"x-forwarded-for"))):
             address = address_of(value)

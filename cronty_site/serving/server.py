@@ -1,4 +1,4 @@
-"""The uvicorn server, with bounded connections, time-outs and a stop that ends subscriptions."""
+"""The uvicorn server, with bounded connections, time-outs, and a shutdown that ends subscriptions."""
 
 import asyncio
 import gc
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class Server(uvicorn.Server):
-    """A server that ends agents' subscriptions at shutdown, because it would wait for them for ever."""
+    """A server that ends open streams at shutdown, because it would wait for them forever."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         asyncio.get_running_loop().set_exception_handler(AcceptErrors())
@@ -58,10 +58,10 @@ def serve(app: Any, *, host: str, port: int) -> None:
         access_log=False,
         backlog=BACKLOG,
         timeout_graceful_shutdown=STOP_SECONDS,
-        # Longer than proxies and clients keep a connection, so that we do not close it while they send a request.
+        # Longer than clients and proxies keep a connection, so that it is never closed while they send a request.
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )
-    # What is loaded by now stays; looking through it for garbage would pause all requests for a tenth of a second.
+    # All objects so far are permanent, and collecting them would pause all requests for a tenth of a second.
     gc.freeze()
     # uvicorn raises the signal again after it has stopped.
     with suppress(KeyboardInterrupt):

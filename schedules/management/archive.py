@@ -1,4 +1,4 @@
-"""An archive of a whole installation: the database with the files that it cannot do without, encrypted or plain."""
+"""Pack and unpack archives of a whole installation: the database and the files that it needs, encrypted or plain."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ SECRET_KEY = "secret_key"  # noqa: S105  # nosec B105  (the name of a file)
 MAGIC = b"Cronty archive 1\n"
 SALT_BYTES = 16
 TAG_BYTES = 16
-# Each archive has a new salt, so a new key.
+# A fixed nonce is safe, because each archive has a new salt and so a new key.
 NONCE = bytes(12)
 CHUNK_BYTES = 16_000_000
 SHORTEST_PASSPHRASE = 12
@@ -45,7 +45,7 @@ def pack(database: Path, target: Path) -> None:
     """Write a tar file with a copy of the database and the files of this installation."""
     with tarfile.open(target, "w") as archive:
         archive.add(database, DATABASE)
-        # The key in use, also if it comes from a variable.
+        # The key in use, which may come from a variable.
         key = settings.SECRET_KEY.encode()
         entry = tarfile.TarInfo(SECRET_KEY)
         entry.size, entry.mode = len(key), 0o600
@@ -78,8 +78,8 @@ def unpack(source: Path, folder: Path) -> None:
 
 
 def put_in_place(folder: Path, suffix: str) -> list[str]:
-    """Move extracted files to their places, and keep what was there under another name; describe what was done."""
-    done = []
+    """Move extracted files to their places, and keep the old ones under another name; return messages for the operator."""
+    messages = []
     for name, place in places().items():
         source = folder / name
         if not source.exists() or (place.exists() and _contents(source) == _contents(place)):
@@ -91,8 +91,8 @@ def put_in_place(folder: Path, suffix: str) -> list[str]:
             message += f"; the one before is kept as {old}"
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(source, place)
-        done.append(f"{message}.")
-    return done
+        messages.append(f"{message}.")
+    return messages
 
 
 def is_encrypted(path: Path) -> bool:
@@ -129,8 +129,8 @@ def _algorithm(passphrase: str, salt: bytes) -> AES256:
     return AES256(Scrypt(salt, length=32, n=2**16, r=8, p=1).derive(passphrase.encode()))
 
 
-def read_passphrase(file: Path | None, *, otherwise: str, is_new: bool = False) -> str:
-    """Return the passphrase; raise CommandError with what to do `otherwise` if there is no way to ask for it."""
+def read_passphrase(file: Path | None, *, if_no_terminal: str, is_new: bool = False) -> str:
+    """Read the passphrase from the file, or ask for it; without a terminal, raise CommandError with this message."""
     if file:
         try:
             passphrase = file.read_text(encoding="utf-8").rstrip("\r\n")
@@ -141,14 +141,14 @@ def read_passphrase(file: Path | None, *, otherwise: str, is_new: bool = False) 
         if is_new and getpass("Again: ") != passphrase:
             raise CommandError("The two differ: nothing was written.")
     else:
-        raise CommandError(otherwise)
+        raise CommandError(if_no_terminal)
     if is_new and len(passphrase) < SHORTEST_PASSPHRASE:
         raise CommandError(f"The passphrase is too short: use at least {SHORTEST_PASSPHRASE} characters.")
     return passphrase
 
 
 def _files(place: Path) -> dict[Path, Path]:
-    """Return a file, or all files of a folder, by their paths below it; compiled code is left out."""
+    """Return the files of a folder by relative path, or a single file; compiled code is left out."""
     paths = [place] if place.is_file() else sorted(place.rglob("*"))
     return {
         path.relative_to(place): path for path in paths if path.is_file() and "__pycache__" not in path.parts

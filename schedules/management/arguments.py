@@ -1,4 +1,4 @@
-"""Command-line arguments: ports and hosts."""
+"""Parse and check the ports and hosts of command lines."""
 
 import errno
 import re
@@ -31,13 +31,13 @@ def host_in_url(host: str) -> str:
 
 
 def refuse_public_debug(host: str) -> None:
-    """Raise CommandError if error pages with source code and settings would be shown to other machines."""
+    """Raise CommandError if other machines could see error pages with source code and settings."""
     if settings.DEBUG and host not in LOOPBACK:
         raise CommandError(f"--host {host}: not with CRONTY_DEBUG on; use 127.0.0.1.")
 
 
 def refuse_address(host: str, port: int) -> None:
-    """Raise CommandError if nothing can listen at an address."""
+    """Raise CommandError if this process cannot listen at an address."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,4 +1,4 @@
-"""The database as a command finds it, which may be away, without tables, or of another version."""
+"""Checks of the database for commands: it may be missing, without tables, or of another version."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ from schedules.worker.database_errors import reason_of
 
 @contextmanager
 def readable_database() -> Iterator[None]:
-    """Raise CommandError with one sentence if the database cannot be used inside the block; create no empty one."""
+    """Turn database errors inside the block into a CommandError; refuse a missing file instead of creating it."""
     if problem := missing_database_problem():
         raise CommandError(problem)
     try:
@@ -28,7 +28,7 @@ def readable_database() -> Iterator[None]:
 
 
 def missing_database_problem() -> str:
-    """Say so if there is no SQLite file, because a connection would create an empty one; else return an empty text."""
+    """Return the error for a missing SQLite file, which a connection would create, or an empty text."""
     file = Path(str(connection.settings_dict["NAME"]))
     if connection.vendor == "sqlite" and file.is_absolute() and not file.exists():
         return f"There is no database {file}: check CRONTY_DATA, or run `{how_to_run('up')}` first."
@@ -41,14 +41,14 @@ def has_missing_migrations() -> bool:
 
 
 def unknown_migration_problem() -> str:
-    """Say so if the database is that of a newer version; else return an empty text."""
+    """Return the error for a database of a newer version, or an empty text."""
     if unknown := _applied_migrations() - _migrations_of_code():
         return f"The database has schedules.{max(unknown)}, which this version of Cronty does not know."
     return ""
 
 
 def _migrations_of_code() -> set[str]:
-    """Return the names only: Django's own loader would import every migration into a process that stays."""
+    """Return the names of the migrations, without importing them into a long-running process."""
     return {module.name for module in iter_modules(migrations.__path__)}
 
 

@@ -1,4 +1,4 @@
-"""Preparation of an installation before a start: migrations, static files, and the rows that every start needs."""
+"""Prepare an installation before a start: migrations, static files, and the rows that every start needs."""
 
 import logging
 import multiprocessing
@@ -29,11 +29,11 @@ MAX_WAIT = 900.0
 
 
 class DatabaseAwayError(Exception):
-    """The database is away, locked or full; the text says why."""
+    """The database is unavailable, locked or full; the text says why."""
 
 
 def prepare(*, with_first_user: bool = True, max_wait: float = MAX_WAIT) -> FirstUser | None:
-    """Prepare the installation, one process at a time; return the first user's login if it was created now."""
+    """Prepare the installation, one process at a time; return the login of the first user if one was created."""
     with preparation_lock(max_wait):
         sqlite_file.examine_replaced()
         call_command("migrate", verbosity=0)
@@ -47,7 +47,7 @@ def prepare(*, with_first_user: bool = True, max_wait: float = MAX_WAIT) -> Firs
 
 
 def prepare_in_child_process(*, with_first_user: bool = True, max_wait: float = MAX_WAIT) -> FirstUser | None:
-    """Prepare in a child process, so that this one does not keep its memory; raise DatabaseAwayError in an outage."""
+    """Prepare in a child process, so that its memory is freed; raise DatabaseAwayError in an outage."""
     connections.close_all()
     pool = ProcessPoolExecutor(
         1,
@@ -81,7 +81,7 @@ def _try_to_prepare(with_first_user: bool, max_wait: float) -> FirstUser | None:
     except Error as error:
         if is_outage(error):
             raise DatabaseAwayError(reason_of(error)) from None
-        # A plain DatabaseError is a file that is not a database; the others are mistakes in a migration.
+        # A plain DatabaseError means a file that is not a database; subclasses are errors in a migration.
         if type(error) is not DatabaseError:
             logger.exception("The database could not be prepared")
         raise CommandError(f"DATABASE_URL: the database cannot be used ({reason_of(error)}).") from None

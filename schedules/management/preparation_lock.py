@@ -20,7 +20,7 @@ LOG_SECONDS = 60.0
 
 @contextmanager
 def preparation_lock(max_wait: float) -> Iterator[None]:
-    """Hold the lock inside the block; wait for another holder, and raise CommandError after `max_wait` seconds."""
+    """Hold the lock inside the block; raise CommandError after waiting `max_wait` seconds for another holder."""
     lock = _advisory_lock if connection.vendor == "postgresql" else _file_lock
     with lock() as try_lock:
         _wait(try_lock, max_wait)
@@ -50,7 +50,7 @@ def _advisory_lock() -> Iterator[Callable[[], bool]]:
     try:
         database.set_autocommit(False)
         with database.cursor() as cursor:
-            # The transaction is idle while another connection migrates.
+            # This transaction is idle while another connection migrates.
             cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
 
             def try_lock() -> bool:

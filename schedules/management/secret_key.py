@@ -1,4 +1,4 @@
-"""The check of the secret key at the start of a command."""
+"""Check at the start of a command that this host has the installation's secret key."""
 
 import logging
 import os
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 def refuse_foreign_secret_key() -> bool:
-    """Raise CommandError if this host has another key than the installation; return False if the database is away."""
+    """Raise CommandError if this host has another key than the installation; return False if the database does not answer."""
     try:
         require_secret_key()
     except ForeignSecretKeyError as error:
@@ -27,9 +27,9 @@ def refuse_foreign_secret_key() -> bool:
 
 
 def stop_with_foreign_secret_key() -> None:
-    """Refuse another key than the installation's, or stop this server as soon as the database can tell."""
+    """Raise CommandError for a foreign key; if the database does not answer yet, check later and stop this server then."""
     is_checked = refuse_foreign_secret_key()
-    # The server works in other threads, with connections of their own.
+    # The threads of the server open their own connections.
     connections.close_all()
     if not is_checked:
         threading.Thread(target=_refuse_later, daemon=True, name="secret-key").start()

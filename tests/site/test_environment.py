@@ -368,7 +368,7 @@ def test_long_secret_key_is_read_and_none_is_empty(monkeypatch):
 
 
 def test_variable_that_nothing_reads_is_named_with_the_most_similar_one(monkeypatch):
-    monkeypatch.setattr(environment, "_known", set())
+    monkeypatch.setattr(environment, "_registered", set())
     monkeypatch.setenv("CRONTY_WORKRES", "2")
     monkeypatch.setenv("CRONTY_TOKEN_SECRET_FILE", "/run/x")
     for name in ("CRONTY_WORKERS", "CRONTY_URL"):

@@ -38,7 +38,7 @@ def address(owner: User) -> str:
 @pytest.fixture(autouse=True)
 def fresh_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accounts, "_messages", HourlyLimit(3))
-    monkeypatch.setattr(accounts, "_askers", HourlyLimit(10))
+    monkeypatch.setattr(accounts, "_requests", HourlyLimit(10))
 
 
 def link_in(sink: MailSink) -> str:

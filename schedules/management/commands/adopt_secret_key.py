@@ -1,4 +1,4 @@
-"""manage.py adopt_secret_key: use this host's secret key for the whole installation."""
+"""manage.py adopt_secret_key: make this host's secret key the installation's."""
 
 from typing import Any
 

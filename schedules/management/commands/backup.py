@@ -89,20 +89,20 @@ class Command(CrontyCommand):
         return archive.read_passphrase(
             options["passphrase_file"],
             is_new=True,
-            otherwise="An archive can read every secret: give --passphrase-file, or --plain to write it unencrypted.",
+            if_no_terminal="An archive can read every secret: give --passphrase-file, or --plain to write it unencrypted.",
         )
 
 
 def copy_sqlite(path: Path) -> None:
     """Copy a consistent state of the database to a new file."""
-    # In seconds, for `restore`: nothing else uses this number.
     started_at = clock.now()
     connection.ensure_connection()
     with closing(sqlite3.connect(path)) as copy:
-        # All pages in one step, so that no write restarts the copy; with a write-ahead log it blocks nobody.
+        # All pages in one step: a write would restart a copy in several. With a write-ahead log, this blocks nobody.
         connection.connection.backup(copy, pages=-1)
         # Leave a single file, without a separate log.
         copy.execute("PRAGMA journal_mode=DELETE")
+        # Tells `restore` when the backup was made; nothing else uses this number.
         copy.execute(f"PRAGMA user_version={int(started_at.timestamp())}")
         if (verdict := copy.execute("PRAGMA quick_check").fetchone()[0]) != "ok":
             raise sqlite3.DatabaseError(f"the copy is damaged: {verdict}")
@@ -117,7 +117,7 @@ def is_cronty(database: sqlite3.Connection) -> bool:
 
 @contextmanager
 def _partial(path: Path) -> Iterator[Path]:
-    """Yield an empty private folder to write to; one that a killed backup left behind is emptied."""
+    """Yield an empty private folder to write to; what a killed backup left there is deleted."""
     folder = path.with_name(f"{path.name}.partial")
     folder.mkdir(mode=0o700, exist_ok=True)
     handle = os.open(folder, os.O_RDONLY)
@@ -136,7 +136,7 @@ def _partial(path: Path) -> Iterator[Path]:
 
 
 def sync(path: Path) -> None:
-    """Write a file or folder to the disk."""
+    """Flush a file or folder to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -145,7 +145,7 @@ def sync(path: Path) -> None:
 
 
 def pg_dump_command(values: Mapping[str, Any], path: Path) -> str:
-    """Return the command that backs up a PostgreSQL database; the password is not part of it."""
+    """Return the command that backs up a PostgreSQL database, without the password."""
     return shlex.join(["pg_dump", "--format=custom", f"--file={path}", *connection_options(values)])
 
 

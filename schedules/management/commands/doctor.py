@@ -1,4 +1,4 @@
-"""manage.py doctor: examine the installation, and say what to do about what is wrong."""
+"""manage.py doctor: examine the installation, and suggest remedies."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ class Command(CrontyCommand):
     help = (
         "Examine database, clock, clusters, disk, files, settings and network. Exits 1 if there is a problem."
     )
-    # It runs the checks itself, as part of what it reports.
+    # The doctor runs the checks itself, as part of its report.
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -52,7 +52,7 @@ class Command(CrontyCommand):
             Level.WARNING: self.style.WARNING,
             Level.PROBLEM: self.style.ERROR,
         }
-        # It may quote a file or another host, with characters that a terminal obeys.
+        # It may quote a file or another host, with control characters for a terminal.
         message, remedy = strip_unprintable(finding.message), strip_unprintable(finding.remedy)
         self.stdout.write(f"{style[finding.level](f'{finding.level:8}')} {finding.check:12} {message}")
         if remedy:
@@ -61,7 +61,7 @@ class Command(CrontyCommand):
 
 
 def examine(*, reach_out: bool = True) -> Iterator[Finding]:
-    """Yield the findings in the order in which they should be remedied; `reach_out` connects to other hosts."""
+    """Yield the findings, the most basic first; `reach_out` allows connections to other hosts."""
     yield from host.examine()
     is_usable = True
     for finding in database.examine_connection():

@@ -65,7 +65,7 @@ class Command(CrontyCommand):
     def _serve_http(self, options: dict[str, Any], families: list[str]) -> None:
         from schedules.mcp.http import build_http_app
 
-        self._say_if_nothing_fires()
+        self._warn_if_nothing_fires()
         host, port = options["host"], options["port"]
         name = host_in_url(host)
         self.stdout.write(f"Serving MCP at http://{name}:{port}/mcp")
@@ -84,33 +84,33 @@ class Command(CrontyCommand):
         refuse_foreign_secret_key()
         scopes = ("read",) if options["read_only"] else ("read", "write")
         set_local_caller(local_caller(user, scopes=scopes, families=families, name=name))
-        self._say_if_nothing_fires()
-        # Python's own handler would wait for the thread that reads standard input.
+        self._warn_if_nothing_fires()
+        # Python's default handler would wait for the thread that reads standard input.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         server.run("stdio")
 
-    def _say_if_nothing_fires(self) -> None:
+    def _warn_if_nothing_fires(self) -> None:
         try:
             if not engine.is_any_cluster_running(clock.now()):
                 self.stderr.write(f"No worker is running: nothing fires until `{how_to_run('up')}` runs.")
         except DatabaseError as error:
             # The database may start later; until then, every call reports the problem.
             self.stderr.write(f"The database does not answer: {error}")
-        # The tools run in another thread, with a connection of their own.
+        # The tools run in another thread, which opens its own connection.
         connections.close_all()
 
 
 def _refuse_stdio_options(options: dict[str, Any]) -> None:
-    """Refuse options that a token sets for each call over HTTP."""
-    ways_out = {
+    """Refuse options that, over HTTP, each token sets."""
+    alternatives = {
         "user": "`issue_token --user NAME` sets the user for whom an agent acts",
         "name": "`issue_token --name NAME` sets the name of an agent",
         "claude_channel": "a channel belongs to the session that starts the server",
         "read_only": "`issue_token --scopes read` creates a token that cannot change anything",
     }
-    for option, way_out in ways_out.items():
+    for option, alternative in alternatives.items():
         if options[option] not in (None, False):
-            raise CommandError(f"--{option.replace('_', '-')}: not with --http; {way_out}.")
+            raise CommandError(f"--{option.replace('_', '-')}: not with --http; {alternative}.")
 
 
 def _name(text: str) -> str:

@@ -41,7 +41,7 @@ class Command(CrontyCommand):
 
 
 def _get_ready() -> None:
-    """Before a cluster starts, check the database, create the pruning job, follow a change of zone data, and load what notices need."""
+    """Before a start, check database and key, update system job and zone data, and load what notices need."""
     if has_missing_migrations():
         raise NotReadyError(
             f"the database is not migrated: run `{how_to_run('up')}` or `{how_to_run('migrate')}`"
@@ -53,7 +53,7 @@ def _get_ready() -> None:
 
 
 def _check_secret_key() -> None:
-    """Replace the installation's key when every host has the new one; stop if this host lacks it."""
+    """Adopt a new secret key when every host has it; stop if this host lacks the installation's key."""
     try:
         require_secret_key()
     except ForeignSecretKeyError as error:

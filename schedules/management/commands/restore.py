@@ -63,19 +63,19 @@ class Command(CrontyCommand):
         try:
             if path is None:
                 _refuse_if_in_use()
-                return _account(_slots(options["slots"])) + _missing_words()
+                return _finish(_choose_slots(options["slots"])) + _missing_notes()
             if not path.is_file():
                 raise CommandError(f"{path} does not exist.")
             if is_sqlite and (archive.is_encrypted(path) or tarfile.is_tarfile(path)):
                 return _restore_archive(path.absolute(), options)
             restore = _restore_sqlite if is_sqlite else _restore_postgresql
-            return restore(path.absolute(), options["slots"], is_sure=options["yes"]) + _missing_words()
+            return restore(path.absolute(), options["slots"], is_confirmed=options["yes"]) + _missing_notes()
         except (DatabaseError, sqlite3.Error, OSError, subprocess.CalledProcessError) as error:
             raise CommandError(f"The backup was not restored: {error}") from error
 
 
 def _restore_archive(path: Path, options: dict[str, Any]) -> str:
-    """Restore the database of an archive, then the files; nothing is replaced before the database was accepted."""
+    """Restore the database of an archive, then the files; nothing is replaced until the database is accepted."""
     if not hasattr(settings, "CRONTY_DATA"):
         raise CommandError("An archive is for Cronty's own data folder, which this project does not have.")
     current = Path(connection.settings_dict["NAME"])
@@ -84,18 +84,18 @@ def _restore_archive(path: Path, options: dict[str, Any]) -> str:
         plain = path
         if archive.is_encrypted(path):
             passphrase = archive.read_passphrase(
-                options["passphrase_file"], otherwise="The archive is encrypted: give --passphrase-file."
+                options["passphrase_file"], if_no_terminal="The archive is encrypted: give --passphrase-file."
             )
             plain = folder / "plain"
             archive.decrypt(path, plain, passphrase)
         extracted = folder / "files"
         archive.unpack(plain, extracted)
-        report = _restore_sqlite(extracted / archive.DATABASE, options["slots"], is_sure=options["yes"])
+        report = _restore_sqlite(extracted / archive.DATABASE, options["slots"], is_confirmed=options["yes"])
         return "\n".join([report, *archive.put_in_place(extracted, f"{clock.now():%Y%m%dT%H%M%S}")])
 
 
-def _restore_sqlite(path: Path, slots: str | None, *, is_sure: bool) -> str:
-    """Prepare a copy of the backup beside the database, then let them change places."""
+def _restore_sqlite(path: Path, slots: str | None, *, is_confirmed: bool) -> str:
+    """Prepare a copy of the backup beside the database, then swap the two."""
     current = Path(connection.settings_dict["NAME"])
     copy = current.with_name(f"{current.name}.restoring")
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as backup:
@@ -106,15 +106,15 @@ def _restore_sqlite(path: Path, slots: str | None, *, is_sure: bool) -> str:
         is_replaced = current.exists()
         if is_replaced:
             _refuse_clusters()
-        slots = _slots(slots)
-        _confirm(current, is_replaced=is_replaced, is_sure=is_sure)
+        slots = _choose_slots(slots)
+        _confirm(current, is_replaced=is_replaced, is_confirmed=is_confirmed)
         copy.unlink(missing_ok=True)
         os.close(os.open(copy, os.O_CREAT | os.O_WRONLY, 0o600))
         with closing(sqlite3.connect(copy)) as target:
             backup.backup(target)
     try:
         _connect_to(str(copy))
-        report = _account(slots)
+        report = _finish(slots)
     except BaseException:
         connection.close()
         copy.unlink()
@@ -126,7 +126,7 @@ def _restore_sqlite(path: Path, slots: str | None, *, is_sure: bool) -> str:
     if is_replaced:
         _make_single_file(current)
         os.link(current, replaced)
-    # In one step: without a file at its place, the next start would create an empty database.
+    # In one step: if the file were missing for a moment, a start would create an empty database.
     os.replace(copy, current)
     sqlite_file.forget()
     sync(current.parent)
@@ -134,7 +134,7 @@ def _restore_sqlite(path: Path, slots: str | None, *, is_sure: bool) -> str:
 
 
 def _make_single_file(path: Path) -> None:
-    """Remove the write-ahead log, which is refused while any process has the database open."""
+    """Remove the write-ahead log; this fails while another process has the database open."""
     with closing(sqlite3.connect(path, timeout=1)) as database:
         try:
             database.execute("PRAGMA journal_mode=DELETE").fetchone()
@@ -142,8 +142,8 @@ def _make_single_file(path: Path) -> None:
             raise CommandError(f"Another process uses {path}: stop Cronty first ({error}).") from error
 
 
-def _restore_postgresql(path: Path, slots: str | None, *, is_sure: bool) -> str:
-    """Prepare a new database from the dump, then let the two change names."""
+def _restore_postgresql(path: Path, slots: str | None, *, is_confirmed: bool) -> str:
+    """Restore the dump into a new database, then swap the names of the two."""
     program = shutil.which("pg_restore")
     if program is None:
         raise CommandError(
@@ -162,8 +162,8 @@ def _restore_postgresql(path: Path, slots: str | None, *, is_sure: bool) -> str:
         _connect_to(current)
         _refuse_clusters()
         _refuse_other_sessions()
-    slots = _slots(slots)
-    _confirm(current, is_replaced=is_replaced, is_sure=is_sure)
+    slots = _choose_slots(slots)
+    _confirm(current, is_replaced=is_replaced, is_confirmed=is_confirmed)
     _connect_to(maintenance)
     quote = connection.ops.quote_name
     _execute(f"CREATE DATABASE {quote(new)}")
@@ -176,10 +176,10 @@ def _restore_postgresql(path: Path, slots: str | None, *, is_sure: bool) -> str:
             check=True,
         )
         _connect_to(new)
-        report = _account(slots)
+        report = _finish(slots)
         _connect_to(maintenance)
         replaced = f"{current}_before_{clock.now():%Y%m%d_%H%M%S}"
-        # Together, because a start between the two would find no database.
+        # In one transaction, because a start between the two would find no database.
         with transaction.atomic():
             if is_replaced:
                 _execute(f"ALTER DATABASE {quote(current)} RENAME TO {quote(replaced)}")
@@ -194,12 +194,12 @@ def _restore_postgresql(path: Path, slots: str | None, *, is_sure: bool) -> str:
 
 
 def maintenance_database(current: str) -> str:
-    """Return the database to connect to while this one is renamed, which must have no session."""
+    """Return the database to connect to while the current one is renamed, which no session may use."""
     return "template1" if current == "postgres" else "postgres"
 
 
-def _account(slots: str) -> str:
-    """Bring the tables up to date, and decide about the slots; describe what was done."""
+def _finish(slots: str) -> str:
+    """Migrate the restored database, and skip or catch up with slots; return a report."""
     if problem := unknown_migration_problem():
         raise CommandError(f"{problem} Nothing was changed: upgrade Cronty on this host first.")
     call_command("migrate", verbosity=0, interactive=False)
@@ -216,8 +216,8 @@ def _account(slots: str) -> str:
     )
 
 
-def _missing_words() -> str:
-    """Say what the restored database needs and this host lacks, or nothing."""
+def _missing_notes() -> str:
+    """List what the restored database needs and this host lacks, or return an empty text."""
     lines = []
     if secret_key_problem():
         lines.append(
@@ -234,7 +234,7 @@ def _missing_words() -> str:
 
 
 def _recorded_moment() -> datetime | None:
-    """Return when the backup was made if `manage.py backup` has made it; nothing else records that."""
+    """Return when the backup was made, if it is one of `manage.py backup`; others do not record it."""
     seconds = _execute("PRAGMA user_version")[0][0] if connection.vendor == "sqlite" else 0
     return datetime.fromtimestamp(seconds, UTC) if seconds else None
 
@@ -257,7 +257,7 @@ def _refuse_if_in_use() -> None:
         raise CommandError(problem)
     connection.close()
     _make_single_file(Path(connection.settings_dict["NAME"]))
-    # Without a write-ahead log, only heartbeats tell; those in the backup itself are older than it.
+    # Without a write-ahead log, only heartbeats show that it is in use; those in the backup are older than it.
     backed_up_at = _recorded_moment()
     _refuse_clusters(backed_up_at and backed_up_at + timedelta(seconds=2))
 
@@ -273,7 +273,7 @@ def _refuse_other_sessions() -> None:
         )
 
 
-def _slots(choice: str | None) -> str:
+def _choose_slots(choice: str | None) -> str:
     if choice is None:
         if not sys.stdin.isatty():
             raise CommandError(
@@ -285,9 +285,9 @@ def _slots(choice: str | None) -> str:
     return choice
 
 
-def _confirm(current: object, *, is_replaced: bool, is_sure: bool) -> None:
+def _confirm(current: object, *, is_replaced: bool, is_confirmed: bool) -> None:
     tables = connection.introspection.table_names() if is_replaced else []
-    if not tables or is_sure:
+    if not tables or is_confirmed:
         return
     newest = engine.newest_trace() if "schedules_cluster" in tables else None
     state = f"{current} has changes until {newest:%Y-%m-%d %H:%M:%S} UTC" if newest else f"{current} exists"

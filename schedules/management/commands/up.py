@@ -46,7 +46,7 @@ class Command(CrontyCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         self._check_options(options)
         first = _prepare_for_check() if options["check"] else prepare_when_possible()
-        # Remember the file for the children, also for those that are started later.
+        # Remember the file, so that all children can notice that it was replaced.
         sqlite_file.is_replaced()
         # The children open their own connections.
         operator = _operator_name()
@@ -58,10 +58,10 @@ class Command(CrontyCommand):
                 return
             if not options["no_web"]:
                 supervisor.run(lambda: _answers(_health_url(options)))
-            # Also after a signal: the password is shown only here.
+            # Even after a signal, because the password is shown only here.
             if first or not supervisor.stops:
                 self.stdout.write(greeting(options, first, operator))
-                # A file or a pipe, as of a service manager, would get it only at the end.
+                # Standard output to a file or pipe, as under a service manager, is buffered.
                 self.stdout.flush()
             supervisor.run()
         finally:
@@ -77,7 +77,7 @@ class Command(CrontyCommand):
             refuse_address(options["host"], options["port"])
 
     def _check(self, supervisor: Supervisor, options: dict[str, Any]) -> None:
-        """Wait for the web process, let the cluster run one job, and read the result from the ledger."""
+        """Wait for the web process, let the cluster run one job, and check its outcome in the ledger."""
         url = _health_url(options)
         if not options["no_web"] and not _run_until(supervisor, lambda: _answers(url)):
             raise CommandError(f"The web process did not come up at {url}.")
@@ -98,17 +98,17 @@ class Command(CrontyCommand):
 
 
 def _run_until(supervisor: Supervisor, is_done: Callable[[], bool]) -> bool:
-    """Run the children until the condition holds; return False after a signal or too long a wait."""
+    """Run the children until the condition holds; return False after a signal or a time-out."""
     deadline = time.monotonic() + WAIT_SECONDS
-    has_come_true = False
+    is_true = False
 
     def is_over() -> bool:
-        nonlocal has_come_true
-        has_come_true = is_done()
-        return has_come_true or time.monotonic() > deadline
+        nonlocal is_true
+        is_true = is_done()
+        return is_true or time.monotonic() > deadline
 
     supervisor.run(is_over)
-    return has_come_true
+    return is_true
 
 
 def _health_url(options: dict[str, Any]) -> str:
@@ -116,7 +116,7 @@ def _health_url(options: dict[str, Any]) -> str:
 
 
 def _operator_name() -> str:
-    """Return the name of the oldest superuser; a placeholder if there is none, or the database has just gone away."""
+    """Return the name of the oldest superuser, or a placeholder if there is none or the database is unavailable."""
     try:
         operator = superusers().first()
     except Error:
@@ -125,7 +125,7 @@ def _operator_name() -> str:
 
 
 def _prepare_for_check() -> FirstUser | None:
-    """Prepare without waiting long, and without generating a password, because nobody would see it."""
+    """Prepare without a long wait, and without a first user, because nobody would see the password."""
     try:
         return prepare_in_child_process(with_first_user=False, max_wait=WAIT_SECONDS)
     except DatabaseAwayError as away:

@@ -1,4 +1,4 @@
-"""The command that checks a signed export of the activity."""
+"""manage.py verify_activity PATH: check a signed export of the activity."""
 
 from argparse import ArgumentParser
 from pathlib import Path

@@ -16,7 +16,7 @@ from schedules.management.secret_key import stop_with_foreign_secret_key
 from schedules.services.installation.command_words import how_to_run
 from schedules.worker import parent_death
 
-# How much lower the priority of the pages is than that of the cluster beside them.
+# Pages have a lower priority than the cluster beside them.
 NICENESS = 10
 
 
@@ -34,7 +34,7 @@ class Command(CrontyCommand):
         refuse_public_debug(options["host"])
         if options["with_parent"]:
             parent_death.end_with_parent(options["with_parent"], signal.SIGTERM)
-            # On a full machine a job that is due comes before a page.
+            # On a busy machine, due jobs take precedence over pages.
             os.nice(NICENESS)
         elif not _are_static_files_collected():
             raise CommandError(
@@ -46,7 +46,7 @@ class Command(CrontyCommand):
 
 
 def _application() -> Any:
-    """Return the project's ASGI application; without one, build one from its pages and /mcp."""
+    """Return the project's ASGI application, or build one from its pages and /mcp."""
     if path := getattr(settings, "ASGI_APPLICATION", None):
         return import_string(path)
     from schedules.mcp.http import build_http_app
@@ -56,5 +56,5 @@ def _application() -> Any:
 
 
 def _are_static_files_collected() -> bool:
-    """Return whether pages can find their static files; with DEBUG they need no manifest for that."""
+    """Return whether pages can find their static files; with DEBUG, they need no manifest."""
     return settings.DEBUG or getattr(staticfiles_storage, "hashed_files", None) != {}

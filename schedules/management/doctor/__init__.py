@@ -1,4 +1,4 @@
-"""The examination of an installation: one finding per check, with a remedy where something is wrong."""
+"""Examine an installation: one finding per check, with a remedy if something is wrong."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,7 +9,7 @@ class Level(StrEnum):
 
     OK = "ok"
     WARNING = "warning"
-    """Works, but will or may not stay so, or not for everybody."""
+    """Works, but may stop working, or does not work for everybody."""
     PROBLEM = "problem"
     """Something does not work."""
 

@@ -1,4 +1,4 @@
-"""Settings: Django's checks, and settings that contradict each other."""
+"""Examine the settings: Django's checks, and settings that contradict each other."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -21,10 +21,10 @@ def examine() -> Iterator[Finding]:
 
 
 def _system_checks() -> Iterator[Finding]:
-    # Django's checks of a deployment ask for https, which a loopback address does not have.
+    # Django's deployment checks demand https, which a loopback address does not have.
     is_deployed = urlsplit(_setting("CRONTY_URL", "")).scheme == "https"
     for message in run_checks(include_deployment_checks=is_deployed):
-        # The doctor names such files itself.
+        # W005 is about open files, which the doctor examines itself.
         if message.is_silenced() or message.level < WARNING or message.id == "schedules.W005":
             continue
         make = problem if message.level >= ERROR else warning
@@ -61,7 +61,7 @@ def _contradictions() -> Iterator[Finding]:
             f"CRONTY_URL is {url}, but the web process listens on {host} only.",
             "Set CRONTY_HOST to an address that others reach, or CRONTY_TRUSTED_PROXIES to your proxy.",
         )
-    # A loopback address that somebody has set may be right, such as before a port of a container.
+    # A loopback address that is not the default may be right, such as behind the published port of a container.
     if (
         not is_public
         and not is_loopback(host)

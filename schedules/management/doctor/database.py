@@ -1,4 +1,4 @@
-"""The database: whether it answers, has the right tables and clock, and whether clusters work off what is due."""
+"""Examine the database: whether it answers, its tables and its clock, and whether clusters keep up with the work."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -27,7 +27,7 @@ CLOCK_SET_BACK = timedelta(minutes=1)
 
 
 def examine_connection() -> Iterator[Finding]:
-    """Examine what everything else needs."""
+    """Examine the connection and the tables, which all other checks need."""
     if moment := sqlite_file.replaced_at():
         yield problem(
             "database",
@@ -57,7 +57,7 @@ def examine_connection() -> Iterator[Finding]:
 
 
 def examine_content() -> Iterator[Finding]:
-    """Examine what the tables say; they must exist."""
+    """Examine the content of the tables, which must exist."""
     now = clock.now()
     if message := secret_key_problem():
         yield problem("secret key", message, "Copy the key of the other host, as said above.")
@@ -74,7 +74,7 @@ def examine_content() -> Iterator[Finding]:
 
 
 def _limits_of_role() -> Iterator[Finding]:
-    """Examine the limits that clusters set themselves, unless a pooler refuses such options."""
+    """Examine the limits of the role, which clusters cannot set themselves behind a pooler."""
     names = ("lock_timeout", "idle_in_transaction_session_timeout")
     with connection.cursor() as cursor:
         cursor.execute("SELECT current_setting(%s), current_setting(%s)", names)
@@ -163,7 +163,7 @@ def _work(now: datetime) -> Iterator[Finding]:
 
 
 def _outside_watch(now: datetime) -> Finding:
-    """Examine how the clusters' own pings went: one from here would hide that no cluster is running."""
+    """Examine the pings that clusters sent; a ping from here would hide that no cluster is running."""
     if not settings.CRONTY_HEARTBEAT_URL:
         return ok(
             "watch", "CRONTY_HEARTBEAT_URL is not set: nobody outside notices when no cluster is running."

@@ -1,4 +1,4 @@
-"""This host: the folders of the data, their disks, private files, the time zone data, and the file of commands."""
+"""Examine this host: data folders, disks, private files, time zone data, and the files of commands and runners."""
 
 import os
 import re
@@ -23,9 +23,9 @@ from schedules.tasks.commands.accounts import AccountError, account_of
 from schedules.tasks.commands.catalog import catalog
 from schedules.when import zones
 
-LITTLE_SPACE = 1_000_000_000
-NO_SPACE = 100_000_000
-LITTLE_SHARE = 0.05
+LOW_SPACE = 1_000_000_000
+CRITICAL_SPACE = 100_000_000
+LOW_SHARE = 0.05
 
 
 def examine() -> Iterator[Finding]:
@@ -41,7 +41,7 @@ def examine() -> Iterator[Finding]:
 
 
 def data_folders() -> list[Path]:
-    """Return the data folder, which a project that embeds the app does not have, and the folder of the SQLite file."""
+    """Return the folder of the SQLite file, and the data folder, which an embedding project does not have."""
     folders = [Path(folder)] if (folder := getattr(settings, "CRONTY_DATA", None)) else []
     if file := _sqlite_file():
         folders.append(file.parent)
@@ -56,12 +56,14 @@ def _sqlite_file() -> Path | None:
 
 def _data_folder(folder: Path) -> Finding:
     file = _sqlite_file()
-    beside = sorted(folder.glob(f"{escape(file.name)}*")) if file and file.parent == folder else []
-    needed = [folder, *filter(Path.is_file, beside)]
-    locked = [path for path in needed if not os.access(path, os.W_OK)]
-    if locked:
+    database_files = sorted(folder.glob(f"{escape(file.name)}*")) if file and file.parent == folder else []
+    needed = [folder, *filter(Path.is_file, database_files)]
+    read_only = [path for path in needed if not os.access(path, os.W_OK)]
+    if read_only:
         who = f"the user {os.geteuid()} who runs this"
-        return problem("data", f"{locked[0]} cannot be written by {who}.", f"chown or chmod {locked[0]}.")
+        return problem(
+            "data", f"{read_only[0]} cannot be written by {who}.", f"chown or chmod {read_only[0]}."
+        )
     return ok("data", f"{folder} can be written.")
 
 
@@ -69,9 +71,9 @@ def _disk(folder: Path) -> Finding:
     usage = shutil.disk_usage(folder)
     free = f"{usage.free / 1e9:,.1f} GB of {usage.total / 1e9:,.1f} GB are free under {folder}"
     remedy = "Free space, or lower CRONTY_HISTORY_DAYS and CRONTY_HISTORY_PER_PERSON."
-    if usage.free < NO_SPACE:
+    if usage.free < CRITICAL_SPACE:
         return problem("disk", f"Only {free}.", remedy)
-    if usage.free < LITTLE_SPACE or usage.free < LITTLE_SHARE * usage.total:
+    if usage.free < LOW_SPACE or usage.free < LOW_SHARE * usage.total:
         return warning("disk", f"Only {free}.", remedy)
     if os.statvfs(folder).f_favail == 0:
         return problem(
@@ -99,7 +101,7 @@ def _zone_data() -> Finding:
         return warning(
             "zone data", "The release of the zone data is unknown.", "Reinstall the package tzdata."
         )
-    # A release of a year is certainly old when the summer of the next one begins.
+    # A release is certainly outdated by the June of the next year.
     if clock.now().date() >= date(int(year[0]) + 1, 6, 1):
         return warning(
             "zone data",
@@ -110,7 +112,7 @@ def _zone_data() -> Finding:
 
 
 def _named_files() -> Iterator[Finding]:
-    """Examine files and programs that a setting names; the default file of commands need not exist."""
+    """Examine files and programs that a variable names; the default files need not exist."""
     named = {
         "CRONTY_COMMANDS_FILE": "commands",
         "CRONTY_RUNNERS_FILE": "runners",

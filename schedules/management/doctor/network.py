@@ -1,4 +1,4 @@
-"""Other hosts: the ntfy server, the mail server, and Cronty's own public address."""
+"""Examine connections: the ntfy server, the mail server, and Cronty's own public address."""
 
 import json
 import secrets
@@ -47,19 +47,19 @@ def _ntfy() -> Finding:
 
 
 def _ntfy_for_phones(url: str) -> Iterator[Finding]:
-    """Examine `base-url` of a server of one's own, by the address for Matrix, the only one that tells about it."""
+    """Examine `base-url` of a self-hosted server through its Matrix endpoint, the only one that reveals it."""
     address = f"{url}/_matrix/push/v1/notify"
-    # No topic has such a name, so nobody gets a message.
+    # No topic can have such a name, so nobody gets a message.
     key = f"{url}/!{secrets.token_hex(4)}"
     device = {"notification": {"devices": [{"app_id": "cronty", "pushkey": key}]}}
     remedy = f"Set base-url: {url} in its server.yml, the address that phones subscribe with."
     try:
-        found = _get(address)
-        if found.status >= 500 and "base-url" in found.text:
+        probe = _get(address)
+        if probe.status >= 500 and "base-url" in probe.text:
             yield warning("ntfy", "base-url is not set there: iPhones and attachments need it.", remedy)
             return
-        if found.status != 200 or '"unifiedpush"' not in found.text:
-            # An old version, or a proxy that lets only topics through.
+        if probe.status != 200 or '"unifiedpush"' not in probe.text:
+            # An old version, or a proxy that forwards only topics.
             return
         answer = async_to_sync(outbound.send)(
             "POST", address, content=json.dumps(device).encode(), trusted=True
@@ -82,7 +82,7 @@ def _mail() -> Finding:
     try:
         with get_connection(timeout=SECONDS):
             return ok("mail", f"{where} accepts the login.")
-    # The library raises its own errors, and those of the socket and of TLS.
+    # The library raises its own errors, and socket and TLS errors.
     except Exception as error:
         return problem(
             "mail", f"{where} cannot be used: {error}", "Check EMAIL_URL; without it, nobody is sent mail."

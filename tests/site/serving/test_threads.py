@@ -11,7 +11,7 @@ from django.core.asgi import get_asgi_application
 from django.db import connection
 
 from cronty_site.serving import threads
-from cronty_site.serving.threads import KeptThreads
+from cronty_site.serving.threads import ReusedThreads
 from tests.waiting import PATIENCE, wait_for
 
 
@@ -27,7 +27,7 @@ def test_request_uses_the_thread_and_the_connection_of_the_one_before():
         used.append(await sync_to_async(lambda: (threading.get_ident(), id(connection.connection)))())
 
     async def scenario():
-        application = KeptThreads(app)
+        application = ReusedThreads(app)
         for _ in range(3):
             await application({}, None, None)
 
@@ -46,7 +46,7 @@ def test_requests_at_once_have_a_thread_each_and_a_few_are_kept(monkeypatch):
         await sync_to_async(all_here.wait)()
 
     async def scenario():
-        application = KeptThreads(app)
+        application = ReusedThreads(app)
         await asyncio.gather(*(application({}, None, None) for _ in range(5)))
         return application
 
@@ -61,7 +61,7 @@ def test_request_that_fails_leaves_its_thread():
         await sync_to_async(threading.get_ident)()
         raise LookupError
 
-    application = KeptThreads(app)
+    application = ReusedThreads(app)
 
     for _ in range(2):
         with pytest.raises(LookupError):
@@ -83,7 +83,7 @@ def test_middleware_stays_in_the_thread_of_the_request(monkeypatch):
     scope = {"type": "http", "method": "GET", "path": "/jobs/new/", "query_string": b"", "headers": headers}
 
     async def scenario():
-        page = ApplicationCommunicator(KeptThreads(get_asgi_application()), scope)
+        page = ApplicationCommunicator(ReusedThreads(get_asgi_application()), scope)
         await page.send_input({"type": "http.request"})
         start = await page.receive_output(timeout=PATIENCE)
         await page.wait(timeout=PATIENCE)
