@@ -1,4 +1,4 @@
-"""The subcommand that creates a job from a schedule, a task and its arguments."""
+"""The subcommand `add`, which creates a job from a schedule, a task and its arguments."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,8 +14,8 @@ from cronty_site.terminal.arguments import (
 )
 from cronty_site.terminal.completion import complete_task
 from cronty_site.terminal.output import line, note, print_json, say
+from cronty_site.terminal.rows import clock_text, job_json
 from cronty_site.terminal.session import Session, check_zone, subcommand
-from cronty_site.terminal.shapes import clock_text, job_json
 from schedules import services
 from schedules.secrets import masking
 from schedules.services.jobs.forecasts import preview_of
@@ -98,7 +98,7 @@ def add_command(
 
 
 def _name_of(task: Task, args: list[Any], kwargs: dict[str, Any]) -> str:
-    """Return a name for a job that was given none: its task, and the first text that is no secret."""
+    """Return a default name: the task, and the first argument that is a text and not secret."""
     values = masking.masked(named_arguments(task.name, args, kwargs)).values()
     first = line(next((text for text in values if isinstance(text, str) and text != masking.MASK), ""))
     name = f"{task.name}: {first}" if first else task.name

@@ -1,11 +1,11 @@
-"""Subcommands that answer the reminders of jobs: done and snooze."""
+"""The subcommands `done` and `snooze`, which answer the reminders of a job."""
 
 import click
 
 from cronty_site.terminal.completion import complete_job
 from cronty_site.terminal.output import answer
+from cronty_site.terminal.rows import job_json
 from cronty_site.terminal.session import Session, subcommand
-from cronty_site.terminal.shapes import job_json
 from schedules.services.runs.answers import DONE, SNOOZE, UNDO, answer_in_words
 from schedules.services.runs.question_words import describe_question
 
@@ -41,8 +41,8 @@ def snooze_command(session: Session, reference: str, until: str) -> None:
     _answer(session, reference, f"{SNOOZE} {until}")
 
 
-def _answer(session: Session, reference: str, words: str) -> None:
+def _answer(session: Session, reference: str, text: str) -> None:
     job_id = session.job_id(reference)
-    answered = session.expect(answer_in_words(session.actor, job_id, words))
-    said = describe_question(answered.question, answered.job)
-    answer(job_json(answered.job) | {"reminder": said}, f"{answered.job.name}: {said}", style="")
+    answered = session.expect(answer_in_words(session.actor, job_id, text))
+    reminder = describe_question(answered.question, answered.job)
+    answer(job_json(answered.job) | {"reminder": reminder}, f"{answered.job.name}: {reminder}", style="")

@@ -1,4 +1,4 @@
-"""The subcommand for what agents ask a person: list it, show it whole, and answer."""
+"""The subcommand `approvals`: list, show and answer what agents ask a person."""
 
 from typing import Any
 
@@ -79,15 +79,15 @@ def _show(session: Session, approval: Approval) -> None:
     if session.as_json:
         print_json(approval_json(approval))
         return
-    asked: dict[str, Any] = {"tool": approval.tool}
+    request: dict[str, Any] = {"tool": approval.tool}
     if approval.is_question:
-        asked = {"question": approval.question, "choices": ", ".join(approval.choices)}
+        request = {"question": approval.question, "choices": ", ".join(approval.choices)}
     else:
-        asked |= {f"  {name}": text for name, text in approval.shown_arguments}
+        request |= {f"  {name}": text for name, text in approval.shown_arguments}
     facts: dict[str, Any] = {
         "job": approval.execution.job_name,
         "state": state_words(approval),
-        **asked,
+        **request,
         "folder": approval.folder,
         "it said": approval.why,
         "always adds": approval.grant,

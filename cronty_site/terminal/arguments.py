@@ -1,4 +1,4 @@
-"""What `add` and `edit` read in the same way: the arguments of a task, the schedule, and the policies of a job."""
+"""Read what `add` and `edit` have in common: the arguments of a task, the schedule, and the policies of a job."""
 
 import inspect
 import json
@@ -20,7 +20,7 @@ from schedules.tasks.registry import Task
 from schedules.when.phrases import PhraseError, parse_delay, parse_end
 from schedules.when.triggers import CalendarInterval, Interval, Trigger
 
-# Options that are repeated; an empty text alone empties the list.
+# Repeated options; a single empty text clears the list.
 _LISTS = ("calendars", "grants")
 _NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*):?=")
 
@@ -102,7 +102,7 @@ def policy_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def columns_of_policies(session: Session, zone: str, until: str | None, **fields: Any) -> dict[str, Any]:
-    """Return the columns for those of the options that were given."""
+    """Return the columns for the options that were given."""
     columns = {name: value for name, value in fields.items() if value not in (None, ())}
     columns |= {name: list(filter(None, columns[name])) for name in _LISTS if name in columns}
     return columns | ({"ends_at": session.read(parse_end, until, "--until", zone)} if until else {})
@@ -116,7 +116,7 @@ def columns_of_schedule(trigger: Trigger) -> dict[str, Any]:
 
 
 def find_task(session: Session, name: str) -> Task:
-    """Return the task with this name; an unknown one is refused with the names of the others."""
+    """Return the task with this name; the error for an unknown one lists the others."""
     task = registry.get(name)
     if task is None or task.system:
         usable = [each.name for each in usable_tasks(session.actor)]
@@ -128,7 +128,7 @@ def find_task(session: Session, name: str) -> Task:
 
 
 def read_arguments(session: Session, task: Task, texts: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
-    """Split the arguments into those by position and those by name; what takes no text is read as JSON."""
+    """Split arguments by position and by name; values for parameters that take no text are parsed as JSON."""
     schema = task.schema
     properties: dict[str, Any] = schema["properties"]
     args: list[Any] = []

@@ -1,11 +1,11 @@
-"""The subcommand for calendars: list, show, set and delete."""
+"""The subcommand `calendars`: list, preview, set and delete calendars."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from cronty_site.terminal.consoles import here
+from cronty_site.terminal.consoles import current_console
 from cronty_site.terminal.output import answer, print_list
 from cronty_site.terminal.session import Session, subcommand
 from schedules.api.documents import calendar_json
@@ -108,7 +108,7 @@ def _source(ics: str | None) -> dict[str, str]:
     """Return the address or the content of the file that was given."""
     if not ics or "://" in ics:
         return {"address": ics or ""}
-    text = here().do("read_text", ics, most=4 * MAX_CHARACTERS, is_strict=False)
+    text = current_console().do("read_text", ics, most=4 * MAX_CHARACTERS, is_strict=False)
     return {"file_name": Path(ics).name, "file_text": text}
 
 

@@ -1,4 +1,4 @@
-"""Subcommands that change jobs: run, pause, resume, confirm, skip, cancel, rm and restore."""
+"""The subcommands that change jobs: run, pause, resume, confirm, skip, cancel, rm and restore."""
 
 import re
 import time
@@ -8,12 +8,12 @@ from typing import Any
 import click
 
 from cronty_site.terminal.completion import complete_job
-from cronty_site.terminal.consoles import here
+from cronty_site.terminal.consoles import current_console
 from cronty_site.terminal.failures import ExitCode, Failure, show_error
 from cronty_site.terminal.logs import RunStream, show_end
 from cronty_site.terminal.output import answer, line, note, print_json, print_list, say, waiting
+from cronty_site.terminal.rows import clock_text, iso_in, job_json, next_run_note, run_json, skipped
 from cronty_site.terminal.session import Session, refused, subcommand
-from cronty_site.terminal.shapes import clock_text, iso_in, job_json, next_run_note, run_json, skipped
 from schedules import engine, services
 from schedules.models import Execution, Job
 from schedules.models.counting import counted
@@ -51,19 +51,19 @@ def run_command(session: Session, reference: str, wait: bool, timeout: float) ->
     if not wait:
         return
     stream = RunStream(run)
-    ended = _wait_for(session, run, timeout, stream)
+    final = _wait_for(session, run, timeout, stream)
     if session.as_json:
-        print_json(run_json(ended, session.zone))
+        print_json(run_json(final, session.zone))
     else:
         stream.end_line()
-        say(f"{ended.status}: {explain(ended, session.zone)}", "green" if _has_succeeded(ended) else "red")
-        show_end(ended, stream)
-    if not _has_succeeded(ended):
+        say(f"{final.status}: {explain(final, session.zone)}", "green" if _has_succeeded(final) else "red")
+        show_end(final, stream)
+    if not _has_succeeded(final):
         click.get_current_context().exit(ExitCode.RUN_FAILED)
 
 
 def _wait_for(session: Session, run: Execution, timeout: float, stream: RunStream) -> Execution:
-    """Wait for the end of a run, and print what it prints meanwhile."""
+    """Wait for the end of a run, and print its output meanwhile."""
     deadline = time.monotonic() + timeout
     with waiting(f"Waiting for run {run.pk} …") as stop:
         while True:
@@ -75,7 +75,7 @@ def _wait_for(session: Session, run: Execution, timeout: float, stream: RunStrea
                 latest.status not in (Execution.Status.QUEUED, Execution.Status.CLAIMED)
                 and not session.as_json
             ):
-                # It would be drawn into the output.
+                # The spinner would be drawn into the output.
                 stop()
                 stream.print_new()
             if latest.status in SETTLED:
@@ -85,7 +85,7 @@ def _wait_for(session: Session, run: Execution, timeout: float, stream: RunStrea
                 raise Failure(
                     f"Run {run.pk} is still {latest.status} after {timeout:g} seconds.", ExitCode.RUN_FAILED
                 )
-            here().pause(POLL_SECONDS)
+            current_console().pause(POLL_SECONDS)
 
 
 def _has_succeeded(run: Execution) -> bool:
@@ -123,7 +123,7 @@ def pause_command(
         moment = session.read(parse_moment, until, "--until", zone, may_be_day=True) if until else None
         return services.pause(session.actor, job_id, reason=reason, until=moment)
 
-    _each(session, jobs, pause, "Paused")
+    _change_each(session, jobs, pause, "Paused")
 
 
 @subcommand(
@@ -140,7 +140,7 @@ def resume_command(session: Session, jobs: Sequence[str], everything: bool) -> N
     if _is_about_all(jobs, everything):
         _show_all(session, resume_everything(session.actor), "Resumed")
         return
-    _each(session, jobs, lambda job_id: services.resume(session.actor, job_id), "Resumed")
+    _change_each(session, jobs, lambda job_id: services.resume(session.actor, job_id), "Resumed")
 
 
 @subcommand(
@@ -165,7 +165,7 @@ def confirm_command(session: Session, jobs: Sequence[str], everything: bool) -> 
         if not jobs:
             answer({"jobs": []}, "Nothing waits for a confirmation.", style="")
             return
-    _each(session, jobs, lambda job_id: services.confirm(session.actor, job_id), "Confirmed")
+    _change_each(session, jobs, lambda job_id: services.confirm(session.actor, job_id), "Confirmed")
 
 
 def _list_proposals(session: Session) -> None:
@@ -217,23 +217,23 @@ def skip_command(session: Session, reference: str, when: Sequence[str], undo: bo
         else:
             days.append(session.read(parse_day, text, f"DAY {line(text)!r}", zone))
     changed = session.expect(services.skip(session.actor, job.public_id, days, slots, undo=undo))
-    left_out = changed.skips.split()
-    description = ", ".join(skipped(each, zone) for each in left_out) or "nothing"
-    answer(job_json(changed) | {"skips": left_out}, f"{changed.name}: leaves out {description}", style="")
+    skips = changed.skips.split()
+    description = ", ".join(skipped(each, zone) for each in skips) or "nothing"
+    answer(job_json(changed) | {"skips": skips}, f"{changed.name}: leaves out {description}", style="")
 
 
 @subcommand("cancel", examples="cronty cancel 12")
 @_JOBS
 def cancel_command(session: Session, jobs: Sequence[str]) -> None:
     """Cancel jobs: a run in progress finishes, and no other starts. `restore` undoes this."""
-    _each(session, jobs, lambda job_id: services.cancel(session.actor, job_id), "Cancelled")
+    _change_each(session, jobs, lambda job_id: services.cancel(session.actor, job_id), "Cancelled")
 
 
 @subcommand("rm", examples="cronty rm 12 13")
 @_JOBS
 def rm_command(session: Session, jobs: Sequence[str]) -> None:
     """Move jobs to the trash. `restore` undoes this."""
-    _each(session, jobs, lambda job_id: services.delete(session.actor, job_id), "Moved to the trash")
+    _change_each(session, jobs, lambda job_id: services.delete(session.actor, job_id), "Moved to the trash")
 
 
 @subcommand("restore", examples='cronty restore "Stand up"')
@@ -243,7 +243,9 @@ def restore_command(session: Session, jobs: Sequence[str]) -> None:
 
     To restore the database from a backup, use `cronty manage restore PATH`.
     """
-    _each(session, jobs, lambda job_id: services.restore(session.actor, job_id), "Restored", gone=True)
+    _change_each(
+        session, jobs, lambda job_id: services.restore(session.actor, job_id), "Restored", is_restore=True
+    )
 
 
 def _is_about_all(jobs: Sequence[str], everything: bool) -> bool:
@@ -255,34 +257,36 @@ def _is_about_all(jobs: Sequence[str], everything: bool) -> bool:
 
 
 def _show_all(session: Session, changed: ChangedTogether, word: str) -> None:
-    """Print how many jobs have changed; end with the exit code of the first refusal."""
+    """Print how many jobs were changed; exit with the code of the first refusal."""
     if session.as_json:
         print_json([job_json(job) for job in changed.jobs])
     else:
         say(f"{word}: {counted(len(changed.jobs), 'job')}")
     if changed.refused:
         failure = refused(changed.refused[0])
-        show_error(failure, as_json=session.as_json, stream=here().stream(err=True))
+        show_error(failure, as_json=session.as_json, stream=current_console().stream(err=True))
         click.get_current_context().exit(failure.exit_code)
 
 
-def _each(
+def _change_each(
     session: Session,
     references: Sequence[str],
     change: Callable[[str], Result[Job]],
     word: str,
     *,
-    gone: bool = False,
+    is_restore: bool = False,
 ) -> None:
-    """Change one job after the other; after a refusal go on, and end with the exit code of the first one."""
+    """Change the jobs one by one, also after a refusal; exit with the code of the first refusal."""
     changed: list[dict[str, Any]] = []
     failures: list[Failure] = []
     for reference in references:
-        job_id = session.find_id(session.actor.restorable() if gone else session.actor.jobs(), reference)
+        job_id = session.find_id(
+            session.actor.restorable() if is_restore else session.actor.jobs(), reference
+        )
         result = job_id if isinstance(job_id, Err) else change(job_id.value)
         if isinstance(result, Err):
             failures.append(refused(result))
-            show_error(failures[-1], as_json=session.as_json, stream=here().stream(err=True))
+            show_error(failures[-1], as_json=session.as_json, stream=current_console().stream(err=True))
             continue
         job = result.value
         changed.append(job_json(job))

@@ -1,12 +1,12 @@
-"""The subcommand for channels: list, add, test, rename and delete; it never prints a secret."""
+"""The subcommand `channels`: list, add, test, confirm, rename and delete channels; it never prints a secret."""
 
 from collections.abc import Sequence
 
 import click
 
 from cronty_site.terminal.output import answer, print_list
+from cronty_site.terminal.rows import clock_text
 from cronty_site.terminal.session import Session, subcommand
-from cronty_site.terminal.shapes import clock_text
 from schedules.api.documents import channel_json
 from schedules.channels.catalog import KINDS
 from schedules.services.people.channel_tests import send_test
@@ -60,7 +60,7 @@ def channels_command(
             if_none="No channels.",
         )
     elif kind:
-        settings = _given(session, kind, values)
+        settings = _settings_of(session, kind, values)
         channel = session.expect(set_channel(session.actor, name, kind, settings))
         answer(
             channel_json(channel),
@@ -82,13 +82,13 @@ def channels_command(
         raise click.UsageError("Choose --add, --test, --confirm, --rename or --delete.")
 
 
-def _given(session: Session, kind_name: str, values: Sequence[str]) -> dict[str, str]:
-    """Return the values of the fields; those of secrets are asked for, because arguments can be read by others."""
+def _settings_of(session: Session, kind_name: str, values: Sequence[str]) -> dict[str, str]:
+    """Return the settings of a channel; secrets are prompted for, because other users can see arguments."""
     kind = KINDS[kind_name]
     settings = dict(value.partition("=")[::2] for value in values)
-    known = {field.name: field for field in kind.fields}
+    fields = {field.name: field for field in kind.fields}
     for name in settings:
-        if name not in known or known[name].is_secret:
+        if name not in fields or fields[name].is_secret:
             names = ", ".join(field.name for field in kind.fields if not field.is_secret)
             raise click.UsageError(f"Give the values of: {names}. Secrets are asked for.")
     for field in kind.fields:

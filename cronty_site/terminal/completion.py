@@ -1,4 +1,4 @@
-"""Completion of jobs and tasks in a shell."""
+"""Shell completion of jobs and tasks."""
 
 from contextlib import suppress
 
@@ -16,7 +16,7 @@ MAX_COMPLETIONS = 50
 
 
 def complete_job(context: click.Context, parameter: click.Parameter, beginning: str) -> list[CompletionItem]:
-    """Return the names of jobs that begin like this."""
+    """Complete the name of a job."""
     with suppress(Error):
         user = find_user(context.params["user"]) if context.params.get("user") else first_user()
         if user:
@@ -27,6 +27,6 @@ def complete_job(context: click.Context, parameter: click.Parameter, beginning: 
 
 
 def complete_task(context: click.Context, parameter: click.Parameter, beginning: str) -> list[CompletionItem]:
-    """Return the tasks that begin like this."""
+    """Complete the name of a task."""
     tasks = [task for task in registry.all_tasks() if task.name.startswith(beginning)]
     return [CompletionItem(task.name, help=task.title) for task in tasks]

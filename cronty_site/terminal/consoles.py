@@ -1,4 +1,4 @@
-"""Where a command prints and whom it asks: the terminal of this process, or one on another machine."""
+"""Consoles: where a command prints and whom it asks, which is this terminal or one on another machine."""
 
 import os
 import sys
@@ -9,17 +9,17 @@ from typing import IO, Any
 
 import click
 
-from cronty_site.terminal.elsewhere.desk import ACTIONS
+from cronty_site.terminal.elsewhere.local_actions import ACTIONS
 
 
 class Console:
     """The streams, the person and the files of this process."""
 
     width: int | None = None
-    """How wide a terminal is; None for the one of this process."""
+    """The width of a remote terminal; None for that of this process."""
     is_remote = False
     caller: Any = None
-    """Whose token this is; None for a person at this machine."""
+    """The bearer of the token of a remote command; None for a person at this machine."""
 
     def stream(self, *, err: bool = False) -> IO[str]:
         return sys.stderr if err else sys.stdout
@@ -29,34 +29,34 @@ class Console:
         return os.environ
 
     def do(self, action: str, *arguments: Any, **values: Any) -> Any:
-        """Ask the person, or read or write a file on their machine: one of the functions of `desk`."""
+        """Run one of the functions of `local_actions` on the machine of the person, and return its result."""
         return ACTIONS[action](*arguments, **values)
 
     def tell(self, action: str, *arguments: Any) -> None:
-        """Like `do`, for what has no answer; only this may follow a change."""
+        """Run an action without a result; after a change, only this is allowed."""
         self.do(action, *arguments)
 
     def pause(self, seconds: float) -> None:
-        """Wait between two looks at what a command follows."""
+        """Wait between two polls of what a command follows."""
         time.sleep(seconds)  # noqa: TID251  (follows until Ctrl-C)
 
 
 _console: ContextVar[Console] = ContextVar("console")
 _own = Console()
-use = _console.set
-leave = _console.reset
+set_console = _console.set
+reset_console = _console.reset
 
 
-def here() -> Console:
+def current_console() -> Console:
     """Return the console of the command that runs in this context."""
     return _console.get(_own)
 
 
 def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
     """Print a text as it is."""
-    click.echo(text, file=here().stream(err=err), nl=nl)
+    click.echo(text, file=current_console().stream(err=err), nl=nl)
 
 
 def secho(text: str, *, fg: str | None) -> None:
     """Print a text in a colour."""
-    click.secho(text, file=here().stream(), fg=fg)
+    click.secho(text, file=current_console().stream(), fg=fg)

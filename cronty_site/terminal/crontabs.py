@@ -1,4 +1,4 @@
-"""The subcommand that takes over a crontab: commands for commands.toml, and jobs that run them."""
+"""The subcommand `import crontab`: turn a crontab into commands for commands.toml, and jobs that run them."""
 
 import getpass
 import os
@@ -86,7 +86,7 @@ def crontab_command(
     if session.token:
         raise Failure("Crontabs are taken over on the machine of Cronty itself, which runs their commands.")
     zone = check_zone(timezone or host_zone())
-    # Each file has a source of its own: jobs of another one with the same comment are not its jobs.
+    # One source per file, because another file may have lines with the same comments.
     source = source or ("crontab" if path is None or str(path) == "-" else path.resolve().name)
     has_users = system or (path is not None and str(path.resolve()).startswith(SYSTEM_PATHS))
     crontab = parse_crontab(
@@ -171,7 +171,7 @@ def _text(path: Path | None) -> str:
 
 
 def _existing(file: Path) -> str:
-    """Return the commands that exist; a broken file must be corrected first."""
+    """Return the content of commands.toml; a broken file must be corrected first."""
     if str(file) == ".":
         raise Failure("CRONTY_COMMANDS_FILE is not set: commands cannot be added.")
     text = read_text(str(file)) if file.exists() else ""

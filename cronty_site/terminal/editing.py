@@ -1,4 +1,4 @@
-"""The subcommand that changes the fields of a job: by options, or as a YAML document in an editor."""
+"""The subcommand `edit`, which changes a job by options, or as a YAML document in an editor."""
 
 import shlex
 from collections.abc import Sequence
@@ -14,12 +14,12 @@ from cronty_site.terminal.arguments import (
     read_arguments,
 )
 from cronty_site.terminal.completion import complete_job
-from cronty_site.terminal.consoles import here
+from cronty_site.terminal.consoles import current_console
 from cronty_site.terminal.failures import Failure
 from cronty_site.terminal.files import invalid_file, read_text
 from cronty_site.terminal.output import note, print_json, say
+from cronty_site.terminal.rows import job_json, next_run_note
 from cronty_site.terminal.session import Session, check_zone, subcommand
-from cronty_site.terminal.shapes import job_json, next_run_note
 from schedules import services
 from schedules.models import Job
 from schedules.services.files.applying import edit_as_described, export_jobs
@@ -95,20 +95,20 @@ def _columns(
 
 
 def _edit_text(session: Session, job: Job) -> Job:
-    """Let a person edit the document of a job; what cannot be applied stays in its file."""
+    """Open the document of a job in an editor, and apply it; the file is kept if that fails."""
     text = HEADER + export_jobs(session.actor, [job]).removeprefix(EXPORT_HEADER)
     if not read_jobs([("", text)], job.timezone, session.now)[0]:
         raise Failure("The schedule of this job cannot be read: set one with --schedule.")
-    name, typed = here().do("edit", text, most=MAX_BYTES)
+    name, typed = current_console().do("edit", text, most=MAX_BYTES)
     try:
         edited = job if typed == text else _apply_text(session, job, name, typed)
     except click.ClickException as error:
-        raise _kept(job, name, error) from error
-    here().tell("discard", name)
+        raise _failure_with_file(job, name, error) from error
+    current_console().tell("discard", name)
     return edited
 
 
-def _kept(job: Job, path: str, error: click.ClickException) -> Failure:
+def _failure_with_file(job: Job, path: str, error: click.ClickException) -> Failure:
     code = error.code if isinstance(error, Failure) else ""
     where = f"Your text is kept: correct it, then run `cronty edit {job.pk} --file {shlex.quote(path)}`."
     return Failure(f"{error.format_message()}\n{where}", error.exit_code, code=code)
@@ -119,7 +119,7 @@ def _apply_text(session: Session, job: Job, name: str, text: str) -> Job:
 
 
 def _only_job(session: Session, job: Job, name: str, text: str) -> JobSpec:
-    """Return the job that a document describes, which must be one."""
+    """Return the only job of a document; more or none are refused."""
     specs, problems = read_jobs([(name, text)], job.timezone, session.now)
     if problems:
         raise invalid_file(problems)

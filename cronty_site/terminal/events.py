@@ -1,10 +1,10 @@
-"""The subcommand for receivers of events: a new secret is printed once."""
+"""The subcommand `events`: manage receivers of events and see deliveries; a new secret is printed once."""
 
 import click
 
 from cronty_site.terminal.output import answer, print_list
+from cronty_site.terminal.rows import clock_text
 from cronty_site.terminal.session import Session, subcommand
-from cronty_site.terminal.shapes import clock_text
 from schedules.api.documents import delivery_json, event_subscription_json
 from schedules.models import EventSubscription, EventType, Execution
 from schedules.services.people.event_deliveries import list_deliveries, redeliver, send_test_event

@@ -1,4 +1,4 @@
-"""Failures of a command: exit codes, messages, and the name that was probably meant."""
+"""Failures of a command: exit codes, error messages, and suggestions for misspelled names."""
 
 import difflib
 import json
@@ -24,7 +24,7 @@ class ExitCode:
 
 
 class Failure(click.ClickException):
-    """A failure with its exit code, and with a word for programs."""
+    """A failure with an exit code, and with a code for programs."""
 
     def __init__(self, message: str, exit_code: int = ExitCode.REFUSED, *, code: str = "") -> None:
         super().__init__(message)
@@ -41,14 +41,14 @@ def show_error(error: click.ClickException, *, as_json: bool, stream: IO[str] | 
         code = error.code if isinstance(error, Failure) else "usage"
         click.echo(json.dumps({"error": error.format_message(), "code": code}), file=stream, err=True)
     else:
-        # It may repeat what was typed, or what somebody else has stored.
+        # It may repeat what was typed, or what somebody else stored.
         text = StringIO()
         error.show(text)
         click.echo(strip_unprintable(text.getvalue()), file=stream, err=True, nl=False)
 
 
 def not_started(path: Path) -> Failure:
-    """Return the failure of a command that needs an installation, of which this part is missing."""
+    """Return the failure of a command that needs an installation, for this missing file or folder."""
     return Failure(
         f"Cronty has not been started here yet: there is no {path}."
         " Run `cronty up` first, or set CRONTY_DATA to the folder of an installation.",
@@ -58,11 +58,11 @@ def not_started(path: Path) -> Failure:
 
 
 def did_you_mean(text: str, names: Iterable[str], form: str = "{}") -> str:
-    """Return a question about the nearest name, in upper or lower case, to append to an error, or an empty text."""
+    """Return a suggestion of the most similar name, to append to an error, or an empty text."""
     folded = {name.casefold(): name for name in names}
     typed = text.strip().casefold()
     matches = difflib.get_close_matches(typed, folded, n=1)
     if not matches and len(typed) > 2:
-        # A part of a long name is too short to be close to it.
+        # A part of a long name is not similar enough to it.
         matches = [name for name in folded if typed in name]
     return f" Did you mean {form.format(folded[matches[0]])}?" if len(matches) == 1 else ""

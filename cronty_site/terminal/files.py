@@ -1,4 +1,4 @@
-"""Subcommands for files: apply, export, import and schema."""
+"""The subcommands for job files: apply, export and schema."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from cronty_site.terminal.consoles import echo, here, secho
+from cronty_site.terminal.consoles import current_console, echo, secho
 from cronty_site.terminal.failures import ExitCode, Failure
 from cronty_site.terminal.messages import message_of
 from cronty_site.terminal.output import COLOURS, answer, block, console, line, note, print_json, say
@@ -50,23 +50,25 @@ def apply_command(
     Everything is checked first. The plan shows what will be created, changed field by field, and deleted; then
     everything happens in one transaction, or nothing.
     """
-    name = source or here().do("source_of", path)
+    name = source or current_console().do("source_of", path)
     if not name:
         raise click.UsageError("Standard input and pipes have no name: give one with --source.")
-    texts = [(str(file), str(text)) for file, text in here().do("read_files", path, most=MAX_BYTES)]
+    texts = [
+        (str(file), str(text)) for file, text in current_console().do("read_files", path, most=MAX_BYTES)
+    ]
     specs, problems = read_jobs(texts, session.zone, session.now)
     if problems:
-        # Check what could be read as well, so that a file need not be corrected in several rounds.
+        # Also check what could be read, so that all problems are shown at once.
         problems += make_plan(session.actor, name, specs, session.now).problems
         raise invalid_file(sorted(problems, key=lambda each: each.place))
-    if prune and all(_says_nothing(text) for _, text in texts):
-        # More likely, the program before the pipe failed.
+    if prune and all(_is_empty(text) for _, text in texts):
+        # Probably the program before the pipe failed.
         raise Failure('There is nothing to read: to delete all jobs of a source, write "jobs: {}".')
     apply_specs(session, name, specs, prune=prune, yes=yes or path == "-", check=check)
 
 
-def _says_nothing(text: str) -> bool:
-    """Return whether a text has no jobs, but does not say so: `null` is what some programs print for nothing."""
+def _is_empty(text: str) -> bool:
+    """Return whether a text has no jobs, without an explicit `jobs: {}`; some programs print `null` for nothing."""
     lines = (line.partition("#")[0].strip() for line in text.splitlines())
     return all(line in ("", "---", "...", "null", "~", "jobs:") for line in lines)
 
@@ -81,7 +83,7 @@ def apply_specs(
     check: bool,
     is_quiet: bool = False,
 ) -> None:
-    """Show the plan, ask, and apply it; quietly, if the caller prints something else."""
+    """Show the plan, ask for confirmation, and apply it; `is_quiet` is for a caller that prints its own result."""
     with _progress("Checking", len(specs)) as step:
         plan = make_plan(session.actor, source, specs, session.now, prune=prune, on_progress=step)
     if plan.problems:
@@ -138,8 +140,8 @@ def export_command(
     elif session.as_json:
         print_json({"jobs": len(exported), "text": text})
     else:
-        # A file or a pipe gets every character; a terminal shows none that it would obey.
-        echo(block(text) if here().stream().isatty() else text, nl=False)
+        # A file or a pipe gets every character; a terminal gets no control characters.
+        echo(block(text) if current_console().stream().isatty() else text, nl=False)
 
 
 @subcommand("schema", examples="cronty schema > jobs.schema.json")
@@ -203,18 +205,18 @@ def _problem_text(problem: Problem) -> str:
 
 @contextmanager
 def _progress(description: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar on standard error, if that is a terminal; yield the function that says how much is done."""
+    """Show a progress bar on standard error, if that is a terminal; yield the function that updates it."""
     out = console(stderr=True)
     columns = (TextColumn(description), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=out, disable=here().is_remote or not out.is_terminal) as bar:
+    with Progress(*columns, console=out, disable=current_console().is_remote or not out.is_terminal) as bar:
         task = bar.add_task(description, total=total)
         yield lambda done: bar.update(task, completed=done)
 
 
 def read_text(path: str) -> str:
-    """Read a file of the person, or standard input for `-`."""
-    return str(here().do("read_text", path, most=MAX_BYTES))
+    """Read a file on the machine of the person, or standard input for `-`."""
+    return str(current_console().do("read_text", path, most=MAX_BYTES))
 
 
 def write_file(path: str, text: str, *, force: bool) -> None:
-    here().do("write_text", path, text, force=force)
+    current_console().do("write_text", path, text, force=force)

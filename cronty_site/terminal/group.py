@@ -1,4 +1,4 @@
-"""The `cronty` command and its subcommands; Django starts only for one of them, so that help and completion are quick."""
+"""The `cronty` command; subcommands and Django are imported only when needed, so that help and completion are quick."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from cronty_site.terminal.consoles import here
+from cronty_site.terminal.consoles import current_console
 from cronty_site.terminal.failures import ExitCode, Failure, show_error
 from schedules import __version__
 from schedules.mcp.early import answer_early
@@ -71,15 +71,15 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "manage": Entry("operating", "Run any management command, like manage.py."),
     },
 }
-# These create what is missing, like the database; the others only use an installation.
+# These create what is missing, such as the database; the others only use an installation.
 CREATING = ("up", "mcp", "manage")
-# These need no installation, and so no Django.
+# These need neither an installation nor Django.
 ELSEWHERE = SECTIONS["Elsewhere"]
-# These are about the machine that they are typed on, also where others are sent to a server.
-ON_THE_MACHINE = ("up", "mcp", "doctor", "backup", "completion", "manage")
+# These always run on this machine, even if other commands are sent to a server.
+LOCAL_ONLY = ("up", "mcp", "doctor", "backup", "completion", "manage")
 # These change nothing.
 READING = {*SECTIONS["Look"], "export", "schema"}
-# Set for the programs that work on prompts: such a run has no identity of its own, and changes nothing here.
+# Set for programs that work on prompts: such a run has no identity of its own, and may not change anything.
 IN_RUN = "CRONTY_IN_RUN"
 _ALLOWED_IN_RUN = {*READING, *ELSEWHERE, "mcp", "doctor", "completion"}
 ALIASES = {"ls": "jobs", "list": "jobs", "delete": "rm"}
@@ -98,7 +98,7 @@ succeed, 5 Cronty is not ready, 6 files and jobs differ, 130 interrupted."""
 
 
 def load(name: str) -> click.Command:
-    """Import a subcommand, after the start of Django if it needs that; refuse one that a run may not use."""
+    """Import a subcommand, and set Django up if it needs that; refuse one that a run of a prompt may not use."""
     if IN_RUN in os.environ and name not in _ALLOWED_IN_RUN:
         raise Failure(
             "A run of a prompt may not change schedules here. To permit it, the operator gives its runner a token.",
@@ -124,7 +124,7 @@ def _set_up(*, creates: bool) -> None:
 
 
 class LazyGroup(click.Group):
-    """A group that knows names and help of its subcommands, and imports one when it is used."""
+    """A group that knows the names and help of its subcommands, and imports one when it is used."""
 
     def resolve_command(
         self, context: click.Context, args: list[str]
@@ -151,7 +151,7 @@ def cli() -> None:
 
 
 def main(arguments: list[str] | None = None) -> Any:
-    """Run the command line, here or on the server that CRONTY_URL and CRONTY_TOKEN name; Ctrl-C ends it with 130."""
+    """Run the command line, here or on the server of CRONTY_URL and CRONTY_TOKEN; Ctrl-C ends it with 130."""
     words = sys.argv[1:] if arguments is None else arguments
     if IN_RUN in os.environ and words[:1] == ["mcp"] and "--read-only" not in words:
         words = [*words, "--read-only"]
@@ -168,29 +168,29 @@ def main(arguments: list[str] | None = None) -> Any:
 def _run(words: list[str]) -> Any:
     name = words[0] if words else ""
     is_known = name in COMMANDS or name in ALIASES
-    if is_known and name not in ON_THE_MACHINE and name not in ELSEWHERE and not _is_about_usage(words):
+    if is_known and name not in LOCAL_ONLY and name not in ELSEWHERE and not _wants_usage(words):
         from cronty_site.terminal.elsewhere.remote import (  # noqa: PLC0415  (the list of commands does without)
             remote_server,
-            run_there,
+            run_remotely,
         )
 
         if server := remote_server():
-            return run_there(server, words)
-    return _run_here(words)
+            return run_remotely(server, words)
+    return _run_locally(words)
 
 
-def _run_here(words: list[str]) -> Any:
+def _run_locally(words: list[str]) -> Any:
     return cli.main(args=words, prog_name="cronty", standalone_mode=False)
 
 
-def _is_about_usage(words: list[str]) -> bool:
+def _wants_usage(words: list[str]) -> bool:
     own_words = words[: words.index("--")] if "--" in words else words
     return bool({"-h", "--help"} & set(own_words)) or COMPLETION in os.environ
 
 
-def invoke(words: list[str], run: Callable[[list[str]], Any] = _run_here) -> int:
-    """Run a command line with a function, and print its failure; return its exit code."""
-    as_json, stream = "--json" in words, here().stream(err=True)
+def invoke(words: list[str], run: Callable[[list[str]], Any] = _run_locally) -> int:
+    """Run a command line with this function, and print its failure; return the exit code."""
+    as_json, stream = "--json" in words, current_console().stream(err=True)
     try:
         return run(words) or 0
     except click.exceptions.Exit as end:
@@ -200,7 +200,7 @@ def invoke(words: list[str], run: Callable[[list[str]], Any] = _run_here) -> int
         show_error(failure, as_json=as_json, stream=stream)
         return ExitCode.INTERRUPTED
     except click.ClickException as error:
-        # Whoever presses the tab key asks for names, not for errors.
+        # The tab key completes names, and shows no errors.
         if COMPLETION not in os.environ:
             show_error(error, as_json=as_json, stream=stream)
         return error.exit_code

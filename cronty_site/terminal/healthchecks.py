@@ -1,4 +1,4 @@
-"""The subcommand that takes over the checks of healthchecks as heartbeats, with the addresses that clients know."""
+"""The subcommand `import healthchecks`: turn checks of healthchecks into heartbeats that keep their addresses."""
 
 from dataclasses import asdict
 

@@ -1,13 +1,13 @@
-"""The subcommand that shows runs and follows new ones, with the output that they print meanwhile."""
+"""The subcommand `logs`: show runs, and follow new ones with their output."""
 
 import click
 
 from cronty_site.terminal.completion import complete_job
-from cronty_site.terminal.consoles import echo, here
+from cronty_site.terminal.consoles import current_console, echo
 from cronty_site.terminal.failures import ExitCode, Failure
 from cronty_site.terminal.output import block, note, print_json, print_list, say
+from cronty_site.terminal.rows import RUN_COLUMNS, clock_text, result_text, run_json, run_row, usage_text
 from cronty_site.terminal.session import Session, subcommand
-from cronty_site.terminal.shapes import RUN_COLUMNS, clock_text, result_text, run_json, run_row, usage_text
 from schedules.models import Execution
 from schedules.result import Kind
 from schedules.services.run_list import RunLog, find_run
@@ -16,12 +16,12 @@ from schedules.services.runs.outputs import output_since
 
 POLL_SECONDS = 0.5
 MAX_FOLLOWED = 1000
-# The most runs that may start between two readings.
+# How many new runs are read per poll.
 MAX_NEW = 100
 
 
 class RunStream:
-    """Prints what is new in the output of a run."""
+    """Prints new output of a run."""
 
     def __init__(self, run: Execution) -> None:
         self._run = run
@@ -32,7 +32,7 @@ class RunStream:
         self.is_ended = False
 
     def print_new(self) -> None:
-        """Print what the run has printed since the last call; a new attempt begins with a note."""
+        """Print the output since the last call; a new attempt starts with a note."""
         part = output_since(self._run, self._position, self._attempt)
         if part.text:
             if self.has_printed and part.attempt != self._attempt:
@@ -51,7 +51,7 @@ class RunStream:
 
 
 class RunStreams:
-    """Prints the outputs of several runs, none within a line of another."""
+    """Prints the output of several runs, never two of them in one line."""
 
     def __init__(self) -> None:
         self._streams: dict[int, RunStream] = {}
@@ -65,7 +65,7 @@ class RunStreams:
         self._last = stream
 
     def end(self, run: Execution) -> bool:
-        """Print the rest of what a run has printed; return whether it has printed anything."""
+        """Print the remaining output of a run; return whether there was any output."""
         self.print_new(run)
         self.end_line()
         return self._streams.pop(run.pk).has_printed
@@ -119,7 +119,7 @@ def logs_command(
 
 
 def _show_run(session: Session, run: Execution | None, run_id: int, *, follow: bool) -> None:
-    """Print a run with its output, until it ends if asked for, its error, and how it ended or its result."""
+    """Print a run with its output, its error and its result; with `follow`, until it ends."""
     if run is None:
         raise Failure(f"Run not found: {run_id}", ExitCode.NOT_FOUND, code=Kind.NOT_FOUND)
     if session.as_json:
@@ -130,7 +130,7 @@ def _show_run(session: Session, run: Execution | None, run_id: int, *, follow: b
     stream = RunStream(run)
     stream.print_new()
     while follow and not stream.is_ended:
-        here().pause(POLL_SECONDS)
+        current_console().pause(POLL_SECONDS)
         stream.print_new()
     if follow:
         run.refresh_from_db(fields=["error", "result"])
@@ -138,7 +138,7 @@ def _show_run(session: Session, run: Execution | None, run_id: int, *, follow: b
 
 
 def show_end(run: Execution, stream: RunStream) -> None:
-    """Print the error of a run, and how it ended or its result, after its output."""
+    """Print what follows the output of a run: its error, and its usage or its result."""
     stream.end_line()
     if run.error:
         echo(block(run.error))
@@ -149,8 +149,8 @@ def show_end(run: Execution, stream: RunStream) -> None:
 
 
 def _follow(session: Session, log: RunLog, newest: list[Execution], *, with_job: bool) -> None:
-    """Print these runs, and then every run that starts or ends, until Ctrl-C; of one job, also what it prints."""
-    # Older runs are printed when they change.
+    """Print these runs, then every run that starts or ends, until Ctrl-C; for one job, also the output."""
+    # Older runs are printed only when they change.
     printed = {run.pk: run.status for run in log.last_written(MAX_NEW)}
     for run in newest:
         printed.pop(run.pk, None)
@@ -168,9 +168,9 @@ def _follow(session: Session, log: RunLog, newest: list[Execution], *, with_job:
             if streams and run.status == Execution.Status.RUNNING:
                 streams.print_new(run)
         is_history = False
-        # Of many runs, only the newest can still change.
+        # Remember only the newest runs, because older ones no longer change.
         printed = dict(sorted(printed.items())[-MAX_FOLLOWED:])
-        here().pause(POLL_SECONDS)
+        current_console().pause(POLL_SECONDS)
         newest = log.last_written(MAX_NEW)
 
 

@@ -1,10 +1,10 @@
-"""Why a service refused, in the words of the terminal."""
+"""The messages of the terminal for errors of services."""
 
 from schedules.result import Err
 from schedules.services.refusals import REFUSALS as _MESSAGES
 
 
 def message_of(error: Err) -> str:
-    """Return why a service refused, as a text for the terminal."""
-    # Here, arguments have no field of their own.
+    """Return the message for an error of a service."""
+    # A terminal has no form field for arguments.
     return _MESSAGES[error.code].format(error).removeprefix("kwargs: ")

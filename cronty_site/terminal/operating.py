@@ -1,4 +1,4 @@
-"""Subcommands for the installation: up, mcp, doctor, backup, completion, and any management command."""
+"""The subcommands for the installation: up, mcp, doctor, backup, completion and manage."""
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
@@ -20,18 +20,18 @@ from cronty_site.terminal.output import answer, console
 from cronty_site.terminal.session import Session, subcommand
 from schedules.management.commands import mcp_serve
 
-_PASSED_ON = {"ignore_unknown_options": True, "help_option_names": []}
+_FORWARDED = {"ignore_unknown_options": True, "help_option_names": []}
 _ARGUMENTS = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 
 
-@click.command("up", context_settings=_PASSED_ON, add_help_option=False)
+@click.command("up", context_settings=_FORWARDED, add_help_option=False)
 @_ARGUMENTS
 def up_command(arguments: Sequence[str]) -> None:
     """Run the web pages and a cluster until Ctrl-C."""
     execute("cronty", "up", *arguments)
 
 
-@click.command("doctor", context_settings=_PASSED_ON, add_help_option=False)
+@click.command("doctor", context_settings=_FORWARDED, add_help_option=False)
 @_ARGUMENTS
 def doctor_command(arguments: Sequence[str]) -> None:
     """Check the installation."""
@@ -40,7 +40,7 @@ def doctor_command(arguments: Sequence[str]) -> None:
     execute("cronty", "doctor", *arguments)
 
 
-@click.command("manage", context_settings=_PASSED_ON, add_help_option=False)
+@click.command("manage", context_settings=_FORWARDED, add_help_option=False)
 @_ARGUMENTS
 def manage_command(arguments: Sequence[str]) -> None:
     """Run any management command, like manage.py."""
@@ -48,7 +48,7 @@ def manage_command(arguments: Sequence[str]) -> None:
 
 
 class StdioCommand(mcp_serve.Command):
-    """The server without the options for HTTP."""
+    """The command mcp_serve without the options for HTTP."""
 
     help = "Serve the MCP tools to an agent over standard input and output."
 
@@ -57,7 +57,7 @@ class StdioCommand(mcp_serve.Command):
         parser.set_defaults(http=False)
 
 
-@click.command("mcp", context_settings=_PASSED_ON, add_help_option=False)
+@click.command("mcp", context_settings=_FORWARDED, add_help_option=False)
 @_ARGUMENTS
 def mcp_command(arguments: Sequence[str]) -> None:
     """Serve the MCP tools to an agent over standard input and output."""
@@ -81,9 +81,9 @@ def mcp_command(arguments: Sequence[str]) -> None:
 @click.option("--plain", is_flag=True, help="Do not encrypt it.")
 def backup_command(session: Session, path: Path, **options: Any) -> None:
     """Copy the SQLite database to PATH while Cronty runs; for PostgreSQL, print the command to use."""
-    asks = options["with_files"] and not options["passphrase_file"] and not options["plain"]
+    prompts = options["with_files"] and not options["passphrase_file"] and not options["plain"]
     try:
-        with nullcontext() if asks else Status("Copying the database …", console=console(stderr=True)):
+        with nullcontext() if prompts else Status("Copying the database …", console=console(stderr=True)):
             report = call_command("backup", str(path), stdout=StringIO(), **options)
     except CommandError as error:
         raise Failure(str(error)) from error

@@ -1,4 +1,4 @@
-"""Output for people and for programs: tables that fit the terminal, and JSON."""
+"""Print for people and for programs: tables that fit the terminal, and JSON."""
 
 import json
 import re
@@ -16,18 +16,18 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from cronty_site.terminal.consoles import echo, here
+from cronty_site.terminal.consoles import current_console, echo
 from schedules.limits import strip_unprintable
 from schedules.when import durations
 
 T = TypeVar("T")
 
 AS_JSON = "cronty.json"
-# Wide enough to shorten nothing in a file or a pipe.
+# Wide enough that nothing is shortened in a file or a pipe.
 WIDE = 10_000
-# Between two columns of a table.
+# Blanks between two columns of a table.
 GAP = 2
-# The widths to which a text is shortened: before other columns wrap, and if nothing else helps.
+# The widths to which a text is shortened: first, and after the other columns are wrapped.
 SHORT, SHORTEST = 24, 6
 COLOURS = {
     "succeeded": "green",
@@ -48,29 +48,29 @@ COLOURS = {
     "warning": "yellow",
     "problem": "red",
 }
-# What json.dumps leaves as it is: DEL, C1 controls, which terminals obey, and everything else that is not ASCII.
+# Characters that json.dumps does not escape: DEL, C1 controls, which terminals obey, and everything beyond ASCII.
 _UNESCAPED = re.compile("[^\n -~]")
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console for this moment's streams, in colour only on a terminal without NO_COLOR."""
-    place = here()
-    stream = place.stream(err=stderr)
-    is_wide = not stream.isatty() and "COLUMNS" not in place.environ
+    """Return a rich console for the current streams, in colour only on a terminal without NO_COLOR."""
+    target = current_console()
+    stream = target.stream(err=stderr)
+    is_wide = not stream.isatty() and "COLUMNS" not in target.environ
     return Console(
         file=stream,
-        width=WIDE if is_wide else place.width,
+        width=WIDE if is_wide else target.width,
         highlight=False,
         soft_wrap=False,
         emoji=False,
-        _environ=place.environ,
+        _environ=target.environ,
     )
 
 
 @contextmanager
 def waiting(text: str) -> Iterator[Callable[[], None]]:
-    """Show that something takes a while, until the function that this yields is called."""
-    if here().is_remote:
+    """Show a spinner inside the block, or until the yielded function is called."""
+    if current_console().is_remote:
         # It would take over the streams of the whole server.
         yield lambda: None
         return
@@ -79,13 +79,13 @@ def waiting(text: str) -> Iterator[Callable[[], None]]:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON, without characters that a terminal obeys."""
+    """Print a value as JSON, with control characters escaped."""
     text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
     echo(_UNESCAPED.sub(_printable, text))
 
 
 def _printable(character: re.Match[str]) -> str:
-    # Also what reorders or hides the text around it.
+    # Also escapes characters that reorder or hide the text around them.
     return character[0] if character[0].isprintable() else json.dumps(character[0])[1:-1]
 
 
@@ -101,17 +101,17 @@ def print_message(message: Mapping[str, str]) -> None:
 
 
 def line(value: Any) -> str:
-    """Return a text in one line, without characters that a terminal obeys."""
+    """Return a text in one line, without control characters."""
     return " ".join(strip_unprintable(str(value)).split())
 
 
 def block(value: str) -> str:
-    """Return a text of several lines without characters that a terminal obeys."""
+    """Return a text of several lines, without control characters."""
     return strip_unprintable(value.replace("\r\n", "\n"))
 
 
 def readable(value: Any) -> str:
-    """Return a value for people: yes and no, durations, lists and named values as they would be written."""
+    """Format a value for people: yes and no, durations, lists and named values."""
     match value:
         case None:
             return ""
@@ -129,7 +129,7 @@ def readable(value: Any) -> str:
 
 
 def _inner(value: Any) -> str:
-    """Return a value within a list; a list within it is JSON, so that both can be told apart."""
+    """Format a value within a list; a nested list is JSON, to distinguish the two."""
     return (
         json.dumps(value, ensure_ascii=False)
         if value is None or isinstance(value, list | dict)
@@ -138,7 +138,7 @@ def _inner(value: Any) -> str:
 
 
 def cell(value: Any) -> Text:
-    """Return the cell of a table; known words have their colour."""
+    """Return the cell of a table; some words, such as statuses, have a colour."""
     text = line(readable(value))
     return Text(text, style=COLOURS.get(text, ""))
 
@@ -150,14 +150,14 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, shrink
     shrunk = [name == shrink for name in columns]
     texts = [[name, *(row[place].plain for row in cells)] for place, name in enumerate(columns)]
     widths = _widths(texts, shrunk, out.width)
-    # In a terminal that is too narrow even so, long lines are better than columns that disappear.
+    # If the terminal is still too narrow, long lines are better than missing columns.
     out.width = max(out.width, sum(widths) + GAP * (len(columns) - 1))
     is_terminal = out.is_terminal
     table = Table(
         box=SIMPLE_HEAD if is_terminal else None,
         show_edge=False,
         pad_edge=False,
-        # A box has a space of its own between two columns.
+        # A box adds its own space between two columns.
         padding=(0, GAP - 1 if is_terminal else GAP, 0, 0),
     )
     for name, width, is_shrunk in zip(columns, widths, shrunk, strict=True):
@@ -174,7 +174,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, shrink
 
 
 def _widths(texts: Sequence[Sequence[str]], shrunk: Sequence[bool], available: int) -> list[int]:
-    """Return the widths of columns: the shortened one gives way first, then the widest, down to its longest word."""
+    """Return the widths of columns: first the shortened one shrinks, then the widest, down to its longest word."""
     widths = [max(map(cell_len, column)) for column in texts]
     words = [max(cell_len(word) for text in column for word in text.split() or [""]) for column in texts]
     excess = sum(widths) + GAP * (len(widths) - 1) - available
@@ -196,7 +196,7 @@ def print_list(
     shrink: str,
     if_none: str,
 ) -> None:
-    """Print items as JSON or as a table, or the sentence that says that there are none."""
+    """Print items as JSON or as a table, or this sentence if there are none."""
     items = list(items)
     if prints_json():
         print_json([as_json(item) for item in items])
@@ -207,7 +207,7 @@ def print_list(
 
 
 def print_facts(facts: Mapping[str, Any]) -> None:
-    """Print names and values below each other; empty values are left out."""
+    """Print names and values, one per line, without empty values."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -231,7 +231,7 @@ def answer(data: Any, text: str, style: str = "green") -> None:
 
 
 def note(text: str) -> None:
-    """Print one line beside the output, on standard error."""
+    """Print one line on standard error, apart from the output."""
     if prints_json():
         print_message({"note": text})
         return

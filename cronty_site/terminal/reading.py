@@ -1,4 +1,4 @@
-"""Subcommands that only read: jobs, show, next, why and preview."""
+"""The subcommands that only read: jobs, show, next, why and preview."""
 
 from typing import Any
 
@@ -8,8 +8,7 @@ from cronty_site.terminal.completion import complete_job, complete_task
 from cronty_site.terminal.consoles import echo
 from cronty_site.terminal.failures import Failure
 from cronty_site.terminal.output import block, note, print_facts, print_json, print_list, print_table, say
-from cronty_site.terminal.session import Session, check_zone, subcommand
-from cronty_site.terminal.shapes import (
+from cronty_site.terminal.rows import (
     JOB_COLUMNS,
     RUN_COLUMNS,
     clock_text,
@@ -22,6 +21,7 @@ from cronty_site.terminal.shapes import (
     settings_of,
     skipped,
 )
+from cronty_site.terminal.session import Session, check_zone, subcommand
 from schedules import engine, services
 from schedules.models import Job
 from schedules.models.counting import COUNTED
@@ -144,7 +144,7 @@ def show_command(session: Session, reference: str) -> None:
 
 
 def _policies(job: Job) -> dict[str, Any]:
-    """Return the policies of a job, its end and what it leaves out, by their names in words."""
+    """Return the policies of a job, its end and its skipped days, by their labels."""
     return {
         **{name.replace("_", " "): getattr(job, name) for name in Job.POLICY_FIELDS},
         "pause after failures": job.pause_after_failures or "never",

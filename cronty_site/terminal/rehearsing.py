@@ -1,4 +1,4 @@
-"""The subcommand rehearse: what the coming days will bring if nothing changes."""
+"""The subcommand `rehearse`: show what the coming days will bring if nothing changes."""
 
 from datetime import datetime
 
@@ -6,8 +6,8 @@ import click
 
 from cronty_site.terminal.completion import complete_job
 from cronty_site.terminal.output import note, print_json, print_table, say
+from cronty_site.terminal.rows import clock_text
 from cronty_site.terminal.session import Session, subcommand
-from cronty_site.terminal.shapes import clock_text
 from schedules import engine
 from schedules.services.job_list import JobQuery
 from schedules.services.rehearsal.documents import (

@@ -1,4 +1,4 @@
-"""The subcommand for runners: list and check them, and stop all agents."""
+"""The subcommand `runner`: list and check runners, and stop all agents."""
 
 from typing import Any
 

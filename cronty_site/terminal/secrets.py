@@ -1,14 +1,14 @@
-"""The subcommand for secrets: list, set and delete; it never prints a value."""
+"""The subcommand `secret`: list, set and delete secrets; it never prints a value."""
 
 from collections.abc import Sequence
 
 import click
 
-from cronty_site.terminal.consoles import here
+from cronty_site.terminal.consoles import current_console
 from cronty_site.terminal.failures import Failure
 from cronty_site.terminal.output import answer, print_list
+from cronty_site.terminal.rows import clock_text
 from cronty_site.terminal.session import Session, subcommand
-from cronty_site.terminal.shapes import clock_text
 from schedules.services.people.stored_secrets import ListedSecret, delete_secret, list_secrets, set_secret
 
 
@@ -62,10 +62,10 @@ def secret_command(
 
 
 def _value(session: Session, name: str) -> str:
-    value: str | None = here().do("read_input")
+    value: str | None = current_console().do("read_input")
     if value is None:
         return session.ask_secret(f"Value of {name}")
-    # `echo` adds a line break to a password, but a key of several lines ends with one.
+    # `echo` adds a line break to a password, but the last line break of a multi-line key belongs to it.
     return value.removesuffix("\n") if value.count("\n") == 1 else value
 
 

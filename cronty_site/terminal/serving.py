@@ -1,4 +1,4 @@
-"""Command lines from other machines, executed here with the rights of a token."""
+"""Run command lines from other machines, with the permissions of a token."""
 
 import hashlib
 import json
@@ -9,26 +9,26 @@ from typing import IO, Any, cast
 
 from cronty_site.terminal import consoles
 from cronty_site.terminal.failures import Failure, show_error
-from cronty_site.terminal.group import ALIASES, ELSEWHERE, ON_THE_MACHINE, READING, invoke
+from cronty_site.terminal.group import ALIASES, ELSEWHERE, LOCAL_ONLY, READING, invoke
 from schedules.api.auth import Caller
 from schedules.api.routes.terminal import Emit
 from schedules.api.schemas.terminal import LineIn
 
 ENVIRON = ("TERM", "COLORTERM", "NO_COLOR", "COLUMNS")
-# How often a line that waits looks whether anybody waits for it.
+# How often a waiting command checks whether its client is still connected.
 CHECK_SECONDS = 1.0
 
 
-class Asking(BaseException):
-    """The command needs an answer from the machine of the person; it ends here, and is executed again with it."""
+class AnswerNeeded(BaseException):
+    """The command needs an answer from the machine of the person; it stops here, and is run again with the answer."""
 
 
-class Gone(BaseException):
-    """Nobody waits for the command any more."""
+class ClientGone(BaseException):
+    """The client has disconnected."""
 
 
 class Stream(TextIOBase):
-    """What a command prints on one of its streams."""
+    """A text stream that passes on what a command prints."""
 
     def __init__(self, write: Callable[[str], None], *, is_terminal: bool) -> None:
         super().__init__()
@@ -52,8 +52,8 @@ class Stream(TextIOBase):
 class RemoteConsole(consoles.Console):
     """A terminal on another machine.
 
-    A command that asks something ends, and is executed again with the answer: until the last answer is used, it prints
-    nothing, and each answer holds only if what it has printed before is the same as when it was given.
+    A command that asks something stops, and is run again with the answer. Until it has used the last answer, its output is
+    suppressed, and an answer is valid only if the output before the question is the same as the first time.
     """
 
     is_remote = True
@@ -63,9 +63,9 @@ class RemoteConsole(consoles.Console):
         self._emit, self._is_over = emit, is_over
         self._answers = [(answer.to, answer.value) for answer in line.answers]
         self._environ = {name: text for name, text in line.environ.items() if name in ENVIRON}
-        self._kept: list[dict[str, Any]] = []
+        self._suppressed: list[dict[str, Any]] = []
         self._printed = hashlib.sha256()
-        self._looked_at = time.monotonic()
+        self._checked_at = time.monotonic()
         self._out = Stream(self._print_out, is_terminal=line.out_is_terminal)
         self._err = Stream(self._print_err, is_terminal=line.err_is_terminal)
 
@@ -83,29 +83,29 @@ class RemoteConsole(consoles.Console):
             self._printed.update(digest.encode())
             answer = self._answers.pop(0)[1]
             if not self._answers:
-                self._kept.clear()
+                self._suppressed.clear()
             return answer
         if self._answers:
             self._answers.clear()
-            self._kept.clear()
+            self._suppressed.clear()
             raise Failure("What you were asked about has changed meanwhile: try again.", code="conflict")
         self._emit({"ask": {"action": action, "arguments": arguments, "values": values}, "digest": digest})
-        raise Asking
+        raise AnswerNeeded
 
     def tell(self, action: str, *arguments: Any) -> None:
         self._say({"do": {"action": action, "arguments": arguments}})
 
     def pause(self, seconds: float) -> None:
         super().pause(seconds)
-        if time.monotonic() - self._looked_at >= CHECK_SECONDS:
-            self._looked_at = time.monotonic()
+        if time.monotonic() - self._checked_at >= CHECK_SECONDS:
+            self._checked_at = time.monotonic()
             if self._is_over():
-                raise Gone
+                raise ClientGone
 
     def finish(self, code: int) -> None:
-        # A command that ended sooner than it asked the last time has printed something else.
+        # With unused answers, the command took another path this time: send its output.
         self._answers.clear()
-        self._send_kept()
+        self._send_suppressed()
         self._emit({"exit": code})
 
     def _print_out(self, text: str) -> None:
@@ -117,28 +117,28 @@ class RemoteConsole(consoles.Console):
 
     def _say(self, event: dict[str, Any]) -> None:
         if self._answers:
-            self._kept.append(event)
+            self._suppressed.append(event)
         else:
             self._emit(event)
 
-    def _send_kept(self) -> None:
-        for event in self._kept:
+    def _send_suppressed(self) -> None:
+        for event in self._suppressed:
             self._emit(event)
-        self._kept.clear()
+        self._suppressed.clear()
 
 
 class SiteTerminal:
-    """The commands of this site, for the API."""
+    """Runs command lines of this site for the API."""
 
     def only_reads(self, words: Sequence[str]) -> bool:
         return ALIASES.get(words[0], words[0]) in READING
 
     def run(self, caller: Caller, line: LineIn, emit: Emit, is_over: Callable[[], bool]) -> None:
         console = RemoteConsole(caller, line, emit, is_over)
-        before = consoles.use(console)
+        before = consoles.set_console(console)
         try:
             name = line.words[0]
-            if name in ON_THE_MACHINE or name in ELSEWHERE or name.startswith("-"):
+            if name in LOCAL_ONLY or name in ELSEWHERE or name.startswith("-"):
                 show_error(
                     Failure(f"cronty {name} is not sent to a server."),
                     as_json="--json" in line.words,
@@ -147,7 +147,7 @@ class SiteTerminal:
                 console.finish(2)
                 return
             console.finish(invoke(list(line.words)))
-        except (Asking, Gone):
+        except (AnswerNeeded, ClientGone):
             pass
         finally:
-            consoles.leave(before)
+            consoles.reset_console(before)

@@ -1,4 +1,4 @@
-"""The session of a subcommand: the user it acts for, their time zone, and how it prints."""
+"""The session of a subcommand: its user, their time zone, and the output format; and how to declare a subcommand."""
 
 import functools
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from click.core import ParameterSource
 from django.db import DatabaseError, Error, InterfaceError, OperationalError, ProgrammingError
 
 from cronty_site import environment
-from cronty_site.terminal.consoles import here
+from cronty_site.terminal.consoles import current_console
 from cronty_site.terminal.failures import ExitCode, Failure, did_you_mean, not_started
 from cronty_site.terminal.messages import message_of
 from cronty_site.terminal.output import AS_JSON, line
@@ -30,20 +30,20 @@ from schedules.worker.database_errors import is_outage, reason_of
 
 T = TypeVar("T")
 
-# Among how many jobs the name is looked for that was probably meant.
+# How many job names are searched for a suggestion.
 MAX_NAMES = 10_000
 
 
 @dataclass(frozen=True)
 class Session:
-    """Whoever acts in the terminal, with the moment at which the command began."""
+    """Who acts in the terminal, and when the command started."""
 
     actor: Actor
     now: datetime
     zone: str
     as_json: bool
     token: Token | None = None
-    """What a command acts by that was sent from another machine."""
+    """The token of a command that was sent from another machine."""
 
     def expect(self, result: Result[T]) -> T:
         """Return the value of a result; an error ends the command with its message."""
@@ -52,20 +52,20 @@ class Session:
         return result.value
 
     def confirm(self, question: str) -> None:
-        """Ask the person; without a yes, the command ends here."""
-        if not here().do("confirm", question, as_json=self.as_json):
+        """Ask the person for confirmation; without a yes, the command ends."""
+        if not current_console().do("confirm", question, as_json=self.as_json):
             raise Failure("Nothing was changed.", code="declined")
 
     def ask_secret(self, question: str) -> str:
-        """Ask the person for a value that is not shown while it is typed."""
-        return str(here().do("ask_secret", question, as_json=self.as_json))
+        """Prompt for a value that is not shown while it is typed."""
+        return str(current_console().do("ask_secret", question, as_json=self.as_json))
 
     def job_id(self, reference: str) -> str:
-        """Return the id of the job that is meant."""
+        """Return the id of the job with this reference."""
         return self.expect(self.find_id(self.actor.jobs(), reference))
 
     def find_id(self, jobs: JobQuerySet, reference: str) -> Result[str]:
-        """Return the id of the one of these jobs that is meant; an unknown name is refused with the nearest one."""
+        """Return the id of one of these jobs; the error for an unknown name suggests a similar one."""
         match = public_id_of(jobs, reference)
         if isinstance(match, Err) or looks_like_public_id(match.value):
             return match
@@ -74,12 +74,12 @@ class Session:
         return replace(not_found(match.value), subject=f"{match.value}{hint and '.'}{hint}")
 
     def job(self, reference: str) -> Job:
-        """Return the job that is meant, with its activity."""
+        """Return the job with this reference, and its activity."""
         job_id = self.job_id(reference)
         return self.actor.job(job_id) or self.expect(not_found(job_id))
 
     def check_source(self, name: str | None) -> None:
-        """Refuse the name of a source that no job has, with the nearest one."""
+        """Refuse a source that no job has; the error suggests a similar one."""
         sources = sources_of(self.actor) if name is not None else []
         if name is not None and name not in sources:
             raise Failure(
@@ -89,7 +89,7 @@ class Session:
             )
 
     def read(self, parse: Callable[..., T], text: str, option: str, zone: str, **rules: bool) -> T:
-        """Read a moment, a day or a schedule; a text that is not understood is wrong usage of this option."""
+        """Parse a moment, a day or a schedule; invalid text is wrong usage of this option."""
         try:
             return parse(text, now=self.now, timezone=zone, **rules)
         except (PhraseError, TriggerError) as error:
@@ -97,7 +97,7 @@ class Session:
 
 
 def refused(error: Err) -> Failure:
-    """Turn an error of the services into a failure of the command."""
+    """Turn an error of a service into a failure of the command."""
     exit_code = ExitCode.NOT_FOUND if error.kind == Kind.NOT_FOUND else ExitCode.REFUSED
     return Failure(message_of(error), exit_code, code=error.kind)
 
@@ -119,7 +119,7 @@ _JSON = click.Option(["--json", "as_json"], is_flag=True, help="Print JSON.")
 def subcommand(
     name: str, *, examples: str = "", **settings: Any
 ) -> Callable[[Callable[..., Any]], click.Command]:
-    """Declare a subcommand whose function gets the session first, and that has --user and --json."""
+    """Declare a subcommand with --user and --json; its function gets the session first."""
     epilog = "\b\nExamples:\n" + "\n".join(f"  {line.strip()}" for line in examples.strip().splitlines())
 
     def declare(function: Callable[..., Any]) -> click.Command:
@@ -131,7 +131,7 @@ def subcommand(
             except (OperationalError, ProgrammingError, InterfaceError) as error:
                 raise _not_ready(error) from error
             except DatabaseError as error:
-                # SQLite reports a damaged file so; the subclasses are mistakes of the program.
+                # SQLite reports a damaged file like this; subclasses are bugs.
                 if type(error) is not DatabaseError:
                     raise
                 raise _not_ready(error) from error
@@ -146,7 +146,7 @@ def subcommand(
 
 
 def _session(user: str | None, as_json: bool) -> Session:
-    if caller := here().caller:
+    if caller := current_console().caller:
         if click.get_current_context().get_parameter_source("user") == ParameterSource.COMMANDLINE:
             raise Failure("The token decides who acts on a server: leave out --user.")
         return Session(caller.actor, clock.now(), caller.actor.read_profile().zone, as_json, caller.token)

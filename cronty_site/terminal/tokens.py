@@ -1,4 +1,4 @@
-"""The subcommands for tokens of agents: create, list and revoke."""
+"""The subcommand `token`: create, list and revoke tokens of agents."""
 
 from datetime import timedelta
 from typing import Any
@@ -10,8 +10,8 @@ from cronty_site.terminal.arguments import Duration
 from cronty_site.terminal.consoles import echo
 from cronty_site.terminal.failures import ExitCode, Failure, did_you_mean
 from cronty_site.terminal.output import answer, print_json, print_list
+from cronty_site.terminal.rows import clock_text, iso_in
 from cronty_site.terminal.session import Session, subcommand
-from cronty_site.terminal.shapes import clock_text, iso_in
 from schedules.api.documents import token_json
 from schedules.models import Event, Token
 from schedules.result import Kind
@@ -21,7 +21,7 @@ from schedules.services.people.tokens import FAMILIES, SCOPES
 
 
 class TokenGroup(click.Group):
-    """A group in which a NAME that is no subcommand is that of a new token, and nothing at all is `list`."""
+    """A group that runs `create` for a NAME that is not a subcommand, and `list` without arguments."""
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
         is_help = bool(set(args[:1]) & {"-h", "--help"})
@@ -72,21 +72,21 @@ def create_command(
     confirm: str | None,
 ) -> None:
     """Create a token for an agent called NAME, and print it, once."""
-    chosen: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "name": name,
         "scopes": scopes.replace(",", " ").split(),
         "families": tools.replace(",", " ").split(),
         "kind": kind,
     }
     actor, own = session.actor, session.token
-    chosen["confirm"] = confirm or (own.confirm if own else Token.Confirm.NEVER.value)
+    settings["confirm"] = confirm or (own.confirm if own else Token.Confirm.NEVER.value)
     if own:
         issued = session.expect(
-            issue_lesser_token(actor, own, **chosen, expires_in=expires_in or LONGEST_LIFE)
+            issue_lesser_token(actor, own, **settings, expires_in=expires_in or LONGEST_LIFE)
         )
     else:
         issued = session.expect(
-            issue_token(actor.user, **chosen, expires_in=expires_in, door=Event.Door.TERMINAL)
+            issue_token(actor.user, **settings, expires_in=expires_in, door=Event.Door.TERMINAL)
         )
     if session.as_json:
         print_json({"name": name, "token": issued.text})

@@ -1,4 +1,4 @@
-"""The subcommand for trigger addresses: it prints a new address once."""
+"""The subcommand `trigger`: open and close the trigger address of a job; a new address is printed once."""
 
 import click
 

@@ -1,1 +1,1 @@
-"""What `cronty` does on machines without an installation: it asks one over HTTP. Nothing here imports Django."""
+"""`cronty` on machines without an installation: it talks to one over HTTP, and does not import Django."""

@@ -1,4 +1,4 @@
-"""A wrapped command: started without a shell, its output passed through, its signals passed on."""
+"""Run a wrapped command without a shell; its output is passed through, and signals are forwarded to it."""
 
 import errno
 import os
@@ -14,22 +14,22 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import IO
 
-# As much as a ping may carry.
+# The limit of a ping.
 MAX_OUTPUT_BYTES = 100_000
-# A process that the command has left behind may hold its output open.
+# How long to wait for the end of the output, which a process that the command left behind may hold open.
 DRAIN_SECONDS = 1.0
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
-_PASSED_ON = (
+_FORWARDED = (
     *(signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT),
     *(signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM),
 )
-# The terminal sends these to the command, too.
-_OF_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
+# The terminal itself sends these to the command.
+_SENT_BY_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
 
 
 @dataclass(frozen=True)
-class Ended:
-    """How a command ended: as a shell says it, and by which signal, if by one."""
+class CommandResult:
+    """How a command ended: the exit code as in a shell, and the signal that ended it, if any."""
 
     code: int
     signal: int = 0
@@ -37,7 +37,7 @@ class Ended:
 
 
 class Tail:
-    """The last bytes of what a command prints on both of its streams."""
+    """The last bytes that a command prints on its two streams."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
@@ -53,8 +53,8 @@ class Tail:
             return self._bytes.decode(errors="replace")
 
 
-def run(command: Sequence[str], *, keeps_output: bool, on_start: Callable[[], None]) -> Ended:
-    """Run a command until its end; what it prints goes where ours goes, at once."""
+def run(command: Sequence[str], *, keeps_output: bool, on_start: Callable[[], None]) -> CommandResult:
+    """Run a command until its end, and pass its output on at once."""
     pipe = subprocess.PIPE if keeps_output else None
     tail = Tail()
     sys.stdout.flush()
@@ -66,12 +66,12 @@ def run(command: Sequence[str], *, keeps_output: bool, on_start: Callable[[], No
             is_missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
             message = f"cronty: {command[0]}: {error.strerror}\n"
             sys.stderr.write(message)
-            return Ended(NOT_FOUND if is_missing else NOT_EXECUTABLE, output=message)
+            return CommandResult(NOT_FOUND if is_missing else NOT_EXECUTABLE, output=message)
         child.started(process)
         on_start()
         readers = [
-            threading.Thread(target=_pass, args=(stream, place, tail), daemon=True)
-            for stream, place in ((process.stdout, 1), (process.stderr, 2))
+            threading.Thread(target=_copy_output, args=(stream, target, tail), daemon=True)
+            for stream, target in ((process.stdout, 1), (process.stderr, 2))
             if stream
         ]
         for reader in readers:
@@ -80,15 +80,15 @@ def run(command: Sequence[str], *, keeps_output: bool, on_start: Callable[[], No
         for reader in readers:
             reader.join(DRAIN_SECONDS)
     if status < 0:
-        return Ended(128 - status, -status, tail.text())
-    return Ended(status, output=tail.text())
+        return CommandResult(128 - status, -status, tail.text())
+    return CommandResult(status, output=tail.text())
 
 
 def die_by(number: int) -> None:
-    """End this process by the signal that ended the command, so that whoever waits sees the same."""
+    """End this process by the signal that ended the command, so that the parent sees the same."""
     sys.stdout.flush()
     sys.stderr.flush()
-    # The command has left a core file if one is wanted.
+    # The command has written its own core file, if any.
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with suppress(ValueError, OSError):
@@ -97,27 +97,27 @@ def die_by(number: int) -> None:
     os.kill(os.getpid(), number)
 
 
-def _pass(stream: IO[bytes], place: int, tail: Tail) -> None:
+def _copy_output(stream: IO[bytes], target: int, tail: Tail) -> None:
     source = stream.fileno()
     while part := os.read(source, 65536):
         tail.add(part)
         try:
             while part:
-                part = part[os.write(place, part) :]
+                part = part[os.write(target, part) :]
         except OSError:
-            # Nobody reads: the command must learn of it as it would without us.
+            # Nobody reads the output: close the pipe, so that the command gets the same error.
             stream.close()
             return
 
 
 class _Child:
-    """The command, which gets every signal that comes while it runs, or came before it had started."""
+    """The command; it gets all signals that arrive while it runs, and those that arrived before it started."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._pending: list[int] = []
-        self._woken, self._waker = os.pipe()
-        for end in (self._woken, self._waker):
+        self._wake_read, self._wake_write = os.pipe()
+        for end in (self._wake_read, self._wake_write):
             os.set_blocking(end, False)
 
     def started(self, process: "subprocess.Popen[bytes]") -> None:
@@ -132,41 +132,41 @@ class _Child:
             self._process.send_signal(number)
 
     def wait(self) -> int:
-        """Wait for the end and for signals at once: one that came just before `waitpid` would wait as long as it."""
+        """Wait for the end and for signals together; a signal just before `waitpid` would be delayed until the end."""
         while self._process is None or (status := self._process.poll()) is None:
-            select.select([self._woken], [], [])
+            select.select([self._wake_read], [], [])
             with suppress(BlockingIOError):
-                os.read(self._woken, 4096)
+                os.read(self._wake_read, 4096)
         return status
 
     @contextmanager
     def waking(self) -> Iterator[None]:
-        """Let every signal wake `wait`, that of the command's end included."""
+        """Let every signal wake up `wait`, including SIGCHLD."""
         chld = signal.signal(signal.SIGCHLD, lambda number, frame: None)
-        fd = signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
+        fd = signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         try:
             yield
         finally:
             signal.set_wakeup_fd(fd)
             signal.signal(signal.SIGCHLD, chld if chld is not None else signal.SIG_DFL)
-            os.close(self._woken)
-            os.close(self._waker)
+            os.close(self._wake_read)
+            os.close(self._wake_write)
 
 
 @contextmanager
 def _signals() -> Iterator[_Child]:
-    """Pass signals on to the command while it runs; those that are ignored, as under nohup, stay ignored."""
+    """Forward signals to the command while it runs; ignored ones, as under nohup, stay ignored."""
     is_foreground = sys.stdin is not None and sys.stdin.isatty()
     child = _Child()
 
-    def pass_on(number: int, frame: FrameType | None) -> None:
-        if not (is_foreground and number in _OF_TERMINAL):
+    def forward(number: int, frame: FrameType | None) -> None:
+        if not (is_foreground and number in _SENT_BY_TERMINAL):
             child.send(number)
 
     before = {}
-    for number in _PASSED_ON:
+    for number in _FORWARDED:
         if signal.getsignal(number) is not signal.SIG_IGN:
-            before[number] = signal.signal(number, pass_on)
+            before[number] = signal.signal(number, forward)
     try:
         with child.waking():
             yield child

@@ -1,4 +1,4 @@
-"""The subcommand that wraps a command anywhere and reports its start, its end and its last output."""
+"""The subcommand `exec`: wrap a command on any machine, and report its start, its end and its last output."""
 
 import os
 import threading
@@ -10,54 +10,54 @@ from pathlib import Path
 import click
 
 from cronty_site.terminal.elsewhere.child import die_by, run
-from cronty_site.terminal.elsewhere.reports import UUID, Report, Sent, Spool
+from cronty_site.terminal.elsewhere.reports import UUID, Outcome, Report, Spool
 from cronty_site.terminal.elsewhere.server import Server, read_secret, read_url
 
 PAUSES = (1.0, 2.0, 4.0, 8.0)
 
 
 class Reporter:
-    """Sends reports in order, and keeps on disk what cannot be sent."""
+    """Sends reports in order, and spools on disk what cannot be sent."""
 
     def __init__(self, server: Server, folder: Path, timeout: float, retry_for: float) -> None:
         self._server, self._timeout, self._retry_for = server, timeout, retry_for
         self._spool = Spool(folder, server)
 
     def send(self, report: Report, *, retries: bool) -> None:
-        """Send a report after those that were kept; keep it if the server stays away."""
+        """Send a report after the spooled ones; spool it if the server stays unavailable."""
         deadline = time.monotonic() + (self._retry_for if retries else 0.0)
         pause = threading.Event()
-        outcome, why = Sent.AWAY, ""
+        outcome, why = Outcome.AWAY, ""
         for seconds in (*PAUSES, *[PAUSES[-1]] * 1000):
             outcome, why = self._try(report)
-            if outcome != Sent.AWAY or time.monotonic() + seconds > deadline:
+            if outcome != Outcome.AWAY or time.monotonic() + seconds > deadline:
                 break
             pause.wait(seconds)
-        if outcome == Sent.REFUSED:
+        if outcome == Outcome.REFUSED:
             say(f"The server refuses the report about {report.job}: {why}.")
-        elif outcome == Sent.AWAY:
-            self._keep(report, why)
+        elif outcome == Outcome.AWAY:
+            self._save(report, why)
 
-    def send_kept(self) -> bool:
-        """Send what was kept; return whether the server was there."""
+    def send_spooled(self) -> bool:
+        """Send the spooled reports; return whether the server was reachable."""
         try:
-            return self._spool.send(self._timeout, say) != Sent.AWAY
+            return self._spool.send(self._timeout, say) != Outcome.AWAY
         except OSError as error:
             say(f"Reports that were kept cannot be read ({error.strerror}).")
             return False
 
-    def _try(self, report: Report) -> tuple[Sent, str]:
+    def _try(self, report: Report) -> tuple[Outcome, str]:
         try:
             # An end must not arrive before its start.
-            if self._spool.send(self._timeout, say) == Sent.AWAY:
-                return Sent.AWAY, "it does not answer"
+            if self._spool.send(self._timeout, say) == Outcome.AWAY:
+                return Outcome.AWAY, "it does not answer"
         except OSError as error:
             say(f"Reports that were kept cannot be read ({error.strerror}).")
         return report.send(self._server, self._timeout)
 
-    def _keep(self, report: Report, why: str) -> None:
+    def _save(self, report: Report, why: str) -> None:
         try:
-            dropped = self._spool.keep(report)
+            dropped = self._spool.add(report)
         except OSError as error:
             say(f"The report about {report.job} is lost: {why}, and it cannot be kept ({error.strerror}).")
             return
@@ -122,7 +122,7 @@ def exec_command(
     if only_send:
         if command or job:
             raise click.UsageError("--send takes no job and no command.")
-        return 0 if reporter.send_kept() else 1
+        return 0 if reporter.send_spooled() else 1
     if not command:
         raise click.UsageError("Which command? Write it after --: cronty exec --job NAME -- COMMAND …")
     if create and not server.ping_key:
@@ -136,13 +136,13 @@ def exec_command(
         starting.append(threading.Thread(target=reporter.send, args=(report,), kwargs={"retries": False}))
         starting[0].start()
 
-    ended = run(command, keeps_output=not no_output, on_start=on_start)
+    result = run(command, keeps_output=not no_output, on_start=on_start)
     at = time.time()
     starting[0].join()
-    reporter.send(Report(name, rid, at, ended.code, ended.output, create), retries=True)
-    if ended.signal:
-        die_by(ended.signal)
-    return ended.code
+    reporter.send(Report(name, rid, at, result.code, result.output, create), retries=True)
+    if result.signal:
+        die_by(result.signal)
+    return result.code
 
 
 def say(text: str) -> None:

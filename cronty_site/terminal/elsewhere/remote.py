@@ -1,4 +1,4 @@
-"""The terminal of a person whose Cronty is on another machine: it sends the command line, and does what it is asked."""
+"""Run a command line on a remote Cronty: print its output, and run the local actions that it requests."""
 
 import json
 import os
@@ -9,19 +9,19 @@ from typing import Any
 
 import click
 
-from cronty_site.terminal.elsewhere.desk import ACTIONS
+from cronty_site.terminal.elsewhere.local_actions import ACTIONS
 from cronty_site.terminal.elsewhere.server import AwayError, RefusedError, Server, read_secret, read_url
 from cronty_site.terminal.failures import ExitCode, Failure
 
 PATH = "/api/v1/terminal"
 SENT_VARIABLES = ("TERM", "COLORTERM", "NO_COLOR", "COLUMNS")
-# What reads or writes the file that its first argument names.
+# Actions whose first argument is the path of a file.
 _WITH_PATH = ("read_text", "read_files", "source_of", "write_text")
 MAX_QUESTIONS = 20
 
 
 def remote_server() -> Server | None:
-    """Return the server that commands are sent to, if there is an address and a token and it is not switched off."""
+    """Return the server that commands are sent to, if it has an address and a token, and is not switched off."""
     url = os.environ.get("CRONTY_URL", "").strip()
     switch = os.environ.get("CRONTY_REMOTE", "").strip().lower()
     if switch in ("off", "false", "no", "0"):
@@ -32,28 +32,28 @@ def remote_server() -> Server | None:
     return Server(read_url(url), token) if url and token else None
 
 
-def run_there(server: Server, words: Sequence[str]) -> int:
-    """Execute a command line on the server, as if it were executed here; return its exit code."""
+def run_remotely(server: Server, words: Sequence[str]) -> int:
+    """Run a command line on the server as if it ran here; return its exit code."""
     answers: list[dict[str, Any]] = []
     edited: dict[str, bool] = {}
-    said = ""
+    error_output = ""
     for _ in range(MAX_QUESTIONS):
         question = None
         for event in _events(server, words, answers):
             if "out" in event:
                 _print(sys.stdout, event["out"])
             elif "err" in event:
-                said += event["err"]
+                error_output += event["err"]
                 _print(sys.stderr, event["err"])
             elif "exit" in event:
-                return _end(int(event["exit"]), edited, said)
+                return _end(int(event["exit"]), edited, error_output)
             elif "do" in event:
                 _discard(event["do"], edited)
             elif "ask" in event:
                 question = event
         if question is None:
-            words_of_error = f"{server.url} broke off: look there what has become of the command."
-            raise Failure(words_of_error, ExitCode.NOT_READY, code="not_ready")
+            message = f"{server.url} broke off: look there what has become of the command."
+            raise Failure(message, ExitCode.NOT_READY, code="not_ready")
         answers.append({"to": question["digest"], "value": _answer(question["ask"], words, edited)})
     raise Failure("The server asks again and again: try again.", code="error")
 
@@ -88,10 +88,10 @@ def _events(
 
 
 def _answer(question: Mapping[str, Any], words: Sequence[str], edited: dict[str, bool]) -> Any:
-    """Do what the server asks for; it gets no file that the command line does not name."""
+    """Run the action that the server requests; it may only access files that the command line names."""
     action, arguments = question["action"], question["arguments"]
-    named = {"-", *words, *(word.partition("=")[2] for word in words)} - {""}
-    if action in _WITH_PATH and arguments[0] not in named:
+    allowed_paths = {"-", *words, *(word.partition("=")[2] for word in words)} - {""}
+    if action in _WITH_PATH and arguments[0] not in allowed_paths:
         raise Failure("The server asks for a file that the command does not name.", code="refused")
     if action not in ACTIONS or action == "discard":
         raise Failure(f"The server asks for {action!r}: update cronty here.", code="refused")
@@ -102,17 +102,17 @@ def _answer(question: Mapping[str, Any], words: Sequence[str], edited: dict[str,
     return answer
 
 
-def _discard(told: Mapping[str, Any], edited: dict[str, bool]) -> None:
-    """Delete the file of a text that was edited here, and no other."""
-    name = told["arguments"][0]
-    if told["action"] == "discard" and edited.pop(name, None) is not None:
+def _discard(request: Mapping[str, Any], edited: dict[str, bool]) -> None:
+    """Delete the file of a text that was edited here; refuse any other."""
+    name = request["arguments"][0]
+    if request["action"] == "discard" and edited.pop(name, None) is not None:
         ACTIONS["discard"](name)
 
 
-def _end(code: int, edited: Mapping[str, bool], said: str) -> int:
-    """Say where an edited text is that the server has not taken."""
+def _end(code: int, edited: Mapping[str, bool], error_output: str) -> int:
+    """Name the files of edited texts that the server did not accept, and delete unchanged ones."""
     for name, is_changed in edited.items():
-        if is_changed and name not in said:
+        if is_changed and name not in error_output:
             click.echo(f"Your text is kept in {name}.", err=True)
         elif not is_changed:
             ACTIONS["discard"](name)

@@ -1,4 +1,4 @@
-"""Reports of a wrapped command: how they are sent, and kept on disk while the server is away."""
+"""Reports of a wrapped command: send them, and spool them on disk while the server is unavailable."""
 
 import fcntl
 import json
@@ -18,23 +18,23 @@ from urllib.parse import quote, urlencode
 from cronty_site.terminal.elsewhere.child import MAX_OUTPUT_BYTES
 from cronty_site.terminal.elsewhere.server import AwayError, Reply, Server
 
-# A report that is this old when it is sent says so.
+# A report that is older than this when it is sent is marked as late.
 LATE_AFTER = 2.0
 MAX_SPOOLED = 1_000
 MAX_SPOOLED_BYTES = 10_000_000
 MAX_SPOOLED_OUTPUT = 10_000
-# Answers to a text that is too long, or that a firewall before Cronty does not let through.
+# Statuses for an output that is too long, or that a firewall before Cronty rejects.
 OUTPUT_REFUSED = (403, 413, 422)
-# What was kept is sent for so long before something new.
-SENDING_SECONDS = 20.0
+# How long spooled reports are sent before a new one.
+SPOOL_SECONDS = 20.0
 WAIT_FOR_OTHERS = 5.0
 UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _SLUG = re.compile(r"[a-z0-9_-]{1,100}")
 _number = count()
 
 
-class Sent(Enum):
-    """What became of a report: stored, refused for good, or the server is away."""
+class Outcome(Enum):
+    """The outcome of sending a report: stored, refused for good, or the server is unavailable."""
 
     STORED = "stored"
     REFUSED = "refused"
@@ -48,38 +48,38 @@ class Report:
     job: str
     rid: str
     at: float
-    """When it was meant, in seconds since 1970."""
+    """When it happened, in seconds since 1970."""
     code: int | None = None
     """The exit code of an end; None for a start."""
     output: str = ""
     create: bool = False
 
-    def send(self, server: Server, timeout: float) -> tuple[Sent, str]:
-        """Send it once; return what became of it, and why it was not stored."""
+    def send(self, server: Server, timeout: float) -> tuple[Outcome, str]:
+        """Send it once; return the outcome, and why it was not stored."""
         late = time.time() - self.at
         late = late if late >= LATE_AFTER else 0.0
         try:
             reply = self._ask(server, timeout, late, self.output)
             if self.output and reply.status in OUTPUT_REFUSED:
-                # The end of a command must not be lost with its output.
-                reply = self._ask(server, timeout, late, f"(The output was refused: {_words_of(reply)}.)")
+                # Report the end of a command even if its output is refused.
+                reply = self._ask(server, timeout, late, f"(The output was refused: {_describe(reply)}.)")
         except AwayError as error:
-            return Sent.AWAY, str(error)
+            return Outcome.AWAY, str(error)
         if self._is_stored(reply, server):
-            return Sent.STORED, ""
-        problem = _words_of(reply)
+            return Outcome.STORED, ""
+        problem = _describe(reply)
         if 300 <= reply.status < 400:
             address = reply.headers.get("location", "another address")
-            return Sent.AWAY, f"it redirects to {address}: set CRONTY_URL to that"
+            return Outcome.AWAY, f"it redirects to {address}: set CRONTY_URL to that"
         if reply.status in (408, 425, 429) or reply.status >= 500:
-            return Sent.AWAY, problem
+            return Outcome.AWAY, problem
         if not self._is_of_cronty(reply, server):
-            # The login page of a network says 200, and a proxy whose Cronty restarts says 404.
-            return Sent.AWAY, f"something else answers at this address: {problem}"
-        return Sent.REFUSED, problem
+            # A captive portal answers 200, and a proxy may answer 404 while Cronty restarts.
+            return Outcome.AWAY, f"something else answers at this address: {problem}"
+        return Outcome.REFUSED, problem
 
     def _ask(self, server: Server, timeout: float, late: float, output: str) -> Reply:
-        if self._goes_by_token(server):
+        if self._uses_token(server):
             sent: dict[str, Any] = {"kind": "start" if self.code is None else "end", "run_id": self.rid}
             if self.code is not None:
                 sent |= {"exit_code": self.code, "output": _as_text(output)}
@@ -91,32 +91,32 @@ class Report:
         action = "start" if self.code is None else str(self.code)
         query = urlencode({"rid": self.rid} | ({"create": "1"} if self.create else {}))
         headers = {"Content-Type": "text/plain"} | ({"Cronty-Late": f"{late:.3f}"} if late else {})
-        # The address of a ping is its key, and a token is nothing for it.
+        # The address of a ping is its key: do not send the token.
         pinged, body = Server(server.url), output.encode(errors="replace")
         return pinged.ask("POST", f"/ping/{place}/{action}?{query}", body, headers, timeout)
 
-    def _goes_by_token(self, server: Server) -> bool:
+    def _uses_token(self, server: Server) -> bool:
         return not server.ping_key and not UUID.fullmatch(self.job)
 
     def _is_stored(self, reply: Reply, server: Server) -> bool:
         if reply.status not in (200, 201):
             return False
-        return _is_json(reply, "json") if self._goes_by_token(server) else reply.body in (b"OK", b"Created")
+        return _is_json(reply, "json") if self._uses_token(server) else reply.body in (b"OK", b"Created")
 
     def _is_of_cronty(self, reply: Reply, server: Server) -> bool:
-        """Return whether Cronty itself has refused the report."""
-        if self._goes_by_token(server):
+        """Return whether the refusal comes from Cronty itself."""
+        if self._uses_token(server):
             return _is_json(reply, "problem+json")
         return reply.status >= 400 and "ping-body-limit" in reply.headers
 
 
 def _as_text(output: str) -> str:
-    """Return an output as a text of JSON that the server takes: no NUL, and as many bytes as a ping may have."""
+    """Return an output as text for JSON, without NUL and within the limit of a ping."""
     return output.replace("\0", "").encode(errors="replace")[-MAX_OUTPUT_BYTES:].decode(errors="ignore")
 
 
 def slug_of(name: str) -> str:
-    """Return the name of a job in ping addresses."""
+    """Return the slug of a job in ping addresses."""
     if _SLUG.fullmatch(name):
         return name
     from django.utils.text import slugify  # noqa: PLC0415  (the same rule as the server's; most names need none)
@@ -128,7 +128,7 @@ def _is_json(reply: Reply, kind: str) -> bool:
     return reply.headers.get("content-type", "").startswith(f"application/{kind}")
 
 
-def _words_of(reply: Reply) -> str:
+def _describe(reply: Reply) -> str:
     text = reply.body[:2000].decode(errors="replace").strip()
     if _is_json(reply, "problem+json"):
         try:
@@ -141,14 +141,14 @@ def _words_of(reply: Reply) -> str:
 
 
 class Spool:
-    """The reports of one server and key that could not be sent: files, of which the oldest make room for new ones."""
+    """The unsent reports for one server and key, as files; the oldest are deleted to make room."""
 
     def __init__(self, folder: Path, server: Server) -> None:
         self._folder = folder / server.digest
         self._server = server
 
-    def keep(self, report: Report) -> int:
-        """Keep a report on disk; return how many older ones were deleted for it. Raises OSError."""
+    def add(self, report: Report) -> int:
+        """Store a report on disk; return how many older ones were deleted for it. Raises OSError."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         name = f"{time.time_ns():020}-{os.getpid()}-{next(_number)}"
         partial = self._folder / f".{name}"
@@ -158,28 +158,30 @@ class Spool:
             json.dump(values, file)
             file.flush()
             os.fsync(file.fileno())
-        # Nobody reads half of it.
+        # Rename it when it is complete, so that nobody reads half of it.
         partial.rename(self._folder / f"{name}.json")
         return self._make_room()
 
-    def send(self, timeout: float, say: Callable[[str], None]) -> Sent:
-        """Send what was kept, the oldest first; end when the server is away."""
+    def send(self, timeout: float, say: Callable[[str], None]) -> Outcome:
+        """Send the reports, oldest first, until the server is unavailable."""
         if not self._files():
-            return Sent.STORED
-        deadline = time.monotonic() + SENDING_SECONDS
-        with self._alone() as is_mine:
-            # Otherwise, another process is sending them.
+            return Outcome.STORED
+        deadline = time.monotonic() + SPOOL_SECONDS
+        with self._locked() as is_mine:
+            # If the lock is taken, another process is sending them.
             for file in self._files() if is_mine else []:
                 if time.monotonic() > deadline:
                     break
                 report = _read(file)
-                outcome, why = report.send(self._server, timeout) if report else (Sent.REFUSED, "unreadable")
-                if outcome == Sent.AWAY:
+                outcome, why = (
+                    report.send(self._server, timeout) if report else (Outcome.REFUSED, "unreadable")
+                )
+                if outcome == Outcome.AWAY:
                     return outcome
-                if outcome == Sent.REFUSED:
+                if outcome == Outcome.REFUSED:
                     say(f"A report that was kept is dropped, because the server refuses it: {why}.")
                 file.unlink(missing_ok=True)
-        return Sent.STORED
+        return Outcome.STORED
 
     def _files(self) -> list[Path]:
         try:
@@ -193,7 +195,7 @@ class Spool:
             try:
                 sizes.append((file, file.stat().st_size))
             except FileNotFoundError:
-                # It was sent meanwhile.
+                # Another process has sent it.
                 continue
         total, dropped = sum(size for _, size in sizes), 0
         while len(sizes) - dropped > MAX_SPOOLED or total > MAX_SPOOLED_BYTES:
@@ -204,8 +206,8 @@ class Spool:
         return dropped
 
     @contextmanager
-    def _alone(self) -> Iterator[bool]:
-        """Let one process send at a time; another one waits for it a little, and then leaves the rest to it."""
+    def _locked(self) -> Iterator[bool]:
+        """Lock the spool; yield False if another process still holds it after a short wait."""
         with (self._folder / ".lock").open("w") as file:
             deadline, pause = time.monotonic() + WAIT_FOR_OTHERS, threading.Event()
             while True:

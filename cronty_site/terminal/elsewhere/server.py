@@ -1,4 +1,4 @@
-"""A Cronty on another machine: its address, the key that opens it, and one request to it."""
+"""A Cronty server on another machine: its address, its key, and requests to it."""
 
 import hashlib
 import json
@@ -18,34 +18,34 @@ import click
 from schedules import __version__
 
 USER_AGENT = f"cronty/{__version__}"
-# More than any answer of ours; a wrong address may answer without end.
+# More than any answer of Cronty; a wrong address may answer without end.
 MAX_REPLY_BYTES = 32 * 1024 * 1024
-_WORD = re.compile(r"[!-~]{1,500}")
+_PRINTABLE = re.compile(r"[!-~]{1,500}")
 
 
 class AwayError(Exception):
-    """The server was not reached, or could not answer now; the same request may succeed later."""
+    """The server is unreachable or unavailable; the same request may succeed later."""
 
 
 class RefusedError(Exception):
-    """The server has refused a request, and says why."""
+    """The server refused a request; the text says why."""
 
-    def __init__(self, status: int, code: str, words: str) -> None:
-        super().__init__(words)
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
         self.status, self.code = status, code
 
 
 @dataclass(frozen=True)
 class Reply:
-    """A status, the headers in small letters, and the body."""
+    """The status, the headers in lower case, and the body."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
 
 
-class _Stay(HTTPRedirectHandler):
-    """Follows no redirect: it would take the key to another host, and turn a POST into a GET."""
+class _NoRedirects(HTTPRedirectHandler):
+    """Follows no redirects, which would send the key to another host and turn a POST into a GET."""
 
     def redirect_request(self, *arguments: Any, **options: Any) -> None:
         return None
@@ -53,7 +53,7 @@ class _Stay(HTTPRedirectHandler):
 
 @dataclass(frozen=True)
 class Server:
-    """The address of a Cronty, and what it is asked with: a token, a ping key, or neither."""
+    """The address of a Cronty server, and a token, a ping key, or neither."""
 
     url: str
     token: str = ""
@@ -61,7 +61,7 @@ class Server:
 
     @property
     def digest(self) -> str:
-        """Distinguishes servers and keys in the names of files, without giving the key away."""
+        """Distinguishes servers and keys in file names, without revealing the key."""
         return hashlib.sha256("\n".join((self.url, self.token, self.ping_key)).encode()).hexdigest()[:16]
 
     def ask(
@@ -72,9 +72,9 @@ class Server:
         headers: Mapping[str, str] | None = None,
         timeout: float = 30.0,
     ) -> Reply:
-        """Send a request and return the reply, whatever its status; raise AwayError without one."""
+        """Send a request and return the reply with any status; raise AwayError if there is none."""
         try:
-            with build_opener(_Stay).open(
+            with build_opener(_NoRedirects).open(
                 self._request(method, path, body, headers), timeout=timeout
             ) as answer:
                 return _reply(answer.status, answer)
@@ -85,10 +85,10 @@ class Server:
             raise AwayError(_reason_of(error)) from error
 
     def stream(self, method: str, path: str, body: bytes, timeout: float = 60.0) -> Iterator[str]:
-        """Send a request of JSON and yield the lines of the answer as they come; raise RefusedError for a refusal."""
+        """Send a JSON request and yield the lines of the reply as they arrive; raise RefusedError for a refusal."""
         try:
             headers = {"Content-Type": "application/json"}
-            with build_opener(_Stay).open(
+            with build_opener(_NoRedirects).open(
                 self._request(method, path, body, headers), timeout=timeout
             ) as answer:
                 for line in answer:
@@ -128,7 +128,7 @@ def _reply(status: int, answer: Any) -> Reply:
 
 
 def read_secret(name: str) -> str:
-    """Read a variable, or the file that NAME_FILE names: arguments can be read by others on a machine."""
+    """Read a secret from NAME, or from the file in NAME_FILE; not from an argument, which other users could see."""
     if path := os.environ.get(f"{name}_FILE", "").strip():
         try:
             text = Path(path).read_text(encoding="utf-8").strip()
@@ -137,19 +137,19 @@ def read_secret(name: str) -> str:
             raise click.UsageError(f"{name}_FILE: {path} cannot be read ({reason}).") from error
     else:
         text = os.environ.get(name, "").strip()
-    if text and not _WORD.fullmatch(text):
+    if text and not _PRINTABLE.fullmatch(text):
         raise click.UsageError(f"{name}: use printable characters without spaces.")
     return text
 
 
 def read_url(text: str) -> str:
-    """Return the address of a server without a slash at its end; refuse what is none."""
+    """Validate the address of a server, and remove a trailing slash."""
     url = text.strip().rstrip("/")
     try:
         parts = urlsplit(url)
         is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_address = False
-    if not is_address or parts.query or parts.fragment or parts.username or not _WORD.fullmatch(url):
+    if not is_address or parts.query or parts.fragment or parts.username or not _PRINTABLE.fullmatch(url):
         raise click.UsageError("CRONTY_URL: use an address like https://cronty.example.")
     return url

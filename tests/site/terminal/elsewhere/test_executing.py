@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cronty_site.terminal.elsewhere import reports
-from cronty_site.terminal.elsewhere.reports import Report, Sent, Spool
+from cronty_site.terminal.elsewhere.reports import Outcome, Report, Spool
 from cronty_site.terminal.elsewhere.server import Server
 from schedules import services
 from schedules.models import Execution, Ping, Profile, RunOutput
@@ -342,7 +342,7 @@ def test_what_is_missing_is_named_and_nothing_runs(wrap, sink, arguments, variab
 
 def test_what_was_kept_is_sent_without_a_command(wrap, sink, tmp_path):
     folder = tmp_path / "kept"
-    Spool(folder, Server(sink.url(""), "", KEY)).keep(report())
+    Spool(folder, Server(sink.url(""), "", KEY)).add(report())
 
     assert wrap("--send", CRONTY_SPOOL=str(folder)).returncode == 0
 
@@ -368,7 +368,7 @@ def test_command_of_the_page_is_wrapped(wrap, sink, tmp_path):
 def test_two_at_once_are_two_runs_and_send_what_was_kept_once(wrap, sink, tmp_path):
     spool = Spool(tmp_path / ".local/state/cronty/spool", Server(sink.url(""), "", KEY))
     for number in range(5):
-        spool.keep(Report("old", f"00000000-0000-4000-8000-00000000000{number}", 0.0, code=0))
+        spool.add(Report("old", f"00000000-0000-4000-8000-00000000000{number}", 0.0, code=0))
 
     both = [wrap.start("--job", name, "--", "echo", name) for name in ("a", "b")]
     assert [process.wait(timeout=60) for process in both] == [0, 0]
@@ -390,7 +390,7 @@ def test_oldest_reports_make_room(tmp_path, monkeypatch):
     monkeypatch.setattr(reports, "MAX_SPOOLED", 3)
     spool = Spool(tmp_path, Server("http://127.0.0.1:9", "", KEY))
 
-    assert [spool.keep(report(number)) for number in range(5)] == [0, 0, 0, 1, 1]
+    assert [spool.add(report(number)) for number in range(5)] == [0, 0, 0, 1, 1]
 
     kept_rids = [json.loads(file.read_text())["rid"][-1] for file in sorted(tmp_path.rglob("*.json"))]
     assert kept_rids == ["2", "3", "4"]
@@ -401,7 +401,7 @@ def test_kept_reports_are_bounded_in_bytes(tmp_path, monkeypatch):
     spool = Spool(tmp_path, Server("http://127.0.0.1:9", "", KEY))
 
     for number in range(5):
-        spool.keep(report(number, output="x" * 100_000))
+        spool.add(report(number, output="x" * 100_000))
 
     assert len(list(tmp_path.rglob("*.json"))) == 2
 
@@ -409,12 +409,12 @@ def test_kept_reports_are_bounded_in_bytes(tmp_path, monkeypatch):
 def test_damaged_report_holds_up_no_other(tmp_path, sink):
     server = Server(sink.url(""), "", KEY)
     spool = Spool(tmp_path, server)
-    spool.keep(report())
+    spool.add(report())
     damaged = tmp_path / server.digest / "00000000000000000000-1-1.json"
     damaged.write_text("{")
     said: list[str] = []
 
-    assert spool.send(5, said.append) == Sent.STORED
+    assert spool.send(5, said.append) == Outcome.STORED
 
     assert len(sink.requests) == 1
     assert len(said) == 1
@@ -422,7 +422,7 @@ def test_damaged_report_holds_up_no_other(tmp_path, sink):
 
 
 def test_reports_of_another_server_or_key_are_left_alone(tmp_path, sink):
-    Spool(tmp_path, Server(sink.url(""), "", "another-key")).keep(report())
+    Spool(tmp_path, Server(sink.url(""), "", "another-key")).add(report())
 
     Spool(tmp_path, Server(sink.url(""), "", KEY)).send(5, lambda text: None)
 
@@ -433,10 +433,10 @@ def test_reports_of_another_server_or_key_are_left_alone(tmp_path, sink):
 def test_reports_are_sent_by_one_process_at_a_time(tmp_path, sink, monkeypatch):
     monkeypatch.setattr(reports, "WAIT_FOR_OTHERS", 0.05)
     spool = Spool(tmp_path, Server(sink.url(""), "", KEY))
-    spool.keep(report())
+    spool.add(report())
     done = threading.Event()
 
-    with spool._alone() as is_mine:
+    with spool._locked() as is_mine:
         assert is_mine
         threading.Thread(target=lambda: (spool.send(5, print), done.set())).start()
         assert done.wait(30)

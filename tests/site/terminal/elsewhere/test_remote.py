@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from cronty_site.terminal.elsewhere.desk import read_files
-from cronty_site.terminal.elsewhere.remote import remote_server, run_there
+from cronty_site.terminal.elsewhere.local_actions import read_files
+from cronty_site.terminal.elsewhere.remote import remote_server, run_remotely
 from cronty_site.terminal.elsewhere.server import Server
 from cronty_site.terminal.failures import Failure
 from tests.clusters import PROJECT
@@ -154,7 +154,7 @@ def test_endless_questions_end(sink):
     sink.default = streamed({"ask": {"action": "source_of", "arguments": ["-"], "values": {}}, "digest": ""})
 
     with pytest.raises(Failure, match="again and again"):
-        run_there(Server(sink.url(""), "t"), ["apply", "-"])
+        run_remotely(Server(sink.url(""), "t"), ["apply", "-"])
 
 
 def test_word_without_a_value_names_no_folder(cronty_there, sink, tmp_path):

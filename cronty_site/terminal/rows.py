@@ -1,4 +1,4 @@
-"""Jobs and runs as rows of a table."""
+"""Format jobs and runs as rows of a table, and results as text."""
 
 import json
 from collections.abc import Sequence
@@ -19,11 +19,11 @@ RUN_COLUMNS = ("#", "at", "status", "took", "what")
 
 
 def clock_text(moment: datetime | None, zone: str) -> str:
-    """Format a moment for a table: "Mon 2026-11-16 08:30"; with its seconds if it has some."""
+    """Format a moment for a table: "Mon 2026-11-16 08:30", with seconds only if there are any."""
     if moment is None:
         return ""
-    there = local(moment, zone)
-    return f"{there:%a %Y-%m-%d %H:%M:%S}" if there.second else f"{there:%a %Y-%m-%d %H:%M}"
+    shown = local(moment, zone)
+    return f"{shown:%a %Y-%m-%d %H:%M:%S}" if shown.second else f"{shown:%a %Y-%m-%d %H:%M}"
 
 
 def distance(moment: datetime | None, now: datetime) -> str:
@@ -39,18 +39,18 @@ def job_row(job: Job, now: datetime) -> Sequence[Any]:
 
 
 def next_run_note(job: Job) -> str:
-    """Return what follows the name of a changed job: when it runs next, if it does."""
+    """Return the next run of a job, to append to a message about it, or an empty text."""
     next_run = next_run_of(job)
     return f", next run {clock_text(next_run, job.timezone)}" if next_run else ""
 
 
 def skipped(text: str, zone: str) -> str:
-    """Return a skipped day as it is, and a skipped run as the time in the zone of its job."""
+    """Format a skipped run as a time in the zone of its job; a skipped day stays as it is."""
     return clock_text(datetime.fromisoformat(text), zone) if "T" in text else text
 
 
 def run_row(run: Execution, zone: str, *, with_job: bool = False) -> Sequence[Any]:
-    """Return the cells of RUN_COLUMNS; the last one has the job's name if asked for."""
+    """Return the cells of RUN_COLUMNS; with `with_job`, the last one begins with the name of the job."""
     text = run.error or run.reason or limits.shortened(result_text(run.result), 200)
     what = f"{run.job_name}: {text}".removesuffix(": ") if with_job else text
     took = durations.short(run.took) if run.took else ""
@@ -58,7 +58,7 @@ def run_row(run: Execution, zone: str, *, with_job: bool = False) -> Sequence[An
 
 
 def result_text(result: Any) -> str:
-    """Return a result for people: text as it is, what a command printed, and anything else as JSON."""
+    """Return a text result as it is, the output of a command, and anything else as JSON."""
     if result is None or isinstance(result, str):
         return result or ""
     if _is_of_command(result):

@@ -1,7 +1,7 @@
-"""What a command needs from the machine at which a person sits: answers, files, an editor.
+"""Actions on the machine of the person: ask a question, read and write files, open an editor.
 
-A command asks for these by name, so that one that runs on a server can ask the machine of the person, too. What they
-take and return is JSON.
+Commands run them by name, so that one on a server can run them on the person's machine, too. Their arguments and results
+are JSON.
 """
 
 import json
@@ -19,7 +19,7 @@ SUFFIXES = (".yaml", ".yml")
 
 
 def confirm(question: str, *, as_json: bool) -> bool:
-    """Ask the person for a yes."""
+    """Ask a yes-or-no question."""
     if not sys.stdin.isatty():
         raise Failure("There is nobody to ask: use --yes.")
     if as_json:
@@ -29,7 +29,7 @@ def confirm(question: str, *, as_json: bool) -> bool:
 
 
 def ask_secret(question: str, *, as_json: bool) -> str:
-    """Ask the person for a value that is not shown while it is typed."""
+    """Prompt for a value that is not shown while it is typed."""
     if not as_json:
         return str(click.prompt(question, err=True, hide_input=True))
     click.echo(json.dumps({"question": question}), err=True)
@@ -37,12 +37,12 @@ def ask_secret(question: str, *, as_json: bool) -> str:
 
 
 def read_input() -> str | None:
-    """Return what standard input has, or None if a person types there."""
+    """Return the content of standard input, or None if it is a terminal."""
     return None if sys.stdin.isatty() else sys.stdin.read()
 
 
 def read_text(path: str, *, most: int, is_strict: bool = True) -> str:
-    """Read a file, or standard input for `-`; one that changes meanwhile is refused, because only half of it may be there."""
+    """Read a file, or standard input for `-`; a file that changes meanwhile is refused, because it may be incomplete."""
     if path == "-":
         return _decoded("-", sys.stdin.buffer.read(most + 1), is_strict=is_strict)
     try:
@@ -58,7 +58,7 @@ def read_text(path: str, *, most: int, is_strict: bool = True) -> str:
 
 
 def read_files(path: str, *, most: int) -> list[list[str]]:
-    """Read a file, the files of a folder in order, or standard input; return pairs of a name and a text."""
+    """Read a file, the YAML files of a folder in order, or standard input; return pairs of name and text."""
     if not path:
         raise Failure("Name a file, a folder, or - for standard input.", code="invalid")
     folder = Path(path)
@@ -71,7 +71,7 @@ def read_files(path: str, *, most: int) -> list[list[str]]:
 
 
 def source_of(path: str) -> str:
-    """Return the name of a file or a folder; a pipe has none that is the same the next time."""
+    """Return the name of a file or a folder; a pipe has no lasting name."""
     named = Path(path)
     resolved = named.resolve()
     if path == "-" or (named.exists() and not (resolved.is_file() or resolved.is_dir())):
@@ -80,7 +80,7 @@ def source_of(path: str) -> str:
 
 
 def write_text(path: str, text: str, *, force: bool) -> None:
-    """Write a file that nobody sees half written."""
+    """Write a file atomically."""
     target = Path(path)
     if target.exists() and not force:
         raise Failure(f"{path} exists already; use --force to overwrite it.")
@@ -94,7 +94,7 @@ def write_text(path: str, text: str, *, force: bool) -> None:
 
 
 def edit(text: str, *, most: int) -> list[str]:
-    """Let the person edit a text in $EDITOR; return the name of its file, and the text as it is then."""
+    """Open a text in $EDITOR; return the name of its file, and the edited text."""
     if not (sys.stdin.isatty() or os.environ.get("VISUAL") or os.environ.get("EDITOR")):
         raise Failure("There is nobody to edit: give fields, or a document with --file.")
     handle, name = mkstemp(prefix="cronty-", suffix=".yaml")
@@ -106,9 +106,9 @@ def edit(text: str, *, most: int) -> list[str]:
     except click.ClickException as error:
         path = Path(name)
         if path.exists() and path.read_bytes() != text.encode():
-            words = f"{error.format_message()}\nYour text is kept in {name}."
+            message = f"{error.format_message()}\nYour text is kept in {name}."
             code = error.code if isinstance(error, Failure) else ""
-            raise Failure(words, error.exit_code, code=code) from error
+            raise Failure(message, error.exit_code, code=code) from error
         path.unlink(missing_ok=True)
         raise
 
