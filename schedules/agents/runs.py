@@ -28,7 +28,7 @@ from schedules.agents.verdicts import Ending, Judged, Verdict, judge
 from schedules.agents.workplaces import Workplace, workplace
 from schedules.models import AgentRun, Approval
 from schedules.secrets.masking import Masker
-from schedules.secrets.references import resolved
+from schedules.secrets.references import fill_in_secrets
 from schedules.tasks.commands.output import KeptOutput
 from schedules.tasks.interface import AskPerson, Final, RetryLater, Run, Skip
 from schedules.tasks.processes import Ended, Program, StartError, run_program
@@ -148,7 +148,7 @@ class AgentSession:
     async def send(self) -> Judged:
         """Send the prompt to a hosted agent, and judge its reply."""
         recorder = self._new_recorder()
-        url, headers = resolved([self._runner.url, dict(self._runner.headers)], self._secrets)
+        url, headers = fill_in_secrets([self._runner.url, dict(self._runner.headers)], self._secrets)
         await self._use_approval()
         await self._note_start()
         # A prompt that goes on with an answer is another one.
@@ -307,8 +307,8 @@ class AgentSession:
         arguments = list(runner.command)
         variables: Mapping[str, str] = runner.environment
         if self._name != AGENT_COMMAND:
-            arguments = [arguments[0], *resolved(arguments[1:], self._secrets)]
-            variables = resolved(dict(variables), self._secrets)
+            arguments = [arguments[0], *fill_in_secrets(arguments[1:], self._secrets)]
+            variables = fill_in_secrets(dict(variables), self._secrets)
         own: dict[str, str] = {}
         if adapter:
             grants = self._standing.grants

@@ -1,1 +1,1 @@
-"""Secrets: encryption, references in texts, where they may go, masking, and private files."""
+"""Secrets: encryption, references like ${secret:NAME}, the hosts they may go to, masking, and private files."""

@@ -1,4 +1,4 @@
-"""Encryption of stored texts with a key that is derived from the secret key; the fallbacks can still be read."""
+"""Encryption of stored texts, with a key derived from Django's SECRET_KEY; its fallbacks can still decrypt."""
 
 import base64
 import json
@@ -14,11 +14,11 @@ _PURPOSE = b"schedules.secrets.encryption"
 
 
 class UnreadableError(Exception):
-    """The text was encrypted with another secret key, or for another place, or it was changed."""
+    """The text was encrypted with an unknown key or for another place, or it was tampered with."""
 
 
 def accepted_keys() -> dict[str, str | bytes]:
-    """Return the keys that this host can read with, its own first, by fingerprint."""
+    """Return the keys that this host can decrypt with, by fingerprint, the current one first."""
     return {fingerprint(key): key for key in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)}
 
 
@@ -28,9 +28,9 @@ def fingerprint(key: str | bytes) -> str:
 
 
 def seal(text: str, place: str, key: str | bytes = "") -> str:
-    """Encrypt a text for one place, so that it cannot be copied to another one in the database.
+    """Encrypt a text for one place, so that it is useless if it is copied to another place in the database.
 
-    Without a key, use this host's own.
+    Without a key, use the current one.
     """
     sealed: bytes = _keys(key or settings.SECRET_KEY).encrypt(json.dumps([place, text]).encode())
     return sealed.decode()
@@ -48,12 +48,12 @@ def unseal(sealed: str, place: str) -> str:
 
 
 def reseal(sealed: str) -> str:
-    """Encrypt a sealed text with the current secret key; raises UnreadableError if none of the keys can read it."""
+    """Encrypt a sealed text again with the current secret key; raises UnreadableError if no key can decrypt it."""
     try:
-        fresh: bytes = _current_keys().rotate(sealed.encode())
+        rotated: bytes = _current_keys().rotate(sealed.encode())
     except _library().InvalidToken as error:
         raise UnreadableError from error
-    return fresh.decode()
+    return rotated.decode()
 
 
 def _current_keys() -> Any:
@@ -63,10 +63,10 @@ def _current_keys() -> Any:
 @cache
 def _keys(*secrets: str | bytes) -> Any:
     library = _library()
-    return library.MultiFernet([library.Fernet(_derived(secret)) for secret in secrets])
+    return library.MultiFernet([library.Fernet(_derive_key(secret)) for secret in secrets])
 
 
-def _derived(secret: str | bytes) -> bytes:
+def _derive_key(secret: str | bytes) -> bytes:
     hashes = import_module("cryptography.hazmat.primitives.hashes")
     hkdf = import_module("cryptography.hazmat.primitives.kdf.hkdf")
     key = hkdf.HKDF(hashes.SHA256(), length=32, salt=None, info=_PURPOSE).derive(force_bytes(secret))
@@ -75,5 +75,5 @@ def _derived(secret: str | bytes) -> bytes:
 
 @cache
 def _library() -> Any:
-    # Only when needed, because it takes a tenth of a second to import.
+    # Imported on first use: it takes a tenth of a second.
     return import_module("cryptography.fernet")

@@ -1,4 +1,4 @@
-"""Masking: secrets in texts, and values whose names sound like a secret, are replaced before anybody sees them."""
+"""Masking: replace known secrets in texts, and JSON values whose names sound like a secret, before anybody sees them."""
 
 import json
 import re
@@ -7,12 +7,11 @@ from typing import Any
 from urllib.parse import quote
 
 from schedules import limits
-from schedules.secrets.references import REFERENCE, in_address
+from schedules.secrets.references import REFERENCE, escape_for_url
 
 MASK = "••••••"
-# A shorter one could not be masked without masking ordinary words.
+# Masking a shorter secret, or a shorter line of one, would also mask ordinary words.
 SHORTEST_SECRET = 4
-# Neither could a shorter line of a secret.
 _SHORTEST_LINE = 6
 
 _SECRET = re.compile(
@@ -20,24 +19,24 @@ _SECRET = re.compile(
     r"|(^|[-_])(auth|pwd)($|[-_.])",
     re.IGNORECASE,
 )
-# Numbers under such a name count or limit something, as in max_tokens.
+# Numbers under these names count or limit something, as in max_tokens.
 _AMOUNT = re.compile(r"(^|[-_])(max|min|num|number|count|limit|budget|per)($|[-_])", re.IGNORECASE)
 _HEADERS = re.compile(r"(^|[-_])headers?(\.[0-9]+)?$", re.IGNORECASE)
-# Of request headers, everything is masked except the values of these.
+# All request headers are masked except these.
 _HARMLESS_TEXT = """
     accept accept-language content-language content-type if-match if-modified-since if-none-match if-unmodified-since
     prefer user-agent x-api-version x-event x-event-type x-github-api-version
 """
 _HARMLESS = frozenset(_HARMLESS_TEXT.split())
-# The name of a secret is not a secret: "Bearer ${secret:NAME}" is shown.
+# A reference only names a secret, so "Bearer ${secret:NAME}" is shown.
 _SHOWN_REFERENCE = re.compile(rf"([A-Za-z]{{1,20}} )?{REFERENCE.pattern}")
 
 
 def masked(value: Any) -> Any:
-    """Copy a JSON value; mask everything under a key that looks like a secret, and request headers not known as harmless."""
+    """Copy a JSON value; mask values under keys that sound like a secret, and headers not known to be harmless."""
     match value:
         case dict() if any(str(key).lower().startswith("x-") for key in value):
-            # Headers that were given by position, and so have no name.
+            # Headers passed as a positional argument, so no key says what they are.
             return _masked_headers(value)
         case dict():
             return {key: _masked_item(str(key), item) for key, item in value.items()}
@@ -54,7 +53,7 @@ def _masked_item(key: str, item: Any) -> Any:
 
 
 def _is_amount(key: str, item: Any) -> bool:
-    """Return whether a value is no secret although its name sounds like one: yes or no, or a number of something."""
+    """Return whether a value is harmless although its name sounds like a secret: True, or a number of something."""
     return item is True or (isinstance(item, int | float) and _AMOUNT.search(key) is not None)
 
 
@@ -78,21 +77,19 @@ def _masked_headers(value: Any) -> Any:
 
 
 class Masker:
-    """Replaces secrets, also their lines and their forms in JSON and in an address, in text that comes in pieces."""
+    """Replaces secrets in text, including their single lines and their JSON- and URL-escaped forms."""
 
     def __init__(self, secrets: Collection[str] = ()) -> None:
-        forms = {form for secret in secrets for form in _forms(secret)}
         # The longest first, because one may contain another.
-        ordered = sorted(forms, key=len, reverse=True)
-        self._forms = ordered
-        self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
-        self.longest = len(ordered[0]) if ordered else 0
+        self._forms = sorted({form for secret in secrets for form in _forms(secret)}, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, self._forms))) if self._forms else None
+        self.longest = len(self._forms[0]) if self._forms else 0
 
     def mask(self, text: str) -> str:
         return self._pattern.sub(MASK, text) if self._pattern else text
 
     def positions(self, text: str, positions: Sequence[int]) -> list[int]:
-        """Return where these positions, in ascending order, are when the secrets of a text are replaced."""
+        """Convert positions in a text, in ascending order, to positions in the masked text."""
         secrets = self._pattern.finditer(text) if self._pattern else iter(())
         shifted, shift = [], 0
         secret = next(secrets, None)
@@ -105,7 +102,7 @@ class Masker:
         return shifted
 
     def mask_value(self, value: Any) -> Any:
-        """Copy a text or a JSON value without its secrets."""
+        """Copy a text or a JSON value with its secrets masked."""
         match value:
             case str():
                 return self.mask(value)
@@ -117,16 +114,16 @@ class Masker:
                 return value
 
     def split(self, text: str) -> tuple[str, str]:
-        """Return a text without its secrets, up to what may be the beginning of one; and that rest, as it is."""
-        end = len(text) - max((_count_common(text, form) for form in self._forms), default=0)
+        """Split off the end of a text that may be the beginning of a secret; return the masked rest, and that end."""
+        end = len(text) - max((_overlap(text, form) for form in self._forms), default=0)
         for secret in self._pattern.finditer(text) if self._pattern else ():
             if secret.start() < end < secret.end():
                 end = secret.start()
         return self.mask(text[:end]), text[end:]
 
 
-def _count_common(text: str, form: str) -> int:
-    """Return how many characters at the end of a text are the beginning of a form, which is longer than that."""
+def _overlap(text: str, form: str) -> int:
+    """Return how many characters at the end of a text are an incomplete beginning of this form."""
     start = text.find(form[0], max(0, len(text) - len(form) + 1))
     while start >= 0:
         if form.startswith(text[start:]):
@@ -140,21 +137,21 @@ def _forms(secret: str) -> Iterable[str]:
     for text in (secret, shown) if len(shown) >= SHORTEST_SECRET else (secret,):
         yield text
         yield quote(text, safe="")
-        yield in_address(text)
+        yield escape_for_url(text)
         for is_ascii in (True, False):
             escaped = json.dumps(text, ensure_ascii=is_ascii)[1:-1]
-            # Some libraries also escape the slash.
+            # Some JSON libraries also escape the slash.
             yield from (escaped, escaped.replace("/", r"\/"))
         yield from (line.strip() for line in text.splitlines() if len(line.strip()) >= _SHORTEST_LINE)
 
 
 def visible(secret: str) -> str:
-    """Return what is left of a secret in an output, without spaces around it."""
+    """Return a secret as it looks in cleaned output, without surrounding spaces."""
     return limits.clean_output(secret).strip()
 
 
 def has_mask(value: Any) -> bool:
-    """Return whether a mask stands anywhere in a value."""
+    """Return whether any text in a JSON value contains a mask."""
     match value:
         case str():
             return MASK in value

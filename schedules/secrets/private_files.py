@@ -1,4 +1,4 @@
-"""Files that only the user who runs Cronty may read: the data folder, the database, the secret key and settings."""
+"""Private files: find and close access that other users have to the data folder, database, secret key and settings."""
 
 import logging
 import os
@@ -16,17 +16,17 @@ logger = logging.getLogger(__name__)
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-# Files that say what Cronty does.
-OBEYED = ("commands.toml", ".env")
-# The database, what SQLite keeps beside it, the lock of a start, and the copy that `restore` prepares.
+# Files that control what Cronty does.
+CONTROL_FILES = ("commands.toml", ".env")
+# The database, SQLite's files beside it, the startup lock, and the copy that `restore` prepares.
 DATABASE_SUFFIXES = ("", "-wal", "-shm", "-journal", ".lock", ".restoring")
 
 
 def restrict_to_owner() -> None:
-    """Take the rights of other users away from files that are ours, and log it; older versions left them readable."""
+    """Remove other users' access to our files, and log it; older versions left them readable."""
     for path in open_to_others():
-        if path.name in OBEYED and _mode_of(path) & OTHERS_WRITE:
-            # Somebody else may have written it: without their rights, it would look like the operator's own.
+        if path.name in CONTROL_FILES and _mode_of(path) & OTHERS_WRITE:
+            # Somebody else may have changed it, which nobody would suspect once it is private: only warn.
             logger.warning(
                 "Other users of this machine can change %s: read it, then chmod go= %s",
                 path,
@@ -39,12 +39,12 @@ def restrict_to_owner() -> None:
 
 
 def open_to_others() -> list[Path]:
-    """Return the private files and folders that other users of this machine have rights on."""
+    """Return the private files and folders that other users of this machine can access."""
     return [path for path in _private_paths() if _mode_of(path) & OTHERS]
 
 
 def foreign_link(path: Path) -> Path | None:
-    """Return the first link on the way to a file that neither this user nor root made, or None."""
+    """Return the first symbolic link in a path that belongs neither to this user nor to root, or None."""
     for step in (*reversed(path.parents), path):
         status = step.lstat()
         if stat.S_ISLNK(status.st_mode):
@@ -62,7 +62,7 @@ def _private_paths() -> Iterator[Path]:
 
 
 def _private_files(folder: Path | None) -> Iterator[Path]:
-    """Yield the paths of files that Cronty creates or reads; any other file beside them is not ours."""
+    """Yield the paths of the files that Cronty itself creates or reads."""
     if folder:
         yield from (
             Path(folder) / name for name in ("secret_key", "commands.toml", "commands.last-good.toml", ".env")
@@ -72,15 +72,15 @@ def _private_files(folder: Path | None) -> Iterator[Path]:
     file = Path(str(database.get("NAME", ""))).resolve()
     if database["ENGINE"] == "django.db.backends.sqlite3" and _is_sqlite(file):
         yield from (file.with_name(f"{file.name}{suffix}") for suffix in DATABASE_SUFFIXES)
-        # The databases that `restore` replaced.
+        # Databases that `restore` replaced.
         yield from sorted(file.parent.glob(f"{escape(file.name)}.before-*"))
 
 
 def _is_sqlite(file: Path) -> bool:
-    """Return whether a file is an SQLite database, which is empty until its first table exists.
+    """Return whether a file is an SQLite database; an empty file is one, until its first table exists.
 
-    SQLite has to look itself: closing a file releases every lock that this process holds on it, also those of its open
-    sessions, and the next process that leaves the database would delete the log that they still write to.
+    Ask SQLite instead of reading the file: closing it would release every lock that this process holds on it, including
+    those of open sessions, and the next process to leave the database would delete the log that they still write to.
     """
     try:
         if not file.is_file():
@@ -90,13 +90,13 @@ def _is_sqlite(file: Path) -> bool:
     except OSError:
         return False
     except sqlite3.Error as error:
-        # Anything else, such as a page that is in the log only, is wrong with a database.
+        # Any other error, such as a page that exists only in the log, comes from a database.
         return error.sqlite_errorcode != sqlite3.SQLITE_NOTADB
     return True
 
 
 def _mode_of(path: Path) -> int:
-    """Return the permissions of a file; none for a link or a file that has just been deleted."""
+    """Return the permission bits of a file; 0 for a link, or a file that has just been deleted."""
     with suppress(OSError):
         status = path.lstat()
         return 0 if stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode)
@@ -106,7 +106,7 @@ def _mode_of(path: Path) -> int:
 def _restrict(path: Path) -> bool:
     with suppress(OSError):
         status = path.lstat()
-        # A folder like /tmp is shared on purpose.
+        # A folder with the sticky bit, like /tmp, is shared on purpose.
         if status.st_uid == os.getuid() and not status.st_mode & stat.S_ISVTX:
             path.chmod(stat.S_IMODE(status.st_mode) & ~OTHERS)
             return True

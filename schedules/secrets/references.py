@@ -1,4 +1,4 @@
-"""References to secrets, like ${secret:NAME}: where they stand in a text or a JSON value, and how they are replaced."""
+"""References to secrets, like ${secret:NAME}: find, check and replace them in texts and JSON values."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -8,55 +8,55 @@ from urllib.parse import quote
 NAME_PATTERN = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
 NAME = re.compile(NAME_PATTERN)
 REFERENCE = re.compile(rf"\$\{{secret:({NAME_PATTERN})\}}")
-_BEGINNING = "${secret:"
+_PREFIX = "${secret:"
 
 
 def names_in(value: Any) -> set[str]:
-    """Return the secrets that a text or a JSON value refers to."""
+    """Return the names of the secrets that a text or a JSON value refers to."""
     return {name for text in _texts(value) for name in REFERENCE.findall(text)}
 
 
 def problem_in(value: Any) -> str | None:
     """Return what is wrong with the references in a JSON value, or None."""
     for text in _texts(value):
-        if text.count(_BEGINNING) != len(REFERENCE.findall(text)):
+        if text.count(_PREFIX) != len(REFERENCE.findall(text)):
             return "Write a secret as ${secret:NAME}: a letter first, then letters, digits and _."
     return None
 
 
-def resolved(value: Any, secrets: Mapping[str, str], escape: Callable[[str], str] = str) -> Any:
-    """Copy a text or a JSON value with secrets in place of their references, in one pass: secrets are not searched."""
+def fill_in_secrets(value: Any, secrets: Mapping[str, str], escape: Callable[[str], str] = str) -> Any:
+    """Copy a text or a JSON value with references replaced by secrets; a secret that looks like a reference stays."""
     match value:
         case str():
             return REFERENCE.sub(lambda reference: escape(secrets[reference[1]]), value)
         case list():
-            return [resolved(item, secrets, escape) for item in value]
+            return [fill_in_secrets(item, secrets, escape) for item in value]
         case dict():
-            return {key: resolved(item, secrets, escape) for key, item in value.items()}
+            return {key: fill_in_secrets(item, secrets, escape) for key, item in value.items()}
         case _:
             return value
 
 
-def in_address(secret: str) -> str:
-    """Escape a secret for a path or a query, where it must not begin another part."""
+def escape_for_url(secret: str) -> str:
+    """Escape a secret for the path or query of a URL, so that it cannot begin another part."""
     return quote(secret, safe=":-._~")
 
 
 def without_references(text: str) -> str:
-    """Replace references by a harmless word, to check the text around them."""
+    """Replace references with a harmless word, so that the text around them can be checked."""
     return REFERENCE.sub("secret", text)
 
 
-def places_in(text: str) -> set[int]:
-    """Return where the references of a text begin."""
+def reference_positions(text: str) -> set[int]:
+    """Return where the references in a text begin."""
     return {reference.start() for reference in REFERENCE.finditer(text)}
 
 
-def broken(text: str, kept: Collection[int] = ()) -> str:
-    """Break what begins like a reference, except at the places that are kept, so that no secret is filled in."""
+def break_references(text: str, keep: Collection[int] = ()) -> str:
+    """Break references so that no secret is filled in, except those at the positions to keep."""
     return re.sub(
-        re.escape(_BEGINNING),
-        lambda begun: begun[0] if begun.start() in kept else f"$ {begun[0][1:]}",
+        re.escape(_PREFIX),
+        lambda prefix: prefix[0] if prefix.start() in keep else f"$ {prefix[0][1:]}",
         text,
     )
 

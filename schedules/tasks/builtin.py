@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, JsonValue
 
-from schedules.secrets.references import in_address, names_in, resolved, without_references
+from schedules.secrets.references import escape_for_url, fill_in_secrets, names_in, without_references
 from schedules.tasks import outbound
 from schedules.tasks.argument_types import (
     Headers,
@@ -67,11 +67,11 @@ async def with_secrets(
 ) -> tuple[str, Headers | None, JsonValue]:
     """Fill in secrets, if they may go to the host of the URL; raises Final otherwise."""
     secrets = await run.secrets(names, host=outbound.Target.parse(without_references(url)).place)
-    filled = resolved(headers, secrets)
+    filled = fill_in_secrets(headers, secrets)
     for name, value in (filled or {}).items():
         if problem := shape_problem(name, value):
             raise Final(f"A secret does not fit: {problem}.")
-    return resolved(url, secrets, in_address), filled, resolved(body, secrets)
+    return fill_in_secrets(url, secrets, escape_for_url), filled, fill_in_secrets(body, secrets)
 
 
 def _webhook_body(body: JsonValue) -> tuple[bytes | None, dict[str, str]]:

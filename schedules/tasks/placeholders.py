@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from schedules.limits import SHORTENED
-from schedules.secrets.references import broken, places_in
+from schedules.secrets.references import break_references, reference_positions
 
 _PLACEHOLDER = re.compile(r"\{\{\s*(upstream|trigger)((?:\.[\w-]+)*)\s*\}\}")
 # Filled in only once the gate of a prompt has answered.
@@ -82,11 +82,11 @@ def _substituted(pattern: re.Pattern[str], text: str, part_of: Callable[[re.Matc
     result, references, done = "", set[int](), 0
     for match in pattern.finditer(text):
         literal = text[done : match.start()]
-        references |= {len(result) + place for place in places_in(literal)}
+        references |= {len(result) + place for place in reference_positions(literal)}
         result += literal + part_of(match)
         done = match.end()
-    references |= {len(result) + place for place in places_in(text[done:])}
-    return broken(result + text[done:], references)
+    references |= {len(result) + place for place in reference_positions(text[done:])}
+    return break_references(result + text[done:], references)
 
 
 def _part_of(match: re.Match[str], given: Mapping[str, Any] | None, *, is_prompt: bool) -> str:
@@ -114,7 +114,7 @@ def _harmless(value: Any) -> Any:
     """Copy what others wrote, without references that would be replaced by a secret."""
     match value:
         case str():
-            return broken(value)
+            return break_references(value)
         case list():
             return [_harmless(item) for item in value]
         case dict():

@@ -2,14 +2,20 @@
 
 import pytest
 
-from schedules.secrets.references import in_address, names_in, problem_in, resolved, without_references
+from schedules.secrets.references import (
+    escape_for_url,
+    fill_in_secrets,
+    names_in,
+    problem_in,
+    without_references,
+)
 
 VALUE = {"a": ["x ${secret:ONE} y", 3, None], "b": {"c": "${secret:TWO}${secret:ONE}"}}
 
 
 def test_references_are_found_and_replaced_everywhere():
     assert names_in(VALUE) == {"ONE", "TWO"}
-    assert resolved(VALUE, {"ONE": "1", "TWO": "${secret:ONE}"}) == {
+    assert fill_in_secrets(VALUE, {"ONE": "1", "TWO": "${secret:ONE}"}) == {
         "a": ["x 1 y", 3, None],
         "b": {"c": "${secret:ONE}1"},
     }
@@ -28,5 +34,5 @@ def test_other_text_is_not(text):
 
 
 def test_secret_cannot_begin_another_part_of_an_address():
-    assert in_address("a/b?c#d&e=f g:h") == "a%2Fb%3Fc%23d%26e%3Df%20g:h"
+    assert escape_for_url("a/b?c#d&e=f g:h") == "a%2Fb%3Fc%23d%26e%3Df%20g:h"
     assert without_references("https://a/${secret:A}?b") == "https://a/secret?b"

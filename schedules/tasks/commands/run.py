@@ -10,7 +10,7 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.db import connections
 
-from schedules.secrets.references import names_in, resolved
+from schedules.secrets.references import fill_in_secrets, names_in
 from schedules.tasks.commands.accounts import Account, AccountError, account_of
 from schedules.tasks.commands.definitions import Command
 from schedules.tasks.commands.output import KeptOutput
@@ -59,7 +59,7 @@ class CommandRun:
         account = _account(self._name, self.command)
         own = await run.secrets(names_in(arguments), command=self._name)
         shared = await run.secrets(self.command.secrets, command=self._name, of_installation=True)
-        filled = resolved(arguments, own)
+        filled = fill_in_secrets(arguments, own)
         self._check_filled_in({name: value for name, value in filled.items() if value != arguments[name]})
         program = self._program(filled, shared, account, run, owner)
         output = KeptOutput(self.command.output_characters, [*own.values(), *shared.values()])
