@@ -1,6 +1,6 @@
-"""The process that sends one message by Apprise: it reads JSON from standard input and prints what came of it.
+"""The script that sends one message by Apprise: it reads a request as JSON from standard input, and prints the result.
 
-A file of its own without imports of Cronty: Apprise opens connections of its own, past the guard of webhooks, so it gets
+It imports nothing from Cronty: Apprise opens its own connections, past the checks on webhooks, so its process gets
 neither the settings nor the database.
 """
 
@@ -11,12 +11,11 @@ from io import StringIO
 from typing import Any
 
 MISSING = "missing"
-# All that is kept of what Apprise has logged.
-SAID_CHARACTERS = 500
+MAX_LOG_CHARACTERS = 500
 
 
 def main() -> None:
-    asked: dict[str, Any] = json.load(sys.stdin)
+    request: dict[str, Any] = json.load(sys.stdin)
     try:
         import apprise  # noqa: PLC0415  (optional, and only here)
     except ImportError:
@@ -24,14 +23,14 @@ def main() -> None:
         return
     log = StringIO()
     logging.getLogger("apprise").addHandler(logging.StreamHandler(log))
-    taken = [_send(apprise, url, asked) for url in asked["urls"]]
-    print(json.dumps({"taken": taken, "said": log.getvalue().strip()[-SAID_CHARACTERS:]}))  # noqa: T201  (read by the worker)
+    accepted = [_send(apprise, url, request) for url in request["urls"]]
+    print(json.dumps({"accepted": accepted, "log": log.getvalue().strip()[-MAX_LOG_CHARACTERS:]}))  # noqa: T201  (read by the worker)
 
 
-def _send(apprise: Any, url: str, asked: dict[str, Any]) -> bool:
-    one = apprise.Apprise()
-    return bool(one.add(url)) and bool(
-        one.notify(body=asked["body"], title=asked["title"], notify_type=asked["type"])
+def _send(apprise: Any, url: str, request: dict[str, Any]) -> bool:
+    sender = apprise.Apprise()
+    return bool(sender.add(url)) and bool(
+        sender.notify(body=request["body"], title=request["title"], notify_type=request["type"])
     )
 
 

@@ -1,13 +1,13 @@
-"""The kinds of channels, in the order in which people choose one."""
+"""The list of all channel kinds, in the order in which pages offer them."""
 
 from schedules.channels.chat import DISCORD, MATRIX, SLACK, TELEGRAM
 from schedules.channels.kinds import Kind
 from schedules.channels.mail import EMAIL
 from schedules.channels.operator_services import APPRISE
-from schedules.channels.push import GOTIFY, NTFY, PUSHOVER_KIND
+from schedules.channels.push import GOTIFY, NTFY, PUSHOVER
 from schedules.channels.web_push import WEB_PUSH
 
 KINDS: dict[str, Kind] = {
     kind.name: kind
-    for kind in (NTFY, WEB_PUSH, EMAIL, TELEGRAM, SLACK, DISCORD, GOTIFY, PUSHOVER_KIND, MATRIX, APPRISE)
+    for kind in (NTFY, WEB_PUSH, EMAIL, TELEGRAM, SLACK, DISCORD, GOTIFY, PUSHOVER, MATRIX, APPRISE)
 }

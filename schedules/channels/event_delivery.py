@@ -1,4 +1,4 @@
-"""The task that sends an event to its receiver; `engine.event_deliveries` writes its runs."""
+"""The task that sends one event to one subscriber; `engine.event_deliveries` creates its runs."""
 
 import asyncio
 import random
@@ -17,7 +17,7 @@ from schedules import clock, engine
 from schedules.channels.event_requests import (
     LONGEST_BODY,
     SUBSCRIPTION_HEADER,
-    body_of,
+    encode_event,
     post,
     signing_secrets,
 )
@@ -28,10 +28,10 @@ from schedules.secrets.masking import Masker
 from schedules.tasks import outbound
 from schedules.tasks.interface import Final, RetryLater, Run
 from schedules.tasks.registry import task
-from schedules.tasks.replies import asked_to_wait, beginning
+from schedules.tasks.replies import beginning, retry_after
 from schedules.tasks.time_limit import TimeLimit
 
-# How long to wait after each attempt: eight within a day.
+# How long to wait after each attempt: eight attempts within a day.
 PAUSES = (
     timedelta(seconds=5),
     timedelta(minutes=5),
@@ -42,13 +42,13 @@ PAUSES = (
     timedelta(hours=8),
 )
 ATTEMPTS = len(PAUSES) + 1
-# How many requests of one process wait for the same receiver, and for how long another one waits for its turn.
-AT_ONCE = 4
-TURN_SECONDS = 20.0
-# How long a process leaves a receiver alone that did not answer.
+# How many requests a process sends to one receiver at a time, and how long the next one waits for its turn.
+MAX_CONCURRENT = 4
+TURN_TIMEOUT_SECONDS = 20.0
+# How long a process leaves a receiver alone after it did not answer.
 SILENCE_SECONDS = 3.0
-SAID_CHARACTERS = 300
-# The type of the event that shows that events arrive.
+MAX_QUOTED_CHARACTERS = 300
+# The type of the event that a person sends to check that events arrive.
 TEST = "test"
 
 _jitter = random.SystemRandom()
@@ -56,12 +56,12 @@ _jitter = random.SystemRandom()
 
 @dataclass
 class _Receiver:
-    """The requests of one event loop to one receiver."""
+    """The state of one receiver in one event loop."""
 
-    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CONCURRENT))
     users: int = 0
     silent_at: float = float("-inf")
-    """When a request to it got no answer."""
+    """When a request last got no answer."""
 
     def is_silent(self, now: float) -> bool:
         return now < self.silent_at + SILENCE_SECONDS
@@ -71,7 +71,7 @@ _receivers: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, _Receiver]] =
 
 
 class _Delivery(NamedTuple):
-    """What one run sends, and where."""
+    """One event, its subscription and the secrets to sign with."""
 
     subscription: EventSubscription
     event: dict[str, Any]
@@ -97,38 +97,38 @@ async def send_event(*, run: Run) -> dict[str, Any]:
             receiver.silent_at = asyncio.get_running_loop().time()
             raise RetryLater(str(error), pause_after(run.attempt)) from error
     masker = Masker(delivery.secrets)
-    said = masker.mask_value(beginning(reply, SAID_CHARACTERS, run))
+    quoted = masker.mask(beginning(reply, MAX_QUOTED_CHARACTERS, run))
     if 200 <= reply.status < 300:
-        return {"event": delivery.event["type"], "status": reply.status, "said": said}
+        return {"event": delivery.event["type"], "status": reply.status, "said": quoted}
     if reply.status == HTTPStatus.GONE:
         await asyncio.to_thread(_switch_off, delivery.subscription.job_id)
         raise Final(GONE)
     problem = f"{urlsplit(delivery.subscription.url).hostname} answered {reply.status}"
     if 300 <= reply.status < 400:
         problem += ", and redirects are not followed: enter the final address"
-    pause = max(pause_after(run.attempt), asked_to_wait(reply) or timedelta())
-    raise RetryLater(f"{problem}: {said}" if said else f"{problem}.", pause)
+    pause = max(pause_after(run.attempt), retry_after(reply) or timedelta())
+    raise RetryLater(f"{problem}: {quoted}" if quoted else f"{problem}.", pause)
 
 
 def pause_after(attempt: int) -> timedelta:
-    """Return how long to wait after an attempt, with some jitter, so that receivers do not get all at once again."""
+    """Return how long to wait after an attempt, with jitter, so that a receiver does not get all retries at once."""
     pause = PAUSES[min(attempt, len(PAUSES)) - 1]
     return pause * _jitter.uniform(0.8, 1.2)
 
 
 @asynccontextmanager
 async def _turn(key: int, run: Run) -> AsyncIterator[_Receiver]:
-    """Wait for a turn at a receiver; raises RetryLater if that takes long, or if it did not answer meanwhile.
+    """Wait for a turn at a receiver; raises RetryLater if that takes too long, or if it stopped answering meanwhile.
 
-    A receiver that hangs must not keep a thousand runs waiting, one time limit after the other.
+    Otherwise a thousand runs for a receiver that hangs would time out one after the other.
     """
     loop = asyncio.get_running_loop()
-    of_loop = _receivers.setdefault(loop, {})
-    receiver = of_loop.setdefault(key, _Receiver())
+    receivers = _receivers.setdefault(loop, {})
+    receiver = receivers.setdefault(key, _Receiver())
     receiver.users += 1
     try:
         try:
-            async with TimeLimit(TURN_SECONDS):
+            async with TimeLimit(TURN_TIMEOUT_SECONDS):
                 await receiver.turns.acquire()
         except TimeoutError:
             raise RetryLater("Put off: the receiver is slow.", pause_after(run.attempt)) from None
@@ -141,12 +141,12 @@ async def _turn(key: int, run: Run) -> AsyncIterator[_Receiver]:
     finally:
         receiver.users -= 1
         if not receiver.users and not receiver.is_silent(loop.time()):
-            of_loop.pop(key, None)
+            receivers.pop(key, None)
 
 
 async def _send(delivery: _Delivery, run: Run) -> outbound.Reply:
     event, subscription = delivery.event, delivery.subscription
-    body = body_of(event, subscription)
+    body = encode_event(event, subscription)
     if len(body) > LONGEST_BODY:
         raise Final(f"The event has {len(body)} bytes, more than the {LONGEST_BODY} that receivers take.")
     headers = {
@@ -172,18 +172,18 @@ def _read(run: Run) -> _Delivery:
         event = (row.given or {}).get("event") or test_event(run.key, subscription)
         return _Delivery(subscription, event, signing_secrets(subscription, now))
     except UnreadableError as error:
-        # Another host may be about to change the key.
+        # Not final: another host may be changing the key right now.
         raise RetryLater(
             "The signing secret cannot be read with this installation's secret key: rotate it.",
             pause_after(run.attempt),
         ) from error
     finally:
-        # Runs share no session with each other.
+        # Runs must not share database connections.
         connections.close_all()
 
 
 def test_event(key: str, subscription: EventSubscription) -> dict[str, Any]:
-    """Return the event of a run that somebody has started by hand."""
+    """Return the event for a run that was started by hand."""
     data = {"test": True, "subscription": {"id": subscription.public_id, "name": subscription.name}}
     return engine.new_event(TEST, data, clock.now()) | {"id": f"evt_{key}"}
 

@@ -1,4 +1,4 @@
-"""Requests to receivers of events: signed in two ways, never redirected, and with a short answer."""
+"""Event requests: encode an event for its subscriber, and post it, signed in two ways."""
 
 import json
 import time
@@ -11,30 +11,29 @@ from schedules.secrets.encryption import unseal
 from schedules.tasks import outbound
 from schedules.tasks.outbound.signing import signature_header, standard_headers
 
-# What ChatGPT reads at most; ours are far smaller.
+# The most that ChatGPT reads; our events are far smaller.
 LONGEST_BODY = 256 * 1024
-ANSWER_SECONDS = 10.0
-# Of an answer, the beginning is kept for the log.
-ANSWER_BYTES = 4096
+TIMEOUT_SECONDS = 10.0
+# How much of a reply is read, for the log.
+MAX_REPLY_BYTES = 4096
 SUBSCRIPTION_HEADER = "X-MCP-Subscription-Id"
 
 
-def body_of(event: Mapping[str, Any], subscription: EventSubscription) -> bytes:
-    """Return what is sent of an event: one event in each request."""
+def encode_event(event: Mapping[str, Any], subscription: EventSubscription) -> bytes:
+    """Return the body of the request for an event, in the format of the subscription's kind."""
     if subscription.kind == EventSubscription.Kind.MCP:
-        told = {
+        event = {
             "eventId": event["id"],
             "name": event["type"],
             "timestamp": event["timestamp"],
             "data": event["data"],
             "cursor": None,
         }
-        return json.dumps(told, ensure_ascii=False).encode()
     return json.dumps(event, ensure_ascii=False).encode()
 
 
 def signing_secrets(subscription: EventSubscription, now: datetime) -> tuple[str, ...]:
-    """Return the secrets to sign with, the newest first; raises UnreadableError if this host cannot."""
+    """Return the secrets to sign with, the newest first; raises UnreadableError if one cannot be decrypted."""
     sealed = [subscription.sealed]
     if subscription.old_sealed and subscription.old_until and now < subscription.old_until:
         sealed.append(subscription.old_sealed)
@@ -44,7 +43,7 @@ def signing_secrets(subscription: EventSubscription, now: datetime) -> tuple[str
 async def post(
     url: str, secrets: Sequence[str], message_id: str, body: bytes, headers: Mapping[str, str]
 ) -> outbound.Reply:
-    """Send one signed message; raises OutboundError if there is no answer."""
+    """Send one signed message; raises OutboundError if there is no reply."""
     timestamp = str(int(time.time()))
     return await outbound.send(
         "POST",
@@ -58,6 +57,6 @@ async def post(
             "Cronty-Signature": signature_header(secrets, timestamp, message_id, body),
         },
         content=body,
-        timeout=ANSWER_SECONDS,
-        most=ANSWER_BYTES,
+        timeout=TIMEOUT_SECONDS,
+        max_bytes=MAX_REPLY_BYTES,
     )

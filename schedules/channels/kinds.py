@@ -1,30 +1,25 @@
-"""What a kind of channel is: the fields that a person fills in, and how a message becomes one request."""
+"""Base classes of channel kinds: the fields that a person fills in, and the request that delivers a message."""
 
 import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address
 from typing import Any, TypeAlias
-
-from django.conf import settings
 
 from schedules import limits
 from schedules.channels.message import Message
-from schedules.tasks.outbound import Refused, Target, problem_with_url
-from schedules.tasks.outbound.addresses import known_address
-from schedules.tasks.outbound.destinations import parse_destination
+from schedules.tasks.outbound import Target, problem_with_url
+from schedules.tasks.outbound.addresses import is_allowed_in_clear
 
 Values: TypeAlias = Mapping[str, str]
-"""The fields of one channel, its secrets included."""
+"""The fields of one channel, including its secrets."""
 
 LONGEST_VALUE = 2048
-_NO_ADDRESS = IPv4Address(0)
 
 
 @dataclass(frozen=True)
 class Field:
-    """What a person fills in."""
+    """One setting of a channel that a person fills in."""
 
     name: str
     label: str
@@ -32,7 +27,7 @@ class Field:
     is_secret: bool = False
     is_required: bool = True
     is_set_by_browser: bool = False
-    """Whether the page fills it in, after the person has agreed."""
+    """Whether the page fills it in, once the person has agreed."""
     default: str = ""
     problem: Callable[[str], str | None] = lambda text: None
 
@@ -47,7 +42,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Request:
-    """The one request that delivers a message."""
+    """The request that delivers a message."""
 
     url: str
     body: Mapping[str, Any]
@@ -58,7 +53,7 @@ class Request:
     setting: str = "the server of the channel"
     """Where the address was set, for error messages."""
     data: bytes = b""
-    """What is sent instead of the body as JSON."""
+    """Raw content that is sent instead of the JSON body."""
 
     @property
     def content(self) -> bytes:
@@ -67,32 +62,32 @@ class Request:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of channel; one without `request` is sent in a way of its own."""
+    """One kind of channel; those without `request` are not sent by HTTP (see sending.py)."""
 
     name: str
     title: str
     fields: tuple[Field, ...]
     request: Callable[[Values, Message], Request] | None = None
     receipt: str = ""
-    """What the service calls the id of a message in its answer."""
+    """The field with the message's id in the service's answer."""
     note: str = ""
     """What a person should know before choosing it."""
     is_for_staff: bool = False
     """Whether only staff may use it."""
     can_end: bool = False
-    """Whether the service says when the receiver wants no more messages, by 404 or 410."""
+    """Whether a 404 or 410 from the service means that the receiver unsubscribed."""
 
     @property
     def speaker(self) -> str:
-        """The server, with its article, for error messages."""
+        """The server with an article, for error messages."""
         return f"{'an' if self.title[0] in 'aeiou' or self.title == 'ntfy' else 'a'} {self.title} server"
 
     def field(self, name: str) -> Field:
         return next(field for field in self.fields if field.name == name)
 
 
-def shaped(pattern: str, advice: str) -> Callable[[str], str | None]:
-    """Refuse a text of another shape, with advice."""
+def must_match(pattern: str, advice: str) -> Callable[[str], str | None]:
+    """Return a check that refuses texts that do not match the whole pattern."""
     compiled = re.compile(pattern)
     return lambda text: None if compiled.fullmatch(text) else advice
 
@@ -102,20 +97,10 @@ def server_problem(url: str) -> str | None:
     if problem := problem_with_url(url):
         return problem
     target = Target.parse(url)
-    if target.scheme != "https" and not _is_allowed(target):
+    if target.scheme != "https" and not is_allowed_in_clear(target.host, target.port):
         return "Use https://, or ask the operator to list this host in CRONTY_OUTBOUND_ALLOW."
     return None
 
 
-def joined(server: str, path: str) -> str:
+def join_url(server: str, path: str) -> str:
     return f"{server.rstrip('/')}{path}"
-
-
-def _is_allowed(target: Target) -> bool:
-    """Return whether the operator has named this host, and so lets it be reached in clear text."""
-    try:
-        address = known_address(target.host) or _NO_ADDRESS
-    except Refused:
-        return False
-    entries = map(parse_destination, settings.CRONTY_OUTBOUND_ALLOW)
-    return any(entry.includes(target.host, target.port, address) for entry in entries)

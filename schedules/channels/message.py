@@ -1,4 +1,4 @@
-"""A message to a person, as every kind of channel gets it."""
+"""A message to a person, independent of the channel, and helpers to fit it into a service's size limit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ class MessageLink(NamedTuple):
 
 @dataclass(frozen=True)
 class Message:
-    """What is sent; a kind leaves out what its service does not have."""
+    """The content of a notification; a kind of channel leaves out what its service does not support."""
 
     text: str
     title: str = ""
@@ -29,15 +29,15 @@ class Message:
     click: str = ""
     """What a tap on the message opens."""
     actions: Sequence[Mapping[str, Any]] = ()
-    """Buttons in the form of ntfy: only those that open a page are links elsewhere."""
+    """Buttons in ntfy's format; other services show only those that open a page, as links."""
     more: Mapping[str, Any] = field(default_factory=dict)
-    """What only ntfy has: markdown, icon, attach, filename."""
+    """Options that only ntfy has: markdown, icon, attach, filename."""
     key: str = ""
-    """Stays the same over attempts, for services that recognise repetitions."""
+    """The same for all attempts, for services that discard duplicates."""
 
     @property
     def links(self) -> list[MessageLink]:
-        """What people can open: the page behind the message, and buttons that open one."""
+        """Everything a person can open: the page behind the message, and the buttons that open a page."""
         all_links = [MessageLink("Open", self.click)] if self.click else []
         buttons = [button for button in self.actions if button.get("action") == "view"]
         return [*all_links, *(MessageLink(str(button["label"]), str(button["url"])) for button in buttons)]
@@ -48,22 +48,22 @@ class Message:
         return "\n".join(f"{link.label}: {link.url}" for link in self.links)
 
 
-def units(text: str) -> int:
-    """Count a text as chat services do: a character beyond the first 65,536, like most emoji, counts twice."""
+def count_units(text: str) -> int:
+    """Count UTF-16 code units, as chat services do: most emoji count twice."""
     return len(text.encode("utf-16-le")) // 2
 
 
-def fitted(text: str, most: int) -> str:
-    """Cut a text to so many units, and mark it as shortened."""
-    if units(text) <= most:
+def fit(text: str, max_units: int) -> str:
+    """Cut a text that is too long, and mark it as shortened."""
+    if count_units(text) <= max_units:
         return text
-    room = most - len(limits.SHORTENED)
+    room = max_units - len(limits.SHORTENED)
     return text.encode("utf-16-le")[: 2 * room].decode("utf-16-le", errors="ignore") + limits.SHORTENED
 
 
-def with_links(message: Message, most: int, *, before: str = "") -> str:
-    """Return text and links as plain text of at most so many units; the text is cut, not the links."""
-    parts = [before, message.text, message.listed_links]
-    room = most - units("\n\n".join(part for part in (before, "", message.listed_links) if part)) - 4
-    parts[1] = fitted(message.text, max(room, len(limits.SHORTENED)))
-    return fitted("\n\n".join(part for part in parts if part), most)
+def text_with_links(message: Message, max_units: int, *, title: str = "") -> str:
+    """Return the title, text and links as plain text; if it is too long, the text is cut, not the links."""
+    surroundings = "\n\n".join(part for part in (title, message.listed_links) if part)
+    room = max_units - count_units(surroundings) - 4
+    text = fit(message.text, max(room, len(limits.SHORTENED)))
+    return fit("\n\n".join(part for part in (title, text, message.listed_links) if part), max_units)

@@ -1,4 +1,4 @@
-"""The task notify: a message to an ntfy topic, or by a channel of the job's owner."""
+"""The task `notify`: send a message to an ntfy topic, or by one of the owner's channels."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -7,8 +7,8 @@ from pydantic import Field
 
 from schedules.channels.message import DEFAULT_PRIORITY, Message
 from schedules.channels.push import NTFY
-from schedules.channels.sending import ENDED, Ended, send
-from schedules.channels.stored import find_channel, note_delivery
+from schedules.channels.sending import ENDED_MESSAGE, ChannelEnded, send
+from schedules.channels.stored import find_channel, record_delivery
 from schedules.tasks.answer_buttons import ask_for_answer
 from schedules.tasks.argument_types import (
     Action,
@@ -26,7 +26,7 @@ from schedules.tasks.asking import read_ask
 from schedules.tasks.interface import Asked, Final, RetryLater, Run
 from schedules.tasks.registry import task
 
-ONLY_NTFY = ("markdown", "icon", "attach", "filename")
+NTFY_ONLY_FIELDS = ("markdown", "icon", "attach", "filename")
 ChannelName = Annotated[
     str, Field(min_length=1, max_length=40, description="One of the owner's channels, instead of a topic.")
 ]
@@ -63,20 +63,20 @@ async def notify(
         "click": click,
         "icon": icon,
         "attach": attach,
-        # Without a file, ntfy refuses the whole message.
+        # ntfy refuses a message that has a file name but no file.
         "filename": filename if attach else None,
         "actions": actions,
     }
-    again = await run.find_reminder() if ask else None
+    reminder = await run.find_reminder() if ask else None
     if ask:
-        ask_for_answer(fields, run, again)
+        ask_for_answer(fields, run, reminder)
     content = _message_of(message, fields, run)
-    # A reminder that nobody answers may go on to another topic.
+    # The last reminder may go to another topic, even if the first message went by a channel.
     if channel and fields["topic"] == topic:
         result = await send_by_channel(run.owner_id, channel, content, run)
     else:
         result = await _send_to_topic(str(fields["topic"]), content, run)
-    return Asked(result, read_ask(ask)) if ask and again is None else result
+    return Asked(result, read_ask(ask)) if ask and reminder is None else result
 
 
 def _message_of(message: str, fields: Mapping[str, Any], run: Run) -> Message:
@@ -87,7 +87,7 @@ def _message_of(message: str, fields: Mapping[str, Any], run: Run) -> Message:
         fields["tags"] or (),
         fields["click"] or "",
         fields["actions"] or (),
-        {name: fields[name] for name in ONLY_NTFY if fields[name] is not None},
+        {name: fields[name] for name in NTFY_ONLY_FIELDS if fields[name] is not None},
         run.key,
     )
 
@@ -100,18 +100,18 @@ async def _send_to_topic(topic: str, message: Message, run: Run) -> dict[str, An
 
 
 async def send_by_channel(owner_id: int, name: str, message: Message, run: Run) -> dict[str, Any]:
-    """Send a message by a person's channel, and record how that went; raises Final or RetryLater."""
+    """Send a message by a person's channel, and record the outcome; raises Final or RetryLater."""
     channel = await find_channel(owner_id, name)
     if not channel.is_confirmed:
         if channel.kind.can_end:
-            raise Final(ENDED)
+            raise Final(ENDED_MESSAGE)
         raise Final(f"The channel {name} is not confirmed: enter the code on the page of channels.")
     try:
         receipt = await send(channel.kind, channel.values, message, run)
     except (Final, RetryLater) as error:
-        await note_delivery(channel, str(error), has_ended=isinstance(error, Ended))
+        await record_delivery(channel, str(error), has_ended=isinstance(error, ChannelEnded))
         raise
-    await note_delivery(channel)
+    await record_delivery(channel)
     return {"channel": name, **{key: value for key, value in receipt.items() if value is not None}}
 
 

@@ -1,34 +1,34 @@
-"""ntfy, Gotify and Pushover."""
+"""The push channels: ntfy, Gotify and Pushover."""
 
 from django.conf import settings
 
 from schedules import limits
-from schedules.channels.kinds import Field, Kind, Request, Values, joined, server_problem, shaped
-from schedules.channels.message import Message, fitted, with_links
+from schedules.channels.kinds import Field, Kind, Request, Values, join_url, must_match, server_problem
+from schedules.channels.message import Message, fit, text_with_links
 from schedules.channels.ntfy import ntfy_fields
 
-PUSHOVER = "https://api.pushover.net"
+PUSHOVER_SERVER = "https://api.pushover.net"
 PUSHOVER_UNITS = 1024
 PUSHOVER_TITLE_UNITS = 250
 PUSHOVER_URL_UNITS = 512
 GOTIFY_UNITS = 16_000
-# Cronty's priorities, 1 to 5, in the scale of each service. Pushover repeats a 2 until somebody confirms it.
+# Cronty's priorities on each service's scale. Pushover's 2 is unused: it repeats until somebody confirms it.
 GOTIFY_PRIORITIES = {1: 0, 2: 2, 3: 5, 4: 7, 5: 10}
 PUSHOVER_PRIORITIES = {1: -2, 2: -1, 3: 0, 4: 1, 5: 1}
 
 
 def _ntfy_server_problem(url: str) -> str | None:
-    return None if _is_ours(url) else server_problem(url)
+    return None if _is_default_server(url) else server_problem(url)
 
 
-def _is_ours(url: str) -> bool:
-    """Return whether this is the server that the operator has chosen, which is often on the local network."""
+def _is_default_server(url: str) -> bool:
+    """Return whether this is the operator's own server, which is often on the local network."""
     return url.rstrip("/") == settings.NTFY_URL.rstrip("/")
 
 
 def _ntfy(values: Values, message: Message) -> Request:
     server = values.get("server") or settings.NTFY_URL
-    trusted = _is_ours(server)
+    trusted = _is_default_server(server)
     token = values.get("token") or (settings.NTFY_TOKEN if trusted else "")
     headers = {"authorization": f"Bearer {token}"} if token else {}
     body = ntfy_fields(values["topic"], message)
@@ -40,32 +40,32 @@ def _gotify(values: Values, message: Message) -> Request:
     click = {"client::notification": {"click": {"url": message.click}}} if message.click else {}
     body = {
         "title": message.title,
-        "message": with_links(message, GOTIFY_UNITS),
+        "message": text_with_links(message, GOTIFY_UNITS),
         "priority": GOTIFY_PRIORITIES[message.priority],
         "extras": {"client::display": {"contentType": "text/plain"}, **click},
     }
     if not message.title:
         del body["title"]
-    return Request(joined(values["server"], "/message"), body, {"x-gotify-key": values["token"]})
+    return Request(join_url(values["server"], "/message"), body, {"x-gotify-key": values["token"]})
 
 
 def _pushover(values: Values, message: Message) -> Request:
     body = {
         "token": values["token"],
         "user": values["user"],
-        "message": fitted(message.text, PUSHOVER_UNITS),
+        "message": fit(message.text, PUSHOVER_UNITS),
         "priority": PUSHOVER_PRIORITIES[message.priority],
     }
     if message.title:
-        body["title"] = fitted(message.title, PUSHOVER_TITLE_UNITS)
+        body["title"] = fit(message.title, PUSHOVER_TITLE_UNITS)
     if message.links and len(message.links[0].url) <= PUSHOVER_URL_UNITS:
-        body["url"], body["url_title"] = message.links[0].url, fitted(message.links[0].label, 100)
+        body["url"], body["url_title"] = message.links[0].url, fit(message.links[0].label, 100)
     if values.get("device"):
         body["device"] = values["device"]
-    return Request(joined(PUSHOVER, "/1/messages.json"), body)
+    return Request(join_url(PUSHOVER_SERVER, "/1/messages.json"), body)
 
 
-_key = shaped(r"[A-Za-z0-9]{30}", "Pushover's keys have 30 letters and digits.")
+_key_problem = must_match(r"[A-Za-z0-9]{30}", "Pushover's keys have 30 letters and digits.")
 NTFY = Kind(
     "ntfy",
     "ntfy",
@@ -93,18 +93,24 @@ GOTIFY = Kind(
     _gotify,
     "id",
 )
-PUSHOVER_KIND = Kind(
+PUSHOVER = Kind(
     "pushover",
     "Pushover",
     (
-        Field("user", "User key", "On your Pushover page.", is_secret=True, problem=_key),
-        Field("token", "API token", "Of an application that you create there.", is_secret=True, problem=_key),
+        Field("user", "User key", "On your Pushover page.", is_secret=True, problem=_key_problem),
+        Field(
+            "token",
+            "API token",
+            "Of an application that you create there.",
+            is_secret=True,
+            problem=_key_problem,
+        ),
         Field(
             "device",
             "Device",
             "Leave empty for all.",
             is_required=False,
-            problem=shaped(
+            problem=must_match(
                 r"[A-Za-z0-9_-]{1,25}", "The name of a device has 1 to 25 letters, digits, - and _."
             ),
         ),

@@ -1,4 +1,4 @@
-"""One message sent by one channel: its request, what the service answers, and whether to try again."""
+"""Sending one message by one channel: the request, the service's receipt or refusal, and whether to retry."""
 
 import json
 import random
@@ -18,26 +18,26 @@ from schedules.tasks import outbound
 from schedules.tasks.interface import Final, RetryLater, Run
 from schedules.tasks.replies import (
     LONGEST_RETRY_AFTER,
-    asked_to_wait,
     beginning,
     failure,
     redirect,
+    retry_after,
     send_or_retry,
 )
 
 PAUSE_SECONDS = 5
-ENDED = "Notifications were switched off there: switch them on again on that device."
-SAID_CHARACTERS = 200
+ENDED_MESSAGE = "Notifications were switched off there: switch them on again on that device."
+MAX_QUOTED_CHARACTERS = 200
 
 _jitter = random.SystemRandom()
 
 
-class Ended(Final):
-    """The receiver wants no more messages, and says so until they are switched on again."""
+class ChannelEnded(Final):
+    """The receiver unsubscribed; nothing arrives until notifications are switched on again there."""
 
 
 async def send(kind: Kind, values: Values, message: Message, run: Run) -> dict[str, Any]:
-    """Send a message and return its receipt; raises Final or RetryLater, without the secrets of the channel."""
+    """Send a message and return its receipt; raises Final or RetryLater, with the channel's secrets masked."""
     secrets = [values[field.name] for field in kind.fields if field.is_secret and values.get(field.name)]
     try:
         if kind is EMAIL:
@@ -64,36 +64,36 @@ async def _send_request(kind: Kind, request: Request, run: Run) -> dict[str, Any
     answer = _json_of(reply)
     if 200 <= reply.status < 300:
         receipt = _receipt(answer, kind.receipt)
-        # Without a readable id, the server may have sent the message all the same: never send it again.
+        # The server may have sent the message even if its id cannot be read: never send it again.
         if kind.receipt and not receipt and not reply.truncated:
             raise Final(f"{problem}, but not as {kind.speaker} does: check {request.setting}.")
         return {"id": receipt, "server": server}
     if 300 <= reply.status < 400:
         raise redirect(reply, problem, f"set {request.setting} to the final address", run)
     if kind.can_end and reply.status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
-        raise Ended(ENDED)
-    said = _said(answer) or beginning(reply, SAID_CHARACTERS, run)
+        raise ChannelEnded(ENDED_MESSAGE)
+    error_text = _error_text(answer) or beginning(reply, MAX_QUOTED_CHARACTERS, run)
     if reply.status == HTTPStatus.TOO_MANY_REQUESTS:
-        raise failure(reply, problem, said, _pause(reply, answer, run))
-    raise failure(reply, problem, said)
+        raise failure(reply, problem, error_text, _pause(reply, answer, run))
+    raise failure(reply, problem, error_text)
 
 
 def _pause(reply: outbound.Reply, answer: dict[str, Any], run: Run) -> timedelta:
-    """Return how long to leave a busy server alone: as long as it asks for, and longer with each attempt."""
-    least = PAUSE_SECONDS * 2 ** (run.attempt - 1)
-    pause = timedelta(seconds=_jitter.uniform(least, 2 * least))
-    return max(pause, asked_to_wait(reply) or pause, _asked_in_answer(answer))
+    """Return how long to leave a rate-limiting server alone: exponential backoff, or longer if it asks for that."""
+    shortest = PAUSE_SECONDS * 2 ** (run.attempt - 1)
+    pause = timedelta(seconds=_jitter.uniform(shortest, 2 * shortest))
+    return max(pause, retry_after(reply) or pause, _retry_after_in(answer))
 
 
-def _asked_in_answer(answer: dict[str, Any]) -> timedelta:
-    """Return how long Telegram, Discord or Matrix ask to wait, each in its own place and unit."""
+def _retry_after_in(answer: dict[str, Any]) -> timedelta:
+    """Return how long Telegram, Discord or Matrix ask to wait; each has a field and a unit of its own."""
     parameters = answer.get("parameters")
-    places = (
+    fields = (
         (answer.get("retry_after"), 1),
         (parameters.get("retry_after") if isinstance(parameters, dict) else None, 1),
         (answer.get("retry_after_ms"), 1000),
     )
-    for pause, unit in places:
+    for pause, unit in fields:
         if isinstance(pause, int | float) and 0 < pause < 10**9:
             return min(timedelta(seconds=pause / unit), LONGEST_RETRY_AFTER)
     return timedelta(0)
@@ -112,19 +112,18 @@ def _receipt(answer: dict[str, Any], name: str) -> Any:
     return answer.get(name) or (inner.get(name) if isinstance(inner, dict) else None)
 
 
-def _said(answer: dict[str, Any]) -> str:
-    """Return the service's own words, from where each of them puts them."""
+def _error_text(answer: dict[str, Any]) -> str:
+    """Return the service's own error message, from any of the fields that services use for it."""
     errors = answer.get("errors")
-    told: Iterable[Any] = (
+    texts: Iterable[Any] = (
         *(answer.get(name) for name in ("description", "errorDescription", "message", "error")),
         *(errors if isinstance(errors, list) else ()),
     )
-    return next((text[:SAID_CHARACTERS] for text in told if isinstance(text, str) and text), "")
+    return next((text[:MAX_QUOTED_CHARACTERS] for text in texts if isinstance(text, str) and text), "")
 
 
 def _mask(error: Final | RetryLater, secrets: list[str]) -> None:
-    """Remove what a service has repeated of the channel's secrets."""
-    if secrets:
-        masker = Masker(secrets)
-        error.args = (masker.mask_value(str(error)),)
-        error.said = masker.mask_value(error.said)
+    """Mask the channel's secrets in an error, in case the service repeated them."""
+    masker = Masker(secrets)
+    error.args = (masker.mask(str(error)),)
+    error.server_message = masker.mask(error.server_message)

@@ -1,4 +1,4 @@
-"""Stored channels, as workers read them, and how their last delivery went."""
+"""Stored channels: read and decrypt a channel by name, and record how its last delivery went."""
 
 import asyncio
 import json
@@ -18,13 +18,13 @@ from schedules.tasks.interface import Final, RetryLater
 
 logger = logging.getLogger(__name__)
 
-# A success is written at most this often, so that a busy channel costs no write per message.
-NOTE_EVERY = timedelta(minutes=1)
+# Successes are recorded at most this often, so that a busy channel does not cost a write per message.
+RECORD_INTERVAL = timedelta(minutes=1)
 LONGEST_ERROR = 500
 
 
 class OpenChannel(NamedTuple):
-    """A channel with its secrets."""
+    """A channel with its secrets decrypted."""
 
     pk: int
     name: str
@@ -38,13 +38,13 @@ async def find_channel(owner_id: int, name: str) -> OpenChannel:
     return await asyncio.to_thread(_find, owner_id, name)
 
 
-async def note_delivery(channel: OpenChannel, error: str = "", *, has_ended: bool = False) -> None:
+async def record_delivery(channel: OpenChannel, error: str = "", *, has_ended: bool = False) -> None:
     """Record how a delivery went, for the list of channels."""
-    await asyncio.to_thread(_note_and_close, channel.pk, error, has_ended)
+    await asyncio.to_thread(_record_and_close, channel.pk, error, has_ended)
 
 
 def open_channel(row: Channel) -> OpenChannel:
-    """Decrypt the secrets of a channel; raises RetryLater if this host cannot."""
+    """Decrypt the secrets of a channel; raises RetryLater if they cannot be decrypted, Final if it cannot be used."""
     kind = KINDS.get(row.kind)
     if kind is None:
         raise Final(f"The channel {row.name} is of an unknown kind, {row.kind}.")
@@ -53,7 +53,7 @@ def open_channel(row: Channel) -> OpenChannel:
     try:
         secrets = json.loads(unseal(row.sealed, row.place)) if row.sealed else {}
     except UnreadableError as error:
-        # Another host may be about to change the key.
+        # Not final: another host may be changing the key right now.
         raise RetryLater(
             f"The channel {row.name} cannot be read with this installation's secret key: write it again."
         ) from error
@@ -69,24 +69,24 @@ def _find(owner_id: int, name: str) -> OpenChannel:
     try:
         row = Channel.objects.select_related("owner").filter(owner=owner_id, name=name).first()
     finally:
-        # Runs share no session with each other.
+        # Runs must not share database connections.
         connections.close_all()
     if row is None:
         raise Final(f"There is no channel {name}: its owner renamed or deleted it.")
     return open_channel(row)
 
 
-def _note_and_close(pk: int, error: str, has_ended: bool) -> None:
+def _record_and_close(pk: int, error: str, has_ended: bool) -> None:
     try:
-        write_state(pk, error, clock.now(), has_ended=has_ended)
+        write_outcome(pk, error, clock.now(), has_ended=has_ended)
     finally:
         connections.close_all()
 
 
-def write_state(pk: int, error: str, now: datetime, *, has_ended: bool = False) -> None:
-    """Record how a delivery went; a database that does not take it is logged only.
+def write_outcome(pk: int, error: str, now: datetime, *, has_ended: bool = False) -> None:
+    """Record how a delivery went; an error of the database is only logged.
 
-    A channel that has ended is not used again until its owner replaces it.
+    A channel that has ended becomes unconfirmed, so that it is not used until its owner replaces it.
     """
     channel = Channel.objects.filter(pk=pk)
     try:
@@ -95,8 +95,8 @@ def write_state(pk: int, error: str, now: datetime, *, has_ended: bool = False) 
             ended = {"confirmed_at": None} if has_ended else {}
             channel.update(last_failed_at=now, last_error=text, **ended)
         else:
-            stale = Q(last_sent_at=None) | Q(last_sent_at__lt=now - NOTE_EVERY)
+            stale = Q(last_sent_at=None) | Q(last_sent_at__lt=now - RECORD_INTERVAL)
             channel.filter(stale | ~Q(last_error="")).update(last_sent_at=now, last_error="")
     except DatabaseError as problem:
-        # The message was sent all the same: it must not be sent again.
+        # Do not raise: the message was sent, and a retry would send it again.
         logger.warning("The state of a channel could not be written (%s)", problem)

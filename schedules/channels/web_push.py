@@ -1,4 +1,4 @@
-"""Web push: messages to a browser, or to the pages installed on a phone, without another service's app."""
+"""The web push channel: messages to a browser, or to the pages installed on a phone."""
 
 import json
 from email.utils import parseaddr
@@ -9,16 +9,17 @@ from urllib.parse import urlsplit
 from django.conf import settings
 
 from schedules import clock
-from schedules.channels.kinds import Field, Kind, Request, Values, server_problem, shaped
-from schedules.channels.message import HIGH_PRIORITY, Message, fitted
+from schedules.channels.kinds import Field, Kind, Request, Values, must_match, server_problem
+from schedules.channels.message import HIGH_PRIORITY, Message, fit
 from schedules.secrets.encryption import accepted_keys
 from schedules.tasks.interface import Final
 from schedules.tasks.links import WEB_SCHEMES
 from schedules.tasks.site import public_site
 
-KEPT_SECONDS = 24 * 3600
+# How long a push service keeps a message for a device that is offline.
+TTL_SECONDS = 24 * 3600
 TITLE_UNITS = 200
-MOST_BUTTONS = 2
+MAX_BUTTONS = 2
 
 
 def server_key() -> str:
@@ -30,48 +31,49 @@ def server_key() -> str:
 def _web_push(values: Values, message: Message) -> Request:
     address = urlsplit(values["endpoint"])
     encryption = _encryption()
-    known = {encryption.public_key(key): key for key in accepted_keys().values()}
-    if values["key"] not in known:
+    # The browser accepts only messages signed with the key that it subscribed with.
+    secret_keys = {encryption.public_key(key): key for key in accepted_keys().values()}
+    if values["key"] not in secret_keys:
         raise Final("The secret key of this installation has changed: switch notifications on again there.")
     headers = {
         "content-type": "application/octet-stream",
         "content-encoding": "aes128gcm",
-        "ttl": str(KEPT_SECONDS),
+        "ttl": str(TTL_SECONDS),
         "urgency": "high" if message.priority >= HIGH_PRIORITY else "normal",
         "authorization": encryption.authorization(
-            known[values["key"]], f"{address.scheme}://{address.netloc}", _subject(), clock.now()
+            secret_keys[values["key"]], f"{address.scheme}://{address.netloc}", _subject(), clock.now()
         ),
     }
-    text = _text_of(message, encryption.MOST_TEXT)
-    body = encryption.encrypted(text, values["p256dh"], values["auth"])
+    content = _encode_message(message, encryption.MAX_TEXT_BYTES)
+    body = encryption.encrypt(content, values["p256dh"], values["auth"])
     return Request(values["endpoint"], {}, headers, data=body)
 
 
-def _text_of(message: Message, most: int) -> bytes:
-    """Return what the service worker of the pages shows; a text that is too long is cut."""
+def _encode_message(message: Message, max_bytes: int) -> bytes:
+    """Return the JSON that the pages' service worker shows; a text that is too long is cut."""
     links = [link for link in message.links if link.url.partition(":")[0] in WEB_SCHEMES]
     content: dict[str, Any] = {
-        "title": fitted(message.title, TITLE_UNITS) or "Cronty",
+        "title": fit(message.title, TITLE_UNITS) or "Cronty",
         "body": message.text,
         "key": message.key,
         "url": message.click if message.click.partition(":")[0] in WEB_SCHEMES else "",
         "links": [{"label": link.label, "url": link.url} for link in links if link.url != message.click][
-            :MOST_BUTTONS
+            :MAX_BUTTONS
         ],
     }
     for room in (3000, 1500, 700, 300):
-        content["body"] = fitted(message.text, room)
-        text = json.dumps(content, ensure_ascii=False).encode()
-        if len(text) <= most:
-            return text
+        content["body"] = fit(message.text, room)
+        encoded = json.dumps(content, ensure_ascii=False).encode()
+        if len(encoded) <= max_bytes:
+            return encoded
         if room < 3000:
-            # Long addresses leave too little for the text.
+            # Long links leave too little room for the text.
             content["links"] = []
     return json.dumps({"title": content["title"], "body": content["body"]}, ensure_ascii=False).encode()
 
 
 def _subject() -> str:
-    """Return how a push service can reach the operator."""
+    """Return the address by which a push service can contact the operator."""
     site = public_site()
     if site.startswith("https://"):
         return site
@@ -84,7 +86,7 @@ def _key_problem(text: str) -> str | None:
 
 
 def _encryption() -> Any:
-    # Only those who send or subscribe wait for it.
+    # Imported on first use: the cryptography library is slow to load.
     return import_module("schedules.channels.push_encryption")
 
 
@@ -99,7 +101,7 @@ WEB_PUSH = Kind(
             "Secret",
             is_secret=True,
             is_set_by_browser=True,
-            problem=shaped(r"[A-Za-z0-9_-]{22}={0,2}", "This is not the secret of a browser."),
+            problem=must_match(r"[A-Za-z0-9_-]{22}={0,2}", "This is not the secret of a browser."),
         ),
         Field("key", "Key of the installation", is_secret=True, is_set_by_browser=True),
     ),

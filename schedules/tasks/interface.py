@@ -38,8 +38,8 @@ class Answered(NamedTuple):
 class Final(Exception):  # noqa: N818  (part of the interface of tasks)
     """Raised by a task: the run failed, and a retry would not help."""
 
-    said: str = ""
-    """The end of the message, if it is what another server said."""
+    server_message: str = ""
+    """The end of the message, if it quotes another server."""
     result: Any = None
     """What is known about the run although it failed, like the exit code of a command."""
 
@@ -47,8 +47,8 @@ class Final(Exception):  # noqa: N818  (part of the interface of tasks)
 class RetryLater(Exception):  # noqa: N818  (part of the interface of tasks)
     """Raised by a task: the run failed, and a retry may help once `after` has passed, a duration or seconds."""
 
-    said: str = ""
-    """The end of the message, if it is what another server said."""
+    server_message: str = ""
+    """The end of the message, if it quotes another server."""
     result: Any = None
     """What is known about the run although it failed, like the exit code of a command."""
     after: timedelta | None = None

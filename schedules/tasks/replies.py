@@ -1,4 +1,4 @@
-"""What a task makes of a server's reply: whether to retry and when, and what the server said."""
+"""Replies of servers as task errors: whether to retry and when, and what the server said."""
 
 import re
 from contextlib import suppress
@@ -13,7 +13,7 @@ from schedules import limits
 from schedules.tasks import outbound
 from schedules.tasks.interface import Final, RetryLater, Run
 
-RETRY_AFTER_SECONDS = re.compile(r"[0-9]{1,9}")
+_SECONDS = re.compile(r"[0-9]{1,9}")
 LONGEST_RETRY_AFTER = timedelta(hours=1)
 
 
@@ -26,46 +26,46 @@ async def send_or_retry(method: str, url: str, **request: Any) -> outbound.Reply
 
 
 def redirect(reply: outbound.Reply, message: str, advice: str, run: Run) -> Final | RetryLater:
-    """Return the error for a redirect, which nobody follows."""
-    target = cut(reply.headers.get("location", ""), 200, run)
+    """Return the error for a redirect; redirects are never followed."""
+    target = _cut(reply.headers.get("location", ""), 200, run)
     return failure(reply, f"{message}: redirects are not followed; {advice}", target)
 
 
 def failure(
-    reply: outbound.Reply, message: str, said: str, after: timedelta | None = None
+    reply: outbound.Reply, message: str, server_message: str, after: timedelta | None = None
 ) -> Final | RetryLater:
-    """Return the error for a reply: one that says whether a retry may help, and when."""
-    message = f"{message}: {said}" if said else message
+    """Return the error for a reply: RetryLater if a retry may help, else Final."""
+    message = f"{message}: {server_message}" if server_message else message
     transient = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS)
     if reply.status in transient or reply.status >= 500:
-        error: Final | RetryLater = RetryLater(message, after=after or asked_to_wait(reply))
+        error: Final | RetryLater = RetryLater(message, after=after or retry_after(reply))
     else:
         error = Final(message)
-    error.said = said
+    error.server_message = server_message
     return error
 
 
-def asked_to_wait(reply: outbound.Reply) -> timedelta | None:
+def retry_after(reply: outbound.Reply) -> timedelta | None:
     """Return how long the server asks to wait, at most an hour, or None."""
-    retry_after = reply.headers.get("retry-after", "")
-    if RETRY_AFTER_SECONDS.fullmatch(retry_after):
-        return min(timedelta(seconds=int(retry_after)), LONGEST_RETRY_AFTER)
+    value = reply.headers.get("retry-after", "")
+    if _SECONDS.fullmatch(value):
+        return min(timedelta(seconds=int(value)), LONGEST_RETRY_AFTER)
     with suppress(ValueError, TypeError, OverflowError):
-        until = parsedate_to_datetime(retry_after) - timezone.now()
-        return min(until, LONGEST_RETRY_AFTER) if until > timedelta(0) else None
+        delay = parsedate_to_datetime(value) - timezone.now()
+        return min(delay, LONGEST_RETRY_AFTER) if delay > timedelta(0) else None
     return None
 
 
 def beginning(reply: outbound.Reply, characters: int, run: Run) -> str:
     """Return the beginning of a reply's text."""
-    return cut(reply.text, characters, run, is_truncated=reply.truncated)
+    return _cut(reply.text, characters, run, is_truncated=reply.truncated)
 
 
-def cut(text: str, characters: int, run: Run, *, is_truncated: bool = False) -> str:
-    """Return the beginning of what a server said, without characters that cannot be stored or shown."""
-    # Clean it as the mask expects it: a secret must look the same in both.
-    kept = limits.clean_output(text[:characters])
+def _cut(text: str, characters: int, run: Run, *, is_truncated: bool = False) -> str:
+    """Return the beginning of a text, without characters that cannot be stored or shown."""
+    # Cleaned in the way that the masker expects, so that it still recognises secrets.
+    start = limits.clean_output(text[:characters])
     if is_truncated or len(text) > characters:
-        # Whoever masks the secrets of the result would not recognise a part of one.
-        return f"{run.mask_cut(kept).strip()}…"
-    return kept.strip()
+        # Mask a secret that was cut in two here: later masking would not recognise a part of it.
+        return f"{run.mask_cut(start).strip()}…"
+    return start.strip()

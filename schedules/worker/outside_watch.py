@@ -32,7 +32,7 @@ async def _send() -> str:
     """Return why the ping did not arrive, or an empty text; the address is a secret and left out."""
     url = settings.CRONTY_HEARTBEAT_URL
     try:
-        reply = await outbound.send("GET", url, trusted=True, timeout=TIMEOUT_SECONDS, most=MAX_BYTES)
+        reply = await outbound.send("GET", url, trusted=True, timeout=TIMEOUT_SECONDS, max_bytes=MAX_BYTES)
     except outbound.OutboundError as error:
         return str(error)
     host = outbound.Target.parse(url).host

@@ -204,7 +204,7 @@ def test_address_that_is_private_now_is_refused_without_a_retry(sink, cluster, j
 
 
 def test_receiver_that_hangs_does_not_keep_a_thousand_runs_waiting(sink, cluster, job, monkeypatch):
-    monkeypatch.setattr(event_requests, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(event_requests, "TIMEOUT_SECONDS", 0.5)
     monkeypatch.setattr(event_delivery, "SILENCE_SECONDS", PATIENCE)
     sink.default = Answer(manner="hang")
     hanging = listen(job.owner, sink.url())
@@ -216,7 +216,7 @@ def test_receiver_that_hangs_does_not_keep_a_thousand_runs_waiting(sink, cluster
 
     assert len(outcomes) == 1000
     # The first ran into the time limit, and those that waited behind them did not try.
-    assert 1 <= len(sink.requests) <= event_delivery.AT_ONCE
+    assert 1 <= len(sink.requests) <= event_delivery.MAX_CONCURRENT
     assert {row.status for row in deliveries(hanging)} == {"queued"}
     assert all(outcome.retry_at for outcome in outcomes)
 
@@ -244,7 +244,7 @@ def test_no_more_than_a_few_requests_wait_for_one_receiver(sink, cluster, job):
 
     starts = sorted(each.at for each in sink.requests)
     # The fifth begins only when one of the first four has its answer.
-    assert starts[event_delivery.AT_ONCE] - starts[0] >= 0.04
+    assert starts[event_delivery.MAX_CONCURRENT] - starts[0] >= 0.04
 
 
 def test_worker_that_died_before_it_wrote_the_outcome_sends_the_same_id_again(sink, cluster, job):

@@ -8,7 +8,7 @@ import pytest
 
 from schedules.channels import push
 from schedules.channels.catalog import KINDS
-from schedules.channels.message import Message, fitted, units, with_links
+from schedules.channels.message import Message, count_units, fit, text_with_links
 from schedules.channels.sending import send
 from schedules.tasks.interface import Final, RetryLater
 from tests.sink import Answer
@@ -38,7 +38,7 @@ def deliver(kind, values, message=MESSAGE, run=RUN):
 @pytest.fixture
 def values(sink, monkeypatch):
     """What a person fills in for each kind, all at the server on loopback."""
-    monkeypatch.setattr(push, "PUSHOVER", sink.url(""))
+    monkeypatch.setattr(push, "PUSHOVER_SERVER", sink.url(""))
     server = sink.url("")
     return {
         "ntfy": {"topic": "plants", "server": server, "token": "tk_secret"},
@@ -290,11 +290,11 @@ def test_value_that_cannot_be_right_is_refused(kind, field, value):
 
 
 def test_long_text_is_cut_so_that_links_stay():
-    text = with_links(replace(MESSAGE, text="🌵" * 5000), 4096, before="Garden")
+    text = text_with_links(replace(MESSAGE, text="🌵" * 5000), 4096, title="Garden")
 
-    assert units(text) <= 4096
+    assert count_units(text) <= 4096
     assert text.endswith(LINKS)
-    assert units(fitted("🌵" * 10, 15)) <= 15
+    assert count_units(fit("🌵" * 10, 15)) <= 15
 
 
 @pytest.fixture

@@ -217,7 +217,7 @@ def test_redirect_of_the_ntfy_server_says_what_to_set(sink):
     assert str(caught.value) == (
         "127.0.0.1 answered 301: redirects are not followed; set NTFY_URL to the final address: https://ntfy.example/"
     )
-    assert caught.value.said == "https://ntfy.example/"
+    assert caught.value.server_message == "https://ntfy.example/"
 
 
 def test_configured_ntfy_server_needs_no_outbound_permission(sink, settings):

@@ -121,7 +121,7 @@ def test_message_that_some_have_got_is_not_repeated(apprise, file):
     ("url", "words"), [("crash://one", "ended with code 3"), ("hang://one", "did not finish within 1 s")]
 )
 def test_process_that_breaks_is_ended_and_tried_again(apprise, file, url, words, monkeypatch):
-    monkeypatch.setattr(operator_services, "SECONDS", 1)
+    monkeypatch.setattr(operator_services, "TIMEOUT_SECONDS", 1)
     file(url)
 
     with pytest.raises(RetryLater, match=words):

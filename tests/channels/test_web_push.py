@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from schedules.channels.catalog import KINDS
 from schedules.channels.message import Message
-from schedules.channels.sending import Ended, send
+from schedules.channels.sending import ChannelEnded, send
 from schedules.channels.web_push import WEB_PUSH, server_key
 from schedules.models import Channel
 from schedules.services import Actor
@@ -99,7 +99,7 @@ def test_link_that_is_no_page_is_left_out(sink, browser, values):
 def test_gone_subscription_ends(status, sink, values):
     sink.default = Answer(status=status)
 
-    with pytest.raises(Ended, match="switch them on again"):
+    with pytest.raises(ChannelEnded, match="switch them on again"):
         deliver(values)
 
 
@@ -121,7 +121,7 @@ def test_service_that_fails_is_tried_again_only_if_that_may_help(answer, error, 
     with pytest.raises(error) as failed:
         deliver(values)
 
-    assert not isinstance(failed.value, Ended)
+    assert not isinstance(failed.value, ChannelEnded)
     assert "abc-secret" not in str(failed.value)
 
 

@@ -101,7 +101,7 @@ def test_worker_that_ends_closes_its_connections(sink, context):
     with packages.executing(context) as loop:
         packages.ping_outside_watch()
         wait_for(lambda: written().watch_answered_at)
-        assert len(connections._channels) == 1
+        assert len(connections._pools) == 1
     end(loop)
 
-    assert connections._channels == {}
+    assert connections._pools == {}

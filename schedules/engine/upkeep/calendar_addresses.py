@@ -31,7 +31,7 @@ async def fetch_calendar(url: str) -> str:
     """Return the calendar at an address, within limits of time and size; raises AddressError."""
     try:
         reply = await outbound.send(
-            "GET", url, headers={"accept": "text/calendar"}, timeout=TIMEOUT_SECONDS, most=MAX_CHARACTERS
+            "GET", url, headers={"accept": "text/calendar"}, timeout=TIMEOUT_SECONDS, max_bytes=MAX_CHARACTERS
         )
     except outbound.OutboundError as error:
         raise AddressError(str(error)) from error

@@ -128,11 +128,11 @@ def failed(message: str, schedule_id: str | None = None) -> RefusedOut:
 
 def server_refusal_of(error: Final | RetryLater) -> RefusedOut:
     """Say why a notification was not sent; what its server said is in a separate field."""
-    if not error.said:
+    if not error.server_message:
         return failed(answers.line(str(error), 300))
-    reason = str(error).removesuffix(f": {error.said}")
+    reason = str(error).removesuffix(f": {error.server_message}")
     out = failed(answers.line(reason, 300))
-    out["error_from_receiver"] = answers.line(error.said, 300)
+    out["error_from_receiver"] = answers.line(error.server_message, 300)
     return out
 
 

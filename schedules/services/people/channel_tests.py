@@ -8,8 +8,8 @@ from asgiref.sync import async_to_sync
 from schedules import clock
 from schedules.channels.mail import EMAIL
 from schedules.channels.message import Message
-from schedules.channels.sending import Ended, send
-from schedules.channels.stored import OpenChannel, open_channel, write_state
+from schedules.channels.sending import ChannelEnded, send
+from schedules.channels.stored import OpenChannel, open_channel, write_outcome
 from schedules.models import Channel
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.people.channels import code_of
@@ -52,13 +52,13 @@ def send_test(actor: Actor, name: str) -> Result[SentTest]:
         receipt = async_to_sync(_send)(open_channel(row), Message(text, title="Cronty"), run_of(push))
     except (Final, RetryLater) as error:
         end_push(push, error=str(error))
-        write_state(row.pk, str(error), clock.now(), has_ended=isinstance(error, Ended))
+        write_outcome(row.pk, str(error), clock.now(), has_ended=isinstance(error, ChannelEnded))
         return Ok(SentTest(False, str(error)))
     except Exception as error:
         end_push(push, error=f"Unexpected error: {type(error).__name__}.")
         raise
     end_push(push, result={"channel": name, **receipt})
-    write_state(row.pk, "", clock.now())
+    write_outcome(row.pk, "", clock.now())
     return Ok(SentTest(True, _success_message(row, is_code=is_code)))
 
 

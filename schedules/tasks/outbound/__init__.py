@@ -1,4 +1,4 @@
-"""HTTP requests to other hosts; all of them go through `send`, which limits addresses, time and size."""
+"""Outbound HTTP: every request to another host goes through `send`, which limits addresses, time and size."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -19,7 +19,7 @@ __all__ = [
 
 
 def prepare() -> None:
-    """Load what the first request would wait for."""
+    """Load what the first request would otherwise have to wait for."""
     import_module("schedules.tasks.outbound.requests").prepare()
 
 
@@ -31,15 +31,15 @@ async def send(
     content: bytes | None = None,
     trusted: bool = False,
     timeout: float | None = None,
-    most: int | None = None,
+    max_bytes: int | None = None,
 ) -> Reply:
     """Send one request and return the reply, whatever its status; `trusted` allows the operator's own hosts.
 
-    Without limits of its own for the time and the bytes of the reply, it has those of the settings.
+    `timeout` and `max_bytes`, the limit for the reply's body, default to the settings.
     """
-    # Most processes send nothing and start faster without the library. A cluster imports it before it forks workers.
+    # Imported on first use: processes that send nothing start faster. A cluster imports it before it forks workers.
     requests = import_module("schedules.tasks.outbound.requests")
     reply: Reply = await requests.send(
-        method, url, headers=headers, content=content, trusted=trusted, timeout=timeout, most=most
+        method, url, headers=headers, content=content, trusted=trusted, timeout=timeout, max_bytes=max_bytes
     )
     return reply

@@ -1,4 +1,4 @@
-"""Name resolution, and the check that an address is public or allowed by the operator."""
+"""Name resolution, and the check that addresses are public or allowed by the operator."""
 
 import asyncio
 import functools
@@ -16,8 +16,7 @@ from schedules.tasks.outbound.errors import OutboundError, Refused
 
 Address = IPv4Address | IPv6Address
 
-# A list of our own, because `is_global` differs between Python versions and includes multicast and several transition
-# formats.
+# Our own list: `is_global` differs between Python versions, and includes multicast and several transition formats.
 NOT_PUBLIC_BLOCKS = """
     0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24
     192.88.99.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/3
@@ -25,13 +24,13 @@ NOT_PUBLIC_BLOCKS = """
 """
 NOT_PUBLIC = [ip_network(block) for block in NOT_PUBLIC_BLOCKS.split()]
 GLOBAL_IPV6 = IPv6Network("2000::/3")
-# Addresses in these networks lead to the IPv4 address in their last four bytes.
+# Addresses in these networks contain an IPv4 address in their last four bytes.
 IPV4_IN_IPV6 = [IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96")]
-MOST_LOOKUPS = 32
-# For how many seconds the answer of a lookup is used again: for the requests of one burst.
+MAX_LOOKUPS = 32
+# How long the result of a lookup is reused: the requests of one burst share it.
 FRESH_SECONDS = 1.0
 
-# No network of an operator contains it.
+# Stands for an address that is not known; no operator lists a network that contains it.
 UNKNOWN = IPv4Address("255.255.255.255")
 
 LOCAL_NAMES = {"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"}
@@ -39,18 +38,18 @@ LOCAL_NAMES = {"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopb
 
 @dataclass
 class _Lookup:
-    """One lookup in a thread, what it found, and how many requests wait for it."""
+    """One lookup in a thread, its result in the event loop, and the number of requests that wait for it."""
 
     call: Future[list[Address]]
-    found: asyncio.Future[list[Address]]
+    result: asyncio.Future[list[Address]]
     waiters: int = 0
 
 
 class Resolver:
-    """Looks up names in threads of its own: a slow name server must not keep those that everything else uses."""
+    """Looks up names in a separate pool: a slow name server must not block the threads that everything else uses."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(MOST_LOOKUPS, "lookup")
+        self._threads = ThreadPoolExecutor(MAX_LOOKUPS, "lookup")
         self._lookups: dict[str, _Lookup] = {}
 
     async def resolve(self, host: str) -> list[Address]:
@@ -58,16 +57,16 @@ class Resolver:
         if literal := literal_address(host):
             return [literal]
         lookup = self._lookups.get(host)
-        if lookup is None or lookup.found.cancelled():
+        if lookup is None or lookup.result.cancelled():
             lookup = self._start(host)
         lookup.waiters += 1
         try:
-            addresses = await asyncio.shield(lookup.found)
+            addresses = await asyncio.shield(lookup.result)
         finally:
             lookup.waiters -= 1
-            # Only one that has not started can be cancelled: others would have to wait for it in vain.
+            # Nobody waits for it any more: cancel it, if its thread has not started yet.
             if not lookup.waiters and lookup.call.cancel():
-                lookup.found.cancel()
+                lookup.result.cancel()
         if addresses:
             return addresses
         raise OutboundError(
@@ -83,18 +82,18 @@ class Resolver:
             if self._lookups.get(host) is lookup:
                 del self._lookups[host]
 
-        def forget_soon(answer: asyncio.Future[list[Address]]) -> None:
-            if answer.cancelled():
+        def forget_soon(result: asyncio.Future[list[Address]]) -> None:
+            if result.cancelled():
                 forget()
             else:
-                answer.get_loop().call_later(FRESH_SECONDS, forget)
+                result.get_loop().call_later(FRESH_SECONDS, forget)
 
-        lookup.found.add_done_callback(forget_soon)
+        lookup.result.add_done_callback(forget_soon)
         return lookup
 
     def close(self) -> None:
         for lookup in self._lookups.values():
-            lookup.found.cancel()
+            lookup.result.cancel()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
@@ -121,7 +120,7 @@ def literal_address(host: str) -> Address | None:
 
 
 def known_address(host: str) -> Address | None:
-    """Return the address of a host that is known without a resolver: a literal one, or this machine; else None."""
+    """Return the address of a host if it is known without a lookup: a literal one, or this machine's; else None."""
     bare = host.lower().rstrip(".")
     if bare in LOCAL_NAMES or bare.endswith(".localhost"):
         return IPv4Address("127.0.0.1")
@@ -132,14 +131,14 @@ def guard(host: str, port: int, addresses: list[Address]) -> None:
     """Refuse a host if one of its addresses is neither public nor allowed by the operator."""
     for address in addresses:
         if not _is_public(address) and not _is_allowed(host, port, address):
-            # Without the address, which would tell the caller how a name resolves inside this network.
+            # Does not mention the address: the caller must not learn how names resolve inside this network.
             raise Refused(
                 f"{host} is not a public address; the operator can allow it in CRONTY_OUTBOUND_ALLOW."
             )
 
 
 def is_allowed_in_clear(host: str, port: int) -> bool:
-    """Return whether the operator allows this very host, by its address or its name: it is in a network of theirs."""
+    """Return whether the operator lists this host, by name or address, so that it may be reached without TLS."""
     address = known_address(host) or UNKNOWN
     return any(entry.includes(host, port, address) for entry in _allowed())
 
@@ -166,6 +165,6 @@ def _is_allowed(host: str, port: int, address: Address) -> bool:
 
 def _allowed() -> Iterator[Destination]:
     for entry in settings.CRONTY_OUTBOUND_ALLOW:
-        # A system check reports invalid entries; they allow nothing.
+        # Invalid entries allow nothing; a system check reports them.
         with suppress(ValueError):
             yield parse_destination(entry)

@@ -1,4 +1,4 @@
-"""Connections to checked addresses, reused between requests to the same host; each event loop keeps its own."""
+"""Connection pools: connect to checked addresses, and reuse connections; each event loop has its own pool."""
 
 import asyncio
 import functools
@@ -14,46 +14,46 @@ from schedules.tasks.outbound.http1 import Connection
 from schedules.tasks.outbound.targets import Target
 from schedules.tasks.time_limit import TimeLimit
 
-MOST_CONNECTIONS = 256
-MOST_ADDRESSES = 8
+MAX_CONNECTIONS = 256
+MAX_ADDRESSES = 8
 IDLE_SECONDS = 5.0
-# So many requests to a host open a connection at once; others wait for so many seconds for one that is given back. A quick
-# host answers a burst over few connections, and a slow one gets as many as there are requests.
+# Up to this many requests to a host open a connection at once; further ones first wait briefly for one to be given back.
+# So a fast host answers a burst over few connections, and a slow one gets one for each request.
 OPEN_AT_ONCE = 8
-WAIT_FOR_REUSE = 0.02
-# Of asyncio's own limit for a TLS handshake, which counts time in which the process stood still; ours is shorter.
-NO_LIMIT = 86_400.0
+REUSE_WAIT_SECONDS = 0.02
+# Disables asyncio's limit for a TLS handshake, which counts time in which the process was suspended; ours is shorter.
+NO_HANDSHAKE_LIMIT = 86_400.0
 
 
 class Host:
-    """The connections of one event loop to one host, trusted or not: an untrusted request must not reuse a trusted one."""
+    """The pool for one host. Trusted requests have their own, so that no other request reuses their connections."""
 
     def __init__(self, target: Target, resolver: Resolver, *, trusted: bool) -> None:
         self._target, self._resolver, self._trusted = target, resolver, trusted
         self._idle: list[Connection] = []
-        self._taken = 0
+        self._in_use = 0
         self._waiting: deque[asyncio.Future[Connection | None]] = deque()
 
     async def take(self) -> Connection:
-        """Return a connection for one request, to be given back."""
+        """Return a connection for one request; it must be given back."""
         connection = self._reuse()
-        if connection is None and self._taken >= OPEN_AT_ONCE:
+        if connection is None and self._in_use >= OPEN_AT_ONCE:
             connection = await self._wait()
-        self._taken += 1
+        self._in_use += 1
         try:
             return connection or await self._open()
         except BaseException:
-            self._taken -= 1
+            self._in_use -= 1
             raise
 
     def give_back(self, connection: Connection) -> None:
-        self._taken -= 1
+        self._in_use -= 1
         self._offer(connection)
 
     def close_expired(self) -> bool:
-        """Close the connections that were idle for too long; return whether this host is in use."""
+        """Close connections that were idle for too long; return whether the pool is still needed."""
         self._idle = [connection for connection in self._idle if _is_usable(connection)]
-        return bool(self._idle or self._taken or self._waiting)
+        return bool(self._idle or self._in_use or self._waiting)
 
     def close(self) -> None:
         while self._idle:
@@ -70,22 +70,22 @@ class Host:
         if not connection.is_reusable:
             return
         while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(connection)
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(connection)
                 return
         self._idle.append(connection)
 
     async def _wait(self) -> Connection | None:
         """Return the next connection that is given back, or None if that takes too long."""
         loop = asyncio.get_running_loop()
-        turn: asyncio.Future[Connection | None] = loop.create_future()
-        self._waiting.append(turn)
-        timer = loop.call_later(WAIT_FOR_REUSE, _give_up, turn)
+        waiter: asyncio.Future[Connection | None] = loop.create_future()
+        self._waiting.append(waiter)
+        timer = loop.call_later(REUSE_WAIT_SECONDS, _give_up, waiter)
         try:
-            connection = await turn
+            connection = await waiter
         except asyncio.CancelledError:
-            if not turn.cancelled() and (connection := turn.result()):
+            if not waiter.cancelled() and (connection := waiter.result()):
                 self._offer(connection)
             raise
         finally:
@@ -93,25 +93,25 @@ class Host:
         return connection if connection and _is_usable(connection) else None
 
     async def _open(self) -> Connection:
-        """Connect to a checked address; the check is here so that the checked address is the one used."""
+        """Connect to an address of the host, checked right here so that no other address can be used."""
         host, port = self._target.host, self._target.port
         addresses = await self._resolver.resolve(host)
         if not self._trusted:
             guard(host, port, addresses)
         is_tls = self._target.scheme == "https"
-        # An address that does not answer must leave time for the next one.
-        share = settings.CRONTY_OUTBOUND_TIMEOUT / min(len(addresses), MOST_ADDRESSES)
+        # An address that does not answer must leave time for the others.
+        seconds = settings.CRONTY_OUTBOUND_TIMEOUT / min(len(addresses), MAX_ADDRESSES)
         loop = asyncio.get_running_loop()
-        for address in addresses[:MOST_ADDRESSES]:
+        for address in addresses[:MAX_ADDRESSES]:
             try:
-                async with TimeLimit(share):
+                async with TimeLimit(seconds):
                     _, connection = await loop.create_connection(
                         Connection,
                         str(address),
                         port,
                         ssl=_ssl_context() if is_tls else None,
                         server_hostname=host if is_tls else None,
-                        ssl_handshake_timeout=NO_LIMIT if is_tls else None,
+                        ssl_handshake_timeout=NO_HANDSHAKE_LIMIT if is_tls else None,
                     )
                 return connection
             except OSError as error:
@@ -127,23 +127,23 @@ def _is_usable(connection: Connection) -> bool:
     return False
 
 
-def _give_up(turn: asyncio.Future[Connection | None]) -> None:
-    if not turn.done():
-        turn.set_result(None)
+def _give_up(waiter: asyncio.Future[Connection | None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
-class Channel:
-    """The hosts that one event loop is connected to."""
+class Pool:
+    """The connections of one event loop, by host."""
 
     def __init__(self) -> None:
-        self.capacity = asyncio.Semaphore(MOST_CONNECTIONS)
+        self.capacity = asyncio.Semaphore(MAX_CONNECTIONS)
         self._loop = asyncio.get_running_loop()
         self._resolver = Resolver()
         self.hosts: dict[tuple[str, bool], Host] = {}
         self._cleaning: asyncio.TimerHandle | None = None
 
     def host(self, target: Target, *, trusted: bool) -> Host:
-        """Return the connections to the host of a target."""
+        """Return the pool for the host of a target."""
         key = target.origin, trusted
         if key not in self.hosts:
             self.hosts[key] = Host(target, self._resolver, trusted=trusted)
@@ -166,7 +166,7 @@ class Channel:
 
 
 def prepare() -> None:
-    """Load the certificates, for which the first request of a process would wait."""
+    """Load the certificates, so that the first request does not have to."""
     _ssl_context()
 
 
@@ -178,25 +178,25 @@ def _ssl_context() -> ssl.SSLContext:
     return context
 
 
-_channels: dict[asyncio.AbstractEventLoop, tuple[Channel, AsyncGenerator[Channel, None]]] = {}
+_pools: dict[asyncio.AbstractEventLoop, tuple[Pool, AsyncGenerator[Pool, None]]] = {}
 
 
-async def channel_of_this_loop() -> Channel:
-    """Return the connections of the running event loop, which closes them when it ends."""
+async def pool_of_this_loop() -> Pool:
+    """Return the pool of the running event loop, which closes it when the loop ends."""
     loop = asyncio.get_running_loop()
-    if loop not in _channels:
-        life = _channel_life(loop)
-        _channels[loop] = await anext(life), life
-    return _channels[loop][0]
+    if loop not in _pools:
+        lifetime = _pool_lifetime(loop)
+        _pools[loop] = await anext(lifetime), lifetime
+    return _pools[loop][0]
 
 
-async def _channel_life(loop: asyncio.AbstractEventLoop) -> AsyncGenerator[Channel, None]:
-    # An event loop closes its unfinished generators when it ends, and that closes the channel.
-    channel = Channel()
+async def _pool_lifetime(loop: asyncio.AbstractEventLoop) -> AsyncGenerator[Pool, None]:
+    # An event loop closes its unfinished generators when it ends, which closes the pool.
+    pool = Pool()
     try:
-        yield channel
+        yield pool
     finally:
-        del _channels[loop]
-        channel.close()
-        # The sockets are closed in the next step of the loop.
+        del _pools[loop]
+        pool.close()
+        # The sockets are closed in the next iteration of the loop.
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Destinations: the networks, addresses and hosts that an operator lets webhooks reach."""
+"""Destinations: parse the networks, addresses and hosts that the operator lets webhooks reach."""
 
 import functools
 import re
@@ -18,7 +18,7 @@ _WITH_PORT = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\[\]:]+):(?P<port>[1-9][
 
 @dataclass(frozen=True)
 class Destination:
-    """One entry of the list: a network, or the name of a host, and perhaps a port."""
+    """One entry of the setting: a network or a host name, with an optional port."""
 
     network: IPv4Network | IPv6Network | None
     name: str
@@ -60,7 +60,7 @@ def ascii_host(host: str) -> str:
 
 
 def place(host: str, port: int | None = None, scheme: str = "https") -> str:
-    """Write a host and its port, unless that is the port of https, in the one form in which places are compared."""
+    """Return a host in normal form, with its port unless that is 443 of https, so that places can be compared."""
     host = host.lower().rstrip(".")
     with suppress(ValueError):
         host = str(ip_address(host))
@@ -82,7 +82,7 @@ def _network(entry: str) -> IPv4Network | IPv6Network:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host is reached only from its own machine."""
+    """Return whether a host is this machine itself, so that others cannot reach it by that name."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:

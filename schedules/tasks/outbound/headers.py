@@ -1,4 +1,4 @@
-"""The request headers that a webhook may set: a list of known names, to which the operator can add."""
+"""The request headers that a webhook may set: a list of well-known names, which the operator can extend."""
 
 import re
 from collections.abc import Collection
@@ -12,9 +12,10 @@ _KNOWN = """
     x-shopify-access-token x-token x-vault-token
 """
 ALLOWED = frozenset(_KNOWN.split())
-# Names that somebody makes up for a receiver of their own.
+# For names that people invent for their own receivers.
 ALLOWED_PREFIXES = ("x-custom-", "x-webhook-")
-# Not even by the operator's setting: they frame the request, are ours, or are trusted as set by the receiver's proxy.
+# Not even the operator can allow these: they frame the request, are set by Cronty, or are trusted by receivers as set
+# by their own proxy.
 _RESERVED = """
     connection content-length expect forwarded host idempotency-key keep-alive te trailer transfer-encoding upgrade via
     x-real-ip
@@ -37,7 +38,7 @@ def header_problem(name: str, value: str, added: Collection[str] = ()) -> str | 
 
 
 def shape_problem(name: str, value: str) -> str | None:
-    """Return why a name and a value are not a header, or None; does not ask whether it is allowed."""
+    """Return why a name and a value do not form a valid header, or None; whether it is allowed does not matter."""
     if not _NAME.fullmatch(name):
         return f"header {name!r} must consist of 1 to 64 letters, digits and -"
     if not _VALUE.fullmatch(value):

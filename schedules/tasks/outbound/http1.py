@@ -1,4 +1,4 @@
-"""One connection that speaks HTTP/1.1: h11 for the protocol, asyncio for the bytes."""
+"""An HTTP/1.1 connection: h11 for the protocol, asyncio for the bytes."""
 
 import asyncio
 import select
@@ -7,18 +7,18 @@ from typing import cast
 
 import h11
 
-# In bytes; a longer beginning of a reply is an error.
-LARGEST_HEAD = 100 * 1024
-# Replies of status 1xx before the real one. After more than that nothing is read, until the time limit.
-MOST_HINTS = 100
+# The size limit for a reply's status line and headers.
+MAX_HEAD_BYTES = 100 * 1024
+# How many 1xx replies may come before the real one; after more, nothing is read until the time limit.
+MAX_INFORMATIONAL = 100
 
 
 @dataclass
 class Incoming:
-    """A reply as far as it has arrived; without a status, nothing of it has."""
+    """The part of a reply that has arrived so far; without a status, nothing has."""
 
-    most: int
-    """How many bytes of the body are wanted."""
+    max_bytes: int
+    """How much of the body is wanted."""
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
     body: bytearray = field(default_factory=bytearray)
@@ -26,25 +26,25 @@ class Incoming:
 
 
 class Connection(asyncio.Protocol):
-    """A connection that carries one request after the other."""
+    """A connection that carries one request at a time."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=LARGEST_HEAD)
+        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
         self._incoming: Incoming | None = None
-        self._hints = 0
+        self._informational_count = 0
         self._is_open = False
         self.idle_since = self._loop.time()
 
     async def exchange(self, request: h11.Request, content: bytes | None, incoming: Incoming) -> None:
-        """Send a request and wait for the reply; raises OSError or h11's ProtocolError, also after a part of it."""
-        sent = self._http.send(request) or b""
+        """Send a request and wait for the reply; raises OSError or h11's ProtocolError, even after a part of it."""
+        data = self._http.send(request) or b""
         if content:
-            sent += self._http.send(h11.Data(data=content)) or b""
+            data += self._http.send(h11.Data(data=content)) or b""
         self._http.send(h11.EndOfMessage())
-        self._incoming, self._hints = incoming, 0
+        self._incoming, self._informational_count = incoming, 0
         self._done = self._loop.create_future()
-        self._transport.write(sent)
+        self._transport.write(data)
         try:
             await self._done
         finally:
@@ -53,18 +53,18 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_reusable(self) -> bool:
-        """Whether it can carry another request, as far as this process has heard."""
+        """Whether it can carry another request, as far as the event loop knows."""
         return self._is_open and self._http.our_state is h11.IDLE
 
     @property
     def is_silent(self) -> bool:
-        """Whether nothing has arrived that the event loop has not seen yet, like the end of an idle connection."""
+        """Whether no data is waiting that the event loop has not seen yet, such as the end of an idle connection."""
         poll = select.poll()
         poll.register(self._transport.get_extra_info("socket").fileno(), select.POLLIN)
         return not poll.poll(0)
 
     def close(self) -> None:
-        """Close it at once; closing it in order would wait for the server."""
+        """Close it at once; an orderly close would wait for the server."""
         if self._is_open:
             self._is_open = False
             self._transport.abort()
@@ -90,7 +90,7 @@ class Connection(asyncio.Protocol):
 
     def _receive(self, data: bytes) -> None:
         if self._incoming is None:
-            # Between two requests, a server has nothing to say.
+            # A server must not send anything between two requests.
             self.close()
             return
         try:
@@ -100,10 +100,10 @@ class Connection(asyncio.Protocol):
             self._end(error)
 
     def _read(self, incoming: Incoming) -> None:
-        while self._hints <= MOST_HINTS:
+        while self._informational_count <= MAX_INFORMATIONAL:
             match self._http.next_event():
                 case h11.InformationalResponse():
-                    self._hints += 1
+                    self._informational_count += 1
                 case h11.Response() as head:
                     incoming.headers |= {
                         name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers
@@ -111,7 +111,7 @@ class Connection(asyncio.Protocol):
                     incoming.status = head.status_code
                 case h11.Data() as part:
                     incoming.body += part.data
-                    if len(incoming.body) > incoming.most:
+                    if len(incoming.body) > incoming.max_bytes:
                         return self._end()
                 case h11.EndOfMessage():
                     incoming.is_complete = True
@@ -129,11 +129,11 @@ class Connection(asyncio.Protocol):
             self._done.set_exception(error)
 
     def _prepare_for_next(self) -> None:
-        """Begin anew after a request that was sent and answered completely; else close."""
-        is_over = self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
-        # Neither side may have more to say: it would be taken for a part of the next request or reply.
+        """Prepare for another request if this one was sent and answered completely; otherwise close."""
+        is_complete = self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
+        # Bytes that are still pending would become part of the next request or reply.
         is_quiet = not self._transport.get_write_buffer_size() and not self._http.trailing_data[0]
-        if is_over and is_quiet and self._is_open:
+        if is_complete and is_quiet and self._is_open:
             self._http.start_next_cycle()
             self.idle_since = self._loop.time()
         else:

@@ -1,4 +1,4 @@
-"""One request and its reply, limited in time and size; redirects are not followed."""
+"""Sending one HTTP request and reading its reply, limited in time and size, without following redirects."""
 
 import codecs
 import os
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import h11
 from django.conf import settings
 
-from schedules.tasks.outbound.connections import Host, channel_of_this_loop, prepare
+from schedules.tasks.outbound.connections import Host, pool_of_this_loop, prepare
 from schedules.tasks.outbound.errors import OutboundError
 from schedules.tasks.outbound.http1 import Incoming
 from schedules.tasks.outbound.targets import Reply, Target
@@ -19,9 +19,9 @@ from schedules.tasks.time_limit import TimeLimit
 __all__ = ["prepare", "send"]
 
 USER_AGENT = "Cronty"
-# How a TLS handshake fails with a server that answers it in clear text.
+# The OpenSSL errors for a server that answers a TLS handshake in clear text.
 NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
-# Not everything that Python can decode: some codecs take very long.
+# Not every codec of Python: some of them are very slow.
 CHARSET = re.compile(
     r"charset=\"?(iso-8859-(?:[1-9]|1[013-6])|windows-125[0-8]|utf-16(?:le|be)?|shift_jis|euc-jp|euc-kr|gbk|gb2312"
     r"|gb18030|big5|koi8-[ru])(?![^\s;\"])",
@@ -33,30 +33,27 @@ async def send(
     method: str,
     url: str,
     *,
-    headers: Mapping[str, str] | None = None,
-    content: bytes | None = None,
-    trusted: bool = False,
-    timeout: float | None = None,
-    most: int | None = None,
+    headers: Mapping[str, str] | None,
+    content: bytes | None,
+    trusted: bool,
+    timeout: float | None,
+    max_bytes: int | None,
 ) -> Reply:
-    """Send one request and return the reply, whatever its status; `trusted` allows the operator's own hosts.
-
-    Without limits of its own for the time and the bytes of the reply, it has those of the settings.
-    """
+    """Send one request, as documented in `outbound.send`."""
     target = Target.parse(url)
     if content is None and method in ("POST", "PUT", "PATCH"):
         # Some servers refuse a request that does not say that it is empty.
         content = b""
     request = _request(method, target, headers or {}, content)
-    incoming = Incoming(most=settings.CRONTY_OUTBOUND_BYTES if most is None else most)
+    incoming = Incoming(settings.CRONTY_OUTBOUND_BYTES if max_bytes is None else max_bytes)
     limit = settings.CRONTY_OUTBOUND_TIMEOUT if timeout is None else timeout
-    channel = await channel_of_this_loop()
+    pool = await pool_of_this_loop()
     # Waiting for a free connection does not count against the time limit.
-    async with channel.capacity:
+    async with pool.capacity:
         timer = TimeLimit(limit)
         try:
             async with timer:
-                await _exchange(channel.host(target, trusted=trusted), request, content, incoming)
+                await _exchange(pool.host(target, trusted=trusted), request, content, incoming)
         except (OSError, h11.ProtocolError) as error:
             if not incoming.status:
                 reason = f"no answer within {limit:g} s" if timer.expired() else _reason_of(error)
@@ -64,7 +61,7 @@ async def send(
                 raise OutboundError(
                     f"Can't reach {target.host}: {reason}.", retryable=not is_final
                 ) from error
-    # A part of a reply counts, too: the server has the request, and must not get it again.
+    # An incomplete reply counts, too: the server has the request, and must not get it again.
     return _reply(incoming)
 
 
@@ -81,7 +78,7 @@ def _request(method: str, target: Target, headers: Mapping[str, str], content: b
         encoded = [(name.encode(), value.encode()) for name, value in fields.items()]
         return h11.Request(method=method, target=target.path, headers=encoded)
     except h11.LocalProtocolError as error:
-        # The library's own words may quote a header, which may be a credential.
+        # Without the library's message: it may quote a header with a credential.
         raise OutboundError(
             f"Can't reach {target.host}: the request is not valid HTTP.", retryable=False
         ) from error
@@ -96,22 +93,22 @@ async def _exchange(host: Host, request: h11.Request, content: bytes | None, inc
 
 
 def _reply(incoming: Incoming) -> Reply:
-    headers, most = incoming.headers, incoming.most
+    headers, max_bytes = incoming.headers, incoming.max_bytes
     data = bytes(incoming.body)
     # Some servers compress although the request asks them not to.
     if headers.get("content-encoding", "").lower() in ("gzip", "x-gzip", "deflate"):
-        data = _unpacked(data, most + 1)
+        data = _decompress(data, max_bytes + 1)
     charset = CHARSET.search(headers.get("content-type", ""))
-    truncated = not incoming.is_complete or len(data) > most
+    truncated = not incoming.is_complete or len(data) > max_bytes
     decoder = codecs.getincrementaldecoder(charset[1] if charset else "utf-8")("replace")
-    # Without a part of a character at the end, which would hide a part of a secret from the mask.
-    text = decoder.decode(data[:most], final=not truncated)
+    # Drop an incomplete character at the end: replaced, it would hide a partial secret from the masker.
+    text = decoder.decode(data[:max_bytes], final=not truncated)
     return Reply(incoming.status, headers, text, truncated=truncated)
 
 
-def _unpacked(data: bytes, most: int) -> bytes:
+def _decompress(data: bytes, max_bytes: int) -> bytes:
     try:
-        return zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(data, most)
+        return zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(data, max_bytes)
     except zlib.error:
         return data
 
@@ -122,7 +119,7 @@ def _reason_of(error: OSError | h11.ProtocolError) -> str:
     if isinstance(error, ssl.SSLError):
         reason = "it does not speak https there" if error.reason in NOT_TLS else str(error)
     elif isinstance(error, OSError) and error.errno:
-        # The text of the error itself may name the address, which tells how a name resolves inside this network.
+        # Not the error's own text: it may contain the address that a name resolves to inside this network.
         reason = os.strerror(error.errno)
     elif isinstance(error, TimeoutError):
         reason = "connection timed out"

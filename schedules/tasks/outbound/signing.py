@@ -1,4 +1,4 @@
-"""Signatures of webhooks: a key per job, and what is signed with it; docs/how-to/webhooks.md explains them to receivers."""
+"""Webhook signatures: a key per job, and the signed headers; docs/how-to/webhooks.md explains them to receivers."""
 
 import base64
 import binascii
@@ -7,12 +7,12 @@ import hmac
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-# How long requests are also signed with the key that a job had before.
+# How long requests are also signed with a job's previous key.
 OVERLAP = timedelta(days=7)
 
 
 def job_key(owner_key: str, job_id: str, version: int) -> str:
-    """Return the signing key of a job; without the owner's key, which is stored, nobody can compute it."""
+    """Return the signing key of a job; only the owner's key, which is stored, can derive it."""
     digest = hmac.digest(owner_key.encode(), f"webhook {job_id} {version}".encode(), "sha256")
     return f"whsec_{digest.hex()}"
 
@@ -20,7 +20,7 @@ def job_key(owner_key: str, job_id: str, version: int) -> str:
 def current_keys(
     owner_key: str, job_id: str, version: int, changed_at: datetime | None, now: datetime
 ) -> tuple[str, ...]:
-    """Return the keys to sign with: the newest first, then the one before it while both are valid."""
+    """Return the keys to sign with: the current one, and the previous one while both are valid."""
     is_overlapping = version > 1 and changed_at is not None and now < changed_at + OVERLAP
     versions = (version, version - 1) if is_overlapping else (version,)
     return tuple(job_key(owner_key, job_id, number) for number in versions)
@@ -28,13 +28,13 @@ def current_keys(
 
 def signature_header(keys: Sequence[str], timestamp: str, idempotency_key: str, body: bytes) -> str:
     """Return the header: one `v1=…` per key."""
-    # Neither of the first two lines can contain a line break, so no part can be moved into another.
-    signed = f"{timestamp}\n{idempotency_key}\n".encode() + body
-    return ", ".join(f"v1={hmac.new(key.encode(), signed, hashlib.sha256).hexdigest()}" for key in keys)
+    # The first two parts contain no line break, so that nothing can be shifted from one part to another.
+    content = f"{timestamp}\n{idempotency_key}\n".encode() + body
+    return ", ".join(f"v1={hmac.new(key.encode(), content, hashlib.sha256).hexdigest()}" for key in keys)
 
 
 def standard_signature(key: str, message_id: str, timestamp: str, body: bytes) -> str:
-    """Return the signature of Standard Webhooks by a key like whsec_…; raise ValueError for another key."""
+    """Return the Standard Webhooks signature by a key like whsec_…; raises ValueError for another key."""
     try:
         secret = base64.b64decode(key.removeprefix("whsec_"), validate=True)
     except binascii.Error as error:
@@ -44,7 +44,7 @@ def standard_signature(key: str, message_id: str, timestamp: str, body: bytes) -
 
 
 def standard_headers(keys: Sequence[str], message_id: str, timestamp: str, body: bytes) -> dict[str, str]:
-    """Return the headers of Standard Webhooks: one signature per key, which is the text that our own signature uses."""
+    """Return the headers of Standard Webhooks, with one signature per key."""
     signatures = [standard_signature(key, message_id, timestamp, body) for key in keys]
     return {
         "webhook-id": message_id,

@@ -1,4 +1,4 @@
-"""The addresses of requests, and replies: what is known without a connection, and without the library for it."""
+"""Targets and replies of requests: parse and check a URL, without importing the HTTP library."""
 
 import re
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Reply:
 
 
 def problem_with_url(url: str) -> str | None:
-    """Return why `send` would refuse this URL, as far as that is known without a network request, or None."""
+    """Return why `send` would refuse this URL, as far as that is known without resolving its host, or None."""
     try:
         target = Target.parse(url)
         if address := known_address(target.host):
@@ -67,7 +67,7 @@ class Target:
 
     @property
     def place(self) -> str:
-        """The place that a secret must be allowed to go to; in clear text, the port is always a part of it."""
+        """The name under which a secret can be allowed for this target; for plain http it always includes the port."""
         return place(self.host, self.port, self.scheme)
 
     @property

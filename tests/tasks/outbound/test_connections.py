@@ -59,12 +59,12 @@ def test_connection_is_reused_within_a_loop_and_closed_with_it(allowed):
     asyncio.run(scenario())
 
     assert (allowed.connections, len(allowed.requests)) == (1, 5)
-    assert connections._channels == {}
+    assert connections._pools == {}
     assert open_to(allowed.port) == []
 
 
 def test_burst_to_a_quick_host_shares_few_connections_and_one_lookup(allowed, names, monkeypatch):
-    monkeypatch.setattr(connections, "WAIT_FOR_REUSE", PATIENCE)
+    monkeypatch.setattr(connections, "REUSE_WAIT_SECONDS", PATIENCE)
     names["service.test"] = [["127.0.0.1"]]
 
     async def scenario():
@@ -96,12 +96,12 @@ def test_slow_host_gets_as_many_connections_as_requests(settings):
 
 
 def test_request_that_is_cancelled_passes_its_connection_on(allowed, monkeypatch):
-    monkeypatch.setattr(connections, "WAIT_FOR_REUSE", PATIENCE)
+    monkeypatch.setattr(connections, "REUSE_WAIT_SECONDS", PATIENCE)
     monkeypatch.setattr(connections, "OPEN_AT_ONCE", 1)
 
     async def scenario():
-        channel = await connections.channel_of_this_loop()
-        host = channel.host(Target.parse(allowed.url()), trusted=True)
+        pool = await connections.pool_of_this_loop()
+        host = pool.host(Target.parse(allowed.url()), trusted=True)
         first = await host.take()
         cancelled, next_one = (asyncio.create_task(host.take()) for _ in range(2))
         await run_other_tasks()
@@ -167,11 +167,11 @@ def test_idle_connection_is_closed_and_its_host_forgotten(allowed, monkeypatch):
 
     async def scenario():
         await send("GET", allowed.url())
-        channel = await connections.channel_of_this_loop()
+        pool = await connections.pool_of_this_loop()
         async with asyncio.timeout(PATIENCE):
-            while channel.hosts or open_to(allowed.port):
+            while pool.hosts or open_to(allowed.port):
                 await asyncio.sleep(0.01)
-        return channel.hosts, open_to(allowed.port), allowed.connections
+        return pool.hosts, open_to(allowed.port), allowed.connections
 
     assert asyncio.run(scenario()) == ({}, [], 1)
 
@@ -196,11 +196,11 @@ def test_event_loops_in_threads_do_not_share_connections(allowed):
         thread.join()
 
     assert (allowed.connections, len(allowed.requests)) == (4, 4)
-    assert connections._channels == {}
+    assert connections._pools == {}
 
 
 def test_number_of_connections_is_limited(allowed, monkeypatch):
-    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 4)
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
     allowed.default = Answer(delay=0.01)
 
     async def scenario():
@@ -213,12 +213,12 @@ def test_number_of_connections_is_limited(allowed, monkeypatch):
 
 
 def test_time_waiting_for_a_connection_does_not_count_towards_the_timeout(allowed, settings, monkeypatch):
-    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 1)
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 1)
 
     async def scenario():
         loop = asyncio.get_running_loop()
-        channel = await connections.channel_of_this_loop()
-        async with channel.capacity:
+        pool = await connections.pool_of_this_loop()
+        async with pool.capacity:
             sending = asyncio.create_task(send("GET", allowed.url()))
             await run_other_tasks()
             later = loop.time() + 2 * settings.CRONTY_OUTBOUND_TIMEOUT

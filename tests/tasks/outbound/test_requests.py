@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from schedules.tasks.outbound import OutboundError, Refused, addresses, problem_with_url, send
-from schedules.tasks.outbound.addresses import MOST_LOOKUPS, Resolver
+from schedules.tasks.outbound.addresses import MAX_LOOKUPS, Resolver
 from tests.sink import Answer, Sink
 from tests.tasks.outbound.conftest import get
 from tests.waiting import PATIENCE, wait_for
@@ -199,13 +199,13 @@ def test_slow_resolver_is_asked_once_and_keeps_no_thread_of_others_busy(slow_res
 
 
 def test_lookup_does_not_wait_for_those_that_nobody_needs_any_more(slow_resolver, wire):
-    hosts = [f"slow{number}.test" for number in range(2 * MOST_LOOKUPS)]
+    hosts = [f"slow{number}.test" for number in range(2 * MAX_LOOKUPS)]
 
     async def scenario():
         resolver = Resolver()
         abandoned = [asyncio.create_task(resolver.resolve(host)) for host in hosts]
         async with asyncio.timeout(PATIENCE):
-            while len(slow_resolver.asked) < MOST_LOOKUPS:
+            while len(slow_resolver.asked) < MAX_LOOKUPS:
                 await asyncio.sleep(0.01)
             for request in abandoned:
                 request.cancel()
@@ -218,7 +218,7 @@ def test_lookup_does_not_wait_for_those_that_nobody_needs_any_more(slow_resolver
         return outcomes
 
     assert [type(outcome) for outcome in asyncio.run(scenario())] == [OutboundError, OutboundError]
-    assert sorted(slow_resolver.asked) == sorted([*hosts[:MOST_LOOKUPS], hosts[-1]])
+    assert sorted(slow_resolver.asked) == sorted([*hosts[:MAX_LOOKUPS], hosts[-1]])
 
 
 def test_addresses_of_a_name_are_looked_up_again_after_the_burst(names, monkeypatch):
