@@ -8,7 +8,7 @@ from cronty_site.terminal.failures import ExitCode, Failure
 from cronty_site.terminal.output import answer, line, note, print_facts, print_json, print_list
 from cronty_site.terminal.session import Session, subcommand
 from schedules.agents.catalog import catalog
-from schedules.agents.checking import Checked, check_runner
+from schedules.agents.checking import CheckResult, check_runner
 from schedules.agents.choice import choose
 from schedules.result import Kind
 from schedules.services.runs.agent_stops import let_agents_work, read_stop, stop_agents
@@ -75,7 +75,7 @@ def _as_json(listed: ListedRunner) -> dict[str, Any]:
         "default": listed.is_default,
         "limits": listed.limits,
         "left": [
-            {"scope": each.scope, "unit": each.unit, "cap": each.cap, "left": each.left}
+            {"scope": each.scope, "unit": each.unit, "cap": each.cap, "left": each.remaining}
             for each in listed.allowances
         ],
         "last_verdict": next((run.verdict for run in listed.last_runs), None),
@@ -97,17 +97,17 @@ def _check(session: Session, name: str) -> None:
         print_facts(_facts(checked))
     if not checked.is_good:
         raise Failure(
-            checked.judged.words or "It did not end well.",
+            checked.judgement.reason or "It did not end well.",
             ExitCode.RUN_FAILED,
-            code=str(checked.judged.verdict),
+            code=str(checked.judgement.verdict),
         )
 
 
-def _facts(checked: Checked) -> dict[str, Any]:
+def _facts(checked: CheckResult) -> dict[str, Any]:
     report = checked.report
     return {
-        "verdict": checked.judged.verdict.label,
-        "why": checked.judged.words if checked.is_good else "",
+        "verdict": checked.judgement.verdict.label,
+        "why": checked.judgement.reason if checked.is_good else "",
         "time": f"{checked.seconds:.1f} s",
         "tokens": f"{report.tokens_in:,} read, {report.tokens_out:,} written"
         if report.tokens
@@ -119,12 +119,12 @@ def _facts(checked: Checked) -> dict[str, Any]:
     }
 
 
-def _checked_json(name: str, checked: Checked) -> dict[str, Any]:
+def _checked_json(name: str, checked: CheckResult) -> dict[str, Any]:
     report = checked.report
     return {
         "runner": name,
-        "verdict": str(checked.judged.verdict),
-        "words": checked.judged.words or None,
+        "verdict": str(checked.judgement.verdict),
+        "words": checked.judgement.reason or None,
         "seconds": round(checked.seconds, 3),
         "tokens_in": report.tokens_in,
         "tokens_out": report.tokens_out,

@@ -1,4 +1,4 @@
-"""The runners in force: those of the operator's file, which is read again when it changes, and the agent command."""
+"""The catalog of runners: those of the operator's file, which is read again when it changes, and the agent command."""
 
 from django.conf import settings
 
@@ -9,7 +9,7 @@ AGENT_COMMAND = "agent-command"
 
 
 class RunnerCatalog(WatchedFile[Runner]):
-    """The runners of one file."""
+    """The runners of the operator's file and the agent command of the settings."""
 
     setting, noun = "CRONTY_RUNNERS_FILE", "runner"
 
@@ -25,8 +25,8 @@ class RunnerCatalog(WatchedFile[Runner]):
 
     def default(self) -> str:
         """Return the name of the runner for prompts that name none, or an empty text for the inbox."""
-        chosen = next((name for name, runner in self.content().items() if runner.default), "")
-        return chosen or (AGENT_COMMAND if settings.CRONTY_AGENT_COMMAND else "")
+        default = next((name for name, runner in self.content().items() if runner.default), "")
+        return default or (AGENT_COMMAND if settings.CRONTY_AGENT_COMMAND else "")
 
 
 def _agent_command() -> dict[str, Runner]:
@@ -34,7 +34,7 @@ def _agent_command() -> dict[str, Runner]:
         return {}
     program, *arguments = settings.CRONTY_AGENT_COMMAND
     return {
-        # Not validated: the settings have been, and their texts are no templates.
+        # Without validation: the settings were validated, and their texts are not templates.
         AGENT_COMMAND: Runner.model_construct(
             description="The agent command of the settings.",
             kind="command",

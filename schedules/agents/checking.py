@@ -1,4 +1,4 @@
-"""The check of a runner: it is started as for a run, with a prompt that changes nothing."""
+"""The check of a runner: start it as for a run, with a prompt that asks it to change nothing."""
 
 import asyncio
 import time
@@ -12,7 +12,7 @@ from schedules.agents.definitions import Runner
 from schedules.agents.reports import Report
 from schedules.agents.runs import AgentSession
 from schedules.agents.stops import stop_in_force
-from schedules.agents.verdicts import Judged, Verdict
+from schedules.agents.verdicts import Judgement, Verdict
 from schedules.agents.workplaces import workplace
 from schedules.models import AgentRun
 from schedules.tasks.interface import Final, RetryLater, Run
@@ -21,13 +21,13 @@ from schedules.worker.calls import secrets_of
 PROMPT = (
     "This is a check of the connection. Use no tools and change nothing. Answer with the single word: ready"
 )
-LONGEST = timedelta(minutes=5)
+TIMEOUT = timedelta(minutes=5)
 
 
-class Checked(NamedTuple):
+class CheckResult(NamedTuple):
     """How a check ended."""
 
-    judged: Judged
+    judgement: Judgement
     report: Report
     seconds: float
     note: str
@@ -35,30 +35,32 @@ class Checked(NamedTuple):
 
     @property
     def is_good(self) -> bool:
-        return self.judged.verdict in AgentRun.GOOD
+        return self.judgement.verdict in AgentRun.GOOD
 
 
-def check_runner(name: str, runner: Runner, user: Any, longest: timedelta = LONGEST) -> Checked:
-    """Start a runner for a person, outside of the ledger and its limits, and tell how it ended."""
+def check_runner(name: str, runner: Runner, user: Any) -> CheckResult:
+    """Run the check for a person, without a row in the ledger and without counting for its daily limits."""
     if stop := stop_in_force(user.pk):
-        return Checked(Judged(Verdict.FAILED, stop.sentence), Report(), 0.0, "")
+        return CheckResult(Judgement(Verdict.FAILED, stop.sentence), Report(), 0.0, "")
     if runner.kind == "inbox":
-        return Checked(Judged(Verdict.DONE, "Prompts wait in the inbox for an agent."), Report(), 0.0, "")
-    return asyncio.run(_check(name, runner, user, longest))
+        judgement = Judgement(Verdict.DONE, "Prompts wait in the inbox for an agent.")
+        return CheckResult(judgement, Report(), 0.0, "")
+    return asyncio.run(_check(name, runner, user))
 
 
-async def _check(name: str, runner: Runner, user: Any, longest: timedelta) -> Checked:
-    run = Run.without_job(clock.now(), user.pk, longest.total_seconds())
+async def _check(name: str, runner: Runner, user: Any) -> CheckResult:
+    run = Run.without_job(clock.now(), user.pk, TIMEOUT.total_seconds())
     session = AgentSession(name, runner, replace(run, secrets=secrets_of(user.pk).find))
     begin = time.monotonic()
     try:
         await session.begin(PROMPT)
         if runner.kind == "webhook":
-            judged = await session.send()
+            judgement = await session.send()
         else:
             async with workplace(run, user.get_username()) as place:
-                judged = await session.work(place)
+                judgement = await session.work(place)
     except (Final, RetryLater) as error:
-        judged = Judged(Verdict.FAILED, str(error))
+        judgement = Judgement(Verdict.FAILED, str(error))
     report = session.report
-    return Checked(judged, report, time.monotonic() - begin, version_note(runner.kind, report.version))
+    note = version_note(runner.kind, report.version)
+    return CheckResult(judgement, report, time.monotonic() - begin, note)

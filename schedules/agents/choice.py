@@ -1,4 +1,4 @@
-"""Which runner a prompt is given to, and whether its owner may use it."""
+"""The choice of a runner for a prompt, and the check that its owner may use it."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -15,16 +15,16 @@ INBOX = "inbox"
 
 
 class Choice(NamedTuple):
-    """A runner by its name; none for the inbox."""
+    """A runner and its name; without a runner, the prompt waits in the inbox, or there is a problem."""
 
     name: str = INBOX
     runner: Runner | None = None
     problem: str = ""
 
 
-def choose(owner: Any, named: str | None, *, is_agent: bool = False) -> Choice:
-    """Return the runner that a prompt names, else its owner's or the file's default, else the inbox."""
-    name = named or default_of(owner)
+def choose(owner: Any, runner_name: str | None, *, is_agent: bool = False) -> Choice:
+    """Choose the runner that a prompt names, else its owner's or the file's default, else the inbox."""
+    name = runner_name or default_of(owner)
     if not name or (name == INBOX and catalog.get(INBOX) is None):
         return Choice()
     runner = catalog.get(name)
@@ -36,21 +36,21 @@ def choose(owner: Any, named: str | None, *, is_agent: bool = False) -> Choice:
 
 
 def choose_for_all(prompts: Mapping[int, tuple[int, Any]]) -> dict[int, Choice]:
-    """Choose a runner for many prompts at once; each is given as its owner and the runner that it names."""
+    """Choose a runner for many prompts at once; each value is the id of its owner and the runner that it names."""
     owner_ids = {owner_id for owner_id, _ in prompts.values()}
     owners = get_user_model()._default_manager.in_bulk(list(owner_ids))
     defaults = dict(Profile.objects.filter(user__in=owner_ids).values_list("user", "runner"))
-    chosen: dict[int, Choice] = {}
-    for key, (owner_id, named) in prompts.items():
-        name = named or defaults.get(owner_id) or catalog.default()
-        chosen[key] = choose(owners[owner_id], name) if name and isinstance(name, str) else Choice()
-    return chosen
+    choices: dict[int, Choice] = {}
+    for key, (owner_id, runner_name) in prompts.items():
+        name = runner_name or defaults.get(owner_id) or catalog.default()
+        choices[key] = choose(owners[owner_id], name) if name and isinstance(name, str) else Choice()
+    return choices
 
 
 def default_of(owner: Any) -> str:
-    """Return the name of the runner for prompts of this user that name none, or an empty text."""
-    chosen = Profile.objects.filter(user=owner.pk).values_list("runner", flat=True).first()
-    return chosen or catalog.default()
+    """Return the name of the runner for this user's prompts that name none, or an empty text."""
+    preferred = Profile.objects.filter(user=owner.pk).values_list("runner", flat=True).first()
+    return preferred or catalog.default()
 
 
 def usable(user: Any, *, is_agent: bool = False) -> dict[str, Runner]:
@@ -60,7 +60,7 @@ def usable(user: Any, *, is_agent: bool = False) -> dict[str, Runner]:
 
 
 def is_always_inbox() -> bool:
-    """Return whether every prompt that names no runner waits in the inbox, whoever owns it."""
+    """Return whether every prompt that names no runner waits in the inbox, because there are no runners."""
     return not catalog.runners()
 
 
@@ -71,10 +71,12 @@ def owner_of(owner_id: int) -> Any:
 def _refusal(user: Any, name: str, runner: Runner, is_agent: bool) -> str | None:
     if name != AGENT_COMMAND:
         return runner.refusal(user, is_agent, name)
-    chosen = settings.CRONTY_AGENT_USERS
-    login = user.get_username()
-    is_chosen = EVERYBODY in chosen or login in chosen if chosen else getattr(user, "is_superuser", False)
-    if is_chosen:
+    logins = settings.CRONTY_AGENT_USERS
+    if not logins:
+        is_allowed = getattr(user, "is_superuser", False)
+    else:
+        is_allowed = EVERYBODY in logins or user.get_username() in logins
+    if is_allowed:
         return None
     return "The agent command does not run for this user: the operator can add them to CRONTY_AGENT_USERS."
 
@@ -82,8 +84,8 @@ def _refusal(user: Any, name: str, runner: Runner, is_agent: bool) -> str | None
 def _unknown(user: Any, name: str, is_agent: bool) -> str:
     if catalog.short_problem:
         return f"Unknown runner: {name[:100]}. {catalog.short_problem}"
-    known = [
+    options = [
         f"{each} ({limits})" if (limits := runner.limits_in_words()) else each
         for each, runner in usable(user, is_agent=is_agent).items()
     ]
-    return f"Unknown runner: {name[:100]}. Choose one of: {', '.join(known) or INBOX}."
+    return f"Unknown runner: {name[:100]}. Choose one of: {', '.join(options) or INBOX}."

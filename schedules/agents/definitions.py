@@ -24,9 +24,9 @@ from schedules.tasks.operator_files.tables import (
 Kind = Literal["claude", "codex", "gemini", "goose", "opencode", "command", "webhook", "inbox"]
 Word = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(without_nul)]
 ParameterName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,99}$")]
-MOST_TOOLS = 200
-# Of a run of its own program, so that a secret in its output can be masked.
-_OWN_PROCESS = ("claude", "codex", "gemini", "goose", "opencode", "command")
+MAX_TOOLS = 200
+# The kinds of runners that start a program.
+_PROGRAM_KINDS = ("claude", "codex", "gemini", "goose", "opencode", "command")
 
 
 def _program(text: str) -> str:
@@ -62,7 +62,7 @@ class Caps(Table):
 
 
 class Runner(Table):
-    """One runner: what a prompt is given to, with which tools and limits, and who may use it."""
+    """One runner: the program or address that gets prompts, its tools and limits, and who may use it."""
 
     description: Line
     kind: Kind
@@ -74,8 +74,8 @@ class Runner(Table):
     headers: dict[str, Template] = {}
     model: Word | None = None
     parameters: dict[ParameterName, str | int | float | bool] = {}
-    tools: Annotated[list[Tool], Field(max_length=MOST_TOOLS)] = []
-    grantable: Annotated[list[Tool], Field(max_length=MOST_TOOLS)] = []
+    tools: Annotated[list[Tool], Field(max_length=MAX_TOOLS)] = []
+    grantable: Annotated[list[Tool], Field(max_length=MAX_TOOLS)] = []
     may_ask: bool = False
     answer_within: Timeout = timedelta(days=1)
     wait_within: Timeout | None = None
@@ -98,12 +98,12 @@ class Runner(Table):
 
     @property
     def secrets(self) -> set[str]:
-        """The names of the secrets that the operator wrote into the file."""
+        """The names of the secrets that the file refers to."""
         return names_in([self.arguments, self.environment, self.headers, self.url])
 
     @property
     def keeps_session(self) -> bool:
-        """Whether a run can go on with what its program remembers of an earlier one."""
+        """Whether a run can continue the session of an earlier one."""
         adapter = ADAPTERS.get(self.kind)
         return adapter is not None and adapter.can_resume
 
@@ -116,15 +116,15 @@ class Runner(Table):
 
     def refusal(self, user: Any, is_agent: bool, name: str) -> str | None:
         """Return why a user, or their agent, may not use it, or None."""
-        is_chosen = user.get_username() in self.users
-        if not ("everyone" in self.allow or getattr(user, "is_staff", False) or is_chosen):
+        is_listed = user.get_username() in self.users
+        if not ("everyone" in self.allow or getattr(user, "is_staff", False) or is_listed):
             return f"The runner {name} is not open to this user: the operator can add them to its users."
         if is_agent and "agents" not in self.allow:
             return f"Agents may not use the runner {name}."
         return None
 
     def ungrantable(self, grants: Iterable[str]) -> str | None:
-        """Return why its runs cannot be given these grants of a job, or None."""
+        """Return why a job's runs must not have these grants, or None."""
         for grant in grants:
             if not any(covers(allowed, grant) for allowed in self.grantable):
                 return f"does not allow the permission {grant}: the operator can add it to its grantable."
@@ -185,7 +185,7 @@ class Runner(Table):
             raise ValueError("url: a runner of kind webhook has one, and no other kind")
         if self.headers and self.kind != "webhook":
             raise ValueError("headers: only a runner of kind webhook sends headers")
-        if self.kind not in _OWN_PROCESS:
+        if self.kind not in _PROGRAM_KINDS:
             for name in ("program", "directory", "environment"):
                 if getattr(self, name):
                     raise ValueError(f"{name}: a runner of kind {self.kind} starts no program")

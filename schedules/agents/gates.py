@@ -1,4 +1,4 @@
-"""Gates: what a prompt asks before it wakes an agent, a command of the operator or an address."""
+"""Gates: ask a command or an address whether anything has changed, before a prompt wakes an agent."""
 
 import asyncio
 import hashlib
@@ -20,21 +20,22 @@ from schedules.tasks.placeholders import LONGEST_PART
 from schedules.tasks.processes.running import STANDARD_OUTPUT
 from schedules.tasks.replies import beginning, failure, redirect, send_or_retry
 
-# The exit code of a command that says that there is nothing to do.
+# The exit code by which a command says that nothing has changed.
 UNCHANGED = 1
+MAX_QUOTED_CHARACTERS = 200
 
 
 class GateAnswer(NamedTuple):
-    """What a gate said."""
+    """What a gate answered."""
 
     is_changed: bool
-    words: str
+    summary: str
     body: str
     digest: str = ""
-    """Of the answer of an address, to know it again."""
+    """Of an address's reply, to recognise it next time."""
 
     def as_json(self) -> dict[str, Any]:
-        return {"body": self.body, "words": self.words, "digest": self.digest}
+        return {"body": self.body, "words": self.summary, "digest": self.digest}
 
 
 async def ask_gate(
@@ -51,28 +52,28 @@ async def ask_gate(
 
 
 async def _ask_address(address: str, headers: Mapping[str, str] | None, run: Run) -> GateAnswer:
-    """Compare what an address answers with what it answered when an agent was woken last."""
+    """Compare the reply of an address with the one that last woke an agent."""
     host = urlsplit(without_references(address)).hostname
-    sent: dict[str, str] | None = dict(headers) if headers else None
-    if names := names_in([address, sent]):
-        address, sent, _ = await with_secrets(address, sent, None, names, run)
-    reply = await send_or_retry("GET", address, headers=sent)
+    own_headers: dict[str, str] | None = dict(headers) if headers else None
+    if names := names_in([address, own_headers]):
+        address, own_headers, _ = await with_secrets(address, own_headers, None, names, run)
+    reply = await send_or_retry("GET", address, headers=own_headers)
     problem = f"{host} answered {reply.status}"
     if 300 <= reply.status < 400:
         raise redirect(reply, problem, "use the final address", run)
     if not 200 <= reply.status < 300:
-        raise failure(reply, problem, beginning(reply, 200, run))
+        raise failure(reply, problem, beginning(reply, MAX_QUOTED_CHARACTERS, run))
     digest = hashlib.sha256(reply.text.encode("utf-8", "replace")).hexdigest()
     is_changed = digest != await asyncio.to_thread(_last_digest, run.job_id)
-    # The line break ends the last word, so that the mask need not expect more of it.
+    # With a line break, the masker does not mistake the last word for the beginning of a secret.
     body = run.mask_cut(limits.clean_output(reply.text[:LONGEST_PART]) + "\n").strip()
-    await _keep(body, run)
-    words = f"{host} has changed." if is_changed else f"Nothing changed at {host}."
-    return GateAnswer(is_changed, words, body, digest)
+    await _save_as_output(body, run)
+    summary = f"{host} has changed." if is_changed else f"Nothing changed at {host}."
+    return GateAnswer(is_changed, summary, body, digest)
 
 
 async def _ask_command(name: str, arguments: Mapping[str, Any], run: Run) -> GateAnswer:
-    """Run a command: exit code 0 says that something changed, 1 that nothing did, and any other that it failed."""
+    """Run a command: exit code 0 means that something changed, 1 that nothing did, any other that it failed."""
     task = catalog.get(name)
     if task is None:
         raise Final(f"Unknown command: {name[:100]}. {catalog.short_problem}".strip())
@@ -83,14 +84,14 @@ async def _ask_command(name: str, arguments: Mapping[str, Any], run: Run) -> Gat
         if not isinstance(result, Mapping) or result.get("exit_code") != UNCHANGED:
             raise
     body = str(result["output"]).strip()
-    said = f": {body.splitlines()[-1]}" if body else "."
+    last_line = f": {body.splitlines()[-1]}" if body else "."
     if result["exit_code"] == UNCHANGED:
-        return GateAnswer(False, f"Nothing changed: {name} ended with code 1{said}", body)
-    return GateAnswer(True, f"{name} ended with code 0{said}", body)
+        return GateAnswer(False, f"Nothing changed: {name} ended with code 1{last_line}", body)
+    return GateAnswer(True, f"{name} ended with code 0{last_line}", body)
 
 
-async def _keep(text: str, run: Run) -> None:
-    """Show what an address said as the output of the run, until the agent writes its own."""
+async def _save_as_output(text: str, run: Run) -> None:
+    """Show the reply of an address as the output of the run, until the agent writes its own."""
     output = KeptOutput(LONGEST_PART * 4)
     output.add(STANDARD_OUTPUT, text.encode("utf-8", "replace"))
     output.finish()
@@ -102,5 +103,5 @@ def _last_digest(job_id: str) -> str:
         rows = PromptGate.objects.filter(job__public_id=job_id)
         return rows.values_list("digest", flat=True).first() or ""
     finally:
-        # This thread is not used again.
+        # A pooled thread would keep the connection open.
         connections.close_all()

@@ -1,6 +1,6 @@
-"""The hook that Claude Code asks before each call of a tool: it lets a call pass, allows it, or asks a person.
+"""The hook that Claude Code runs before each call of a tool: it lets a call pass, allows it, or asks a person.
 
-It is started by its path, without the rest of Cronty, because it runs before every call.
+It runs as a script, without the rest of Cronty, because every call waits for it.
 """
 
 import fnmatch
@@ -12,7 +12,7 @@ import socket
 import sys
 from typing import Any
 
-# These need no permission where they are used as intended; where they are not, the program itself refuses.
+# Harmless tools: the hook lets them pass, and Claude Code itself still refuses calls outside the workspace.
 FREE = frozenset(
     [
         "Agent",
@@ -50,41 +50,41 @@ _JOINS_COMMANDS = re.compile(r"[;&|<>$`\\\n\r]")
 
 
 def digest_of_call(tool: str, arguments: Any) -> str:
-    """Return a digest of a call: equal calls have equal digests."""
+    """Return a digest of a call, the same for equal calls."""
     text = json.dumps([tool, arguments], sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def is_granted(rules: list[str], tool: str, arguments: Any) -> bool:
-    """Return whether a rule is about this call. The program then decides itself whether the rule allows it."""
+    """Return whether a rule is about this call; the program itself then decides whether the rule allows it."""
     return any(_is_about(rule, tool, arguments) for rule in rules)
 
 
-def decide(asked: dict[str, Any], rules: dict[str, Any]) -> str:
+def decide(request: dict[str, Any], rules: dict[str, Any]) -> str:
     """Return allow, defer, deny, or an empty text to let the program decide by its own rules."""
-    tool, arguments = asked.get("tool_name"), asked.get("tool_input")
+    tool, arguments = request.get("tool_name"), request.get("tool_input")
     if not isinstance(tool, str):
         return ""
     approved = rules.get("approved") or {}
     is_approved = bool(approved) and (
-        approved.get("call_id") == asked.get("tool_use_id")
+        approved.get("call_id") == request.get("tool_use_id")
         and approved.get("digest") == digest_of_call(tool, arguments)
-        and approved.get("session_id") == asked.get("session_id")
+        and approved.get("session_id") == request.get("session_id")
     )
     if is_approved and _use_up(rules["used"]):
         return "allow"
     is_free = tool in FREE or (tool in EDITING and rules.get("may_edit") is True)
     if is_free or is_granted(rules["granted"], tool, arguments):
         return ""
-    return _ask(rules["socket"], asked) if rules.get("socket") else "defer"
+    return _ask(rules["socket"], request) if rules.get("socket") else "defer"
 
 
-def _ask(path: str, asked: dict[str, Any]) -> str:
-    """Ask the run, which waits for a person; whatever goes wrong is a denial."""
+def _ask(path: str, request: dict[str, Any]) -> str:
+    """Ask the run, which waits for a person's answer; deny the call if anything goes wrong."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.connect(path)
-            connection.sendall(json.dumps(asked).encode() + b"\n")
+            connection.sendall(json.dumps(request).encode() + b"\n")
             return "allow" if connection.makefile().readline().strip() == "allow" else "deny"
     except OSError:
         return "deny"
@@ -109,14 +109,14 @@ def _is_like(pattern: str, command: str) -> bool:
         return True
     if _JOINS_COMMANDS.search(command):
         return False
-    begin = pattern.removesuffix(":*") if pattern.endswith(":*") else pattern.removesuffix(" *")
-    if begin != pattern:
-        return command == begin or command.startswith(f"{begin} ")
+    prefix = pattern.removesuffix(":*") if pattern.endswith(":*") else pattern.removesuffix(" *")
+    if prefix != pattern:
+        return command == prefix or command.startswith(f"{prefix} ")
     return "*" in pattern and fnmatch.fnmatchcase(command, pattern)
 
 
 def _use_up(path: str) -> bool:
-    """Return whether the approval was not used before."""
+    """Mark the approval as used; return False if it was used before."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError:
@@ -125,7 +125,7 @@ def _use_up(path: str) -> bool:
 
 
 def main() -> None:
-    # Whatever goes wrong, the program refuses by itself what it was not permitted.
+    # If this fails, the program itself refuses every call that it was not granted.
     with open(sys.argv[1], encoding="utf-8") as file:
         rules = json.load(file)
     decision = decide(json.load(sys.stdin), rules)

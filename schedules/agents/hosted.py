@@ -1,4 +1,4 @@
-"""Hosted agents: a prompt is sent to an address, and the reply is the answer."""
+"""Hosted agents: send a prompt to an address, and read the answer from the reply."""
 
 import json
 import time
@@ -22,9 +22,9 @@ async def ask(
     *,
     key: str,
 ) -> None:
-    """Send a prompt, signed like a webhook, and note what came back; the operator chose the address.
+    """Send a prompt, signed like a webhook, and add the reply to the report; the operator chose the address.
 
-    `key` is the same for prompts that must not be worked on twice.
+    `key` is the idempotency key: the agent works only once on prompts with the same key.
     """
     report = recorder.report
     content = json.dumps(
@@ -32,7 +32,7 @@ async def ask(
         ensure_ascii=False,
     ).encode()
     timestamp = str(int(time.time()))
-    own = {
+    own_headers = {
         "Content-Type": "application/json",
         "Idempotency-Key": key,
         "Cronty-Execution": str(run.execution_id),
@@ -42,7 +42,7 @@ async def ask(
     }
     try:
         reply = await outbound.send(
-            "POST", url, headers={**headers, **own}, content=content, trusted=True, timeout=timeout
+            "POST", url, headers={**headers, **own_headers}, content=content, trusted=True, timeout=timeout
         )
     except outbound.OutboundError as error:
         report.problem = str(error)

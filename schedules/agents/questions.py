@@ -1,4 +1,4 @@
-"""Questions in words: how a run asks its owner by its last line, and how the answer gets into its next prompt."""
+"""Questions: read what the last line of an answer asks a person, and write the reply into the next prompt."""
 
 import re
 from collections.abc import Sequence
@@ -9,9 +9,9 @@ from schedules.models import Approval
 NEEDS_YOU = "NEEDS YOU:"
 NO_QUESTION = "See what it said."
 LONGEST_QUESTION = 2000
-MOST_CHOICES = 8
+MAX_CHOICES = 8
 LONGEST_CHOICE = 100
-# Some programs put an emphasis on a last line like this.
+# Some agents emphasise this line with Markdown.
 _NEEDS = re.compile(r"[\s*_`>#-]*needs you:[\s*_`]*(?P<question>.*?)[\s*_`]*", re.IGNORECASE)
 _CHOICES = re.compile(r"(?P<question>.+?)\s*\[(?P<choices>[^\[\]]+\|[^\[\]]+)\]")
 _ANSWER = """\
@@ -22,47 +22,48 @@ The text between these marks is what a person has answered to your question{ques
 """
 
 
-class Asked(NamedTuple):
+class Question(NamedTuple):
     """What a run asks a person."""
 
-    question: str
+    text: str
     choices: Sequence[str]
-    said: str
-    """What it said before."""
+    context: str
+    """The lines of the answer before the question."""
 
 
-def question_in(answer: str) -> Asked | None:
-    """Return what the last line of an answer asks a person, or None."""
+def question_in(answer: str) -> Question | None:
+    """Return the question in the last line of an answer, or None."""
     *before, last = answer.strip().splitlines() or [""]
     match = _NEEDS.fullmatch(last)
     if match is None:
         return None
-    question, choices = match["question"], []
-    if offered := _CHOICES.fullmatch(question):
-        parts = [part.strip() for part in offered["choices"].split("|")]
-        named = list(dict.fromkeys(filter(None, parts)))
-        # Anything else is a part of the question.
-        if 2 <= len(named) <= MOST_CHOICES and all(len(name) <= LONGEST_CHOICE for name in named):
-            question, choices = offered["question"], named
-    return Asked(question or NO_QUESTION, choices, "\n".join(before).strip())
+    text, choices = match["question"], []
+    if with_choices := _CHOICES.fullmatch(text):
+        parts = [part.strip() for part in with_choices["choices"].split("|")]
+        names = list(dict.fromkeys(filter(None, parts)))
+        # Other brackets belong to the question.
+        if 2 <= len(names) <= MAX_CHOICES and all(len(name) <= LONGEST_CHOICE for name in names):
+            text, choices = with_choices["question"], names
+    return Question(text or NO_QUESTION, choices, "\n".join(before).strip())
 
 
 def prompt_with_answer(answered: Approval) -> str:
-    """Return the prompt that goes on with a session: the answer of a person, marked as what it is."""
-    return _ANSWER.format(answer=_unmarked(answered.reply), question="")
+    """Return the prompt that continues a session: a person's answer, marked as such."""
+    return _ANSWER.format(answer=_without_marks(answered.reply), question="")
 
 
 def prompt_with_answers(prompt: str, answered: Sequence[Approval]) -> str:
-    """Return the whole prompt again, with everything that was asked and answered so far."""
+    """Return the whole prompt again, followed by all questions and answers so far."""
     parts = [
         _ANSWER.format(
-            answer=_unmarked(each.reply), question=f' "{" ".join(each.question.split())}" in an earlier run'
+            answer=_without_marks(each.reply),
+            question=f' "{" ".join(each.question.split())}" in an earlier run',
         )
         for each in answered
     ]
     return "\n\n".join([prompt.rstrip(), *parts])
 
 
-def _unmarked(text: str) -> str:
-    # An answer must not end its own marks.
+def _without_marks(text: str) -> str:
+    # An answer must not be able to close its own marks.
     return re.sub(r"</?answer>", "", text, flags=re.IGNORECASE).strip()

@@ -1,4 +1,4 @@
-"""The flight recorder: it reads what a program prints, keeps a transcript, and stops the program at its limits."""
+"""The recorder: read what a program prints, keep a transcript, and stop the program at its limits."""
 
 import codecs
 import json
@@ -16,7 +16,7 @@ LONGEST_ERROR_LINE = 10_000
 
 
 class Bounds(NamedTuple):
-    """How much one run may use; None means no limit."""
+    """How much one run may use; None means unlimited."""
 
     turns: int | None = None
     tokens: int | None = None
@@ -34,7 +34,7 @@ class Bounds(NamedTuple):
 
 
 class Recorder:
-    """Takes what a program prints; without an adapter, all of it is the answer."""
+    """Takes the output of a program; without an adapter, all of its standard output is the answer."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Recorder:
         self.output = output
         self.has_gap = False
         self.stopped_for = ""
-        """Which limit the program was stopped for."""
+        """The limit that the program was stopped for, or an empty text."""
         self.is_changed = False
         self._adapter, self._bounds, self._stop = adapter, bounds, stop
         self._line, self._error_line = bytearray(), bytearray()
@@ -69,7 +69,7 @@ class Recorder:
             self._read_lines(self._adapter, data)
 
     def skip(self, stream: int, count: int) -> None:
-        """Note that so many bytes were printed there and not kept."""
+        """Note that so many bytes of this stream were dropped."""
         self.output.skip(stream, count)
         self.is_changed = True
         if stream == STANDARD_OUTPUT:
@@ -80,7 +80,7 @@ class Recorder:
             self._error_line.clear()
 
     def finish(self) -> None:
-        """Read what is left after the last line break, and conclude."""
+        """Read the rest after the last line break, and complete the report."""
         if self._adapter is None:
             self.report.has_ended = True
             cleaned = limits.clean_output(self.report.answer)
@@ -113,7 +113,7 @@ class Recorder:
         if isinstance(event, dict):
             shown = adapter.read(event, self.report)
         else:
-            # A banner, a warning, or half a line.
+            # A banner, a warning, or a part of a line.
             shown = f"{line.decode(errors='replace')}\n" if line.strip() else ""
         if shown:
             self.output.add(STANDARD_OUTPUT, shown.encode("utf-8", "replace"))

@@ -1,15 +1,15 @@
-"""What an agent program says about its own run, gathered while it runs."""
+"""The report of a run, which adapters fill in from the program's output, and helpers to read its loosely typed JSON."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-MOST_TOOLS = 200
-MOST_ANSWERS = 100_000
+MAX_TOOLS = 200
+MAX_ANSWERS = 100_000
 LONGEST_INPUT = 500
 LONGEST_ANSWER = 65_536
-LARGEST = 10**15
-MOST_MONEY = 100_000.0
+MAX_NUMBER = 10**15
+MAX_MONEY = 100_000.0
 
 
 @dataclass
@@ -22,7 +22,7 @@ class ToolUse:
     """Empty while it runs, then ok, error or denied."""
 
     @property
-    def words(self) -> str:
+    def label(self) -> str:
         return f"{self.name}: {self.input}" if self.input else self.name
 
     def as_json(self) -> dict[str, str]:
@@ -30,7 +30,7 @@ class ToolUse:
 
 
 class Call(NamedTuple):
-    """A call that a program has put off, whole."""
+    """A call that a person is asked about, with its complete arguments."""
 
     id: str
     tool: str
@@ -45,32 +45,33 @@ class Report:
     version: str = ""
     turns: int = 0
     tokens_in: int = 0
-    """Tokens that the model read in this run, also those from a cache."""
+    """Tokens that the model read in this run, including those from a cache."""
     tokens_out: int = 0
     cost: float | None = None
-    """As reported: some programs report that of the whole session."""
+    """As reported; some programs report the cost of the whole session."""
     session_cost: float | None = None
-    """What was reported, before the earlier runs of the session were taken off."""
+    """The reported cost, before that of the session's earlier runs is subtracted."""
     answer: str = ""
     tools: list[ToolUse] = field(default_factory=list)
     tool_calls: int = 0
     denials: list[ToolUse] = field(default_factory=list)
     deferred: ToolUse | None = None
+    """The call that the program ended before, because a person has to allow it."""
     deferred_call: Call | None = None
-    said: str = ""
+    last_text: str = ""
     """The last text of the agent before its end."""
     has_ended: bool = False
     """Whether the program has written its last line."""
     problem: str = ""
-    """What it said went wrong."""
+    """The error that it reported."""
     cap: str = ""
-    """A limit of its own that it reached."""
+    """The limit of its own that it reached."""
     session_usage: tuple[int, int] | None = None
-    """What was read and written in the whole session, if the program says so."""
+    """The tokens read and written in the whole session, if the program reports them."""
     earlier_usage: tuple[int, int] = (0, 0)
-    """What earlier runs of the session have read and written."""
+    """The tokens read and written by earlier runs of the session."""
     is_in_text: bool = False
-    """Whether the next piece of text belongs to the one before it."""
+    """Whether the next piece of text continues the previous one."""
     _answers: set[str] = field(default_factory=set)
     _open: dict[str, ToolUse] = field(default_factory=dict)
     _usage: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -81,7 +82,7 @@ class Report:
 
     @property
     def open_tools(self) -> list[ToolUse]:
-        """The calls that have no result yet."""
+        """The calls without a result yet."""
         return list(self._open.values())
 
     @property
@@ -90,29 +91,29 @@ class Report:
 
     @property
     def session_tokens(self) -> int | None:
-        """The tokens that the reported cost is for, if the program says so."""
+        """All tokens of the session, if the program reports them."""
         return sum(self.session_usage) if self.session_usage else None
 
     def raise_tokens(self, tokens_in: int, tokens_out: int) -> None:
-        """Note totals of the run: they count what single answers of the model did not."""
+        """Take over the run's totals, which may count more than the model's single answers did."""
         self.tokens_in, self.tokens_out = max(self.tokens_in, tokens_in), max(self.tokens_out, tokens_out)
 
     def begin_answer(self, key: str) -> bool:
-        """Count a turn, unless this answer of the model is known; return whether it is a new one."""
+        """Count a turn, unless this answer of the model was counted before; return whether it is new."""
         if key and key in self._answers:
             return False
         self.turns += 1
-        if len(self._answers) < MOST_ANSWERS:
+        if len(self._answers) < MAX_ANSWERS:
             self._answers.add(key[:200])
         return True
 
     def begin_tool(self, key: str, name: Any, arguments: Any) -> ToolUse:
-        """Note a call; only the first ones are kept."""
-        use = ToolUse(text_of(name)[:100] or "tool", input_words(arguments))
+        """Add a call; only the first ones are listed."""
+        use = ToolUse(text_of(name)[:100] or "tool", summarize_input(arguments))
         self.tool_calls += 1
-        if len(self.tools) < MOST_TOOLS:
+        if len(self.tools) < MAX_TOOLS:
             self.tools.append(use)
-        if len(self._open) < MOST_TOOLS:
+        if len(self._open) < MAX_TOOLS:
             self._open[key] = use
         return use
 
@@ -123,22 +124,22 @@ class Report:
         return use
 
     def refuse(self, use: ToolUse) -> None:
-        """Note that this call was not permitted."""
+        """Mark a call as denied, and add it to the denials."""
         use.outcome = "denied"
-        if len(self.denials) < MOST_TOOLS:
+        if len(self.denials) < MAX_TOOLS:
             self.denials.append(use)
 
     def deny(self, name: Any, arguments: Any) -> None:
-        """Note a call that was not permitted, and mark it in the list of calls."""
-        words = text_of(name)[:100] or "tool", input_words(arguments)
+        """Mark the calls with this name and these arguments as denied, and add one denial."""
+        denied = ToolUse(text_of(name)[:100] or "tool", summarize_input(arguments))
         for use in self.tools:
-            if (use.name, use.input) == words:
+            if (use.name, use.input) == (denied.name, denied.input):
                 use.outcome = "denied"
-        self.refuse(ToolUse(*words))
+        self.refuse(denied)
 
     def add_usage(self, key: str, tokens_in: int, tokens_out: int) -> None:
-        """Count the tokens of one answer of the model; a program may repeat them with every part of it."""
-        if key not in self._usage and len(self._usage) >= MOST_ANSWERS:
+        """Count the tokens of one answer of the model, which a program may report again with every part of it."""
+        if key not in self._usage and len(self._usage) >= MAX_ANSWERS:
             return
         before_in, before_out = self._usage.get(key, (0, 0))
         self._usage[key] = max(before_in, tokens_in), max(before_out, tokens_out)
@@ -151,15 +152,15 @@ def text_of(value: Any) -> str:
 
 
 def number_of(value: Any) -> int:
-    """Return a count that is not negative; anything else is nothing."""
+    """Return a positive number of plausible size as an integer; 0 for anything else."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return int(value) if is_number and 0 < value < LARGEST else 0
+    return int(value) if is_number and 0 < value < MAX_NUMBER else 0
 
 
 def money_of(value: Any) -> float | None:
-    """Return an amount of money, or None if this is none."""
+    """Return a plausible amount of money, or None for anything else."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and 0 <= value < MOST_MONEY else None
+    return float(value) if is_number and 0 <= value < MAX_MONEY else None
 
 
 def mapping_of(value: Any) -> Mapping[str, Any]:
@@ -170,12 +171,12 @@ def list_of(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def input_words(arguments: Any) -> str:
-    """Return the beginning of what a tool was called with, in one line: what it runs or where, if it says so."""
+def summarize_input(arguments: Any) -> str:
+    """Return the beginning of a tool's arguments in one line: only the command, path or address if there is one."""
     value: Any = arguments
     if isinstance(arguments, dict):
-        telling = (arguments.get(name) for name in ("command", "cmd", "file_path", "path", "url", "query"))
-        value = next((value for value in telling if isinstance(value, str) and value), None)
+        candidates = (arguments.get(name) for name in ("command", "cmd", "file_path", "path", "url", "query"))
+        value = next((value for value in candidates if isinstance(value, str) and value), None)
         if value is None:
             value = ", ".join(f"{key}={value}" for key, value in list(arguments.items())[:20])
     if isinstance(value, list):

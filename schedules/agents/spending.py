@@ -1,4 +1,4 @@
-"""What earlier runs answered and spent, read from the ledger."""
+"""Earlier runs, read from the ledger: their sessions, answers and usage, and the places that they occupy."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -10,62 +10,62 @@ from django.db.models import F, Sum
 from schedules.agents.reports import Report
 from schedules.models import AgentRun, Execution
 
-# More runs than this in a row do not end without totals.
-MOST_WITHOUT_TOTALS = 100
+# How many of the newest runs are searched for one that reported totals.
+MAX_RUNS_WITHOUT_TOTALS = 100
 
 
-class Earlier(NamedTuple):
-    """The session that a run goes on with, and what it had cost when a run of it last said so."""
+class EarlierSession(NamedTuple):
+    """The session that a run continues, and its cost when one of its runs last reported totals."""
 
     session_id: str = ""
     cost: Decimal | None = None
     tokens: int | None = None
     tokens_since: int = 0
-    """What was seen of later runs, which were cut off before they could name totals."""
+    """What was seen of later runs, which were cut off before they reported totals."""
     tokens_in: int = 0
-    """What was read in the whole session; for programs that only tell totals of it."""
+    """The tokens read in the whole session; for programs that only report totals of the session."""
     tokens_out: int = 0
 
 
-def earlier_of(row: AgentRun) -> Earlier:
-    """Return the session of a run as it was then."""
-    return _with_usage(row, Earlier(row.session_id, row.session_cost, row.session_tokens))
+def session_of(row: AgentRun) -> EarlierSession:
+    """Return the session of a run as it was at its end."""
+    return _with_usage(row, EarlierSession(row.session_id, row.session_cost, row.session_tokens))
 
 
-def _with_usage(row: AgentRun, earlier: Earlier) -> Earlier:
+def _with_usage(row: AgentRun, session: EarlierSession) -> EarlierSession:
     if row.session_tokens is not None:
-        return earlier
+        return session
     used = AgentRun.objects.filter(job=row.job_id, session_id=row.session_id).aggregate(
         read=Sum("tokens_in"), written=Sum("tokens_out")
     )
-    return earlier._replace(tokens_in=used["read"] or 0, tokens_out=used["written"] or 0)
+    return session._replace(tokens_in=used["read"] or 0, tokens_out=used["written"] or 0)
 
 
-def earlier_session(execution_id: int, name: str) -> Earlier:
-    """Return the last session of a run's job with this runner, if there is one."""
+def earlier_session(execution_id: int, name: str) -> EarlierSession:
+    """Return the last session of a run's job with this runner, or an empty one."""
     try:
         job = Execution.objects.filter(pk=execution_id).values("job")
         rows = AgentRun.objects.filter(job__in=job, runner=name).exclude(session_id="")
-        newest = list(rows.order_by("-started_at", "-pk")[:MOST_WITHOUT_TOTALS])
-        return _with_usage(newest[0], _session_of(newest)) if newest else Earlier()
+        newest = list(rows.order_by("-started_at", "-pk")[:MAX_RUNS_WITHOUT_TOTALS])
+        return _with_usage(newest[0], _newest_session(newest)) if newest else EarlierSession()
     finally:
-        # This thread is not used again.
+        # A pooled thread would keep the connection open.
         connections.close_all()
 
 
-def _session_of(newest: Sequence[AgentRun]) -> Earlier:
+def _newest_session(newest: Sequence[AgentRun]) -> EarlierSession:
     session_id, since = newest[0].session_id, 0
     for row in newest:
         if row.session_id != session_id:
             break
         if row.session_tokens is not None:
-            return Earlier(session_id, row.session_cost, row.session_tokens, since)
+            return EarlierSession(session_id, row.session_cost, row.session_tokens, since)
         since += row.tokens
-    return Earlier(session_id, tokens=0, tokens_since=since)
+    return EarlierSession(session_id, tokens=0, tokens_since=since)
 
 
 def previous_answer(execution_id: int) -> str:
-    """Return what the last successful run of the same job answered, or an empty text."""
+    """Return the answer of the last successful run of the same job, or an empty text."""
     try:
         run = Execution.objects.filter(pk=execution_id).values("job", "scheduled_for").first()
         if run is None or run["job"] is None:
@@ -80,7 +80,7 @@ def previous_answer(execution_id: int) -> str:
 
 
 def is_place_free(execution_id: int, attempt: int, name: str, at_once: int) -> bool:
-    """Return whether fewer runs than may work at once have begun before this one, which is stored already."""
+    """Return whether fewer than `at_once` unfinished runs began before this one, whose row exists already."""
     try:
         live = AgentRun.objects.filter(
             runner=name,
@@ -94,18 +94,18 @@ def is_place_free(execution_id: int, attempt: int, name: str, at_once: int) -> b
         connections.close_all()
 
 
-def settle_session(report: Report, earlier: Earlier) -> None:
-    """Make the tokens and the money those of this run alone.
+def subtract_earlier_usage(report: Report, earlier: EarlierSession) -> None:
+    """Reduce the reported tokens and cost to those of this run alone.
 
-    Some versions of a program report them for the whole session: then the session's tokens are at least those of the
-    earlier runs and of this one together.
+    Some versions of a program report them for the whole session. They do if the reported tokens are at least those of
+    the earlier runs and of this one together.
     """
     report.session_cost = report.cost
     if report.session_usage is None:
         return
     total = sum(report.session_usage)
     if earlier.tokens is not None:
-        # Whether the session counts a run that was cut off depends on when the program stores its session.
+        # Runs that were cut off may be missing in the total: it depends on when the program saves its session.
         for before in (earlier.tokens + earlier.tokens_since, earlier.tokens):
             if total >= before + report.tokens:
                 if report.cost is not None:

@@ -1,4 +1,4 @@
-"""The task for prompts: it gives a prompt to a runner, or leaves it in the inbox for an agent to claim."""
+"""The task `prompt`: give a prompt to a runner, or leave it in the inbox for an agent to claim."""
 
 import asyncio
 from datetime import timedelta
@@ -46,27 +46,28 @@ async def prompt(
     """Hand a prompt to a runner of the operator, or leave it in the inbox for an agent to claim."""
     if runner is None and gate is None and is_always_inbox():
         return WAITING
-    login, choice = await asyncio.to_thread(_choose, run, runner, tells=run.attempt == 1 and not gate)
+    publish_now = run.attempt == 1 and not gate
+    login, choice = await asyncio.to_thread(_choose, run, runner, publish_now=publish_now)
     if choice.problem:
         raise Final(choice.problem)
-    answer = await _pass_gate(gate, gate_arguments, gate_headers, run) if gate else None
-    said = answer.as_json() if answer else None
+    gate_answer = await _pass_gate(gate, gate_arguments, gate_headers, run) if gate else None
+    gate_json = gate_answer.as_json() if gate_answer else None
     if choice.runner is None:
-        return Answered(WAITING, gate=said) if said else WAITING
+        return Answered(WAITING, gate=gate_json) if gate_json else WAITING
     if run.attempt == 1 and gate:
-        await asyncio.to_thread(_tell_receivers, run, choice.name)
-    if said:
-        prompt = with_gate(prompt, {"gate": said})
+        await asyncio.to_thread(_publish_and_close, run, choice.name)
+    if gate_json:
+        prompt = with_gate(prompt, {"gate": gate_json})
     text, is_news = await run_prompt(prompt, choice.name, choice.runner, run, login)
-    # An agent that had nothing to do sends nothing.
+    # Nothing is delivered if the agent had nothing to do.
     channel = deliver_to if deliver_to and is_news else ""
-    return Answered(text, channel, said) if channel or said else text
+    return Answered(text, channel, gate_json) if channel or gate_json else text
 
 
 async def _pass_gate(
     gate: str, arguments: dict[str, Any] | None, headers: Headers | None, run: Run
 ) -> GateAnswer:
-    """Ask the gate, and skip the run if nothing has changed; later attempts were let through by the first."""
+    """Ask the gate, and skip the run if nothing has changed; a retry passes, because its first attempt did."""
     try:
         answer = await ask_gate(gate, arguments, headers, run)
     except (Final, RetryLater) as error:
@@ -74,36 +75,35 @@ async def _pass_gate(
             raise
         return GateAnswer(True, str(error), "")
     if not answer.is_changed and run.attempt == 1:
-        raise Skip(answer.words)
+        raise Skip(answer.summary)
     return answer
 
 
-def _choose(run: Run, named: str | None, *, tells: bool) -> tuple[str, Choice]:
-    """Return the owner's login and the runner, and tell of the prompt unless a gate is asked first."""
+def _choose(run: Run, runner_name: str | None, *, publish_now: bool) -> tuple[str, Choice]:
+    """Return the owner's login and the runner, and publish the event of a prompt that no gate holds back."""
     try:
         owner = owner_of(run.owner_id)
         if owner is None:
             raise Final("The owner of this job is gone.")
-        choice = choose(owner, named)
+        choice = choose(owner, runner_name)
         if choice.runner is not None and (stop := stop_in_force(run.owner_id)):
             raise Skip(stop.sentence)
-        if tells and choice.runner is not None and not choice.problem:
+        if publish_now and choice.runner is not None and not choice.problem:
             _publish(run, choice.name)
         return owner.get_username(), choice
     finally:
-        # This thread is not used again.
+        # A pooled thread would keep the connection open.
         connections.close_all()
 
 
-def _tell_receivers(run: Run, runner: str) -> None:
+def _publish_and_close(run: Run, runner: str) -> None:
     try:
         _publish(run, runner)
     finally:
-        # This thread is not used again.
         connections.close_all()
 
 
 def _publish(run: Run, runner: str) -> None:
-    """Tell those who listen that the prompt is due, before the runner begins, which waits for nobody."""
+    """Tell event subscribers that the prompt is due; the runner does not wait for them."""
     with transaction.atomic():
         engine.publish_taken_prompt(run.owner_id, run.job_id, run.execution_id, runner, clock.now())

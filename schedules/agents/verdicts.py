@@ -1,4 +1,4 @@
-"""Verdicts: how a run of a prompt ended, read from what the program said about itself, never from its exit code alone."""
+"""Verdicts: judge how a run ended from what its program reported, never from its exit code alone."""
 
 import re
 from typing import Any, NamedTuple
@@ -10,12 +10,12 @@ from schedules.models import AgentRun
 Verdict = AgentRun.Verdict
 
 NOTHING_TO_DO = "NOTHING TO DO"
-# Some programs put an emphasis on a last line like this.
+# Some agents emphasise this line with Markdown.
 _NOTHING = re.compile(r"[\s*_`>#-]*nothing to do[\s*_`.!]*", re.IGNORECASE)
 
 
 class Ending(NamedTuple):
-    """How the process of a program ended, and what Cronty knows about it."""
+    """How the process of a program ended, as far as Cronty knows."""
 
     code: int | None = 0
     signal: str = ""
@@ -23,57 +23,57 @@ class Ending(NamedTuple):
     """Which limit Cronty stopped it for: time, turns, tokens or money."""
     has_gap: bool = False
     """Whether a part of its output was lost, because there was too much of it."""
-    last_words: str = ""
-    """The end of its error output."""
+    final_output: str = ""
+    """The end of its error output, or of its output if there was none."""
 
 
-class Judged(NamedTuple):
-    """A verdict, and why, in a sentence; empty if all is well."""
+class Judgement(NamedTuple):
+    """A verdict and a sentence that says why; the sentence is empty if all is well."""
 
     verdict: AgentRun.Verdict
-    words: str = ""
+    reason: str = ""
 
 
-def judge(report: Report, ending: Ending, *, tells_all_at_end: bool = True) -> Judged:
-    """Return the verdict of a run: success needs an end that the program itself wrote, an answer, and no refusal."""
+def judge(report: Report, ending: Ending, *, tells_all_at_end: bool = True) -> Judgement:
+    """Judge a run: success needs a last line from the program itself, an answer, and no refusal."""
     if ending.stopped_for == "time":
-        return Judged(Verdict.TIMED_OUT, _after(report, "it did not finish in time and was stopped"))
+        return Judgement(Verdict.TIMED_OUT, _after(report, "it did not finish in time and was stopped"))
     if report.cap:
-        return Judged(Verdict.OVER_BUDGET, _after(report, report.cap))
+        return Judgement(Verdict.OVER_BUDGET, _after(report, report.cap))
     if ending.stopped_for:
-        return Judged(Verdict.OVER_BUDGET, _after(report, f"it used up its {ending.stopped_for}"))
+        return Judgement(Verdict.OVER_BUDGET, _after(report, f"it used up its {ending.stopped_for}"))
     if report.deferred:
-        return Judged(
+        return Judgement(
             Verdict.NEEDS_YOU, _after(report, f"it waits for permission for {_quoted(report.deferred)}")
         )
     if report.problem:
-        return Judged(Verdict.FAILED, _after(report, report.problem))
+        return Judgement(Verdict.FAILED, _after(report, report.problem))
     if report.denials:
-        return Judged(Verdict.REFUSED, _after(report, _denied(report.denials)))
+        return Judgement(Verdict.REFUSED, _after(report, _denied(report.denials)))
     if ending.signal or ending.code:
         how = f"it was killed by {ending.signal}" if ending.signal else f"it ended with code {ending.code}"
-        return Judged(
-            Verdict.FAILED, _after(report, f"{how}: {ending.last_words}" if ending.last_words else how)
+        return Judgement(
+            Verdict.FAILED, _after(report, f"{how}: {ending.final_output}" if ending.final_output else how)
         )
     if not report.has_ended:
-        return Judged(Verdict.UNKNOWN, _after(report, "it ended without saying how"))
+        return Judgement(Verdict.UNKNOWN, _after(report, "it ended without saying how"))
     if ending.has_gap and not tells_all_at_end:
-        return Judged(
+        return Judgement(
             Verdict.UNKNOWN, _after(report, "it wrote more than could be read, so a refusal may be missing")
         )
-    return _of_answer(report)
+    return _judge_answer(report)
 
 
-def _of_answer(report: Report) -> Judged:
+def _judge_answer(report: Report) -> Judgement:
     lines = report.answer.strip().splitlines()
     if not lines:
-        return Judged(Verdict.UNKNOWN, _after(report, "its answer is empty"))
+        return Judgement(Verdict.UNKNOWN, _after(report, "its answer is empty"))
     if _NOTHING.fullmatch(lines[-1]):
-        return Judged(Verdict.NOTHING_TO_DO)
-    if asked := question_in(report.answer):
-        choices = f" [{' | '.join(asked.choices)}]" if asked.choices else ""
-        return Judged(Verdict.NEEDS_YOU, _after(report, f"it asks: {asked.question}{choices}"))
-    return Judged(Verdict.DONE)
+        return Judgement(Verdict.NOTHING_TO_DO)
+    if question := question_in(report.answer):
+        choices = f" [{' | '.join(question.choices)}]" if question.choices else ""
+        return Judgement(Verdict.NEEDS_YOU, _after(report, f"it asks: {question.text}{choices}"))
+    return Judgement(Verdict.DONE)
 
 
 def says_nothing_to_do(answer: Any) -> bool:
@@ -89,10 +89,10 @@ def _after(report: Report, what: str) -> str:
 
 
 def _denied(denials: list[ToolUse]) -> str:
-    others = len({use.words for use in denials}) - 1
+    others = len({use.label for use in denials}) - 1
     more = f" and {others} more" if others else ""
     return f"permission for {_quoted(denials[0])}{more} was not granted"
 
 
 def _quoted(use: ToolUse) -> str:
-    return f"`{use.words[:300]}`"
+    return f"`{use.label[:300]}`"

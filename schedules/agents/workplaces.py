@@ -1,7 +1,4 @@
-"""The folder and the environment of a process that works for a user.
-
-Everything that starts an agent for a prompt uses it, whatever the process is.
-"""
+"""The temporary folder and the environment of an agent's process, whichever program it is."""
 
 import asyncio
 import os
@@ -16,13 +13,13 @@ from django.conf import settings
 
 from schedules.tasks.interface import Run
 
-# The rest of the worker's environment holds secrets and the operator's own settings.
-PASSED_ON = ("PATH", "LANG")
+# Nothing else: the worker's environment contains secrets and the operator's settings.
+PASSED_VARIABLES = ("PATH", "LANG")
 
 
 @dataclass(frozen=True)
 class Workplace:
-    """The folder of one run, which nobody else can read, and the environment for its process."""
+    """The private folder of one run, and the environment of its process."""
 
     folder: str
     environment: dict[str, str]
@@ -31,25 +28,25 @@ class Workplace:
 @asynccontextmanager
 async def workplace(run: Run, owner: str) -> AsyncIterator[Workplace]:
     """Provide an empty folder for a run of this owner, and remove it afterwards."""
-    # Readable by this user only.
+    # mkdtemp makes it readable by this user only.
     folder = tempfile.mkdtemp(prefix="cronty-agent-")
     try:
         yield Workplace(folder, _environment(run, owner, folder))
     finally:
-        # In a thread, because an agent may leave many files; shielded, so that a cancelled run leaves none.
+        # In a thread, because an agent may leave many files; shielded, so that even a cancelled run leaves none.
         await asyncio.shield(asyncio.to_thread(_remove, folder))
 
 
 def _environment(run: Run, owner: str, folder: str) -> dict[str, str]:
-    kept = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-    return kept | {
+    passed = {name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ}
+    return passed | {
         "HOME": folder,
         "TMPDIR": folder,
         "CRONTY_EXECUTION": str(run.execution_id),
         "CRONTY_JOB": run.job_id,
         "CRONTY_OWNER": owner,
         "CRONTY_URL": settings.CRONTY_URL,
-        # No token: whatever a run may do with Cronty, the operator has given it in the file of runners.
+        # No access token: the operator decides in runners.toml what runs may do with Cronty.
         "CRONTY_IN_RUN": "1",
     }
 
@@ -58,7 +55,7 @@ def _remove(folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     if not os.path.lexists(folder):
         return
-    # Some programs make their folders read-only.
+    # Some programs leave read-only folders.
     with suppress(OSError):
         os.chmod(folder, stat.S_IRWXU)
         for parent, names, _ in os.walk(folder):

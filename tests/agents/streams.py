@@ -22,7 +22,7 @@ COMMON: dict[str, tuple[Ending, Verdict]] = {
     "says nothing at all": (Ending(), Verdict.UNKNOWN),
     "no last line": (Ending(), Verdict.UNKNOWN),
     "dies in the middle": (Ending(code=None, signal="SIGKILL"), Verdict.FAILED),
-    "fails before its first line": (Ending(code=1, last_words="no such option"), Verdict.FAILED),
+    "fails before its first line": (Ending(code=1, final_output="no such option"), Verdict.FAILED),
     "denied": (Ending(), Verdict.REFUSED),
     "reports an error": (Ending(code=1), Verdict.FAILED),
     "reports an error and exits with 0": (Ending(), Verdict.FAILED),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schedules.agents.questions import Asked, prompt_with_answer, prompt_with_answers, question_in
+from schedules.agents.questions import Question, prompt_with_answer, prompt_with_answers, question_in
 from schedules.models import Approval
 from tests.documented import blocks
 
@@ -14,12 +14,12 @@ def question(text: str, reply: str) -> Approval:
 @pytest.mark.parametrize(
     ("answer", "asked"),
     [
-        ("NEEDS YOU: which one?", Asked("which one?", [], "")),
-        ("Two drafts.\nNEEDS YOU: which one?", Asked("which one?", [], "Two drafts.")),
-        ("**NEEDS YOU: which one?**\n\n", Asked("which one?", [], "")),
-        ("needs you: Send it? [yes | no]", Asked("Send it?", ["yes", "no"], "")),
-        ("NEEDS YOU: Which? [ a | b |  | a ]", Asked("Which?", ["a", "b"], "")),
-        ("x\nNEEDS YOU:", Asked("See what it said.", [], "x")),
+        ("NEEDS YOU: which one?", Question("which one?", [], "")),
+        ("Two drafts.\nNEEDS YOU: which one?", Question("which one?", [], "Two drafts.")),
+        ("**NEEDS YOU: which one?**\n\n", Question("which one?", [], "")),
+        ("needs you: Send it? [yes | no]", Question("Send it?", ["yes", "no"], "")),
+        ("NEEDS YOU: Which? [ a | b |  | a ]", Question("Which?", ["a", "b"], "")),
+        ("x\nNEEDS YOU:", Question("See what it said.", [], "x")),
     ],
 )
 def test_last_line_asks(answer, asked):
@@ -37,7 +37,7 @@ def test_last_line_asks(answer, asked):
     ],
 )
 def test_brackets_without_a_few_short_choices_belong_to_the_question(text):
-    assert question_in(f"NEEDS YOU: {text}") == Asked(text, [], "")
+    assert question_in(f"NEEDS YOU: {text}") == Question(text, [], "")
 
 
 @pytest.mark.parametrize("answer", ["", "Done.", "NEEDS YOU: which?\nDone.", "It NEEDS YOU: now"])
@@ -64,4 +64,4 @@ def test_example_of_the_page_asks():
 
     asked = question_in(example.text)
 
-    assert asked == Asked("Which one shall I send?", ["the first", "the second"], "There are two drafts.")
+    assert asked == Question("Which one shall I send?", ["the first", "the second"], "There are two drafts.")

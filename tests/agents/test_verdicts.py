@@ -4,7 +4,7 @@ import pytest
 
 from schedules.agents.adapters import ADAPTERS
 from schedules.agents.recording import Bounds, Recorder
-from schedules.agents.verdicts import Ending, Judged, Verdict, judge
+from schedules.agents.verdicts import Ending, Judgement, Verdict, judge
 from schedules.tasks.commands.output import KeptOutput
 from tests.agents.streams import COMMON, ERROR_LINES, OWN, as_bytes, lines_of
 
@@ -24,7 +24,7 @@ def record(kind: str, data: bytes, errors: str = "", pieces: int = 1_000_000) ->
     return recorder
 
 
-def verdict_of(kind: str, name: str, ending: Ending, pieces: int = 1_000_000) -> Judged:
+def verdict_of(kind: str, name: str, ending: Ending, pieces: int = 1_000_000) -> Judgement:
     recorder = record(kind, as_bytes(lines_of(kind, name)), ERROR_LINES.get((kind, name), ""), pieces)
     return judge(recorder.report, ending, tells_all_at_end=ADAPTERS[kind].tells_all_at_end)
 
@@ -40,7 +40,7 @@ def test_every_ending_has_its_verdict(kind: str, name: str, ending: Ending, verd
     judged = verdict_of(kind, name, ending)
 
     assert judged.verdict == verdict
-    assert bool(judged.words) == (verdict not in (Verdict.DONE, Verdict.NOTHING_TO_DO))
+    assert bool(judged.reason) == (verdict not in (Verdict.DONE, Verdict.NOTHING_TO_DO))
 
 
 @pytest.mark.parametrize("kind", ADAPTERS)
@@ -70,11 +70,11 @@ def test_lines_may_come_in_any_pieces(kind: str):
     ],
 )
 def test_refusal_names_the_call(kind: str, words: str):
-    assert verdict_of(kind, "denied", Ending()).words == words
+    assert verdict_of(kind, "denied", Ending()).reason == words
 
 
 def test_question_of_an_agent_is_in_the_words():
-    assert verdict_of("claude", "asks a person", Ending()).words == (
+    assert verdict_of("claude", "asks a person", Ending()).reason == (
         "It ended after 2 turns: it asks: which one shall I send?"
     )
 

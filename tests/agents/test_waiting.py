@@ -28,7 +28,7 @@ def database(transactional_db):
 
 @pytest.fixture(autouse=True)
 def quick_looks(monkeypatch):
-    monkeypatch.setattr(waiting, "LOOK_EVERY", 0.02)
+    monkeypatch.setattr(waiting, "POLL_SECONDS", 0.02)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The agent programs that Cronty knows: how they are started, and how what they print is read."""
+"""Adapters for the agent programs that Cronty supports: how each is started, and how its output is read."""
 
 from schedules.agents.adapters.base import Adapter
 from schedules.agents.adapters.claude import Claude
@@ -17,13 +17,13 @@ ADAPTERS: dict[str, Adapter] = {
 
 
 def version_note(kind: str, version: str) -> str:
-    """Return a warning if a program is of another version than the one that its adapter was written for."""
+    """Return a warning if a program's version is not the one that its adapter was written for."""
     adapter = ADAPTERS.get(kind)
-    if adapter is None or not adapter.known_version or not version:
+    if adapter is None or not adapter.tested_version or not version:
         return ""
-    if f"{version}.".startswith(f"{adapter.known_version}."):
+    if f"{version}.".startswith(f"{adapter.tested_version}."):
         return ""
     return (
-        f"This is {adapter.program} {version}, and Cronty knows {adapter.known_version}: it may read the end of a"
+        f"This is {adapter.program} {version}, and Cronty knows {adapter.tested_version}: it may read the end of a"
         " run wrongly."
     )

@@ -1,4 +1,4 @@
-"""What every adapter provides: the arguments that a program is started with, and how its output is read."""
+"""The base class of adapters, and helpers that they share."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
@@ -6,10 +6,11 @@ from typing import Any, ClassVar, Protocol
 from schedules.agents.reports import Report
 
 Event = Mapping[str, Any]
+MAX_QUOTED_CHARACTERS = 600
 
 
-class Chosen(Protocol):
-    """What the operator chose for a runner, as far as an adapter needs it."""
+class RunnerOptions(Protocol):
+    """The settings of a runner that adapters use."""
 
     @property
     def model(self) -> str | None: ...
@@ -34,94 +35,95 @@ class Chosen(Protocol):
 
 
 class Adapter:
-    """One kind of program. The prompt arrives on its standard input, and it writes one JSON object per line."""
+    """One kind of program, which reads the prompt from standard input and prints one JSON object per line."""
 
     program: ClassVar[str]
-    known_version: ClassVar[str]
-    """The version whose output this was written for."""
+    tested_version: ClassVar[str]
+    """The version whose output the adapter was written for."""
     modes: ClassVar[tuple[str, ...]] = ()
-    """How the program may decide about permissions, the safest one first: it is the default."""
+    """The program's permission modes, the safest one first; that is the default."""
     bypassing: ClassVar[frozenset[str]] = frozenset()
-    """Modes, and parameters, that grant everything without asking."""
+    """Modes and parameters that grant everything without asking."""
     reserved: ClassVar[frozenset[str]] = frozenset()
-    """Parameters that the adapter sets itself, or that would change how the output is read."""
+    """Parameters that the adapter sets itself, or that would change the format of the output."""
     has_tools: ClassVar[bool] = True
     can_resume: ClassVar[bool] = True
     can_defer: ClassVar[bool] = False
-    """Whether it can also end before a call that a person has to allow, and go on with that call."""
+    """Whether it can end before a call that a person has to allow, and continue with that call later."""
     reports_money: ClassVar[bool] = False
     tells_all_at_end: ClassVar[bool] = False
-    """Whether the last line names every refusal, so that nothing before it can hide one."""
+    """Whether the last line repeats every refusal, so that a gap in the output cannot hide one."""
 
-    def check(self, chosen: Chosen) -> None:
-        """Refuse what this program does not know, or what cannot be trusted; raises ValueError."""
-        if chosen.mode and chosen.mode not in self.modes:
+    def check(self, runner: RunnerOptions) -> None:
+        """Raise ValueError for settings that this program does not support, or that grant too much."""
+        if runner.mode and runner.mode not in self.modes:
             raise ValueError(f"mode: choose one of {', '.join(self.modes)}")
-        if chosen.tools and not self.has_tools:
+        if runner.tools and not self.has_tools:
             raise ValueError(f"tools: {self.program} takes no list of tools; choose a mode")
-        if chosen.grantable and not self.has_tools:
+        if runner.grantable and not self.has_tools:
             raise ValueError(f"grantable: {self.program} takes no list of tools")
-        if chosen.max_money and not self.reports_money:
+        if runner.max_money and not self.reports_money:
             raise ValueError(f"max_money: {self.program} does not report money; set max_tokens or max_time")
-        for name in chosen.parameters:
+        for name in runner.parameters:
             if name in self.reserved:
                 raise ValueError(f"parameters: {name} is set by Cronty")
-        everything = sorted({chosen.mode or "", *self._settings_of(chosen)} & self.bypassing)
-        if everything and not chosen.bypass_permissions:
+        everything = sorted({runner.mode or "", *self._settings_of(runner)} & self.bypassing)
+        if everything and not runner.bypass_permissions:
             raise ValueError(
                 f"mode: {everything[0]} grants everything without asking; write bypass_permissions = true if you mean it"
             )
 
-    def arguments(self, chosen: Chosen, resume: str) -> list[str]:
-        """Return the arguments after the program; `resume` names the session to go on with, or is empty."""
+    def arguments(self, runner: RunnerOptions, resume: str) -> list[str]:
+        """Return the arguments after the program; `resume` is the id of the session to continue, or empty."""
         raise NotImplementedError
 
     def asking_arguments(self, settings: str) -> list[str]:
-        """Return the arguments that make it ask the hook of these settings before each call of a tool."""
+        """Return the arguments that make it run the hook of this settings file before each call of a tool."""
         raise NotImplementedError
 
-    def environment(self, chosen: Chosen, folder: str) -> dict[str, str]:
-        """Return variables that the program needs."""
+    def environment(self, runner: RunnerOptions, folder: str) -> dict[str, str]:
+        """Return additional environment variables for the program."""
         return {}
 
-    def files(self, chosen: Chosen) -> dict[str, str]:
-        """Return files that the program needs in the folder of the run, by their paths in it."""
+    def files(self, runner: RunnerOptions) -> dict[str, str]:
+        """Return files that the program needs, by their path in the folder of the run."""
         return {}
 
     def read(self, event: Event, report: Report) -> str:
-        """Add what a line says to the report, and return what people see of it."""
+        """Add a line of output to the report, and return the text that people see of it."""
         raise NotImplementedError
 
     def read_error_line(self, line: str, report: Report) -> None:
-        """Add what a line of the error output says."""
+        """Add a line of error output to the report."""
 
     def finish(self, report: Report) -> None:
-        """Conclude from what the program has not said."""
+        """Complete the report after the last line."""
 
-    def mode_of(self, chosen: Chosen) -> str:
-        return chosen.mode or self.modes[0]
+    def mode_of(self, runner: RunnerOptions) -> str:
+        return runner.mode or self.modes[0]
 
-    def _settings_of(self, chosen: Chosen) -> set[str]:
-        """Return the parameters by name, and by name and value."""
-        parameters = chosen.parameters.items()
+    def _settings_of(self, runner: RunnerOptions) -> set[str]:
+        """Return the parameters as `name` and as `name=value`."""
+        parameters = runner.parameters.items()
         return {name for name, value in parameters if value is not False} | {
             f"{n}={v}" for n, v in parameters
         }
 
 
 def options(parameters: Mapping[str, str | int | float | bool]) -> list[str]:
-    """Write parameters as long options: a value can never become an option of its own."""
-    written = []
+    """Write parameters as --name=value, so that a value cannot become an option itself."""
+    arguments = []
     for name, value in parameters.items():
         if value is True:
-            written.append(f"--{name}")
+            arguments.append(f"--{name}")
         elif value is not False:
-            written.append(f"--{name}={value}")
-    return written
+            arguments.append(f"--{name}={value}")
+    return arguments
 
 
-def quoted_result(text: str, most: int = 600) -> str:
+def quoted_result(text: str) -> str:
     """Indent the beginning of what a tool returned."""
-    shown = text[:most].rstrip()
-    more = f"\n  … {len(text) - most:,} more characters" if len(text) > most else ""
+    shown = text[:MAX_QUOTED_CHARACTERS].rstrip()
+    omitted = len(text) - MAX_QUOTED_CHARACTERS
+    more = f"\n  … {omitted:,} more characters" if omitted > 0 else ""
     return "\n".join(f"  {line}" for line in shown.splitlines()) + more

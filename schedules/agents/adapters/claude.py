@@ -1,18 +1,18 @@
-"""Claude Code: `claude -p` with a stream of JSON lines."""
+"""The adapter for Claude Code: `claude -p` with a stream of JSON lines."""
 
 from typing import Any, ClassVar
 
-from schedules.agents.adapters.base import Adapter, Chosen, Event, options, quoted_result
+from schedules.agents.adapters.base import Adapter, Event, RunnerOptions, options, quoted_result
 from schedules.agents.reports import (
     LONGEST_ANSWER,
     Call,
     Report,
     ToolUse,
-    input_words,
     list_of,
     mapping_of,
     money_of,
     number_of,
+    summarize_input,
     text_of,
 )
 
@@ -23,14 +23,14 @@ _CAPS = {
     "budget_exhausted": "it reached its limit of money",
 }
 
-# In the others, the program decides about calls by itself.
+# In all other modes, the program decides about calls without running the hook.
 ASKING_MODES = ("dontAsk", "acceptEdits")
 _WITHOUT_HOOKS = ("bare", "safe-mode")
 
 
 class Claude(Adapter):
     program = "claude"
-    known_version = "2.1"
+    tested_version = "2.1"
     modes = ("dontAsk", "acceptEdits", "auto", "manual", "plan", "default", "bypassPermissions")
     bypassing = frozenset(
         ("bypassPermissions", "dangerously-skip-permissions", "allow-dangerously-skip-permissions")
@@ -56,36 +56,36 @@ class Claude(Adapter):
     can_defer = True
     tells_all_at_end = True
 
-    def check(self, chosen: Chosen) -> None:
-        super().check(chosen)
-        if not chosen.may_ask:
+    def check(self, runner: RunnerOptions) -> None:
+        super().check(runner)
+        if not runner.may_ask:
             return
-        if self.mode_of(chosen) not in ASKING_MODES:
+        if self.mode_of(runner) not in ASKING_MODES:
             raise ValueError(f"may_ask: a runner that may ask works in the mode {' or '.join(ASKING_MODES)}")
-        if unwanted := sorted({"settings", *_WITHOUT_HOOKS} & set(chosen.parameters)):
+        if unwanted := sorted({"settings", *_WITHOUT_HOOKS} & set(runner.parameters)):
             raise ValueError(f"parameters: {unwanted[0]} does not fit may_ask, which needs a hook of its own")
 
     def asking_arguments(self, settings: str) -> list[str]:
         return ["--settings", settings]
 
-    def arguments(self, chosen: Chosen, resume: str) -> list[str]:
+    def arguments(self, runner: RunnerOptions, resume: str) -> list[str]:
         arguments = ["-p", "--output-format", "stream-json", "--verbose"]
-        arguments += ["--permission-mode", self.mode_of(chosen)]
-        if chosen.model:
-            arguments.append(f"--model={chosen.model}")
-        if chosen.tools:
-            arguments.append(f"--allowedTools={','.join(chosen.tools)}")
-        if chosen.max_turns:
-            arguments += ["--max-turns", str(chosen.max_turns)]
-        if chosen.max_money:
-            arguments += ["--max-budget-usd", f"{chosen.max_money:g}"]
+        arguments += ["--permission-mode", self.mode_of(runner)]
+        if runner.model:
+            arguments.append(f"--model={runner.model}")
+        if runner.tools:
+            arguments.append(f"--allowedTools={','.join(runner.tools)}")
+        if runner.max_turns:
+            arguments += ["--max-turns", str(runner.max_turns)]
+        if runner.max_money:
+            arguments += ["--max-budget-usd", f"{runner.max_money:g}"]
         if resume:
             arguments += ["--resume", resume]
-        elif chosen.session == "new" and not chosen.may_ask:
+        elif runner.session == "new" and not runner.may_ask:
             arguments.append("--no-session-persistence")
-        return arguments + options(chosen.parameters)
+        return arguments + options(runner.parameters)
 
-    def environment(self, chosen: Chosen, folder: str) -> dict[str, str]:
+    def environment(self, runner: RunnerOptions, folder: str) -> dict[str, str]:
         return {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
 
     def read(self, event: Event, report: Report) -> str:
@@ -111,11 +111,11 @@ class Claude(Adapter):
         shown = []
         for block in map(mapping_of, list_of(message.get("content"))):
             if block.get("type") == "text":
-                report.said = report.answer = text_of(block.get("text"))[:LONGEST_ANSWER]
+                report.last_text = report.answer = text_of(block.get("text"))[:LONGEST_ANSWER]
                 shown.append(f"{report.answer}\n")
             elif block.get("type") == "tool_use":
                 use = report.begin_tool(text_of(block.get("id")), block.get("name"), block.get("input"))
-                shown.append(f"→ {use.words}\n")
+                shown.append(f"→ {use.label}\n")
         return "".join(shown)
 
     def _read_results(self, message: Event, report: Report) -> str:
@@ -135,7 +135,9 @@ class Claude(Adapter):
         for denial in map(mapping_of, list_of(event.get("permission_denials"))):
             report.deny(denial.get("tool_name"), denial.get("tool_input"))
         if deferred := mapping_of(event.get("deferred_tool_use")):
-            report.deferred = ToolUse(text_of(deferred.get("name"))[:100], input_words(deferred.get("input")))
+            report.deferred = ToolUse(
+                text_of(deferred.get("name"))[:100], summarize_input(deferred.get("input"))
+            )
             report.deferred_call = Call(
                 text_of(deferred.get("id")), text_of(deferred.get("name")), deferred.get("input")
             )
@@ -144,8 +146,8 @@ class Claude(Adapter):
         is_other_error = event.get("is_error") is True or subtype != "success" or reason == "api_error"
         if is_other_error and not report.cap:
             errors = [text_of(error) for error in list_of(event.get("errors"))]
-            said = text_of(event.get("result")) or "; ".join(filter(None, errors)) or subtype
-            report.problem = said[:1000] or "it reported an error"
+            message = text_of(event.get("result")) or "; ".join(filter(None, errors)) or subtype
+            report.problem = message[:1000] or "it reported an error"
         report.answer = text_of(event.get("result"))[:LONGEST_ANSWER]
         self._read_totals(event, report)
 

@@ -1,12 +1,12 @@
-"""Codex: `codex exec --json`."""
+"""The adapter for Codex: `codex exec --json`."""
 
 import re
 from typing import ClassVar
 
-from schedules.agents.adapters.base import Adapter, Chosen, Event, quoted_result
+from schedules.agents.adapters.base import Adapter, Event, RunnerOptions, quoted_result
 from schedules.agents.reports import LONGEST_ANSWER, Report, ToolUse, mapping_of, number_of, text_of
 
-# The only trace of a command that was refused because nobody can be asked: it is in no line of the output.
+# The only trace of a command that was refused because nobody can be asked; standard output does not mention it.
 _REFUSED = re.compile(r"error=(?P<why>.*\b(?:reject|rejected|denied|not allowed|approval policy)\b.*)")
 _TOOLS = {
     "command_execution": "command",
@@ -21,7 +21,7 @@ _DENIED = ("declined", "rejected", "denied")
 
 class Codex(Adapter):
     program = "codex"
-    known_version = "0.169"
+    tested_version = "0.169"
     modes = ("read-only", "workspace-write", "danger-full-access")
     bypassing = frozenset(
         ("danger-full-access", "sandbox_mode=danger-full-access", "dangerously-bypass-approvals-and-sandbox")
@@ -29,19 +29,19 @@ class Codex(Adapter):
     reserved: ClassVar[frozenset[str]] = frozenset(("model", "json", "sandbox", "approval_policy"))
     has_tools = False
 
-    def arguments(self, chosen: Chosen, resume: str) -> list[str]:
-        arguments = ["exec", "--json", "--skip-git-repo-check", "--sandbox", self.mode_of(chosen)]
-        if chosen.session == "new" and not chosen.may_ask:
+    def arguments(self, runner: RunnerOptions, resume: str) -> list[str]:
+        arguments = ["exec", "--json", "--skip-git-repo-check", "--sandbox", self.mode_of(runner)]
+        if runner.session == "new" and not runner.may_ask:
             arguments.append("--ephemeral")
-        if chosen.model:
-            arguments.append(f"--model={chosen.model}")
-        for name, value in chosen.parameters.items():
-            written = str(value).lower() if isinstance(value, bool) else str(value)
-            arguments.append(f"--config={name}={written}")
+        if runner.model:
+            arguments.append(f"--model={runner.model}")
+        for name, value in runner.parameters.items():
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            arguments.append(f"--config={name}={text}")
         return [*arguments, "resume", resume, "-"] if resume else [*arguments, "-"]
 
-    def environment(self, chosen: Chosen, folder: str) -> dict[str, str]:
-        # Refused commands are only in the log of errors.
+    def environment(self, runner: RunnerOptions, folder: str) -> dict[str, str]:
+        # Refused commands appear only in the error log.
         return {"RUST_LOG": "error", "NO_COLOR": "1"}
 
     def read(self, event: Event, report: Report) -> str:
@@ -53,7 +53,7 @@ class Codex(Adapter):
             case "turn.completed":
                 report.has_ended = True
                 usage = mapping_of(event.get("usage"))
-                # Those from the cache are a part of the first number; both are of the whole session.
+                # Cached tokens are included in input_tokens; both numbers are totals of the whole session.
                 read, written = number_of(usage.get("input_tokens")), number_of(usage.get("output_tokens"))
                 before_in, before_out = report.earlier_usage
                 if read >= before_in and written >= before_out:
@@ -64,7 +64,7 @@ class Codex(Adapter):
                 error = mapping_of(event.get("error"))
                 report.problem = text_of(error.get("message"))[:1000] or "the turn failed"
             case "error":
-                # It may try again: only the end of the turn tells.
+                # Not a problem yet: it may try again until the turn ends.
                 return f"Error: {text_of(event.get('message'))[:500]}\n"
             case "item.started":
                 self._begin(mapping_of(event.get("item")), report)
@@ -98,8 +98,7 @@ class Codex(Adapter):
         if status in _DENIED or kind == "request_user_input":
             report.deny(name, arguments)
         output = quoted_result(text_of(item.get("aggregated_output")))
-        words = use.words if use else f"{name}"
-        return f"→ {words}\n" + (f"{output}\n" if output else "")
+        return f"→ {use.label if use else name}\n" + (f"{output}\n" if output else "")
 
     def _name(self, item: Event, kind: str) -> str:
         return text_of(item.get("tool")) or kind

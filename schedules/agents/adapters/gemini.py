@@ -1,9 +1,9 @@
-"""Gemini CLI: `gemini` with a stream of JSON lines."""
+"""The adapter for Gemini CLI: `gemini` with a stream of JSON lines."""
 
 import re
 from typing import ClassVar
 
-from schedules.agents.adapters.base import Adapter, Chosen, Event, options, quoted_result
+from schedules.agents.adapters.base import Adapter, Event, RunnerOptions, options, quoted_result
 from schedules.agents.reports import LONGEST_ANSWER, Report, mapping_of, number_of, text_of
 
 _REFUSED = re.compile(r"den(y|ied)|not allowed|polic(y|ies)|permission|approval|confirmation", re.IGNORECASE)
@@ -11,22 +11,22 @@ _REFUSED = re.compile(r"den(y|ied)|not allowed|polic(y|ies)|permission|approval|
 
 class Gemini(Adapter):
     program = "gemini"
-    known_version = ""
+    tested_version = ""
     modes = ("default", "auto_edit", "plan", "yolo")
     bypassing = frozenset(("yolo",))
     reserved: ClassVar[frozenset[str]] = frozenset(
         ("model", "prompt", "output-format", "approval-mode", "allowed-tools", "resume", "prompt-interactive")
     )
 
-    def arguments(self, chosen: Chosen, resume: str) -> list[str]:
-        arguments = ["--output-format", "stream-json", "--approval-mode", self.mode_of(chosen)]
-        if chosen.model:
-            arguments.append(f"--model={chosen.model}")
-        if chosen.tools:
-            arguments.append(f"--allowed-tools={','.join(chosen.tools)}")
+    def arguments(self, runner: RunnerOptions, resume: str) -> list[str]:
+        arguments = ["--output-format", "stream-json", "--approval-mode", self.mode_of(runner)]
+        if runner.model:
+            arguments.append(f"--model={runner.model}")
+        if runner.tools:
+            arguments.append(f"--allowed-tools={','.join(runner.tools)}")
         if resume:
             arguments += ["--resume", resume]
-        return arguments + options(chosen.parameters)
+        return arguments + options(runner.parameters)
 
     def read(self, event: Event, report: Report) -> str:
         match event.get("type"):
@@ -36,7 +36,7 @@ class Gemini(Adapter):
                 return f"gemini, {text_of(event.get('model'))}\n"
             case "message" if event.get("role") == "assistant":
                 text = text_of(event.get("content"))
-                # In pieces; a tool between two of them begins a new text.
+                # Texts come in pieces; a call of a tool between two pieces begins a new text.
                 is_same = event.get("delta") is True and report.is_in_text
                 report.answer = ((report.answer if is_same else "") + text)[:LONGEST_ANSWER]
                 report.is_in_text = True
@@ -46,7 +46,7 @@ class Gemini(Adapter):
                 use = report.begin_tool(
                     text_of(event.get("tool_id")), event.get("tool_name"), event.get("parameters")
                 )
-                return f"\n→ {use.words}\n"
+                return f"\n→ {use.label}\n"
             case "tool_result":
                 # The model is asked again after the results.
                 report.turns += not report.open_keys - {text_of(event.get("tool_id"))}
@@ -61,19 +61,20 @@ class Gemini(Adapter):
                 )
                 if event.get("status") != "success":
                     error = mapping_of(event.get("error"))
-                    said = text_of(error.get("message"))[:1000] or "it reported an error"
-                    if "turn" in said.lower() and ("max" in said.lower() or "limit" in said.lower()):
+                    message = text_of(error.get("message"))[:1000] or "it reported an error"
+                    lower = message.lower()
+                    if "turn" in lower and ("max" in lower or "limit" in lower):
                         report.cap = "it reached its limit of turns"
                     else:
-                        report.problem = said
+                        report.problem = message
         return ""
 
     def _read_result(self, event: Event, report: Report) -> str:
         is_error = event.get("status") == "error"
         use = report.end_tool(text_of(event.get("tool_id")), "error" if is_error else "ok")
         error = mapping_of(event.get("error"))
-        said = text_of(event.get("output")) or text_of(error.get("message"))
-        if is_error and use and _REFUSED.search(f"{text_of(error.get('type'))} {said}"):
+        output = text_of(event.get("output")) or text_of(error.get("message"))
+        if is_error and use and _REFUSED.search(f"{text_of(error.get('type'))} {output}"):
             report.refuse(use)
-        shown = quoted_result(said)
+        shown = quoted_result(output)
         return f"{shown}\n" if shown else ""

@@ -1,15 +1,15 @@
-"""Goose: `goose run` with a stream of JSON lines."""
+"""The adapter for Goose: `goose run` with a stream of JSON lines."""
 
 import json
 from typing import ClassVar
 
-from schedules.agents.adapters.base import Adapter, Chosen, Event, options, quoted_result
+from schedules.agents.adapters.base import Adapter, Event, RunnerOptions, options, quoted_result
 from schedules.agents.reports import LONGEST_ANSWER, Report, list_of, mapping_of, money_of, number_of, text_of
 
 
 class Goose(Adapter):
     program = "goose"
-    known_version = ""
+    tested_version = ""
     modes = ("approve", "smart_approve", "auto")
     bypassing = frozenset(("auto",))
     reserved: ClassVar[frozenset[str]] = frozenset(
@@ -17,31 +17,31 @@ class Goose(Adapter):
     )
     reports_money = True
 
-    def check(self, chosen: Chosen) -> None:
-        if chosen.mode == "chat":
+    def check(self, runner: RunnerOptions) -> None:
+        if runner.mode == "chat":
             raise ValueError("mode: in the mode chat Goose reports skipped calls as done; choose approve")
-        super().check(chosen)
+        super().check(runner)
 
-    def arguments(self, chosen: Chosen, resume: str) -> list[str]:
+    def arguments(self, runner: RunnerOptions, resume: str) -> list[str]:
         arguments = ["run", "--quiet", "--output-format", "stream-json", "--instructions", "-"]
-        if chosen.model:
-            arguments.append(f"--model={chosen.model}")
-        if chosen.max_turns:
-            arguments += ["--max-turns", str(chosen.max_turns)]
+        if runner.model:
+            arguments.append(f"--model={runner.model}")
+        if runner.max_turns:
+            arguments += ["--max-turns", str(runner.max_turns)]
         if resume:
             arguments += ["--resume", "--session-id", resume]
-        return arguments + options(chosen.parameters)
+        return arguments + options(runner.parameters)
 
-    def environment(self, chosen: Chosen, folder: str) -> dict[str, str]:
-        mode = {"GOOSE_MODE": self.mode_of(chosen)}
-        # Only then it finds the list of tools in the folder of the run.
-        return {**mode, "GOOSE_PATH_ROOT": f"{folder}/goose"} if chosen.tools else mode
+    def environment(self, runner: RunnerOptions, folder: str) -> dict[str, str]:
+        mode = {"GOOSE_MODE": self.mode_of(runner)}
+        # So that it finds the list of tools in the folder of the run.
+        return {**mode, "GOOSE_PATH_ROOT": f"{folder}/goose"} if runner.tools else mode
 
-    def files(self, chosen: Chosen) -> dict[str, str]:
-        if not chosen.tools:
+    def files(self, runner: RunnerOptions) -> dict[str, str]:
+        if not runner.tools:
             return {}
-        # JSON is YAML, too.
-        allowed = {"user": {"always_allow": list(chosen.tools), "ask_before": [], "never_allow": []}}
+        # JSON is valid YAML.
+        allowed = {"user": {"always_allow": list(runner.tools), "ask_before": [], "never_allow": []}}
         return {"goose/config/permission.yaml": json.dumps(allowed)}
 
     def read(self, event: Event, report: Report) -> str:
@@ -74,7 +74,7 @@ class Goose(Adapter):
             elif part.get("type") == "toolRequest":
                 call = mapping_of(mapping_of(part.get("toolCall")).get("value"))
                 use = report.begin_tool(text_of(part.get("id")), call.get("name"), call.get("arguments"))
-                shown.append(f"\n→ {use.words}\n")
+                shown.append(f"\n→ {use.label}\n")
             elif part.get("type") == "toolResponse":
                 result = mapping_of(part.get("toolResult"))
                 is_error = result.get("status") == "error"
@@ -83,7 +83,7 @@ class Goose(Adapter):
         return "".join(shown)
 
     def finish(self, report: Report) -> None:
-        """In the mode approve, the first call that is not listed ends it, without a word."""
+        """Note a refused call: in the mode approve, the first call that is not listed ends Goose without a message."""
         if not report.has_ended and not report.problem:
             for use in report.open_tools[-1:]:
                 report.refuse(use)

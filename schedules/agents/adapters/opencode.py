@@ -1,9 +1,9 @@
-"""opencode: `opencode run --format json`."""
+"""The adapter for opencode: `opencode run --format json`."""
 
 import json
 from typing import ClassVar
 
-from schedules.agents.adapters.base import Adapter, Chosen, Event, options, quoted_result
+from schedules.agents.adapters.base import Adapter, Event, RunnerOptions, options, quoted_result
 from schedules.agents.reports import (
     LONGEST_ANSWER,
     Report,
@@ -17,7 +17,7 @@ from schedules.agents.reports import (
 
 class Opencode(Adapter):
     program = "opencode"
-    known_version = ""
+    tested_version = ""
     modes = ("ask", "auto")
     bypassing = frozenset(("auto", "dangerously-skip-permissions"))
     reserved: ClassVar[frozenset[str]] = frozenset(
@@ -25,20 +25,20 @@ class Opencode(Adapter):
     )
     reports_money = True
 
-    def arguments(self, chosen: Chosen, resume: str) -> list[str]:
+    def arguments(self, runner: RunnerOptions, resume: str) -> list[str]:
         arguments = ["run", "--format", "json"]
-        if self.mode_of(chosen) == "auto":
+        if self.mode_of(runner) == "auto":
             arguments.append("--auto")
-        if chosen.model:
-            arguments.append(f"--model={chosen.model}")
+        if runner.model:
+            arguments.append(f"--model={runner.model}")
         if resume:
             arguments += ["--session", resume]
-        return arguments + options(chosen.parameters)
+        return arguments + options(runner.parameters)
 
-    def environment(self, chosen: Chosen, folder: str) -> dict[str, str]:
-        if not chosen.tools:
+    def environment(self, runner: RunnerOptions, folder: str) -> dict[str, str]:
+        if not runner.tools:
             return {}
-        permission = {"*": "ask", **dict.fromkeys(chosen.tools, "allow")}
+        permission = {"*": "ask", **dict.fromkeys(runner.tools, "allow")}
         return {"OPENCODE_CONFIG_CONTENT": json.dumps({"permission": permission})}
 
     def read(self, event: Event, report: Report) -> str:
@@ -56,8 +56,8 @@ class Opencode(Adapter):
                 self._read_step(part, report)
             case "error":
                 error = mapping_of(event.get("error"))
-                said = text_of(mapping_of(error.get("data")).get("message")) or text_of(error.get("name"))
-                report.problem = said[:1000] or "it reported an error"
+                message = text_of(mapping_of(error.get("data")).get("message")) or text_of(error.get("name"))
+                report.problem = message[:1000] or "it reported an error"
             case "done":
                 report.has_ended = True
                 for rejected in map(mapping_of, list_of(event.get("rejected"))):
@@ -76,7 +76,7 @@ class Opencode(Adapter):
         if "rejected permission" in error or ("permission" in error.lower() and "reject" in error.lower()):
             report.refuse(use)
         shown = quoted_result(error or text_of(state.get("output")))
-        return f"→ {use.words}\n" + (f"{shown}\n" if shown else "")
+        return f"→ {use.label}\n" + (f"{shown}\n" if shown else "")
 
     def _read_step(self, part: Event, report: Report) -> None:
         tokens = mapping_of(part.get("tokens"))
@@ -87,5 +87,5 @@ class Opencode(Adapter):
         if (cost := money_of(part.get("cost"))) is not None:
             report.cost = (report.cost or 0.0) + cost
         if part.get("reason") == "stop":
-            # Versions before the line `done` end with this one.
+            # Older versions print no line `done` after this one.
             report.has_ended = True

@@ -74,7 +74,7 @@ def _agents_json(actor: Actor) -> dict[str, Any]:
                         "scope": allowance.scope,
                         "unit": allowance.unit,
                         "cap": allowance.cap,
-                        "left": allowance.left,
+                        "left": allowance.remaining,
                     }
                     for allowance in each.allowances
                 ],

@@ -175,7 +175,7 @@ class _DailyUsage:
                 used = self._used.get(scope, {}).get(unit, 0)
                 allowance = Allowance(scope[0], self._name, unit, cap, used)
                 if allowance.is_used_up:
-                    return allowance.words_if_used_up
+                    return allowance.used_up_message
         return ""
 
 

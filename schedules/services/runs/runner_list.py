@@ -41,7 +41,7 @@ class ListedRunner:
     @property
     def used_up(self) -> str:
         """Which limit of the day keeps its next run from starting, or an empty text."""
-        return next((each.words_if_used_up for each in self.allowances if each.is_used_up), "")
+        return next((each.used_up_message for each in self.allowances if each.is_used_up), "")
 
 
 def list_runners(actor: Actor, now: datetime, *, with_runs: bool = True) -> list[ListedRunner]:
