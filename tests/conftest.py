@@ -201,7 +201,7 @@ def schemas_checked_once() -> Iterator[None]:
 @pytest.fixture
 def commands_file(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The path of the operator's file of commands, which does not exist yet; every look reads it again."""
-    monkeypatch.setattr(watching, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(watching, "POLL_SECONDS", 0.0)
     path = tmp_path / "commands.toml"
     settings.CRONTY_COMMANDS_FILE = str(path)
     yield path
@@ -225,7 +225,7 @@ def use_commands(commands_file: Path) -> Callable[[str], None]:
 @pytest.fixture
 def runners_file(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The path of the operator's file of runners, which does not exist yet; every look reads it again."""
-    monkeypatch.setattr(watching, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(watching, "POLL_SECONDS", 0.0)
     path = tmp_path / "runners.toml"
     settings.CRONTY_RUNNERS_FILE = str(path)
     yield path

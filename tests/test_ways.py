@@ -54,7 +54,7 @@ class StillClock(Clock):
 @pytest.fixture(autouse=True)
 def steady_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look for the file of commands once: whether a second has passed must not decide about a way."""
-    monkeypatch.setattr(watching, "LOOK_EVERY", math.inf)
+    monkeypatch.setattr(watching, "POLL_SECONDS", math.inf)
 
 
 def check(title: str, way: Way) -> None:

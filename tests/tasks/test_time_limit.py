@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from schedules.tasks.time_limit import HELD_UP, LOOK_EVERY, PlainTimeLimit, TimeLimit
+from schedules.tasks.time_limit import MAX_DELAY, POLL_SECONDS, PlainTimeLimit, TimeLimit
 from tests.waiting import wait_for
 
 
@@ -20,7 +20,7 @@ def stand_still(seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "before", [0.0, LOOK_EVERY - 0.1, LOOK_EVERY + 0.2], ids=["first", "between", "second"]
+    "before", [0.0, POLL_SECONDS - 0.1, POLL_SECONDS + 0.2], ids=["first", "between", "second"]
 )
 def test_time_in_which_the_process_stood_still_does_not_count(before):
     async def scenario() -> None:
@@ -73,12 +73,12 @@ def stopped_in_a_fork(limit: float, then: Callable[[], None]) -> int:
             code = 0
         os._exit(code)
     os.waitpid(pid, os.WUNTRACED)
-    stand_still(limit + HELD_UP + 0.5)
+    stand_still(limit + MAX_DELAY + 0.5)
     os.kill(pid, signal.SIGCONT)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-@pytest.mark.parametrize("limit", [1.0, LOOK_EVERY + 0.5], ids=["one-look", "two-looks"])
+@pytest.mark.parametrize("limit", [1.0, POLL_SECONDS + 0.5], ids=["one-look", "two-looks"])
 def test_plain_function_that_stood_still_for_longer_than_its_limit_goes_on(limit):
     assert stopped_in_a_fork(limit, lambda: None) == 0
 
@@ -100,7 +100,7 @@ def call_a_library_that_cannot_be_interrupted() -> None:
     """Block alarms, as a call that does not return to Python does, for longer than a look."""
     while True:
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
-        stand_still(0.2 + HELD_UP)
+        stand_still(0.2 + MAX_DELAY)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGALRM])
 
 

@@ -1,1 +1,1 @@
-"""Commands: programs that the operator lists in commands.toml, which jobs run by name with typed arguments."""
+"""Commands: programs that the operator defines in commands.toml, and that jobs run by name with typed arguments."""

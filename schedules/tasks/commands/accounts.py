@@ -1,4 +1,4 @@
-"""Accounts of the host: the user that a command runs as."""
+"""Accounts of the host: look up the user that a command runs as."""
 
 import os
 import pwd
@@ -8,11 +8,11 @@ from schedules.tasks.processes import Identity
 
 
 class AccountError(Exception):
-    """A command cannot run as this user; the text says why, and what to do."""
+    """A command cannot run as this user; the message says why, and what to do."""
 
 
 class Account(NamedTuple):
-    """A user of this host; without an identity to change to for the user who runs Cronty."""
+    """A user of this host; `identity` is None for the user who runs Cronty, because no switch is needed."""
 
     name: str
     home: str
@@ -20,7 +20,7 @@ class Account(NamedTuple):
 
 
 def account_of(user: str | None) -> Account:
-    """Return the account of a name, or of the user who runs Cronty; raises AccountError."""
+    """Return the account with this name, or that of the user who runs Cronty; raises AccountError."""
     if user is None:
         return _own_account()
     try:
@@ -42,6 +42,6 @@ def _own_account() -> Account:
     try:
         entry = pwd.getpwuid(os.geteuid())
     except KeyError:
-        # A container may run as a number without a name.
+        # A container may run as a user id that has no name.
         return Account("", "/")
     return Account(entry.pw_name, entry.pw_dir)

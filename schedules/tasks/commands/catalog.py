@@ -1,4 +1,4 @@
-"""The commands in force: those of the operator's file, which is read again when it changes."""
+"""The catalog of commands: those of the operator's file, which is read again when it changes, as tasks."""
 
 import inspect
 
@@ -12,28 +12,23 @@ from schedules.tasks.registry import Task
 
 
 class Catalog(WatchedFile[Task]):
-    """The commands of one file, as the tasks that run them."""
+    """The tasks that run the commands of the operator's file."""
 
     setting, noun = "CRONTY_COMMANDS_FILE", "command"
 
     def read(self, text: str) -> dict[str, Task]:
-        return _read_tasks(text)
+        tasks = {}
+        for name, command in parse(text).items():
+            try:
+                tasks[name] = task_of(name, command)
+            except OperatorFileError as error:
+                raise OperatorFileError(str(error), line_of(text, [name])) from error
+        return tasks
 
     def commands(self) -> dict[str, Command]:
         return {
             task.name: task.function.command for task in self.all() if isinstance(task.function, CommandRun)
         }
-
-
-def _read_tasks(text: str) -> dict[str, Task]:
-    """Return the tasks that run the commands of a text, by name; raises OperatorFileError."""
-    tasks = {}
-    for name, command in parse(text).items():
-        try:
-            tasks[name] = task_of(name, command)
-        except OperatorFileError as error:
-            raise OperatorFileError(str(error), line_of(text, [name])) from error
-    return tasks
 
 
 def task_of(name: str, command: Command) -> Task:
@@ -60,7 +55,7 @@ def task_of(name: str, command: Command) -> Task:
             refusal=refusal_of(name, command),
         )
     except Exception as error:
-        # Pydantic has its own errors for a pattern that it cannot compile.
+        # Not only ValueError: Pydantic raises its own errors for a pattern that it cannot compile.
         raise OperatorFileError(f"{name}: {error}") from error
 
 

@@ -1,4 +1,4 @@
-"""The colours of an output, kept beside its text: where each begins, as a position and the codes of its sequence."""
+"""Terminal colours of an output, stored beside its text as pairs of a position and the codes of the escape sequence."""
 
 import re
 from collections import deque
@@ -8,28 +8,28 @@ from typing import TypeAlias
 
 from schedules import limits
 
-# The codes are what stands between "ESC[" and "m", such as "1;31"; nothing or "0" ends all of them.
+# A position, and the codes between "ESC[" and "m", such as "1;31"; an empty text or "0" resets all colours.
 Colour: TypeAlias = tuple[int, str]
 
 _SEQUENCE = re.compile(r"\x1b\[([0-9;]{0,20})m")
-# The most that are kept of the beginning and of the end of an output.
-MOST_HEAD, MOST_TAIL = 500, 1500
+# How many colours are kept of the beginning and of the end of an output.
+MAX_HEAD, MAX_TAIL = 500, 1500
 
 
 def colours_in(raw: str) -> list[Colour]:
-    """Find the colours in an output as it was printed; positions are those in the clean text."""
+    """Find the colours in raw output; their positions are those in the cleaned text."""
     if "\x1b[" not in raw:
         return []
-    changes = []
-    position = at = 0
+    colours = []
+    position = end = 0
     for match in _SEQUENCE.finditer(raw):
-        position += len(limits.clean_output(raw[at : match.start()]))
-        at = match.end()
-        changes.append((position, match[1]))
-    return changes
+        position += len(limits.clean_output(raw[end : match.start()]))
+        end = match.end()
+        colours.append((position, match[1]))
+    return colours
 
 
-def moved(colours: Iterable[Colour], by: int) -> list[Colour]:
+def shift(colours: Iterable[Colour], by: int) -> list[Colour]:
     return [(max(0, position + by), codes) for position, codes in colours]
 
 
@@ -38,11 +38,11 @@ class KeptColours:
 
     def __init__(self) -> None:
         self._head: list[Colour] = []
-        self._tail: deque[Colour] = deque(maxlen=MOST_TAIL)
+        self._tail: deque[Colour] = deque(maxlen=MAX_TAIL)
 
     def add(self, colours: Iterable[Colour]) -> None:
         rest = iter(colours)
-        self._head += islice(rest, MOST_HEAD - len(self._head))
+        self._head += islice(rest, MAX_HEAD - len(self._head))
         self._tail.extend(rest)
 
     @property

@@ -26,10 +26,10 @@ from schedules.tasks.operator_files.tables import (
     parse_tables,
     without_nul,
 )
-from schedules.tasks.registry import MOST_ATTEMPTS
+from schedules.tasks.registry import MAX_ATTEMPTS
 
-LEAST_MEMORY, MOST_MEMORY = 16 * 10**6, 10**15
-# The name of the argument that every task gets its run by.
+MIN_MEMORY, MAX_MEMORY = 16 * 10**6, 10**15
+# Every task of a command gets its run as an argument of this name.
 RESERVED = "run"
 
 
@@ -41,7 +41,7 @@ def _bytes(value: Any) -> int:
         raise ValueError('write a size like "512MB" or "2GB"')
     base = 1024 if match[2].endswith("i") else 1000
     size = int(float(match[1]) * base ** (1 + "kMGT".index(match[2][0].replace("K", "k"))))
-    if not LEAST_MEMORY <= size <= MOST_MEMORY:
+    if not MIN_MEMORY <= size <= MAX_MEMORY:
         raise ValueError("choose between 16MB, which a program needs to start, and 1000TB")
     return size
 
@@ -59,7 +59,7 @@ ParameterName = Annotated[str, Field(pattern=rf"^{PARAMETER_PATTERN}$")]
 
 
 class Condition(Table):
-    """Arguments that are used only if a parameter is given and is not false."""
+    """Arguments that are used only if a parameter is present and not false."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, validate_by_name=False)
 
@@ -68,7 +68,7 @@ class Condition(Table):
 
 
 class Command(Table):
-    """One command: what runs, with which parameters and limits, and who may schedule it."""
+    """One command: its program, parameters and limits, and who may schedule it."""
 
     description: Line
     title: Annotated[Line, Field(max_length=100)] = ""
@@ -82,18 +82,18 @@ class Command(Table):
     max_cpu: Timeout | None = None
     max_memory: Bytes | None = None
     timeout: Timeout = timedelta(minutes=10)
-    attempts: Annotated[int, Field(ge=1, le=MOST_ATTEMPTS)] = 1
+    attempts: Annotated[int, Field(ge=1, le=MAX_ATTEMPTS)] = 1
     output_characters: Annotated[int, Field(ge=1000, le=1_000_000)] = 64_000
     allow: Annotated[list[Literal["staff", "everyone", "agents"]], Field(min_length=1)] = ["staff"]
 
     @property
     def secrets(self) -> set[str]:
-        """The names of the secrets that the operator wrote into the file."""
+        """The names of the secrets that the file refers to."""
         return {name for template in self._templates() for name in secrets_in(template)}
 
     @property
     def order(self) -> list[str]:
-        """The names of the parameters in the order of arguments by position: required ones first."""
+        """The names of the parameters in the order of positional arguments: required ones first."""
         return sorted(self.parameters, key=lambda name: not self.parameters[name].is_required)
 
     def task_parameters(self) -> list[inspect.Parameter]:
@@ -102,7 +102,7 @@ class Command(Table):
         return [task_parameter(name, self.parameters[name], name in opening) for name in self.order]
 
     def opening_parameters(self) -> set[str]:
-        """Return the parameters that an argument before `--` begins with, so that they must not begin with a dash."""
+        """Return the parameters at the beginning of an argument before `--`: their values must not begin with a dash."""
         names: set[str] = set()
         for item in self.arguments:
             if item == END_OF_OPTIONS:
@@ -115,7 +115,7 @@ class Command(Table):
         """Return the program and its arguments; raises ValueError if a value would become an option."""
         arguments = [self.program]
         is_after_options = False
-        for template in self._chosen(values):
+        for template in self._used_arguments(values):
             argument = fill_in(template, values, secrets)
             if not is_after_options and (problem := option_problem(template, argument)):
                 raise ValueError(f"{', '.join(sorted(parameters_in(template))) or template}: {problem}")
@@ -124,7 +124,7 @@ class Command(Table):
         return arguments
 
     def variables(self, values: Mapping[str, str], secrets: Mapping[str, str] = {}) -> dict[str, str]:
-        """Return the environment variables of the file, without those whose parameter is missing."""
+        """Return the environment variables, without those whose parameter is missing."""
         return {
             name: fill_in(template, values, secrets)
             for name, template in self.environment.items()
@@ -132,12 +132,12 @@ class Command(Table):
         }
 
     def standard_input(self, values: Mapping[str, str], secrets: Mapping[str, str] = {}) -> str | None:
-        """Return what the program reads on its standard input; nothing if a parameter of that is missing."""
+        """Return the text for the program's standard input, or None if there is none or one of its parameters is missing."""
         if self.input is None or not parameters_in(self.input) <= values.keys():
             return None
         return fill_in(self.input, values, secrets)
 
-    def _chosen(self, values: Mapping[str, str]) -> Iterator[str]:
+    def _used_arguments(self, values: Mapping[str, str]) -> Iterator[str]:
         for item in self.arguments:
             if isinstance(item, str):
                 yield item
@@ -163,9 +163,9 @@ class Command(Table):
         for item in self.arguments:
             always_set = {name for name, parameter in self.parameters.items() if not parameter.optional}
             if isinstance(item, Condition):
-                self._known(item.parameter)
+                self._check_exists(item.parameter)
                 always_set.add(item.parameter)
-            # What follows a `--` that is not always there may come before the end of options.
+            # A `--` in a condition ends the options only there, because it is not always present.
             is_after_here = is_after_options
             for template in [item] if isinstance(item, str) else item.arguments:
                 self._check_template(template, always_set)
@@ -179,7 +179,7 @@ class Command(Table):
                 raise ValueError(f"parameters.{name}: a choice must not begin with -; put a -- before it")
         for template in self._optional_templates():
             for name in sorted(parameters_in(template)):
-                self._known(name)
+                self._check_exists(name)
         self._check_multiline()
         used = {name for template in self._templates() for name in parameters_in(template)}
         used |= {item.parameter for item in self.arguments if isinstance(item, Condition)}
@@ -190,7 +190,7 @@ class Command(Table):
         return self
 
     def _check_multiline(self) -> None:
-        """Refuse a text of several lines in an argument or a variable, where programs do not expect one."""
+        """Refuse a multi-line parameter in an argument or a variable, where programs do not expect line breaks."""
         elsewhere = [template for template in self._templates() if template != self.input]
         for name in sorted({name for template in elsewhere for name in parameters_in(template)}):
             if self.parameters[name].multiline:
@@ -198,13 +198,13 @@ class Command(Table):
 
     def _check_template(self, template: str, always_set: set[str]) -> None:
         for name in sorted(parameters_in(template)):
-            self._known(name)
+            self._check_exists(name)
             if name not in always_set:
                 raise ValueError(
                     f'arguments: {name} is optional: write {{ if = "{name}", arguments = ["{template}"] }}'
                 )
 
-    def _known(self, name: str) -> None:
+    def _check_exists(self, name: str) -> None:
         if name not in self.parameters:
             raise ValueError(
                 f"there is no parameter {name!r}; write {{{{{name}}}}} for the text {{{name}}} itself"
@@ -212,5 +212,5 @@ class Command(Table):
 
 
 def parse(text: str) -> dict[str, Command]:
-    """Return the commands of a file by name, or raise OperatorFileError with every problem."""
+    """Return the commands of a file by name; raises OperatorFileError with every problem."""
     return parse_tables(text, Command)

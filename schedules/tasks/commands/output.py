@@ -1,19 +1,21 @@
-"""The output of a command: decoded, cleaned, without secrets, and cut to its beginning and its end."""
+"""The output of a program: decode and clean it, mask its secrets, and keep its beginning and its end."""
 
 import codecs
 from collections.abc import Collection
 
 from schedules import limits
 from schedules.secrets.masking import Masker
-from schedules.tasks.commands.colours import Colour, KeptColours, colours_in, moved
+from schedules.tasks.commands.colours import Colour, KeptColours, colours_in, shift
 from schedules.tasks.interface import OutputText
+from schedules.tasks.processes.running import STANDARD_ERROR, STANDARD_OUTPUT
 
-_HEAD_SHARE = 4
+# The beginning gets this fraction of the characters that are kept.
+_HEAD_DIVISOR = 4
 LONGEST_ERROR = 1000
 
 
 class _Stream:
-    """One stream: bytes come in, and whole characters without secrets come out."""
+    """Converts the bytes of one stream to clean text with masked secrets."""
 
     def __init__(self, masker: Masker) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -23,30 +25,30 @@ class _Stream:
         self._to_drop = 0
 
     def read(self, data: bytes, *, is_last: bool = False) -> tuple[str, list[Colour]]:
-        """Return what is new and clean, and its colours."""
+        """Return the new clean text and its colours; hold back what may be the beginning of a secret."""
         raw = self._unfinished + self._decoder.decode(data, is_last)
         end = len(raw) - (0 if is_last else limits.count_unfinished(raw))
         self._unfinished = raw[end:]
-        # Clean it first: a colour within a secret would hide it from the mask.
+        # Clean it first: a colour in the middle of a secret would hide it from the masker.
         new = limits.clean_output(raw[:end])
         dropped = min(self._to_drop, len(new))
         self._to_drop -= dropped
-        self._colours += moved(colours_in(raw[:end]), len(self._held) - dropped)
+        self._colours += shift(colours_in(raw[:end]), len(self._held) - dropped)
         text = self._held + new[dropped:]
         masked, self._held = (self._masker.mask(text), "") if is_last else self._masker.split(text)
         return masked, self._colours_of(text[: len(text) - len(self._held)])
 
     def _colours_of(self, text: str) -> list[Colour]:
-        """Take the colours of this text, at their positions in the masked one; the others are of what is held."""
+        """Remove and return the colours of this text, at their positions in the masked text."""
         if not self._colours:
             return []
-        taken = [colour for colour in self._colours if colour[0] <= len(text)]
-        self._colours = moved(self._colours[len(taken) :], -len(text))
-        positions = self._masker.positions(text, [position for position, _ in taken])
-        return [(position, codes) for position, (_, codes) in zip(positions, taken, strict=True)]
+        colours = [colour for colour in self._colours if colour[0] <= len(text)]
+        self._colours = shift(self._colours[len(colours) :], -len(text))
+        positions = self._masker.positions(text, [position for position, _ in colours])
+        return [(position, codes) for position, (_, codes) in zip(positions, colours, strict=True)]
 
     def skip(self) -> None:
-        """Begin again after a gap, without the parts of a secret on both sides of it."""
+        """Start again after a gap; drop what may be parts of a secret on both sides of it."""
         self._decoder.reset()
         self._unfinished = self._held = ""
         self._colours = []
@@ -54,13 +56,13 @@ class _Stream:
 
 
 class KeptOutput:
-    """Takes what a program prints, and keeps the beginning and the end within a number of characters."""
+    """Collects the output of a program, and keeps its beginning and its end within a number of characters."""
 
     def __init__(self, characters: int, secrets: Collection[str] = ()) -> None:
-        self._most_head = characters // _HEAD_SHARE
-        self._most_tail = characters - self._most_head
+        self._max_head = characters // _HEAD_DIVISOR
+        self._max_tail = characters - self._max_head
         masker = Masker(secrets)
-        self._streams = {number: _Stream(masker) for number in (1, 2)}
+        self._streams = {number: _Stream(masker) for number in (STANDARD_OUTPUT, STANDARD_ERROR)}
         self._head = self._tail = self._errors = ""
         self._position = 0
         self._colours = KeptColours()
@@ -70,16 +72,15 @@ class KeptOutput:
         self._append(stream, *self._streams[stream].read(data))
 
     def skip(self, stream: int, count: int) -> None:
-        """Note that something of this stream was left out."""
+        """Note that so many bytes of this stream were dropped."""
         self._streams[stream].skip()
-        if len(self._head) < self._most_head:
-            self._most_head = len(self._head)
+        self._max_head = min(self._max_head, len(self._head))
         self._tail = ""
         self._position += count
         self.is_changed = True
 
     def finish(self) -> None:
-        """Add what was held back."""
+        """Add the text that the streams held back."""
         for number, stream in self._streams.items():
             self._append(number, *stream.read(b"", is_last=True))
 
@@ -97,13 +98,13 @@ class KeptOutput:
         return whole[-characters:]
 
     def _append(self, stream: int, text: str, colours: list[Colour]) -> None:
-        self._colours.add(moved(colours, self._position))
+        self._colours.add(shift(colours, self._position))
         if not text:
             return
-        if stream != 1:
+        if stream != STANDARD_OUTPUT:
             self._errors = (self._errors + text)[-LONGEST_ERROR:]
-        room = max(0, self._most_head - len(self._head)) if not self._tail else 0
+        room = max(0, self._max_head - len(self._head)) if not self._tail else 0
         self._head += text[:room]
-        self._tail = (self._tail + text[room:])[-self._most_tail :]
+        self._tail = (self._tail + text[room:])[-self._max_tail :]
         self._position += len(text)
         self.is_changed = True

@@ -1,4 +1,4 @@
-"""Parameters of commands: what the file says about them, and the types that check their values."""
+"""Parameters of commands: their definition in the file, and the types that validate their values."""
 
 import inspect
 from collections.abc import Callable
@@ -23,14 +23,14 @@ Value = str | int | float | bool
 
 
 def one_line(text: str) -> str:
-    """Return a text that is one printable line, or raise ValueError."""
+    """Return a text that is one printable line; raises ValueError for any other."""
     if problem := limits.line_problem(text):
         raise ValueError(problem)
     return text
 
 
 def several_lines(text: str) -> str:
-    """Return a text of printable lines, which may have line breaks and tabs, or raise ValueError."""
+    """Return a text of printable lines, with line breaks and tabs; raises ValueError for any other."""
     if problem := limits.line_problem(text.replace("\n", " ").replace("\t", " ")):
         raise ValueError(problem)
     return text
@@ -40,7 +40,7 @@ Line = Annotated[str, Field(max_length=LONGEST_TEXT), AfterValidator(one_line)]
 
 
 class Table(BaseModel):
-    """A table of the file: unknown keys are refused."""
+    """A table of the file, without unknown keys."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -64,8 +64,8 @@ class Parameter(Table):
         return not self.optional and self.default is None
 
     @property
-    def checked_text(self) -> Callable[[str], str]:
-        """The function that returns a text that is fit for this parameter, or raises ValueError."""
+    def text_check(self) -> Callable[[str], str]:
+        """The function that returns a text if this parameter accepts it, or raises ValueError."""
         return several_lines if self.multiline else one_line
 
     @model_validator(mode="after")
@@ -85,7 +85,7 @@ class Parameter(Table):
                 ):
                     raise ValueError(f"{name}: {value!r} is not of type {self.type}")
                 if isinstance(value, str):
-                    self.checked_text(value)
+                    self.text_check(value)
         if names_in(self.choices):
             raise ValueError("choices: a secret cannot be one of the choices; use a pattern")
         if self.type not in ("integer", "number") and (self.min is not None or self.max is not None):
@@ -104,7 +104,7 @@ class Parameter(Table):
 
 
 def value_problem(hint: Any, value: Any) -> str | None:
-    """Return why a value does not fit the type of a parameter, or None; the text does not quote the value."""
+    """Return why a value does not fit the type of a parameter, or None, without quoting the value."""
     try:
         TypeAdapter(hint).validate_python(value)
     except ValidationError as error:
@@ -114,10 +114,10 @@ def value_problem(hint: Any, value: Any) -> str | None:
 
 
 def task_parameter(name: str, parameter: Parameter, is_opening: bool) -> inspect.Parameter:
-    """Return the parameter of a task, with a type that checks its values; raises ValueError for an impossible default."""
+    """Return the parameter of the command's task; raises ValueError if the default does not fit its type."""
     default = inspect.Parameter.empty if parameter.is_required else parameter.default
     hint = _hint(parameter, is_opening)
-    # A job could not give a default like this itself.
+    # Defaults must obey the same rules as the values of jobs.
     if parameter.default is not None and (problem := value_problem(hint, parameter.default)):
         raise ValueError(f"parameters.{name}.default: {problem}")
     return inspect.Parameter(
@@ -138,7 +138,7 @@ def _hint(parameter: Parameter, is_opening: bool) -> Any:
     if parameter.type == "text":
         pattern = f"^(?:{parameter.pattern})$" if parameter.pattern is not None else None
         limit = Field(max_length=parameter.max_length, pattern=pattern)
-        return Annotated[str, described, limit, AfterValidator(parameter.checked_text), *rules]
+        return Annotated[str, described, limit, AfterValidator(parameter.text_check), *rules]
     bounds = Field(ge=parameter.min, le=parameter.max)
     number = int if parameter.type == "integer" else float
     return Annotated[number, described, bounds, *rules]

@@ -1,4 +1,4 @@
-"""The run of a command: its arguments and secrets are filled in, it runs, and its end is described."""
+"""The run of a command: fill in its arguments and secrets, run the program, and report how it ended."""
 
 import asyncio
 import os
@@ -19,16 +19,16 @@ from schedules.tasks.interface import Final, RetryLater, Run
 from schedules.tasks.processes import Ended, Limits, Program, StartError, run_program
 from schedules.when import durations
 
-# The rest of the worker's environment holds secrets and the operator's own settings.
-PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ")
+# Nothing else: the worker's environment contains secrets and the operator's settings.
+PASSED_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ")
 UMASK = 0o022
-SAVE_EVERY = 1.0
-# How much of the output is part of the result, which agents can read.
+SAVE_SECONDS = 1.0
+# How much of the output is included in the result, which agents can read.
 RESULT_CHARACTERS = 2000
 
 
 def refusal_of(name: str, command: Command) -> Callable[[Any, bool], str | None]:
-    """Return the function that says why somebody may not schedule this command."""
+    """Return the function that decides who may schedule this command, as `Task.refusal`."""
 
     def refusal(user: Any, is_agent: bool) -> str | None:
         if "everyone" not in command.allow and not getattr(user, "is_staff", False):
@@ -41,9 +41,9 @@ def refusal_of(name: str, command: Command) -> Callable[[Any, bool], str | None]
 
 
 class CommandRun:
-    """Runs one command; the function of its task."""
+    """Runs one command, as the function of its task."""
 
-    # What the registry compares two tasks of the same name by.
+    # The registry compares tasks of the same name by it.
     __qualname__ = "CommandRun"
 
     def __init__(self, name: str, command: Command, hints: Mapping[str, Any]) -> None:
@@ -73,12 +73,12 @@ class CommandRun:
             saving.cancel()
             output.finish()
             if output.text.position:
-                # Even if nothing is new: an earlier save may have failed, or still wait for its turn.
+                # Even if nothing has changed: an earlier save may have failed, or may not be written yet.
                 await asyncio.shield(run.save_output(output.text))
         return self._result(ended, output, timeout)
 
     def _check_filled_in(self, values: Mapping[str, Any]) -> None:
-        """Hold values with secrets in them to the rules of their parameters, which have only seen the references."""
+        """Validate values again after secrets were filled in; before, only the references were validated."""
         for name, value in values.items():
             if problem := value_problem(self._hints[name], value):
                 raise Final(f"Invalid arguments: {name}: {problem}")
@@ -99,15 +99,15 @@ class CommandRun:
         environment = _basic_environment(run, owner, account) | self.command.variables(texts, secrets)
         if any("\0" in text for text in (*arguments, *environment.values())):
             raise Final("Invalid arguments: remove the NUL character.")
-        kept = self.command.output_characters
+        size = self.command.output_characters
         return Program(
             arguments,
             environment,
             self.command.directory or account.home,
             input=self.command.standard_input(texts, secrets),
             umask=UMASK,
-            head=kept,
-            tail=kept,
+            head=size,
+            tail=size,
             identity=account.identity,
             limits=Limits(self.command.max_cpu, self.command.max_memory),
             mark=token_hex(16),
@@ -121,8 +121,8 @@ class CommandRun:
             "peak_memory_bytes": ended.peak_bytes,
             "output": output.last(RESULT_CHARACTERS),
         }
-        if ended.left:
-            result["left_processes"] = ended.left
+        if ended.survivors:
+            result["left_processes"] = ended.survivors
         if ended.code == 0 and not ended.is_timeout:
             return result
         problem = ended.describe(self._name, timeout)
@@ -133,11 +133,11 @@ class CommandRun:
         raise failure
 
     def _permitted_owner(self, owner_id: int) -> str:
-        """Return the login name of a user who may use this command, or raise Final."""
+        """Return the login name of the owner; raises Final if they may not use this command."""
         try:
             owner = get_user_model()._default_manager.filter(pk=owner_id).first()
         finally:
-            # This thread is not used again.
+            # A pooled thread would keep the connection open.
             connections.close_all()
         if owner is None:
             raise Final("The owner of this job is gone.")
@@ -154,13 +154,13 @@ def _account(name: str, command: Command) -> Account:
 
 
 def _basic_environment(run: Run, owner: str, account: Account) -> dict[str, str]:
-    kept = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-    who = {"USER": account.name, "LOGNAME": account.name} if account.name else {}
+    passed = {name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ}
+    user = {"USER": account.name, "LOGNAME": account.name} if account.name else {}
     return {
         "PATH": os.defpath,
         "HOME": account.home,
-        **kept,
-        **who,
+        **passed,
+        **user,
         "CRONTY_EXECUTION": str(run.execution_id),
         "CRONTY_JOB": run.job_id,
         "CRONTY_ATTEMPT": str(run.attempt),
@@ -176,9 +176,9 @@ def _text(value: Any) -> str:
 
 
 async def _keep_saving(output: KeptOutput, run: Run) -> None:
-    """Store what is new of the output, at most every second."""
+    """Save the output once a second while it changes."""
     while True:
-        await asyncio.sleep(SAVE_EVERY)
+        await asyncio.sleep(SAVE_SECONDS)
         if output.is_changed:
             output.is_changed = False
             await run.save_output(output.text)

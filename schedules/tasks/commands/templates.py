@@ -1,6 +1,6 @@
 """Argument templates: texts with {parameters} and ${secret:NAME}, filled in without a shell.
 
-No value can become an option: see `template_problem` for what the file must look like, and `option_problem` for values.
+No value can become an option: `template_problem` checks the file, and `option_problem` checks values.
 """
 
 import re
@@ -11,7 +11,7 @@ from schedules.secrets.references import NAME_PATTERN
 PARAMETER_PATTERN = r"[a-z][a-z0-9_]{0,49}"
 END_OF_OPTIONS = "--"
 
-# {{name}} stands for the text {name}; braces around anything else are ordinary characters.
+# {{name}} stands for the literal text {name}; braces around anything else are ordinary characters.
 _PART = re.compile(
     rf"\$\{{secret:(?P<secret>{NAME_PATTERN})\}}"
     rf"|\{{\{{(?P<literal>{PARAMETER_PATTERN})\}}\}}"
@@ -28,7 +28,7 @@ def secrets_in(template: str) -> set[str]:
 
 
 def fill_in(template: str, values: Mapping[str, str], secrets: Mapping[str, str]) -> str:
-    """Fill in a template in one pass, so that what is filled in is never read as a template."""
+    """Fill in a template in one pass, so that values are never read as templates themselves."""
 
     def part(match: re.Match[str]) -> str:
         if match["secret"]:
@@ -41,7 +41,7 @@ def fill_in(template: str, values: Mapping[str, str], secrets: Mapping[str, str]
 
 
 def template_problem(template: str) -> str | None:
-    """Return why a value could become an option in an argument like this, or None."""
+    """Return why a value could become an option in this argument, or None."""
     first = next((part for part in _PART.finditer(template) if not part["literal"]), None)
     if first and template.startswith("-") and "=" not in template[: first.start()]:
         return (
@@ -52,7 +52,7 @@ def template_problem(template: str) -> str | None:
 
 
 def option_problem(template: str, argument: str) -> str | None:
-    """Return why a filled-in argument must not be used before `--`, or None."""
+    """Return why a filled-in argument must not stand before `--`, or None."""
     if argument.startswith("-") and not template.startswith("-"):
         return "must not begin with -, because the program would read it as an option"
     return None

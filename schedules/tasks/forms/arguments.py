@@ -1,4 +1,4 @@
-"""The arguments of a task as form fields, and back."""
+"""The arguments of a task in a form: convert stored arguments to form fields, and input to arguments."""
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -14,9 +14,9 @@ from schedules.tasks.forms.fields import Text, json_problem, looks_like_json
 from schedules.tasks.forms.schema_fields import ABSENT, HINTS, Argument, argument_of, rest_of
 from schedules.tasks.registry import Task
 
-# Which optional arguments are always visible; of a notification only its place, which keeps the first form short.
+# The optional arguments that are always visible: few for these tasks, which keeps the first form short.
 INLINE_OPTIONS = {"notify": ("topic", "channel"), "prompt": ("runner",)}
-MOST_INLINE_OPTIONS = 3
+MAX_INLINE_OPTIONS = 3
 DESCRIPTIONS = {
     "notify": "Send a notification to an ntfy topic, or by one of your channels.",
     "webhook": "Call a URL. Requests are signed; retries share one Idempotency-Key.",
@@ -52,22 +52,22 @@ class Arguments:
     @property
     def inline(self) -> list[Argument]:
         """The arguments that are always visible: required ones, and the first optional ones."""
-        needed = [argument for argument in self.named if argument.field.widget.is_required]
-        options = [argument for argument in self.named if argument not in needed]
+        required = [argument for argument in self.named if argument.field.widget.is_required]
+        options = [argument for argument in self.named if argument not in required]
         if names := INLINE_OPTIONS.get(self.task.name):
             shown = [argument for argument in options if argument.name in names]
         else:
-            shown = options[:MOST_INLINE_OPTIONS]
-        return needed + shown + self.rest
+            shown = options[:MAX_INLINE_OPTIONS]
+        return required + shown + self.rest
 
     @property
     def folded(self) -> list[Argument]:
         return [argument for argument in self.all if argument not in self.inline]
 
     def fields(self) -> dict[str, forms.Field]:
-        """Return the fields; none is required, because only one task is chosen.
+        """Return the fields; none of them is required, because the form has those of all tasks, and uses only one task's.
 
-        Their widgets still have `is_required`, so that the page can mark required fields.
+        Their widgets keep `is_required`, so that the page can mark required fields.
         """
         for argument in self.all:
             argument.field.required = False
@@ -78,7 +78,7 @@ class Arguments:
         try:
             bound = self.task.signature.bind_partial(*args).arguments
         except TypeError:
-            # The task has changed since, and takes fewer of them.
+            # The task has changed since then, and takes fewer arguments.
             bound = {}
         values = {**bound, **kwargs}
         masked: dict[str, Any] = masking.masked(values)
@@ -93,7 +93,7 @@ class Arguments:
             if argument.key.endswith("**"):
                 rest = {name: masked[name] for name in kwargs if name not in names}
             else:
-                # The values of `*tokens` are masked one by one, as they are stored.
+                # Mask each value under the parameter's name: the stored list itself has no name.
                 name = argument.name
                 rest = [masking.masked({name: item})[name] for item in bound.get(name, ())]
             if rest:
@@ -116,9 +116,9 @@ class Arguments:
     def collect(
         self, form: forms.BaseForm, stored: Mapping[str, Any] | None
     ) -> tuple[list[Any], dict[str, Any]] | None:
-        """Convert the input of a form to (args, kwargs), or return None if a field has an error.
+        """Convert the input of a form to (args, kwargs); return None if a field has an error.
 
-        A field that was not sent, or not changed from what is stored, keeps what is stored, and causes no error.
+        A field that was not sent, or not changed, keeps the stored value and causes no error.
         """
         untouched = self._untouched(form, stored)
         for key in untouched:
@@ -128,11 +128,11 @@ class Arguments:
         values = {key: value for key, value in (stored or {}).items() if key in untouched}
         for argument in self.all:
             if argument.key not in untouched:
-                typed = form.cleaned_data.get(argument.key)
-                value = argument.cleared if typed in argument.empty else argument.read(typed)
+                entered = form.cleaned_data.get(argument.key)
+                value = argument.cleared if entered in argument.empty else argument.read(entered)
                 if value is not ABSENT:
                     values[argument.key] = value
-        return self._called_with(values)
+        return self._as_call(values)
 
     def _untouched(self, form: forms.BaseForm, stored: Mapping[str, Any] | None) -> set[str]:
         changed = form.changed_data
@@ -145,8 +145,8 @@ class Arguments:
             )
         }
 
-    def _called_with(self, values: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """Return (args, kwargs): by position only what cannot be given by name."""
+    def _as_call(self, values: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Return (args, kwargs), with only those arguments by position that cannot be passed by name."""
         rest = values.get(f"{self.task.name}-*", [])
         kwargs = {
             argument.name: values[argument.key] for argument in self.named if argument.key in values
@@ -162,11 +162,11 @@ class Arguments:
         args: list[Any] = []
         properties = self.task.schema["properties"]
         for parameter in by_position:
-            # The schema has the default as JSON. All jobs share it, and each may change its own arguments.
+            # The schema has the default as JSON; copied, because all jobs share the schema.
             default = deepcopy(properties.get(parameter.name, {}).get("default", parameter.default))
             value = kwargs.pop(parameter.name, default)
             if value is parameter.empty:
-                # The check reports that it is missing.
+                # Task.check reports that it is missing.
                 return args, kwargs
             args.append(value)
         return [*args, *rest], kwargs
@@ -197,25 +197,27 @@ class Arguments:
                 problems.setdefault(key, f"{part}: {message.partition(';')[0]}")
                 continue
             if message.startswith("required, but missing") or "must not be blank" in message:
-                message = enter(label)
+                message = enter_message(label)
             elif "match pattern" in message and hint:
                 message = f"Use {hint[:1].lower()}{hint[1:]}."
             problems.setdefault(key, f"{message[:1].upper()}{message[1:]}")
         return problems
 
     def secret_problems(self, problem: Err) -> dict[str | None, str]:
-        """Return what a service says about masked values, by the key of their field."""
+        """Return a service's refusal of masked values as errors by the key of their field."""
         problems: dict[str | None, str] = {}
         for message in (reason for reasons in problem.errors.values() for reason in reasons):
-            place, _, reason = message.partition(": ")
-            secret = next(part for part in reversed(place.split(".")) if not part.isdecimal())
-            again = f"Enter {secret} again, because it would go to another address or task."
-            is_moved = reason.startswith("write it again")
-            problems[self.key_of(place)] = again if is_moved else f"Enter the real value of {secret}."
+            path, _, reason = message.partition(": ")
+            secret = next(part for part in reversed(path.split(".")) if not part.isdecimal())
+            if reason.startswith("write it again"):
+                error = f"Enter {secret} again, because it would go to another address or task."
+            else:
+                error = f"Enter the real value of {secret}."
+            problems[self.key_of(path)] = error
         return problems
 
     def hints(self, cleaned: Mapping[str, Any]) -> list[str]:
-        """Return a remark for each text that was probably meant as JSON, but is sent as plain text."""
+        """Return a hint for each text that was probably meant as JSON, but is sent as plain text."""
         return [
             f"{argument.field.label} looks like JSON, but is sent as plain text: {problem}"
             for argument in self.named
@@ -231,8 +233,8 @@ class Arguments:
         return next((argument.key for argument in self.all if argument.name == name), None)
 
 
-def enter(label: str) -> str:
-    """Ask for a missing value."""
+def enter_message(label: str) -> str:
+    """Return the message that asks for a missing value."""
     word = label if label[:2].isupper() else f"{label[:1].lower()}{label[1:]}"
     article = "an" if word[:1].lower() in "aeio" else "a"
     return f"Enter {article} {word}."

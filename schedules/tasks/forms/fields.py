@@ -1,4 +1,4 @@
-"""Form fields of the pages beyond Django's: texts, whole numbers, JSON, and rows of names and values."""
+"""Custom form fields: texts, whole numbers, JSON, and rows of names and values."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ PAIRS_HINT = 'Enter a name and a value, or paste lines like "X-Api-Key: abc".'
 
 
 class Whole(forms.IntegerField):
-    """A whole number, with errors that say what to enter."""
+    """A whole number, with error messages that say what to enter."""
 
     default_error_messages = {
         "invalid": "Enter a whole number.",
@@ -22,15 +22,15 @@ class Whole(forms.IntegerField):
     }
 
     def has_changed(self, initial: Any, data: Any) -> bool:
-        # A parameter without a type may have stored what this field refuses.
+        # A parameter without a type may have stored a value that this field refuses.
         return str(initial) != str(data) and super().has_changed(initial, data)
 
 
 class Text(forms.CharField):
-    """A text in one line, or in several if `show_lines` is called."""
+    """A text in one line, or in several lines after `show_lines`."""
 
     def show_lines(self) -> None:
-        """Use a field that keeps line breaks and blank lines."""
+        """Use a text area, which keeps line breaks and blank lines."""
         attrs, is_required = self.widget.attrs, self.widget.is_required
         self.widget = forms.Textarea(attrs={**attrs, "rows": 3})
         self.widget.is_required = is_required
@@ -49,7 +49,7 @@ def plain_lines(text: str) -> str:
 
 
 class Lines(forms.CharField):
-    """Several short texts, one for each line."""
+    """A list of short texts, one per line."""
 
     widget = forms.Textarea(attrs={"rows": 3, "class": "mono", "spellcheck": "false"})
 
@@ -65,7 +65,7 @@ class Lines(forms.CharField):
 
 
 class Json(forms.CharField):
-    """A text that must be JSON; on an error the form shows it unchanged."""
+    """A text that must be JSON; after an error, the form shows it unchanged."""
 
     def __init__(self, *, expected_type: type | None = None, **kwargs: Any) -> None:
         super().__init__(
@@ -88,14 +88,14 @@ class Json(forms.CharField):
 
 
 def json_problem(text: str) -> str:
-    """Return what to change so that a text becomes JSON, or an empty text if it is JSON."""
+    """Return what to correct in a text that is not JSON, or an empty text if it is."""
     try:
         json.loads(text)
     except RecursionError:
         return "it is nested too deeply."
     except json.JSONDecodeError as error:
         line = f"line {error.lineno}"
-        # Newer versions of Python report the comma itself, older ones what follows it.
+        # Newer versions of Python report the position of the comma itself, older ones that of what follows.
         rest = text[error.pos :].lstrip(", \r\n\t")
         if rest[:1] in {"}", "]"} and "," in (
             text[: error.pos].rstrip()[-1:],
@@ -113,13 +113,13 @@ def json_problem(text: str) -> str:
 
 
 def looks_like_json(text: str) -> bool:
-    """Return whether a text that is sent as it is was probably meant as JSON."""
+    """Return whether a plain text was probably meant as JSON."""
     text = text.strip()
     return (text[:1], text[-1:]) in {("{", "}"), ("[", "]")}
 
 
 class PairsInput(forms.Widget):
-    """Rows with a name and a value each; it also reads one text: JSON, or lines like "X-Api-Key: abc"."""
+    """Rows of names and values; it also accepts a single text: JSON, or lines like "X-Api-Key: abc"."""
 
     template_name = "schedules/forms/pairs.html"
     blank_rows = 2
@@ -130,10 +130,10 @@ class PairsInput(forms.Widget):
             rows = read_pairs(value or "")
         except ValueError:
             rows = [(str(value), "")]
-        kept = {key: text for key, text in context["widget"]["attrs"].items() if key.startswith("aria-")}
+        aria = {key: text for key, text in context["widget"]["attrs"].items() if key.startswith("aria-")}
         context["widget"] |= {
             "rows": [*rows, *[("", "")] * self.blank_rows],
-            "described": flatatt(kept),
+            "described": flatatt(aria),
         }
         return context
 
@@ -142,8 +142,8 @@ class PairsInput(forms.Widget):
             return data.get(name)
         rows = zip_longest(data.getlist(f"{name}.name"), data.getlist(f"{name}.value"), fillvalue="")
         stripped = [[left.strip(), plain_lines(right).strip()] for left, right in rows]
-        typed = [row for row in stripped if any(row)]
-        return json.dumps(typed, ensure_ascii=False) if typed else ""
+        entered = [row for row in stripped if any(row)]
+        return json.dumps(entered, ensure_ascii=False) if entered else ""
 
     def value_omitted_from_data(self, data: Mapping[str, Any], files: Any, name: str) -> bool:
         return name not in data and f"{name}.name" not in data
@@ -163,16 +163,16 @@ class Pairs(forms.CharField):
         names = [name for name, _ in rows]
         if "" in names:
             raise ValidationError("Enter a name for each value.")
-        if twice := next((name for name in names if names.count(name) > 1), None):
-            raise ValidationError(f"{twice} is there twice.")
+        if duplicate := next((name for name in names if names.count(name) > 1), None):
+            raise ValidationError(f"{duplicate} is there twice.")
         return dict(rows) or None
 
     def has_changed(self, initial: Any, data: Any) -> bool:
-        return _shown_rows(initial or "") != _shown_rows(data or "")
+        return _stripped_rows(initial or "") != _stripped_rows(data or "")
 
 
-def _shown_rows(text: str) -> list[list[str]]:
-    """Return the cells that show a text, or that were sent, without spaces around them."""
+def _stripped_rows(text: str) -> list[list[str]]:
+    """Return the rows for a text, without spaces around the cells."""
     rows: Sequence[Sequence[str]]
     if text.startswith("[[") and not json_problem(text):
         rows = json.loads(text)
@@ -185,7 +185,7 @@ def _shown_rows(text: str) -> list[list[str]]:
 
 
 def read_pairs(text: str) -> list[tuple[str, str]]:
-    """Read rows, a JSON object, or lines of "name: value"; raise a ValueError that says what to enter."""
+    """Parse rows, a JSON object, or lines of "name: value"; raises a ValueError that says what to enter."""
     text = text.strip()
     if text.startswith("[") and not json_problem(text):
         rows = json.loads(text)

@@ -1,4 +1,4 @@
-"""The form field of one argument of a task, built from its JSON schema, and how it is formatted and parsed."""
+"""The form field of one argument of a task, built from its JSON schema, with conversions to and from its text."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -31,7 +31,7 @@ LABELS = {
     "gate_headers": "Headers for that address",
     "deliver_to": "Send the answer to",
 }
-# The fields of the built-in tasks, in the words of the page; agents have texts of their own.
+# Labels and hints for the pages; agents read the descriptions in the schema instead.
 NOTIFY_LABELS = {"tags": "Emojis"}
 HINTS = {
     ("heartbeat", "grace"): "How long a ping may be late, and a started run may take, like 15m; 1h if empty",
@@ -66,13 +66,13 @@ PRIORITIES = [("", "Default"), (1, "Min"), (2, "Low"), (4, "High"), (5, "Urgent"
 
 
 def label_of(name: str) -> str:
-    """Return what a person calls an argument."""
+    """Return the label of an argument."""
     return LABELS.get(name, name.replace("_", " ").capitalize())
 
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument of a task: its form field, and how its value is formatted and parsed."""
+    """One argument of a task: its form field, and the conversions between its value and the field's."""
 
     name: str
     key: str
@@ -81,10 +81,10 @@ class Argument:
     write: Callable[[Any], Any] = lambda value: value
     empty: tuple[Any, ...] = (None, "")
     cleared: Any = ABSENT
-    """What an empty field means; the argument is left out if this is ABSENT."""
+    """The value of an empty field; if it is ABSENT, the argument is left out."""
 
     def is_public(self, value: Any) -> bool:
-        """Return whether a value is no secret, whatever its name: a choice, a number or a ticked box."""
+        """Return whether a value cannot be a secret, whatever its name: a choice, a number or a checkbox."""
         takes_numbers = isinstance(self.field, (forms.BooleanField, forms.IntegerField))
         is_number = takes_numbers and isinstance(value, (int, float))
         return is_number or isinstance(self.field, forms.ChoiceField)
@@ -101,7 +101,7 @@ class Schema:
 
     @property
     def types(self) -> list[Mapping[str, Any]]:
-        """The types that a value may have, besides null."""
+        """The schemas of the types that a value may have, except null."""
         members = [each for each in self.spec.get("anyOf", [self.spec]) if each.get("type") != "null"]
         return members or [self.spec]
 
@@ -110,7 +110,7 @@ class Schema:
         return self.spec.get("default")
 
     def options(self, hint: str = "") -> dict[str, Any]:
-        """Return what every form field takes; `hint` is the help text if the schema has no description."""
+        """Return the common arguments of form fields; `hint` is the help text if there is no other."""
         labels = NOTIFY_LABELS if self.task.name == "notify" else {}
         description = self.spec.get("description") or self.types[0].get("description", "")
         return {
@@ -120,7 +120,7 @@ class Schema:
         }
 
     def _caveat(self) -> str:
-        """Say where the installation lacks what an option needs."""
+        """Return a warning if the installation lacks what this argument needs."""
         return NO_BUTTONS if (self.task.name, self.name) == ("notify", "ask") and not public_site() else ""
 
     def argument(self, field: forms.Field, **conversions: Any) -> Argument:
@@ -141,7 +141,7 @@ def argument_of(task: Task, name: str, spec: Mapping[str, Any], *, is_required: 
 
 
 def rest_of(task: Task, parameter: Parameter) -> Argument:
-    """Return the argument for `*args` or `**kwargs` of a task."""
+    """Return the argument for a task's `*args` or `**kwargs`."""
     is_list = parameter.kind is parameter.VAR_POSITIONAL
     field = Json(
         expected_type=list if is_list else dict,
@@ -184,12 +184,12 @@ def _priority(parameter: Schema) -> Argument:
         error_messages={"invalid_choice": "Choose one of these."},
         **parameter.options(),
     )
-    # The default is stored as 3, too.
+    # The default may also be stored as 3.
     return parameter.argument(field, write=lambda value: "" if value == 3 else value)
 
 
 def _union(parameter: Schema) -> Argument:
-    # A name in the schema that is an alias has no parameter.
+    # An alias in the schema is not the name of a parameter.
     declared = parameter.task.signature.parameters.get(parameter.name)
     hint = declared.annotation if declared else Any
     return parameter.argument(_text_field(parameter), read=lambda text: _read_as(hint, text), write=as_text)
@@ -206,7 +206,7 @@ def _choice(parameter: Schema) -> Argument:
 
 
 def _checkbox(parameter: Schema) -> Argument:
-    # An unticked box means False, which is left out only if it is the default anyway.
+    # An unchecked box means False, which is left out only if it is the default.
     empty = () if parameter.is_required or parameter.default else (False,)
     return parameter.argument(forms.BooleanField(**parameter.options()), empty=empty)
 
@@ -249,7 +249,7 @@ def _json(parameter: Schema) -> Argument:
     return parameter.argument(Json(**parameter.options("JSON")), write=as_text)
 
 
-# By the type in the schema, which is missing if every type is accepted.
+# By the type in the schema; there is none if any value is accepted.
 BUILDERS: dict[str | None, Callable[[Schema], Argument]] = {
     "boolean": _checkbox,
     "integer": _whole,
@@ -269,7 +269,7 @@ def _text_field(parameter: Schema) -> Text:
 
 
 def _cleared(task: Task, name: str) -> Any:
-    """Return what an empty field means if the default is not empty, or ABSENT if the type accepts nothing empty."""
+    """Return the value of an empty field whose default is not empty, or ABSENT if the type accepts no empty value."""
     empty: tuple[Any, ...] = (None, "", [], {})
     return next((value for value in empty if _accepts(task, name, value)), ABSENT)
 
@@ -283,21 +283,21 @@ def _accepts(task: Task, name: str, value: Any) -> bool:
 
 
 def _split(text: str) -> Any:
-    """Return the texts between commas, or the list that is written as JSON."""
+    """Split a text at commas, or parse it if it is a JSON list."""
     if text.lstrip().startswith("[") and isinstance(parsed := _json_or_text(text), list):
         return parsed
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _listed(value: Any) -> str:
-    """Return a list with commas, or as JSON if it would be read back in another way."""
+    """Join a list with commas, or write it as JSON if splitting would not restore it."""
     is_plain = isinstance(value, list) and all(isinstance(item, str) for item in value)
     text = ", ".join(value) if is_plain else ""
     return text if is_plain and "\n" not in text and _split(text) == value else as_text(value)
 
 
 def _json_or_text(text: str) -> Any:
-    """Parse an object or a list as JSON; return anything else as text."""
+    """Parse a JSON object or list; return anything else as text."""
     if text.lstrip()[:1] in {"{", "["}:
         try:
             return json.loads(text)
@@ -307,20 +307,20 @@ def _json_or_text(text: str) -> Any:
 
 
 def _read_any(text: str, default: Any) -> Any:
-    """Parse an object or a list as JSON; return anything else as text, but the default as it is."""
+    """Parse a JSON object or list, and return the default if its text is unchanged; return anything else as text."""
     return default if text == as_text(default) else _json_or_text(text)
 
 
 def _read_as(hint: Any, text: str) -> Any:
-    """Parse a text as JSON if a union accepts that, unless the text itself stands for another type, like Decimal."""
-    accepted = TypeAdapter(hint)
+    """Parse a text as JSON if the union accepts the result, unless the text itself stands for a type like Decimal."""
+    adapter = TypeAdapter(hint)
     try:
-        if not isinstance(accepted.validate_json(json.dumps(text), strict=True), str):
+        if not isinstance(adapter.validate_json(json.dumps(text), strict=True), str):
             return text
     except ValidationError:
         pass
     try:
-        accepted.validate_json(text, strict=True)
+        adapter.validate_json(text, strict=True)
         return json.loads(text)
     except ValueError:
         return text

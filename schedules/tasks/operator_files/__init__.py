@@ -1,1 +1,1 @@
-"""Files of the operator that are read again when they change: commands.toml and runners.toml."""
+"""Files of the operator, such as commands.toml and runners.toml: parse, watch, and keep their last good content."""

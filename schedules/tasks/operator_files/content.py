@@ -1,4 +1,4 @@
-"""An operator's file on disk, and the copy of its last good content, which outlives a restart."""
+"""Reading an operator's file safely, and keeping a copy of its last good content across restarts."""
 
 import json
 import logging
@@ -15,14 +15,14 @@ from schedules.tasks.operator_files.tables import LONGEST_FILE, TOO_LARGE, Opera
 
 logger = logging.getLogger(__name__)
 
-# A file that has not changed for this many seconds is not being written.
-SETTLED_AFTER = 1.0
+# A file that has not changed for this long is not being written.
+SETTLED_SECONDS = 1.0
 
 Signature = tuple[int, int, int] | None
 
 
 def signature_of(path: Path) -> Signature:
-    """Return what changes with the content of a file, or None if there is no file."""
+    """Return a value that changes whenever the file does, or None if there is no file."""
     try:
         status = path.stat()
     except OSError:
@@ -31,13 +31,13 @@ def signature_of(path: Path) -> Signature:
 
 
 def has_settled(signature: Signature) -> bool:
-    return signature is not None and time.time_ns() - signature[0] >= SETTLED_AFTER * 1e9
+    return signature is not None and time.time_ns() - signature[0] >= SETTLED_SECONDS * 1e9
 
 
 def read_content(path: Path) -> str:
-    """Return the text of a file that only its owner can change, or raise OperatorFileError."""
+    """Return the text of a file that only its owner can change; raises OperatorFileError."""
     try:
-        # Opening a pipe would wait for somebody to write into it.
+        # O_NONBLOCK, because opening a named pipe would otherwise wait for a writer.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
@@ -59,12 +59,12 @@ def read_content(path: Path) -> str:
 
 
 def copy_of(path: Path, nouns: str) -> Path:
-    """Return where the last good content of a file is kept: in the data folder, or beside the file without one."""
+    """Return the path of the copy: in the data folder if there is one, else beside the file."""
     return Path(getattr(settings, "CRONTY_DATA", None) or path.parent) / f"{nouns}.last-good.toml"
 
 
-def keep_copy(path: Path, nouns: str, text: str) -> None:
-    """Keep the content of a good file, or log why that is not possible."""
+def save_copy(path: Path, nouns: str, text: str) -> None:
+    """Save the content of a good file, or log why that is not possible."""
     copy = copy_of(path, nouns)
     content = f"{_heading(path)}\n{text}".encode()
     try:
@@ -83,7 +83,7 @@ def keep_copy(path: Path, nouns: str, text: str) -> None:
 
 
 def discard_copy(path: Path, nouns: str) -> None:
-    """Delete the copy of a file that the operator has deleted: what it defined must not come back."""
+    """Delete the copy of a file that the operator has deleted, so that its entries do not come back."""
     with suppress(OSError):
         copy = copy_of(path, nouns)
         if copy.read_text(errors="replace").startswith(_heading(path) + "\n"):
@@ -96,7 +96,7 @@ def read_copy(path: Path, nouns: str) -> str | None:
         heading, _, text = read_content(copy_of(path, nouns)).partition("\n")
     except OperatorFileError:
         return None
-    # A file at another path has other content.
+    # A copy of a file at another path says nothing about this one.
     return text if heading == _heading(path) else None
 
 
@@ -107,14 +107,14 @@ def _heading(path: Path) -> str:
 
 
 def _write(copy: Path, content: bytes) -> None:
-    """Replace the copy in one step; only the owner of its folder can read it."""
+    """Replace the copy atomically; only the owner of its folder can read it."""
     new = copy.with_name(f".{copy.name}.{os.getpid()}")
     try:
         handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             if os.geteuid() == 0:
-                # Root may run one command on the data of another user, who has to read it later.
+                # If root runs a command once, the owner of the data must still be able to read the copy.
                 folder = copy.parent.stat()
                 os.fchown(file.fileno(), folder.st_uid, folder.st_gid)
             file.flush()

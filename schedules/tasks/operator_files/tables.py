@@ -1,4 +1,4 @@
-"""What the operator's files are made of: TOML tables that become models, and every problem with its line."""
+"""Parsing operator's files: convert TOML tables to Pydantic models, and report every problem with its line."""
 
 import re
 import tomllib
@@ -21,7 +21,7 @@ TOO_LARGE = f"The file is larger than {LONGEST_FILE:,} bytes."
 
 
 class OperatorFileError(Exception):
-    """The file cannot be used; the text says what is wrong, and where."""
+    """The file cannot be used; the message says what is wrong and where."""
 
     def __init__(self, problem: str, line: int | None = None) -> None:
         super().__init__(f"line {line}: {problem}" if line else problem)
@@ -61,7 +61,7 @@ VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
 
 
 def parse_tables(text: str, model: type[Model]) -> dict[str, Model]:
-    """Return the tables of a file by name, or raise OperatorFileError with every problem."""
+    """Return the tables of a file by name; raises OperatorFileError with every problem."""
     if len(text.encode()) > LONGEST_FILE:
         raise OperatorFileError(TOO_LARGE)
     try:
@@ -70,7 +70,7 @@ def parse_tables(text: str, model: type[Model]) -> dict[str, Model]:
         line_number = re.search(r"at line (\d+)", str(error))
         line = int(line_number[1]) if line_number else text.rstrip().count("\n") + 1
         raise OperatorFileError(f"This is not TOML: {error}", line) from error
-    found_tables: dict[str, Model] = {}
+    entries: dict[str, Model] = {}
     problems: dict[str, int | None] = {}
     for name, table in tables.items():
         if not NAME.fullmatch(name):
@@ -78,25 +78,25 @@ def parse_tables(text: str, model: type[Model]) -> dict[str, Model]:
             problems[problem] = line_of(text, [name])
             continue
         try:
-            found_tables[name] = model.model_validate(table)
+            entries[name] = model.model_validate(table)
         except ValidationError as error:
             for detail in error.errors():
-                problems[_words(name, detail)] = line_of(text, [name, *map(str, detail["loc"])])
+                problems[_message(name, detail)] = line_of(text, [name, *map(str, detail["loc"])])
     if problems:
-        (first, place), *others = problems.items()
+        (first, first_line), *others = problems.items()
         more = [f"line {number}: {problem}" if number else problem for problem, number in others]
-        raise OperatorFileError("; ".join([first, *more]), place)
-    return found_tables
+        raise OperatorFileError("; ".join([first, *more]), first_line)
+    return entries
 
 
 _HEADER = re.compile(r"\s*\[[^\[\]]+\]\s*(?:#.*)?")
 _KEY = re.compile(r"""\s*(?P<key>[\w"'.\s-]+?)\s*=""")
 
 
-def line_of(text: str, places: Sequence[str]) -> int | None:
-    """Return the number of the line that a value stands on, or else of the table or list that it belongs to."""
+def line_of(text: str, keys: Sequence[str]) -> int | None:
+    """Return the line number of a value, or else of the innermost table or list around it that can be found."""
     table: list[str] = []
-    best, number_of_best = 0, None
+    best_length, best_number = 0, None
     for number, line in enumerate(text.splitlines(), 1):
         if _HEADER.fullmatch(line):
             table = path = _keys(line)
@@ -104,13 +104,13 @@ def line_of(text: str, places: Sequence[str]) -> int | None:
             path = [*table, *_keys(f"{assignment['key']} = 0")]
         else:
             continue
-        if best < len(path) and path == list(places[: len(path)]):
-            best, number_of_best = len(path), number
-    return number_of_best
+        if best_length < len(path) and path == list(keys[: len(path)]):
+            best_length, best_number = len(path), number
+    return best_number
 
 
 def _keys(line: str) -> list[str]:
-    """Return the path that a line of TOML names; a line within a text of several lines may name none."""
+    """Return the keys that a line of TOML names; a line inside a multi-line text may not be valid TOML."""
     try:
         parsed: Any = tomllib.loads(line)
     except tomllib.TOMLDecodeError:
@@ -122,13 +122,13 @@ def _keys(line: str) -> list[str]:
     return keys
 
 
-# The names of types that Pydantic puts into a place where a value may be of several.
-_NOISE = re.compile(r"^(str|int|float|bool|Condition|function-.*|constrained-.*)$")
+# Names of types, which Pydantic adds to the location if a value may have several types.
+_TYPE_NAME = re.compile(r"^(str|int|float|bool|Condition|function-.*|constrained-.*)$")
 
 
-def _words(name: str, detail: ErrorDetails) -> str:
-    places = [str(part) for part in detail["loc"] if not _NOISE.match(str(part))]
+def _message(name: str, detail: ErrorDetails) -> str:
+    keys = [str(part) for part in detail["loc"] if not _TYPE_NAME.match(str(part))]
     message = detail["msg"].removeprefix("Value error, ")
     if detail["type"] == "extra_forbidden":
         message = "unknown key"
-    return f"{'.'.join([name, *places])}: {message[:1].lower()}{message[1:]}"
+    return f"{'.'.join([name, *keys])}: {message[:1].lower()}{message[1:]}"

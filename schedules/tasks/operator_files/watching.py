@@ -1,4 +1,4 @@
-"""A file of the operator that is in force: read again when it changes, with its last good content kept."""
+"""A watched operator's file: read it again when it changes, and use its last good content while it is broken."""
 
 import logging
 import time
@@ -11,48 +11,51 @@ from schedules.tasks.operator_files.content import (
     Signature,
     discard_copy,
     has_settled,
-    keep_copy,
     read_content,
     read_copy,
+    save_copy,
     signature_of,
 )
 from schedules.tasks.operator_files.tables import OperatorFileError
 
 logger = logging.getLogger(__name__)
 
-# How many seconds a process uses what it has read before it looks at the file again.
-LOOK_EVERY = 1.0
+# How long a process uses what it has read before it checks the file again.
+POLL_SECONDS = 1.0
 
 Entry = TypeVar("Entry")
 
 
 class WatchedFile(Generic[Entry]):
-    """One file. While it is broken, nothing changes: the last good content stays in force."""
+    """The entries of one file; while the file is broken, those of its last good content."""
 
     setting: str
-    """The name of the setting with its path; without a path, there is no file."""
+    """The name of the setting that contains its path; if the setting is empty, there is no file."""
     noun: str
     """What the file defines, in the singular."""
 
     def __init__(self) -> None:
         self._content = self.read("")
         self._path = Path()
-        self._looked_at = float("-inf")
+        self._polled_at = float("-inf")
         self._seen: Signature = None
+        """The signature at the last poll."""
         self._read: Signature = None
-        self._unkept: str | None = None
+        """The signature of the content that was read last."""
+        self._unsaved: str | None = None
+        """Good content that has not been copied yet."""
         self._is_good = False
         self.problem = ""
         """Why the file as it is now cannot be used, or an empty text."""
         self._place = ""
 
     def read(self, text: str) -> dict[str, Entry]:
-        """Return what a text defines, by name, nothing if it is empty; raises OperatorFileError."""
+        """Return the entries that a text defines, by name; raises OperatorFileError. An empty text defines none."""
         raise NotImplementedError
 
     @property
     def short_problem(self) -> str:
-        """The problem for everybody: the name of the file and the line, without the names of programs."""
+        """The problem in a form that everybody may read: the file's name and the line, but nothing of its content."""
         if not self.problem:
             return ""
         effect = "the last good one stays in force" if self._is_good else f"no {self.noun} can run"
@@ -60,7 +63,7 @@ class WatchedFile(Generic[Entry]):
 
     @property
     def is_usable(self) -> bool:
-        """Whether what the file defines, or its last good content, can run."""
+        """Whether the file, or its last good content, can be used."""
         self._refresh()
         return not self.problem or self._is_good
 
@@ -82,8 +85,8 @@ class WatchedFile(Generic[Entry]):
         return list(self.content().values())
 
     def refresh(self) -> None:
-        """Read the file now, if it has changed."""
-        self._looked_at = float("-inf")
+        """Read the file now if it has changed."""
+        self._polled_at = float("-inf")
         self._seen = signature_of(self._path)
         self._refresh()
 
@@ -91,40 +94,40 @@ class WatchedFile(Generic[Entry]):
     def _nouns(self) -> str:
         return f"{self.noun}s"
 
-    def _named(self) -> str:
+    def _configured_path(self) -> str:
         return str(getattr(settings, self.setting))
 
     def _refresh(self) -> None:
         now = time.monotonic()
-        if now - self._looked_at < LOOK_EVERY:
+        if now - self._polled_at < POLL_SECONDS:
             return
-        is_first = self._looked_at == float("-inf")
-        self._looked_at = now
-        named = self._named()
-        if not named:
+        is_first = self._polled_at == float("-inf")
+        self._polled_at = now
+        configured = self._configured_path()
+        if not configured:
             self._content = self.read("")
             self.problem = ""
             return
-        path = Path(named)
+        path = Path(configured)
         if path != self._path:
             self._path, self._seen, self._read, is_first = path, None, None, True
             self._is_good = False
         signature = signature_of(path)
-        # Somebody may be writing it: wait until it has been the same for two looks, unless it is older than that. The
-        # next look of an idle worker is for its next run, which would not know what is new.
+        # Somebody may still be writing it: read it once it is the same at two polls, or old enough. An idle worker polls
+        # only for its next run, which must not miss a change that was made long before.
         is_settled = signature == self._seen or has_settled(signature)
         self._seen = signature
         if signature is None and is_first:
             discard_copy(path, self._nouns)
         if (is_settled or is_first) and signature != self._read:
             self._load(path, signature)
-        if is_settled and signature == self._read and self._unkept is not None:
-            keep_copy(path, self._nouns, self._unkept)
-            self._unkept = None
+        if is_settled and signature == self._read and self._unsaved is not None:
+            save_copy(path, self._nouns, self._unsaved)
+            self._unsaved = None
 
     def _read_unless_partial(self) -> None:
-        """Read a file that has just changed, for a run of something new; a file that is not whole can wait."""
-        signature = signature_of(self._path) if self._named() else None
+        """Read a file that has just changed, because a new entry is wanted; ignore it if it is incomplete."""
+        signature = signature_of(self._path) if self._configured_path() else None
         if signature is not None and signature != self._read:
             self._load(self._path, signature, may_be_partial=True)
 
@@ -132,20 +135,20 @@ class WatchedFile(Generic[Entry]):
         try:
             text = read_content(path) if signature else ""
             if signature_of(path) != signature:
-                # Changed while it was read: the next looks read it again.
+                # It changed while it was read: the next polls read it again.
                 return
             content = self.read(text)
         except OperatorFileError as error:
             if may_be_partial:
                 return
-            self._read, self._unkept = signature, None
+            self._read, self._unsaved = signature, None
             if not self._is_good:
                 self._use_copy(path)
             self._report(path, error)
             return
         self._content = content
         self._read, self._is_good = signature, signature is not None
-        self._unkept = text if signature else None
+        self._unsaved = text if signature else None
         if not signature:
             discard_copy(path, self._nouns)
         if self.problem:
@@ -153,7 +156,7 @@ class WatchedFile(Generic[Entry]):
         self.problem = ""
 
     def _use_copy(self, path: Path) -> None:
-        """Put the content into force that was good before this process started, if there is one."""
+        """Use the last good content from before this process started, if there is a copy."""
         text = read_copy(path, self._nouns)
         try:
             self._content = self.read(text or "")

@@ -1,4 +1,4 @@
-"""Programs of the operator, run without a shell and killed with everything that they have started."""
+"""Processes: run a program without a shell, and kill it together with everything that it has started."""
 
 from schedules.tasks.processes.running import Ended, Identity, Limits, Program, StartError, run_program
 

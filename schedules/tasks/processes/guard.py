@@ -1,13 +1,13 @@
-"""The guard: a small process between a worker and a program, which the program and all its children cannot outlive.
+"""The guard: a small process between a worker and a program, which kills the program and all its children in the end.
 
-Workers import this file outside of its package, so it uses the standard library alone, and as little of it as it can:
-every run of a program waits for its imports. A worker sends a frame that describes the program, then bytes: `+` as a heartbeat, `T` to
-terminate the program. When the worker dies or falls silent, its end of the socket closes or the lease runs out, and the
-guard kills everything.
+It is imported outside of its package, and must not import anything from Cronty, nor much of the standard library: every
+run of a program waits for its imports. A worker sends a frame that describes the program, then single bytes: `+` is a
+heartbeat, `T` terminates the program. When the worker dies, its end of the socket closes; when it hangs, its lease runs
+out. In both cases the guard kills everything.
 
 On Linux the guard adopts orphans (it is a subreaper), so it also finds children that have left the program's group and
-session. It consists of two processes, and each of them kills everything if the other one is killed. Elsewhere it can
-kill the program's process group only.
+session. It consists of two processes, each of which kills everything if the other one is killed. On other systems it can
+only kill the program's process group.
 """
 
 import ctypes
@@ -30,60 +30,61 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 IS_LINUX = sys.platform == "linux"
 READ_BYTES = 65_536
-FLUSH_EVERY = 1.0
-# A new process can appear while the others are being killed; so often, and for so long, they are looked for again.
+FLUSH_SECONDS = 1.0
+# New processes can appear while others are being frozen or killed, so the search for them is repeated.
 FREEZE_ROUNDS = 10
 KILL_SECONDS = 5.0
-MOMENT = 0.01
-# After SIGXCPU, which a program may handle, it has so many seconds of CPU time until SIGKILL.
+KILL_POLL_SECONDS = 0.01
+MIN_POLL_SECONDS = 0.01
+# A program may handle SIGXCPU; after that many more seconds of CPU time it gets SIGKILL.
 CPU_GRACE = 5
-# If this process was delayed by more, in seconds, the delay does not count as silence of the worker.
-HELD_UP = 0.5
+# If this process wakes up later than this, in seconds, it was suspended, and the delay is not the worker's fault.
+MAX_DELAY = 0.5
 
 
-class Unsent:
-    """What a program has printed since the last flush: its first bytes, and of the rest only the last ones."""
+class OutputBuffer:
+    """What a program has printed since the last flush: up to `head` bytes in all from its beginning, then the last ones."""
 
     def __init__(self, head: int, tail: int) -> None:
-        self._head_left, self._tail = head, tail
+        self._head_remaining, self._tail_size = head, tail
         self._head: list[tuple[bytes, bytes]] = []
-        self._last: deque[tuple[bytes, bytes]] = deque()
+        self._tail: deque[tuple[bytes, bytes]] = deque()
         self._size = 0
         self._dropped: dict[bytes, int] = {}
 
     def add(self, kind: bytes, data: bytes) -> None:
-        first, rest = data[: self._head_left], data[self._head_left :]
-        self._head_left -= len(first)
+        first, rest = data[: self._head_remaining], data[self._head_remaining :]
+        self._head_remaining -= len(first)
         if first:
             self._head.append((kind, first))
         if not rest:
             return
-        self._last.append((kind, rest))
+        self._tail.append((kind, rest))
         self._size += len(rest)
-        # Only whole parts, as they were read.
-        while self._size - len(self._last[0][1]) >= self._tail:
-            oldest_kind, oldest = self._last.popleft()
+        # Chunks are dropped whole, as they were read.
+        while self._size - len(self._tail[0][1]) >= self._tail_size:
+            oldest_kind, oldest = self._tail.popleft()
             self._size -= len(oldest)
             self._dropped[oldest_kind] = self._dropped.get(oldest_kind, 0) + len(oldest)
 
     def take(self) -> bytes:
-        """Return it as frames, and forget it."""
-        frames = [frame(*item) for item in self._head]
+        """Return the content as frames, and clear the buffer."""
+        frames = [frame(*chunk) for chunk in self._head]
         frames += [frame(DROPPED, kind + str(count).encode()) for kind, count in self._dropped.items()]
-        frames += [frame(*item) for item in self._last]
-        self._head, self._last, self._size, self._dropped = [], deque(), 0, {}
+        frames += [frame(*chunk) for chunk in self._tail]
+        self._head, self._tail, self._size, self._dropped = [], deque(), 0, {}
         return b"".join(frames)
 
 
 class Guard:
-    """One program, from its start until everything that it started is dead."""
+    """Runs one program, until everything that it started is dead."""
 
     def __init__(self, control: int, parent: int) -> None:
         self._control, self._parent = control, parent
         # Not a byte more: heartbeats may have arrived before this process was ready.
         _, size = FRAME.unpack(_receive(control, FRAME.size))
         self._spec = marshal.loads(_receive(control, size))  # noqa: S302  # nosec B302  # from the worker, which started it
-        self._printed = Unsent(self._spec["head"], self._spec["tail"])
+        self._output = OutputBuffer(self._spec["head"], self._spec["tail"])
         self._streams: dict[int, bytes] = {}
         self._input, self._input_end = b"", -1
         self._pid = 0
@@ -92,7 +93,7 @@ class Guard:
         self._unsent = b""
         self._flush_at = 0.0
         self._kill_at = float("inf")
-        self._heard_at = time.monotonic()
+        self._heartbeat_at = time.monotonic()
 
     def run(self) -> None:
         wake_up, self._wake = _pipe()
@@ -106,9 +107,9 @@ class Guard:
         self._send(frame(PID, str(self._pid).encode()))
         os.set_blocking(self._control, False)
         self._watch(wake_up)
-        left = kill_all(self._descendants, self._has_ended)
+        survivors = kill_all(self._descendants, self._has_ended)
         self._read_rest()
-        self._finish({"status": self._status, "cpu": self._cpu, "peak": self._peak, "left": left})
+        self._finish({"status": self._status, "cpu": self._cpu, "peak": self._peak, "survivors": survivors})
 
     def _start(self) -> str:
         """Start the program; return why that failed, or an empty text."""
@@ -126,7 +127,7 @@ class Guard:
         self._pid = os.fork()
         if self._pid == 0:
             try:
-                _become(self._spec, parent, read_input, write_output, write_errors)
+                _exec_program(self._spec, parent, read_input, write_output, write_errors)
             except OSError as error:
                 os.write(write_failure, f"{error.filename}: {error.strerror}".encode())
             finally:
@@ -143,27 +144,27 @@ class Guard:
         return problem.decode(errors="replace")
 
     def _watch(self, wake_up: int) -> None:
-        """Pass on output and obey the worker until the program has ended."""
-        back_at = float("inf")
+        """Pass on output and obey the worker, until the program has ended or has to be killed."""
+        wake_at = float("inf")
         while self._status is None:
             now = time.monotonic()
-            if now > back_at + HELD_UP:
-                # This process stood still, perhaps with the whole machine: the worker could not show that it is alive.
-                self._heard_at = min(now, self._heard_at + now - back_at)
+            if now > wake_at + MAX_DELAY:
+                # This process was suspended, perhaps with the whole machine: the worker may have been, too.
+                self._heartbeat_at = min(now, self._heartbeat_at + now - wake_at)
             if now >= self._kill_at or os.getppid() != self._parent:
                 return
             if now >= self._flush_at and not self._unsent:
-                self._unsent = self._printed.take()
-                self._flush_at = now + FLUSH_EVERY
+                self._unsent = self._output.take()
+                self._flush_at = now + FLUSH_SECONDS
             poll = select.poll()
             poll.register(self._control, select.POLLIN | (select.POLLOUT if self._unsent else 0))
             for number in (wake_up, *self._streams):
                 poll.register(number, select.POLLIN)
             if self._input_end >= 0:
                 poll.register(self._input_end, select.POLLOUT)
-            wait = min(self._flush_at, self._kill_at, self._heard_at + self._spec["lease"]) - now
-            back_at = now + max(wait, MOMENT)
-            for number, event in poll.poll((back_at - now) * 1000):
+            wait = min(self._flush_at, self._kill_at, self._heartbeat_at + self._spec["lease"]) - now
+            wake_at = now + max(wait, MIN_POLL_SECONDS)
+            for number, event in poll.poll((wake_at - now) * 1000):
                 if number == wake_up:
                     os.read(wake_up, READ_BYTES)
                     self._reap()
@@ -173,8 +174,8 @@ class Guard:
                     self._write_input()
                 elif not self._exchange(event):
                     return
-            # After a look at the socket: if this process was held up, heartbeats may be waiting there.
-            if now > self._heard_at + self._spec["lease"]:
+            # Only after reading the socket: if this process was suspended, heartbeats may be waiting there.
+            if now > self._heartbeat_at + self._spec["lease"]:
                 return
 
     def _exchange(self, event: int) -> bool:
@@ -189,30 +190,30 @@ class Guard:
             return True
         except OSError:
             return False
-        self._heard_at = time.monotonic()
+        self._heartbeat_at = time.monotonic()
         if b"T" in received and self._kill_at == float("inf"):
             self._kill_at = time.monotonic() + self._spec["grace"]
             for pid in self._descendants():
                 _kill(pid, signal.SIGTERM)
-                # A stopped process would not notice the signal.
+                # A stopped process handles the signal only once it continues.
                 _kill(pid, signal.SIGCONT)
         return bool(received)
 
     def _write_input(self) -> None:
-        """Write what the program's standard input has room for, and close it after the last byte."""
+        """Write as much as the program's standard input has room for, and close it after the last byte."""
         try:
             self._input = self._input[os.write(self._input_end, self._input) :]
         except BlockingIOError:
             return
         except OSError:
-            # The program does not read it.
+            # The program has closed its standard input.
             self._input = b""
         if not self._input:
             os.close(self._input_end)
             self._input_end = -1
 
     def _read(self, number: int) -> bool:
-        """Read a pipe once; return False when there is nothing left."""
+        """Read a pipe once; return False if there was nothing to read."""
         try:
             data = os.read(number, READ_BYTES)
         except BlockingIOError:
@@ -221,7 +222,7 @@ class Guard:
             os.close(number)
             del self._streams[number]
             return False
-        self._printed.add(self._streams[number], data)
+        self._output.add(self._streams[number], data)
         return True
 
     def _read_rest(self) -> None:
@@ -231,7 +232,7 @@ class Guard:
                 pass
 
     def _reap(self) -> None:
-        """Collect the dead: the program, its orphans, and what they have used."""
+        """Reap dead processes, the program and its orphans, and add up what they have used."""
         while True:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
@@ -252,21 +253,21 @@ class Guard:
         return _descendants() if IS_LINUX else _group(self._pid, self._status is None)
 
     def _send(self, data: bytes) -> None:
-        # An error means that the worker is gone.
+        # An error means that the worker is gone: then nobody needs the data.
         with suppress(OSError):
             while data and self._is_ready(select.POLLOUT):
                 data = data[os.write(self._control, data) :]
 
     def _is_ready(self, event: int) -> bool:
-        """Wait for the worker, for one lease at most."""
+        """Wait at most one lease until the socket is ready."""
         poll = select.poll()
         poll.register(self._control, event)
         return bool(poll.poll(self._spec["lease"] * 1000))
 
     def _finish(self, report: dict[str, object]) -> None:
-        """Send the report, and stay until the worker has read it: a heartbeat to a closed socket would lose it."""
+        """Send the report, and wait until the worker closes the socket: closing it first could lose the report."""
         os.set_blocking(self._control, False)
-        self._send(self._unsent + self._printed.take() + frame(REPORT, repr(report).encode()))
+        self._send(self._unsent + self._output.take() + frame(REPORT, repr(report).encode()))
         until = time.monotonic() + self._spec["lease"]
         with suppress(OSError):
             while time.monotonic() < until and self._is_ready(select.POLLIN):
@@ -274,25 +275,25 @@ class Guard:
                     return
 
 
-def stand_by(first: int) -> None:
-    """Wait for the first process of the guard; kill what it left behind if it was killed itself."""
+def watch_guard(first: int) -> None:
+    """Wait for the guard's main process; if it was killed, kill what it left behind."""
     while True:
         pid, status = os.waitpid(-1, os.WUNTRACED)
         if pid != first:
             continue
         if not os.WIFSTOPPED(status):
             break
-        # A frozen guard could not obey the worker, nor notice that it is gone.
+        # A stopped guard could neither obey the worker nor notice that it is gone.
         _kill(first, signal.SIGCONT)
     if status != 0:
         kill_all(_descendants)
 
 
 def kill_all(descendants: Callable[[], list[int]], has_ended: Callable[[], bool] = lambda: True) -> int:
-    """Kill all descendants, and wait until the program has ended; return how many could not be killed."""
+    """Kill all descendants, and wait until the program has ended; return how many survived."""
     frozen: set[int] = set()
     for _ in range(FREEZE_ROUNDS):
-        # Frozen first: what forks faster than it is killed would go on for ever.
+        # Freeze all of them first: a fork bomb could otherwise fork faster than it is killed.
         new = set(descendants()) - frozen
         for pid in new:
             _kill(pid, signal.SIGSTOP)
@@ -306,15 +307,15 @@ def kill_all(descendants: Callable[[], list[int]], has_ended: Callable[[], bool]
             return len(survivors)
         for pid in survivors:
             _kill(pid, signal.SIGKILL)
-        time.sleep(MOMENT)  # noqa: TID251  (waits for the kernel)
+        time.sleep(KILL_POLL_SECONDS)  # noqa: TID251  (waits for the kernel)
 
 
 def _descendants(*ancestors: int) -> list[int]:
-    """Return the living children of these processes, or of this one, and theirs; orphans are children of the guard."""
+    """Return all living descendants of these processes, or of this one; the guard has adopted orphans."""
     parents: dict[int, list[int]] = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         with suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
-            # The name of the program, in parentheses, may contain anything.
+            # Split after the last parenthesis: the program's name, in parentheses, may contain anything.
             state, parent, *_ = file.read().rpartition(b")")[2].split()
             if state != b"Z":
                 parents.setdefault(int(parent), []).append(int(name))
@@ -330,15 +331,15 @@ def find_marked(mark: str) -> list[int]:
     """Return the living processes that were started with this environment variable, and their descendants."""
     entry, pids = mark.encode(), []
     for name in filter(str.isdigit, os.listdir("/proc")):
-        # A process of somebody else cannot be read; one that has ended has no environment any more.
+        # Other users' processes cannot be read, nor those that have just ended.
         with suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:
             if entry in file.read().split(b"\0"):
                 pids.append(int(name))
     return [*{*pids, *_descendants(*pids)}] if pids else []
 
 
-def _become(spec: dict, parent: int, *streams: int) -> None:  # type: ignore[type-arg]
-    """Turn this child of the guard into the program; raises OSError if it cannot be started."""
+def _exec_program(spec: dict, parent: int, *streams: int) -> None:  # type: ignore[type-arg]
+    """Replace this child of the guard with the program; raises OSError if it cannot be started."""
     os.setsid()
     for target, number in enumerate(streams):
         os.dup2(number, target)
@@ -347,7 +348,7 @@ def _become(spec: dict, parent: int, *streams: int) -> None:  # type: ignore[typ
     signal.set_wakeup_fd(-1)
     if identity := spec.get("identity"):
         _change_user(*identity)
-    # After the change of the user, which resets it.
+    # After changing the user, which resets it.
     if IS_LINUX:
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
@@ -356,7 +357,7 @@ def _become(spec: dict, parent: int, *streams: int) -> None:  # type: ignore[typ
     os.chdir(spec["directory"])
     program, *_ = spec["arguments"]
     path = _find_program(program, spec["environment"].get("PATH", os.defpath))
-    # Last, because Python itself may need more memory than the program.
+    # Last, because Python itself may need more memory than the limit.
     cpu, memory = spec.get("limits") or (None, None)
     _limit(resource.RLIMIT_CPU, cpu, CPU_GRACE)
     _limit(resource.RLIMIT_AS, memory)
@@ -379,17 +380,17 @@ def _change_user(user: int, group: int, groups: "list[int]") -> None:
         raise OSError(error.errno, "The system does not let Cronty change to this user", str(user)) from error
 
 
-def _limit(kind: int, most: "int | None", grace: int = 0) -> None:
+def _limit(kind: int, limit: "int | None", grace: int = 0) -> None:
     """Limit what the program and each of its children may use; a lower limit of the host stays."""
-    if most is None:
+    if limit is None:
         return
-    _, hard = resource.getrlimit(kind)
-    highest = most + grace if hard == resource.RLIM_INFINITY else min(most + grace, hard)
-    resource.setrlimit(kind, (min(most, highest), highest))
+    _, host_hard = resource.getrlimit(kind)
+    hard = limit + grace if host_hard == resource.RLIM_INFINITY else min(limit + grace, host_hard)
+    resource.setrlimit(kind, (min(limit, hard), hard))
 
 
 def _find_program(name: str, search: str) -> str:
-    """Return the path of a program; a name without a slash is looked for in these folders."""
+    """Return the path of a program; search these folders for a name without a slash."""
     if "/" in name:
         return name
     for folder in search.split(os.pathsep):
@@ -404,7 +405,7 @@ def frame(kind: bytes, data: bytes) -> bytes:
 
 
 def _receive(control: int, size: int) -> bytes:
-    """Return exactly so many bytes from the worker; end if it is gone."""
+    """Return exactly this many bytes from the worker; exit if it is gone."""
     data = b""
     while len(data) < size:
         part = os.read(control, size - len(data))
@@ -434,7 +435,7 @@ def _kill(pid: int, number: int) -> bool:
 
 
 def _group(pid: int, is_running: bool) -> list[int]:
-    """Return the program's process group, as a negative number for `kill`, if anybody is left in it."""
+    """Return the program's process group, as a negative number for `kill`, if any process of it is alive."""
     return [-pid] if is_running or _kill(-pid, 0) else []
 
 
@@ -442,7 +443,7 @@ def start(control: int) -> None:
     """Run the program that the worker at the other end of this socket describes."""
     os.set_inheritable(control, False)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        # Whoever stops a whole group must not stop the guard, which still has to kill what is left.
+        # A signal to the whole process group must not end the guard, which still has to kill the program.
         signal.signal(number, signal.SIG_IGN)
     parent = os.getppid()
     if IS_LINUX:
@@ -450,8 +451,8 @@ def start(control: int) -> None:
         parent = os.getpid()
         if first := os.fork():
             os.close(control)
-            stand_by(first)
+            watch_guard(first)
             return
-        # A session of its own: whoever kills the other process's group must not kill this one.
+        # Its own session, so that killing the group of the other process does not kill this one.
         os.setsid()
     Guard(control, parent).run()

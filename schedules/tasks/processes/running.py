@@ -1,4 +1,4 @@
-"""The worker's side of a guarded program: start it, pass its output on, and end it."""
+"""Running a program under a guard, on the worker's side: start it, pass on its output, and terminate it in time."""
 
 import ast
 import asyncio
@@ -23,25 +23,24 @@ from schedules.tasks.processes import guard
 from schedules.tasks.time_limit import TimeLimit
 
 GUARD = str(Path(guard.__file__))
-# Imported, because Python compiles a file that it runs each time, and keeps the bytecode of what it imports.
+# Imports the guard instead of running it as a script, because Python caches the bytecode of imported files only.
 START_GUARD = "import os, sys; sys.path.append(os.path.dirname(sys.argv[2])); import guard; guard.start(int(sys.argv[1]))"
-# How many seconds a program has to end by itself after SIGTERM.
+# How long a program may take to end after SIGTERM.
 GRACE_SECONDS = 5.0
-# So many heartbeats are sent in the time of a lease.
-HEARTBEATS = 3
-# The environment variable that marks what a program starts, with a value of its own for each program.
+HEARTBEATS_PER_LEASE = 3
+# The environment variable that marks all processes of a program, with a different value for each program.
 MARK = "CRONTY_MARK"
 STANDARD_OUTPUT, STANDARD_ERROR = 1, 2
 
 
 class Sink(Protocol):
-    """What receives the output of a program, about every second."""
+    """Receives the output of a program, about once a second."""
 
     def add(self, stream: int, data: bytes) -> None:
         """Take what was printed on standard output (1) or error (2)."""
 
     def skip(self, stream: int, count: int) -> None:
-        """Note that so many bytes were printed there and not kept."""
+        """Note that so many bytes of this stream were dropped."""
 
 
 class StartError(Exception):
@@ -49,7 +48,7 @@ class StartError(Exception):
 
 
 class Identity(NamedTuple):
-    """The user and the groups that a program runs as; only root can choose them."""
+    """The user and groups that a program runs as; only root can switch to others."""
 
     user: int
     group: int
@@ -57,7 +56,7 @@ class Identity(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What each process of a program may use: CPU time, and bytes of address space."""
+    """Limits for each process of a program: CPU time, and bytes of address space."""
 
     cpu: timedelta | None
     memory: int | None
@@ -68,7 +67,7 @@ class Limits(NamedTuple):
 
 @dataclass(frozen=True)
 class Program:
-    """What to start: an argument list, never a line for a shell."""
+    """A program to start, with its arguments as a list: no shell reads them."""
 
     arguments: Sequence[str]
     environment: Mapping[str, str]
@@ -77,11 +76,11 @@ class Program:
     umask: int = 0o077
     head: int = 16_384
     tail: int = 16_384
-    """How many bytes of its output are kept from the beginning, and from the end, between two looks."""
+    """`head` bytes are kept from the beginning of its output, and then `tail` bytes between two flushes."""
     identity: Identity | None = None
     limits: Limits | None = None
     mark: str = ""
-    """A secret text that all its processes inherit: by it they are found if both processes of the guard are killed."""
+    """A random text that all its processes inherit, to find them if both processes of the guard are killed."""
 
 
 @dataclass(frozen=True)
@@ -92,8 +91,8 @@ class Ended:
     signal: int | None
     cpu_seconds: float
     peak_bytes: int
-    left: int
-    """How many of its processes could not be killed: they belong to another user."""
+    survivors: int
+    """How many of its processes could not be killed, because they belong to another user."""
     is_timeout: bool = False
 
     @property
@@ -112,9 +111,9 @@ class Ended:
 
 
 async def run_program(program: Program, timeout: float, sink: Sink) -> Ended:
-    """Run a program until it ends or is killed, with everything that it has started.
+    """Run a program, and return once it and everything that it started have ended.
 
-    It is terminated after `timeout` seconds, and when this coroutine is cancelled. Raises StartError.
+    They are terminated after `timeout` seconds, and when this coroutine is cancelled. Raises StartError.
     """
     ours, theirs = socket.socketpair()
     starting = asyncio.ensure_future(_start_guard(theirs))
@@ -124,7 +123,7 @@ async def run_program(program: Program, timeout: float, sink: Sink) -> Ended:
         ours.close()
         raise StartError(str(error.strerror)) from error
     except asyncio.CancelledError:
-        # Cancelling a start halfway can hang for ever: let it finish; without a worker, the guard ends.
+        # Let the start finish, because cancelling it halfway can hang for ever; the guard ends without a worker.
         process = await starting
         ours.close()
         await process.wait()
@@ -160,14 +159,14 @@ async def _start_guard(control: socket.socket) -> asyncio.subprocess.Process:
 
 
 def packed(spec: dict[str, Any]) -> bytes:
-    """Return the description of a program in a form that the guard reads without an import."""
-    # By JSON, which leaves plain values: marshal takes no subclasses of text and tuples.
+    """Encode the description of a program with marshal, which the guard can decode without slow imports."""
+    # First through JSON, which leaves plain values: marshal refuses subclasses of str and tuple.
     return marshal.dumps(json.loads(json.dumps(spec)))
 
 
-def _send_heartbeats(handle: int, every: float, ended: threading.Event) -> None:
-    """Tell the guard that this process is alive, from a thread: a coroutine that blocks the loop must not end commands."""
-    while not ended.wait(every):
+def _send_heartbeats(handle: int, interval: float, ended: threading.Event) -> None:
+    """Send heartbeats from a thread: a coroutine that blocks the event loop must not end commands."""
+    while not ended.wait(interval):
         with suppress(OSError):
             os.write(handle, b"+")
     os.close(handle)
@@ -209,9 +208,9 @@ class _Guarded:
         self._writer.write(guard.frame(guard.PROGRAM, packed(spec)))
         await self._flush()
         ended = threading.Event()
-        # A handle of its own, which nobody closes while it writes.
+        # The thread gets its own descriptor, which nobody else closes while it writes.
         handle = os.dup(self._writer.get_extra_info("socket").fileno())
-        arguments = handle, lease / HEARTBEATS, ended
+        arguments = handle, lease / HEARTBEATS_PER_LEASE, ended
         threading.Thread(target=_send_heartbeats, args=arguments, name="guard heartbeat", daemon=True).start()
         reading = asyncio.ensure_future(self._read())
         is_timeout = False
@@ -230,17 +229,17 @@ class _Guarded:
         return self._ended(is_timeout)
 
     async def close(self) -> None:
-        """Close the connection, which makes a guard that still runs kill everything, and reap the guard."""
+        """Close the connection, so that a guard that still runs kills everything, and reap the guard."""
         self._writer.close()
-        # A frozen guard would not notice that.
+        # A stopped guard would not notice.
         with suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGCONT)
         if self._report is None and self._pid:
-            # The guard itself was killed; the program died with it, but not what is left of its group.
+            # The guard itself was killed. The program died with it, but the rest of its group may live on.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._pid, signal.SIGKILL)
             if guard.IS_LINUX and self._mark:
-                # Nor what has left its group, if both processes of the guard were killed at once.
+                # So may processes that left the group, if both processes of the guard were killed at once.
                 marked = f"{MARK}={self._mark}"
                 await asyncio.to_thread(guard.kill_all, lambda: guard.find_marked(marked))
         with suppress(TimeoutError):
@@ -248,7 +247,7 @@ class _Guarded:
                 await self._process.wait()
 
     async def _flush(self) -> None:
-        """Wait until everything is written, so that no heartbeat gets in between."""
+        """Wait until everything is written, so that no heartbeat ends up in the middle of a frame."""
         self._writer.transport.set_write_buffer_limits(high=0)
         with suppress(ConnectionError):
             await self._writer.drain()
@@ -275,7 +274,7 @@ class _Guarded:
                         self._report = ast.literal_eval(data.decode())
 
     def _ended(self, is_timeout: bool) -> Ended:
-        report = self._report or {"status": None, "cpu": 0.0, "peak": 0, "left": 0}
+        report = self._report or {"status": None, "cpu": 0.0, "peak": 0, "survivors": 0}
         if problem := report.get("problem"):
             raise StartError(problem)
         status = report["status"]
@@ -285,6 +284,6 @@ class _Guarded:
             signal=-code if code < 0 else None,
             cpu_seconds=report["cpu"],
             peak_bytes=report["peak"],
-            left=report["left"],
+            survivors=report["survivors"],
             is_timeout=is_timeout,
         )

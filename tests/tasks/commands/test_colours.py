@@ -52,7 +52,7 @@ def test_number_of_colours_is_bounded():
     positions = [position for position, _ in output.text.colours]
     assert positions[0] == 0
     assert positions[-1] == 4999
-    assert len(positions) == colours.MOST_HEAD + colours.MOST_TAIL
+    assert len(positions) == colours.MAX_HEAD + colours.MAX_TAIL
 
 
 def test_other_sequences_are_no_colours():

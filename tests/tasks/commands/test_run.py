@@ -372,7 +372,7 @@ def test_output_is_saved_while_the_program_runs_and_at_its_end(use_commands, run
 
 
 def test_output_is_saved_at_the_end_although_nothing_is_new(use_commands, run, tmp_path, monkeypatch):
-    monkeypatch.setattr("schedules.tasks.commands.run.SAVE_EVERY", 0.01)
+    monkeypatch.setattr("schedules.tasks.commands.run.SAVE_SECONDS", 0.01)
     saved: list[OutputText] = []
     noted = tmp_path / "noted"
 

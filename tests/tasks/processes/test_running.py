@@ -105,7 +105,7 @@ def test_end_of_a_program_is_described():
     ended = python(burn)
     took = time.monotonic() - started
 
-    assert (ended.code, ended.signal, ended.left, ended.is_timeout) == (7, None, 0, False)
+    assert (ended.code, ended.signal, ended.survivors, ended.is_timeout) == (7, None, 0, False)
     assert 0.2 <= ended.cpu_seconds <= took
     assert 60_000_000 < ended.peak_bytes < 200_000_000
 
@@ -222,7 +222,7 @@ def test_nothing_that_a_program_started_outlives_it(child, ending, tmp_path):
         ended = sh(script, timeout=timeout)
 
     assert ended.is_timeout == is_endless
-    assert ended.left == 0
+    assert ended.survivors == 0
     assert is_dead(pid)
 
 
@@ -236,7 +236,7 @@ def test_program_that_forks_without_end_is_killed_whole(tmp_path):
     for timeout in timeouts(ready):
         ended = sh(script, timeout=timeout)
 
-    assert (ended.is_timeout, ended.left) == (True, 0)
+    assert (ended.is_timeout, ended.survivors) == (True, 0)
 
 
 SLOW_GUARD = """
@@ -252,7 +252,7 @@ start = runpy.run_path({guard!r})["start"]
 def test_program_runs_although_a_sign_of_life_comes_before_its_guard_is_ready(tmp_path, monkeypatch):
     """On a busy machine the guard waited for ever for the end of a line that it had read."""
     # Signs of life within a second, and yet a long lease.
-    monkeypatch.setattr(running_module, "HEARTBEATS", 1000)
+    monkeypatch.setattr(running_module, "HEARTBEATS_PER_LEASE", 1000)
     slow = tmp_path / "guard.py"
     slow.write_text(SLOW_GUARD.format(guard=running_module.GUARD))
     monkeypatch.setattr(running_module, "GUARD", str(slow))
@@ -486,6 +486,6 @@ def test_timeout_ends_a_program_whose_guard_is_frozen(which, tmp_path):
     """The program ran on, and nobody was left to kill it."""
     ended = asyncio.run(run_and_hit_guard(tmp_path, which, signal.SIGSTOP, timeout=2))
 
-    assert (ended.is_timeout, ended.signal, ended.left) == (True, signal.SIGTERM, 0)
+    assert (ended.is_timeout, ended.signal, ended.survivors) == (True, signal.SIGTERM, 0)
     assert is_dead(tmp_path / "pid")
     assert is_dead(tmp_path / "child")
