@@ -12,7 +12,7 @@ from django.db.models import Exists, OuterRef
 
 from schedules.engine.history import Outcome, release_next
 from schedules.models import Execution, Job, Question, Reminder
-from schedules.tasks.asking import Again, Ask, read_ask
+from schedules.tasks.asking import Ask, ReminderStep, read_ask
 
 Status = Question.Status
 
@@ -59,9 +59,9 @@ def asked_by(job: Job) -> Ask | None:
         return None
 
 
-def read_reminder(execution_id: int) -> Again | None:
+def read_reminder(execution_id: int) -> ReminderStep | None:
     row = Reminder.objects.filter(pk=execution_id).first()
-    return Again(row.number, row.most, row.topic) if row else None
+    return ReminderStep(row.number, row.most, row.topic) if row else None
 
 
 def send_reminders(now: datetime) -> int:
@@ -96,7 +96,7 @@ class _Step(NamedTuple):
     """A reminder to send, and when it was due."""
 
     at: datetime
-    again: Again
+    again: ReminderStep
 
 
 def _next_step(question: Question, now: datetime) -> _Step | None:
@@ -121,7 +121,7 @@ def _next_step(question: Question, now: datetime) -> _Step | None:
         # After an outage, do not send all the missed reminders.
         question.due_at = max(at + ask.every, now + ask.every / 2)
     topic = ask.then if number > ask.times else ""
-    return _Step(at, Again(number, ask.times, topic))
+    return _Step(at, ReminderStep(number, ask.times, topic))
 
 
 def _reason_to_close(question: Question, job: Job | None) -> str:

@@ -10,7 +10,7 @@ from django.db.models import Case, F, Q, Value, When
 
 from schedules import limits
 from schedules.models.jobs import Job
-from schedules.tasks.placeholders import NOTIFICATION, filled
+from schedules.tasks.placeholders import NOTIFICATION, fill_in
 from schedules.tasks.run_facts import facts_of
 
 
@@ -341,7 +341,7 @@ class Execution(models.Model):
         if self.job is None:
             return None
         given = {**(self.given or {}), **self._facts()} if self.task == NOTIFICATION else self.given
-        return filled(self.job.argument(name), given, task=self.task)
+        return fill_in(self.job.argument(name), given, task=self.task)
 
     def _facts(self) -> dict[str, dict[str, str]]:
         assert self.job is not None

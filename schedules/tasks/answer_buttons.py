@@ -1,29 +1,29 @@
-"""What a notification that asks for an answer carries: buttons, the page behind a tap, and which reminder it is."""
+"""Answer buttons: add buttons, a link and the number of the reminder to a notification that asks for an answer."""
 
 from typing import Any
 
 from schedules.tasks.answer_links import Button, make_link
-from schedules.tasks.asking import Again
+from schedules.tasks.asking import ReminderStep
 from schedules.tasks.interface import Run
 
-# ntfy shows no more.
-MOST_BUTTONS = 3
+# ntfy's limit.
+MAX_BUTTONS = 3
 _LABELS = {Button.DONE: "Done", Button.SNOOZE: "Snooze", Button.SKIP: "Skip next"}
 
 
-def ask_for_answer(fields: dict[str, Any], run: Run, again: Again | None) -> None:
-    """Add to the fields of a message what its reader can answer with; what the job sets itself stays."""
-    own = list(fields["actions"] or [])
-    fields["actions"] = [*own, *_buttons(run)[: MOST_BUTTONS - len(own)]] or None
+def ask_for_answer(fields: dict[str, Any], run: Run, reminder: ReminderStep | None) -> None:
+    """Add buttons and a link for answers to the fields of a message, besides those that the job sets itself."""
+    own_buttons = list(fields["actions"] or [])
+    fields["actions"] = [*own_buttons, *_buttons(run)[: MAX_BUTTONS - len(own_buttons)]] or None
     fields["click"] = fields["click"] or make_link(run.execution_id, run.key, Button.PAGE) or None
-    if again is None or not again.number:
+    if reminder is None or not reminder.number:
         return
     title = fields["title"] or run.job_name
-    if again.topic:
-        fields["topic"] = again.topic
+    if reminder.topic:
+        fields["topic"] = reminder.topic
         fields["title"] = _title(title, "nobody answered")
     else:
-        fields["title"] = _title(title, f"reminder {again.number} of {again.most}")
+        fields["title"] = _title(title, f"reminder {reminder.number} of {reminder.most}")
 
 
 def _title(title: str, note: str) -> str:
@@ -31,7 +31,7 @@ def _title(title: str, note: str) -> str:
 
 
 def _buttons(run: Run) -> list[dict[str, Any]]:
-    """Return the buttons, none where the installation does not know its public address."""
+    """Return the buttons; there are none if phones cannot reach the pages."""
     links = {
         button: make_link(run.execution_id, run.key, button)
         for button in _LABELS

@@ -1,4 +1,4 @@
-"""Answer links: signed addresses in notifications, each bound to one run and one answer, that need no login."""
+"""Answer links: signed URLs in notifications, which give one answer to one run without a login."""
 
 import hashlib
 from datetime import timedelta
@@ -12,12 +12,12 @@ from schedules.tasks.site import public_site
 
 LIFETIME = timedelta(days=7)
 LONGEST_TOKEN = 200
-# Django derives a key of its own from this name, so that nothing else that it signs is a link.
+# Django derives a separate key from this name, so that other signed values are never accepted as links.
 _PURPOSE = "schedules.answers"
 
 
 class Button(StrEnum):
-    """What a link may do."""
+    """The answers that a link can give."""
 
     DONE = "done"
     SNOOZE = "snooze"
@@ -27,7 +27,7 @@ class Button(StrEnum):
 
 
 class Link(NamedTuple):
-    """A link that Cronty has made."""
+    """The verified content of a link."""
 
     execution_id: int
     button: Button
@@ -35,16 +35,16 @@ class Link(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What distinguishes this link from the others of a question."""
+        """A name that is unique among the links of a question."""
         return f"{self.execution_id}.{self.button}"
 
     def is_about(self, key: str) -> bool:
-        """Return whether it was made for the run with this key: after a restore, another run may have its id."""
+        """Return whether it was made for the run with this key; after a restore, another run may have its id."""
         return self.digest == digest_of(key)
 
 
 class UnknownLinkError(Exception):
-    """Nobody has made this link, or it was changed."""
+    """The link is forged or damaged."""
 
 
 class ExpiredLinkError(Exception):
@@ -52,7 +52,7 @@ class ExpiredLinkError(Exception):
 
 
 def make_link(execution_id: int, key: str, button: Button) -> str:
-    """Return the address for one answer to a run, or an empty text if phones cannot reach the pages."""
+    """Return the URL for one answer to a run, or an empty text if phones cannot reach the pages."""
     site = public_site()
     if not site or not execution_id:
         return ""
@@ -64,7 +64,7 @@ def make_token(execution_id: int, key: str, button: Button) -> str:
 
 
 def read_token(token: str) -> Link:
-    """Return what a token allows; raises UnknownLinkError or ExpiredLinkError. Needs no database."""
+    """Return what a token allows, without the database; raises UnknownLinkError or ExpiredLinkError."""
     try:
         if len(token) > LONGEST_TOKEN:
             raise UnknownLinkError

@@ -1,4 +1,4 @@
-"""Approval links: signed addresses in alerts that open the page of one approval, and need no login."""
+"""Approval links: signed URLs in alerts that open the page of one approval without a login."""
 
 from datetime import timedelta
 from typing import NamedTuple
@@ -9,25 +9,25 @@ from django.urls import reverse
 from schedules.tasks.answer_links import LONGEST_TOKEN, ExpiredLinkError, UnknownLinkError
 from schedules.tasks.site import public_site
 
-# Longer than anybody may take to answer.
+# Longer than any approval waits for an answer.
 LIFETIME = timedelta(days=2)
 _PURPOSE = "schedules.approvals"
 _DIGEST_LENGTH = 32
 
 
 class Link(NamedTuple):
-    """A link that Cronty has made."""
+    """The verified content of a link."""
 
     approval_id: int
     digest: str
 
     def is_about(self, digest: str) -> bool:
-        """Return whether it was made for what is shown now: after a restore, another approval may have its id."""
+        """Return whether it was made for the approval with this digest; after a restore, another may have its id."""
         return self.digest == digest[:_DIGEST_LENGTH]
 
 
 def approval_address(approval_id: int, digest: str) -> str:
-    """Return the address of the page, or an empty text if phones cannot reach the pages."""
+    """Return the URL of the page, or an empty text if phones cannot reach the pages."""
     site = public_site()
     if not site:
         return ""
@@ -39,7 +39,7 @@ def make_token(approval_id: int, digest: str) -> str:
 
 
 def read_token(token: str) -> Link:
-    """Return what a token is about; raises UnknownLinkError or ExpiredLinkError. Needs no database."""
+    """Return what a token is about, without the database; raises UnknownLinkError or ExpiredLinkError."""
     try:
         if len(token) > LONGEST_TOKEN:
             raise UnknownLinkError

@@ -1,4 +1,4 @@
-"""The types of the built-in tasks' arguments: what is wrong with a value is said in words for a person."""
+"""The types of the built-in tasks' arguments, with error messages for people."""
 
 import itertools
 import re
@@ -15,13 +15,13 @@ from schedules.tasks import outbound
 from schedules.tasks.asking import read_ask
 from schedules.tasks.links import link_problem
 from schedules.tasks.outbound.headers import header_problem, shape_problem
-from schedules.tasks.run_facts import NAMED, NAMES, TEXTS
+from schedules.tasks.run_facts import NAMES, PLACEHOLDER, TEXTS
 
 PROMPT_BYTES = 16_384
 COMMAND_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}")
 _AFTER_HOST = re.compile(r"[/?#]")
-# What may start a run fills in values of its own, whose names nobody knows before.
-_FROM_ELSEWHERE = ("upstream", "trigger")
+# What starts a run brings its own values, whose names are not known in advance.
+_OPEN_NAMESPACES = ("upstream", "trigger")
 
 
 def _web_address(url: str) -> str:
@@ -32,8 +32,8 @@ def _web_address(url: str) -> str:
     return url
 
 
-def _without(problem_of: Callable[[str], str | None]) -> AfterValidator:
-    """Refuse a text for the reason that a function returns."""
+def _refuse_if(problem_of: Callable[[str], str | None]) -> AfterValidator:
+    """Return a validator that refuses a text for the reason that a function returns."""
 
     def check(text: str) -> str:
         if problem := problem_of(text):
@@ -43,8 +43,8 @@ def _without(problem_of: Callable[[str], str | None]) -> AfterValidator:
     return AfterValidator(check)
 
 
-def _headers_without(problem_of: Callable[[str, str], str | None]) -> AfterValidator:
-    """Refuse headers for the reason that a function returns for a name and a value."""
+def _refuse_headers_if(problem_of: Callable[[str, str], str | None]) -> AfterValidator:
+    """Return a validator that refuses headers for the reason that a function returns for a name and a value."""
 
     def check(headers: dict[str, str]) -> dict[str, str]:
         if problem := next(filter(None, itertools.starmap(problem_of, headers.items())), None):
@@ -54,7 +54,7 @@ def _headers_without(problem_of: Callable[[str, str], str | None]) -> AfterValid
     return AfterValidator(check)
 
 
-def _visible(text: str) -> str:
+def _not_blank(text: str) -> str:
     if not text.strip():
         raise ValueError("must not be blank")
     return text
@@ -66,28 +66,28 @@ def _prompt_size(prompt: str) -> str:
     return prompt
 
 
-Text = Annotated[str, AfterValidator(_visible)]
+Text = Annotated[str, AfterValidator(_not_blank)]
 PromptText = Annotated[Text, AfterValidator(_prompt_size)]
 Topic = Annotated[
     str,
-    _without(limits.topic_problem),
+    _refuse_if(limits.topic_problem),
     Field(
         description="Letters, digits, - and _; 1 to 64.", json_schema_extra={"pattern": limits.TOPIC_PATTERN}
     ),
 ]
 Priority = Annotated[int, Field(ge=1, le=5, description="1 (min) to 5 (urgent); 3 is the default.")]
-Line = Annotated[str, Field(min_length=1, max_length=256), _without(limits.hidden_problem)]
+Line = Annotated[str, Field(min_length=1, max_length=256), _refuse_if(limits.hidden_problem)]
 WebAddress = Annotated[str, AfterValidator(_web_address)]
 Address = Annotated[str, Field(min_length=1, max_length=outbound.LONGEST_URL)]
-Link = Annotated[Address, _without(link_problem)]
-HttpLink = Annotated[Address, Field(pattern=r"^https?://[^\s]+$"), _without(link_problem)]
-# The ntfy server or the phone fetches the file, with its own view of the network: names are not resolved.
-FileLink = Annotated[HttpLink, _without(outbound.problem_with_url)]
+Link = Annotated[Address, _refuse_if(link_problem)]
+HttpLink = Annotated[Address, Field(pattern=r"^https?://[^\s]+$"), _refuse_if(link_problem)]
+# Names are not resolved here: the ntfy server or the phone fetches the file, and may resolve them differently.
+FileLink = Annotated[HttpLink, _refuse_if(outbound.problem_with_url)]
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
 Headers = Annotated[
     dict[str, str],
     Field(max_length=20),
-    _headers_without(lambda name, value: header_problem(name, value, settings.CRONTY_WEBHOOK_HEADERS)),
+    _refuse_headers_if(lambda name, value: header_problem(name, value, settings.CRONTY_WEBHOOK_HEADERS)),
 ]
 
 
@@ -97,7 +97,7 @@ def _readable_ask(text: str) -> str:
 
 
 def is_address(gate: str) -> bool:
-    """Return whether a gate is an address, and not the name of a command."""
+    """Return whether a gate is an address rather than the name of a command."""
     return "://" in gate
 
 
@@ -110,7 +110,7 @@ def _gate(text: str) -> str:
 
 
 def gate_problems(values: Mapping[str, Any]) -> list[str]:
-    """List what is wrong with a gate and what it is given."""
+    """List what is wrong with a gate and its arguments or headers."""
     gate = values.get("gate")
     if values.get("gate_arguments") and (not gate or is_address(gate)):
         return ["gate_arguments: only a gate that is a command takes arguments"]
@@ -141,7 +141,7 @@ class HttpAction(TypedDict):
     label: Line
     url: HttpLink
     method: NotRequired[Method]
-    headers: NotRequired[Annotated[dict[str, str], _headers_without(shape_problem)]]
+    headers: NotRequired[Annotated[dict[str, str], _refuse_headers_if(shape_problem)]]
     body: NotRequired[str]
     clear: NotRequired[bool]
 
@@ -158,7 +158,7 @@ class BroadcastAction(TypedDict):
 
 
 def _known_action(button: Any) -> Any:
-    """Check the action first, because Pydantic's own message mentions tags and discriminators."""
+    """Check the action before Pydantic does, whose own message mentions tags and discriminators."""
     if isinstance(button, dict) and button.get("action") not in ("view", "http", "broadcast"):
         raise ValueError("choose its action: view, http or broadcast")
     return button
@@ -186,7 +186,7 @@ def place_problems(values: Mapping[str, Any]) -> list[str]:
 
 
 def template_problems(values: Mapping[str, Any]) -> list[str]:
-    """List the names in the texts of a notification that stand for nothing."""
+    """List the unknown names of placeholders in the texts of a notification."""
     return [
         f"{field}: unknown name {{{{ {name} }}}}; use {', '.join(NAMES)}"
         for field in TEXTS
@@ -195,9 +195,9 @@ def template_problems(values: Mapping[str, Any]) -> list[str]:
 
 
 def _unknown_names(text: Any) -> Iterator[str]:
-    names = NAMED.findall(text) if isinstance(text, str) else []
+    names = PLACEHOLDER.findall(text) if isinstance(text, str) else []
     return (name for name in dict.fromkeys(names) if not _is_known(name))
 
 
 def _is_known(name: str) -> bool:
-    return name in NAMES or name.partition(".")[0] in _FROM_ELSEWHERE
+    return name in NAMES or name.partition(".")[0] in _OPEN_NAMESPACES

@@ -1,4 +1,4 @@
-"""Questions in notifications: how to ask for an answer, and how often to repeat it until there is one."""
+"""Questions in notifications: parse phrases like "every 10m 5 times", which say how often to remind a person."""
 
 import re
 from contextlib import suppress
@@ -11,8 +11,8 @@ from schedules.when.phrases import PhraseError, parse_delay, parse_moment
 
 SHORTEST_INTERVAL = timedelta(minutes=1)
 LONGEST_INTERVAL = timedelta(days=7)
-MOST_REMINDERS = 100
-USUAL_REMINDERS = 10
+MAX_REMINDERS = 100
+DEFAULT_REMINDERS = 10
 EXAMPLES = 'Write "yes", "every 10m", "every 10m 5 times" or "every 1h 3 times then other-topic".'
 
 _ASK = re.compile(
@@ -25,16 +25,16 @@ _ONCE = ("yes", "once", "true")
 
 
 class Ask(NamedTuple):
-    """What a notification asks for: an answer, and reminders until there is one."""
+    """The request for an answer in a notification, with reminders until there is one."""
 
     every: timedelta | None = None
     times: int = 0
     then: str = ""
-    """The topic that is told if nobody has answered all reminders."""
+    """The topic that gets a last reminder if nobody answers."""
 
     @property
     def steps(self) -> int:
-        """How many reminders are sent at most, the last of them to the other topic."""
+        """The maximum number of reminders, including the last one to the other topic."""
         return self.times + bool(self.then) if self.every else 0
 
     @property
@@ -46,18 +46,18 @@ class Ask(NamedTuple):
         return f"every {durations.in_words(self.every)}, at most {times}{then}"
 
 
-class Again(NamedTuple):
-    """Which reminder a message is."""
+class ReminderStep(NamedTuple):
+    """Which of its question's reminders a message is; the fields are columns of `Reminder`."""
 
     number: int
-    """0 for one that a snooze asked for."""
+    """Counts from 1; 0 is a reminder that a snooze asked for."""
     most: int
     topic: str
-    """Another topic than that of the job, because nobody has answered so far; or an empty text."""
+    """The other topic that it goes to because nobody has answered, or an empty text."""
 
 
 def read_ask(text: str) -> Ask:
-    """Read what to ask for; raises ValueError with the reason."""
+    """Parse a phrase; raises ValueError with the reason if it is not understood."""
     phrase = " ".join(text.split())
     if phrase.lower() in _ONCE:
         return Ask()
@@ -65,9 +65,9 @@ def read_ask(text: str) -> Ask:
     if match is None:
         raise ValueError(f"this is not understood. {EXAMPLES}")
     every = _interval(match["every"])
-    times = int(match["times"] or USUAL_REMINDERS)
-    if not 1 <= times <= MOST_REMINDERS:
-        raise ValueError(f"choose 1 to {MOST_REMINDERS} reminders")
+    times = int(match["times"] or DEFAULT_REMINDERS)
+    if not 1 <= times <= MAX_REMINDERS:
+        raise ValueError(f"choose 1 to {MAX_REMINDERS} reminders")
     then = match["then"] or ""
     if then and (problem := limits.topic_problem(then)):
         raise ValueError(f"the topic after “then”: {problem}")

@@ -1,4 +1,4 @@
-"""The built-in task webhook, registered like any other task; `channels/notify.py` and `agents/tasks.py` have the others."""
+"""The built-in task `webhook`; `notify` is in channels/notify.py, and `prompt` in agents/tasks.py."""
 
 import json
 import time
@@ -22,7 +22,8 @@ from schedules.tasks.registry import task
 from schedules.tasks.replies import beginning, failure, redirect, send_or_retry
 
 WEBHOOK_METHOD: Method = "POST"
-KEPT_CHARACTERS = 2048
+MAX_RESULT_CHARACTERS = 2048
+MAX_ERROR_CHARACTERS = 200
 
 
 @task(title="Webhook", attempts=3, takes_secrets=True)
@@ -55,11 +56,11 @@ async def webhook(
         content=content,
     )
     if 200 <= reply.status < 300 or reply.status == HTTPStatus.NOT_MODIFIED:
-        return {"status": reply.status, "body": beginning(reply, KEPT_CHARACTERS, run)}
+        return {"status": reply.status, "body": beginning(reply, MAX_RESULT_CHARACTERS, run)}
     problem = f"{urlsplit(url).hostname} answered {reply.status}"
     if 300 <= reply.status < 400:
         raise redirect(reply, problem, "use the final address", run)
-    raise failure(reply, problem, beginning(reply, 200, run))
+    raise failure(reply, problem, beginning(reply, MAX_ERROR_CHARACTERS, run))
 
 
 async def with_secrets(

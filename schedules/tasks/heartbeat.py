@@ -1,4 +1,4 @@
-"""The heartbeat: a job that runs elsewhere and reports by pings; no worker is busy while one is expected."""
+"""The task `heartbeat`: a job that runs elsewhere and reports by pings, without occupying a worker."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ SLUG = re.compile(r"[a-z0-9_-]{1,100}")
 
 
 def _as_text(value: Any) -> Any:
-    # A number of seconds may be given as one.
+    # Seconds may be given as a number.
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -49,7 +49,7 @@ Slug = Annotated[
 
 
 def parse_grace(value: str | int) -> timedelta:
-    """Return the duration of "15m" or of a number of seconds; raise ValueError for anything else."""
+    """Parse a duration like "15m" or a number of seconds; raises ValueError for anything else."""
     try:
         text = str(value).strip()
         grace = timedelta(seconds=int(text)) if text.isdecimal() and text.isascii() else parse_delay(text)
@@ -66,7 +66,7 @@ def grace_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> timedelta:
 
 
 def slug_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """Return the name in the ping address that somebody chose, or an empty text."""
+    """Return the chosen name in the ping address from a heartbeat's stored arguments, or an empty text."""
     return str(kwargs.get("slug", args[1] if len(args) > 1 else None) or "")
 
 

@@ -1,4 +1,4 @@
-"""What a task gets and may answer: the current run, special results, and errors that say whether to retry."""
+"""The interface of tasks: the current run, special results, and errors that say whether to retry."""
 
 import enum
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol, Self
 
-from schedules.tasks.asking import Again, Ask
+from schedules.tasks.asking import Ask, ReminderStep
 
 
 class SpecialResult(enum.Enum):
@@ -20,18 +20,18 @@ WAITING = SpecialResult.WAITING
 
 
 class Asked(NamedTuple):
-    """Returned by a task that has asked its reader for an answer: its result, and how to go on until there is one."""
+    """Returned by a task whose notification asks for an answer: its result, and the reminders until there is one."""
 
     result: Any
     question: Ask
 
 
 class Answered(NamedTuple):
-    """Returned by a task whose agent has answered: the answer, where it is sent, and what the gate of the prompt said."""
+    """Returned by a task whose agent has answered: the answer, the channel to send it by, and the gate's answer."""
 
     result: Any
     deliver_to: str = ""
-    """The channel of the owner that the answer is sent by, or empty."""
+    """The owner's channel that the answer is sent by, or an empty text."""
     gate: Mapping[str, Any] | None = None
 
 
@@ -64,21 +64,21 @@ class RetryLater(Exception):  # noqa: N818  (part of the interface of tasks)
 
 
 class AskPerson(Exception):  # noqa: N818  (part of the interface of tasks)
-    """Raised by a task: the run waits until a person has answered, and goes on as its next attempt."""
+    """Raised by a task: the run waits until a person has answered, and continues as its next attempt."""
 
     def __init__(self, message: str, request: Mapping[str, Any], within: timedelta) -> None:
         super().__init__(message)
         self.request = request
-        """What is asked, as columns of `Approval`."""
+        """The question, as columns of `Approval`."""
         self.within = within
 
 
 class Skip(Exception):  # noqa: N818  (part of the interface of tasks)
-    """Raised by a task: this run is skipped on purpose; the text says why."""
+    """Raised by a task: this run is skipped on purpose; the message says why."""
 
 
 class FindSecrets(Protocol):
-    """Finds secrets for a run: its owner's, or the installation's for what the operator wrote."""
+    """Finds secrets for a run: those of its owner, or those of the installation for the operator's files."""
 
     async def __call__(
         self, names: Collection[str], *, host: str = "", command: str = "", of_installation: bool = False
@@ -87,14 +87,14 @@ class FindSecrets(Protocol):
 
 
 class OutputText(NamedTuple):
-    """What is kept of a run's output: its beginning and its end; positions count characters."""
+    """The part of a run's output that is kept: its beginning and its end; positions count characters."""
 
     head: str
     tail: str
     position: int
-    """The end of the output: how much there was in all."""
+    """The length of the whole output."""
     colours: tuple[tuple[int, str], ...] = ()
-    """Where colours begin: a position, and the codes of the sequence for terminals."""
+    """Where colours begin: a position, and the codes of the terminal's escape sequence."""
 
 
 async def _find_no_secrets(
@@ -109,16 +109,12 @@ def _unmasked(text: str) -> str:
     return text
 
 
-async def _is_no_reminder() -> Again | None:
+async def _is_no_reminder() -> ReminderStep | None:
     return None
 
 
-async def _save_no_output(output: OutputText) -> None:
-    """Keep nothing: this run has no row in the ledger."""
-
-
-async def _save_no_agent_run(values: Mapping[str, Any]) -> None:
-    """Keep nothing: this run has no row in the ledger."""
+async def _save_nothing(value: object) -> None:
+    """Do nothing: this run has no row in the ledger."""
 
 
 @dataclass(frozen=True)
@@ -137,21 +133,19 @@ class Run:
     timeout: float
     secrets: FindSecrets = field(repr=False, default=_find_no_secrets)
     mask_cut: Callable[[str], str] = field(repr=False, default=_unmasked)
-    """Masks the secrets in a text that was cut off, also the part of one at its end."""
+    """Masks the secrets in a text that was cut off, including a partial one at its end."""
     repeats: bool = False
     """Whether the job has more than one slot."""
-    find_reminder: Callable[[], Awaitable[Again | None]] = field(repr=False, default=_is_no_reminder)
+    find_reminder: Callable[[], Awaitable[ReminderStep | None]] = field(repr=False, default=_is_no_reminder)
     """Returns which reminder this is, or None for the first message."""
-    save_output: Callable[[OutputText], Awaitable[None]] = field(repr=False, default=_save_no_output)
-    """Stores what is kept of the output so far, for those who watch the run."""
-    save_agent_run: Callable[[Mapping[str, Any]], Awaitable[None]] = field(
-        repr=False, default=_save_no_agent_run
-    )
-    """Stores what an agent has done so far, as columns of `AgentRun`."""
+    save_output: Callable[[OutputText], Awaitable[None]] = field(repr=False, default=_save_nothing)
+    """Saves the output so far, so that people can watch the run."""
+    save_agent_run: Callable[[Mapping[str, Any]], Awaitable[None]] = field(repr=False, default=_save_nothing)
+    """Saves what an agent has done so far, as columns of `AgentRun`."""
 
     @classmethod
     def without_job(cls, now: datetime, owner_id: int, timeout: float) -> Self:
-        """Describe a run that belongs to no job: what is sent at once has no slot and is not retried."""
+        """Describe a run outside of the ledger, which belongs to no job and is not retried."""
         return cls(
             execution_id=0,
             key="",

@@ -1,4 +1,4 @@
-"""Links in notifications: which addresses a tap may open."""
+"""Links in notifications: check which URLs a tap may open."""
 
 import re
 from urllib.parse import urlsplit
@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from schedules import limits
 
 WEB_SCHEMES = frozenset(("http", "https"))
-# Of apps that show something. Not `intent`, `javascript`, `file`, `data` and the like, which run or read something.
+# Schemes of apps that only show something; `intent`, `javascript`, `file`, `data` and the like run or read something.
 _APPS = """
     discord element facetime facetime-audio fb-messenger geo google.navigation homeassistant mailto maps market matrix
     msteams nextcloud ntfy obsidian sgnl signal sip sms smsto spotify slack tel tg things twitter vnd.youtube webcal

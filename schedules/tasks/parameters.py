@@ -1,4 +1,4 @@
-"""The parameters of a task's function: their types, and the schema that they become."""
+"""The parameters of a task's function: read their types, and build the model that validates arguments."""
 
 import inspect
 from collections.abc import Callable
@@ -15,13 +15,13 @@ _JSON_TYPES: dict[type, str] = {bool: "boolean", int: "integer", float: "number"
 
 
 def task_signature(function: Callable[..., Any]) -> tuple[inspect.Signature, str | None]:
-    """Return the signature with resolved types and without the run parameter, and that parameter's name."""
+    """Return the signature with evaluated annotations and without the run parameter, and that parameter's name."""
     hints = get_type_hints(function, include_extras=True)
     signature = inspect.signature(function)
     run_parameter = None
     parameters = []
     for parameter in signature.parameters.values():
-        hint = hints.get(parameter.name, _like(parameter.default))
+        hint = hints.get(parameter.name, _type_like(parameter.default))
         if not _is_run(hint):
             parameters.append(parameter.replace(annotation=hint))
         elif parameter.kind is parameter.KEYWORD_ONLY and run_parameter is None:
@@ -31,10 +31,10 @@ def task_signature(function: Callable[..., Any]) -> tuple[inspect.Signature, str
     return signature.replace(parameters=parameters), run_parameter
 
 
-def _like(default: Any) -> Any:
-    """Return the type of a parameter without annotation: it takes anything, but forms and agents are shown a type."""
-    kind = _JSON_TYPES.get(type(default))
-    return Annotated[Any, WithJsonSchema({"type": kind})] if kind else Any
+def _type_like(default: Any) -> Any:
+    """Return the type of a parameter without annotation: any value, but forms and agents see the default's type."""
+    json_type = _JSON_TYPES.get(type(default))
+    return Annotated[Any, WithJsonSchema({"type": json_type})] if json_type else Any
 
 
 def _is_run(hint: Any) -> bool:
@@ -44,8 +44,8 @@ def _is_run(hint: Any) -> bool:
 
 
 def arguments_adapter(name: str, signature: inspect.Signature) -> TypeAdapter[Any]:
-    """Return what checks arguments by name, and describes them; raises TypeError for a type without a schema."""
-    # A TypedDict: a model would reserve names like "json" and fill in the defaults a second time.
+    """Return the validator for arguments by name; raises TypeError for a type without a JSON schema."""
+    # A TypedDict, because a model would reserve names like "json" and fill in the defaults a second time.
     fields = {parameter.name: _field(parameter) for parameter in signature.parameters.values()}
     arguments = TypedDict(name, fields)  # type: ignore[misc]
     config = ConfigDict(extra="forbid")
@@ -70,13 +70,13 @@ def _field(parameter: inspect.Parameter) -> Any:
     try:
         to_jsonable_python(parameter.default)
     except ValueError:
-        # A marker for "not given", or a list in itself, is no default that a form or an agent could show.
+        # Forms and agents cannot show a sentinel object, or a list that contains itself.
         return NotRequired[hint]
     return NotRequired[Annotated[hint, Field(json_schema_extra={"default": parameter.default})]]
 
 
 def indescribable_parameters(signature: inspect.Signature) -> list[str]:
-    """Return the names of the parameters with a type that JSON cannot describe."""
+    """Return the names of the parameters whose type has no JSON schema."""
     return [
         parameter.name
         for parameter in signature.parameters.values()
@@ -92,7 +92,7 @@ def _is_describable(hint: Any) -> bool:
 
 
 def has_schema(adapter: TypeAdapter[Any]) -> bool:
-    """Return whether JSON can describe a type."""
+    """Return whether a type has a JSON schema."""
     try:
         adapter.json_schema()
     except PydanticUserError:

@@ -21,18 +21,18 @@ from schedules.tasks.placeholders import is_placeholder
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}")
-MOST_ATTEMPTS = 10
+MAX_ATTEMPTS = 10
 
 
 class Lane(enum.StrEnum):
-    """How a task runs, and with which others it shares what is limited."""
+    """How a task runs; tasks in the same lane share the same limits."""
 
     COROUTINE = "coroutine"
-    """Many at once, in the event loop of a worker."""
+    """Many at a time, in the event loop of a worker."""
     PLAIN = "plain"
-    """A function that keeps a worker process busy."""
+    """A plain function, which keeps a worker process busy."""
     COMMAND = "command"
-    """A program in a process of its own."""
+    """A program in its own process."""
 
 
 @dataclass(frozen=True)
@@ -51,33 +51,33 @@ class Task:
     adapter: TypeAdapter[Any] = field(repr=False)
     run_parameter: str | None
     is_command: bool = False
-    """Whether it runs a program of the operator, of which only some run at once."""
+    """Whether it runs a program of the operator, of which only a limited number run at a time."""
     may_start_program: bool = False
-    """Whether it may run a program although it is no command: one that is shown, stopped and ended in time like one."""
+    """Whether it may run a program although it is not a command; its output is shown, and it can be stopped, alike."""
     takes_secrets: bool = False
     """Whether it replaces references like ${secret:NAME} in its arguments."""
     check_together: Callable[[Mapping[str, Any]], list[str]] | None = field(repr=False, default=None)
-    """Lists what is wrong with valid arguments that do not fit together."""
+    """Lists problems of arguments that are valid one by one, but do not fit together."""
     check_written: Callable[[Mapping[str, Any]], list[str]] | None = field(repr=False, default=None)
-    """Lists what is wrong with arguments as people write them, before their placeholders are filled in."""
+    """Lists problems of arguments as written, before their placeholders are filled in."""
     refusal: Callable[[Any, bool], str | None] | None = field(repr=False, default=None)
-    """Returns why a user, or their agent if the second argument is true, may not schedule it; None lets everybody."""
+    """Returns why a user may not schedule it, or their agent if the second argument is true; None allows everybody."""
 
     @cached_property
     def lane(self) -> "Lane":
-        """How it runs; a claim asks for it about every run."""
+        """How it runs; cached, because a claim reads it for every run."""
         if self.is_command:
             return Lane.COMMAND
         return Lane.COROUTINE if self.is_coroutine else Lane.PLAIN
 
     @cached_property
     def is_built_in(self) -> bool:
-        """Whether it is one of Cronty's own; their coroutines leave the sessions of the ORM alone."""
+        """Whether it is one of Cronty's own; their coroutines do not use the worker's database connections."""
         return self.function.__module__.startswith("schedules.")
 
     @property
     def runs_program(self) -> bool:
-        """Whether it may run a program, which prints, can be stopped, and ends within its time limit by itself."""
+        """Whether it may run a program: one with output, which can be stopped and has its own time limit."""
         return self.is_command or self.may_start_program
 
     def refuses(self, user: Any, is_agent: bool) -> str | None:
@@ -86,7 +86,7 @@ class Task:
 
     @cached_property
     def schema(self) -> Mapping[str, Any]:
-        """The JSON schema of the arguments by name; the form of a job asks for it with every argument of every task."""
+        """The JSON schema of the arguments by name; cached, because the form of a job reads it for every argument."""
         schema = {**self.adapter.json_schema(), "title": self.title}
         for parameter in self.signature.parameters.values():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -97,16 +97,16 @@ class Task:
     def check(self, args: Sequence[Any], kwargs: Mapping[str, Any], *, are_filled: bool = False) -> list[str]:
         """List the problems of the arguments; each begins with the argument's name.
 
-        What a placeholder stands for is checked when it is known; then the arguments are filled.
+        A placeholder is checked once its value is known, with `are_filled`.
         """
         problems = self._validate(args, kwargs)[1]
         if not problems and (are_filled or not self.check_written):
             return []
-        named = dict(zip(self.signature.parameters, args, strict=False)) | dict(kwargs)
-        later = {name for name, value in named.items() if is_placeholder(value)} if problems else set()
-        problems = [problem for problem in problems if re.split(r"[.:]", problem)[0] not in later]
+        by_name = dict(zip(self.signature.parameters, args, strict=False)) | dict(kwargs)
+        unchecked = {name for name, value in by_name.items() if is_placeholder(value)} if problems else set()
+        problems = [problem for problem in problems if re.split(r"[.:]", problem)[0] not in unchecked]
         if self.check_written and not problems and not are_filled:
-            problems = self.check_written(named)
+            problems = self.check_written(by_name)
         return problems
 
     def call(self, run: Run, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -115,25 +115,25 @@ class Task:
         if problems:
             raise Final(f"Invalid arguments: {'; '.join(problems)}")
         context = {self.run_parameter: run} if self.run_parameter else {}
-        if self._is_by_name:
+        if self._takes_all_by_name:
             return self.function(**values, **context)
         bound = inspect.BoundArguments(self.signature, values)
         return self.function(*bound.args, **bound.kwargs, **context)
 
     def _validate(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        """Return the values by the names of their parameters, and the problems."""
+        """Return the validated values by the names of their parameters, and the problems."""
         if inspect.Parameter.VAR_KEYWORD not in self._kinds and (
             unknown := [name for name in kwargs if name not in self.signature.parameters]
         ):
             return {}, [f"{name}: unknown argument; {self._accepted()}" for name in unknown]
         by_name = dict(kwargs)
         try:
-            if args or not self._is_by_name:
+            if args or not self._takes_all_by_name:
                 by_name = self.signature.bind_partial(*args, **kwargs).arguments
         except TypeError as error:
             return {}, [f"arguments: {error}; {self._accepted()}"]
         try:
-            # Strict mode on JSON accepts an ISO string as a datetime, but not "7" as an integer.
+            # Validated as JSON, because strict mode then accepts an ISO string as a datetime, but not "7" as an integer.
             values = self.adapter.validate_json(json.dumps(by_name), strict=True)
         except ValidationError as error:
             return {}, [self._problem(detail) for detail in error.errors()]
@@ -146,8 +146,8 @@ class Task:
         return {parameter.kind for parameter in self.signature.parameters.values()}
 
     @cached_property
-    def _is_by_name(self) -> bool:
-        """Whether every argument can be given by its name; then no run has to bind them to the signature."""
+    def _takes_all_by_name(self) -> bool:
+        """Whether every argument can be passed by name, so that no call has to bind them to the signature."""
         return self._kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
 
     def _accepted(self) -> str:
@@ -170,7 +170,7 @@ class TaskSource(Protocol):
 
     @property
     def short_problem(self) -> str:
-        """Why tasks may be missing, for everybody to read, or an empty text."""
+        """Why tasks may be missing, in a form that everybody may read, or an empty text."""
         ...
 
 
@@ -199,10 +199,10 @@ def task(
 
     def register(function: Function) -> Function:
         label = name or function.__name__
-        is_in_time = limits.SHORTEST_TIMEOUT <= timeout <= limits.LONGEST_TIMEOUT
-        if not 1 <= attempts <= MOST_ATTEMPTS or not is_in_time:
+        has_valid_timeout = limits.SHORTEST_TIMEOUT <= timeout <= limits.LONGEST_TIMEOUT
+        if not 1 <= attempts <= MAX_ATTEMPTS or not has_valid_timeout:
             raise ValueError(
-                f"{label}: give the task 1 to {MOST_ATTEMPTS} attempts and a positive timeout, from one second to one day."
+                f"{label}: give the task 1 to {MAX_ATTEMPTS} attempts and a positive timeout, from one second to one day."
             )
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise TypeError(
@@ -234,13 +234,13 @@ def task(
 
 
 def add_source(source: TaskSource) -> None:
-    """Add tasks from elsewhere, once; a registered function of the same name comes first."""
+    """Add a source of tasks, once; a registered function of the same name takes precedence."""
     if source not in _sources:
         _sources.append(source)
 
 
 def is_function(name: str) -> bool:
-    """Return whether a function is registered by this name."""
+    """Return whether a function is registered under this name."""
     return name in _tasks
 
 
@@ -258,7 +258,7 @@ def all_tasks(include_system: bool = False) -> list[Task]:
 
 
 def unknown(name: str) -> str:
-    """Say that there is no such task, and why one that should exist may be missing."""
+    """Return the message that there is no such task, and why an existing one may be missing."""
     problems = [source.short_problem for source in _sources if source.short_problem]
     return ". ".join([f"Unknown task: {name}", *problems])
 
@@ -288,5 +288,5 @@ def _add(new: Task) -> None:
 
 
 def _origin(task: Task) -> str:
-    # Compare names, not functions: a reloaded module registers a new function for the same task.
+    # Names, not functions, are compared: a reloaded module registers a new function for the same task.
     return f"{task.function.__module__}.{task.function.__qualname__}"

@@ -1,4 +1,4 @@
-"""Facts of a run that the text of a notification can name: {{ job.name }}, {{ run.date }} and a few more."""
+"""Facts of a run that the text of a notification can include: {{ job.name }}, {{ run.date }} and a few more."""
 
 import re
 from datetime import datetime
@@ -12,13 +12,13 @@ NAMES = (
     *("job.name", "job.id", "run.scheduled_for"),
     *("run.date", "run.time", "run.weekday", "run.attempt"),
 )
-NAMED = re.compile(r"\{\{\s*(\w+(?:\.[\w-]+)*)\s*\}\}")
+PLACEHOLDER = re.compile(r"\{\{\s*(\w+(?:\.[\w-]+)*)\s*\}\}")
 
 
 def facts_of(
     *, job_id: str, job_name: str, scheduled_for: datetime, timezone: str, attempt: int
 ) -> dict[str, dict[str, str]]:
-    """Return the facts as texts, with moments in the zone of the job."""
+    """Return the facts as texts, with times in the job's time zone."""
     try:
         local = scheduled_for.astimezone(load_zone(timezone))
     except TriggerError:
@@ -36,5 +36,5 @@ def facts_of(
 
 
 def has_name(text: Any) -> bool:
-    """Return whether a text names anything."""
-    return isinstance(text, str) and NAMED.search(text) is not None
+    """Return whether a text contains a placeholder."""
+    return isinstance(text, str) and PLACEHOLDER.search(text) is not None

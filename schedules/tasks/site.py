@@ -13,9 +13,9 @@ logger = logging.getLogger(__name__)
 
 
 def public_site() -> str:
-    """Return what a link to a page begins with; nothing without pages, or if a phone cannot open them.
+    """Return the beginning of links to pages, or an empty text if there are no pages, or phones cannot reach them.
 
-    Whatever is wrong with the addresses of a project, it must not keep runs from being claimed and settled.
+    It never raises: a mistake in a project's URLs must not keep runs from being claimed and settled.
     """
     return _site_of(settings.CRONTY_URL, str(getattr(settings, "ROOT_URLCONF", "")))
 
@@ -36,7 +36,7 @@ def _site_of(url: str, urlconf: str) -> str:
             return ""
         reverse("schedules:jobs")
     except NoReverseMatch:
-        # A project need not have the pages.
+        # A project may leave out the pages.
         return ""
     except Exception:
         logger.exception("Notifications have no link: the addresses in %s cannot be used", urlconf)

@@ -1,4 +1,4 @@
-"""Stop links: signed addresses in alerts that stop the agents of one person, and need no login."""
+"""Stop links: signed URLs in alerts that stop a person's agents without a login."""
 
 from datetime import timedelta
 
@@ -13,7 +13,7 @@ _PURPOSE = "schedules.agent_stops"
 
 
 def stop_button(owner_id: object) -> list[dict[str, str]]:
-    """Return the button of a notification that opens the page of its stop link; none if phones cannot reach it."""
+    """Return the button that opens a person's stop link, in a list; an empty list if phones cannot reach the pages."""
     site = public_site()
     if not site:
         return []
@@ -26,7 +26,7 @@ def make_token(owner_id: object) -> str:
 
 
 def read_token(token: str) -> str:
-    """Return whose agents a token may stop, or an empty text if nobody has made it or it is too old."""
+    """Return whose agents a token may stop, or an empty text if it is forged or too old."""
     if len(token) > LONGEST_TOKEN:
         return ""
     try:

@@ -22,7 +22,7 @@ from schedules.models.executions import ASKS
 from schedules.models.triggers import TriggerType
 from schedules.secrets.access import SecretAccess
 from schedules.tasks import registry
-from schedules.tasks.asking import Again
+from schedules.tasks.asking import ReminderStep
 from schedules.tasks.interface import (
     WAITING,
     Answered,
@@ -126,11 +126,11 @@ def _read_secrets(owner_id: int | None, names: list[str]) -> list[Secret]:
         connections.close_all()
 
 
-async def _find_reminder(started: Started) -> Again | None:
+async def _find_reminder(started: Started) -> ReminderStep | None:
     return await asyncio.to_thread(_read_reminder, started.execution_id)
 
 
-def _read_reminder(execution_id: int) -> Again | None:
+def _read_reminder(execution_id: int) -> ReminderStep | None:
     try:
         return engine.read_reminder(execution_id)
     finally:

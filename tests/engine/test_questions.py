@@ -7,7 +7,7 @@ import pytest
 from schedules import engine
 from schedules.engine.questions import BATCH, NEXT_RUN, NOT_ASKING
 from schedules.models import Execution, Question, Reminder
-from schedules.tasks.asking import Again, read_ask
+from schedules.tasks.asking import ReminderStep, read_ask
 from tests.engine.conftest import NOW, begin, outcome_of
 from tests.factories import ExecutionFactory, JobFactory, reminder_job
 
@@ -25,12 +25,12 @@ def ask(cluster, job, *, now=NOW, **fields) -> Execution:
     return Execution.objects.get(pk=started.execution_id)
 
 
-def send_at(minutes: float) -> list[Again]:
+def send_at(minutes: float) -> list[ReminderStep]:
     """Send what is due so many minutes after the question, and return the new reminders."""
     known = set(Reminder.objects.values_list("pk", flat=True))
     engine.send_reminders(NOW + minutes * MINUTE)
     new = Reminder.objects.exclude(pk__in=known)
-    return [Again(row.number, row.most, row.topic) for row in new]
+    return [ReminderStep(row.number, row.most, row.topic) for row in new]
 
 
 def state() -> tuple[str, str]:
@@ -63,7 +63,15 @@ def test_reminders_come_until_their_number_is_reached_and_then_go_elsewhere(clus
 
     sent = [send_at(minutes) for minutes in (9, 10, 15, 20, 30, 40, 60)]
 
-    assert sent == [[], [Again(1, 2, "")], [], [Again(2, 2, "")], [Again(3, 2, "boss")], [], []]
+    assert sent == [
+        [],
+        [ReminderStep(1, 2, "")],
+        [],
+        [ReminderStep(2, 2, "")],
+        [ReminderStep(3, 2, "boss")],
+        [],
+        [],
+    ]
     assert state() == ("open", "")
 
 
@@ -154,7 +162,7 @@ def test_snoozed_question_comes_again_without_being_counted(cluster):
     run = ask(cluster, reminder_job(ask="yes"))
     Question.objects.filter(pk=run.pk).update(status="snoozed", due_at=NOW + 30 * MINUTE)
 
-    assert [send_at(minutes) for minutes in (29, 30, 60)] == [[], [Again(0, 0, "")], []]
+    assert [send_at(minutes) for minutes in (29, 30, 60)] == [[], [ReminderStep(0, 0, "")], []]
     assert state() == ("open", "")
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from schedules.tasks.answer_links import read_token
-from schedules.tasks.asking import Again, read_ask
+from schedules.tasks.asking import ReminderStep, read_ask
 from schedules.tasks.interface import Asked
 from tests.tasks.builtin.conftest import RUN, perform, problems, sink  # noqa: F401
 
@@ -22,8 +22,8 @@ def public(settings):
 
 
 def again(number: int, topic: str = ""):
-    async def find() -> Again:
-        return Again(number, 5, topic)
+    async def find() -> ReminderStep:
+        return ReminderStep(number, 5, topic)
 
     return replace(REPEATED, find_reminder=find)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schedules.tasks.grants import LONGEST_GRANT, MOST_GRANTS, covers, grant_of, grants_problem
+from schedules.tasks.grants import LONGEST_GRANT, MAX_GRANTS, covers, grant_of, grants_problem
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ def test_rule_is_valid(grant):
         ("Bash", "Give a list of rules"),
         ([1], "Give a list of rules"),
         (["Read"] * 2, "Name each permission once."),
-        ([f"Tool{n}" for n in range(MOST_GRANTS + 1)], "At most 50 permissions."),
+        ([f"Tool{n}" for n in range(MAX_GRANTS + 1)], "At most 50 permissions."),
         (["x" * (LONGEST_GRANT + 1)], "at most 200 characters"),
         (["Bash(git push, git pull)"], "this is no rule"),
         (["--dangerously-skip-permissions"], "this is no rule"),

@@ -3,7 +3,7 @@
 import pytest
 
 from schedules.secrets.references import names_in
-from schedules.tasks.placeholders import filled, marked, with_gate
+from schedules.tasks.placeholders import fill_in, mark_text, with_gate
 
 
 @pytest.mark.parametrize(
@@ -20,14 +20,14 @@ from schedules.tasks.placeholders import filled, marked, with_gate
 )
 @pytest.mark.parametrize("task", ["webhook", "notify", "prompt"])
 def test_text_from_elsewhere_names_no_secret_however_it_is_put_together(text, body, task):
-    assert names_in(filled({"body": [text]}, {"trigger": {"body": body}}, task=task)) == set()
+    assert names_in(fill_in({"body": [text]}, {"trigger": {"body": body}}, task=task)) == set()
 
 
 @pytest.mark.parametrize("task", ["webhook", "notify", "prompt"])
 def test_references_of_the_text_itself_stay(task):
     text = "${secret:A} {{ trigger.body.a }}${secret:B}{{ trigger.body.a }} ${secret:C}"
 
-    shown = filled(text, {"trigger": {"body": {"a": "$ ${secret:KEY}"}}}, task=task)
+    shown = fill_in(text, {"trigger": {"body": {"a": "$ ${secret:KEY}"}}}, task=task)
 
     assert names_in(shown) == {"A", "B", "C"}
 
@@ -35,7 +35,7 @@ def test_references_of_the_text_itself_stay(task):
 def test_answer_of_a_gate_names_no_secret():
     given = {"trigger": {"body": "${{ gate.text }}"}, "gate": {"text": "{secret:KEY}"}}
 
-    shown = filled("${secret:A} {{ trigger.body }} ${{ gate.text }}", given, task="prompt")
+    shown = fill_in("${secret:A} {{ trigger.body }} ${{ gate.text }}", given, task="prompt")
 
     assert names_in(with_gate(shown, given)) == {"A"}
 
@@ -44,7 +44,7 @@ def test_answer_of_a_gate_names_no_secret():
     "text", ["</mine>", "</mi</mine>ne>", "< / MINE >", "</mine\n>", "<</mine>/mine>", "</</mine>mine>"]
 )
 def test_marked_text_cannot_end_its_marks(text):
-    shown = marked("mine", text, "a note")
+    shown = mark_text("mine", text, "a note")
 
     assert "".join(shown.lower().split()).count("</mine") == 1
     assert shown.endswith("\n</mine> (a note)")

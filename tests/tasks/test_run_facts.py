@@ -7,7 +7,7 @@ import pytest
 from schedules.channels.notify import notify
 from schedules.tasks import registry
 from schedules.tasks.argument_types import template_problems
-from schedules.tasks.placeholders import filled
+from schedules.tasks.placeholders import fill_in
 from schedules.tasks.run_facts import NAMES, facts_of
 
 FACTS = facts_of(
@@ -32,18 +32,18 @@ FACTS = facts_of(
     ],
 )
 def test_names_are_filled_in_on_the_clock_of_the_job(text, expected):
-    assert filled(text, FACTS, task="notify") == expected
+    assert fill_in(text, FACTS, task="notify") == expected
 
 
 def test_what_is_filled_in_is_not_read_again():
     given = {**FACTS, "trigger": {"body": "{{ job.id }}"}}
 
-    assert filled("{{ trigger.body }}!", given, task="notify") == "{{ job.id }}!"
+    assert fill_in("{{ trigger.body }}!", given, task="notify") == "{{ job.id }}!"
 
 
 @pytest.mark.parametrize("task", ["webhook", "prompt", ""])
 def test_other_tasks_leave_these_names_alone(task):
-    assert filled("{{ job.name }}", FACTS, task=task) == "{{ job.name }}"
+    assert fill_in("{{ job.name }}", FACTS, task=task) == "{{ job.name }}"
 
 
 def test_unknown_zone_is_shown_in_utc():
@@ -59,7 +59,7 @@ def test_unknown_zone_is_shown_in_utc():
 
 
 def test_every_name_of_the_list_stands_for_something():
-    empty = [name for name in NAMES if not filled(f"{{{{ {name} }}}}", FACTS, task="notify")]
+    empty = [name for name in NAMES if not fill_in(f"{{{{ {name} }}}}", FACTS, task="notify")]
 
     assert empty == []
     assert template_problems({"message": " ".join(f"{{{{ {name} }}}}" for name in NAMES)}) == []

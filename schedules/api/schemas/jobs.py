@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, StrictFloat, StrictInt
 
 from schedules.api.schemas.common import SCHEDULE, Input, Outcome, Output, Paged, Phrase, Text, Zone
-from schedules.tasks.grants import LONGEST_GRANT, MOST_GRANTS
+from schedules.tasks.grants import LONGEST_GRANT, MAX_GRANTS
 
 Status = Literal["pending", "running", "paused", "completed", "failed", "cancelled"]
 Overlap = Literal["skip", "queue", "allow"]
@@ -34,7 +34,7 @@ class PolicyIn(Input):
     alerts: Text | None = Field(None, description='The ntfy topic of its failure alerts, or "never".')
     grants: list[Annotated[str, Field(max_length=LONGEST_GRANT)]] | None = Field(
         None,
-        max_length=MOST_GRANTS,
+        max_length=MAX_GRANTS,
         description="Of a prompt: what its agent may use beyond what its runner allows.",
         examples=[["Bash(git push:*)"]],
     )

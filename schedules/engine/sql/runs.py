@@ -24,7 +24,7 @@ from schedules.engine.sql.statements import (
 )
 from schedules.models.executions import slot_key
 from schedules.models.job_queries import NOTICE_PREFIX
-from schedules.tasks.placeholders import NOTIFICATION, filled_arguments
+from schedules.tasks.placeholders import NOTIFICATION, fill_arguments
 from schedules.tasks.run_facts import facts_of
 
 _START = """
@@ -165,7 +165,7 @@ def _with_arguments(run: Started, args: list[Any], kwargs: dict[str, Any]) -> St
     given = json.loads(run.given) if isinstance(run.given, str) else run.given
     is_notice = run.job_public_id.startswith(NOTICE_PREFIX)
     if ("{{" in str(run.args) or "{{" in str(run.kwargs)) and not is_notice:
-        args, kwargs = filled_arguments(run.task, args, kwargs, _with_facts(run, given))
+        args, kwargs = fill_arguments(run.task, args, kwargs, _with_facts(run, given))
     return run._replace(args=args, kwargs=kwargs, given=given)
 
 

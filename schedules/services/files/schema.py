@@ -7,7 +7,7 @@ from typing import Any
 from schedules.limits import MAX_TAGS, NAME_LENGTH, TAG_LENGTH
 from schedules.models.calendars import MAX_CALENDARS_PER_JOB
 from schedules.services.files.jobs import CATCH_UPS, ON_CLOSED, OVERLAPS
-from schedules.tasks.grants import LONGEST_GRANT, MOST_GRANTS
+from schedules.tasks.grants import LONGEST_GRANT, MAX_GRANTS
 
 _MOMENT = {
     "type": "string",
@@ -94,7 +94,7 @@ def job_schema(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
             },
             "grants": {
                 "type": "array",
-                "maxItems": MOST_GRANTS,
+                "maxItems": MAX_GRANTS,
                 "items": {"type": "string", "maxLength": LONGEST_GRANT},
                 "description": "Of a prompt: what its agent may do beyond what its runner allows.",
             },

@@ -23,7 +23,7 @@ from schedules.services.quotas import trigger_problem, wait_for_owner
 from schedules.services.runs.actions import WAITING_MANUAL_RUNS
 from schedules.services.runs.signatures import Scheme, verify
 from schedules.tasks import registry
-from schedules.tasks.placeholders import filled_arguments, has_placeholder
+from schedules.tasks.placeholders import fill_arguments, has_placeholder
 
 _STATES = (Job.Status.PAUSED, Job.Status.CANCELLED)
 
@@ -166,7 +166,7 @@ def _given(job: Job, called: Called) -> dict[str, Any] | Err:
     given = {"trigger": {"body": value}}
     task = registry.get(job.task)
     problems = (
-        task.check(*filled_arguments(job.task, job.args, job.kwargs, given), are_filled=True) if task else []
+        task.check(*fill_arguments(job.task, job.args, job.kwargs, given), are_filled=True) if task else []
     )
     return invalid("body", f"It does not fit: {'; '.join(problems)}.") if problems else given
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from schedules.services.jobs.forecasts import Preview
 from schedules.tasks.argument_types import template_problems
-from schedules.tasks.placeholders import NOTIFICATION, filled
+from schedules.tasks.placeholders import NOTIFICATION, fill_in
 from schedules.tasks.run_facts import TEXTS, facts_of, has_name
 
 UNKNOWN_JOB = "job_…"
@@ -38,6 +38,6 @@ def preview_message(
         timezone=zone,
         attempt=1,
     )
-    title, message = (filled(texts[name], facts, task=NOTIFICATION) for name in ("title", "message"))
+    title, message = (fill_in(texts[name], facts, task=NOTIFICATION) for name in ("title", "message"))
     problems = [problem.partition(": ")[2] for problem in template_problems(texts)]
     return MessagePreview(title, message, at, zone, problems)
