@@ -212,7 +212,7 @@ def test_wrong_answer_to_the_challenge_is_refused(token, app, answer):
 
 
 def test_receiver_that_hangs_at_the_challenge_is_given_up(token, app, monkeypatch):
-    monkeypatch.setattr(event_requests, "ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(event_requests, "TIMEOUT_SECONDS", 0.3)
     app.respond, app.default = None, Answer(manner="hang")
 
     refused = ask(token, "events/subscribe", wanted(app))
