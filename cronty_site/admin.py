@@ -10,7 +10,7 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
 from schedules import services
-from schedules.admin.bases import MOST_NAMED, DeclaredLookups
+from schedules.admin.bases import MAX_NAMED, DeclaredLookups
 from schedules.admin.local_times import moment
 from schedules.models import Event, Execution, Job, Profile, Token
 from schedules.result import Err, Ok
@@ -63,7 +63,7 @@ class AccountAdmin(DeclaredLookups[User], UserAdmin[User]):
         if protected:
             protected = [
                 "Deactivate this user instead: Cronty keeps their jobs and history.",
-                *protected[:MOST_NAMED],
+                *protected[:MAX_NAMED],
             ]
         return deleted, counts, needed, protected
 

@@ -52,7 +52,7 @@ def small_limits(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     monkeypatch.setattr(outcomes, "COUNTED_RUNS", 50)
     monkeypatch.setattr(outcomes, "READ_FAILURES", 50)
     # Fewer than the jobs that fire in a day: what is left of a week has no more towards its end.
-    monkeypatch.setattr(forecast, "MOST_JOBS", 30)
+    monkeypatch.setattr(forecast, "MAX_JOBS", 30)
     monkeypatch.setattr(system, "MEASURED_RUNS", 100)
     monkeypatch.setattr(system, "COUNTED", 100)
     settings.CRONTY_MAX_ACTIVE_JOBS = 10**7

@@ -33,8 +33,8 @@ from schedules.web.messages import add_errors, message_of
 Row = TypeVar("Row", bound=Model)
 USERNAME = get_user_model().USERNAME_FIELD
 # The most rows that a message about an action names.
-MOST_NAMED = 50
-LONGEST_SEARCH = 100
+MAX_NAMED = 50
+MAX_SEARCH_LENGTH = 100
 SEARCH_HELP = f"The id of a job, or a part of a text. Searches {count_words(WALKED)} rows at a time."
 # The look-ups that Django's own filters put behind the name of a field.
 _FILTER_LOOKUPS = ("exact", "isnull", "isempty", "gte", "lt")
@@ -82,10 +82,10 @@ class DeclaredLookups(LocalTimes[Row]):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Row], search_term: str
     ) -> tuple[QuerySet[Row], bool]:
-        if len(search_term) > LONGEST_SEARCH:
-            message = f"Only the first {LONGEST_SEARCH} characters were searched for."
+        if len(search_term) > MAX_SEARCH_LENGTH:
+            message = f"Only the first {MAX_SEARCH_LENGTH} characters were searched for."
             self.message_user(request, message, messages.WARNING)
-        return self.search(request, queryset, search_term[:LONGEST_SEARCH])
+        return self.search(request, queryset, search_term[:MAX_SEARCH_LENGTH])
 
     def search(self, request: HttpRequest, queryset: QuerySet[Row], text: str) -> tuple[QuerySet[Row], bool]:
         return super().get_search_results(request, queryset, text)
@@ -245,7 +245,7 @@ class LongListAdmin(DeclaredLookups[Row]):
         self, request: HttpRequest, queryset: QuerySet[Row], search_term: str
     ) -> tuple[QuerySet[Row], bool]:
         """Find everything of the job with this id, else look for the text."""
-        job_key = key_of(search_term.strip()[:LONGEST_SEARCH])
+        job_key = key_of(search_term.strip()[:MAX_SEARCH_LENGTH])
         if job_key is None:
             return super().get_search_results(request, queryset, search_term)
         request.has_found_job = True  # type: ignore[attr-defined]
@@ -357,14 +357,14 @@ def report(
     """Show the results of an action: one message for all successes, and one for each refusal."""
     succeeded = [name for name, answer in answers if isinstance(answer, Ok)]
     if succeeded:
-        more = f", and {len(succeeded) - MOST_NAMED:,} more" if len(succeeded) > MOST_NAMED else ""
-        message = f"{done} {', '.join(succeeded[:MOST_NAMED])}{more}."
+        more = f", and {len(succeeded) - MAX_NAMED:,} more" if len(succeeded) > MAX_NAMED else ""
+        message = f"{done} {', '.join(succeeded[:MAX_NAMED])}{more}."
         page.message_user(request, message, messages.SUCCESS)
     refused = [(name, answer) for name, answer in answers if isinstance(answer, Err)]
-    for name, answer in refused[:MOST_NAMED]:
+    for name, answer in refused[:MAX_NAMED]:
         page.message_user(request, f"{name}: {message_of(answer)}", messages.ERROR)
-    if len(refused) > MOST_NAMED:
-        message = f"{len(refused) - MOST_NAMED:,} more left unchanged."
+    if len(refused) > MAX_NAMED:
+        message = f"{len(refused) - MAX_NAMED:,} more left unchanged."
         page.message_user(request, message, messages.ERROR)
 
 

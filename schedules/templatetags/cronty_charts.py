@@ -20,7 +20,7 @@ register = template.Library()
 LETTERS = {"succeeded": "s", "failed": "f", "lost": "l", "cancelled": "c", "missed": "m", "skipped": "k"}
 NAMED_JOBS = 3
 # Fewer bars are drawn as narrow as these.
-LEAST_BARS = 30
+MIN_BARS = 30
 BAR_HEIGHT = 70
 AHEAD_HEIGHT = 34
 # As many as have room in a list, each of at least 6 px.
@@ -49,7 +49,7 @@ def bars(runs: Iterable[Execution], zone: str = "UTC") -> dict[str, Any]:
     rows = list(runs)
     longest = max((run.took.total_seconds() for run in rows if run.took), default=0) or 1
     drawn = []
-    room = max(len(rows), LEAST_BARS)
+    room = max(len(rows), MIN_BARS)
     for place, run in enumerate(rows, start=room - len(rows)):
         height = max(4, run.took.total_seconds() / longest * BAR_HEIGHT) if run.took else BAR_HEIGHT
         took = f" · {duration(run.took)}" if run.took else ""

@@ -31,7 +31,7 @@ COLUMNS = (
     "error",
 )
 # More rows would take longer than a request may; the filters of the page lead to older ones.
-MOST_ROWS = 10_000
+MAX_ROWS = 10_000
 CHUNK_ROWS = 500
 # The page of a run shows the whole error.
 ERROR_LENGTH = 200
@@ -79,7 +79,7 @@ def _read(runs: ExecutionQuerySet) -> Iterator[list[tuple[Any, ...]]]:
         "lateness",
         Left("error", ERROR_LENGTH + 1),
     )
-    for rows in read_chunks(runs, columns, CHUNK_ROWS, MOST_ROWS):
+    for rows in read_chunks(runs, columns, CHUNK_ROWS, MAX_ROWS):
         yield [_exported(row) for row in rows]
 
 

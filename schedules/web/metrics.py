@@ -25,7 +25,7 @@ from schedules.web.health import database_time
 from schedules.worker.database_errors import TRY_AGAIN, TRY_AGAIN_SECONDS, is_outage
 
 # So that neither a scrape nor the number of time series grows with the number of jobs.
-MOST_JOBS, MOST_STOPPED = 400, 100
+MAX_JOBS, MAX_STOPPED_JOBS = 400, 100
 
 counters = RunCounters()
 
@@ -131,12 +131,12 @@ def _jobs() -> Iterator[str]:
     # A job may be stopped between the two queries.
     rows = {
         job: (_labels(job=job, task=task), *values)
-        for job, task, *values in monitored_jobs(columns, MOST_JOBS, MOST_STOPPED)
+        for job, task, *values in monitored_jobs(columns, MAX_JOBS, MAX_STOPPED_JOBS)
     }
     labelled = [rows[job] for job in sorted(rows)]
     yield _gauge(
         "cronty_job_last_success_timestamp_seconds",
-        f"When a job last succeeded, of the {MOST_JOBS} jobs that are due next and {MOST_STOPPED} that stopped failing.",
+        f"When a job last succeeded, of the {MAX_JOBS} jobs that are due next and {MAX_STOPPED_JOBS} that stopped failing.",
         {labels: round(success.timestamp(), 3) for labels, success, _ in labelled if success},
     )
     yield _gauge(

@@ -24,18 +24,18 @@ from schedules.models import UserSession
 from schedules.models.sessions import DRAFT, draft_key
 from schedules.templatetags.cronty_times import use_clock
 
-PERSON = "cronty_person"
-LONGEST_DRAFT = 65_536
+PERSON_COOKIE = "cronty_person"
+MAX_DRAFT_LENGTH = 65_536
 # A browser that has shown somebody's pages can leave a draft before the log-in: few are kept, and not for long.
-MOST_DRAFTS = 20
-KEPT_SECONDS = 12 * 3600
+MAX_DRAFTS = 20
+DRAFT_SECONDS = 12 * 3600
 # The value of a secret is never written to a session.
-NEVER_KEPT = ("csrfmiddlewaretoken", "value")
-KEPT = "You were logged out. What you typed is kept: log in to continue."
-NOT_KEPT = "What you typed isn't kept, because it is too long or too many other forms are kept already: go back and copy it."
+NEVER_STORED = ("csrfmiddlewaretoken", "value")
+DRAFT_KEPT = "You were logged out. What you typed is kept: log in to continue."
+DRAFT_NOT_KEPT = "What you typed isn't kept, because it is too long or too many other forms are kept already: go back and copy it."
 LOGGED_OUT = "You were logged out, so nothing was changed. Log in and try again."
 OUT_OF_DATE = "This page was opened before you logged in, so nothing was changed. Try again."
-NOT_SAVED = "Not saved yet: check what you typed before, then save it."
+DRAFT_RESTORED = "Not saved yet: check what you typed before, then save it."
 
 View = TypeVar("View", bound=Callable[..., HttpResponseBase])
 
@@ -98,7 +98,7 @@ def requires_login(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpR
             # Whose pages the browser shows, for a form that is sent after the session has ended.
             is_secure = settings.SESSION_COOKIE_SECURE
             response.set_signed_cookie(
-                PERSON, person, salt=PERSON, secure=is_secure, httponly=True, samesite="Lax"
+                PERSON_COOKIE, person, salt=PERSON_COOKIE, secure=is_secure, httponly=True, samesite="Lax"
             )
         return response
 
@@ -106,7 +106,7 @@ def requires_login(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpR
 
 
 def _person_of(request: HttpRequest) -> str:
-    return str(request.get_signed_cookie(PERSON, "", salt=PERSON))
+    return str(request.get_signed_cookie(PERSON_COOKIE, "", salt=PERSON_COOKIE))
 
 
 def refuse_token(request: HttpRequest, reason: str = "") -> HttpResponseBase:
@@ -121,11 +121,11 @@ def _turn_away(request: HttpRequest) -> HttpResponse:
     is_known = request.user.is_authenticated
     if has_draft(request) and keep_draft(request, page):
         if not is_known:
-            messages.info(request, KEPT)
+            messages.info(request, DRAFT_KEPT)
     else:
         messages.warning(request, OUT_OF_DATE if is_known else LOGGED_OUT)
         if has_draft(request):
-            messages.warning(request, NOT_KEPT)
+            messages.warning(request, DRAFT_NOT_KEPT)
     if is_known or not getattr(_view_of(request), "login_required", True):
         return HttpResponseRedirect(page, status=303)
     return redirect_to_login(page)
@@ -143,25 +143,25 @@ def has_draft(request: HttpRequest) -> bool:
     return bool(is_typed and is_typed(request.POST))
 
 
-def keep_draft(request: HttpRequest, page: str = "", *, note: str = NOT_SAVED) -> bool:
+def keep_draft(request: HttpRequest, page: str = "", *, note: str = DRAFT_RESTORED) -> bool:
     """Keep the posted values for their page in the session, which a log-in takes over; return whether they are kept.
 
     The page shows the note above them.
     """
     posted = request.POST.copy()
-    for name in NEVER_KEPT:
+    for name in NEVER_STORED:
         posted.pop(name, None)
     posted["action"] = request.path
     text = posted.urlencode()
-    if len(text) > LONGEST_DRAFT:
+    if len(text) > MAX_DRAFT_LENGTH:
         return False
     person = str(request.user.pk)
     if not request.user.is_authenticated:
         person = _person_of(request)
         drafts = UserSession.objects.filter(user_key=draft_key(person), expire_date__gt=clock.now())
-        if not person or drafts.count() >= MOST_DRAFTS:
+        if not person or drafts.count() >= MAX_DRAFTS:
             return False
-        request.session.set_expiry(KEPT_SECONDS)
+        request.session.set_expiry(DRAFT_SECONDS)
     path = urlsplit(page or _page_with_form(request)).path
     request.session[DRAFT] = {"path": path, "data": text, "note": note, "person": person}
     return True

@@ -19,7 +19,7 @@ from schedules.tasks import outbound
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 GRANTS = ("authorization_code", "refresh_token")
-LONGEST_REGISTRATION = 8192
+MAX_REGISTRATION_LENGTH = 8192
 # All that a header can hold, and that a browser shows as it is.
 PLAIN_HOST = re.compile(r"[A-Za-z0-9.:\[\]-]*")
 FETCH_SECONDS = 3
@@ -49,8 +49,8 @@ class DocumentFetcher:
             reply = async_to_sync(_fetch)(client_id)
         except (outbound.OutboundError, TimeoutError) as error:
             raise CIMDError(str(error)) from error
-        if reply.status != 200 or reply.truncated or len(reply.text) > LONGEST_REGISTRATION:
-            raise CIMDError(f"status {reply.status}, or more than {LONGEST_REGISTRATION} characters")
+        if reply.status != 200 or reply.truncated or len(reply.text) > MAX_REGISTRATION_LENGTH:
+            raise CIMDError(f"status {reply.status}, or more than {MAX_REGISTRATION_LENGTH} characters")
         try:
             metadata = json.loads(reply.text)
         except (ValueError, RecursionError) as error:
@@ -121,8 +121,8 @@ def refuse(error: str, description: str, status: int) -> JsonResponse:
 
 def _registration_refusal(body: bytes) -> JsonResponse | None:
     """Return the refusal of a registration that the library would accept, or fail on."""
-    if len(body) > LONGEST_REGISTRATION:
-        return refuse("invalid_client_metadata", f"At most {LONGEST_REGISTRATION} bytes.", 413)
+    if len(body) > MAX_REGISTRATION_LENGTH:
+        return refuse("invalid_client_metadata", f"At most {MAX_REGISTRATION_LENGTH} bytes.", 413)
     try:
         metadata = json.loads(body)
     except RecursionError:
@@ -136,7 +136,7 @@ def _registration_refusal(body: bytes) -> JsonResponse | None:
 def _metadata_problem(metadata: Any) -> tuple[str, str] | None:
     """Return an error code and a description for metadata that the library would accept, or fail on."""
     # Written with more spaces, the same metadata is a little longer.
-    if problem := limits.json_problem(metadata, max_bytes=2 * LONGEST_REGISTRATION):
+    if problem := limits.json_problem(metadata, max_bytes=2 * MAX_REGISTRATION_LENGTH):
         return "invalid_client_metadata", problem
     if not isinstance(metadata, dict):
         return None

@@ -569,7 +569,7 @@ def test_pause_keeps_the_end_of_a_pause(operator_client):
 
 
 def test_message_names_some_of_many_jobs(operator_client, monkeypatch):
-    monkeypatch.setattr("schedules.admin.bases.MOST_NAMED", 2)
+    monkeypatch.setattr("schedules.admin.bases.MAX_NAMED", 2)
     jobs = [JobFactory(name=f"Job {number}") for number in range(3)]
 
     [message] = messages_of(acted(operator_client, Job, "pause", *jobs))

@@ -60,7 +60,7 @@ def test_posted_form_is_shown_again_after_the_log_in(client: Client, owner: User
     assert "Not saved yet" in shown.content.decode()
     assert not Job.objects.exists()
     assert client.get("/jobs/new/").context["form"]["name"].value() is None
-    assert client.session.get_expiry_age() > middleware.KEPT_SECONDS
+    assert client.session.get_expiry_age() > middleware.DRAFT_SECONDS
 
 
 def test_posted_edit_is_shown_again_after_the_log_in(client: Client, owner: User, password: str):
@@ -223,9 +223,9 @@ def test_draft_of_a_stranger_is_not_kept(db: None):
 def test_drafts_of_a_person_are_few_and_small(
     client: Client, owner: User, password: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(middleware, "MOST_DRAFTS", 2)
+    monkeypatch.setattr(middleware, "MAX_DRAFTS", 2)
     pages = []
-    for form in (TYPED, TYPED | {"notify-message": "x" * middleware.LONGEST_DRAFT}, TYPED, TYPED):
+    for form in (TYPED, TYPED | {"notify-message": "x" * middleware.MAX_DRAFT_LENGTH}, TYPED, TYPED):
         client.cookies.pop("sessionid", None)
         pages.append(client.post("/jobs/new/", form, follow=True).content.decode())
 
@@ -245,7 +245,7 @@ def test_person_is_told_that_a_large_form_of_an_earlier_log_in_is_not_kept(owner
 
     answer = browser.post(
         "/jobs/new/?copy=x",
-        TYPED | {"notify-message": "x" * middleware.LONGEST_DRAFT},
+        TYPED | {"notify-message": "x" * middleware.MAX_DRAFT_LENGTH},
         headers={"origin": "http://testserver"},
     )
 

@@ -139,7 +139,7 @@ def test_jobs_show_their_last_success_and_duration_by_id(client, time_machine):
 
 @pytest.mark.django_db
 def test_number_of_jobs_that_are_shown_is_limited(client, monkeypatch):
-    monkeypatch.setattr(metrics, "MOST_JOBS", 3)
+    monkeypatch.setattr(metrics, "MAX_JOBS", 3)
     soon = clock.now() + timedelta(days=1)
     jobs = [
         JobFactory(next_run_at=soon + timedelta(minutes=n), last_success_at=clock.now()) for n in range(6)

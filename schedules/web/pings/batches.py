@@ -16,9 +16,9 @@ from schedules.worker.database_errors import outage_in, reason_of
 
 logger = logging.getLogger(__name__)
 
-MOST_TOGETHER = 200
+MAX_BATCH = 200
 # More than these must wait elsewhere: the client is told to try again.
-MOST_WAITING = 5_000
+MAX_WAITING = 5_000
 
 
 class Batches:
@@ -31,7 +31,7 @@ class Batches:
 
     async def store(self, ping: Received) -> Answer:
         """Store a ping, and return the answer once it is committed."""
-        if len(self._waiting) >= MOST_WAITING:
+        if len(self._waiting) >= MAX_WAITING:
             return AWAY
         stored: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((ping, stored))
@@ -43,7 +43,7 @@ class Batches:
         loop = asyncio.get_running_loop()
         try:
             while self._waiting:
-                count = min(MOST_TOGETHER, len(self._waiting))
+                count = min(MAX_BATCH, len(self._waiting))
                 batch = [self._waiting.popleft() for _ in range(count)]
                 answers = [AWAY] * count
                 try:

@@ -9,9 +9,9 @@ from schedules import clock
 
 WINDOW_SECONDS = 60
 # How many addresses nobody has a client may ask for within a minute.
-MOST_MISSES = 60
+MAX_MISSES = 60
 # Old ones are forgotten when there are more keys than this.
-MOST_KEYS = 20_000
+MAX_KEYS = 20_000
 
 
 class PerMinute:
@@ -25,7 +25,7 @@ class PerMinute:
         """Count one more of a key, and return how many there were in this window."""
         self._begin()
         count = self._counts[key] = self._counts.get(key, 0) + 1
-        if len(self._counts) > MOST_KEYS:
+        if len(self._counts) > MAX_KEYS:
             del self._counts[next(iter(self._counts))]
         return count
 
@@ -50,7 +50,7 @@ class PingLimits:
     def allow(self, address: Hashable, client: str) -> bool:
         """Count a ping, and return whether it may be looked up; asks no database."""
         most = getattr(settings, self._setting)
-        if self._misses.of(client) >= MOST_MISSES and address not in self._known:
+        if self._misses.of(client) >= MAX_MISSES and address not in self._known:
             # One client with an old address must not silence the others of its network.
             return False
         # Of each address and client, so that nobody else can use up the pings of a job.
@@ -62,5 +62,5 @@ class PingLimits:
             self._misses.count(client)
         elif status < HTTPStatus.BAD_REQUEST:
             self._known[address] = None
-            if len(self._known) > MOST_KEYS:
+            if len(self._known) > MAX_KEYS:
                 del self._known[next(iter(self._known))]

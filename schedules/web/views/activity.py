@@ -20,7 +20,7 @@ from schedules.when.forecast import start_of_day
 FILTERS = ("actor", "door", "verb", "job", "from", "to")
 # How many of its events the page of a job shows, and how many names the filter suggests.
 SHOWN_EVENTS = 20
-MOST_NAMES = 50
+MAX_NAMES = 50
 
 
 class ActivityPage(PageMixin, TemplateView):
@@ -64,7 +64,7 @@ def names_for(actor: Actor) -> list[str]:
     """Return the people and agents that the filter suggests."""
     people = owners_for(actor) or [actor.label]
     agents = Token.objects.filter(owner=actor.user.pk).order_by("-pk").values_list("name", flat=True)
-    return sorted({*people, *agents[:MOST_NAMES]})
+    return sorted({*people, *agents[:MAX_NAMES]})
 
 
 def events_of_job(page: Page, job: Job) -> Sequence[Event]:

@@ -25,7 +25,7 @@ from schedules.models.people import is_active
 from schedules.services import Actor
 from schedules.services.people.profiles import change_calendar_address
 from schedules.web.views.calendar_days import HOUR, days_between, hours_of
-from schedules.web.views.forecast import MOST_JOBS, days_of, has_more, runs_of, soonest
+from schedules.web.views.forecast import MAX_JOBS, days_of, has_more, runs_of, soonest
 from schedules.web.views.page import PageMixin
 
 # How many events a day shows.
@@ -61,7 +61,7 @@ class CalendarPage(PageMixin, TemplateView):
             before=_shifted(chosen, view, -1),
             after=_shifted(chosen, view, 1),
             today=today,
-            most_jobs=MOST_JOBS if has_more(self.page.actor.jobs()) else None,
+            most_jobs=MAX_JOBS if has_more(self.page.actor.jobs()) else None,
             feed=f"{settings.CRONTY_URL}{feed}",
             feed_events=FEED_EVENTS,
             **kwargs,

@@ -13,7 +13,7 @@ from schedules.when.forecast import Bucket, PendingJob, fill
 from schedules.when.slot_batches import Batch
 from schedules.when.triggers import TriggerError
 
-MOST_JOBS = 500
+MAX_JOBS = 500
 COLUMNS = (
     *("public_id", "name", *TRIGGER_COLUMNS, "timezone", "spread", "next_run_at", "ends_at", "max_runs"),
     *("slot_count", "skips", "closed_by", "on_closed", "failure_streak"),
@@ -22,12 +22,12 @@ COLUMNS = (
 
 def soonest(jobs: JobQuerySet, until: datetime) -> list[Any]:
     """Read the armed jobs that fire before a moment, as rows of the columns that a forecast needs."""
-    return soonest_jobs(jobs, COLUMNS, until, MOST_JOBS)
+    return soonest_jobs(jobs, COLUMNS, until, MAX_JOBS)
 
 
 def has_more(jobs: JobQuerySet) -> bool:
     """Return whether there are more armed jobs than `soonest` reads."""
-    return has_more_than(jobs, MOST_JOBS)
+    return has_more_than(jobs, MAX_JOBS)
 
 
 def runs_of(job: Any, now: datetime, end: datetime, *, start: datetime | None = None) -> Iterator[Batch]:
@@ -109,7 +109,7 @@ class Ahead:
             dense,
             soon[:5],
             late,
-            len(coming) == MOST_JOBS,
+            len(coming) == MAX_JOBS,
             frozenset(row.name for row in coming if row.failure_streak),
         )
 

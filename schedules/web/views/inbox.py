@@ -19,13 +19,13 @@ from schedules.services.runs.approvals import describe, list_waiting
 from schedules.services.runs.prompts import read_waiting, recently_ended
 from schedules.tasks.forms.fields import plain_lines
 from schedules.web.messages import message_of
-from schedules.web.middleware import NOT_KEPT, keep_draft, take_draft
+from schedules.web.middleware import DRAFT_NOT_KEPT, keep_draft, take_draft
 from schedules.web.views.live import LivePageMixin
 from schedules.web.views.page import actor_of, back, finish, is_number
 
 # How much of a prompt a row of the list has, and how many prompts one action dismisses.
 LINE = 200
-MOST_SELECTED = 100
+MAX_SELECTED = 100
 
 
 class InboxPage(LivePageMixin, TemplateView):
@@ -102,7 +102,7 @@ def answer(request: HttpRequest, run_id: int) -> HttpResponse:
         problem, sender = message_of(result), back(request, reverse("schedules:inbox"))
         messages.error(request, problem)
         if not keep_draft(request, sender.url, note=""):
-            messages.warning(request, NOT_KEPT)
+            messages.warning(request, DRAFT_NOT_KEPT)
         return sender
     return finish(request, result, "{0.job_name} answered.", reverse("schedules:inbox"))
 
@@ -117,7 +117,7 @@ def dismiss(request: HttpRequest, run_id: int) -> HttpResponse:
 def dismiss_several(request: HttpRequest) -> HttpResponse:
     """Dismiss the selected prompts, and say which could not be dismissed."""
     actor, default = actor_of(request), reverse("schedules:inbox")
-    ids = [int(text) for text in request.POST.getlist("run")[:MOST_SELECTED] if is_number(text)]
+    ids = [int(text) for text in request.POST.getlist("run")[:MAX_SELECTED] if is_number(text)]
     if not ids:
         messages.warning(request, "Select at least one prompt first.")
         return back(request, default)

@@ -34,7 +34,7 @@ from schedules.web.views.proposals import plans_for
 from schedules.when.phrases import PhraseError
 
 # The most jobs that one action can change.
-MOST_JOBS = 1_000
+MAX_JOBS = 1_000
 FILTERS = ("q", "status", "task", "tag", "made_by", "owner")
 CHIPS = {"task": "Type", "tag": "Tag", "made_by": "Created by", "owner": "Owner"}
 # The order that a column's heading asks for first; a second click turns it.
@@ -63,12 +63,12 @@ REASONS = {
 }
 
 
-MOST_ATTENTION = 5
+MAX_ATTENTION = 5
 
 
 def attention_of(rows: Sequence[Any]) -> list[Any]:
     """Return the broken jobs of the first page, where they come first."""
-    return [job for job in rows if job.standing in BROKEN][:MOST_ATTENTION]
+    return [job for job in rows if job.standing in BROKEN][:MAX_ATTENTION]
 
 
 class JobsPage(LivePageMixin, TemplateView):
@@ -110,7 +110,7 @@ class JobsPage(LivePageMixin, TemplateView):
             total=total,
             matches=matches,
             listed_of=None if overview.is_large and is_filtered else matches,
-            most_selected=MOST_JOBS,
+            most_selected=MAX_JOBS,
             listed=overview.listed,
             is_large=overview.is_large,
             most_sorted=LARGE,
@@ -221,9 +221,9 @@ def _change_each(
 def _chosen(request: HttpRequest, actor: Actor) -> Sequence[str]:
     """Return the ids of the ticked jobs, or of all jobs that match the filters of the list."""
     if not request.POST.get("all"):
-        return " ".join(request.POST.getlist("job")).split()[:MOST_JOBS]
+        return " ".join(request.POST.getlist("job")).split()[:MAX_JOBS]
     listed = QueryDict(request.POST.get("next", "").partition("?")[2].partition("#")[0])
-    return matching_ids(actor, query_of(filters_of(listed)), clock.now(), MOST_JOBS)
+    return matching_ids(actor, query_of(filters_of(listed)), clock.now(), MAX_JOBS)
 
 
 def _refusal(actor: Actor, refused: dict[str, Err], done: str) -> str:

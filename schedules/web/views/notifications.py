@@ -25,8 +25,8 @@ from schedules.web.middleware import take_draft
 from schedules.web.views.live import LivePageMixin
 from schedules.web.views.page import finish, is_number, render_page
 
-MOST_JOBS = 200
-MOST_INCIDENTS = 20
+MAX_JOBS = 200
+MAX_INCIDENTS = 20
 
 
 @dataclass
@@ -49,14 +49,14 @@ class NotificationsPage(LivePageMixin, TemplateView):
         chosen = self.request.GET.get("topic", "")
         draft = take_draft(self.request)
         kwargs.setdefault("typed", draft.get("topic") if draft else None)
-        jobs = soonest_notifications(self.actor, MOST_JOBS + 1)
+        jobs = soonest_notifications(self.actor, MAX_JOBS + 1)
         return super().get_context_data(
             channels=list_channels(self.actor),
-            incidents=described(list_incidents(self.actor, most=MOST_INCIDENTS), self.page.zone),
+            incidents=described(list_incidents(self.actor, most=MAX_INCIDENTS), self.page.zone),
             server=settings.NTFY_URL,
             has_token=bool(settings.NTFY_TOKEN),
-            topics=topics_of(jobs[:MOST_JOBS]),
-            most_jobs=MOST_JOBS if len(jobs) > MOST_JOBS else None,
+            topics=topics_of(jobs[:MAX_JOBS]),
+            most_jobs=MAX_JOBS if len(jobs) > MAX_JOBS else None,
             topic=chosen,
             qr_link=link_to_show(chosen),
             **kwargs,

@@ -31,8 +31,8 @@ from schedules.web.messages import message_of
 from schedules.web.middleware import has_draft, keep_draft, take_draft
 
 # The navigation counts prompts up to this number.
-MOST_WAITING = 99
-LONGEST_NUMBER = 18
+MAX_WAITING = 99
+MAX_DIGITS = 18
 
 
 @dataclass
@@ -77,8 +77,8 @@ class Page:
     @cached_property
     def waiting_words(self) -> str:
         """Return how much waits in the inbox, for the navigation; an empty text for nothing."""
-        count = count_waiting(self.actor, MOST_WAITING) + count_waiting_approvals(self.actor)
-        return count_words(count, MOST_WAITING) if count else ""
+        count = count_waiting(self.actor, MAX_WAITING) + count_waiting_approvals(self.actor)
+        return count_words(count, MAX_WAITING) if count else ""
 
     @cached_property
     def alarm(self) -> Alarm:
@@ -173,7 +173,7 @@ def back(request: HttpRequest, default: str) -> HttpResponseRedirect:
 
 def is_number(text: str) -> bool:
     """Return whether a text is a number that fits into the column of a key."""
-    return text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER
+    return text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS
 
 
 def own_address(text: str) -> str:

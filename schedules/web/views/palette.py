@@ -12,7 +12,7 @@ from schedules.models import Job
 from schedules.services.job_list import jobs_found
 from schedules.web.views.page import actor_of, render_page
 
-MOST_JOBS = 8
+MAX_JOBS = 8
 ACTIVE = (Job.Status.PENDING, Job.Status.PAUSED)
 
 
@@ -47,12 +47,12 @@ def palette(request: HttpRequest) -> HttpResponse:
     if action and rest:
         options = [
             _option(job, action)
-            for job in jobs_found(actor, rest, MOST_JOBS)
+            for job in jobs_found(actor, rest, MAX_JOBS)
             if actor.may_change(job) and job.status in action.statuses
         ]
     if typed:
-        options += [_option(job) for job in jobs_found(actor, typed, MOST_JOBS)]
-    return render_page(request, "schedules/parts/palette_jobs.html", {"options": options[:MOST_JOBS]})
+        options += [_option(job) for job in jobs_found(actor, typed, MAX_JOBS)]
+    return render_page(request, "schedules/parts/palette_jobs.html", {"options": options[:MAX_JOBS]})
 
 
 def _option(job: Job, action: Action | None = None) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from schedules.when.phrases import PhraseError
 from schedules.when.triggers import TriggerError
 
 FILTERS = ("from", "to", "tag", "job")
-MOST_SHOWN = 200
+MAX_SHOWN = 200
 
 
 class RehearsalPage(PageMixin, TemplateView):
@@ -74,10 +74,10 @@ def _shown(told: Rehearsal) -> dict[str, Any]:
         "told": told,
         "lines": [
             (line, describe_spend(line.spend) if line.spend and line.spend.runs else "")
-            for line in told.lines[:MOST_SHOWN]
+            for line in told.lines[:MAX_SHOWN]
         ],
         "crowds": describe_crowds(told) if told.collisions.crowds else "",
         "queues": [(queue, describe_queue(queue)) for queue in told.collisions.queues],
         "spend": describe_total(told.spend) if told.spend else "",
-        "notes": notes_on(told, MOST_SHOWN),
+        "notes": notes_on(told, MAX_SHOWN),
     }

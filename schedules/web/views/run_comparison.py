@@ -12,7 +12,7 @@ from schedules.services.runs.outputs import output_since
 from schedules.web.views.job_facts import percentile
 
 # How many runs before this one are looked through.
-LOOKED_THROUGH = 200
+MAX_RUNS_BEFORE = 200
 COMPARED_LINES = 40
 SHOWN_LINES = 30
 
@@ -32,7 +32,7 @@ def neighbours_of(run: Execution) -> Neighbours:
     """Look around a run, in the order of the index of its job."""
     if run.job_id is None:
         return Neighbours()
-    before, following = runs_around(run, ("pk", "status", "started_at", "finished_at"), LOOKED_THROUGH)
+    before, following = runs_around(run, ("pk", "status", "started_at", "finished_at"), MAX_RUNS_BEFORE)
     succeeded = [each for each in before if each.status == Execution.Status.SUCCEEDED]
     took = [each.finished_at - each.started_at for each in succeeded if each.started_at and each.finished_at]
     return Neighbours(

@@ -33,7 +33,7 @@ from schedules.services.runs.outputs import output_since
 from schedules.services.runs.question_words import describe_question
 from schedules.tasks import registry
 from schedules.tasks.forms.fields import json_problem, looks_like_json
-from schedules.web.exports import MOST_ROWS, csv_chunks, in_threads, json_chunks
+from schedules.web.exports import MAX_ROWS, csv_chunks, in_threads, json_chunks
 from schedules.web.middleware import take_draft
 from schedules.web.views.job_facts import shown_values
 from schedules.web.views.live import LivePageMixin
@@ -67,7 +67,7 @@ class RunsPage(LivePageMixin, TemplateView):
             counted_runs=COUNTED_RUNS,
             job_name=self._job_name(filters["job"]),
             query=self.request.GET.urlencode(),
-            most_exported=MOST_ROWS,
+            most_exported=MAX_ROWS,
             **kwargs,
         )
 

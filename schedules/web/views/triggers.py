@@ -25,10 +25,10 @@ from schedules.web.pings.limits import PingLimits
 from schedules.web.views.page import actor_of, finish
 
 NEW_ADDRESS = "cronty_new_trigger"
-LONGEST_WAIT = 60
-LOOK_EVERY = 0.25
+MAX_WAIT_SECONDS = 60
+POLL_SECONDS = 0.25
 # More senders than these are not kept waiting: they get the address of the run at once.
-MOST_WAITING = 20
+MAX_WAITING = 20
 _STATUSES = {
     Kind.NOT_FOUND: 404,
     Kind.FORBIDDEN: 403,
@@ -52,7 +52,7 @@ async def called(request: HttpRequest, key: str) -> HttpResponse:
         return _problem(429, "Too many requests: try again in a minute.", {"Retry-After": "60"})
     wait = _wait_of(request)
     if wait is None:
-        return _problem(422, f"wait: give 0 to {LONGEST_WAIT} seconds.")
+        return _problem(422, f"wait: give 0 to {MAX_WAIT_SECONDS} seconds.")
     body = request.read(TRIGGER_BODY_BYTES + 1)
     if len(body) > TRIGGER_BODY_BYTES:
         return _problem(413, f"The body may have at most {TRIGGER_BODY_BYTES:,} bytes.")
@@ -70,22 +70,22 @@ async def called(request: HttpRequest, key: str) -> HttpResponse:
 def _wait_of(request: HttpRequest) -> int | None:
     text = request.GET.get("wait", "0")
     is_number = text.isascii() and text.isdecimal() and len(text) < 4
-    return int(text) if is_number and int(text) <= LONGEST_WAIT else None
+    return int(text) if is_number and int(text) <= MAX_WAIT_SECONDS else None
 
 
 async def _ended(request: HttpRequest, triggered: Triggered, wait: int) -> Triggered:
     """Wait until the run has ended, for as long as the sender wants."""
     run = triggered.run
-    if run is None or not wait or len(_waiting) >= MOST_WAITING:
+    if run is None or not wait or len(_waiting) >= MAX_WAITING:
         return triggered
     ticket = id(triggered)
     _waiting.add(ticket)
     try:
         await begin_to_wait(request)
-        for _ in range(int(wait / LOOK_EVERY)):
+        for _ in range(int(wait / POLL_SECONDS)):
             if run.finished_at:
                 break
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(POLL_SECONDS)
             run = await read_while_waiting(run_of_trigger)(run.pk) or run
     finally:
         _waiting.discard(ticket)

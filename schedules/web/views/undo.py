@@ -39,7 +39,7 @@ ACTIONS = {
     "unconfirm": "Waits for a confirmation again",
 }
 # As many as one action on the list of jobs changes.
-MOST_JOBS = 1_000
+MAX_JOBS = 1_000
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class UndoPage(PageMixin, TemplateView):
     def post(self, request: HttpRequest) -> HttpResponse:
         """Undo the events with these ids, or what this person has just done to these jobs."""
         if verb := request.POST.get("verb"):
-            job_ids = request.POST.get("job", "").split()[:MOST_JOBS]
+            job_ids = request.POST.get("job", "").split()[:MAX_JOBS]
             events = latest_events(self.actor, verb, job_ids)
         else:
             ids = [

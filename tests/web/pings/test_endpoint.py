@@ -12,7 +12,7 @@ from schedules.models import Execution, Heartbeat, Job, Ping, Profile, RunOutput
 from schedules.services import Actor
 from schedules.services import pings as ping_service
 from schedules.web.pings import endpoint, limits
-from schedules.web.pings.limits import MOST_MISSES, PingLimits
+from schedules.web.pings.limits import MAX_MISSES, PingLimits
 from tests.factories import UserFactory
 
 KEY = "fqOOd6-F4MMNuCEnzTU01w"
@@ -179,7 +179,7 @@ def test_deleted_job_has_no_address(client, owner, job, ping_id):
 
 def test_wrong_keys_are_limited_and_right_ones_are_not(client, ping_id, django_assert_num_queries):
     assert client.get(f"/ping/{ping_id}").status_code == 200
-    for number in range(MOST_MISSES):
+    for number in range(MAX_MISSES):
         assert client.get(f"/ping/wrong-key-{number:06}/x").status_code == 404
 
     with django_assert_num_queries(0):

@@ -525,7 +525,7 @@ def test_week_begins_on_the_day_of_the_settings(web: Client, owner: User, view: 
 def test_calendar_says_that_it_does_not_show_all_jobs(
     web: Client, owner: User, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("schedules.web.views.forecast.MOST_JOBS", 2)
+    monkeypatch.setattr("schedules.web.views.forecast.MAX_JOBS", 2)
     JobFactory.create_batch(2, owner=owner)
     before = html_of(web.get("/calendar/"))
     JobFactory(owner=owner)

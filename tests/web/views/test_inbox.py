@@ -273,7 +273,7 @@ def test_navigation_counts_the_prompts_of_a_person(
     prompts_of(stranger, "Foreign", 1)
     assert badge_of(web) == "3"
 
-    monkeypatch.setattr("schedules.web.views.page.MOST_WAITING", 2)
+    monkeypatch.setattr("schedules.web.views.page.MAX_WAITING", 2)
 
     assert badge_of(web) == "2+"
 

@@ -34,7 +34,7 @@ def test_topics_are_those_of_the_jobs_that_run_next(
     web: Client, owner: User, monkeypatch: pytest.MonkeyPatch, is_staff: bool
 ):
     User.objects.update(is_superuser=is_staff, is_staff=is_staff)
-    monkeypatch.setattr(notifications, "MOST_JOBS", 2)
+    monkeypatch.setattr(notifications, "MAX_JOBS", 2)
     now = clock.now()
     for topic, hours in {"third": 3, "first": 1, "second": 2}.items():
         job = {"task": "notify", "kwargs": {"topic": topic, "message": "x"}}
@@ -46,7 +46,7 @@ def test_topics_are_those_of_the_jobs_that_run_next(
 
     assert [(topic.name, topic.jobs) for topic in answer.context["topics"]] == [("first", 1), ("second", 1)]
     assert "only 2 are counted, first those that run next" in html_of(answer)
-    monkeypatch.setattr(notifications, "MOST_JOBS", 9)
+    monkeypatch.setattr(notifications, "MAX_JOBS", 9)
     assert "that run next" not in html_of(web.get("/notifications/"))
 
 

@@ -279,7 +279,7 @@ def test_export_in_chunks_has_every_run_once(
 
 def test_export_ends_at_its_limit_and_shortens_errors(web: Client, job: Job, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(exports, "CHUNK_ROWS", 2)
-    monkeypatch.setattr(exports, "MOST_ROWS", 4)
+    monkeypatch.setattr(exports, "MAX_ROWS", 4)
     for number in range(6):
         ExecutionFactory(job=job, status="failed", error="x" * (199 + number), cause="manual")
 

@@ -77,7 +77,7 @@ def test_all_jobs_that_match_the_filters_are_changed(web: Client, owner: User, s
 def test_one_action_changes_a_limited_number_of_jobs(
     web: Client, owner: User, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("schedules.web.views.jobs.MOST_JOBS", 2)
+    monkeypatch.setattr("schedules.web.views.jobs.MAX_JOBS", 2)
     JobFactory.create_batch(3, owner=owner)
 
     web.post("/jobs/bulk/", {"verb": "pause", "all": "1", "next": "/"})

@@ -300,7 +300,7 @@ def test_waiting_sender_gets_the_end_of_the_run(job, monkeypatch, no_connections
         return Execution.objects.get(pk=run_id)
 
     monkeypatch.setattr(triggers, "run_of_trigger", ended)
-    monkeypatch.setattr(triggers, "LOOK_EVERY", 0.01)
+    monkeypatch.setattr(triggers, "POLL_SECONDS", 0.01)
 
     response = post(f"{opened(job)}?wait=5")
 
