@@ -1,1 +1,1 @@
-"""The web pages: views, forms and health checks."""
+"""The web pages, and what programs read beside them: pings, metrics, health checks, OAuth."""

@@ -1,4 +1,4 @@
-"""Exports of runs as CSV and JSON, a chunk at a time, so that memory and transactions stay small."""
+"""Exports of runs as CSV and JSON, in chunks that keep memory use and transactions small."""
 
 import csv
 import json
@@ -30,15 +30,15 @@ COLUMNS = (
     "lateness_seconds",
     "error",
 )
-# More rows would take longer than a request may; the filters of the page lead to older ones.
+# More rows would exceed the time limit of a request; users reach older ones with the filters of the page.
 MAX_ROWS = 10_000
 CHUNK_ROWS = 500
-# The page of a run shows the whole error.
+# Longer errors are cut; the page of a run shows them in full.
 ERROR_LENGTH = 200
-# Spreadsheets evaluate a cell that begins with one of these, also after white space and invisible characters.
-FORMULA = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
-_FREE_TEXT = tuple(COLUMNS.index(name) for name in ("job", "task", "reason", "error"))
-_BREAKS = ("\t", "\r", "\n")
+# Spreadsheets evaluate a cell that begins with one of these, even after white space or invisible characters.
+FORMULA_STARTS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
+_FREE_TEXT_COLUMNS = tuple(COLUMNS.index(name) for name in ("job", "task", "reason", "error"))
+_LEADING_BREAKS = ("\t", "\r", "\n")
 
 
 async def in_threads(chunks: Iterator[str]) -> AsyncIterator[str]:
@@ -65,7 +65,7 @@ def json_chunks(runs: ExecutionQuerySet) -> Iterator[str]:
 
 
 def _read(runs: ExecutionQuerySet) -> Iterator[list[tuple[Any, ...]]]:
-    """Read the newest runs in chunks."""
+    """Yield the newest runs in chunks of export rows."""
     columns = (
         "job__public_id",
         "job_name",
@@ -80,10 +80,10 @@ def _read(runs: ExecutionQuerySet) -> Iterator[list[tuple[Any, ...]]]:
         Left("error", ERROR_LENGTH + 1),
     )
     for rows in read_chunks(runs, columns, CHUNK_ROWS, MAX_ROWS):
-        yield [_exported(row) for row in rows]
+        yield [_export_row(row) for row in rows]
 
 
-def _exported(row: tuple[Any, ...]) -> tuple[Any, ...]:
+def _export_row(row: tuple[Any, ...]) -> tuple[Any, ...]:
     pk, at, public_id, name, task, cause, status, reason, attempt, started, finished, lateness, error = row
     return (
         pk,
@@ -114,19 +114,19 @@ def _csv_text(rows: Iterable[Iterable[Any]]) -> str:
 
 
 def _without_formulas(row: tuple[Any, ...]) -> list[Any]:
-    """Escape the columns whose text people and receivers choose."""
+    """Escape the columns whose text users or remote servers control."""
     cells = list(row)
-    for place in _FREE_TEXT:
-        cells[place] = _without_formula(cells[place])
+    for index in _FREE_TEXT_COLUMNS:
+        cells[index] = _without_formula(cells[index])
     return cells
 
 
 def _without_formula(value: str) -> str:
-    """Put an apostrophe before a text that a spreadsheet would evaluate."""
+    """Prefix a text with an apostrophe if a spreadsheet would evaluate it."""
     if value[:1].isalnum():
         return value
-    first = next(filter(_is_visible, value), "")
-    return f"'{value}" if first in FORMULA or value.startswith(_BREAKS) else value
+    first_visible = next(filter(_is_visible, value), "")
+    return f"'{value}" if first_visible in FORMULA_STARTS or value.startswith(_LEADING_BREAKS) else value
 
 
 def _is_visible(character: str) -> bool:

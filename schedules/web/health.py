@@ -20,7 +20,7 @@ ALIVE = "ok\n"
 @login_not_required
 @require_safe
 def alive(request: HttpRequest) -> HttpResponse:
-    """Report that the process is alive, without checking anything else."""
+    """Report that the process is alive; checks nothing else."""
     return HttpResponse(ALIVE, content_type="text/plain")
 
 
@@ -30,8 +30,8 @@ def ready(request: HttpRequest) -> JsonResponse:
     """Report whether the database answers, a cluster is alive, no job is overdue, no lock delays the clusters, and
     commands can run.
 
-    What the database cannot tell is null. A broken file of commands whose last good content is in force stops nothing:
-    it is a warning, like a broken file of runners.
+    Without the database, the other facts are null. A broken commands file is only a warning while its last good
+    version is in use, and so is a broken runners file.
     """
     facts: dict[str, bool | None]
     reason = ""
@@ -52,7 +52,7 @@ def ready(request: HttpRequest) -> JsonResponse:
             reason = (
                 "Another session has locked rows or tables of the database that a cluster is waiting for."
             )
-    # Not only DatabaseError: drivers report a lost connection as InterfaceError, too.
+    # Wider than DatabaseError, because drivers may report a lost connection as InterfaceError.
     except Error:
         facts = {
             "database": False,
@@ -69,15 +69,15 @@ def ready(request: HttpRequest) -> JsonResponse:
     answer: dict[str, bool | str | None] = {**facts}
     if reason:
         answer["reason"] = reason
-    broken = [catalog.short_problem] if can_run_commands and catalog.problem else []
-    # Prompts without a runner wait, so even without a last good file nothing is lost.
-    broken += [runner_catalog.short_problem] if runner_catalog.current_problem() else []
-    if broken:
-        answer["warning"] = " ".join(broken)
+    warnings = [catalog.short_problem] if can_run_commands and catalog.problem else []
+    # Only a warning even without a last good version: prompts without a runner wait, and nothing is lost.
+    warnings += [runner_catalog.short_problem] if runner_catalog.current_problem() else []
+    if warnings:
+        answer["warning"] = " ".join(warnings)
     return JsonResponse(answer, status=200 if all(facts.values()) else 503)
 
 
 def database_time() -> datetime:
-    """Return the current time; nothing else has read the database's clock if this is the first request."""
+    """Return the current time; connecting first reads the database's clock, in case this is the first request."""
     connection.ensure_connection()
     return clock.now()

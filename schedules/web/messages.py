@@ -1,4 +1,4 @@
-"""Why a service refused, in the words of the pages and the admin."""
+"""Error messages of the pages and the admin for each refusal of a service."""
 
 from collections.abc import Mapping
 
@@ -88,12 +88,12 @@ _MESSAGES: Mapping[Code, str] = {
 
 
 def message_of(problem: Err) -> str:
-    """Return why a service refused, as sentences for a person."""
+    """Return the error message for a refusal, in full sentences."""
     return _MESSAGES[problem.code].format(problem)
 
 
 def add_errors(form: BaseForm, problem: Err, *, fields: Mapping[str, str] | None = None) -> None:
-    """Add a refusal to the fields of a form that it is about, or to the form as a whole.
+    """Show a refusal at the form fields it concerns, or above the whole form.
 
     `fields` maps columns to form fields where their names differ.
     """

@@ -1,7 +1,6 @@
 """Metrics in the Prometheus text format.
 
-Every query is bounded: it looks at what is under way, at what has happened since the last reading, or at a limited
-number of rows.
+Every query is bounded: it reads unfinished work, changes since the last scrape, or a limited number of rows.
 """
 
 from collections import Counter
@@ -24,7 +23,7 @@ from schedules.tasks import registry
 from schedules.web.health import database_time
 from schedules.worker.database_errors import TRY_AGAIN, TRY_AGAIN_SECONDS, is_outage
 
-# So that neither a scrape nor the number of time series grows with the number of jobs.
+# Keep the cost of a scrape and the number of time series independent of the number of jobs.
 MAX_JOBS, MAX_STOPPED_JOBS = 400, 100
 
 counters = RunCounters()
@@ -33,7 +32,7 @@ counters = RunCounters()
 @login_not_required
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Return all metrics; counters begin with this web process."""
+    """Return all metrics; counters start at zero with each web process."""
     try:
         now = database_time()
         text = "".join([*_clusters(now), *_work(now), *_runs(), *_jobs(), *_installation()])
@@ -101,7 +100,7 @@ def _runs() -> Iterator[str]:
     tasks = {task.name for task in registry.all_tasks(include_system=True)}
     runs: Counter[tuple[str, str]] = Counter()
     for (task, status), count in counts.runs.items():
-        # A task that is no longer registered keeps no label of its own, so that their number stays small.
+        # Tasks that are no longer registered share one label, so that the number of labels stays small.
         runs[task if task in tasks else "unknown", status] += count
     yield _metric(
         "cronty_runs_total",
@@ -110,41 +109,40 @@ def _runs() -> Iterator[str]:
         {_labels(task=task, outcome=status): count for (task, status), count in sorted(runs.items())},
     )
     buckets = [*map(str, BUCKETS), "+Inf"]
-    cumulated = list(accumulate(counts.late_runs))
+    cumulative = list(accumulate(counts.late_runs))
     name = "cronty_run_lateness_seconds"
-    samples = {f"_bucket{_labels(le=limit)}": count for limit, count in zip(buckets, cumulated, strict=True)}
+    samples = {f"_bucket{_labels(le=limit)}": count for limit, count in zip(buckets, cumulative, strict=True)}
     yield _metric(
         name,
         "histogram",
         "The time between the slot of a scheduled run and its first start, of runs that have ended.",
-        {**samples, "_sum": round(counts.lateness, 3), "_count": cumulated[-1]},
+        {**samples, "_sum": round(counts.lateness, 3), "_count": cumulative[-1]},
     )
 
 
 def _jobs() -> Iterator[str]:
-    """Yield the metrics of single jobs: of those that are due next, and of those that were stopped by their failures.
+    """Yield metrics for each of the jobs that are due next, and of those that were stopped by their failures.
 
-    By their ids, because names are private and this page is not. Their columns come from the rows of the jobs, so that
-    no run is read.
+    Jobs are labelled by id, because names are private and this page is not. Only job rows are read, no runs.
     """
     columns = ("public_id", "task", "last_success_at", "last_duration")
-    # A job may be stopped between the two queries.
+    # Keyed by job: one that stops between the two queries is returned by both.
     rows = {
         job: (_labels(job=job, task=task), *values)
         for job, task, *values in monitored_jobs(columns, MAX_JOBS, MAX_STOPPED_JOBS)
     }
-    labelled = [rows[job] for job in sorted(rows)]
+    sorted_rows = [rows[job] for job in sorted(rows)]
     yield _gauge(
         "cronty_job_last_success_timestamp_seconds",
         f"When a job last succeeded, of the {MAX_JOBS} jobs that are due next and {MAX_STOPPED_JOBS} that stopped failing.",
-        {labels: round(success.timestamp(), 3) for labels, success, _ in labelled if success},
+        {labels: round(success.timestamp(), 3) for labels, success, _ in sorted_rows if success},
     )
     yield _gauge(
         "cronty_job_last_duration_seconds",
         "How long the last attempt of such a job took.",
         {
             labels: round(duration.total_seconds(), 3)
-            for labels, _, duration in labelled
+            for labels, _, duration in sorted_rows
             if duration is not None
         },
     )
@@ -160,8 +158,8 @@ def _age(moment: datetime | None, now: datetime) -> float:
 
 
 def _labels(**values: str) -> str:
-    shown = (f'{name}="{_escaped(value)}"' for name, value in values.items())
-    return f"{{{','.join(shown)}}}"
+    pairs = (f'{name}="{_escaped(value)}"' for name, value in values.items())
+    return f"{{{','.join(pairs)}}}"
 
 
 def _escaped(value: str) -> str:
@@ -174,5 +172,5 @@ def _gauge(name: str, description: str, samples: Mapping[str, float]) -> str:
 
 def _metric(name: str, kind: str, description: str, samples: Mapping[str, float]) -> str:
     lines = [f"# HELP {name} {description}", f"# TYPE {name} {kind}"]
-    lines += [f"{name}{rest} {value}" for rest, value in samples.items()]
+    lines += [f"{name}{suffix} {value}" for suffix, value in samples.items()]
     return "\n".join(lines) + "\n"

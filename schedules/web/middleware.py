@@ -1,4 +1,4 @@
-"""Rules for every request: what is refused, who must log in, and drafts: what was typed into a form without a log-in."""
+"""Middleware: checks on every request, the login requirement, and drafts of forms that were sent without a login."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import wraps
@@ -26,10 +26,10 @@ from schedules.templatetags.cronty_times import use_clock
 
 PERSON_COOKIE = "cronty_person"
 MAX_DRAFT_LENGTH = 65_536
-# A browser that has shown somebody's pages can leave a draft before the log-in: few are kept, and not for long.
+# Limits for drafts of a browser that isn't logged in now, but has shown this person's pages before.
 MAX_DRAFTS = 20
 DRAFT_SECONDS = 12 * 3600
-# The value of a secret is never written to a session.
+# "value" is that of a secret, which must never be written to a session.
 NEVER_STORED = ("csrfmiddlewaretoken", "value")
 DRAFT_KEPT = "You were logged out. What you typed is kept: log in to continue."
 DRAFT_NOT_KEPT = "What you typed isn't kept, because it is too long or too many other forms are kept already: go back and copy it."
@@ -64,18 +64,18 @@ def _prepare(request: HttpRequest) -> None:
     if "\x00" in request.path:
         raise BadRequest("A NUL in the address")
     request.META["QUERY_STRING"] = request.META.get("QUERY_STRING", "").replace("%00", "%20")
-    # A thread would keep the clock of the person before, until the view asks for that of its reader.
+    # Reset the thread's clock format, which may be the previous person's, until the view sets its own.
     use_clock(24)
 
 
 def _mark_private(response: HttpResponseBase) -> HttpResponseBase:
-    """Keep shared caches from showing a page to another person, unless the view has set its own header."""
+    """Keep shared caches from storing the page, unless the view has set its own header."""
     response.headers.setdefault("Cache-Control", "private, no-cache")
     return response
 
 
 class LoginRequired(LoginRequiredMiddleware):
-    """Leads a form that is sent without a log-in back to its page: the address of an action shows none."""
+    """Redirects a form that is sent without a login to the page of the form, because the action itself has no page."""
 
     def handle_no_permission(self, request: HttpRequest, view_func: Any) -> HttpResponse:  # type: ignore[override]
         match = request.resolver_match
@@ -85,7 +85,7 @@ class LoginRequired(LoginRequiredMiddleware):
 
 
 def requires_login(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
-    """Require a log-in for a page or an action, also in a project without our middleware."""
+    """Require a login for a page or an action, even in a project without our middleware."""
     required = login_required(view)
 
     @wraps(view)
@@ -95,7 +95,7 @@ def requires_login(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpR
         response = required(request, *args, **kwargs)
         person = str(request.user.pk)
         if request.user.is_authenticated and _person_of(request) != person:
-            # Whose pages the browser shows, for a form that is sent after the session has ended.
+            # Remember whose pages the browser shows, for a form that is sent after the session has ended.
             is_secure = settings.SESSION_COOKIE_SECURE
             response.set_signed_cookie(
                 PERSON_COOKIE, person, salt=PERSON_COOKIE, secure=is_secure, httponly=True, samesite="Lax"
@@ -110,43 +110,43 @@ def _person_of(request: HttpRequest) -> str:
 
 
 def refuse_token(request: HttpRequest, reason: str = "") -> HttpResponseBase:
-    """Answer a form without a valid token (CSRF_FAILURE_VIEW): refuse that of another site, turn away our own."""
+    """Handle a form without a valid token (CSRF_FAILURE_VIEW): refuse one of another site, redirect one of ours."""
     is_ours = request.headers.get("Origin") == f"{request.scheme}://{request.get_host()}"
     return _turn_away(request) if is_ours else csrf_failure(request, reason)
 
 
 def _turn_away(request: HttpRequest) -> HttpResponse:
-    """Lead a form of an ended or earlier session back to its page, through the log-in if that page needs one."""
+    """Redirect a form of an expired or earlier session to its page, through the login if that page needs one."""
     page = _page_with_form(request)
-    is_known = request.user.is_authenticated
+    is_logged_in = request.user.is_authenticated
     if has_draft(request) and keep_draft(request, page):
-        if not is_known:
+        if not is_logged_in:
             messages.info(request, DRAFT_KEPT)
     else:
-        messages.warning(request, OUT_OF_DATE if is_known else LOGGED_OUT)
+        messages.warning(request, OUT_OF_DATE if is_logged_in else LOGGED_OUT)
         if has_draft(request):
             messages.warning(request, DRAFT_NOT_KEPT)
-    if is_known or not getattr(_view_of(request), "login_required", True):
+    if is_logged_in or not getattr(_view_of(request), "login_required", True):
         return HttpResponseRedirect(page, status=303)
     return redirect_to_login(page)
 
 
-def keeps_draft(view: View, typed: Sequence[str] = ()) -> View:
-    """Mark a view whose form is kept, if something was typed into these fields; its page calls `take_draft`."""
-    view.keeps_draft = lambda posted: not typed or any(posted.get(name) for name in typed)  # type: ignore[attr-defined]
+def keeps_draft(view: View, fields: Sequence[str] = ()) -> View:
+    """Mark a view that saves drafts of its form, if any of these fields is filled in; its page calls `take_draft`."""
+    view.keeps_draft = lambda post: not fields or any(post.get(name) for name in fields)  # type: ignore[attr-defined]
     return view
 
 
 def has_draft(request: HttpRequest) -> bool:
-    """Return whether something was typed into the form that was sent."""
-    is_typed = getattr(_view_of(request), "keeps_draft", None)
-    return bool(is_typed and is_typed(request.POST))
+    """Return whether the form that was sent has input to keep."""
+    has_input = getattr(_view_of(request), "keeps_draft", None)
+    return bool(has_input and has_input(request.POST))
 
 
 def keep_draft(request: HttpRequest, page: str = "", *, note: str = DRAFT_RESTORED) -> bool:
-    """Keep the posted values for their page in the session, which a log-in takes over; return whether they are kept.
+    """Store the posted values in the session, which survives a login, and return whether there was room for them.
 
-    The page shows the note above them.
+    Their page shows the note above them.
     """
     posted = request.POST.copy()
     for name in NEVER_STORED:
@@ -168,18 +168,18 @@ def keep_draft(request: HttpRequest, page: str = "", *, note: str = DRAFT_RESTOR
 
 
 def take_draft(request: HttpRequest) -> QueryDict | None:
-    """Return what was typed into a form of this page before, show its note, and forget it.
+    """Return the draft of a form of this page, show its note, and delete it.
 
     Its `action` is the address that the form was sent to.
     """
     draft = request.session.get(DRAFT)
-    # A part that a page reads again, perhaps in another tab, does not show it.
+    # Partial refreshes, perhaps of another tab, would not show the draft.
     if not draft or draft["path"] != request.path or "HX-Request" in request.headers:
         return None
     del request.session[DRAFT]
     request.session.set_expiry(None)
     if draft["person"] != str(request.user.pk):
-        # Somebody else has logged in since.
+        # Another person has logged in since.
         return None
     if draft["note"]:
         messages.info(request, draft["note"])

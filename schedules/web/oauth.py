@@ -1,4 +1,4 @@
-"""The pages and rules of the authorization server, on top of django-oauth-toolkit."""
+"""The OAuth authorization server on top of django-oauth-toolkit: token rules and the consent page."""
 
 import functools
 from collections.abc import Callable
@@ -33,7 +33,7 @@ ACCESS = {"read write": "See, create and change jobs", "read": "See jobs only"}
 
 
 class ClientRules(OAuth2Validator):  # type: ignore[misc]
-    """What a client may do: come back to an address of its own, with a code, for a person who still agrees."""
+    """Restricts clients to allowed redirect addresses and grant types, and to connections that still exist."""
 
     def validate_redirect_uri(
         self, client_id: str, redirect_uri: str, request: Any, *args: Any, **kwargs: Any
@@ -45,7 +45,7 @@ class ClientRules(OAuth2Validator):  # type: ignore[misc]
     def validate_scopes(
         self, client_id: str, scopes: list[str], client: Any, request: Any, *args: Any, **kwargs: Any
     ) -> bool:
-        # Nobody can consent to less than reading.
+        # Read access is the least that a person can consent to.
         return "read" in scopes and bool(
             super().validate_scopes(client_id, scopes, client, request, *args, **kwargs)
         )
@@ -62,7 +62,7 @@ class ClientRules(OAuth2Validator):  # type: ignore[misc]
     ) -> bool:
         is_valid = bool(super().validate_code(client_id, code, client, request, *args, **kwargs))
         if not is_valid:
-            # Somebody else may have exchanged it before.
+            # An attacker may have exchanged the code before: revoke the tokens issued for it.
             get_refresh_token_model().revoke_family(_family_of(code))
         return is_valid
 
@@ -72,7 +72,7 @@ class ClientRules(OAuth2Validator):  # type: ignore[misc]
         try:
             super().invalidate_authorization_code(client_id, code, request, *args, **kwargs)
         except InvalidGrantError:
-            # Another request exchanged it at the same time.
+            # Another request exchanged the code at the same time.
             get_refresh_token_model().revoke_family(_family_of(code))
             raise
 
@@ -84,7 +84,7 @@ class ClientRules(OAuth2Validator):  # type: ignore[misc]
         return connected_apps.connection_of(request.user.pk, client.pk, clock.now()) is not None
 
     def save_bearer_token(self, token: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        # Consents are for the address without a slash.
+        # Consents name the address without a trailing slash.
         if _is_ours(str(request.resource)):
             request.resource = connected_apps.mcp_address()
         with transaction.atomic():
@@ -97,7 +97,7 @@ class ClientRules(OAuth2Validator):  # type: ignore[misc]
 
 
 class ConsentForm(PageForm, AllowForm):  # type: ignore[misc]
-    """The choices of a person who connects an app: what it may do, with which tools, for how long."""
+    """The form with which a person connects an app: its permissions, tools and lifetime."""
 
     access = forms.ChoiceField(label="Permissions", choices=list(ACCESS.items()))
     tools = forms.ChoiceField(label="Tools", choices=list(TOOLS.items()), required=False)
@@ -117,7 +117,7 @@ class ConsentForm(PageForm, AllowForm):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         requested_scopes = str(self["scope"].value() or "").split()
-        # A person may give less than the app asks for, never more.
+        # A person may grant less than the app requests, never more.
         access = cast(forms.ChoiceField, self.fields["access"])
         access.choices = [
             (key, label) for key, label in ACCESS.items() if set(key.split()) <= set(requested_scopes)
@@ -127,20 +127,20 @@ class ConsentForm(PageForm, AllowForm):  # type: ignore[misc]
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         if cleaned.get("access"):
             cleaned["scope"] = cleaned["access"]
-        # The only resource here; a token that names none would be good for none.
+        # The only resource of this server; a token without a resource could not be used.
         cleaned["resource"] = connected_apps.mcp_address()
         return cleaned
 
 
 class ConsentPage(PageMixin, AuthorizationView):  # type: ignore[misc]
-    """Asks a person whether an app may act for them."""
+    """Asks a person whether an app may act on their behalf."""
 
     template_name = "schedules/consent.html"
     form_class = ConsentForm
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         query = request.GET.copy()
-        # Nobody is connected without being asked.
+        # Otherwise an app could skip the question for a person who agreed before.
         query.pop("approval_prompt", None)
         request.GET = query  # type: ignore[assignment]
         if problem := _resource_problem(query.getlist("resource")):
@@ -160,7 +160,7 @@ class ConsentPage(PageMixin, AuthorizationView):  # type: ignore[misc]
                 add_errors(form, problem)
                 return self.form_invalid(form)
             response: HttpResponse = super().form_valid(form)
-            # A consent is worth nothing without the code that the app needs to use it.
+            # Without an authorization code, the app cannot use the connection: don't store it.
             if "code" not in parse_qs(urlsplit(response.get("Location", "")).query):
                 transaction.set_rollback(True)
         return response
@@ -191,7 +191,7 @@ class ConsentPage(PageMixin, AuthorizationView):  # type: ignore[misc]
         return context
 
     def _allow_redirect(self, response: HttpResponse) -> HttpResponse:
-        """Let the form of this page end at the app: browsers apply form-action to redirects, too."""
+        """Allow the form to redirect to the app, because browsers apply form-action to redirects as well."""
         address = self.request.POST.get("redirect_uri") or self.request.GET.get("redirect_uri", "")
         origin = origin_of(address)
         if not origin:
@@ -213,7 +213,7 @@ def refuse_nul(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpRespo
 
 
 def _family_of(code: str) -> UUID:
-    """Return what the tokens that are issued for a code have in common, also after they were renewed."""
+    """Return the family of all tokens issued for a code, which renewed tokens keep."""
     return UUID(bytes=sha256(code.encode(errors="replace")).digest()[:16])
 
 
@@ -222,8 +222,8 @@ def _client(form: ConsentForm) -> Any:
 
 
 def _resource_problem(resources: list[str]) -> str:
-    strange = [each for each in resources if not _is_ours(each)]
-    return f"This app asks for access to {strange[0][:200]}, which is not here." if strange else ""
+    foreign = [each for each in resources if not _is_ours(each)]
+    return f"This app asks for access to {foreign[0][:200]}, which is not here." if foreign else ""
 
 
 def _is_ours(resource: str) -> bool:

@@ -1,4 +1,4 @@
-"""Clients of the authorization server: how they register themselves, and what is refused."""
+"""Self-registration of OAuth clients, and the checks of their metadata."""
 
 import asyncio
 import json
@@ -20,26 +20,26 @@ from schedules.tasks import outbound
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 GRANTS = ("authorization_code", "refresh_token")
 MAX_REGISTRATION_LENGTH = 8192
-# All that a header can hold, and that a browser shows as it is.
+# Safe in a header, and shown by browsers unchanged.
 PLAIN_HOST = re.compile(r"[A-Za-z0-9.:\[\]-]*")
 FETCH_SECONDS = 3
-# How long a document is believed.
+# How long a document may be cached.
 DOCUMENT_SECONDS = 3600
 
 
 class DocumentPermission:
-    """Clients whose id is the address of a document register themselves, too, and count like the others."""
+    """Applies the limit of registrations to clients whose id is the address of a metadata document."""
 
     def has_permission(self, request: Any, client_id: str) -> bool:
-        is_known = get_application_model().objects.filter(client_id=client_id).exists()
-        return is_known or connected_apps.may_register(request.headers.get("REMOTE_ADDR") or "")
+        is_registered = get_application_model().objects.filter(client_id=client_id).exists()
+        return is_registered or connected_apps.may_register(request.headers.get("REMOTE_ADDR") or "")
 
 
 class DocumentFetcher:
-    """Fetches the document of a client like every other request of ours: from public addresses alone."""
+    """Fetches the metadata document of a client, from public addresses only, like all outbound requests."""
 
     def fetch(self, client_id: str) -> tuple[dict[str, Any], int]:
-        """Return the metadata and for how many seconds they hold; raise CIMDError."""
+        """Return the metadata, and for how many seconds to cache it; raise CIMDError if it is unusable."""
         parts = _parts(client_id)
         if parts is None or parts.scheme != "https" or not parts.path or "#" in client_id:
             raise CIMDError("the address of a client has https, a path and no fragment")
@@ -68,11 +68,11 @@ async def _fetch(address: str) -> outbound.Reply:
 
 
 class RegistrationView(DynamicClientRegistrationView):  # type: ignore[misc]
-    """Registration of clients by themselves: small, and few in an hour from one address."""
+    """Registers clients, with limits on size and on registrations per hour from one address."""
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        if bad := _registration_refusal(request.body):
-            return bad
+        if refusal := _registration_refusal(request.body):
+            return refusal
         if not connected_apps.may_register(request.META.get("REMOTE_ADDR") or ""):
             description = "Too many clients have registered from this address; try again later."
             refusal = refuse("temporarily_unavailable", description, 429)
@@ -83,19 +83,19 @@ class RegistrationView(DynamicClientRegistrationView):  # type: ignore[misc]
 
 
 class RegistrationChangeView(DynamicClientRegistrationManagementView):  # type: ignore[misc]
-    """The registration of a client, which it can change later."""
+    """Lets a client change its registration."""
 
     def put(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        if bad := _registration_refusal(request.body):
-            return bad
+        if refusal := _registration_refusal(request.body):
+            return refusal
         changed: HttpResponse = super().put(request, *args, **kwargs)
         return changed
 
 
 def redirect_problem(address: str) -> str:
-    """Return why an app may not be sent an answer at this address, or an empty text."""
+    """Return why a redirect address is not allowed, or an empty text if it is."""
     parts = _parts(address)
-    # More than one address in a text would be stored as several.
+    # The library stores addresses separated by spaces, so one with spaces would become several.
     if parts is None or address.split() != [address]:
         return "give one valid address in each text."
     if not PLAIN_HOST.fullmatch(parts.netloc):
@@ -106,7 +106,7 @@ def redirect_problem(address: str) -> str:
 
 
 def origin_of(address: str) -> str:
-    """Return where an answer goes, as a source for a Content-Security-Policy; an empty text if nowhere."""
+    """Return the origin of a redirect address as a source for a Content-Security-Policy, or "" if it is not allowed."""
     parts = _parts(address)
     if parts is None or redirect_problem(address):
         return ""
@@ -120,7 +120,7 @@ def refuse(error: str, description: str, status: int) -> JsonResponse:
 
 
 def _registration_refusal(body: bytes) -> JsonResponse | None:
-    """Return the refusal of a registration that the library would accept, or fail on."""
+    """Return an error for a registration that the library would wrongly accept, or crash on."""
     if len(body) > MAX_REGISTRATION_LENGTH:
         return refuse("invalid_client_metadata", f"At most {MAX_REGISTRATION_LENGTH} bytes.", 413)
     try:
@@ -128,14 +128,14 @@ def _registration_refusal(body: bytes) -> JsonResponse | None:
     except RecursionError:
         return refuse("invalid_client_metadata", "This is not a registration.", 400)
     except ValueError:
-        return None  # The registration itself explains this.
+        return None  # The library reports this error itself.
     problem = _metadata_problem(metadata)
     return refuse(*problem, 400) if problem else None
 
 
 def _metadata_problem(metadata: Any) -> tuple[str, str] | None:
-    """Return an error code and a description for metadata that the library would accept, or fail on."""
-    # Written with more spaces, the same metadata is a little longer.
+    """Return an error code and a description for metadata that the library would wrongly accept, or crash on."""
+    # Twice the limit of the body, because the same metadata may be longer when it is serialized again.
     if problem := limits.json_problem(metadata, max_bytes=2 * MAX_REGISTRATION_LENGTH):
         return "invalid_client_metadata", problem
     if not isinstance(metadata, dict):
@@ -151,12 +151,12 @@ def _metadata_problem(metadata: Any) -> tuple[str, str] | None:
 
 
 def _texts(values: Any) -> list[str]:
-    # The library explains everything else.
+    # Values of other types are left to the library, which reports them.
     return [each for each in values if isinstance(each, str)] if isinstance(values, list) else []
 
 
 def _parts(address: str) -> SplitResult | None:
-    """Return the parts of an address, or None for a text that is not one."""
+    """Split an address, or return None if it is malformed."""
     with suppress(ValueError):
         return urlsplit(address)
     return None

@@ -1,10 +1,10 @@
-"""What to paste where a job runs, so that it sends its pings; only the address differs from other services."""
+"""Snippets that make a job on another machine send its pings, in the format that other ping services share."""
 
 from schedules.web.snippets import Snippet
 
 
 def ping_snippets(url: str, named_url: str) -> list[Snippet]:
-    """Return a line for each place where jobs run."""
+    """Return a snippet for each kind of scheduler or program that can send pings."""
     return [
         Snippet(
             "crontab",
@@ -24,7 +24,7 @@ def ping_snippets(url: str, named_url: str) -> list[Snippet]:
             "systemd",
             "Add this to the [Service] section of the unit that the timer starts.",
             f"ExecStartPre=-/usr/bin/curl -fsS -m 10 --retry 5 -o /dev/null {url}/start\n"
-            # A program that was killed has the name of a signal as its status.
+            # For a program that was killed, EXIT_STATUS is the name of a signal.
             "ExecStopPost=-/bin/sh -c 'curl -fsS -m 10 --retry 5 -o /dev/null "
             f'{url}/$$([ "$$EXIT_CODE" = exited ] && echo $$EXIT_STATUS || echo fail)\'',
         ),
@@ -32,7 +32,7 @@ def ping_snippets(url: str, named_url: str) -> list[Snippet]:
             "windows",
             "Windows",
             "Add this after the program in the PowerShell script that the Task Scheduler runs.",
-            # Exit codes of Windows may be larger than those of pings.
+            # Windows exit codes can exceed the range that pings accept.
             f'curl.exe -fsS -m 10 --retry 5 -o NUL "{url}/$([int][bool]$LASTEXITCODE)"',
         ),
         Snippet("github", "GitHub Actions", "Add these steps to the end of the job.", _github(url)),

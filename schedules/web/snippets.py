@@ -1,4 +1,4 @@
-"""What to paste to connect each agent program, with the address and a token filled in."""
+"""Configuration snippets that connect each agent program, with the address and a token filled in."""
 
 import base64
 import json
@@ -12,7 +12,7 @@ from schedules.services.people.connected_apps import mcp_address
 
 
 class Snippet(NamedTuple):
-    """One program: what to do, the text to copy, and a link that does it."""
+    """Instructions for one program, the text to copy, and a link that does the same."""
 
     key: str
     client: str

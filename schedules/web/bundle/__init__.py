@@ -1,4 +1,4 @@
-"""The MCP bundle: a small client of this server, which Claude Desktop installs from one file."""
+"""Builds the MCP bundle: a small client of this server that Claude Desktop installs from one file."""
 
 import json
 from importlib.resources import files
@@ -14,7 +14,7 @@ from schedules.services.people.connected_apps import mcp_address
 
 
 def build_bundle() -> bytes:
-    """Return the bundle; it contains no token, which the person enters when installing it."""
+    """Return the bundle; it contains no token, because the person enters one while installing it."""
     content = BytesIO()
     with ZipFile(content, "w", ZIP_DEFLATED) as bundle:
         bundle.writestr("manifest.json", json.dumps(manifest(), indent=2))

@@ -1,5 +1,5 @@
-// A client of one Cronty server for programs that start MCP servers themselves, such as Claude Desktop: it passes each
-// message from standard input on to CRONTY_MCP_URL, and the answers to standard output.
+// An MCP proxy for programs that start MCP servers themselves, such as Claude Desktop: it forwards each message from
+// standard input to the Cronty server at CRONTY_MCP_URL, and writes the answers to standard output.
 "use strict";
 
 const url = process.env.CRONTY_MCP_URL;
@@ -10,9 +10,9 @@ function write(message) {
   process.stdout.write(`${JSON.stringify(message)}\n`);
 }
 
-function refuse(message, words) {
+function refuse(message, reason) {
   if (message.id !== undefined) {
-    write({ jsonrpc: "2.0", id: message.id, error: { code: -32000, message: words } });
+    write({ jsonrpc: "2.0", id: message.id, error: { code: -32000, message: reason } });
   }
 }
 
@@ -27,12 +27,12 @@ function headersFor(message) {
   if (version && message.method !== "initialize") headers["MCP-Protocol-Version"] = version;
   if (message.method) headers["Mcp-Method"] = message.method;
   const subject = params.name || params.uri;
-  // Other characters are not allowed in a header; the server reads them from the message.
+  // A header allows no other characters; the server then reads the name from the message.
   if (typeof subject === "string" && /^[\x20-\x7e]+$/.test(subject)) headers["Mcp-Name"] = subject;
   return headers;
 }
 
-function pass(answer) {
+function forward(answer) {
   const version = answer.result && answer.result.protocolVersion;
   if (version) protocolVersion = version;
   write(answer);
@@ -46,7 +46,7 @@ async function readEvents(body) {
     for (const event of events) {
       const lines = event.split("\n").filter((line) => line.startsWith("data:"));
       const data = lines.map((line) => line.slice(5).trimStart()).join("\n");
-      if (data) pass(JSON.parse(data));
+      if (data) forward(JSON.parse(data));
     }
   }
 }
@@ -64,7 +64,7 @@ async function send(message) {
   const kind = response.headers.get("content-type") || "";
   try {
     if (kind.includes("text/event-stream")) await readEvents(response.body);
-    else if (kind.includes("application/json")) pass(await response.json());
+    else if (kind.includes("application/json")) forward(await response.json());
     else if (!response.ok) refuse(message, `Cronty answered ${response.status}: ${(await response.text()).slice(0, 200)}`);
   } catch {
     refuse(message, "The connection to Cronty was lost before its answer was complete.");
@@ -72,8 +72,8 @@ async function send(message) {
 }
 
 let input = "";
-// Until the server has chosen a version, later messages would be sent without one.
-let last = Promise.resolve();
+// Messages wait for the answer to "initialize", because they need the protocol version that the server chose.
+let initialized = Promise.resolve();
 
 function receive(line) {
   if (!line.trim()) return;
@@ -84,8 +84,8 @@ function receive(line) {
     write({ jsonrpc: "2.0", id: null, error: { code: -32700, message: "Parse error" } });
     return;
   }
-  const sent = last.then(() => send(message));
-  if (message.method === "initialize") last = sent;
+  const sent = initialized.then(() => send(message));
+  if (message.method === "initialize") initialized = sent;
 }
 
 process.stdin.setEncoding("utf8");

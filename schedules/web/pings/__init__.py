@@ -1,1 +1,1 @@
-"""Ping addresses: what clients of healthchecks send, and the answers that they expect."""
+"""The ping endpoint, compatible with clients of healthchecks."""

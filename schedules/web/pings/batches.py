@@ -1,4 +1,4 @@
-"""Pings stored together: those that arrive while a batch is written form the next one, and share its commit."""
+"""Batched writes of pings: those that arrive while a batch is written form the next one and share its commit."""
 
 import asyncio
 import logging
@@ -8,21 +8,20 @@ from concurrent.futures import ThreadPoolExecutor
 
 from django.db import Error, close_old_connections, connection
 
-from schedules.result import Result
 from schedules.services import pings
-from schedules.services.pings import Accepted, Received
-from schedules.web.pings.requests import AWAY, Answer, answer_to
+from schedules.services.pings import Received
+from schedules.web.pings.requests import NOT_STORED, Answer, answer_to
 from schedules.worker.database_errors import outage_in, reason_of
 
 logger = logging.getLogger(__name__)
 
 MAX_BATCH = 200
-# More than these must wait elsewhere: the client is told to try again.
+# Beyond this, clients are told to try again later.
 MAX_WAITING = 5_000
 
 
 class Batches:
-    """Writes pings in one thread, because one transaction after the other is fastest on either database."""
+    """Writes pings in one thread, because sequential transactions are fastest on both databases."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[Received, asyncio.Future[Answer]]] = deque()
@@ -32,12 +31,12 @@ class Batches:
     async def store(self, ping: Received) -> Answer:
         """Store a ping, and return the answer once it is committed."""
         if len(self._waiting) >= MAX_WAITING:
-            return AWAY
-        stored: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._waiting.append((ping, stored))
+            return NOT_STORED
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting.append((ping, answer))
         if self._writer is None:
             self._writer = asyncio.create_task(self._write())
-        return await stored
+        return await answer
 
     async def _write(self) -> None:
         loop = asyncio.get_running_loop()
@@ -45,14 +44,14 @@ class Batches:
             while self._waiting:
                 count = min(MAX_BATCH, len(self._waiting))
                 batch = [self._waiting.popleft() for _ in range(count)]
-                answers = [AWAY] * count
+                answers = [NOT_STORED] * count
                 try:
                     answers = await loop.run_in_executor(self._thread, store_now, [ping for ping, _ in batch])
                 finally:
-                    for (_, stored), answer in zip(batch, answers, strict=True):
-                        # A client that has gone does not wait any more.
-                        if not stored.done():
-                            stored.set_result(answer)
+                    for (_, future), answer in zip(batch, answers, strict=True):
+                        # The future of a client that disconnected is cancelled.
+                        if not future.done():
+                            future.set_result(answer)
         finally:
             self._writer = None
 
@@ -62,7 +61,7 @@ def store_now(batch: Sequence[Received]) -> list[Answer]:
     if not connection.in_atomic_block:
         close_old_connections()
     try:
-        return [answer_to(result) for result in _receive(batch)]
+        return [answer_to(result) for result in pings.receive(batch)]
     except Exception as error:
         if (outage := outage_in(error)) or isinstance(error, Error):
             logger.warning("Pings were not stored: %s", reason_of(outage or error))  # type: ignore[arg-type]
@@ -72,9 +71,5 @@ def store_now(batch: Sequence[Received]) -> list[Answer]:
             logger.exception("Pings were not stored")
         is_away = outage is not None
     if is_away or len(batch) == 1:
-        return [AWAY] * len(batch)
+        return [NOT_STORED] * len(batch)
     return [answer for ping in batch for answer in store_now([ping])]
-
-
-def _receive(batch: Sequence[Received]) -> list[Result[Accepted]]:
-    return pings.receive(batch)

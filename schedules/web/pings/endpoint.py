@@ -1,6 +1,6 @@
-"""The ping endpoint: an ASGI app beside the pages, which need more of each request than a ping costs.
+"""The ping endpoint: an ASGI app of its own, because the middleware of the pages would cost more than a ping.
 
-A project with another server has the same as a view.
+Projects with another server get the same as a view.
 """
 
 from collections.abc import Mapping
@@ -17,10 +17,10 @@ from schedules.web.pings.batches import Batches, store_now
 from schedules.web.pings.limits import PingLimits
 from schedules.web.pings.requests import HEADERS, LATE_HEADER, TOO_FAST, Answer, read
 
-_LATE = LATE_HEADER.lower().encode()
-_FIXED = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+_LATE_HEADER = LATE_HEADER.lower().encode()
+_ENCODED_HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 PREFLIGHT = {"Access-Control-Allow-Methods": "HEAD, GET, POST", "Access-Control-Max-Age": "600"}
-# One of the process, as its limits are.
+# Shared by the ASGI app and the view, because limits are per process.
 limits = PingLimits()
 
 
@@ -38,7 +38,7 @@ class PingEndpoint:
             await _send(send, Answer(204, ""), more=PREFLIGHT)
             return
         sender = scope["client"][0] if scope.get("client") else ""
-        late_by = next((value for name, value in scope["headers"] if name == _LATE), b"")
+        late_by = next((value for name, value in scope["headers"] if name == _LATE_HEADER), b"")
         ping = read(
             scope["method"], scope["path"], scope["query_string"], body=body, sender=sender, late_by=late_by
         )
@@ -53,7 +53,7 @@ class PingEndpoint:
 
 
 async def _body(receive: Receive) -> bytes | None:
-    """Read a body, of which the beginning is kept; None if the client has gone."""
+    """Read a body and keep its beginning; return None if the client disconnected."""
     message = await receive()
     if message["type"] != "http.request":
         return None
@@ -75,7 +75,7 @@ async def _send(
     send: Send, answer: Answer, *, has_body: bool = True, more: Mapping[str, str] | None = None
 ) -> None:
     text = answer.text.encode()
-    headers = [*_FIXED, (b"content-length", str(len(text)).encode())]
+    headers = [*_ENCODED_HEADERS, (b"content-length", str(len(text)).encode())]
     headers += [(name.lower().encode(), value.encode()) for name, value in (more or {}).items()]
     if answer.wait:
         headers.append((b"retry-after", str(answer.wait).encode()))
@@ -86,7 +86,7 @@ async def _send(
 @csrf_exempt
 @login_not_required
 def ping(request: HttpRequest, place: str) -> HttpResponse:
-    """Answer a ping on a server that is not ours."""
+    """Answer a ping in a project that serves Cronty with its own server."""
     if request.method == "OPTIONS":
         return HttpResponse(status=204, headers={**HEADERS, **PREFLIGHT})
     received = read(

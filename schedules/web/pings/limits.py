@@ -1,4 +1,4 @@
-"""Limits of pings, counted in the memory of this process: of each address, and of what a client guesses."""
+"""Rate limits of pings, counted in this process's memory: pings per address, and wrong guesses per client."""
 
 from collections.abc import Hashable
 from http import HTTPStatus
@@ -8,28 +8,28 @@ from django.conf import settings
 from schedules import clock
 
 WINDOW_SECONDS = 60
-# How many addresses nobody has a client may ask for within a minute.
+# How many addresses that don't exist a client may request per minute.
 MAX_MISSES = 60
-# Old ones are forgotten when there are more keys than this.
+# Beyond this many keys, the oldest are dropped.
 MAX_KEYS = 20_000
 
 
 class PerMinute:
-    """Counts within windows of a minute, for each key."""
+    """Counts events per key in windows of one minute."""
 
     def __init__(self) -> None:
         self._window = 0
         self._counts: dict[Hashable, int] = {}
 
     def count(self, key: Hashable) -> int:
-        """Count one more of a key, and return how many there were in this window."""
+        """Count an event of a key, and return the key's count in this window."""
         self._begin()
         count = self._counts[key] = self._counts.get(key, 0) + 1
         if len(self._counts) > MAX_KEYS:
             del self._counts[next(iter(self._counts))]
         return count
 
-    def of(self, key: Hashable) -> int:
+    def current(self, key: Hashable) -> int:
         self._begin()
         return self._counts.get(key, 0)
 
@@ -40,27 +40,27 @@ class PerMinute:
 
 
 class PingLimits:
-    """What a client may ask for in a minute."""
+    """Limits what a client may request per minute."""
 
     def __init__(self, setting: str = "CRONTY_PINGS_PER_MINUTE") -> None:
         self._setting = setting
         self._pings, self._misses = PerMinute(), PerMinute()
-        self._known: dict[Hashable, None] = {}
+        self._existing: dict[Hashable, None] = {}
 
     def allow(self, address: Hashable, client: str) -> bool:
-        """Count a ping, and return whether it may be looked up; asks no database."""
-        most = getattr(settings, self._setting)
-        if self._misses.of(client) >= MAX_MISSES and address not in self._known:
-            # One client with an old address must not silence the others of its network.
+        """Count a ping, and return whether it may be looked up; does not use the database."""
+        max_pings = getattr(settings, self._setting)
+        if self._misses.current(client) >= MAX_MISSES and address not in self._existing:
+            # Existing addresses still pass: a client with an outdated address must not block others in its network.
             return False
-        # Of each address and client, so that nobody else can use up the pings of a job.
-        return not most or self._pings.count((address, client)) <= most
+        # Per address and client, so that nobody else can use up the pings of a job.
+        return not max_pings or self._pings.count((address, client)) <= max_pings
 
     def note(self, address: Hashable, client: str, status: int) -> None:
-        """Note by the status of its answer whether somebody has this address."""
+        """Record, from the status of the answer, whether the address exists."""
         if status == HTTPStatus.NOT_FOUND:
             self._misses.count(client)
         elif status < HTTPStatus.BAD_REQUEST:
-            self._known[address] = None
-            if len(self._known) > MAX_KEYS:
-                del self._known[next(iter(self._known))]
+            self._existing[address] = None
+            if len(self._existing) > MAX_KEYS:
+                del self._existing[next(iter(self._existing))]

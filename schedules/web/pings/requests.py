@@ -1,4 +1,4 @@
-"""Requests to a ping address: parsed without the database, and the answers in the words that clients know."""
+"""Parsing of ping requests without the database, and answers in the wording that clients expect."""
 
 import re
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"[0-9]{1,9}")
 _SECONDS = re.compile(rb"[0-9]{1,9}(?:\.[0-9]{1,6})?")
 _KINDS = {"start": Ping.Kind.START, "fail": Ping.Kind.FAIL, "log": Ping.Kind.LOG}
 METHODS = ("HEAD", "GET", "POST")
-# How many seconds ago the ping was meant, in a request that its sender had to keep for a while.
+# By how many seconds a sender had to delay the ping, for example during an outage.
 LATE_HEADER = "Cronty-Late"
 HEADERS: Mapping[str, str] = {
     "Content-Type": "text/plain; charset=utf-8",
@@ -30,7 +30,7 @@ HEADERS: Mapping[str, str] = {
 
 
 class Answer(NamedTuple):
-    """A status and its text."""
+    """The status and text of a response to a ping."""
 
     status: int
     text: str
@@ -43,13 +43,13 @@ INVALID_URL = Answer(400, "invalid url format")
 INVALID_RID = Answer(400, "invalid uuid format")
 WRONG_METHOD = Answer(405, "use HEAD, GET or POST")
 TOO_FAST = Answer(429, "too many pings; try again in a minute", 60)
-AWAY = Answer(503, "the ping was not stored; try again", 5)
+NOT_STORED = Answer(503, "the ping was not stored; try again", 5)
 
 
 def read(
     method: str, path: str, query: bytes, *, body: bytes = b"", sender: str = "", late_by: bytes = b""
 ) -> Received | Answer:
-    """Read a request, or return the answer to one that cannot be meant."""
+    """Parse a request, or return the answer to an invalid one."""
     if method not in METHODS:
         return WRONG_METHOD
     address, kind, exit_status = None, Ping.Kind.SUCCESS, None
@@ -71,7 +71,7 @@ def read(
             kind = Ping.Kind.FAIL if exit_status else Ping.Kind.SUCCESS
     rid, create = None, False
     if query:
-        # What other clients add is left alone.
+        # Parameters that other clients add are ignored.
         values = parse_qs(query[:2000].decode("ascii", "replace"), keep_blank_values=True)
         if "rid" in values:
             if not _UUID.fullmatch(values["rid"][-1]):
@@ -87,7 +87,7 @@ def _is_action(rest: list[str]) -> bool:
 
 
 def answer_to(result: Result[Accepted]) -> Answer:
-    """Return the answer that says whether a ping is stored."""
+    """Return the answer for the outcome of storing a ping."""
     if not isinstance(result, Err):
         return Answer(201, "Created") if result.value.has_created else Answer(200, "OK")
     match result.code:
