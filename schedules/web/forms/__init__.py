@@ -1,4 +1,4 @@
-"""The forms of the pages."""
+"""The forms of the pages, with their base class and renderer."""
 
 from django import forms
 from django.forms.renderers import DjangoTemplates

@@ -65,7 +65,7 @@ class CalendarForm(PageForm):
     )
 
     def spec(self) -> CalendarSpec:
-        """Return the calendar that was entered."""
+        """Return the calendar described by the form."""
         cleaned = self.cleaned_data
         file = cleaned["file"]
         return CalendarSpec(

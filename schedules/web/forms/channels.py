@@ -1,4 +1,4 @@
-"""The form that adds or replaces a channel: a kind, and the fields of that kind."""
+"""The form that adds or replaces a channel, with the fields of its kind."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from schedules.web.forms import PageForm
 
 
 class ChannelForm(PageForm):
-    """The name of a channel, and what its kind asks for; nothing that was typed into a secret comes back."""
+    """The name of a channel and the fields of its kind; input in secret fields is never shown again."""
 
     name = forms.CharField(
         max_length=40,
@@ -30,7 +30,7 @@ class ChannelForm(PageForm):
 
 
 def kind_named(name: str) -> Kind:
-    """Return the kind that was chosen, else the first."""
+    """Return the kind with this name, or the first kind if there is none."""
     return KINDS.get(name) or next(iter(KINDS.values()))
 
 

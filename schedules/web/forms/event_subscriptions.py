@@ -37,6 +37,6 @@ class EventSubscriptionForm(PageForm):
 
     @staticmethod
     def values_of(row: EventSubscription) -> dict[str, Any]:
-        """Return what the form shows of a subscription."""
+        """Return the form values of a stored subscription."""
         job = row.only_job.public_id if row.only_job else ""
         return {"name": row.name, "url": row.url, "types": row.types, "tag": row.tag, "job": job}

@@ -39,8 +39,8 @@ WHEN_ORDER = (
     "calendars",
     "on_closed",
 )
-# The form fields that show errors of these columns.
-SHOWN_AS = {"trigger_type": "when", "cron": "phrase", "every": "every_count"}
+# Which form field shows the errors of a column.
+FIELD_OF_COLUMN = {"trigger_type": "when", "cron": "phrase", "every": "every_count"}
 
 
 class JobForm(WhenForm):
@@ -131,15 +131,15 @@ class JobForm(WhenForm):
             "opened": clock.now().isoformat(),
         }
         initial |= {f"notify-{name}": value for name, value in (place or {}).items()}
-        super().__init__(data, initial=initial | (_shown(job) if job else {}), calendars=calendars)
+        super().__init__(data, initial=initial | (_stored_values(job) if job else {}), calendars=calendars)
         self.source = job
         self.job = None if is_copy else job
-        offered = {task.name: task for task in (registry.all_tasks() if tasks is None else tasks)}
-        # Made by moves of many jobs on a later day, and not by hand.
+        available = {task.name: task for task in (registry.all_tasks() if tasks is None else tasks)}
+        # Bulk moves create these jobs; nobody creates one by hand.
         if job is None or job.task != MOVE_JOBS:
-            offered.pop(MOVE_JOBS, None)
-        first = [offered.pop(name) for name in FIRST_TASKS if name in offered]
-        self.arguments = [Arguments(task) for task in (*first, *offered.values())]
+            available.pop(MOVE_JOBS, None)
+        first = [available.pop(name) for name in FIRST_TASKS if name in available]
+        self.arguments = [Arguments(task) for task in (*first, *available.values())]
         for arguments in self.arguments:
             self.fields |= arguments.fields()
             arguments.fit(self.fields, self.initial)
@@ -161,14 +161,16 @@ class JobForm(WhenForm):
                 "timeout": durations.typed(arguments.task.timeout),
                 "is_chosen": arguments.task.name == chosen,
                 "inline": [self[argument.key] for argument in arguments.inline],
-                "folded": (folded := [*(self[each.key] for each in arguments.folded), *self._own(arguments)]),
+                "folded": (
+                    folded := [*(self[each.key] for each in arguments.folded), *self._extra(arguments)]
+                ),
                 "is_unfolded": any(map(_is_set, folded)),
             }
             for arguments in self.arguments
         ]
-        known = {option["task"].name for option in options}
+        registered = {option["task"].name for option in options}
         for name, title in self.fields["task"].choices:  # type: ignore[attr-defined]
-            if name not in known:
+            if name not in registered:
                 defaults = policy_defaults(name)
                 options.append(
                     {
@@ -184,22 +186,22 @@ class JobForm(WhenForm):
                 )
         return options
 
-    def _own(self, arguments: Arguments) -> list[forms.BoundField]:
-        """Return the fields that belong to the columns of a job, and only to this task."""
+    def _extra(self, arguments: Arguments) -> list[forms.BoundField]:
+        """Return the fields for columns of a job that only this task uses."""
         return [self["grants"]] if arguments.task.name == "prompt" else []
 
     def has_policy_errors(self) -> bool:
         return any(name in self.errors for name in Job.POLICY_FIELDS)
 
     def problems(self) -> list[forms.BoundField]:
-        """Return the fields with errors, in the order of the page."""
+        """Return the fields with errors, in page order."""
         chosen = self._chosen_arguments() if self.is_bound else None
         tasks = [argument.key for argument in chosen.all] if chosen else []
         order = ["name", *WHEN_ORDER, "task", *tasks, "grants", "tags", *Job.POLICY_FIELDS]
         return [self[name] for name in order if name in self.errors]
 
     def json_hints(self) -> list[str]:
-        """Return remarks about texts that look like JSON, but are not."""
+        """Return a hint for each text that looks like JSON but isn't valid."""
         chosen = self._chosen_arguments()
         return chosen.hints(self.cleaned_data) if chosen else []
 
@@ -208,11 +210,11 @@ class JobForm(WhenForm):
         arguments = self._chosen_arguments()
         if arguments:
             self._collect(arguments, cleaned)
-        self._forget_other_tasks(arguments)
+        self._drop_errors_of_other_tasks(arguments)
         return cleaned
 
     def _collect(self, arguments: Arguments, cleaned: dict[str, Any]) -> None:
-        """Add the arguments to the cleaned data; those that are stored already are not checked again."""
+        """Add the arguments to the cleaned data; unchanged stored ones are not validated again."""
         source = self.source if self.source and self.source.task == arguments.task.name else None
         stored = arguments.stored(source.args, source.kwargs) if source else None
         collected = arguments.collect(self, stored)
@@ -234,8 +236,8 @@ class JobForm(WhenForm):
         chosen = self.cleaned_data.get("task")
         return next((arguments for arguments in self.arguments if arguments.task.name == chosen), None)
 
-    def _forget_other_tasks(self, chosen: Arguments | None) -> None:
-        """Drop the errors of tasks that are not chosen, but keep their input."""
+    def _drop_errors_of_other_tasks(self, chosen: Arguments | None) -> None:
+        """Drop the errors of tasks that aren't chosen, but keep their input."""
         for arguments in self.arguments:
             if arguments is not chosen:
                 for argument in arguments.all:
@@ -246,19 +248,19 @@ class JobForm(WhenForm):
         cleaned = self.cleaned_data
         policies = {name: cleaned[name] for name in Job.POLICY_FIELDS if cleaned.get(name) not in (None, "")}
         tags = list(dict.fromkeys(tag.strip() for tag in cleaned["tags"].split(",") if tag.strip()))
-        # Of the task that is not chosen any more.
+        # The field may still hold grants that were typed before another task was chosen.
         grants = cleaned.get("grants", []) if cleaned.get("task") == "prompt" else []
-        what = {name: cleaned[name] for name in ("name", "task", "args", "kwargs") if name in cleaned}
-        return what | self.trigger_columns() | policies | {"tags": tags, "grants": grants}
+        call = {name: cleaned[name] for name in ("name", "task", "args", "kwargs") if name in cleaned}
+        return call | self.trigger_columns() | policies | {"tags": tags, "grants": grants}
 
     def changes(self) -> dict[str, Any]:
         """Return the columns for `services.edit`, without those whose fields were not changed.
 
-        Unchanged fields can differ from their columns: the form shows no microseconds, and default arguments. A policy
-        that was emptied gets its default, which the form shows in the empty field.
+        An unchanged field can differ from its column: the form drops microseconds and fills in default arguments. A
+        policy that was emptied gets its default, which the form shows as a placeholder.
         """
         arguments = self._chosen_arguments()
-        shown_by: dict[tuple[str, ...], set[str]] = {
+        fields_of_columns: dict[tuple[str, ...], set[str]] = {
             TRIGGER_COLUMNS: SCHEDULE_FIELDS,
             ("ends_at",): {"ends_at", "timezone"},
             ("spread",): {"spread"},
@@ -268,7 +270,7 @@ class JobForm(WhenForm):
         }
         untouched = {
             column
-            for columns, fields in shown_by.items()
+            for columns, fields in fields_of_columns.items()
             for column in columns
             if fields.isdisjoint(self.changed_data)
         }
@@ -284,29 +286,29 @@ class JobForm(WhenForm):
             and not self.has_start
             and (self.job.calendar_unit, self.job.every) == ("", columns["every"])
         ):
-            # An interval that did not change keeps its anchor.
+            # An unchanged interval keeps its anchor.
             untouched.add("anchor_at")
         return {name: value for name, value in columns.items() if name not in untouched}
 
     def add_service_errors(self, problem: Err) -> None:
-        """Show the errors of a service at the fields where the user typed the values."""
+        """Show the errors of a service at the fields they concern."""
         schedule = dict.fromkeys(("run_at", "every", "cron", "interval"), self.when_field())
-        add_errors(self, problem, fields=SHOWN_AS | schedule)
+        add_errors(self, problem, fields=FIELD_OF_COLUMN | schedule)
 
 
 def new_key() -> str:
-    """Return an idempotency key for a form that may be sent once."""
+    """Return an idempotency key, so that a form sent twice creates one job."""
     return uuid.uuid4().hex
 
 
 def _is_set(bound: forms.BoundField) -> bool:
-    """Return whether a field has an error or another value than its default."""
+    """Return whether a field has an error, or a value that differs from its default."""
     return bool(bound.errors) or bound.field.has_changed(bound.field.initial, bound.value())
 
 
-def _shown(job: Job) -> dict[str, Any]:
-    """Return the initial values of the form for a stored job."""
-    shown: dict[str, Any] = {
+def _stored_values(job: Job) -> dict[str, Any]:
+    """Return the form values of a stored job."""
+    values: dict[str, Any] = {
         "name": job.name,
         "task": job.task,
         "tags": ", ".join(job.tags),
@@ -315,9 +317,9 @@ def _shown(job: Job) -> dict[str, Any]:
         **policies_of(job),
     }
     try:
-        shown |= when_of(job)
+        values |= when_of(job)
     except TriggerError:
-        shown |= {"timezone": job.timezone, "phrase": job.cron}
+        values |= {"timezone": job.timezone, "phrase": job.cron}
     if task := registry.get(job.task):
-        shown |= Arguments(task).initial(job.args, job.kwargs)
-    return shown
+        values |= Arguments(task).initial(job.args, job.kwargs)
+    return values

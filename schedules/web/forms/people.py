@@ -1,4 +1,4 @@
-"""The forms of the settings page and of the first steps."""
+"""The forms of the settings page and the welcome page."""
 
 from collections.abc import Iterable
 from typing import Any, cast
@@ -20,7 +20,7 @@ def check_topic(text: str) -> None:
 
 
 class SettingsForm(PageForm):
-    """The user's time zone, topics for notifications and failure alerts, and how times are shown."""
+    """A user's time zone, topics for notifications and failure alerts, and display of times."""
 
     timezone = Zone(
         label="Your time zone", required=False, help_text="Default for new jobs and for displaying times."
@@ -56,18 +56,18 @@ class SettingsForm(PageForm):
     )
 
     def __init__(self, *args: Any, shows_initial: bool = False, **kwargs: Any) -> None:
-        """Build the form; `shows_initial` sends along what the page showed, so that only changes are saved."""
+        """Build the form; `shows_initial` adds the shown values as hidden fields, so that only changes are saved."""
         super().__init__(*args, **kwargs)
         for field in self.fields.values():
             field.show_hidden_initial = shows_initial
 
     def changes(self) -> dict[str, Any]:
-        """Return the settings to save: without those that the user left as the page showed them."""
-        kept = {name for name in self.fields if self._shown(name) is not None} - set(self.changed_data)
-        return {name: value for name, value in self.cleaned_data.items() if name not in kept}
+        """Return the settings to save, without those that the user left unchanged."""
+        unchanged = {name for name in self.fields if self._shown(name) is not None} - set(self.changed_data)
+        return {name: value for name, value in self.cleaned_data.items() if name not in unchanged}
 
-    def overtaken(self) -> dict[str, str]:
-        """Return the settings that were changed elsewhere since the page was opened and here, too, with a note."""
+    def conflicts(self) -> dict[str, str]:
+        """Return an error for each setting changed here that was also changed elsewhere after the page was opened."""
         stored = {name: self._stored(name) for name in self.changes()}
         return {
             name: f"It was changed to “{text or 'nothing'}” after you opened this page. Save again to replace that."
@@ -76,7 +76,7 @@ class SettingsForm(PageForm):
         }
 
     def data_with_stored(self, names: Iterable[str]) -> QueryDict:
-        """Return what was sent as if the page had shown the stored values of these settings."""
+        """Return the form data as if the page had shown the stored values of these settings."""
         data = cast(QueryDict, self.data).copy()
         for name in names:
             data[self[name].html_initial_name] = self._stored(name)
@@ -91,7 +91,7 @@ class SettingsForm(PageForm):
 
 
 class WelcomeForm(SettingsForm):
-    """The same settings for a new user, and the text of a first reminder."""
+    """Time zone and topic of a new user, and the text of a first reminder."""
 
     message = forms.CharField(
         label="Message", max_length=500, error_messages={"required": "Enter a message."}
@@ -99,7 +99,7 @@ class WelcomeForm(SettingsForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # Here one topic is for both.
+        # A new user enters one topic, for both notifications and alerts.
         for name in ("topic", "clock_hours", "week_start"):
             del self.fields[name]
         zone, topic = self.fields["timezone"], self.fields["failure_topic"]

@@ -8,14 +8,14 @@ from schedules.web.forms import PageForm
 
 
 class _Names(forms.CharField):
-    """Names that are separated by commas or spaces."""
+    """Names separated by commas or spaces."""
 
     def clean(self, value: str) -> list[str]:
         return super().clean(value).replace(",", " ").split()  # type: ignore[no-any-return]
 
 
 class _NeverShown(forms.Textarea):
-    """A field that comes back empty: a page must not contain what was typed into it."""
+    """A text area that is always rendered empty, because a page must not contain a secret."""
 
     def format_value(self, value: object) -> str:
         return ""
@@ -31,7 +31,7 @@ class SecretForm(PageForm):
         min_length=masking.SHORTEST_SECRET,
         max_length=LONGEST_SECRET,
         strip=False,
-        # Several lines, for keys and certificates; never filled in again.
+        # Several lines, for keys and certificates.
         widget=_NeverShown(attrs={"rows": 3, "autocomplete": "off", "class": "mono", "spellcheck": "false"}),
         help_text="It is stored encrypted, and nobody can read it here again. Enter it again to change where it may go.",
         error_messages={"required": "Enter the value. To change where it may go, enter it again."},
@@ -54,5 +54,5 @@ class SecretForm(PageForm):
             del self.fields["of_installation"]
 
     def clean_value(self) -> str:
-        # Browsers end the lines of a field with CRLF, which no program accepts in a key.
+        # Browsers send line breaks as CRLF, which programs reject in a key.
         return str(self.cleaned_data["value"]).replace("\r\n", "\n")

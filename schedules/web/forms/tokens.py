@@ -1,4 +1,4 @@
-"""The form of a token, and what a person who connects an agent can choose: its tools, and for how long."""
+"""The form of a token, and the choices that it shares with the consent page: tools, confirmation and lifetime."""
 
 from datetime import timedelta
 from typing import Any
@@ -8,7 +8,7 @@ from django import forms
 from schedules.models import Token
 from schedules.web.forms import PageForm
 
-# The few tools first: models choose better among them, and their descriptions cost less.
+# The smallest set first: models choose better among few tools, and their descriptions cost fewer tokens.
 TOOLS = {
     "core": "Everyday tools",
     "": "All tools",
@@ -21,7 +21,7 @@ CONFIRM = {
     "prompts": "Before a prompt or a command runs",
     "always": "Before any of its jobs runs",
 }
-# In days.
+# Keys are days.
 LIFETIMES = {"30": "30 days", "90": "90 days", "365": "1 year", "": "No expiry"}
 
 

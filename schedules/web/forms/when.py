@@ -1,4 +1,4 @@
-"""The form of a schedule: a phrase, a cron expression, an interval or a moment becomes a trigger."""
+"""The form of a schedule, which turns a phrase, cron expression, interval or moment into a trigger."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta
@@ -34,7 +34,7 @@ from schedules.when.triggers import (
 from schedules.when.zone_names import zone_named, zone_note
 
 UNITS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400}
-EMPTY = {
+REQUIRED_MESSAGES = {
     "phrase": "Enter a schedule.",
     "every_count": "Enter a number.",
     "run_at": "Enter a date and time.",
@@ -49,15 +49,15 @@ EXAMPLES = (
 
 
 @cache
-def _places() -> list[str]:
-    """Return the zones that have a place on the map; other names, such as US/Pacific, can still be typed."""
+def _city_zones() -> list[str]:
+    """Return the zones named after a city; aliases such as US/Pacific are not suggested, but can be typed."""
     table = (resources.files("tzdata") / "zoneinfo" / "zone.tab").read_text(encoding="utf-8")
-    named = {line.split("\t")[2] for line in table.splitlines() if line and not line.startswith("#")}
-    return sorted(named & available_timezones())
+    names = {line.split("\t")[2] for line in table.splitlines() if line and not line.startswith("#")}
+    return sorted(names & available_timezones())
 
 
 class LocalMoment(forms.CharField):
-    """A date and time, as the browser's control sends it or as a phrase."""
+    """A date and time, from the browser's date control or typed as a phrase."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(widget=forms.DateTimeInput(attrs={"type": "datetime-local"}), **kwargs)
@@ -100,7 +100,7 @@ class Span(forms.CharField):
 
 
 class WhenForm(PageForm):
-    """The schedule alone, which is all that the live preview needs."""
+    """The fields of a schedule alone, which are all that the live preview needs."""
 
     when = forms.ChoiceField(
         choices=[("phrase", "Words or cron"), ("every", "Every"), ("once", "Once")],
@@ -143,28 +143,26 @@ class WhenForm(PageForm):
 
     trigger: Trigger | None = None
     has_start = False
-    """Whether an interval starts when the person says, and not at the next round time."""
+    """Whether the person chose when an interval starts; otherwise it starts at the next round time."""
     skipped_days: tuple[date, ...] = ()
-    """The days that a phrase leaves out: "except 24 december"."""
+    """The days that a phrase excludes: "except 24 december"."""
     calendars_of_phrase: Sequence[str] = ()
     """The calendars that a phrase names: "except public holidays in Bavaria"."""
     _end_of_phrase: datetime | None = None
 
     def __init__(self, *args: Any, calendars: Mapping[str, str] | None = None, **kwargs: Any) -> None:
-        """Offer these calendars, given by name with their words."""
+        """Offer these calendars, a mapping of names to descriptions."""
         super().__init__(*args, **kwargs)
         self.offered = dict(calendars or {})
-        choices = [
-            (name, name if words == name else f"{name}: {words}") for name, words in self.offered.items()
-        ]
+        choices = [(name, name if text == name else f"{name}: {text}") for name, text in self.offered.items()]
         self.fields["calendars"].choices = choices  # type: ignore[attr-defined]
-        # Each is required when its tab is chosen, so none is shown as optional.
+        # Each is required on its own tab, so none is labelled as optional.
         for name in ("phrase", "every_count", "run_at"):
             self.fields[name].widget.is_required = True
 
     @staticmethod
     def zones() -> list[str]:
-        return [*_places(), "UTC"]
+        return [*_city_zones(), "UTC"]
 
     def clean(self) -> dict[str, Any]:
         cleaned = self.cleaned_data
@@ -180,7 +178,7 @@ class WhenForm(PageForm):
         return cleaned
 
     def when_field(self) -> str:
-        """Return the field of the chosen tab, which shows the errors of the schedule."""
+        """Return the main field of the chosen tab, which shows the errors of the schedule."""
         return {"every": "every_count", "once": "run_at"}.get(self.cleaned_data.get("when", ""), "phrase")
 
     def _read_trigger(self, zone: str) -> Trigger | None:
@@ -189,7 +187,7 @@ class WhenForm(PageForm):
             return None
         value = self.cleaned_data.get(field)
         if not value:
-            self.add_error(field, EMPTY[field])
+            self.add_error(field, REQUIRED_MESSAGES[field])
             return None
         if field == "run_at":
             return Once(parse_moment(value, now=now, timezone=zone), zone)
@@ -202,7 +200,7 @@ class WhenForm(PageForm):
         return self._read_interval(value * UNITS[self.cleaned_data.get("every_unit") or "minutes"], now, zone)
 
     def _read_interval(self, seconds: int, now: datetime, zone: str) -> Interval | None:
-        """Return the interval of the tab Every, which runs at the same times as its words."""
+        """Return the interval of the tab Every, which runs at the same times as the equivalent phrase."""
         try:
             if text := self.cleaned_data.get("every_start"):
                 self.has_start = True
@@ -216,7 +214,7 @@ class WhenForm(PageForm):
             raise TriggerError("every", TOO_LONG) from error
 
     def _read_end(self, zone: str) -> None:
-        """Read the end of a schedule that repeats; what runs once has none, and does not show these fields."""
+        """Read the end of a repeating schedule; one that runs once has no end, and the form hides these fields."""
         cleaned = self.cleaned_data
         if cleaned.get("when") == "once" and not self.shows_end_of_once():
             for name in ("ends_at", "max_runs"):
@@ -235,47 +233,47 @@ class WhenForm(PageForm):
             self.add_error("ends_at", sentence(str(error)))
 
     def shows_end_of_once(self) -> bool:
-        """Return whether the form edits a job that runs once and has an end, which only agents can give it."""
+        """Return whether the form edits a job that runs once but has an end, which only agents can set."""
         return self.initial.get("when") == "once" and any(map(self.initial.get, ("ends_at", "max_runs")))
 
     def zone_note(self) -> str:
-        """Return which time zone was understood, if it was typed in another way."""
+        """Return a note that names the time zone, if it was typed in another form."""
         zone = self.cleaned_data.get("timezone") if self.is_bound else None
         return zone_note(str(self["timezone"].value() or ""), zone) if zone else ""
 
     def past_problem(self, now: datetime) -> str:
-        """Return an error if the schedule is a moment in the past, else an empty text."""
+        """Return an error if the schedule is a single moment in the past, else an empty text."""
         is_past = isinstance(self.trigger, Once) and self.trigger.run_at <= now
         return in_the_past(now, self.cleaned_data["timezone"]) if is_past else ""
 
     def moments_ahead(self, now: datetime) -> list[tuple[str, str]]:
-        """Return times that people often choose, as (label, value of the control); none without a valid zone."""
+        """Suggest common times as (label, value of the date control); none without a valid time zone."""
         try:
             zone = load_zone(self.fields["timezone"].clean(self["timezone"].value()))
         except ValidationError:
             return []
-        here, hour_later = (
+        local, hour_later = (
             moment.astimezone(zone).replace(second=0, microsecond=0, tzinfo=None)
             for moment in (now, now + timedelta(hours=1))
         )
-        morning = here.replace(hour=9, minute=0)
-        chosen = {
+        morning = local.replace(hour=9, minute=0)
+        moments = {
             "In 1 hour": hour_later,
-            "Tonight 20:00": here.replace(hour=20, minute=0),
+            "Tonight 20:00": local.replace(hour=20, minute=0),
             "Tomorrow 9:00": morning + timedelta(days=1),
-            "Monday 9:00": morning + timedelta(days=7 - here.weekday()),
+            "Monday 9:00": morning + timedelta(days=7 - local.weekday()),
         }
-        return [(label, f"{moment:%Y-%m-%dT%H:%M}") for label, moment in chosen.items() if moment > here]
+        return [(label, f"{moment:%Y-%m-%dT%H:%M}") for label, moment in moments.items() if moment > local]
 
     def trigger_columns(self) -> dict[str, Any]:
-        """Return the columns of the schedule, with those that the trigger does not use empty."""
+        """Return the columns of the schedule; those that the trigger does not use are empty."""
         assert self.trigger is not None
-        kept = ("timezone", "ends_at", "max_runs")
-        columns = columns_of(self.trigger) | {name: self.cleaned_data.get(name) for name in kept}
+        entered = {name: self.cleaned_data.get(name) for name in ("timezone", "ends_at", "max_runs")}
+        columns = columns_of(self.trigger) | entered
         if isinstance(self.trigger, Interval):
             columns["anchor_at"] = self.trigger.start
-        chosen = [*(self.cleaned_data.get("calendars") or ()), *self.calendars_of_phrase]
-        calendars = [] if isinstance(self.trigger, Once) else list(dict.fromkeys(chosen))
+        names = [*(self.cleaned_data.get("calendars") or ()), *self.calendars_of_phrase]
+        calendars = [] if isinstance(self.trigger, Once) else list(dict.fromkeys(names))
         return columns | {
             "spread": self.cleaned_data.get("spread") or timedelta(0),
             "calendars": calendars,
@@ -286,26 +284,26 @@ class WhenForm(PageForm):
 def when_of(job: Job) -> dict[str, Any]:
     """Return the form values of a stored schedule."""
     zone = load_zone(job.timezone)
-    shown: dict[str, Any] = {"timezone": job.timezone, "max_runs": job.max_runs}
+    values: dict[str, Any] = {"timezone": job.timezone, "max_runs": job.max_runs}
     if job.spread:
-        shown["spread"] = durations.typed(job.spread)
+        values["spread"] = durations.typed(job.spread)
     if job.calendars:
-        shown |= {"calendars": job.calendars, "on_closed": job.on_closed}
+        values |= {"calendars": job.calendars, "on_closed": job.on_closed}
     if job.ends_at:
-        shown["ends_at"] = _typed(job.ends_at.astimezone(zone))
+        values["ends_at"] = _control_text(job.ends_at.astimezone(zone))
     if job.trigger_type == Job.TriggerType.ONCE and job.run_at:
-        return shown | {"when": "once", "run_at": _typed(job.run_at.astimezone(zone))}
+        return values | {"when": "once", "run_at": _control_text(job.run_at.astimezone(zone))}
     if job.calendar_unit and isinstance(trigger := job.undelayed_trigger, CalendarInterval):
-        return shown | {"when": "phrase", "phrase": phrase_of(trigger)}
+        return values | {"when": "phrase", "phrase": phrase_of(trigger)}
     if job.trigger_type == Job.TriggerType.INTERVAL and job.every:
         seconds = int(job.every.total_seconds())
         unit = next(unit for unit in reversed(UNITS) if seconds % UNITS[unit] == 0)
-        start = {"every_start": _typed(job.anchor_at.astimezone(zone))} if job.anchor_at else {}
-        return shown | start | {"when": "every", "every_count": seconds // UNITS[unit], "every_unit": unit}
-    return shown | {"when": "phrase", "phrase": phrase_of(job.undelayed_trigger)}
+        start = {"every_start": _control_text(job.anchor_at.astimezone(zone))} if job.anchor_at else {}
+        return values | start | {"when": "every", "every_count": seconds // UNITS[unit], "every_unit": unit}
+    return values | {"when": "phrase", "phrase": phrase_of(job.undelayed_trigger)}
 
 
-def _typed(local: datetime) -> str:
-    """Return a local time as its control has it: with seconds only if there are some."""
+def _control_text(local: datetime) -> str:
+    """Format a local time for the date control, with seconds only if there are any."""
     is_end_of_day = local.time() == time.max
     return f"{local:%Y-%m-%dT%H:%M:%S}" if local.second and not is_end_of_day else f"{local:%Y-%m-%dT%H:%M}"

@@ -1,4 +1,4 @@
-"""The user's own settings, and the choice between light and dark."""
+"""The settings page, with its ping key and sign-out, and the choice between light and dark."""
 
 from typing import Any
 
@@ -19,11 +19,11 @@ from schedules.web.messages import add_errors
 from schedules.web.views.page import FormPageMixin, back, show_problem
 from schedules.when.zone_names import zone_note
 
-YEAR = 365 * 86_400
+YEAR_SECONDS = 365 * 86_400
 
 
 class SettingsPage(FormPageMixin, TemplateView):
-    """The time zone for the pages, and the topics for notifications and failure alerts."""
+    """The person's time zone, topics, display of times, and ping key."""
 
     template_name = "schedules/settings.html"
 
@@ -48,9 +48,9 @@ class SettingsPage(FormPageMixin, TemplateView):
 
     def post(self, request: HttpRequest) -> HttpResponse:
         form = self.make_form(request.POST)
-        if form.is_valid() and (overtaken := form.overtaken()):
-            form = self.make_form(form.data_with_stored(overtaken))
-            for name, message in overtaken.items():
+        if form.is_valid() and (conflicts := form.conflicts()):
+            form = self.make_form(form.data_with_stored(conflicts))
+            for name, message in conflicts.items():
                 form.add_error(name, message)
         if form.is_valid():
             match services.update_profile(request.user, **form.changes()):
@@ -65,7 +65,7 @@ class SettingsPage(FormPageMixin, TemplateView):
 
 @require_POST
 def ping_key(request: HttpRequest) -> HttpResponse:
-    """Create the ping key, or replace it, unless another tab did so."""
+    """Create or replace the ping key, unless another tab has just done so."""
     match change_ping_key(request.user, shown=request.POST.get("shown", "")):
         case Ok():
             messages.success(request, "You have a new ping key.")
@@ -91,11 +91,11 @@ def end_access(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_not_required
 def theme(request: HttpRequest) -> HttpResponse:
-    """Choose light or dark without JavaScript, or follow the system."""
+    """Set the theme for browsers without JavaScript: light, dark, or that of the system."""
     response = back(request, reverse("schedules:jobs"))
     chosen = request.POST.get("theme")
     if chosen in ("light", "dark"):
-        response.set_cookie("theme", chosen, max_age=YEAR, samesite="Lax")
+        response.set_cookie("theme", chosen, max_age=YEAR_SECONDS, samesite="Lax")
     else:
         response.delete_cookie("theme", samesite="Lax")
     return response
