@@ -18,8 +18,9 @@ from schedules.web.views.page import Page, PageMixin, owners_for
 from schedules.when.forecast import start_of_day
 
 FILTERS = ("actor", "door", "verb", "job", "from", "to")
-# How many of its events the page of a job shows, and how many names the filter suggests.
+# On the page of a job.
 SHOWN_EVENTS = 20
+# In the suggestions of the filter.
 MAX_NAMES = 50
 
 
@@ -51,7 +52,7 @@ class ActivityPage(PageMixin, TemplateView):
 
 
 def days_between(first: str, last: str, zone: str) -> dict[str, datetime]:
-    """Return the bounds of these days; a day that cannot be read does not count."""
+    """Return the bounds of a range of days, without a bound for a day that cannot be parsed."""
     bounds = {}
     with suppress(ValueError, OverflowError):
         bounds["since"] = start_of_day(date.fromisoformat(first), zone)
@@ -61,14 +62,14 @@ def days_between(first: str, last: str, zone: str) -> dict[str, datetime]:
 
 
 def names_for(actor: Actor) -> list[str]:
-    """Return the people and agents that the filter suggests."""
+    """Return the names of people and agents to suggest in the filter."""
     people = owners_for(actor) or [actor.label]
     agents = Token.objects.filter(owner=actor.user.pk).order_by("-pk").values_list("name", flat=True)
     return sorted({*people, *agents[:MAX_NAMES]})
 
 
 def events_of_job(page: Page, job: Job) -> Sequence[Event]:
-    """Return the last events of one job for its history."""
+    """Return the newest events of a job, prepared for its history."""
     events = events_of(job, SHOWN_EVENTS)
     for event in events:
         event.job = job
@@ -77,7 +78,7 @@ def events_of_job(page: Page, job: Job) -> Sequence[Event]:
 
 
 def prepare_events(page: Page, events: Sequence[Any]) -> None:
-    """Set the day of each event, whether it was undone, and whether this person can undo it."""
+    """Set on each event its day, whether it was undone, and whether this person can undo it."""
     today = local(page.now, page.zone).date()
     undone = undone_among(events)
     for event in events:
@@ -87,12 +88,12 @@ def prepare_events(page: Page, events: Sequence[Any]) -> None:
 
 
 def may_undo(actor: Actor, event: Event) -> bool:
-    """Return whether this person may undo an event, and nothing has changed its job since."""
+    """Return whether this person may undo an event, and its job has not changed since."""
     if event.verb not in UNDOABLE or event.undoes or event.job is None:
         return False
     [reversal] = plan_undo([event])
-    may = actor.may_delete if reversal.action == "delete" else actor.may_change
-    return reversal.refusal is None and may(event.job)
+    has_right = actor.may_delete if reversal.action == "delete" else actor.may_change
+    return reversal.refusal is None and has_right(event.job)
 
 
 def _day_words(day: date, today: date) -> str:

@@ -1,4 +1,4 @@
-"""The page of agents: runners with what is left of their limits, their last runs, and the kill switch."""
+"""The agents page: runners with their remaining limits and last runs, and the switch that stops all agents."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ from schedules.services.runs.runner_list import list_runners
 from schedules.tasks.stop_links import read_token
 from schedules.web.messages import message_of
 from schedules.web.views.live import LivePageMixin
-from schedules.web.views.page import actor_of, finish
+from schedules.web.views.page import actor_of, finish, keep_address_private
 
 FROM_ALERT = "Link in an alert"
 
@@ -47,18 +47,18 @@ class AgentsPage(LivePageMixin, TemplateView):
 
 @require_POST
 def switch(request: HttpRequest) -> HttpResponse:
-    """Stop the agents of a person or of everybody, or let them work again."""
+    """Stop or restart the agents of one person or of everybody."""
     actor, default = actor_of(request), reverse("schedules:agents")
     everybody = request.POST.get("whose") == "everybody"
     if request.POST.get("then") == "start":
         return finish(request, let_agents_work(actor, everybody=everybody), "Agents work again.", default)
     result = stop_agents(actor, everybody=everybody)
-    said = "" if isinstance(result, Err) else stopped_words(result.value)
-    return finish(request, result, said, default)
+    message = "" if isinstance(result, Err) else stopped_message(result.value)
+    return finish(request, result, message, default)
 
 
-def stopped_words(stopped: Stopped) -> str:
-    """Say what a stop has ended."""
+def stopped_message(stopped: Stopped) -> str:
+    """Say that agents are stopped, and how many runs and prompts this ended."""
     ended = [
         f"{count} {noun}{'' if count == 1 else 's'}"
         for count, noun in ((stopped.runs, "run"), (stopped.leases, "claimed prompt"))
@@ -71,18 +71,16 @@ def stopped_words(stopped: Stopped) -> str:
 @csrf_exempt
 @require_http_methods(["GET", "HEAD", "POST"])
 def stop_link(request: HttpRequest, token: str) -> HttpResponse:
-    """Show what the link of an alert does; only a POST stops agents, so that previews of links are harmless."""
+    """Show what the link in an alert does; only a POST stops agents, so that link previews are harmless."""
     user = find_active(read_token(token))
     context: dict[str, Any] = {"is_known": user is not None}
     if user is not None:
         actor = Actor(user, Event.Door.LINK, FROM_ALERT)
         if request.method == "POST":
             result = stop_agents(actor)
-            said = message_of(result) if isinstance(result, Err) else stopped_words(result.value)
-            context["said"] = said
+            context["message"] = (
+                message_of(result) if isinstance(result, Err) else stopped_message(result.value)
+            )
         context["stop"] = read_stop(actor)
     response = render(request, "schedules/stop_agents.html", context, status=200 if user else 404)
-    response["Referrer-Policy"] = "no-referrer"
-    response["Cache-Control"] = "no-store"
-    response["X-Robots-Tag"] = "noindex"
-    return response
+    return keep_address_private(response)

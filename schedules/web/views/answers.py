@@ -1,4 +1,4 @@
-"""The answer page: what the buttons of a notification send, and what a tap on it opens; it needs no login."""
+"""The answer page, which the buttons of a notification and a tap on it open without a login, and answers on job pages."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from schedules.services.runs.answers import DONE, SKIP, SNOOZE, UNDO, Answered, 
 from schedules.services.runs.question_words import describe_question
 from schedules.tasks.answer_links import LONGEST_TOKEN, Button, ExpiredLinkError, UnknownLinkError, read_token
 from schedules.web.messages import message_of
-from schedules.web.views.page import actor_of, finish
+from schedules.web.views.page import actor_of, finish, keep_address_private
 
 SNOOZES = {"10 minutes": "10 minutes", "1 hour": "1 hour", "tomorrow at 9:00": "Tomorrow morning"}
 _STATUSES = {Kind.NOT_FOUND: 404, Kind.INVALID: 422, Kind.FORBIDDEN: 403, Kind.QUOTA: 429, Kind.TOO_FAST: 429}
@@ -27,7 +27,7 @@ _LABELS = {Button.DONE: "Done", Button.SNOOZE: "Snooze for 10 minutes", Button.S
 @csrf_exempt
 @require_http_methods(["GET", "HEAD", "POST"])
 def page(request: HttpRequest, token: str) -> HttpResponse:
-    """Show what a link is about; only a POST changes anything, so that link scanners and previews are harmless."""
+    """Show the question of a link; only a POST answers it, so that link scanners and previews are harmless."""
     lookup = _read(request, token)
     if isinstance(lookup, Err):
         return _refuse(request, lookup)
@@ -41,7 +41,7 @@ def page(request: HttpRequest, token: str) -> HttpResponse:
     refreshed = _read(request, token)
     assert isinstance(refreshed, Ok)
     if isinstance(result, Ok):
-        return _show(request, refreshed.value, said=_said(result.value, answer))
+        return _show(request, refreshed.value, confirmation=_confirmation(result.value, answer))
     if result.kind == Kind.NOT_FOUND:
         return _refuse(request, result)
     return _show(request, refreshed.value, problem=message_of(result), status=_STATUSES.get(result.kind, 409))
@@ -74,7 +74,7 @@ def _answer(request: HttpRequest, linked: Linked, answer: str) -> Result[Answere
     )
 
 
-def _said(answered: Answered, answer: str) -> str:
+def _confirmation(answered: Answered, answer: str) -> str:
     if answered.is_repeated:
         return f"Already: {describe_question(answered.question, answered.job)}"
     if answer == UNDO:
@@ -83,21 +83,20 @@ def _said(answered: Answered, answer: str) -> str:
 
 
 def _show(
-    request: HttpRequest, linked: Linked, *, said: str = "", problem: str = "", status: int = 200
+    request: HttpRequest, linked: Linked, *, confirmation: str = "", problem: str = "", status: int = 200
 ) -> HttpResponse:
     job, question, button = linked.job, linked.question, linked.link.button
     state = describe_question(question, job) if question else "Waiting for an answer."
     if not _wants_page(request):
-        return _sealed(
-            HttpResponse(f"{problem or said or state}\n", status=status, content_type="text/plain")
-        )
+        text = f"{problem or confirmation or state}\n"
+        return keep_address_private(HttpResponse(text, status=status, content_type="text/plain"))
     is_answered = question is not None and question.status in question.ANSWERED
     last = question.answers[-1] if question and question.answers else None
     context: dict[str, Any] = {
         "job": job,
         "message": job.argument("message"),
         "state": state,
-        "said": said,
+        "confirmation": confirmation,
         "problem": problem,
         "typed": request.POST.get("words", "") if problem else "",
         "label": _LABELS.get(button, ""),
@@ -109,30 +108,23 @@ def _show(
         "seen": question.revision if question else 0,
         "snoozes": SNOOZES,
     }
-    return _sealed(render(request, "schedules/answer.html", context, status=status))
+    return keep_address_private(render(request, "schedules/answer.html", context, status=status))
 
 
 def _refuse(request: HttpRequest, problem: Err) -> HttpResponse:
     status = 410 if problem.code == Code.LINK_EXPIRED else _STATUSES.get(problem.kind, 409)
+    message = message_of(problem)
     if not _wants_page(request):
-        return _sealed(HttpResponse(f"{message_of(problem)}\n", status=status, content_type="text/plain"))
-    return _sealed(render(request, "schedules/answer.html", {"problem": message_of(problem)}, status=status))
+        return keep_address_private(HttpResponse(f"{message}\n", status=status, content_type="text/plain"))
+    return keep_address_private(render(request, "schedules/answer.html", {"problem": message}, status=status))
 
 
 def _wants_page(request: HttpRequest) -> bool:
     return "text/html" in request.headers.get("Accept", "")
 
 
-def _sealed(response: HttpResponse) -> HttpResponse:
-    """Keep the address to this page: it is all that somebody needs to answer."""
-    response["Referrer-Policy"] = "no-referrer"
-    response["Cache-Control"] = "no-store"
-    response["X-Robots-Tag"] = "noindex"
-    return response
-
-
 def question_context(job: Job) -> dict[str, Any]:
-    """Return what the page of a job shows of its last question."""
+    """Return the template context for the last question of a job."""
     question = answers.latest_question(job) if job.task == "notify" else None
     if question is None:
         return {}
@@ -150,7 +142,7 @@ def answer_job(request: HttpRequest, job_id: str) -> HttpResponse:
     answer, until = request.POST.get("answer", ""), request.POST.get("until", "").strip()
     phrase = f"{answer} {until}" if answer == SNOOZE and until else answer
     result = answers.answer_in_words(actor_of(request), job_id, phrase)
-    said = _said(result.value, answer) if isinstance(result, Ok) else ""
-    # Names may contain braces, which `finish` would fill in.
-    message = said.replace("{", "{{").replace("}", "}}")
+    confirmation = _confirmation(result.value, answer) if isinstance(result, Ok) else ""
+    # `finish` formats the message, and names may contain braces.
+    message = confirmation.replace("{", "{{").replace("}", "}}")
     return finish(request, result, message, reverse("schedules:job", args=[job_id]))

@@ -1,4 +1,4 @@
-"""The calendar page and the iCalendar feed."""
+"""The calendar page, and the iCalendar feed of the next 30 days."""
 
 import calendar as months
 import hashlib
@@ -28,7 +28,7 @@ from schedules.web.views.calendar_days import HOUR, days_between, hours_of
 from schedules.web.views.forecast import MAX_JOBS, days_of, has_more, runs_of, soonest
 from schedules.web.views.page import PageMixin
 
-# How many events a day shows.
+# How many events each view shows in a day.
 SHOWN_JOBS = {"month": 3, "week": 12, "day": 0}
 YEARS = range(2000, 2101)
 _FEED_PERIOD = timedelta(days=30)
@@ -72,7 +72,7 @@ class CalendarPage(PageMixin, TemplateView):
         days = days_between(self.page, weeks[0][0], weeks[-1][-1])
         for day in days.values():
             day.is_other = view == "month" and day.date.month != chosen.month
-            day.is_today, day.most = day.date == today, SHOWN_JOBS[view]
+            day.is_today, day.max_shown = day.date == today, SHOWN_JOBS[view]
             day.is_earlier = day.date < today in days and not day.is_other
         return {
             "weeks": [[days[day] for day in week] for week in weeks],
@@ -97,11 +97,11 @@ def _weeks(day: date, view: str, first_weekday: int) -> list[list[date]]:
     if view == "month":
         return months.Calendar(first_weekday).monthdatescalendar(day.year, day.month)
     first = day - timedelta(days=(day.weekday() - first_weekday) % 7)
-    return [[first + timedelta(days=place) for place in range(7)]]
+    return [[first + timedelta(days=offset) for offset in range(7)]]
 
 
 def _shifted(day: date, view: str, step: int) -> date | None:
-    """Return the day that an arrow leads to, or None at the end of the calendar."""
+    """Return the day that an arrow links to, or None at either end of the calendar."""
     if view == "month":
         shifted = (day.replace(day=15) + timedelta(days=30 * step)).replace(day=1)
     else:
@@ -111,7 +111,7 @@ def _shifted(day: date, view: str, step: int) -> date | None:
 
 @require_POST
 def change_address(request: HttpRequest) -> HttpResponse:
-    """Change the secret address of the feed, for when somebody else has seen it."""
+    """Replace the secret address of the feed, in case somebody else has seen it."""
     if change_calendar_address(request.user, shown=request.POST.get("shown", "")):
         messages.success(request, "Your calendar has a new link. The old one no longer works.")
     else:
@@ -127,11 +127,11 @@ def feed(request: HttpRequest, key: str) -> HttpResponse:
     if profile is None:
         raise Http404("calendar")
     now = clock.now()
-    soon = soonest(Actor(profile.user).jobs(), now + _FEED_PERIOD)
-    etag = _revision(soon, now)
+    jobs = soonest(Actor(profile.user).jobs(), now + _FEED_PERIOD)
+    etag = _etag(jobs, now)
     response = get_conditional_response(request, etag=etag)
     if response is None:
-        text = "\r\n".join(_calendar_lines(soon, now))
+        text = "\r\n".join(_calendar_lines(jobs, now))
         response = HttpResponse(
             f"{text}\r\n", content_type="text/calendar; charset=utf-8", headers={"ETag": etag}
         )
@@ -139,33 +139,33 @@ def feed(request: HttpRequest, key: str) -> HttpResponse:
     return response
 
 
-def _revision(soon: list[Any], now: datetime) -> str:
-    """Return an entity tag that changes with these jobs, and once an hour because the feed starts now."""
-    digest = hashlib.sha256(repr([tuple(job) for job in soon]).encode()).hexdigest()
+def _etag(jobs: list[Any], now: datetime) -> str:
+    """Return an entity tag that changes with these jobs, and every hour, because the feed starts at the current time."""
+    digest = hashlib.sha256(repr([tuple(job) for job in jobs]).encode()).hexdigest()
     return quote_etag(f"{digest[:32]}-{now:%Y%m%d%H}")
 
 
-def _calendar_lines(soon: list[Any], now: datetime) -> Iterator[str]:
+def _calendar_lines(jobs: list[Any], now: datetime) -> Iterator[str]:
     yield from ("BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//Cronty//EN", "X-WR-CALNAME:Cronty")
-    events = chain.from_iterable(_events_of(job, now) for job in _rare_first(soon, now))
+    events = chain.from_iterable(_events_of(job, now) for job in _rare_first(jobs, now))
     yield from chain.from_iterable(islice(events, FEED_EVENTS))
     yield "END:VCALENDAR"
 
 
-def _rare_first(soon: list[Any], now: datetime) -> list[Any]:
-    """Return the jobs of the feed, those with the fewest runs first: what is left out at its limit are frequent runs."""
-    rare = []
-    for job in soon:
+def _rare_first(jobs: list[Any], now: datetime) -> list[Any]:
+    """Return the jobs of the feed, those with the fewest runs first, so that its limit cuts off frequent jobs."""
+    counted_jobs = []
+    for job in jobs:
         counts = [count for _, count in days_of(job, now, now + _FEED_PERIOD, "UTC").values()]
         if max(counts, default=0) <= FEED_RUNS_A_DAY:
-            rare.append((sum(counts), job))
-    return [job for _, job in sorted(rare, key=itemgetter(0))]
+            counted_jobs.append((sum(counts), job))
+    return [job for _, job in sorted(counted_jobs, key=itemgetter(0))]
 
 
 def _events_of(job: Any, now: datetime) -> Iterator[Iterable[str]]:
     """Yield the lines of each event of a job."""
     address = f"{settings.CRONTY_URL}{reverse('schedules:job', args=[job.public_id])}"
-    same_lines = (
+    constant_lines = (
         f"DTSTAMP:{now.astimezone(UTC):%Y%m%dT%H%M%SZ}",
         "DURATION:PT5M",
         _folded(f"SUMMARY:{_escaped(job.name)}"),
@@ -177,7 +177,7 @@ def _events_of(job: Any, now: datetime) -> Iterator[Iterable[str]]:
         for moment in batch.moments():
             stamp = f"{moment.astimezone(UTC):%Y%m%dT%H%M%SZ}"
             uid = _folded(f"UID:{job.public_id}-{stamp}@cronty")
-            yield ("BEGIN:VEVENT", uid, f"DTSTART:{stamp}", *same_lines)
+            yield ("BEGIN:VEVENT", uid, f"DTSTART:{stamp}", *constant_lines)
 
 
 def _escaped(text: str) -> str:
@@ -187,7 +187,7 @@ def _escaped(text: str) -> str:
 
 
 def _folded(line: str) -> str:
-    """Break a line into at most 75 octets each, as the format requires, but never inside a character."""
+    """Fold a line into lines of at most 75 octets, as the format requires, without splitting a character."""
     if len(line) <= 73 and line.isascii():
         return line
     pieces, piece = [], ""

@@ -1,4 +1,4 @@
-"""Days and hours of the calendar: what ran, what failed, and what is planned; rare events come first."""
+"""Days and hours of the calendar, with what ran, what failed and what is planned; rare events come first."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -15,17 +15,17 @@ from schedules.web.views.page import Page
 from schedules.when.forecast import start_of_day
 from schedules.when.zones import clock_changes
 
-# A job that runs several times a day, or on this many days a week, is routine: it would hide the rare ones.
+# A job that runs several times a day, or on this many days a week, is routine, and would hide rare events.
 ROUTINE_DAYS = 5
 WEEK = timedelta(days=7)
 HOUR = timedelta(hours=1)
-# In the view of a day, a job that runs hourly or more often is shown once.
-ALL_DAY = 24
+# In the view of a day, a job with at least this many runs is shown once, as running all day.
+ALL_DAY_RUNS = 24
 
 
 @dataclass
 class Planned:
-    """One job in one day or hour."""
+    """The planned runs of one job in one day or hour."""
 
     job: Any
     first: datetime
@@ -43,7 +43,7 @@ class Failed:
 
 @dataclass
 class Past:
-    """What has run in a period: numbers, and the names of what failed."""
+    """The past runs of a day or hour: counts, and the names of the jobs that failed."""
 
     good: int = 0
     bad: int = 0
@@ -58,7 +58,7 @@ class Past:
 
     @property
     def failed(self) -> list[Failed]:
-        """The jobs that failed, those with the fewest failures first: a nightly job comes before one of every minute."""
+        """The failed jobs, fewest failures first, so that a nightly job comes before one that runs every minute."""
         return sorted(self._failed.values(), key=lambda each: (each.count, -each.run_id))
 
     def add_failures(self, name: str, count: int, newest_run: int) -> None:
@@ -70,17 +70,17 @@ class Past:
 
 @dataclass
 class Day:
-    """One day of the month or week; `planned` are the rare events, and routine jobs are counted."""
+    """One day of the month or week; `planned` holds the rare runs, and `routine` those that are only counted."""
 
     date: date
     is_other: bool = False
     is_today: bool = False
     is_earlier: bool = False
-    """Whether it comes before today, in a period that today is in."""
+    """Whether it is before today, in a period that includes today."""
     past: Past = field(default_factory=Past)
     planned: list[Planned] = field(default_factory=list)
     routine: list[Planned] = field(default_factory=list)
-    most: int = 3
+    max_shown: int = 3
 
     @property
     def css_classes(self) -> str:
@@ -98,11 +98,11 @@ class Day:
 
     @property
     def failed(self) -> list[Failed]:
-        return self.past.failed[: self.most]
+        return self.past.failed[: self.max_shown]
 
     @property
     def shown(self) -> list[Planned]:
-        return self.planned[: max(1, self.most - len(self.failed))]
+        return self.planned[: max(1, self.max_shown - len(self.failed))]
 
     @property
     def hidden(self) -> int:
@@ -121,7 +121,7 @@ class Day:
 
 @dataclass
 class Hour:
-    """One hour of a day, as clocks show it; `note` tells that clocks change when it begins."""
+    """One hour of a day in local time; `note` tells of a clock change in it."""
 
     start: datetime
     label: str
@@ -150,8 +150,8 @@ def days_between(page: Page, first: date, last: date) -> dict[date, Day]:
     start = datetime.combine(first, time(), zone)
     end = datetime.combine(last + timedelta(days=1), time(), zone)
     days = {
-        first + timedelta(days=place): Day(first + timedelta(days=place))
-        for place in range((last - first).days + 1)
+        first + timedelta(days=offset): Day(first + timedelta(days=offset))
+        for offset in range((last - first).days + 1)
     }
     if start < page.now:
         _add_past_runs(page, days, start, min(end, page.now), zone)
@@ -161,7 +161,7 @@ def days_between(page: Page, first: date, last: date) -> dict[date, Day]:
 
 
 class _Square(NamedTuple):
-    """A day or an hour that has begun: its bounds, and where to write what ran in it."""
+    """The bounds of a day or hour that has begun, and the object that collects its past runs."""
 
     start: datetime
     end: datetime
@@ -179,7 +179,7 @@ def _add_past_runs(page: Page, days: dict[date, Day], start: datetime, end: date
 
 
 def _add_outcomes(page: Page, squares: Sequence[_Square]) -> None:
-    """Count the successes of each square, and name all jobs that failed in it."""
+    """Add to each square the number of successes, and the failures of each job."""
     outcomes = read_outcomes(page.actor, [(square.start, square.end) for square in squares])
     for square, outcome in zip(squares, outcomes, strict=True):
         past = square.past
@@ -189,7 +189,7 @@ def _add_outcomes(page: Page, squares: Sequence[_Square]) -> None:
 
 
 def _add_planned_runs(page: Page, days: dict[date, Day], start: datetime, end: datetime) -> None:
-    # Whole weeks, which show how often a job runs.
+    # Extend the period to whole weeks, to tell how often a job runs.
     weeks = -((start - end) // WEEK)
     until = start + weeks * WEEK
     for job in soonest(page.actor.jobs(), end):
@@ -215,25 +215,22 @@ def hours_of(page: Page, day: date) -> tuple[list[Hour], list[Planned]]:
     hours = _empty_hours(start, end, ZoneInfo(page.zone))
     if start < page.now:
         ends = [*(hour.start for hour in hours[1:]), end]
-        past = zip(hours, ends, strict=True)
-        _add_outcomes(
-            page,
-            [
-                _Square(hour.start, min(until, page.now), hour.past)
-                for hour, until in past
-                if hour.start < page.now
-            ],
-        )
+        squares = [
+            _Square(hour.start, min(until, page.now), hour.past)
+            for hour, until in zip(hours, ends, strict=True)
+            if hour.start < page.now
+        ]
+        _add_outcomes(page, squares)
     all_day: list[Planned] = []
     if end > page.now:
         for job in soonest(page.actor.jobs(), end):
-            pieces = list(_pieces(job, page.now, max(start, page.now), start, end))
-            count = sum(planned.count for _, planned in pieces)
-            if count >= ALL_DAY:
-                all_day.append(Planned(job, pieces[0][1].first, count))
+            by_hour = _runs_by_hour(job, page.now, max(start, page.now), start, end)
+            count = sum(planned.count for planned in by_hour.values())
+            if count >= ALL_DAY_RUNS:
+                all_day.append(Planned(job, next(iter(by_hour.values())).first, count))
                 continue
-            for place, planned in pieces:
-                hours[min(place, len(hours) - 1)].planned.append(planned)
+            for index, planned in by_hour.items():
+                hours[min(index, len(hours) - 1)].planned.append(planned)
     for hour in hours:
         hour.planned.sort(key=lambda each: (each.first, each.job.name))
     return hours, sorted(all_day, key=lambda each: each.job.name)
@@ -244,27 +241,26 @@ def _empty_hours(start: datetime, end: datetime, zone: ZoneInfo) -> list[Hour]:
     hours = []
     moment = start
     while moment < end:
-        here = moment.astimezone(zone)
         note = ""
         for change in changes:
             if moment <= change.at < moment + HOUR:
-                way = "forward" if change.is_forward else "back"
-                note = f"Clocks go {way}: {clock_words(change.old)} becomes {clock_words(change.new)}"
-        hours.append(Hour(moment, clock_words(here), note))
+                direction = "forward" if change.is_forward else "back"
+                note = f"Clocks go {direction}: {clock_words(change.old)} becomes {clock_words(change.new)}"
+        hours.append(Hour(moment, clock_words(moment.astimezone(zone)), note))
         moment += HOUR
     return hours
 
 
-def _pieces(
+def _runs_by_hour(
     job: Any, now: datetime, since: datetime, start: datetime, end: datetime
-) -> Iterable[tuple[int, Planned]]:
-    """Yield a job's runs of each hour, as (place of the hour, runs)."""
+) -> dict[int, Planned]:
+    """Return a job's runs in each hour that has any, by the number of the hour since `start`."""
     by_hour: dict[int, Planned] = {}
     for batch in runs_of(job, now, end, start=since):
         rest = batch
         while rest:
-            place = (rest.first - start) // HOUR
-            inside, rest = rest.split(start + (place + 1) * HOUR)
-            planned = by_hour.setdefault(place, Planned(job, inside.first))
+            index = (rest.first - start) // HOUR
+            inside, rest = rest.split(start + (index + 1) * HOUR)
+            planned = by_hour.setdefault(index, Planned(job, inside.first))
             planned.count += len(inside)
-    return by_hour.items()
+    return by_hour

@@ -30,10 +30,10 @@ class CalendarsPage(FormPageMixin, TemplateView):
         return list_calendars(self.actor)
 
     def make_form(self, data: Any = None, files: Any = None) -> CalendarForm:
-        return CalendarForm(data, files, initial=self._changed())
+        return CalendarForm(data, files, initial=self._initial_values())
 
-    def _changed(self) -> dict[str, Any]:
-        """Return the fields of the calendar that is to be changed."""
+    def _initial_values(self) -> dict[str, Any]:
+        """Return the form values of the calendar to change, or the defaults for a new one."""
         number = self.request.GET.get("calendar", "")
         calendar = next((each for each in self.calendars if str(each.number) == number), None)
         if calendar is None:

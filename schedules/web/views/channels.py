@@ -1,4 +1,4 @@
-"""Channels on the page of channels and alerts: add, test, confirm, rename, delete, and the default."""
+"""The page that adds or replaces a channel, and the actions on channels: test, confirm, rename, delete, set defaults."""
 
 from typing import Any
 
@@ -36,9 +36,9 @@ class ChannelPage(FormPageMixin, TemplateView):
     def make_form(self, data: Any = None) -> ChannelForm:
         kind = kind_named(self.request.GET.get("kind", ""))
         number = self.request.GET.get("channel", "")
-        known = next((listed for listed in list_channels(self.actor) if str(listed.number) == number), None)
-        if known:
-            return ChannelForm(data, kind=known.kind, initial={"name": known.name, **known.options})
+        existing = next((each for each in list_channels(self.actor) if str(each.number) == number), None)
+        if existing:
+            return ChannelForm(data, kind=existing.kind, initial={"name": existing.name, **existing.options})
         return ChannelForm(data, kind=kind)
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
@@ -60,7 +60,7 @@ class ChannelPage(FormPageMixin, TemplateView):
         return self.render_to_response(self.get_context_data(form=form), status=422)
 
     def _test(self, stored: ListedChannel) -> None:
-        """Send a test message at once, so that a typing error shows now and not at the first alert."""
+        """Send a test message at once, so that a typo shows up now and not at the first alert."""
         match send_test(self.actor, stored.name):
             case Ok(tested) if tested.is_sent:
                 messages.success(self.request, f"Saved {stored.name}. {tested.message}")
@@ -70,7 +70,7 @@ class ChannelPage(FormPageMixin, TemplateView):
                 show_problem(self.request, problem)
 
 
-# Error reports must not contain what was typed.
+# Error reports must not contain the input.
 page = sensitive_post_parameters()(ChannelPage.as_view())
 
 
@@ -83,7 +83,7 @@ def _find(actor: Actor, channel_id: int) -> ListedChannel:
 
 @require_POST
 def test(request: HttpRequest, channel_id: int) -> HttpResponse:
-    """Send a test message, and say what became of it."""
+    """Send a test message, and show the result."""
     actor = actor_of(request)
     match send_test(actor, _find(actor, channel_id).name):
         case Ok(tested):

@@ -1,4 +1,4 @@
-"""Parts that all pages share: user, time zone, state of the clusters, and messages."""
+"""What all pages share: the context of the header, base classes of views, redirects and messages."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -30,8 +30,9 @@ from schedules.templatetags.cronty_times import use_clock
 from schedules.web.messages import message_of
 from schedules.web.middleware import has_draft, keep_draft, take_draft
 
-# The navigation counts prompts up to this number.
+# The navigation counts waiting prompts up to this number.
 MAX_WAITING = 99
+# Any number with this many digits fits into a key column.
 MAX_DIGITS = 18
 
 
@@ -55,7 +56,7 @@ class Page:
 
     @cached_property
     def cluster(self) -> Cluster | None:
-        """A cluster that is alive, else the one that was seen last."""
+        """A live cluster, or the one seen last if none is alive."""
         return self._live_cluster or Cluster.objects.order_by("-last_seen_at").first()
 
     @property
@@ -67,16 +68,16 @@ class Page:
         return Cluster.objects.fresh(self.now).first()
 
     @property
-    def overdue_words(self) -> str:
-        """Return how many jobs wait for a cluster, or an empty text if a cluster is alive or no job is due."""
+    def overdue_text(self) -> str:
+        """Say how many jobs are overdue because no cluster is alive; empty if a cluster is alive or no job is due."""
         if self.has_live_cluster:
             return ""
         count = count_due(self.actor, self.now - timedelta(seconds=5))
         return f"{count_words(count)} job{' is' if count == 1 else 's are'} overdue." if count else ""
 
     @cached_property
-    def waiting_words(self) -> str:
-        """Return how much waits in the inbox, for the navigation; an empty text for nothing."""
+    def waiting_text(self) -> str:
+        """Return the count of waiting prompts and approvals for the navigation, or an empty text for none."""
         count = count_waiting(self.actor, MAX_WAITING) + count_waiting_approvals(self.actor)
         return count_words(count, MAX_WAITING) if count else ""
 
@@ -96,7 +97,7 @@ def actor_of(request: HttpRequest) -> Actor:
 
 
 class PageMixin(ContextMixin, View):
-    """Base of the class views, which adds `page` to the context."""
+    """Base of all class views; adds `page` to the context."""
 
     @cached_property
     def page(self) -> Page:
@@ -111,15 +112,15 @@ class PageMixin(ContextMixin, View):
 
 
 class FormPageMixin(PageMixin, ABC):
-    """Base of the pages with one form, which show what was typed into it before a log-in."""
+    """Base of pages with one form; restores the draft of a form that was sent before a login."""
 
     @abstractmethod
     def make_form(self, data: Any = None) -> Any:
-        """Return the form, filled with what was typed if that is given."""
+        """Return the form, bound to `data` if there is any."""
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        typed = take_draft(request)
-        context = {} if typed is None else {"form": self.make_form(typed)}
+        draft = take_draft(request)
+        context = {} if draft is None else {"form": self.make_form(draft)}
         return self.render_to_response(self.get_context_data(**kwargs, **context))  # type: ignore[attr-defined,no-any-return]
 
 
@@ -130,7 +131,7 @@ def render_page(
 
 
 def find_job(actor: Actor, job_id: str) -> Job:
-    """Return a job that this user may see, or raise a 404."""
+    """Return a job that this user may see, or raise Http404."""
     job = actor.job_with_owner(job_id)
     if job is None:
         raise Http404("job")
@@ -138,28 +139,28 @@ def find_job(actor: Actor, job_id: str) -> Job:
 
 
 def owners_for(actor: Actor) -> list[str]:
-    """Return whose jobs and runs somebody can filter by: staff by anybody's, others only see their own."""
+    """Return the owners to offer in filters: all of them for staff, none for others, who see only their own rows."""
     return owner_names() if actor.sees_all else []
 
 
 def points_to_trash(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
-    """Lead to the trash from the page or an action of a job that was moved there, such as in another tab."""
+    """Redirect a request for a job that has been moved to the trash, for example in another tab, to the trash."""
 
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, job_id: str, **kwargs: Any) -> HttpResponseBase:
         try:
             return view(request, *args, job_id=job_id, **kwargs)
         except Http404:
-            is_part = "HX-Request" in request.headers
+            is_partial = "HX-Request" in request.headers
             job = actor_of(request).trash().find(job_id)
-            # A page that asks for news of itself stays as it is.
-            if job is None or (is_part and request.method != "POST"):
+            # An open page that refreshes itself stays as it is.
+            if job is None or (is_partial and request.method != "POST"):
                 raise
-            is_kept = request.method == "POST" and has_draft(request) and keep_draft(request)
-            note = " What you typed is kept." if is_kept else ""
+            has_kept_draft = request.method == "POST" and has_draft(request) and keep_draft(request)
+            note = " What you typed is kept." if has_kept_draft else ""
             messages.warning(request, f"{job.name} is in the trash. Restore it to use it again.{note}")
-            if is_part:
-                # A part of a page cannot be replaced by the trash: the script reloads the page, which shows the message.
+            if is_partial:
+                # The trash cannot replace a part of a page: on the 404 the script reloads, and the message is shown.
                 raise
             return HttpResponseRedirect(reverse("schedules:trash"), status=303)
 
@@ -172,19 +173,22 @@ def back(request: HttpRequest, default: str) -> HttpResponseRedirect:
 
 
 def is_number(text: str) -> bool:
-    """Return whether a text is a number that fits into the column of a key."""
+    """Return whether a text is a number that fits into a key column."""
     return text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS
 
 
 def own_address(text: str) -> str:
-    """Return an address if it is one of this site, without its host, else an empty text."""
+    """Return an address if it is a path on this site, else an empty text."""
     return text if url_has_allowed_host_and_scheme(text, None) and text.startswith("/") else ""
 
 
 def finish(
     request: HttpRequest, result: Result[Any], message: str, default: str, *, tags: str = ""
 ) -> HttpResponseRedirect:
-    """Show what an action did, or why it was refused, and redirect; the texts may name parts of its value."""
+    """Show that an action succeeded, or why it was refused, and redirect.
+
+    `message` and `tags` are format strings for the value of the result.
+    """
     match result:
         case Ok(value):
             messages.success(request, message.format(value), extra_tags=tags.format(value))
@@ -198,3 +202,11 @@ def show_problem(request: HttpRequest, problem: Err) -> None:
     if problem.kind == Kind.NOT_FOUND:
         raise Http404(message_of(problem))
     messages.error(request, message_of(problem))
+
+
+def keep_address_private(response: HttpResponse) -> HttpResponse:
+    """Keep the address of a page out of caches, referrers and search engines: it is all that a stranger needs to act."""
+    response["Referrer-Policy"] = "no-referrer"
+    response["Cache-Control"] = "no-store"
+    response["X-Robots-Tag"] = "noindex"
+    return response

@@ -1,4 +1,4 @@
-"""The page of the user's secrets: list, add, replace and delete; values are never shown."""
+"""The page of the user's secrets: list, add, replace and delete, without ever showing a value."""
 
 from typing import Any
 
@@ -21,10 +21,10 @@ class SecretsPage(FormPageMixin, TemplateView):
 
     def make_form(self, data: Any = None) -> SecretForm:
         is_superuser = bool(getattr(self.actor.user, "is_superuser", False))
-        return SecretForm(data, initial=self._replaced(), is_superuser=is_superuser)
+        return SecretForm(data, initial=self._initial_values(), is_superuser=is_superuser)
 
-    def _replaced(self) -> dict[str, Any]:
-        """Return everything about the secret that is to be replaced, but not its value."""
+    def _initial_values(self) -> dict[str, Any]:
+        """Return the form values of the secret to replace, except its value."""
         number = self.request.GET.get("secret", "")
         secret = next((listed for listed in list_secrets(self.actor) if str(listed.number) == number), None)
         if secret is None:
@@ -43,18 +43,18 @@ class SecretsPage(FormPageMixin, TemplateView):
     def post(self, request: HttpRequest) -> HttpResponse:
         form = self.make_form(request.POST)
         if form.is_valid():
-            known = {(listed.name, listed.of_installation) for listed in list_secrets(self.actor)}
+            existing = {(listed.name, listed.of_installation) for listed in list_secrets(self.actor)}
             match set_secret(self.actor, **form.cleaned_data):
                 case Ok(stored):
-                    is_known = (stored.name, stored.of_installation) in known
-                    messages.success(request, f"{'Replaced' if is_known else 'Saved'} {stored.name}.")
+                    verb = "Replaced" if (stored.name, stored.of_installation) in existing else "Saved"
+                    messages.success(request, f"{verb} {stored.name}.")
                     return HttpResponseRedirect(reverse("schedules:secrets"))
                 case Err() as problem:
                     add_errors(form, problem)
         return self.render_to_response(self.get_context_data(form=form), status=422)
 
 
-# Error reports must not contain what was typed.
+# Error reports must not contain the value of a secret.
 page = sensitive_post_parameters("value")(SecretsPage.as_view())
 
 
