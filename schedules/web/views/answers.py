@@ -1,4 +1,4 @@
-"""The answer page, which the buttons of a notification and a tap on it open without a login, and answers on job pages."""
+"""Answers to notifications: the answer page, which their links open without a login, and the form on job pages."""
 
 from typing import Any
 

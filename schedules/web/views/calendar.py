@@ -140,7 +140,7 @@ def feed(request: HttpRequest, key: str) -> HttpResponse:
 
 
 def _etag(jobs: list[Any], now: datetime) -> str:
-    """Return an entity tag that changes with these jobs, and every hour, because the feed starts at the current time."""
+    """Return an entity tag that changes with these jobs, and every hour, because the feed starts now."""
     digest = hashlib.sha256(repr([tuple(job) for job in jobs]).encode()).hexdigest()
     return quote_etag(f"{digest[:32]}-{now:%Y%m%d%H}")
 

@@ -1,4 +1,4 @@
-"""The page that adds or replaces a channel, and the actions on channels: test, confirm, rename, delete, set defaults."""
+"""The page that adds or replaces a channel, and actions on one: test, confirm, rename, delete, make it a default."""
 
 from typing import Any
 

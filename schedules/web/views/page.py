@@ -205,7 +205,7 @@ def show_problem(request: HttpRequest, problem: Err) -> None:
 
 
 def keep_address_private(response: HttpResponse) -> HttpResponse:
-    """Keep the address of a page out of caches, referrers and search engines: it is all that a stranger needs to act."""
+    """Keep an address out of caches, referrers and search engines, because whoever has it can act without a login."""
     response["Referrer-Policy"] = "no-referrer"
     response["Cache-Control"] = "no-store"
     response["X-Robots-Tag"] = "noindex"
