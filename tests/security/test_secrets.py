@@ -201,7 +201,7 @@ def test_server_error_page_reveals_no_details(
         raise RuntimeError(f"broken, though not with {len(password)} letters")
 
     settings.NTFY_TOKEN = SECRET
-    monkeypatch.setattr(system, "database_words", break_down)
+    monkeypatch.setattr(system, "database_text", break_down)
     client = visit("staff")
     client.raise_request_exception = False
 

@@ -52,8 +52,8 @@ SHOWN_CHANGES = 5
 ALREADY_CREATED = "You have already created a job with this form. Send it again to create another."
 
 
-def previewed(form: WhenForm, page: Page, job: Job | None = None) -> Preview | None:
-    """Preview the schedule in a form, for a new job or this one, or return None if it cannot be read."""
+def preview_form(form: WhenForm, page: Page, job: Job | None = None) -> Preview | None:
+    """Preview the schedule in a form, for this job or a new one, or return None if the schedule is invalid."""
     if not form.is_bound:
         form = WhenForm({"when": "phrase", **form.initial}, calendars=form.offered)
     form.is_valid()
@@ -61,40 +61,39 @@ def previewed(form: WhenForm, page: Page, job: Job | None = None) -> Preview | N
         return None
     planned = Job(**form.trigger_columns(), slot_count=job.slot_count if job else 0)
     if job:
-        # Its random delay depends on its id.
+        # The random delay depends on the id.
         planned.public_id = job.public_id
     planned.skips = " ".join(day.isoformat() for day in form.skipped_days) or (job.skips if job else "")
-    kept = (planned.every, "")
     if (
         job
         and isinstance(form.trigger, Interval)
         and not form.has_start
-        and (job.every, job.calendar_unit) == kept
+        and (job.every, job.calendar_unit) == (planned.every, "")
     ):
         # A job that keeps its interval also keeps its anchor.
         planned.anchor_at = job.anchor_at
     planned.owner_id = job.owner_id if job else page.actor.user.pk
     problem = attach_calendars(planned) if planned.follows_calendars else None
     planned.next_run_at = planned.next_slot(page.now)
-    shown = preview_of(planned, page.now, PREVIEWED_RUNS)
+    preview = preview_of(planned, page.now, PREVIEWED_RUNS)
     if problem:
-        shown.warnings.append(message_of(problem))
-    if not shown.next_runs and not shown.waits_for:
-        shown.warnings.append(form.past_problem(page.now) or message_of(no_runs_left(planned, page.now)))
-    return shown
+        preview.warnings.append(message_of(problem))
+    if not preview.next_runs and not preview.waits_for:
+        preview.warnings.append(form.past_problem(page.now) or message_of(no_runs_left(planned, page.now)))
+    return preview
 
 
 @login_not_required
 @require_safe
 def preview(request: HttpRequest) -> HttpResponse:
-    """Render the parts that depend on the time and the input: the page requests them every minute and on changes."""
+    """Render the preview and the suggested times, which the page requests every minute and after changes."""
     if not request.user.is_authenticated:
-        # Not a redirect to the log-in, which would replace the form: the page says that the session ended.
+        # Not a redirect to the login, which would replace the form: the page says that the session has ended.
         return HttpResponse(status=401)
-    page, edited = page_of(request), request.GET.get("job")
-    job = find_job(page.actor, edited) if edited else None
+    page, job_id = page_of(request), request.GET.get("job")
+    job = find_job(page.actor, job_id) if job_id else None
     form = WhenForm(request.GET, calendars=calendar_titles(job.owner_id if job else page.actor.user.pk))
-    shown = previewed(form, page, job)
+    shown = preview_form(form, page, job)
     context = {"form": form, "preview": shown, "moments": form.moments_ahead(page.now)}
     return render_page(request, "schedules/parts/preview_with_moments.html", context)
 
@@ -102,13 +101,13 @@ def preview(request: HttpRequest) -> HttpResponse:
 @login_not_required
 @require_POST
 def message_preview(request: HttpRequest) -> HttpResponse:
-    """Render the message of a notification at its next run; the page requests it whenever the form changes."""
+    """Render a notification as of its next run, which the page requests after every change of the form."""
     if not request.user.is_authenticated:
         return HttpResponse(status=401)
-    page, edited = page_of(request), request.GET.get("job")
-    job = find_job(page.actor, edited) if edited else None
+    page, job_id = page_of(request), request.GET.get("job")
+    job = find_job(page.actor, job_id) if job_id else None
     form = WhenForm(request.POST, calendars=calendar_titles(job.owner_id if job else page.actor.user.pk))
-    shown = preview_message(request.POST, previewed(form, page, job), page.now, edited or "")
+    shown = preview_message(request.POST, preview_form(form, page, job), page.now, job_id or "")
     return render_page(
         request, "schedules/parts/message_preview.html", {"shown_message": shown, "source": job}
     )
@@ -116,7 +115,7 @@ def message_preview(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def zones(request: HttpRequest) -> HttpResponse:
-    """Render the names that the field for a time zone offers."""
+    """Render the suggestions of the time zone field."""
     options = format_html_join("", "<option>{}</option>", ((name,) for name in WhenForm.zones()))
     return HttpResponse(options, headers={"Cache-Control": "private, max-age=86400"})
 
@@ -157,7 +156,7 @@ class _JobFormPage(FormPageMixin, TemplateView):
                 form.fields["timezone"].widget.attrs["data-browser-zone"] = True
             form.fields["name"].widget.attrs["autofocus"] = True
         edited = self.source if kwargs.get("is_edit") else None
-        shown = previewed(form, self.page, edited)
+        shown = preview_form(form, self.page, edited)
         typed = {name: str(form[name].value() or "") for name in _TEXTS_OF_MESSAGE if name in form.fields}
         return super().get_context_data(
             preview=shown,
@@ -181,19 +180,19 @@ class _JobFormPage(FormPageMixin, TemplateView):
         """Save the job and return the response, or add the errors to the form and return None."""
 
 
-def _shared(query: Mapping[str, str]) -> str:
-    """Return the line of a reminder: typed on the jobs page, or a text that a phone shares."""
+def _shared_text(query: Mapping[str, str]) -> str:
+    """Return the text of a new reminder, from the line on the jobs page or shared by a phone."""
     parts = (query.get(name, "").strip() for name in ("line", "title", "text", "url"))
     return "\n".join(dict.fromkeys(filter(None, parts)))[:4000]
 
 
-def _filled_in(text: str, page: Page) -> dict[str, Any]:
-    """Return the form values of a line, or of a text without a schedule."""
+def _values_from_text(text: str, page: Page) -> dict[str, Any]:
+    """Return form values for a text, with its schedule if it names one."""
     try:
-        read = parse_sentence(text, now=page.now, timezone=page.zone)
+        parsed = parse_sentence(text, now=page.now, timezone=page.zone)
     except PhraseError:
         return {"name": text.splitlines()[0][:200], "notify-message": text}
-    return {"name": read.what[:200], "notify-message": read.what, "phrase": read.when}
+    return {"name": parsed.what[:200], "notify-message": parsed.what, "phrase": parsed.when}
 
 
 class NewJobPage(_JobFormPage):
@@ -202,22 +201,22 @@ class NewJobPage(_JobFormPage):
     is_copy = True
 
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
-        copied = request.GET.get("copy")
-        source = self.actor.job_with_owner(copied) if copied else None
+        source_id = request.GET.get("copy")
+        source = self.actor.job_with_owner(source_id) if source_id else None
         self.source = source if source and self.actor.may_change(source) else None
         return super().dispatch(request, *args, **kwargs)
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        # A source that is gone meanwhile does not keep its copy, if that was typed, from being created.
-        if (copied := self.request.GET.get("copy")) and "form" not in kwargs:
+        # Only for an empty form: one that was filled in can be saved even if the source has since been deleted.
+        if (source_id := self.request.GET.get("copy")) and "form" not in kwargs:
             if self.source is None:
-                find_job(self.actor, copied)
+                find_job(self.actor, source_id)
                 raise PermissionDenied
             form = kwargs["form"] = self.make_form()
             form.initial["name"] = f"{self.source.name} (copy)"[:200]
-        elif "form" not in kwargs and (shared := _shared(self.request.GET)):
+        elif "form" not in kwargs and (text := _shared_text(self.request.GET)):
             form = kwargs["form"] = self.make_form()
-            form.initial.update(_filled_in(shared, self.page))
+            form.initial.update(_values_from_text(text, self.page))
         return super().get_context_data(title="New job", **kwargs)
 
     def save(self, form: JobForm) -> HttpResponse | None:
@@ -227,9 +226,9 @@ class NewJobPage(_JobFormPage):
             paused=then in {"paused", "test"},
             idempotency_key=form.cleaned_data["idempotency_key"] or None,
             profile=self.page.profile,
-            # The token differs each time the page is shown.
+            # Without the CSRF token, which differs each time the page is shown.
             request={
-                name: typed for name, typed in self.request.POST.lists() if name != "csrfmiddlewaretoken"
+                name: values for name, values in self.request.POST.lists() if name != "csrfmiddlewaretoken"
             },
             **form.columns(),
         )
@@ -239,24 +238,24 @@ class NewJobPage(_JobFormPage):
             case Err() as problem:
                 form.add_service_errors(problem)
                 return None
-            case Ok(made):
-                skip_days(self.request, made.job, form)
+            case Ok(created):
+                skip_days(self.request, created.job, form)
                 warn_of_json(self.request, form)
-                warn_of_secrets(self.request, made.job)
-                return self._answer(made, then)
+                warn_of_secrets(self.request, created.job)
+                return self._answer(created, then)
 
     def _offer_another(self) -> HttpResponse:
-        """Say that this form has created a job, and make it a new form with the same input."""
-        typed = self.request.POST.copy()
-        typed["idempotency_key"] = new_key()
-        form = self.make_form(typed)
+        """Say that this form has already created a job, and show it again with a new key."""
+        data = self.request.POST.copy()
+        data["idempotency_key"] = new_key()
+        form = self.make_form(data)
         form.add_error(None, ALREADY_CREATED)
         return self.render_to_response(self.get_context_data(form=form), status=409)
 
-    def _answer(self, made: Scheduled, then: str) -> HttpResponse:
-        job = made.job
-        # A form that was sent twice has created one job, and starts one run.
-        if then == "test" and not made.existing:
+    def _answer(self, created: Scheduled, then: str) -> HttpResponse:
+        job = created.job
+        # A form that is sent twice creates one job and starts one run.
+        if then == "test" and not created.existing:
             match services.run_now(self.actor, job.public_id):
                 case Ok(execution):
                     message = "Saved as paused; test run started."
@@ -270,9 +269,9 @@ class NewJobPage(_JobFormPage):
             self.request,
             f'Created "{job.name}". {_first_run_words(job, self.page.now)}'.rstrip(),
         )
-        if made.similar:
-            messages.warning(self.request, f"{made.similar.name} does the same on the same schedule.")
-        warn_of_look_alike(self.request, made.look_alike)
+        if created.similar:
+            messages.warning(self.request, f"{created.similar.name} does the same on the same schedule.")
+        warn_of_look_alike(self.request, created.look_alike)
         return HttpResponseRedirect(job_address(job))
 
 
@@ -284,7 +283,7 @@ def _first_run_words(job: Job, now: datetime) -> str:
 
 
 class EditJobPage(_JobFormPage):
-    """The form to edit a job; if somebody else has changed it meanwhile, the user chooses which changes to keep."""
+    """The form to edit a job; if somebody else has changed it meanwhile, the person chooses which version to keep."""
 
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         self.source = find_job(self.actor, kwargs["job_id"])
@@ -323,19 +322,18 @@ class EditJobPage(_JobFormPage):
                 return HttpResponseRedirect(job_address(job))
 
     def _ask_which(self, form: JobForm) -> HttpResponse:
-        """Show what was changed since the form was opened; the same form sent again overwrites it."""
+        """Show what has changed since the form was opened; sending the form again overwrites those changes."""
         assert self.source is not None
         self.source = find_job(self.actor, self.source.public_id)
-        typed = self.request.POST.copy()
-        typed["revision"] = str(self.source.revision)
-        again = self.make_form(typed)
+        data = self.request.POST.copy()
+        data["revision"] = str(self.source.revision)
         changes = changes_since(self.source, form.cleaned_data["opened"])
-        context = self.get_context_data(form=again, is_conflict=True, theirs=changes)
+        context = self.get_context_data(form=self.make_form(data), is_conflict=True, theirs=changes)
         return self.render_to_response(context, status=409)
 
 
 def changes_since(job: Job, opened: str) -> list[Event]:
-    """List the changes of a job since a form was opened, newest first."""
+    """List the changes of a job since its form was opened, newest first."""
     try:
         since = datetime.fromisoformat(opened)
     except ValueError:
@@ -346,7 +344,7 @@ def changes_since(job: Job, opened: str) -> list[Event]:
 
 
 def skip_days(request: HttpRequest, job: Job, form: WhenForm) -> None:
-    """Leave out the days that the schedule of a form excepts."""
+    """Skip the days that the phrase in a form excludes."""
     if not form.skipped_days:
         return
     match services.skip(actor_of(request), job.public_id, form.skipped_days):

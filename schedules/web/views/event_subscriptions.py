@@ -1,4 +1,4 @@
-"""Pages of subscriptions to events: the list, the form, and one with its deliveries."""
+"""Pages of event subscriptions: the list, the form, and one subscription with its deliveries."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ from schedules.web.forms.event_subscriptions import EventSubscriptionForm
 from schedules.web.messages import add_errors
 from schedules.web.views.page import FormPageMixin, PageMixin, actor_of, finish
 
-NEW_SECRET = "cronty_new_event_secret"  # noqa: S105  # nosec B105  (the name of a value of the session)
+NEW_SECRET = "cronty_new_event_secret"  # noqa: S105  # nosec B105  (a session key)
 
 
 class EventsPage(PageMixin, TemplateView):
@@ -45,28 +45,29 @@ class EventSubscriptionFormPage(FormPageMixin, TemplateView):
     template_name = "schedules/event_form.html"
 
     def make_form(self, data: Any = None) -> EventSubscriptionForm:
-        known = self._known()
-        return EventSubscriptionForm(data, initial=EventSubscriptionForm.values_of(known) if known else {})
+        existing = self._existing()
+        initial = EventSubscriptionForm.values_of(existing) if existing else {}
+        return EventSubscriptionForm(data, initial=initial)
 
-    def _known(self) -> EventSubscription | None:
+    def _existing(self) -> EventSubscription | None:
         key = self.kwargs.get("subscription_id")
         return _find(self.actor, key) if key else None
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         kwargs.setdefault("form", self.make_form())
-        return super().get_context_data(subscription=self._known(), **kwargs)
+        return super().get_context_data(subscription=self._existing(), **kwargs)
 
     def post(self, request: HttpRequest, subscription_id: str = "") -> HttpResponse:
         form = self.make_form(request.POST)
         if form.is_valid():
             match self._save(form, subscription_id):
                 case Ok(SubscriptionSecret() as opened):
-                    _keep_secret(request, opened)
+                    _store_secret(request, opened)
                     messages.success(request, f"Added {opened.subscription.name}.")
-                    return _page_of(opened.subscription.public_id)
+                    return _redirect(opened.subscription.public_id)
                 case Ok():
                     messages.success(request, "Saved.")
-                    return _page_of(subscription_id)
+                    return _redirect(subscription_id)
                 case Err() as problem:
                     add_errors(form, problem)
         return self.render_to_response(self.get_context_data(form=form), status=422)
@@ -84,7 +85,7 @@ form_page = sensitive_post_parameters("url")(EventSubscriptionFormPage.as_view()
 
 
 class EventSubscriptionPage(PageMixin, TemplateView):
-    """Show one receiver, its last deliveries, and once its new secret."""
+    """Show one receiver, its last deliveries, and a new secret the first time."""
 
     template_name = "schedules/event_subscription.html"
 
@@ -110,17 +111,17 @@ def test(request: HttpRequest, subscription_id: str) -> HttpResponse:
 def switch(request: HttpRequest, subscription_id: str) -> HttpResponse:
     is_on = request.POST.get("on") == "yes"
     result = switch_subscription(actor_of(request), subscription_id, is_on=is_on)
-    words = "{0.name} is told of events again." if is_on else "{0.name} is switched off."
-    return finish(request, result, words, _address(subscription_id))
+    message = "{0.name} is told of events again." if is_on else "{0.name} is switched off."
+    return finish(request, result, message, _address(subscription_id))
 
 
 @require_POST
 def rotate(request: HttpRequest, subscription_id: str) -> HttpResponse:
     result = rotate_secret(actor_of(request), subscription_id)
     if isinstance(result, Ok):
-        _keep_secret(request, result.value)
-    words = "{0.subscription.name} has a new secret. For a day, requests are signed with both."
-    return finish(request, result, words, _address(subscription_id))
+        _store_secret(request, result.value)
+    message = "{0.subscription.name} has a new secret. For a day, requests are signed with both."
+    return finish(request, result, message, _address(subscription_id))
 
 
 @require_POST
@@ -146,18 +147,19 @@ def _address(subscription_id: str) -> str:
     return reverse("schedules:event-subscription", args=[subscription_id])
 
 
-def _page_of(subscription_id: str) -> HttpResponse:
+def _redirect(subscription_id: str) -> HttpResponse:
     return HttpResponseRedirect(_address(subscription_id), status=303)
 
 
-def _keep_secret(request: HttpRequest, opened: SubscriptionSecret) -> None:
+def _store_secret(request: HttpRequest, opened: SubscriptionSecret) -> None:
+    """Keep a new secret in the session, so that the next page can show it once."""
     request.session[NEW_SECRET] = {"id": opened.subscription.public_id, "secret": opened.secret}
 
 
 def _take_secret(request: HttpRequest, subscription_id: str) -> str:
-    """Return the secret that was just made, once."""
-    kept = request.session.get(NEW_SECRET)
-    if not kept or kept["id"] != subscription_id:
+    """Return and forget the secret that was just created for a subscription."""
+    stored = request.session.get(NEW_SECRET)
+    if not stored or stored["id"] != subscription_id:
         return ""
     del request.session[NEW_SECRET]
-    return str(kept["secret"])
+    return str(stored["secret"])

@@ -1,4 +1,4 @@
-"""Forecasts of stored jobs: which of them fire soon, and the next 24 hours for the jobs page."""
+"""Forecasts of stored jobs: which ones fire soon, their runs per day, and the next 24 hours for the jobs page."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ COLUMNS = (
 
 
 def soonest(jobs: JobQuerySet, until: datetime) -> list[Any]:
-    """Read the armed jobs that fire before a moment, as rows of the columns that a forecast needs."""
+    """Read the armed jobs that fire before a moment, soonest first, with the columns that a forecast needs."""
     return soonest_jobs(jobs, COLUMNS, until, MAX_JOBS)
 
 
@@ -31,7 +31,7 @@ def has_more(jobs: JobQuerySet) -> bool:
 
 
 def runs_of(job: Any, now: datetime, end: datetime, *, start: datetime | None = None) -> Iterator[Batch]:
-    """Yield the runs of a job from now, or a later start, to before the end; one with a broken schedule has none."""
+    """Yield the runs of a job from now, or a later start, until before the end; none if its schedule is broken."""
     armed = _armed(job)
     return forecast.runs_ahead(armed, now, end, start=start) if armed else iter(())
 
@@ -39,23 +39,23 @@ def runs_of(job: Any, now: datetime, end: datetime, *, start: datetime | None = 
 def days_of(
     job: Any, now: datetime, end: datetime, zone: str, *, start: datetime | None = None
 ) -> dict[date, tuple[datetime, int]]:
-    """Return a job's first run and its number of runs on each day of a zone."""
+    """Return a job's first run and number of runs on each day in a time zone."""
     armed = _armed(job)
     return forecast.per_day(armed, now, end, zone, start=start) if armed else {}
 
 
 def _armed(job: Any) -> PendingJob | None:
-    left = None if job.max_runs is None else job.max_runs - job.slot_count
+    remaining = None if job.max_runs is None else job.max_runs - job.slot_count
     try:
         if not job.next_run_at:
             return None
-        return PendingJob(trigger_of_job(job), job.next_run_at, job.ends_at, left, skips_of(job))
+        return PendingJob(trigger_of_job(job), job.next_run_at, job.ends_at, remaining, skips_of(job))
     except TriggerError:
         return None
 
 
 def _with_shown_run(job: Any, runs: list[Batch]) -> Any | None:
-    """Return a row with its first run that is not skipped, or None if there is none."""
+    """Return the row with its next run set to the first that is not skipped, or None if all are."""
     armed = _armed(job) if job.skips or job.closed_by else None
     if not (armed and armed.skips and armed.skips.reason(job.next_run_at)):
         return job
@@ -78,18 +78,18 @@ class Ahead:
 
     QUARTER = timedelta(minutes=15)
     QUARTERS = 96
-    # A job with more runs than this would hide all others.
+    # A job with more runs than this would hide all others in the chart.
     DENSE = 48
 
     @classmethod
     def of(cls, jobs: JobQuerySet, now: datetime, zone: str) -> "Ahead":
         end = now + cls.QUARTERS * cls.QUARTER
-        coming = soonest(jobs, end)
+        rows = soonest(jobs, end)
         dense: dict[str, int] = {}
-        buckets = [Bucket(now + place * cls.QUARTER) for place in range(cls.QUARTERS)]
+        buckets = [Bucket(now + index * cls.QUARTER) for index in range(cls.QUARTERS)]
         soon: list[Any] = []
         late = 0
-        for row in coming:
+        for row in rows:
             runs = list(runs_of(row, now, end))
             job = _with_shown_run(row, runs)
             if job is None:
@@ -109,8 +109,8 @@ class Ahead:
             dense,
             soon[:5],
             late,
-            len(coming) == MAX_JOBS,
-            frozenset(row.name for row in coming if row.failure_streak),
+            len(rows) == MAX_JOBS,
+            frozenset(row.name for row in rows if row.failure_streak),
         )
 
     @property
@@ -118,11 +118,11 @@ class Ahead:
         return sum(bucket.count for bucket in self.buckets) + sum(self.dense.values())
 
     @property
-    def words(self) -> str:
-        """A summary: how many runs are planned, and how many of them belong to frequent jobs."""
+    def summary(self) -> str:
+        """How many runs are planned, and how many of them belong to frequent jobs."""
         total = f"{self.total:,}{'+' if self.is_capped else ''} run{'' if self.total == 1 else 's'}"
         if not self.dense:
             return total
-        one = next(iter(self.dense)) if len(self.dense) == 1 else ""
-        who = f"{one} accounts" if one else f"{len(self.dense)} jobs account"
-        return f"{total} · {who} for {sum(self.dense.values()):,}"
+        [name, *others] = self.dense
+        subject = f"{len(self.dense)} jobs account" if others else f"{name} accounts"
+        return f"{total} · {subject} for {sum(self.dense.values()):,}"

@@ -1,4 +1,4 @@
-"""The inbox of prompts that wait for an agent."""
+"""The inbox: prompts that wait for an agent, and the approvals that agents wait for."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,13 +23,14 @@ from schedules.web.middleware import DRAFT_NOT_KEPT, keep_draft, take_draft
 from schedules.web.views.live import LivePageMixin
 from schedules.web.views.page import actor_of, back, finish, is_number
 
-# How much of a prompt a row of the list has, and how many prompts one action dismisses.
-LINE = 200
+# The first line of a prompt is cut at this length in the list.
+LINE_LENGTH = 200
+# The most prompts that one action can dismiss.
 MAX_SELECTED = 100
 
 
 class InboxPage(LivePageMixin, TemplateView):
-    """Prompts that no agent has finished yet, oldest first; a person may answer them, too."""
+    """Prompts that no agent has finished yet, oldest first; a person may also answer them."""
 
     template_name = "schedules/inbox.html"
 
@@ -63,17 +64,17 @@ class InboxPage(LivePageMixin, TemplateView):
         )
 
     def _describe(self, run: Any) -> None:
-        """Set what the list and the detail show of a prompt."""
+        """Set the attributes that the templates show of a prompt."""
         run.prompt = run.argument("prompt") or ""
-        run.first_line = next((line for line in run.prompt.splitlines() if line.strip()), "")[:LINE]
+        run.first_line = next((line for line in run.prompt.splitlines() if line.strip()), "")[:LINE_LENGTH]
         run.is_held = run.is_held_at(self.page.now)
-        # The job of a prompt may have been removed for good.
+        # The job may have been deleted for good.
         is_paused = run.job is not None and run.job.status == Job.Status.PAUSED
         run.is_paused = is_paused and run.cause != Execution.Cause.MANUAL
         run.can_change = run.job is not None and self.actor.may_change(run.job)
 
     def _address(self, run: Execution | None) -> str:
-        """Return the address of this page with another prompt beside the list."""
+        """Return the address of this page with another prompt selected, or with none."""
         query = self.request.GET.copy()
         query.pop("run", None)
         if run:
@@ -82,7 +83,7 @@ class InboxPage(LivePageMixin, TemplateView):
 
 
 def by_job(runs: Sequence[Execution]) -> list[list[Execution]]:
-    """Group prompts by their job, in the order of the first of each."""
+    """Group prompts by job, in the order of the first prompt of each."""
     groups: dict[int | None, list[Execution]] = {}
     for run in runs:
         groups.setdefault(run.job_id, []).append(run)
@@ -97,13 +98,13 @@ def answer(request: HttpRequest, run_id: int) -> HttpResponse:
         return back(request, reverse("schedules:inbox"))
     actor = actor_of(request)
     result = services.complete_prompt(actor, run_id, result=text)
-    # What was written may still be needed, even if the job is in the trash by now.
+    # Keep a refused answer as a draft: it may still be needed, even if the job is in the trash by now.
     if isinstance(result, Err) and find_run(actor, run_id):
-        problem, sender = message_of(result), back(request, reverse("schedules:inbox"))
-        messages.error(request, problem)
-        if not keep_draft(request, sender.url, note=""):
+        messages.error(request, message_of(result))
+        response = back(request, reverse("schedules:inbox"))
+        if not keep_draft(request, response.url, note=""):
             messages.warning(request, DRAFT_NOT_KEPT)
-        return sender
+        return response
     return finish(request, result, "{0.job_name} answered.", reverse("schedules:inbox"))
 
 

@@ -1,6 +1,6 @@
-"""What a phone needs to install the pages: the manifest, the service worker and the page shown without a connection.
+"""What a phone needs to install the pages as an app: the manifest, the service worker and the offline page.
 
-None of it contains anything private: a browser keeps these answers, also after a log-out.
+They contain nothing private, because a browser keeps them even after a logout.
 """
 
 from django.conf import settings
@@ -11,13 +11,13 @@ from django.templatetags.static import static
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-_FRESH = "private, no-cache"
+_REVALIDATE = "private, no-cache"
 
 
 @login_not_required
 @require_safe
 def manifest(request: HttpRequest) -> HttpResponse:
-    """Return the web manifest, with which a text that a phone shares opens the form of a new job."""
+    """Return the web manifest, which also lets a phone share a text to the form of a new job."""
     start = reverse("schedules:jobs")
     content = {
         "name": "Cronty",
@@ -40,13 +40,15 @@ def manifest(request: HttpRequest) -> HttpResponse:
             "params": {"title": "title", "text": "text", "url": "url"},
         },
     }
-    return JsonResponse(content, content_type="application/manifest+json", headers={"Cache-Control": _FRESH})
+    return JsonResponse(
+        content, content_type="application/manifest+json", headers={"Cache-Control": _REVALIDATE}
+    )
 
 
 @login_not_required
 @require_safe
 def worker(request: HttpRequest) -> HttpResponse:
-    """Return the service worker, which keeps only static files and the page for when there is no connection."""
+    """Return the service worker, which caches only static files and the offline page."""
     context = {
         "offline": reverse("schedules:offline"),
         "static_files": request.build_absolute_uri(settings.STATIC_URL),
@@ -55,14 +57,14 @@ def worker(request: HttpRequest) -> HttpResponse:
         "kept": [static("schedules/app.css"), static("schedules/favicon.svg")],
     }
     answer = render(request, "schedules/worker.js", context, content_type="text/javascript")
-    answer["Cache-Control"] = _FRESH
+    answer["Cache-Control"] = _REVALIDATE
     return answer
 
 
 @login_not_required
 @require_safe
 def offline(request: HttpRequest) -> HttpResponse:
-    """Return the page that the service worker shows without a connection."""
+    """Return the page that the service worker shows when there is no connection."""
     answer = render(request, "schedules/offline.html")
-    answer["Cache-Control"] = _FRESH
+    answer["Cache-Control"] = _REVALIDATE
     return answer

@@ -70,11 +70,11 @@ class JobPage(LivePageMixin, TemplateView):
         job = read_standing(self.actor, job_id, now)
         if job is None:
             raise Http404("job")
-        last = newest_runs(job, BARS)
+        last_runs = newest_runs(job, BARS)
         preview = preview_of(job, now)
         upcoming = upcoming_of(job, preview.next_runs, now)
         address = ping_address_of(job)
-        # Nothing but its pings starts a job that runs elsewhere.
+        # A job that runs elsewhere is started by pings alone, so it has no trigger address.
         tabs = {key: TABS[key] for key in TABS if key != "trigger"} | PING_TAB if address else TABS
         tab = self._tab(tabs, address)
         return super().get_context_data(
@@ -84,7 +84,7 @@ class JobPage(LivePageMixin, TemplateView):
             next_run=next((each for each in upcoming if not each.is_skipped), None),
             chain=chain_of(self.actor, job, now),
             is_overdue=job.status == Job.Status.PENDING and bool(job.next_run_at and job.next_run_at < now),
-            health=Health(last[::-1]),
+            health=Health(last_runs[::-1]),
             is_task_missing=registry.get(job.task) is None,
             proposed=shown_proposal(self.page, job),
             values=shown_values(job),
@@ -105,7 +105,7 @@ class JobPage(LivePageMixin, TemplateView):
         tab = self.request.GET.get("tab", "why" if self.request.GET.get("why") else "")
         if tab in tabs:
             return tab
-        # Until the first ping, the address is what its owner needs.
+        # Until the first ping arrives, open the tab with the ping address, which the owner needs to set it up.
         return "ping" if address and not address.heartbeat.pings and not tab else "runs"
 
     def _pings(self, job: Job, address: PingAddress) -> dict[str, Any]:
@@ -187,15 +187,15 @@ class JobPage(LivePageMixin, TemplateView):
                 return {"why_text": text, "why_problem": message_of(problem)}
 
     def _pause(self) -> dict[str, Any]:
-        """Return the input of the pause form, if it was sent before a log-in or `pause` could not read it."""
-        kept = take_draft(self.request)
-        source = self.request.GET if kept is None else kept
+        """Return the input of the pause form, if it was sent before a login or was refused by `pause`."""
+        draft = take_draft(self.request)
+        source = self.request.GET if draft is None else draft
         typed = {name: source.get(name, "") for name in PAUSE}
         try:
             read_until(typed["until"], self.page)
         except PhraseError as error:
             return {"pause": typed, "pause_problem": sentence(str(error))}
-        return {"pause": typed} if kept else {}
+        return {"pause": typed} if draft else {}
 
 
 def crontab_line(job: Job) -> str:
@@ -214,7 +214,7 @@ def _finish(
 
 @require_POST
 def pause(request: HttpRequest, job_id: str) -> HttpResponse:
-    """Pause a job; if the end cannot be read, redirect back to the form with the input."""
+    """Pause a job; if the end cannot be parsed, redirect to the form with the input."""
     typed = {name: request.POST.get(name, "").strip() for name in PAUSE}
     try:
         until = read_until(typed["until"], page_of(request))
@@ -227,7 +227,7 @@ def pause(request: HttpRequest, job_id: str) -> HttpResponse:
 
 
 def read_until(text: str, page: Page) -> datetime | None:
-    """Read the end of a pause in the user's time zone; refuse one in the past."""
+    """Parse the end of a pause in the user's time zone; raise PhraseError for one in the past."""
     if not text:
         return None
     until = parse_moment(text, now=page.now, timezone=page.zone, may_be_day=True)
@@ -248,7 +248,7 @@ def cancel(request: HttpRequest, job_id: str) -> HttpResponse:
 
 @require_POST
 def rotate_key(request: HttpRequest, job_id: str) -> HttpResponse:
-    """Give a job a new signing key, unless another tab did so."""
+    """Give a job a new signing key, unless another tab has just done so."""
     message = f"{{0.name}} has a new signing key; the old one stays valid for {OVERLAP.days} days."
     return _finish(request, job_id, services.rotate_signing_key, message, shown=request.POST.get("shown", ""))
 
@@ -270,7 +270,7 @@ def restore(request: HttpRequest) -> HttpResponse:
         if isinstance(problem, Err) and not restored:
             show_problem(request, problem)
         elif isinstance(problem, Err):
-            # No 404 once some were restored.
+            # Not `show_problem`, whose 404 would hide that other jobs were restored.
             messages.error(request, message_of(problem))
     if restored:
         names = restored[0].name if len(restored) == 1 else f"{len(restored)} jobs"
@@ -280,7 +280,7 @@ def restore(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def skip(request: HttpRequest, job_id: str) -> HttpResponse:
-    """Leave out one run, a whole day, or the next run; or let them run after all."""
+    """Skip a run, a whole day or the next run, or undo that."""
     page = page_of(request)
     actor, now = page.actor, page.now
     slots: list[datetime] = []
@@ -290,8 +290,8 @@ def skip(request: HttpRequest, job_id: str) -> HttpResponse:
             slots.append(datetime.fromisoformat(text))
         if text := request.POST.get("day"):
             days.append(date.fromisoformat(text))
-    is_unread = not slots and not days and (request.POST.get("slot") or request.POST.get("day"))
-    if is_unread or any(slot.tzinfo is None for slot in slots):
+    is_invalid = not slots and not days and (request.POST.get("slot") or request.POST.get("day"))
+    if is_invalid or any(slot.tzinfo is None for slot in slots):
         messages.error(request, "Choose one of the next runs.")
         return back(request, reverse("schedules:job", args=[job_id]))
     is_undo = request.POST.get("undo") == "yes" and bool(slots or days)

@@ -1,4 +1,4 @@
-"""Facts about one job for its page: health, policies, arguments and the runs ahead."""
+"""Facts about one job for its page: health, policies, arguments and upcoming runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Health:
 
     @property
     def success(self) -> str:
-        """The share of the runs that succeeded; one that somebody stopped or that was skipped tells nothing."""
+        """The share of runs that succeeded; stopped and skipped runs do not count."""
         good = sum(run.status == Execution.Status.SUCCEEDED for run in self.runs)
         bad = sum(run.status in _BAD for run in self.runs)
         if not good + bad:
@@ -58,7 +58,7 @@ def percentile(values: Sequence[timedelta], percent: int) -> timedelta | None:
 
 
 def policies(job: Job) -> list[tuple[str, str]]:
-    """Describe each policy, as (label, words)."""
+    """Describe the policies of a job, as pairs of label and text."""
     growth = "before each retry" if job.fixed_backoff else "before the first retry, doubling each time"
     wait = f"{duration(job.backoff)} {growth}"
     overlap = {
@@ -93,7 +93,7 @@ def policies(job: Job) -> list[tuple[str, str]]:
 
 
 def shown_values(job: Job) -> list[tuple[str, Any]]:
-    """List the arguments of a job as (label, value), positional ones by name and secrets masked."""
+    """List the arguments of a job as pairs of label and value, with positional ones named and secrets masked."""
     task = registry.get(job.task)
     named: dict[str, Any] = {}
     try:
@@ -111,7 +111,7 @@ def shown_values(job: Job) -> list[tuple[str, Any]]:
 
 
 def _lines(value: Any) -> Any:
-    """Write a table of texts, like headers, as a line for each."""
+    """Format a mapping of texts, such as headers, with one line for each."""
     if isinstance(value, dict) and value and all(isinstance(text, str) for text in value.values()):
         return "\n".join(f"{name}: {text}" for name, text in value.items())
     return value
@@ -119,11 +119,11 @@ def _lines(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Upcoming:
-    """A run ahead, or one that is left out."""
+    """A future run, or a run or day that will be skipped."""
 
     at: datetime
     entry: str
-    """How `services.skip` names it: a slot, or a whole day."""
+    """The argument of `services.skip` for it: a slot, or a whole day."""
     is_skipped: bool = False
 
     @property
@@ -132,7 +132,7 @@ class Upcoming:
 
 
 def upcoming_of(job: Job, next_runs: Sequence[datetime], now: datetime) -> list[Upcoming]:
-    """List the next runs and what is left out between or after them, in order."""
+    """List the next runs and the skipped ones between or after them, in order of time."""
     upcoming = [Upcoming(moment, slot_entry(moment)) for moment in next_runs if moment > now]
     for entry in job.skips.split():
         if len(entry) == 10:

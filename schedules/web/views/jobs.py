@@ -1,4 +1,4 @@
-"""The list of jobs, and the actions on several of them, each of which can be undone."""
+"""The list of jobs, and the actions on several jobs, with a link to undo each."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -37,9 +37,9 @@ from schedules.when.phrases import PhraseError
 MAX_JOBS = 1_000
 FILTERS = ("q", "status", "task", "tag", "made_by", "owner")
 CHIPS = {"task": "Type", "tag": "Tag", "made_by": "Created by", "owner": "Owner"}
-# The order that a column's heading asks for first; a second click turns it.
+# The order after the first click on a column's heading; a second click reverses it.
 SORTS = {"name": "name", "next": "next", "last": "-last"}
-# What each action did.
+# The participle of each action, for its messages.
 ACTIONS = {
     "pause": "paused",
     "resume": "resumed",
@@ -51,9 +51,9 @@ ACTIONS = {
     "tag": "tagged",
     "untag": "untagged",
 }
-# The verb of the events that undo an action; a started run is not undone.
-UNDONE_AS = {"pause_until": "pause", "skip": "edit", "tag": "edit", "untag": "edit", "run": ""}
-# Why an action leaves a job with this status as it was.
+# The verb of the events to undo after an action, where it differs; a started run cannot be undone.
+UNDO_VERBS = {"pause_until": "pause", "skip": "edit", "tag": "edit", "untag": "edit", "run": ""}
+# Why an action does not change a job with this status.
 REASONS = {
     Job.Status.COMPLETED: "has already finished",
     Job.Status.FAILED: "has already failed",
@@ -61,13 +61,12 @@ REASONS = {
     Job.Status.PENDING: "is active already",
     Job.Status.RUNNING: "is in its last run",
 }
-
-
+# The most jobs above the list that need attention.
 MAX_ATTENTION = 5
 
 
 def attention_of(rows: Sequence[Any]) -> list[Any]:
-    """Return the broken jobs of the first page, where they come first."""
+    """Return the broken jobs among the rows of the first page, which lists them first."""
     return [job for job in rows if job.standing in BROKEN][:MAX_ATTENTION]
 
 
@@ -84,7 +83,7 @@ class JobsPage(LivePageMixin, TemplateView):
         for job in rows:
             job.can_change = self.actor.may_change(job)
         if not query.is_narrowed:
-            # The same for the title, without another query.
+            # The title of the page shows the same counts: save its query.
             self.page.alarm = alarm_of(counts)
         is_filtered = query.is_narrowed or bool(filters["status"])
         broken = (
@@ -101,7 +100,7 @@ class JobsPage(LivePageMixin, TemplateView):
         has_all = len(rows) == total and not is_filtered
         return super().get_context_data(
             filters=filters,
-            sorts={column: _turned(first, filters["sort"]) for column, first in SORTS.items()},
+            sorts={column: _toggled(first, filters["sort"]) for column, first in SORTS.items()},
             counts=overview.counts,
             chips={name: count for name, count in overview.counts.items() if name not in BROKEN},
             broken=broken,
@@ -156,21 +155,22 @@ def _chosen_filters(filters: dict[str, str]) -> list[dict[str, str]]:
     ]
 
 
-def _turned(sort: str, current: str) -> str:
+def _toggled(sort: str, current: str) -> str:
+    """Return the order that a click on a column's heading selects."""
     if sort != current:
         return sort
     return sort.removeprefix("-") if sort.startswith("-") else f"-{sort}"
 
 
 def _is_housekeeping(job: Job) -> bool:
-    """Return whether a job is one of Cronty's own, which exist in every installation."""
+    """Return whether a job is one of Cronty's own, which every installation has."""
     task = registry.get(job.task)
     return bool(task and task.system)
 
 
 @require_POST
 def bulk(request: HttpRequest) -> HttpResponse:
-    """Apply one action to every selected job, offer to undo it, and say which jobs were left as they were."""
+    """Apply one action to every selected job, offer to undo it, and say which jobs did not change."""
     actor, verb = actor_of(request), request.POST.get("verb", "")
     chosen = _chosen(request, actor)
     if verb not in ACTIONS or not chosen:
@@ -192,7 +192,7 @@ def bulk(request: HttpRequest) -> HttpResponse:
     refused = {job_id: result for job_id, result in results.items() if isinstance(result, Err)}
     if changed:
         message = f"{changed[0].name} {done}." if len(changed) == 1 else f"{len(changed):,} jobs {done}."
-        ids, undo = " ".join(job.public_id for job in changed), UNDONE_AS.get(verb, verb)
+        ids, undo = " ".join(job.public_id for job in changed), UNDO_VERBS.get(verb, verb)
         messages.success(request, message, extra_tags=f"undo-{undo} {ids}" if undo else "")
     if refused:
         messages.warning(request, _refusal(actor, refused, done))
@@ -202,7 +202,7 @@ def bulk(request: HttpRequest) -> HttpResponse:
 def _change_each(
     request: HttpRequest, actor: Actor, verb: str, chosen: Sequence[str]
 ) -> Mapping[str, Result[Any]]:
-    """Apply an action to jobs; raise PhraseError if the end of a pause, or the tag, cannot be read."""
+    """Apply an action to jobs; raise PhraseError if the tag is missing or the end of a pause is invalid."""
     match verb:
         case "skip":
             return {job_id: services.skip(actor, job_id) for job_id in chosen}
@@ -219,7 +219,7 @@ def _change_each(
 
 
 def _chosen(request: HttpRequest, actor: Actor) -> Sequence[str]:
-    """Return the ids of the ticked jobs, or of all jobs that match the filters of the list."""
+    """Return the ids of the selected jobs, or of all jobs that match the filters of the list."""
     if not request.POST.get("all"):
         return " ".join(request.POST.getlist("job")).split()[:MAX_JOBS]
     listed = QueryDict(request.POST.get("next", "").partition("?")[2].partition("#")[0])
@@ -227,7 +227,7 @@ def _chosen(request: HttpRequest, actor: Actor) -> Sequence[str]:
 
 
 def _refusal(actor: Actor, refused: dict[str, Err], done: str) -> str:
-    """Name the first job that an action left as it was, say why, and count the others."""
+    """Name the first job that an action did not change, say why, and count the others."""
     job_id, problem = next(iter(refused.items()))
     job: Any = actor.jobs().find(job_id)
     more = len(refused) - 1

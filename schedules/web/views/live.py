@@ -1,4 +1,4 @@
-"""The version of what a person sees, which pages contain and poll, and the icon of a page with broken jobs."""
+"""Live refresh: a version of everything a person sees, which pages poll, and the icon that shows broken jobs."""
 
 import re
 from typing import Any
@@ -11,7 +11,7 @@ from schedules.services.job_overview import MOST_IN_ALARM
 from schedules.services.versions import Version, version_of_all
 from schedules.web.views.page import Page, PageMixin, actor_of
 
-# As favicon.svg, but red and with a number.
+# favicon.svg in red, with a number.
 ICON = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="8" fill="#c0262d"/>'
     '<text x="16" y="23" fill="#fff" font-family="system-ui, sans-serif" font-size="{size}" font-weight="700"'
@@ -21,9 +21,9 @@ ICON = (
 
 @require_safe
 def icon(request: HttpRequest) -> HttpResponse:
-    """Draw the icon of a page for the number of broken and late jobs in the query; it never changes."""
+    """Draw the page icon with the number of broken and late jobs in the query, which alone determines it."""
     count = request.GET.get("count", "")
-    # Only digits, because the drawing is not escaped.
+    # Only digits, because the SVG is not escaped.
     text = count if re.fullmatch("[0-9]{1,2}", count) else f"{MOST_IN_ALARM - 1}+"
     drawn = ICON.format(text=text, size={1: 22, 2: 20}.get(len(text), 15))
     headers = {"Cache-Control": "private, max-age=31536000, immutable"}
@@ -36,14 +36,14 @@ def version_of(page: Page) -> Version:
 
 
 class LivePageMixin(PageMixin):
-    """Base of the pages that refresh themselves when the version changes."""
+    """Base of pages that refresh themselves when the version changes."""
 
     version = ""
 
     def setup(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
-        """Read the version before what the page shows, so that a change in between is noticed."""
+        """Read the version before the data of the page, so that a change in between triggers a refresh."""
         super().setup(request, *args, **kwargs)
-        # A part that is read again belongs to a page that has a version already.
+        # A partial refresh belongs to a page that already has a version.
         if "HX-Request" not in request.headers:
             self.version = version_of(self.page).digest
 

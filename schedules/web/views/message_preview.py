@@ -1,4 +1,4 @@
-"""The preview of a notification that names facts of its run, in the form of a job."""
+"""The preview of a notification with placeholders, in the form of a job."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -13,7 +13,7 @@ UNKNOWN_JOB = "job_…"
 
 
 class MessagePreview(NamedTuple):
-    """The texts of a notification at its next run, or what is wrong with them."""
+    """The texts of a notification as of its next run, and what is wrong with them."""
 
     title: str
     message: str
@@ -25,7 +25,7 @@ class MessagePreview(NamedTuple):
 def preview_message(
     typed: Mapping[str, str], shown: Preview | None, now: datetime, job_id: str = ""
 ) -> MessagePreview | None:
-    """Fill in the texts that were typed for the next run, or return None if they name no facts."""
+    """Fill in the placeholders of the typed texts for the next run, or return None if there are none."""
     texts = {name: typed.get(f"{NOTIFICATION}-{name}", "") for name in TEXTS}
     if not any(map(has_name, texts.values())):
         return None

@@ -31,7 +31,7 @@ MAX_INCIDENTS = 20
 
 @dataclass
 class Topic:
-    """A topic that jobs send to, with its last delivery, which may still be under way."""
+    """A topic that jobs send to, with its last delivery, which may still be in progress."""
 
     name: str
     jobs: int = 0
@@ -63,7 +63,7 @@ class NotificationsPage(LivePageMixin, TemplateView):
         )
 
     def post(self, request: HttpRequest) -> HttpResponse:
-        """Snooze an alert, or send a test message at once, without a worker, and show the server's answer."""
+        """Snooze an alert, or send a test message directly, without a worker, and show the server's answer."""
         if is_number(number := request.POST.get("incident", "")):
             result = snooze_incident(self.actor, int(number), request.POST.get("until", ""))
             return finish(request, result, "Snoozed the alert.", reverse("schedules:notifications"))
@@ -81,13 +81,13 @@ def topic_link(topic: str) -> str:
 
 
 def link_to_show(topic: str) -> str:
-    """Return the address of a topic, or an empty text if this cannot be one."""
+    """Return the address of a topic, or an empty text if its name is invalid."""
     return "" if limits.topic_problem(topic) else topic_link(topic)
 
 
 @require_safe
 def qr(request: HttpRequest) -> HttpResponse:
-    """Render the QR code of a topic, which the welcome page asks for while the topic is typed."""
+    """Render the QR code of a topic, which the welcome page requests while the topic is typed."""
     topic = request.GET.get("failure_topic", "").strip()
     return render_page(request, "schedules/parts/qr.html", {"topic": topic, "qr_link": link_to_show(topic)})
 
@@ -99,7 +99,7 @@ def _notify() -> registry.Task:
 
 
 def topics_of(jobs: list[Job]) -> list[Topic]:
-    """Collect the topics that these jobs send to, each with its last delivery."""
+    """Return the topics that these jobs send to, each with its last delivery."""
     topic_by_job = {job.pk: str(job.argument("topic") or "") for job in jobs}
     topics: dict[str, Topic] = {}
     for name in topic_by_job.values():

@@ -1,4 +1,4 @@
-"""The command palette: jobs, and what can be done with them, found by a few letters."""
+"""The command palette: search for jobs and actions on them by a few letters."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,14 +18,15 @@ ACTIVE = (Job.Status.PENDING, Job.Status.PAUSED)
 
 @dataclass(frozen=True)
 class Action:
-    """What a first word like "pause" does with a job: the name of its page, and of which jobs."""
+    """An action on a job, chosen by a first word like "pause"."""
 
-    words: str
-    """With the name of the job in place of the braces."""
-    page: str
+    label: str
+    """With braces in place of the name of the job."""
+    url_name: str
     statuses: tuple[str, ...]
+    """The statuses of the jobs it applies to."""
     is_sent: bool = True
-    """Whether it is done at once, and not a page to open."""
+    """Whether choosing it performs it; otherwise it opens a page."""
 
 
 ACTIONS = {
@@ -38,7 +39,7 @@ ACTIONS = {
 
 @require_safe
 def palette(request: HttpRequest) -> HttpResponse:
-    """Render the options for what was typed: jobs by name, or with a verb before it what to do with them."""
+    """Render the matches for a search: jobs by name and, if it begins with a verb, that action on jobs."""
     typed = " ".join(request.GET.get("q", "")[:NAME_LENGTH].split())
     verb, _, rest = typed.partition(" ")
     action = ACTIONS.get(verb.lower())
@@ -56,10 +57,10 @@ def palette(request: HttpRequest) -> HttpResponse:
 
 
 def _option(job: Job, action: Action | None = None) -> dict[str, Any]:
-    before, _, after = (action.words if action else "{}").partition("{}")
-    name = action.page if action else "job"
+    before, _, after = (action.label if action else "{}").partition("{}")
+    url_name = action.url_name if action else "job"
     return {
-        "address": reverse(f"schedules:{name}", args=[job.public_id]),
+        "address": reverse(f"schedules:{url_name}", args=[job.public_id]),
         "is_sent": action is not None and action.is_sent,
         "before": before,
         "name": job.name,

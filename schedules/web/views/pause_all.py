@@ -1,4 +1,4 @@
-"""The page that pauses everything a person has until a date, and resumes it."""
+"""The page that pauses all jobs of a person until a date, and resumes them."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ from schedules.when.phrases import PhraseError
 
 
 class PauseAllPage(PageMixin, TemplateView):
-    """What would be paused, what is paused, and the two buttons."""
+    """Shows what would be paused and what is paused, and does either."""
 
     template_name = "schedules/pause_all.html"
 
@@ -36,9 +36,9 @@ class PauseAllPage(PageMixin, TemplateView):
             context = self.get_context_data(typed=typed, problem=sentence(str(error)))
             return self.render_to_response(context, status=422)
         changed = pause_everything(self.actor, until) if is_pause else resume_everything(self.actor)
-        word = "paused" if is_pause else "resumed"
-        messages.success(request, f"{counted(len(changed.jobs), 'job')} {word}.")
+        participle = "paused" if is_pause else "resumed"
+        messages.success(request, f"{counted(len(changed.jobs), 'job')} {participle}.")
         if changed.refused:
-            left = counted(len(changed.refused), "job")
-            messages.warning(request, f"{left} left unchanged. {message_of(changed.refused[0])}")
+            unchanged = counted(len(changed.refused), "job")
+            messages.warning(request, f"{unchanged} left unchanged. {message_of(changed.refused[0])}")
         return HttpResponseRedirect(reverse("schedules:pause-all"))

@@ -1,4 +1,4 @@
-"""What agents propose: shown as plans on the page of jobs and on the page of a job, and confirmed there."""
+"""Proposals of agents: shown as plans on the jobs page and on job pages, where a person confirms them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from schedules.web.views.page import Page, actor_of, back, is_number
 
 @dataclass(frozen=True)
 class ShownProposal:
-    """A proposal with the arguments of its task, and what the person may do with it."""
+    """A proposal with the arguments of its task, and what this person may do with it."""
 
     proposal: Proposal
     values: Sequence[tuple[str, Any]]
@@ -35,21 +35,21 @@ class ShownProposal:
 
 @dataclass(frozen=True)
 class ShownPlan:
-    """What one agent proposes."""
+    """The proposals of one agent, shown together."""
 
     plan: ProposedPlan
     proposals: Sequence[ShownProposal]
 
     @property
     def entries(self) -> list[str]:
-        """Those that one button confirms."""
+        """The jobs that one button confirms."""
         return [
             each.proposal.entry for each in self.proposals if each.can_change and not each.proposal.is_over
         ]
 
 
 def plans_for(page: Page) -> list[ShownPlan]:
-    """Return what waits for the confirmation of this person, as the page of jobs shows it."""
+    """Return the plans that wait for this person's confirmation."""
     return [
         ShownPlan(plan, [_shown(page, each) for each in plan.proposals])
         for plan in list_plans(page.actor, page.now)
@@ -57,7 +57,7 @@ def plans_for(page: Page) -> list[ShownPlan]:
 
 
 def shown_proposal(page: Page, job: Job) -> ShownProposal | None:
-    """Return what a job proposes if it waits for a confirmation."""
+    """Return the proposal of a job, or None if it does not wait for a confirmation."""
     is_waiting = job.proposed_at is not None and job.status == Job.Status.PAUSED
     return _shown(page, proposals_of([job], page.now)[0]) if is_waiting else None
 
@@ -69,16 +69,16 @@ def _shown(page: Page, proposal: Proposal) -> ShownProposal:
 
 @require_POST
 def confirm(request: HttpRequest) -> HttpResponse:
-    """Confirm jobs as they were shown; one that has changed since is left as it is."""
-    done = confirm_many(actor_of(request), list(_entries(request.POST.getlist("job")[:MOST_LISTED])))
-    if done.jobs:
-        names = done.jobs[0].name if len(done.jobs) == 1 else f"{len(done.jobs)} jobs"
-        ids = " ".join(job.public_id for job in done.jobs)
+    """Confirm jobs as they were shown; one that has changed since then is refused."""
+    outcome = confirm_many(actor_of(request), list(_entries(request.POST.getlist("job")[:MOST_LISTED])))
+    if outcome.jobs:
+        names = outcome.jobs[0].name if len(outcome.jobs) == 1 else f"{len(outcome.jobs)} jobs"
+        ids = " ".join(job.public_id for job in outcome.jobs)
         messages.success(request, f"{names} confirmed.", extra_tags=f"undo-confirm {ids}")
-    for _, problem in done.refused[:1]:
-        more = len(done.refused) - 1
+    for _, problem in outcome.refused[:1]:
+        more = len(outcome.refused) - 1
         messages.warning(request, message_of(problem) + (f" {more} more were not confirmed." if more else ""))
-    if not done.jobs and not done.refused:
+    if not outcome.jobs and not outcome.refused:
         messages.warning(request, "There is nothing to confirm.")
     return back(request, reverse("schedules:jobs"))
 

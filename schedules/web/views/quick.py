@@ -1,4 +1,4 @@
-"""One line that creates a reminder: "take out the bins every second tuesday 18:00"."""
+"""The quick line, which creates a reminder from a sentence: "take out the bins every second tuesday 18:00"."""
 
 from typing import Any
 
@@ -28,13 +28,13 @@ PREVIEWED_RUNS = 3
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def quick(request: HttpRequest) -> HttpResponse:
-    """Preview the line, or create its reminder for the person's topic; without a topic, open the form with it."""
+    """Preview the line, or create its reminder for the person's topic; without a topic, open the form instead."""
     page = page_of(request)
     line = (request.POST if request.method == "POST" else request.GET).get("line", "")
     try:
-        read = parse_sentence(line, now=page.now, timezone=page.zone)
-        words = calendar_titles(page.actor.user.pk) if read.plan.calendars else {}
-        columns = _columns(read, page) | {"calendars": named_calendars(read.plan.calendars, words)}
+        parsed = parse_sentence(line, now=page.now, timezone=page.zone)
+        offered = calendar_titles(page.actor.user.pk) if parsed.plan.calendars else {}
+        columns = _columns(parsed, page) | {"calendars": named_calendars(parsed.plan.calendars, offered)}
     except PhraseError as error:
         if request.method == "POST":
             messages.warning(request, sentence(str(error)))
@@ -42,13 +42,13 @@ def quick(request: HttpRequest) -> HttpResponse:
         problem = sentence(str(error)) if line.strip() else ""
         return render_page(request, "schedules/parts/quick_preview.html", {"problem": problem})
     if request.method == "POST":
-        return _create(request, page, read, line, columns)
+        return _create(request, page, parsed, line, columns)
     planned = Job(**columns, owner_id=page.actor.user.pk)
     attach_calendars(planned)
-    planned.skips = " ".join(day.isoformat() for day in read.plan.skipped_days)
+    planned.skips = " ".join(day.isoformat() for day in parsed.plan.skipped_days)
     planned.next_run_at = planned.next_slot(page.now)
     context = {
-        "read": read,
+        "parsed": parsed,
         "preview": preview_of(planned, page.now, PREVIEWED_RUNS),
         "topic": next(iter(page.profile.default_place.values()), ""),
     }
@@ -56,16 +56,16 @@ def quick(request: HttpRequest) -> HttpResponse:
 
 
 def _create(
-    request: HttpRequest, page: Page, read: Sentence, line: str, columns: dict[str, Any]
+    request: HttpRequest, page: Page, parsed: Sentence, line: str, columns: dict[str, Any]
 ) -> HttpResponse:
     if not page.profile.default_place:
         messages.info(request, "Choose a topic for this reminder. Under Settings, you can set one for all.")
         return HttpResponseRedirect(f"{reverse('schedules:new')}?{urlencode({'line': line})}")
     result = services.schedule(
         page.actor,
-        name=read.what[:200],
+        name=parsed.what[:200],
         task="notify",
-        kwargs={"message": read.what, **page.profile.default_place},
+        kwargs={"message": parsed.what, **page.profile.default_place},
         args=[],
         idempotency_key=request.POST.get("idempotency_key", "")[:64] or None,
         request={"line": line},
@@ -74,25 +74,25 @@ def _create(
     match result:
         case Err() as problem:
             messages.warning(request, message_of(problem))
-        case Ok(made):
-            if read.plan.skipped_days:
-                match services.skip(page.actor, made.job.public_id, read.plan.skipped_days):
+        case Ok(created):
+            if parsed.plan.skipped_days:
+                match services.skip(page.actor, created.job.public_id, parsed.plan.skipped_days):
                     case Err() as problem:
                         show_problem(request, problem)
             first = (
-                f" First run {plain_at(made.job.next_run_at, made.job.timezone)}."
-                if made.job.next_run_at
+                f" First run {plain_at(created.job.next_run_at, created.job.timezone)}."
+                if created.job.next_run_at
                 else ""
             )
             messages.success(
                 request,
-                f'Created "{made.job.name}".{first}',
-                extra_tags=f"undo-create {made.job.public_id}",
+                f'Created "{created.job.name}".{first}',
+                extra_tags=f"undo-create {created.job.public_id}",
             )
     return HttpResponseRedirect(reverse("schedules:jobs"))
 
 
-def _columns(read: Sentence, page: Page) -> dict[str, Any]:
-    trigger = read.plan.trigger
-    columns = columns_of(trigger) | {"timezone": page.zone, "ends_at": read.plan.ends_at}
+def _columns(parsed: Sentence, page: Page) -> dict[str, Any]:
+    trigger = parsed.plan.trigger
+    columns = columns_of(trigger) | {"timezone": page.zone, "ends_at": parsed.plan.ends_at}
     return columns | ({"anchor_at": trigger.start} if isinstance(trigger, Interval) else {})

@@ -1,4 +1,4 @@
-"""The reference of the HTTP API: the OpenAPI document as a page, whose requests can be tried with a token."""
+"""The reference page of the HTTP API, built from its OpenAPI document; requests can be tried with a token."""
 
 import json
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from schedules.web.views.page import render_page
 
 @dataclass(frozen=True)
 class Operation:
-    """One route, as the page shows it."""
+    """One route of the API, prepared for the page."""
 
     id: str
     method: str
@@ -29,7 +29,7 @@ class Operation:
 
     @property
     def fields(self) -> list[dict[str, Any]]:
-        """The parameters, and the fields of the body with the required ones first."""
+        """The parameters, then the fields of the body, required ones first."""
         return [*self.parameters, *sorted(self.body, key=lambda each: not each["required"])]
 
 
@@ -41,7 +41,7 @@ def page(request: HttpRequest, read_document: Callable[[], str]) -> HttpResponse
 
 @cache
 def _groups(text: str) -> dict[str, list[Operation]]:
-    """Return the routes by what they are about."""
+    """Return the routes of an OpenAPI document by their tag."""
     document = json.loads(text)
     schemas = document["components"]["schemas"]
     groups: dict[str, list[Operation]] = {}

@@ -1,4 +1,4 @@
-"""The page of a rehearsal: what the coming days will bring if nothing changes."""
+"""The rehearsal page: which runs the coming days will bring if nothing changes."""
 
 from datetime import datetime
 from typing import Any
@@ -36,22 +36,21 @@ class RehearsalPage(PageMixin, TemplateView):
         if filters["tag"] and (problem := text_problem(filters["tag"])):
             problems["tag"] = f"{problem[:1].upper()}{problem[1:]}."
         job = find_job(self.actor, filters["job"]) if filters["job"] else None
-        told: Rehearsal | None = None
+        rehearsal: Rehearsal | None = None
         if not problems:
             query = JobQuery(tag=filters["tag"])
             match rehearse(self.actor, self.page.now, start=start, end=end, query=query, job=job):
                 case Ok(value):
-                    told = value
+                    rehearsal = value
                 case Err() as error:
-                    problems |= {name: " ".join(reasons) for name, reasons in error.errors.items()} or {
-                        "to": message_of(error)
-                    }
+                    reasons_by_field = {name: " ".join(reasons) for name, reasons in error.errors.items()}
+                    problems |= reasons_by_field or {"to": message_of(error)}
         return super().get_context_data(
             filters=filters,
             problems=problems,
             job=job,
             is_filtered=any(filters.values()),
-            **(_shown(told) if told else {}),
+            **(_context(rehearsal) if rehearsal else {}),
             **kwargs,
         )
 
@@ -69,15 +68,15 @@ class RehearsalPage(PageMixin, TemplateView):
         return ends_of(ends.get("from"), ends.get("to"))
 
 
-def _shown(told: Rehearsal) -> dict[str, Any]:
+def _context(rehearsal: Rehearsal) -> dict[str, Any]:
     return {
-        "told": told,
+        "rehearsal": rehearsal,
         "lines": [
             (line, describe_spend(line.spend) if line.spend and line.spend.runs else "")
-            for line in told.lines[:MAX_SHOWN]
+            for line in rehearsal.lines[:MAX_SHOWN]
         ],
-        "crowds": describe_crowds(told) if told.collisions.crowds else "",
-        "queues": [(queue, describe_queue(queue)) for queue in told.collisions.queues],
-        "spend": describe_total(told.spend) if told.spend else "",
-        "notes": notes_on(told, MAX_SHOWN),
+        "crowds": describe_crowds(rehearsal) if rehearsal.collisions.crowds else "",
+        "queues": [(queue, describe_queue(queue)) for queue in rehearsal.collisions.queues],
+        "spend": describe_total(rehearsal.spend) if rehearsal.spend else "",
+        "notes": notes_on(rehearsal, MAX_SHOWN),
     }

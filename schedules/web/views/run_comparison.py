@@ -1,4 +1,4 @@
-"""A run beside the others of its job: its neighbours, how long it usually takes, and what differs from the last success."""
+"""Compares a run with others of its job: its neighbours, its usual duration, and the output of the last success."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -11,7 +11,7 @@ from schedules.services.run_list import read_again, runs_around
 from schedules.services.runs.outputs import output_since
 from schedules.web.views.job_facts import percentile
 
-# How many runs before this one are looked through.
+# How many earlier runs are searched.
 MAX_RUNS_BEFORE = 200
 COMPARED_LINES = 40
 SHOWN_LINES = 30
@@ -24,28 +24,30 @@ class Neighbours:
     previous: int | None = None
     following: int | None = None
     last_success: int | None = None
-    usually: timedelta | None = None
-    """The median duration of the successes before it."""
+    usual_duration: timedelta | None = None
+    """The median duration of the earlier successes."""
 
 
 def neighbours_of(run: Execution) -> Neighbours:
-    """Look around a run, in the order of the index of its job."""
+    """Find the neighbours of a run, in the order of the index of its job."""
     if run.job_id is None:
         return Neighbours()
     before, following = runs_around(run, ("pk", "status", "started_at", "finished_at"), MAX_RUNS_BEFORE)
     succeeded = [each for each in before if each.status == Execution.Status.SUCCEEDED]
-    took = [each.finished_at - each.started_at for each in succeeded if each.started_at and each.finished_at]
+    durations = [
+        each.finished_at - each.started_at for each in succeeded if each.started_at and each.finished_at
+    ]
     return Neighbours(
         before[0].pk if before else None,
         following,
         succeeded[0].pk if succeeded else None,
-        percentile(took, 50),
+        percentile(durations, 50),
     )
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What differs between a run that did not succeed and the last one that did."""
+    """The differences between an unsuccessful run and the last success before it."""
 
     success: Execution
     exit_codes: tuple[Any, Any] | None
@@ -53,7 +55,7 @@ class Comparison:
 
 
 def compare(run: Execution, neighbours: Neighbours, output: str) -> Comparison | None:
-    """Compare a run that has ended without success with the last success before it."""
+    """Compare an unsuccessful run with the last success before it; return None if there is nothing to compare."""
     if run.finished_at is None or run.status == Execution.Status.SUCCEEDED or not run.attempt:
         return None
     if neighbours.last_success is None:

@@ -1,4 +1,4 @@
-"""The list of runs, the page of one run, and the exports."""
+"""The list of runs, the page of one run with its output, and exports of the list."""
 
 import json
 from dataclasses import dataclass, replace
@@ -62,7 +62,7 @@ class RunsPage(LivePageMixin, TemplateView):
             is_filtered=any(filters.values()),
             owners=owners_for(self.actor),
             counts=count_by_status(self.actor, query),
-            # A search and a cause have no index, so the chips do not count them.
+            # Searches and causes have no index, so the chips show no counts then.
             is_counted=not (filters["q"] or filters["cause"]),
             counted_runs=COUNTED_RUNS,
             job_name=self._job_name(filters["job"]),
@@ -81,7 +81,7 @@ def filters_of(request: HttpRequest) -> dict[str, str]:
 
 
 def query_of(page: Page, filters: dict[str, str]) -> tuple[RunQuery, dict[str, str]]:
-    """Return the query, and an error for each moment that cannot be read."""
+    """Return the query, and an error for each moment that cannot be parsed."""
     moments: dict[str, datetime | None] = {"since": None, "until": None}
     problems = {}
     for name in moments:
@@ -137,22 +137,22 @@ class RunPage(LivePageMixin, TemplateView):
         )
 
     def _approvals(self, run: Execution) -> dict[str, Any]:
-        """Return what the run has asked a person, and whether it waits for the answer."""
-        asked = describe(self.actor, approvals_of(run))
+        """Return what the run has asked a person, and whether it still waits for an answer."""
+        approvals = describe(self.actor, approvals_of(run))
         return {
-            "approvals": asked,
-            "waits_for_answer": any(each.status == each.Status.WAITING for each in asked),
+            "approvals": approvals,
+            "waits_for_answer": any(each.status == each.Status.WAITING for each in approvals),
         }
 
     def _question(self, run: Execution) -> dict[str, Any]:
-        """Return what became of the question that this run has asked or repeated."""
+        """Return the question that this run asked or repeated, and its state."""
         question = answers.question_of(run)
         if question is None or run.job is None:
             return {}
         return {"question": question, "question_words": describe_question(question, run.job)}
 
     def _answer(self, run: Execution, *, can_change: bool) -> dict[str, Any]:
-        """Return what the form for the answer to a prompt needs, and an answer that was typed before a log-in."""
+        """Return the context of the form that answers a prompt, with an answer that was typed before a login."""
         can_answer = can_change and run.status == Execution.Status.WAITING
         typed = (take_draft(self.request) or QueryDict()).get("answer", "")
         return {
@@ -165,11 +165,11 @@ class RunPage(LivePageMixin, TemplateView):
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt of a run, or the next one that is planned."""
+    """One attempt of a run, or its next retry."""
 
     number: int
     state: str
-    """How it ended, or what it does now; "retrying" for one that is planned."""
+    """How it ended, or its current status; "retrying" for the next retry."""
     started_at: datetime | None = None
     finished_at: datetime | None = None
     error: str = ""
@@ -180,7 +180,7 @@ class Attempt:
 
 
 def attempts_of(run: Execution) -> list[Attempt]:
-    """List the attempts of a run, the last of which may be planned."""
+    """List the attempts of a run, including a planned retry."""
     by_number = {
         each["attempt"]: Attempt(
             each["attempt"],
@@ -206,19 +206,18 @@ def attempts_of(run: Execution) -> list[Attempt]:
 
 
 def response_of(run: Execution) -> tuple[str, str]:
-    """Return a heading and the text of what a run returned; JSON is written for reading."""
+    """Return the result of a run as a heading and a text, with JSON indented."""
     result = run.result
     if result is None:
         return "", ""
     if run.task == "webhook" and isinstance(result, dict) and "body" in result:
-        return f"Response: HTTP {result.get('status')}", pretty_text(
-            result["body"]
-        ) or "The response is empty."
+        text = pretty_text(result["body"]) or "The response is empty."
+        return f"Response: HTTP {result.get('status')}", text
     return "Output", pretty_text(result)
 
 
 def pretty_text(value: Any) -> str:
-    """Write a value for reading: JSON, also in a text, is indented."""
+    """Format a value for reading, with JSON indented, including JSON in a text."""
     if isinstance(value, str):
         if not looks_like_json(value) or json_problem(value):
             return value
@@ -227,7 +226,7 @@ def pretty_text(value: Any) -> str:
 
 
 def find_run(request: HttpRequest, run_id: int) -> Execution:
-    """Return a run that this user may see, or raise a 404."""
+    """Return a run that this user may see, or raise Http404."""
     run = run_list.find_run(actor_of(request), run_id)
     if run is None:
         raise Http404("run")
@@ -235,7 +234,7 @@ def find_run(request: HttpRequest, run_id: int) -> Execution:
 
 
 def console_of(run: Execution) -> dict[str, Any]:
-    """Return what a command has printed so far, and whether more may follow."""
+    """Return the output of a command so far, and whether more may follow."""
     console = output_since(run)
     task = registry.get(run.task)
     is_running = run.status == Execution.Status.RUNNING
@@ -244,7 +243,7 @@ def console_of(run: Execution) -> dict[str, Any]:
 
 @require_safe
 def console(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Render the output of a command, which the page of its run asks for while it runs."""
+    """Render the output of a command, which the run's page polls while the command runs."""
     run = find_run(request, run_id)
     can_change = run.job is not None and actor_of(request).may_change(run.job)
     context = {"run": run, "can_change": can_change, **console_of(run)}
@@ -253,7 +252,7 @@ def console(request: HttpRequest, run_id: int) -> HttpResponse:
 
 @require_POST
 def stop(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Stop a command that runs."""
+    """Stop a running command."""
     find_run(request, run_id)
     result = services.stop_run(actor_of(request), run_id)
     message = "Stopping the command and its child processes."
@@ -267,7 +266,7 @@ def result_text(result: Any) -> str:
 
 
 def receipt(run: Execution) -> str:
-    """Return where a notification arrived, according to the server's answer, or an empty text."""
+    """Return the server and topic that accepted a notification, or an empty text."""
     if not isinstance(run.result, dict) or run.status != Execution.Status.SUCCEEDED or run.task != "notify":
         return ""
     return f"{run.result.get('server')} · {run.result.get('topic')}"
@@ -293,7 +292,7 @@ def export(request: HttpRequest, kind: str) -> HttpResponseBase:
         return HttpResponseBadRequest(f"{text}\n", content_type="text/plain; charset=utf-8")
     runs = query.segment(query.scope(page.actor)).rows
     chunks = csv_chunks(runs) if kind == "csv" else json_chunks(runs)
-    # Django would collect a synchronous iterator in memory under ASGI, and an asynchronous one under WSGI.
+    # Django collects a synchronous iterator in memory under ASGI, and an asynchronous one under WSGI.
     content = in_threads(chunks) if isinstance(request, ASGIRequest) else chunks
     content_type = "text/csv; charset=utf-8" if kind == "csv" else "application/json"
     response = StreamingHttpResponse(content, content_type=content_type)

@@ -1,4 +1,4 @@
-"""The system page: clusters, queue, versions and settings."""
+"""The system page: clusters, queue, limits, versions and settings."""
 
 import platform
 from typing import Any
@@ -92,7 +92,7 @@ class SystemPage(LivePageMixin, TemplateView):
         )
 
     def _warnings_of_files(self) -> list[str]:
-        """Say what is wrong with the operator's files: the details only to staff, because they name programs."""
+        """Say what is wrong with the operator's files, with details only for staff, because they name programs."""
         return [
             problem if self.actor.sees_all else f"{file.short_problem} Tell your operator."
             for file in (catalog, runner_catalog, operator_services)
@@ -101,13 +101,13 @@ class SystemPage(LivePageMixin, TemplateView):
 
     def _staff_context(self) -> dict[str, Any]:
         return {
-            "settings": [(name, shown(name)) for name in SETTINGS if hasattr(settings, name)],
-            "database": database_words(),
+            "settings": [(name, setting_text(name)) for name in SETTINGS if hasattr(settings, name)],
+            "database": database_text(),
         }
 
 
-def shown(name: str) -> str:
-    """Format a setting; for a secret, show only whether it is set."""
+def setting_text(name: str) -> str:
+    """Format the value of a setting; for a secret, say only whether it is set."""
     value = getattr(settings, name)
     if name.endswith(("_TOKEN", "_PASSWORD", "_KEY", "_HEARTBEAT_URL")):
         return "set" if value else "not set"
@@ -116,7 +116,7 @@ def shown(name: str) -> str:
     return str(value)
 
 
-def database_words() -> str:
+def database_text() -> str:
     if connection.vendor != "sqlite":
         return connection.display_name
     return f"SQLite, {connection.settings_dict['NAME']} ({database_size() / 1_000_000:,.1f} MB)"

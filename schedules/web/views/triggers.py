@@ -1,4 +1,4 @@
-"""Trigger addresses: the address that starts a run, and the buttons that open, renew and close one."""
+"""Trigger addresses: the endpoint that starts a run, and the actions that open, renew and close an address."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ from schedules.web.views.page import actor_of, finish
 NEW_ADDRESS = "cronty_new_trigger"
 MAX_WAIT_SECONDS = 60
 POLL_SECONDS = 0.25
-# More senders than these are not kept waiting: they get the address of the run at once.
+# Beyond this many waiting senders, others get the address of the run at once.
 MAX_WAITING = 20
 _STATUSES = {
     Kind.NOT_FOUND: 404,
@@ -43,14 +43,14 @@ _waiting: set[int] = set()
 @csrf_exempt
 @login_not_required
 async def called(request: HttpRequest, key: str) -> HttpResponse:
-    """Start a run of the job with this key, and answer with its address; with `?wait=30`, when it has ended."""
+    """Start a run of the job with this key, and return its address: at once, or with `?wait=30`, when it has ended."""
     if request.method != "POST":
         return _problem(405, "Send a POST request.", {"Allow": "POST"})
     client = network_of(request.META.get("REMOTE_ADDR", "")) or ""
     digest = digest_of(key)
     if not limits.allow(digest, client):
         return _problem(429, "Too many requests: try again in a minute.", {"Retry-After": "60"})
-    wait = _wait_of(request)
+    wait = _wait_seconds(request)
     if wait is None:
         return _problem(422, f"wait: give 0 to {MAX_WAIT_SECONDS} seconds.")
     body = request.read(TRIGGER_BODY_BYTES + 1)
@@ -61,20 +61,21 @@ async def called(request: HttpRequest, key: str) -> HttpResponse:
     if isinstance(result, Err):
         status = _STATUSES.get(result.kind, 409)
         limits.note(digest, client, status)
-        after = {"Retry-After": str(max(1, result.seconds))} if result.retry_after is not None else {}
-        return _problem(status, message_of(result), after)
+        retry = {"Retry-After": str(max(1, result.seconds))} if result.retry_after is not None else {}
+        return _problem(status, message_of(result), retry)
     limits.note(digest, client, HTTPStatus.OK)
-    return _answer(await _ended(request, result.value, wait))
+    return _answer(await _wait_for_end(request, result.value, wait))
 
 
-def _wait_of(request: HttpRequest) -> int | None:
+def _wait_seconds(request: HttpRequest) -> int | None:
+    """Return how long the sender wants to wait, or None if that is invalid."""
     text = request.GET.get("wait", "0")
     is_number = text.isascii() and text.isdecimal() and len(text) < 4
     return int(text) if is_number and int(text) <= MAX_WAIT_SECONDS else None
 
 
-async def _ended(request: HttpRequest, triggered: Triggered, wait: int) -> Triggered:
-    """Wait until the run has ended, for as long as the sender wants."""
+async def _wait_for_end(request: HttpRequest, triggered: Triggered, wait: int) -> Triggered:
+    """Wait until the run has ended, but no longer than the sender wants."""
     run = triggered.run
     if run is None or not wait or len(_waiting) >= MAX_WAITING:
         return triggered
@@ -119,7 +120,7 @@ def _problem(status: int, detail: str, headers: dict[str, str] | None = None) ->
 
 @require_POST
 def open_address(request: HttpRequest, job_id: str) -> HttpResponse:
-    """Open the trigger address of a job, or give it a new key; the page then shows it once."""
+    """Open the trigger address of a job, or give it a new key; the next page shows the address once."""
     result = open_trigger(
         actor_of(request),
         job_id,
@@ -138,12 +139,12 @@ def close_address(request: HttpRequest, job_id: str) -> HttpResponse:
 
 
 def take_new_address(request: HttpRequest, job_id: str) -> str:
-    """Return the address that was just made for a job, once."""
-    kept = request.session.get(NEW_ADDRESS)
-    if not isinstance(kept, dict) or kept.get("job") != job_id:
+    """Return and forget the address that was just created for a job."""
+    stored = request.session.get(NEW_ADDRESS)
+    if not isinstance(stored, dict) or stored.get("job") != job_id:
         return ""
     del request.session[NEW_ADDRESS]
-    return str(kept["url"])
+    return str(stored["url"])
 
 
 def _page_of(job_id: str) -> str:

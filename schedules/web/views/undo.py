@@ -29,7 +29,7 @@ from schedules.web.views.page import PageMixin, back, is_number, own_address
 from schedules.when.forecast import start_of_day
 from schedules.when.phrases import PhraseError, parse_past
 
-# What brings a job back to what it was before.
+# What undoing an event does to its job.
 ACTIONS = {
     "delete": "Moves to the trash",
     "cancel": "Stops permanently",
@@ -38,13 +38,13 @@ ACTIONS = {
     "pause": "Is paused",
     "unconfirm": "Waits for a confirmation again",
 }
-# As many as one action on the list of jobs changes.
+# As many as one action on the list of jobs can change.
 MAX_JOBS = 1_000
 
 
 @dataclass(frozen=True)
 class Step:
-    """One event that is undone, or why it can't be."""
+    """One event to undo, or why it can't be undone."""
 
     event: Event
     action: str
@@ -53,7 +53,7 @@ class Step:
 
 
 class UndoPage(PageMixin, TemplateView):
-    """What one event, one call or everything that somebody did since a moment would change back; a POST does it."""
+    """Previews the undo of one event, one call, or everything that somebody did since a moment; a POST performs it."""
 
     template_name = "schedules/undo.html"
 
@@ -65,9 +65,9 @@ class UndoPage(PageMixin, TemplateView):
         steps = steps_of(plan_undo(events))
         is_by_person = not choice["event"] and not choice["call"]
         return super().get_context_data(
-            asked=choice,
+            choice=choice,
             is_by_person=is_by_person,
-            is_unasked=is_by_person and not choice["actor"],
+            is_empty=is_by_person and not choice["actor"],
             names=names_for(self.actor) if is_by_person else [],
             problem=problem,
             steps=[step for step in steps if not step.problem],
@@ -128,7 +128,7 @@ class UndoPage(PageMixin, TemplateView):
 
 
 def steps_of(reversals: Sequence[Reversal]) -> list[Step]:
-    """Say what each reversal does; an older change of a job is undone after the newer ones."""
+    """Describe what each reversal does; older changes of a job are undone after newer ones."""
     seen: set[int] = set()
     steps = []
     for reversal in reversals:

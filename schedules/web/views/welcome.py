@@ -1,4 +1,4 @@
-"""The first steps of a new user, and the demo jobs."""
+"""The welcome page, which sends a new user a first reminder, and the demo jobs."""
 
 import secrets
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ FIRST_REMINDER_IN = timedelta(seconds=20)
 
 
 class WelcomePage(FormPageMixin, TemplateView):
-    """A form with three questions, which sends a first reminder, and then the delivery of that reminder."""
+    """A form with three fields that sends a first reminder, and then the state of its delivery."""
 
     template_name = "schedules/welcome.html"
 
@@ -78,7 +78,7 @@ class WelcomePage(FormPageMixin, TemplateView):
 
 @dataclass(frozen=True)
 class Delivery:
-    """Where the notification of a job is: `step` is scheduled, waiting, sending, retrying, delivered or failed."""
+    """The delivery of a notification; `step` is scheduled, waiting, sending, retrying, delivered or failed."""
 
     step: str
     job: Job
@@ -103,7 +103,7 @@ class Delivery:
 
 
 def delivery_of(job: Job, now: datetime, *, has_cluster: bool) -> Delivery:
-    """Return how far the newest notification of a job has come."""
+    """Return the state of the newest notification of a job."""
     run = last_run(job)
     if run is None:
         if job.next_run_at and job.next_run_at > now:
@@ -139,7 +139,7 @@ def greet(actor: Actor, *, timezone: str, failure_topic: str, message: str) -> R
 
 @require_POST
 def demo(request: HttpRequest) -> HttpResponse:
-    """Add three demo jobs, or remove them again."""
+    """Add three demo jobs, or remove them."""
     actor = actor_of(request)
     if request.POST.get("verb") == "remove":
         if removed := remove_demo_jobs(actor):

@@ -42,7 +42,7 @@ def test_frequent_job_is_counted_separately(owner: User):
 
     assert list(ahead.dense) == ["Frequent"]
     assert sum(bucket.count for bucket in ahead.buckets) == 1
-    assert re.fullmatch(r"1,44\d runs · Frequent accounts for 1,44\d", ahead.words)
+    assert re.fullmatch(r"1,44\d runs · Frequent accounts for 1,44\d", ahead.summary)
 
 
 @pytest.mark.parametrize(
