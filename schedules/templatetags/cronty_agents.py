@@ -1,4 +1,4 @@
-"""Template tags for what agents did: verdicts, money, and their answers as text."""
+"""Template tags for runs of agents: verdicts, costs, and answers rendered from Markdown."""
 
 import re
 from decimal import Decimal
@@ -14,8 +14,8 @@ from schedules.templatetags.cronty_statuses import icon
 register = template.Library()
 
 Verdict = AgentRun.Verdict
-# Colour and icon of every verdict.
-_LOOKS = {
+# Colour and icon of each verdict.
+_STYLES = {
     Verdict.DONE: ("ok", "check"),
     Verdict.NOTHING_TO_DO: ("pau", "check"),
     Verdict.NEEDS_YOU: ("warn", "inbox"),
@@ -35,17 +35,17 @@ _ITEM = re.compile(r"\s{0,8}(?:[-*+]|\d{1,3}[.)]) +(.+)")
 
 @register.simple_tag
 def verdict(agent: AgentRun) -> SafeString:
-    """Show a verdict by word, colour and icon; a run without one is still at work, or was skipped."""
+    """Show a verdict as icon and word; a run without one is still working, or was skipped."""
     if not agent.verdict:
         word = "Skipped" if agent.cap else "Working"
         return format_html('<span class="st run">{} {}</span>', icon("turning"), word)
-    colour, name = _LOOKS[Verdict(agent.verdict)]
+    colour, name = _STYLES[Verdict(agent.verdict)]
     return format_html('<span class="st {}">{} {}</span>', colour, icon(name), agent.get_verdict_display())
 
 
 @register.filter
 def version_warning(agent: AgentRun) -> str:
-    """Warn of a program whose version Cronty does not know."""
+    """Return a warning if Cronty was not tested with this version of the program."""
     return version_note(agent.kind, agent.program_version)
 
 
@@ -56,13 +56,13 @@ def dollars(amount: Decimal) -> str:
 
 @register.filter
 def answer_text(text: str) -> SafeString:
-    """Show the usual Markdown of an answer: headings, lists, code, bold and links. No HTML of the answer survives."""
+    """Render common Markdown of an answer: headings, lists, code, bold and links. Any HTML in it is escaped."""
     blocks: list[str] = []
     paragraph: list[str] = []
     items: list[str] = []
     code: list[str] | None = None
 
-    def close() -> None:
+    def end_block() -> None:
         if paragraph:
             blocks.append(f"<p>{'<br>'.join(paragraph)}</p>")
         if items:
@@ -72,31 +72,31 @@ def answer_text(text: str) -> SafeString:
 
     for line in text[:SHOWN_ANSWER].splitlines():
         if line.lstrip().startswith("```"):
-            close()
+            end_block()
             if code is not None:
                 blocks.append(_code_block(code))
             code = [] if code is None else None
         elif code is not None:
             code.append(line)
         elif heading := _HEADING.fullmatch(line):
-            close()
+            end_block()
             blocks.append(f"<h4>{_inline(heading[1])}</h4>")
         elif item := _ITEM.fullmatch(line):
             if paragraph:
-                close()
+                end_block()
             items.append(_inline(item[1]))
         elif not line.strip():
-            close()
+            end_block()
         else:
             if items:
-                close()
+                end_block()
             paragraph.append(_inline(line))
-    close()
+    end_block()
     if code is not None:
         blocks.append(_code_block(code))
     if len(text) > SHOWN_ANSWER:
         blocks.append('<p class="mut">… (shortened)</p>')
-    # Everything that the agent wrote was escaped.
+    # All text of the agent was escaped above.
     return mark_safe("".join(blocks))  # noqa: S308  # nosec B308 B703
 
 
@@ -105,7 +105,7 @@ def _code_block(lines: list[str]) -> str:
 
 
 def _inline(text: str) -> str:
-    """Escape a line; code in it stays as it is, and the rest gets links and bold words."""
+    """Escape a line, and render code spans, links and bold text in it."""
     parts = []
     end = 0
     for match in _CODE.finditer(text):

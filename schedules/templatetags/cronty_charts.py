@@ -19,24 +19,24 @@ register = template.Library()
 
 LETTERS = {"succeeded": "s", "failed": "f", "lost": "l", "cancelled": "c", "missed": "m", "skipped": "k"}
 NAMED_JOBS = 3
-# Fewer bars are drawn as narrow as these.
+# Fewer bars are drawn as narrow as if there were this many.
 MIN_BARS = 30
 BAR_HEIGHT = 70
 AHEAD_HEIGHT = 34
-# As many as have room in a list, each of at least 6 px.
+# As many bars as fit into a list, at 6 px or more each.
 STRIP_RUNS = 24
 
 
 @register.simple_tag
 @lru_cache(maxsize=1024)
 def strip(recent: str) -> SafeString:
-    """Draw the last outcomes as bars, newest on the right, with one path per outcome to keep the page small."""
+    """Draw the last outcomes as bars, newest on the right, with one path per kind of outcome to keep the page small."""
     paths: dict[str, str] = {}
     recent = recent[-STRIP_RUNS:]
-    for place, letter in enumerate(recent):
-        paths[letter] = paths.get(letter, "") + f"M{place * 7} 0h5v18h-5z"
+    for index, letter in enumerate(recent):
+        paths[letter] = paths.get(letter, "") + f"M{index * 7} 0h5v18h-5z"
     counts = ", ".join(f"{recent.count(letter)} {OUTCOMES.get(letter, letter)}" for letter in paths)
-    # Cached: a list shows 50 of them, and most jobs have the same history.
+    # Cached, because a list shows 50 strips, and most jobs have the same history.
     return render_to_string(
         "schedules/parts/strip.html",
         {"recent": recent, "counts": counts, "paths": paths, "width": STRIP_RUNS * 7 - 2},
@@ -45,19 +45,19 @@ def strip(recent: str) -> SafeString:
 
 @register.inclusion_tag("schedules/parts/bars.html")
 def bars(runs: Iterable[Execution], zone: str = "UTC") -> dict[str, Any]:
-    """Draw how long the last runs took, oldest on the left; a run that never started is an outline."""
+    """Draw the durations of the last runs, oldest on the left, with an outline for a run that never started."""
     rows = list(runs)
     longest = max((run.took.total_seconds() for run in rows if run.took), default=0) or 1
     drawn = []
-    room = max(len(rows), MIN_BARS)
-    for place, run in enumerate(rows, start=room - len(rows)):
+    slots = max(len(rows), MIN_BARS)
+    for index, run in enumerate(rows, start=slots - len(rows)):
         height = max(4, run.took.total_seconds() / longest * BAR_HEIGHT) if run.took else BAR_HEIGHT
         took = f" · {duration(run.took)}" if run.took else ""
         drawn.append(
             {
                 "link": reverse("schedules:run", args=[run.pk]) if run.pk else "",
                 "letter": LETTERS.get(run.status, "r"),
-                "x": place * 10 + 1,
+                "x": index * 10 + 1,
                 "y": f"{BAR_HEIGHT + 1 - height:.1f}",
                 "height": f"{height:.1f}",
                 "title": f"{local_and_utc(run.scheduled_for, zone)} · {STATUSES[run.status][0]}{took}",
@@ -65,27 +65,26 @@ def bars(runs: Iterable[Execution], zone: str = "UTC") -> dict[str, Any]:
         )
     scale = {"longest": timedelta(seconds=longest) if any(run.took for run in rows) else None}
     ends = {"first": rows[0].scheduled_for, "last": rows[-1].scheduled_for} if rows else {}
-    return {"bars": drawn, "width": room * 10, "zone": zone, **scale, **ends}
+    return {"bars": drawn, "width": slots * 10, "zone": zone, **scale, **ends}
 
 
 @register.inclusion_tag("schedules/parts/next_24_hours.html")
 def next_24_hours(ahead: Any) -> dict[str, Any]:
-    """Draw how many runs start in each quarter of an hour; those of failing and overdue jobs are red."""
-    most = max((bucket.count for bucket in ahead.buckets), default=0) or 1
+    """Draw how many runs start in each quarter of an hour, with failing and overdue jobs in red."""
+    max_count = max((bucket.count for bucket in ahead.buckets), default=0) or 1
     share = 100 / len(ahead.buckets)
     drawn = []
-    for place, bucket in enumerate(ahead.buckets):
+    for index, bucket in enumerate(ahead.buckets):
         if not bucket.count:
             continue
-        height = 5 + (AHEAD_HEIGHT - 5) * sqrt(bucket.count / most)
+        height = 5 + (AHEAD_HEIGHT - 5) * sqrt(bucket.count / max_count)
+        is_red = (index == 0 and ahead.late) or ahead.failing & bucket.jobs.keys()
         drawn.append(
             {
                 "title": _bucket_title(bucket, ahead),
-                "colour": "late"
-                if (place == 0 and ahead.late) or ahead.failing & bucket.jobs.keys()
-                else "bar",
-                "left": f"{place * share:.3f}",
-                "x": f"{(place + 0.15) * share:.3f}",
+                "colour": "late" if is_red else "bar",
+                "left": f"{index * share:.3f}",
+                "x": f"{(index + 0.15) * share:.3f}",
                 "y": f"{AHEAD_HEIGHT - height:.1f}",
                 "height": f"{height:.1f}",
             }
@@ -116,8 +115,8 @@ def _names(names: list[str]) -> str:
 
 
 def _hours(ahead: Any) -> Iterator[dict[str, Any]]:
-    """Mark every third hour of the clock, and label those that fit on a phone."""
-    # Step by quarters of an hour in elapsed time, because clocks may skip or repeat an hour, or half of one.
+    """Yield a mark for every third hour of the clock, with labels for those that fit on a phone."""
+    # Step through elapsed time by quarters of an hour, because clocks may skip or repeat an hour or half an hour.
     past_quarter = (ahead.start - ahead.start.replace(minute=0, second=0, microsecond=0)) % ahead.QUARTER
     for quarter in range(1, ahead.QUARTERS + 1):
         moment = ahead.start - past_quarter + quarter * ahead.QUARTER

@@ -1,6 +1,6 @@
-"""Template filters that show an output: numbered lines, in the colours in which it was printed."""
+"""Template filters that show the output of a command as numbered lines in its terminal colours."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from django import template
 from django.utils.html import format_html, format_html_join
@@ -12,14 +12,14 @@ register = template.Library()
 
 NUMBERED_LINES = 1000
 _BOLD, _DIM, _ITALIC, _UNDERLINED = "1", "2", "3", "4"
-# The codes that end others: 22 ends bold and dim.
+# Which styles a code ends: 22 ends both bold and dim.
 _ENDS = {"22": (_BOLD, _DIM), "23": (_ITALIC,), "24": (_UNDERLINED,)}
 _STYLES = {_BOLD: "a-bold", _DIM: "a-dim", _ITALIC: "a-italic", _UNDERLINED: "a-under"}
 _COLOURS = ("grey", "red", "green", "yellow", "blue", "magenta", "cyan", "plain")
 
 
 class Pen:
-    """The style that the sequences so far have set."""
+    """The style set by the escape sequences so far."""
 
     def __init__(self) -> None:
         self._styles: set[str] = set()
@@ -30,9 +30,9 @@ class Pen:
         return " ".join(filter(None, [*sorted(self._styles), self._colour]))
 
     def apply(self, codes: str) -> None:
-        """Follow the codes of one sequence; what pages do not show, such as backgrounds, is passed over."""
-        rest = iter(codes.split(";"))
-        for code in rest:
+        """Apply the codes of one sequence; those that pages do not show, such as backgrounds, are ignored."""
+        remaining = iter(codes.split(";"))
+        for code in remaining:
             code = code.lstrip("0")
             if not code:
                 self._styles, self._colour = set(), ""
@@ -43,15 +43,17 @@ class Pen:
             elif code == "39":
                 self._colour = ""
             elif code in ("38", "48"):
-                number = self._extended(rest)
+                number = self._read_extended_colour(remaining)
                 if code == "38":
                     self._colour = _colour_class(number)
             elif code.isdecimal() and int(code) in (*range(30, 38), *range(90, 98)):
                 self._colour = _colour_class(int(code) % 10)
 
-    def _extended(self, rest: Iterable[str]) -> int | None:
-        """Take the colour after 38 or 48: one of 256, of which the first 16 have names, or a mixed one."""
-        codes = iter(rest)
+    def _read_extended_colour(self, codes: Iterator[str]) -> int | None:
+        """Consume the colour after 38 or 48, and return its number if it is one of the 16 named ones.
+
+        It is one of a palette of 256, which begins with the named ones, or an RGB colour.
+        """
         kind = next(codes, "")
         values = [next(codes, "") for _ in range({"5": 1, "2": 3}.get(kind, 0))]
         is_named = kind == "5" and values[0].isdecimal() and int(values[0]) < 16
@@ -64,10 +66,10 @@ def _colour_class(number: int | None) -> str:
 
 @register.filter
 def numbered_lines(output: OutputPart | str) -> SafeString:
-    """Write each line with a number that can be linked to; the number is no part of the text."""
+    """Render each line with a number that can be linked to, but is not part of the text."""
     text, colours = (output, ()) if isinstance(output, str) else (output.text, output.colours)
     lines = text.split("\n")
-    # Numbered as in the whole text, if only its end is shown.
+    # Lines keep their numbers of the whole text if only its end is shown.
     first = max(0, len(lines) - NUMBERED_LINES)
     return format_html_join(
         "\n",
@@ -77,19 +79,19 @@ def numbered_lines(output: OutputPart | str) -> SafeString:
 
 
 def _coloured(lines: Sequence[str], colours: Sequence[tuple[int, str]]) -> Iterable[str]:
-    """Yield each line, with the parts of it that have a colour."""
+    """Yield each line as HTML, with its coloured parts in elements of their own."""
     if not colours:
         yield from lines
         return
-    pen, place, start = Pen(), 0, 0
+    pen, index, start = Pen(), 0, 0
     for line in lines:
-        parts, at = [], 0
-        while place < len(colours) and colours[place][0] <= start + len(line):
-            until = max(at, colours[place][0] - start)
-            parts.append(_part(line[at:until], pen))
-            pen.apply(colours[place][1])
-            at, place = until, place + 1
-        parts.append(_part(line[at:], pen))
+        parts, position = [], 0
+        while index < len(colours) and colours[index][0] <= start + len(line):
+            until = max(position, colours[index][0] - start)
+            parts.append(_part(line[position:until], pen))
+            pen.apply(colours[index][1])
+            position, index = until, index + 1
+        parts.append(_part(line[position:], pen))
         start += len(line) + 1
         yield format_html_join("", "{}", ((part,) for part in parts))
 

@@ -1,4 +1,4 @@
-"""Template tag that draws a QR code as inline SVG: nothing is asked of another site."""
+"""Template tag that draws a QR code as inline SVG, without a request to another site."""
 
 from functools import lru_cache
 
@@ -14,8 +14,8 @@ BORDER = 2
 @register.simple_tag
 @lru_cache(maxsize=64)
 def qr_code(text: str) -> SafeString:
-    """Draw a text as a QR code, dark on light in every theme, because cameras expect that."""
+    """Draw a text as a QR code, dark on light even in the dark theme, because cameras expect that."""
     code = segno.make_qr(text, error="m")
     drawn = code.svg_inline(border=BORDER, omitsize=True, svgclass="qr", lineclass=None, light="#fff")
-    # The drawing contains lines only, never the text.
+    # The SVG contains only paths, never the text.
     return mark_safe(drawn)  # noqa: S308  # nosec B308, B703

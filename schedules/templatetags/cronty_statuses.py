@@ -48,7 +48,7 @@ ICONS = {
     "bin": "M4 6h16M9 6V3h6v3M6 6l1 15h10l1-15",
     "key": "M13 9a5 5 0 1 1-10 0 5 5 0 1 1 10 0M12 12l9 9m-4-4l3-3",
 }
-# Word, colour and icon of every status of jobs and runs; colour alone is not accessible.
+# Word, colour and icon of each status of jobs and runs; colour alone is not accessible.
 STATUSES = {
     "stopped_failing": (STANDINGS["stopped_failing"], "fail", "alarm"),
     "late": ("Late", "fail", "alarm"),
@@ -72,7 +72,7 @@ STATUSES = {
     "lost": ("Lost", "fail", "alarm"),
 }
 OUTCOMES = {letter: outcome for outcome, letter in OUTCOME_LETTERS.items()}
-# The icon of an event by the first word of its verb.
+# The icon of an event, by the first word of its verb.
 VERB_ICONS = {
     "create": "plus",
     "pause": "pause",
@@ -100,8 +100,14 @@ VERB_ICONS = {
     "rotate": "key",
     "connect": "key",
 }
-# The icons of kinds of jobs; commands and other functions have their own below.
-KINDS = {"heartbeat": "pulse", "notify": "bell", "webhook": "globe", "prompt": "message", "email": "mail"}
+# The icons of built-in tasks; `kind_icon` has those of commands and other functions.
+KIND_ICONS = {
+    "heartbeat": "pulse",
+    "notify": "bell",
+    "webhook": "globe",
+    "prompt": "message",
+    "email": "mail",
+}
 CAUSES = {
     "schedule": "Scheduled",
     "manual": "Manual",
@@ -125,7 +131,7 @@ def icon(name: str) -> SafeString:
 
 @register.simple_tag
 def kind_icon(task_name: str, is_command: bool) -> SafeString:
-    return icon(KINDS.get(task_name, "terminal" if is_command else "code"))
+    return icon(KIND_ICONS.get(task_name, "terminal" if is_command else "code"))
 
 
 @register.simple_tag
@@ -136,7 +142,7 @@ def verb_icon(verb: str) -> SafeString:
 @register.simple_tag
 @lru_cache(maxsize=128)
 def status(key: str, size: str = "") -> SafeString:
-    """Show a status as icon and word; cached, since a list shows 50 of them."""
+    """Show a status as icon and word; cached, because a list shows 50 of them."""
     word, colour, shape = STATUSES.get(key, (key, "pau", "circle"))
     return format_html('<span class="st {} {}">{}{}</span>', colour, size, icon(shape), word)
 
@@ -176,15 +182,15 @@ def cause(key: str) -> str:
 
 @register.filter
 def events_in_words(types: Iterable[str]) -> str:
-    """Name types of events: a prompt is due, a run failed."""
+    """List types of events as a phrase: "A prompt is due, a run failed"."""
     names = dict(EventType.choices)
-    words = ", ".join(f"{names[each][0].lower()}{names[each][1:]}" for each in types)
-    return f"{words[:1].upper()}{words[1:]}"
+    text = ", ".join(f"{names[each][0].lower()}{names[each][1:]}" for each in types)
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 @register.filter
 def started_by(run: Execution) -> str:
-    """Return what has started a run; a ping outside a slot is nobody's hand."""
+    """Return what started a run; a ping outside a slot counts as a ping, although its cause is "manual"."""
     return "Ping" if is_pinged(run) else cause(run.cause)
 
 

@@ -70,7 +70,7 @@ VERBS = {
     "stop agents": "stopped the agents of",
     "start agents": "started the agents again of",
 }
-# Where a change came from.
+# Labels for the interface through which a change was made.
 DOORS: dict[str, str] = {
     Event.Door.MCP: "MCP",
     Event.Door.API: "API",
@@ -85,14 +85,14 @@ LONG_VALUE = 120
 
 
 @register.filter
-def words(job: Job) -> str:
-    """Describe the schedule of a job, with times on the clock of the reader."""
+def schedule_text(job: Job) -> str:
+    """Describe the schedule of a job, with times on the reader's clock."""
     return on_readers_clock(words_of(job))
 
 
 @register.filter
 def expression(job: Job) -> str:
-    """Return the schedule as it is stored, to be shown next to its description."""
+    """Return the schedule as it is stored, to show beside its description."""
     if job.trigger_type == Job.TriggerType.CRON:
         return job.cron
     if job.every and job.calendar_unit == CalendarUnit.MONTHS:
@@ -101,8 +101,8 @@ def expression(job: Job) -> str:
 
 
 @register.filter
-def short_words(job: Job, description: str) -> str:
-    """Return the description of a schedule for a column: only the moment of a one-time job."""
+def short_schedule(job: Job, description: str) -> str:
+    """Shorten the description of a schedule for a column: a one-time job shows only its moment."""
     return day_and_clock(job.run_at, job.timezone, clock.now()) if job.run_at else description
 
 
@@ -114,7 +114,7 @@ def task_title(name: str) -> str:
 
 @register.filter
 def pretty(value: Any) -> str:
-    """Format a stored JSON value for reading, with secrets masked; text stays as it is."""
+    """Format a stored JSON value for reading, with secrets masked; text is unchanged."""
     if isinstance(value, str):
         return value
     return json.dumps(masking.masked(value), ensure_ascii=False, indent=2)
@@ -143,7 +143,7 @@ def verb(event: Event) -> str:
 
 @register.filter
 def action(verb: str) -> str:
-    """Return the words for an event without its subject: "Stopped a run"."""
+    """Return the label of an event without its subject: "Stopped a run"."""
     return VERBS[verb].removesuffix(" of").removesuffix(" for").capitalize()
 
 
@@ -154,7 +154,7 @@ def door(key: str) -> str:
 
 @register.filter
 def changes(event: Event) -> list[Change]:
-    """List what an event changed, with times on the clock of the reader."""
+    """List what an event changed, with times on the reader's clock."""
     return [
         Change(
             change.label, change.before and on_readers_clock(change.before), on_readers_clock(change.after)
@@ -165,6 +165,6 @@ def changes(event: Event) -> list[Change]:
 
 @register.filter
 def when_errors(form: Form) -> list[str]:
-    """List the errors of the schedule in a form, except those of fields that are still empty."""
-    shown = ("phrase", "every_count", "run_at", "timezone")
-    return [str(error) for name in shown if form[name].value() for error in form[name].errors]
+    """List the errors of a schedule's main fields, except those that are still empty."""
+    fields = [form[name] for name in ("phrase", "every_count", "run_at", "timezone")]
+    return [str(error) for field in fields if field.value() for error in field.errors]

@@ -1,4 +1,4 @@
-"""Template tags for moments and durations."""
+"""Template tags for moments and durations, in the zone and on the clock of the reader."""
 
 import re
 from contextvars import ContextVar
@@ -15,15 +15,14 @@ from schedules.when import durations
 
 register = template.Library()
 
-# (upper limit in seconds, size of the unit, its name); the limits take rounding into account.
-# app.js has the same table.
+# (upper limit in seconds, seconds in the unit, its name); the limits take rounding into account. Keep in step with
+# the table in app.js.
 UNITS = ((59.5, 1, "s"), (7170, 60, "min"), (171_000, 3600, "h"), (float("inf"), 86_400, "d"))
 NO_MOMENT = "—"
-# Whether the person who looks at the page reads a 12-hour clock.
+NOTICED_DELAY = timedelta(seconds=1)
+# Whether the reader of the page uses a 12-hour clock.
 _is_12_hours: ContextVar[bool] = ContextVar("is_12_hours", default=False)
-
-
-# Not the offset of a zone, like UTC+05:30.
+# Does not match the offset of a zone, like UTC+05:30.
 _TIME_OF_DAY = re.compile(r"(?<![+\-:\d])\b([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?\b")
 
 
@@ -32,24 +31,22 @@ def use_clock(hours: int) -> None:
     _is_12_hours.set(hours == 12)
 
 
-def clock_words(here: datetime | time, *, exact: bool = False) -> str:
-    """Format a local time of day on the clock of the reader: "17:30" or "5:30 PM"."""
+def clock_words(local_time: datetime | time, *, exact: bool = False) -> str:
+    """Format a local time of day on the reader's clock: "17:30" or "5:30 PM"."""
     if not _is_12_hours.get():
-        return f"{here:%H:%M:%S}" if exact else f"{here:%H:%M}"
-    seconds = f":{here:%S}" if exact else ""
-    return f"{here.hour % 12 or 12}:{here:%M}{seconds} {'AM' if here.hour < 12 else 'PM'}"
-
-
-NOTICED_DELAY = timedelta(seconds=1)
+        return f"{local_time:%H:%M:%S}" if exact else f"{local_time:%H:%M}"
+    seconds = f":{local_time:%S}" if exact else ""
+    hour, suffix = local_time.hour % 12 or 12, "AM" if local_time.hour < 12 else "PM"
+    return f"{hour}:{local_time:%M}{seconds} {suffix}"
 
 
 def relative(moment: datetime, now: datetime) -> str:
-    """Return roughly how far away a moment is: "in 49 s", "3 h ago"."""
+    """Format the distance to a moment, rounded to one unit: "in 49 s", "3 h ago"."""
     seconds = (moment - now).total_seconds()
     size = abs(seconds)
     if size < 1:
         return "now"
-    unit, name = next((unit, name) for end, unit, name in UNITS if size < end)
+    unit, name = next((unit, name) for limit, unit, name in UNITS if size < limit)
     text = f"{int(size / unit + 0.5)} {name}"
     return f"in {text}" if seconds > 0 else f"{text} ago"
 
@@ -63,15 +60,15 @@ def local(moment: datetime, zone: str) -> datetime:
 
 
 def local_and_utc(moment: datetime, zone: str) -> str:
-    """Format a moment in full, in its zone and in UTC."""
+    """Format a moment in full, in a zone and in UTC."""
     return _local_and_utc(moment, zone, _is_12_hours.get())
 
 
 @lru_cache(maxsize=4096)
 def _local_and_utc(moment: datetime, zone: str, _is_12_hours: bool) -> str:
-    here, there = local(moment, zone), moment.astimezone(UTC)
+    here = local(moment, zone)
     full = f"{here:%a} {here.day} {here:%b %Y} {clock_words(here, exact=True)} {here.tzname()}"
-    return full if here.tzname() == "UTC" else f"{full} · {there:%a} {clock_words(there, exact=True)} UTC"
+    return full if here.tzname() == "UTC" else f"{full} · {in_utc(moment, exact=True)}"
 
 
 def day_and_clock(moment: datetime, zone: str, now: datetime, *, exact: bool = False) -> str:
@@ -81,19 +78,19 @@ def day_and_clock(moment: datetime, zone: str, now: datetime, *, exact: bool = F
 
 
 def day_words(day: date, today: date) -> str:
-    """Format a day, with the weekday if it is in this year, else with the year."""
+    """Format a day, with the weekday in the current year, else with the year."""
     return f"{day:%a} {day.day} {day:%b}" if day.year == today.year else f"{day.day} {day:%b %Y}"
 
 
 @register.filter
 def moment_of(text: str) -> datetime:
-    """Return the moment that a stored text means."""
+    """Parse a moment stored as text."""
     return datetime.fromisoformat(text)
 
 
 @register.filter
 def on_readers_clock(text: str) -> str:
-    """Write the times of day in a text on a 12-hour clock, if the reader has one."""
+    """Convert the times of day in a text to the 12-hour clock, if the reader uses one."""
     return _TIME_OF_DAY.sub(_on_12_hours, text) if _is_12_hours.get() else text
 
 
@@ -144,7 +141,7 @@ def to_the_second(moment: datetime | None, zone: str = "UTC") -> SafeString:
 
 @register.simple_tag
 def time_of(moment: datetime, zone: str) -> SafeString:
-    """Show the time of a moment below the heading of its day."""
+    """Show only the time of a moment, below a heading with its day."""
     return _time(moment, zone, clock_words(local(moment, zone)))
 
 
@@ -168,13 +165,13 @@ def clock_time(moment: datetime, zone: str) -> str:
 
 @register.filter
 def need_seconds(moments: list[datetime]) -> bool:
-    """Return whether any of these moments is not on a full minute."""
+    """Return whether any of these moments has seconds."""
     return any(moment.second for moment in moments)
 
 
 @register.filter
 def is_noticed(delay: timedelta | None) -> bool:
-    """Return whether a delay is long enough to mention; shorter ones are the normal time that a start takes."""
+    """Return whether a delay is worth mentioning; a shorter one is the normal time of a start."""
     return delay is not None and delay >= NOTICED_DELAY
 
 
