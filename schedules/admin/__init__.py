@@ -1,7 +1,7 @@
-"""The admin site for operators."""
+"""The admin site for operators: imports every admin page, and hides those of django-q2."""
 
-# Imported so that its models are registered and can be unregistered below: they do not show how Cronty works, and their
-# admin unpickles stored rows. Not through worker/q2.py, which would load the pages before django-q2 itself is loaded.
+# Registers django-q2's models, so that they can be unregistered below: they don't show how Cronty works, and their
+# admin unpickles stored rows. Not imported through worker/q2.py, which would load these pages before django-q2.
 import django_q.admin  # noqa: F401  (registers its models)
 from django.contrib import admin
 

@@ -1,4 +1,4 @@
-"""Base classes and helpers of the admin pages."""
+"""Base classes of the admin pages: long lists, saving through services, read-only pages, and their filters."""
 
 import json
 import re
@@ -32,11 +32,11 @@ from schedules.web.messages import add_errors, message_of
 
 Row = TypeVar("Row", bound=Model)
 USERNAME = get_user_model().USERNAME_FIELD
-# The most rows that a message about an action names.
+# The most rows named in a message about an action.
 MAX_NAMED = 50
 MAX_SEARCH_LENGTH = 100
 SEARCH_HELP = f"The id of a job, or a part of a text. Searches {count_words(WALKED)} rows at a time."
-# The look-ups that Django's own filters put behind the name of a field.
+# The lookups that Django's own filters append to the name of a field.
 _FILTER_LOOKUPS = ("exact", "isnull", "isempty", "gte", "lt")
 
 
@@ -49,15 +49,15 @@ class ChangeRefused(Exception):  # noqa: N818  (an answer, not an error)
 
 
 class DeclaredLookups(LocalTimes[Row]):
-    """Answers only the filters that a page declares, and searches of limited length.
+    """Allows only the filters that a page declares, and searches of limited length.
 
-    Django itself lets staff filter by any column and look-up: they could read hidden columns one character at a time,
-    or keep the process busy with a regular expression.
+    Django lets staff filter by any column and lookup: they could read hidden columns one character at a time, or keep
+    the process busy with a regular expression.
     """
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
         if lookup in {f"{self.date_hierarchy}__{part}" for part in ("year", "month", "day")}:
-            # Django fails on longer numbers, and on the last year.
+            # Django crashes on longer numbers, and on the year 9999.
             return re.fullmatch("(?!9999)[0-9]{1,4}", value) is not None
         return lookup in self._declared_lookups(request)
 
@@ -92,7 +92,7 @@ class DeclaredLookups(LocalTimes[Row]):
 
 
 class CountUpTo(Paginator[Any]):
-    """Pages up to the limit of a count; what is beyond is found by filters."""
+    """Counts rows only up to a limit; filters lead to the rows beyond it."""
 
     @cached_property
     def count(self) -> int:
@@ -100,7 +100,7 @@ class CountUpTo(Paginator[Any]):
 
 
 class SkippedRows(admin.SimpleListFilter):
-    """How many of the newest rows of a long list are not looked through; a link below the list sets it."""
+    """The parameter that skips the newest rows in a search of a long list; a link below the list sets it."""
 
     title = parameter_name = "skip"
 
@@ -112,15 +112,15 @@ class SkippedRows(admin.SimpleListFilter):
 
 
 class OwnerFilter(admin.SimpleListFilter):
-    """Filters by owner; if there are many users, the names in the list lead here instead."""
+    """Filters by owner; if there are too many users to list, the owner names in the rows link to it instead."""
 
     title = parameter_name = "owner"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         users: list[Any] = list(get_user_model()._default_manager.order_by(USERNAME)[: MAX_OWNERS + 1])
         if len(users) > MAX_OWNERS:
-            chosen = user_with(self.value())
-            users = [chosen] if chosen else []
+            selected = user_with(self.value())
+            users = [selected] if selected else []
         return [(str(user.pk), user.get_username()) for user in users]
 
     def has_output(self) -> bool:
@@ -148,24 +148,24 @@ def owner_in(query: Mapping[str, str]) -> AbstractBaseUser | None:
 
 
 class LongChangeList(ChangeList):
-    """A list of any length: a filter that no index has looks through a limited number of rows, newest first."""
+    """A list of any length: a filter without an index searches a limited number of rows, newest first."""
 
     older: int | None = None
-    """How many rows to skip for the link to older ones, if more are left to look through."""
+    """How many rows the link to older ones skips, if there are more rows to search."""
 
     def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
         self.walked = WALKED
         super().__init__(request, *args, **kwargs)
-        # The search form repeats these, and another search starts at the top.
+        # The search form repeats the other parameters, but a new search starts at the top.
         self.params.pop(SkippedRows.parameter_name, None)
 
     def get_query_string(
         self, new_params: dict[str, Any] | None = None, remove: Iterable[str] | None = None
     ) -> str:
-        """Start another filter at the top of the list; only the pages of this one stay where they are."""
+        """Drop the skipped rows from links to other filters, which start at the top, but not from links to pages."""
         is_page = not {PAGE_VAR, ALL_VAR}.isdisjoint(new_params or {})
-        dropped = [] if is_page else [SkippedRows.parameter_name]
-        return super().get_query_string(new_params, [*(remove or []), *dropped])
+        removed = [] if is_page else [SkippedRows.parameter_name]
+        return super().get_query_string(new_params, [*(remove or []), *removed])
 
     def get_queryset(
         self, request: HttpRequest, exclude_parameters: list[str | None] | None = None
@@ -175,13 +175,13 @@ class LongChangeList(ChangeList):
             return rows
         skipped = request.GET.get(SkippedRows.parameter_name, "")
         start = int(skipped) if skipped.isdecimal() and len(skipped) < 10 else 0
-        # Of a filter that is given twice, either value counts, and no index has both.
+        # A filter that is given twice matches either value, and no index covers both.
         values = {name: values[0] for name, values in self.filter_params.items() if len(values) == 1}
         newest = self._page.newest(owner_in(self.params), values).values_list("pk", flat=True)
         keys = list(newest[start : start + WALKED + 1])
         if len(keys) > WALKED:
             self.older = start + WALKED
-        # By keys, because the rows would be looked through twice: for the page, and to count them.
+        # By keys, because otherwise the rows would be searched twice: for the page, and for the count.
         return rows.filter(
             has_key(rows.filter(has_key(keys[:WALKED])).order_by().values_list("pk", flat=True))
         )
@@ -201,12 +201,12 @@ class LongChangeList(ChangeList):
 
     @property
     def is_too_long(self) -> bool:
-        """Return whether there are more rows than are counted, so that nobody can select them all."""
+        """Return whether there are more rows than are counted, so that not all of them can be selected."""
         return self.result_count > counting.COUNTED
 
 
 class LongListAdmin(DeclaredLookups[Row]):
-    """A page for rows of any number; orders and counts that would read all of them are left out."""
+    """A page for any number of rows, without orders and counts that would read all of them."""
 
     list_per_page = 50
     list_select_related = ["owner"]
@@ -214,7 +214,7 @@ class LongListAdmin(DeclaredLookups[Row]):
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
     sortable_by = ()
-    # The filters that an index finds.
+    # Filters that have an index.
     indexed = frozenset({"owner", "skip"})
     job_path = "job"
 
@@ -227,7 +227,7 @@ class LongListAdmin(DeclaredLookups[Row]):
     def response_action(
         self, request: HttpRequest, queryset: QuerySet[Any], *args: Any, **kwargs: Any
     ) -> HttpResponse | None:
-        """Refuse an action on more rows than the page could say."""
+        """Refuse an action on more rows than the page can count."""
         if request.POST.get("select_across") == "1" and count_up_to(queryset) > counting.COUNTED:
             message = f"More than {counting.COUNTED:,} rows are selected. Filter the list first."
             self.message_user(request, message, messages.ERROR)
@@ -235,7 +235,7 @@ class LongListAdmin(DeclaredLookups[Row]):
         return super().response_action(request, queryset, *args, **kwargs)
 
     def newest(self, owner: AbstractBaseUser | None, filters: Mapping[str, str]) -> QuerySet[Row]:
-        """Return the rows of an owner or of everybody that an index finds, in its order, which is that of the list."""
+        """Return the rows of an owner, or of everybody, in the order of an index, which is that of the list."""
         raise NotImplementedError
 
     def get_ordering(self, request: HttpRequest) -> Any:
@@ -244,7 +244,7 @@ class LongListAdmin(DeclaredLookups[Row]):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Row], search_term: str
     ) -> tuple[QuerySet[Row], bool]:
-        """Find everything of the job with this id, else look for the text."""
+        """Find the rows of the job with this id, or search for the text if it is not an id."""
         job_key = key_of(search_term.strip()[:MAX_SEARCH_LENGTH])
         if job_key is None:
             return super().get_search_results(request, queryset, search_term)
@@ -253,7 +253,7 @@ class LongListAdmin(DeclaredLookups[Row]):
 
 
 class ServiceAdmin(DeclaredLookups[Row]):
-    """Saves through a service, and shows its errors at the fields without losing the input."""
+    """Saves through a service, and shows its errors at the fields, with the input intact."""
 
     def changeform_view(
         self,
@@ -273,31 +273,31 @@ class ServiceAdmin(DeclaredLookups[Row]):
     ) -> type[forms.ModelForm[Row]]:
         base = super().get_form(request, obj, change=change, **kwargs)
         refusal: Err | None = getattr(request, "refusal", None)
-        return _refused(base, refusal) if refusal else base
+        return _form_with_errors(base, refusal) if refusal else base
 
     def save_model(self, request: HttpRequest, obj: Row, form: Any, change: bool) -> None:
-        answer = self.save_by_service(request, obj, form)
-        if isinstance(answer, Err):
-            raise ChangeRefused(answer)
-        obj.pk = answer.value.pk
+        result = self.save_by_service(request, obj, form)
+        if isinstance(result, Err):
+            raise ChangeRefused(result)
+        obj.pk = result.value.pk
         obj.refresh_from_db()
 
     def save_by_service(self, request: HttpRequest, obj: Row, form: Any) -> Result[Row]:
-        """Create or change the row with what was typed, and return it, or what is wrong with it."""
+        """Create or change the row with the values of the form, and return it or a refusal."""
         raise NotImplementedError
 
 
-def _refused(base: Any, refusal: Err) -> type[forms.ModelForm[Any]]:
-    class RefusedForm(base):  # type: ignore[misc]
+def _form_with_errors(base: Any, refusal: Err) -> type[forms.ModelForm[Any]]:
+    class FormWithErrors(base):  # type: ignore[misc]
         def full_clean(self) -> None:
             super().full_clean()
             add_errors(self, refusal)
 
-    return RefusedForm
+    return FormWithErrors
 
 
 class ReadOnlyAdmin(DeclaredLookups[Row]):
-    """Shows rows that nobody can change here."""
+    """Shows rows that cannot be changed in the admin."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -310,10 +310,9 @@ class ReadOnlyAdmin(DeclaredLookups[Row]):
 
 
 class TaskFilter(admin.SimpleListFilter):
-    """Filters by registered task, because finding the tasks of a long ledger would be slow."""
+    """Filters by registered task, because collecting the tasks of a long ledger would be slow."""
 
-    title = "task"
-    parameter_name = "task"
+    title = parameter_name = "task"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return [(task.name, task.name) for task in registry.all_tasks(include_system=True)]
@@ -329,14 +328,14 @@ def owned_by(row: Any) -> SafeString:
 
 
 class StatusFilter(admin.ChoicesFieldListFilter):
-    """Filters by status, in the words of the column."""
+    """Filters by status, with the labels of the column."""
 
-    words: Mapping[str, str]
+    labels: Mapping[str, str]
 
     def choices(self, changelist: Any) -> Iterator[Any]:
-        words = {label: self.words.get(value, label) for value, label in self.field.flatchoices}
+        labels = {label: self.labels.get(value, label) for value, label in self.field.flatchoices}
         for choice in super().choices(changelist):
-            yield {**choice, "display": words.get(choice["display"], choice["display"])}
+            yield {**choice, "display": labels.get(choice["display"], choice["display"])}
 
 
 def user_of(request: HttpRequest) -> AbstractBaseUser:
@@ -351,18 +350,18 @@ def actor_of(request: HttpRequest) -> Actor:
 def report(
     page: admin.ModelAdmin[Any],
     request: HttpRequest,
-    answers: Sequence[tuple[str, Result[Any]]],
+    results: Sequence[tuple[str, Result[Any]]],
     done: str,
 ) -> None:
     """Show the results of an action: one message for all successes, and one for each refusal."""
-    succeeded = [name for name, answer in answers if isinstance(answer, Ok)]
+    succeeded = [name for name, result in results if isinstance(result, Ok)]
     if succeeded:
         more = f", and {len(succeeded) - MAX_NAMED:,} more" if len(succeeded) > MAX_NAMED else ""
         message = f"{done} {', '.join(succeeded[:MAX_NAMED])}{more}."
         page.message_user(request, message, messages.SUCCESS)
-    refused = [(name, answer) for name, answer in answers if isinstance(answer, Err)]
-    for name, answer in refused[:MAX_NAMED]:
-        page.message_user(request, f"{name}: {message_of(answer)}", messages.ERROR)
+    refused = [(name, result) for name, result in results if isinstance(result, Err)]
+    for name, refusal in refused[:MAX_NAMED]:
+        page.message_user(request, f"{name}: {message_of(refusal)}", messages.ERROR)
     if len(refused) > MAX_NAMED:
         message = f"{len(refused) - MAX_NAMED:,} more left unchanged."
         page.message_user(request, message, messages.ERROR)
@@ -373,6 +372,6 @@ def as_json(value: Any) -> SafeString:
 
 
 def coloured(status: str, text: str = "") -> SafeString:
-    """Show a status in its colour, without the icon: a project may not load the style of its size."""
+    """Show a status in its colour, without the icon, whose styles another project's admin may not load."""
     word, colour, _ = STATUSES[status]
     return format_html('<span class="st {}">{}</span>', colour, text or word)

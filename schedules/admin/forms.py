@@ -56,21 +56,21 @@ class TagsField(forms.CharField):
 
 
 class LocalDateTimeInput(forms.DateTimeInput):
-    """One labelled input for a date and a time on the 24-hour clock, in the zone of the person."""
+    """One labelled input for a date and a 24-hour time, in the zone of the person."""
 
     def __init__(self, attrs: dict[str, Any] | None = None) -> None:
-        # Without a format that Django localizes: the control reads ISO times only.
+        # A fixed format that Django does not localize, because the control accepts only ISO times.
         super().__init__({"type": "datetime-local", "step": "1"} | (attrs or {}), format="%Y-%m-%dT%H:%M:%S")
 
 
 class MomentField(forms.DateTimeField):
-    """A time of a row: left as it was shown, it keeps its microseconds, and is valid in the repeated hour of autumn."""
+    """A time of a row; if unchanged, it keeps its microseconds and is valid even in an hour that repeats in autumn."""
 
     shown: datetime | None = None
 
     def to_python(self, value: Any) -> datetime | None:
         if self.shown:
-            # In UTC no time is repeated.
+            # In UTC, no hour repeats.
             with timezone.override(UTC):
                 typed = super().to_python(value)
             if typed == timezone.make_naive(self.shown).replace(microsecond=0, tzinfo=UTC):
@@ -82,7 +82,7 @@ class MomentField(forms.DateTimeField):
 
 
 class ArgumentsField(forms.JSONField):
-    """JSON within our limits of size and depth, checked before any other code reads it."""
+    """JSON within our limits of size and depth, which are checked before other code reads it."""
 
     widget = forms.Textarea(attrs={"rows": 3})
 
@@ -187,18 +187,18 @@ class JobAdminForm(forms.ModelForm[Job]):
         return zone_named(self.cleaned_data["timezone"])
 
     def columns(self) -> dict[str, Any]:
-        """Return the columns of the job, with the arguments as they were typed."""
+        """Return the columns of the job, with the arguments as typed."""
         values = self.cleaned_data | self.typed
         return {name: values[name] for name in EDITABLE if name in values}
 
     def changed_columns(self) -> set[str]:
-        """Return the changed columns, and the unit and start of an interval if `every` changed: the service resets them."""
+        """Return the changed columns; if `every` changed, also the unit and start of an interval, which the service resets."""
         changed = {name for name in self.changed_data if name in EDITABLE}
         is_interval = self.cleaned_data["trigger_type"] == Job.TriggerType.INTERVAL
         return changed | {"calendar_unit", "anchor_at"} if is_interval and "every" in changed else changed
 
     def _with_arguments(self, cleaned: dict[str, Any]) -> dict[str, Any]:
-        """Check the arguments with the secrets that masks stand for, but hand on what was typed."""
+        """Validate the arguments with their masks replaced by the secrets, but keep what was typed for the service."""
         columns: dict[str, Any] = {
             name: cleaned[name] for name in ("task", "args", "kwargs") if name in cleaned
         }
@@ -217,21 +217,21 @@ class JobAdminForm(forms.ModelForm[Job]):
         return self.cleaned_data["kwargs"] or {}
 
     def _update_errors(self, errors: ValidationError) -> None:
-        # Skip fields that have form errors, because the model would complain about another value, and a stored call.
-        unread = {*self.errors, *(["kwargs"] if "args" in self.errors else [])}
+        # Drop model errors of an unchanged call, and of fields with form errors: the model saw another value there.
+        ignored = {*self.errors, *(["kwargs"] if "args" in self.errors else [])}
         if CALL.isdisjoint(self.changed_data):
-            unread |= CALL
-        remaining = {name: messages for name, messages in errors.error_dict.items() if name not in unread}
+            ignored |= CALL
+        remaining = {name: messages for name, messages in errors.error_dict.items() if name not in ignored}
         if remaining:
             super()._update_errors(ValidationError(remaining))  # type: ignore[misc]
 
     def _get_validation_exclusions(self) -> set[str]:
-        # The service sets the anchor of an interval; until then the trigger's constraint is not met.
+        # The service sets the anchor of an interval; until then, the constraint on the trigger fails.
         return super()._get_validation_exclusions() | {"anchor_at"}  # type: ignore[misc, no-any-return]
 
 
 class TaskJobForm(JobAdminForm):
-    """The form of a job whose task is registered: a field for each argument instead of JSON."""
+    """The form of a job with a registered task: one field per argument instead of JSON."""
 
     arguments: Arguments
 
@@ -266,7 +266,7 @@ class TaskJobForm(JobAdminForm):
         return changed | {"args", "kwargs"} if self.arguments.is_changed(self) else changed
 
     def _update_errors(self, errors: ValidationError) -> None:
-        # The fields of the arguments show these.
+        # The fields of the single arguments already show these.
         remaining = {
             name: messages for name, messages in errors.error_dict.items() if name not in ("args", "kwargs")
         }
@@ -275,7 +275,7 @@ class TaskJobForm(JobAdminForm):
 
 
 def job_form(task_name: str) -> type[JobAdminForm]:
-    """Return the form for the jobs of a task, with JSON for the arguments of one that is not registered."""
+    """Return the form for jobs of a task; without a registered task, the arguments are JSON."""
     task = registry.get(task_name)
     if task is None:
         return JobAdminForm
@@ -319,13 +319,13 @@ class ProfileForm(forms.ModelForm[Profile]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # Sent along, so that only changes are saved, and not over those that the owner made meanwhile.
+        # With hidden initial values, only changes are saved, and do not overwrite those that the owner made meanwhile.
         for field in self.fields.values():
             field.show_hidden_initial = True
 
 
 def delay_text(delay: timedelta) -> str:
-    """Format a duration as it can be typed: 1d2h30m10s; fractions and zero in Django's format."""
+    """Format a duration as people type it: 1d2h30m10s; fractions of a second and zero in Django's format."""
     if delay <= timedelta(0) or delay.microseconds:
         return duration_string(delay)
     return durations.typed(delay)
@@ -338,5 +338,5 @@ def _is_django_duration(text: str) -> bool:
     try:
         return parse_duration(text) is not None
     except OverflowError:
-        # Django's own field reports this error.
+        # Recognized, but too large: Django's own field reports it.
         return True

@@ -1,4 +1,4 @@
-"""Type arguments for Django's classes, such as `ModelAdmin[Job]`; imported before the classes that use them."""
+"""Makes Django's classes accept type arguments, as in `ModelAdmin[Job]`; imported before the classes that use them."""
 
 import django_stubs_ext
 

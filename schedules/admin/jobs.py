@@ -1,4 +1,4 @@
-"""Admin pages for jobs; every change goes through the services."""
+"""The admin pages of jobs; every change goes through the services."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -49,12 +49,12 @@ NEXT_RUN, LAST_RUN = moment("next_run_at", shown_next_run), moment("last_run_at"
 
 
 def _task_of(request: HttpRequest, job: Job | None) -> str:
-    """Return the task whose arguments the form asks for: the chosen one, else that of the job or of the link."""
+    """Return the task whose arguments the form shows: the chosen one, else that of the job or of the link."""
     return request.POST.get("task") or (job.task if job else request.GET.get("task", ""))
 
 
 class TrashFilter(admin.SimpleListFilter):
-    """Shows jobs that are not in the trash, unless the trash is chosen."""
+    """Hides jobs in the trash by default."""
 
     title = "trash"
     parameter_name = "trash"
@@ -76,7 +76,7 @@ class TrashFilter(admin.SimpleListFilter):
 
 
 class StateFilter(admin.SimpleListFilter):
-    """Filters by how a job stands: what the column of the list shows."""
+    """Filters by the standing of a job, as the column of the list shows it."""
 
     title = parameter_name = "state"
 
@@ -108,7 +108,7 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
         TaskFilter,
         OwnerFilter,
     ]
-    # For the search box alone: `search` decides where the words are looked for.
+    # Makes Django show a search box; `search` decides which columns are searched.
     search_fields = ["name"]
     search_help_text = SEARCH_HELP
     indexed = LongListAdmin.indexed | {"trash"}
@@ -150,17 +150,16 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
         arguments, when = self._argument_fields(request, obj), self.when
         if obj and not self.has_change_permission(request, obj):
             arguments, when = ["positional", "arguments"], list(Job.TRIGGER_FIELDS)
-        shown = [
+        fieldsets = [
             ("Job", {"fields": ["name", "task", *arguments, "grants", "label", "tags"]}),
             ("Schedule", {"fields": when}),
             ("If something goes wrong", {"fields": Job.POLICY_FIELDS}),
         ]
         if obj is None:
-            return shown
-        standing = [
-            name for name in self.readonly_fields if name not in ("preview", "positional", "arguments")
-        ]
-        return [("Next runs", {"fields": ["preview"]}), *shown, ("State", {"fields": standing})]
+            return fieldsets
+        shown_elsewhere = ("preview", "positional", "arguments")
+        state = [name for name in self.readonly_fields if name not in shown_elsewhere]
+        return [("Next runs", {"fields": ["preview"]}), *fieldsets, ("State", {"fields": state})]
 
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
@@ -190,11 +189,11 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
         return {"timezone": services.profile_of(request.user).zone, "task": _task_of(request, None)}
 
     def has_change_permission(self, request: HttpRequest, obj: Job | None = None) -> bool:
-        """Make jobs read-only that have ended, are in the trash, are Cronty's own, or belong to somebody with more rights."""
+        """Refuse changes of jobs that have ended, are in the trash, are Cronty's own, or belong to a person with more rights."""
         if obj is None:
             return super().has_change_permission(request, obj)
         is_open = obj.deleted_at is None and obj.status in (Job.Status.PENDING, Job.Status.PAUSED)
-        # If the job has ended while its form was open, the service says so, and the input is not lost.
+        # Accept a sent form even if the job has ended meanwhile: the service reports it, and no input is lost.
         is_sent = "seen_revision" in request.POST
         may_change = actor_of(request).may_change(obj) and not services.is_protected(obj)
         return (is_open or is_sent) and may_change and super().has_change_permission(request, obj)
@@ -209,8 +208,8 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
     def save_by_service(self, request: HttpRequest, obj: Job, form: Any) -> Result[Job]:
         fields, revision = form.columns(), form.cleaned_data["seen_revision"]
         if obj._state.adding:
-            made = services.schedule(actor_of(request), **fields)
-            return Ok(made.value.job) if isinstance(made, Ok) else made
+            created = services.schedule(actor_of(request), **fields)
+            return Ok(created.value.job) if isinstance(created, Ok) else created
         changes = {name: fields[name] for name in form.changed_columns() if name in fields}
         return services.edit(actor_of(request), obj.public_id, revision=revision, **changes)
 
@@ -224,14 +223,14 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
             return redirect("admin:schedules_job_changelist")
 
     def delete_model(self, request: HttpRequest, obj: Job) -> None:
-        answer = services.delete(actor_of(request), obj.public_id)
-        if isinstance(answer, Err):
-            raise ChangeRefused(answer)
+        result = services.delete(actor_of(request), obj.public_id)
+        if isinstance(result, Err):
+            raise ChangeRefused(result)
 
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Lead those who may view events to those of the job: Django's own log has only changes on these pages."""
+        """Redirect those who may view events to the job's events, because Django's own log knows only admin changes."""
         job = self.get_object(request, unquote(object_id))
         may_view_events = self.admin_site.get_model_admin(Event).has_view_permission(request)
         if job is None or not (may_view_events and self.has_view_or_change_permission(request, job)):
@@ -240,7 +239,7 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
         return redirect(f"{events}?{urlencode({SEARCH_VAR: job.public_id})}")
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Return that no other row is deleted with a job, and that no row protects it."""
+        """Report that deleting jobs deletes no other rows, and that no row prevents it."""
         return (
             [f"{job.name} (moved to the trash; it can be restored)" for job in objs],
             {},
@@ -251,8 +250,8 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
     @admin.display(description="state", ordering="status")
     def state(self, job: Any) -> SafeString:
         name = ORDER[job.rank]
-        place = "" if job.deleted_at is None else ", in the trash"
-        return coloured(name, f"{STANDINGS[name]}{place}")
+        suffix = "" if job.deleted_at is None else ", in the trash"
+        return coloured(name, f"{STANDINGS[name]}{suffix}")
 
     @admin.display(description="schedule")
     def schedule(self, job: Job) -> str:
@@ -289,7 +288,7 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
 
     @admin.action(description="Stop permanently", permissions=["change"])
     def cancel(self, request: HttpRequest, jobs: QuerySet[Job]) -> HttpResponse | None:
-        """Stop jobs for good after a confirmation."""
+        """Stop jobs permanently, after a confirmation."""
         if "is_sure" not in request.POST:
             is_all = request.POST.get("select_across") == "1"
             context = {"title": "Stop these jobs permanently?", "jobs": list(jobs), "is_all": is_all}
@@ -309,11 +308,11 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
     def _change(self, request: HttpRequest, jobs: QuerySet[Job], action: str, done: str) -> None:
         names = dict(jobs.values_list("public_id", "name"))
         if "listed" in request.POST:
-            # Not those that match only since the page asked for confirmation.
+            # Leave out jobs that began to match after the page asked for confirmation.
             listed = set(request.POST["listed"].split())
             names = {job_id: name for job_id, name in names.items() if job_id in listed}
-        answers = change_each(actor_of(request), action, [*names])
-        report(self, request, [(names[job_id], answer) for job_id, answer in answers.items()], done)
+        results = change_each(actor_of(request), action, [*names])
+        report(self, request, [(names[job_id], result) for job_id, result in results.items()], done)
 
     def _act(
         self, request: HttpRequest, jobs: QuerySet[Job], verb: Callable[..., Result[Any]], done: str

@@ -1,4 +1,4 @@
-"""Read-only admin pages for executions, events and clusters."""
+"""Read-only admin pages of the ledger: runs, agent runs, approvals, events, questions, incidents, clusters and pings."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -40,9 +40,9 @@ from schedules.when import durations
 
 
 class RunStatusFilter(StatusFilter):
-    """Filters by status, with the indexes of the rare ones."""
+    """Filters by status, using the indexes of rare statuses."""
 
-    words = MappingProxyType({status.value: STATUSES[status][0] for status in Execution.Status})
+    labels = MappingProxyType({status.value: STATUSES[status][0] for status in Execution.Status})
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         runs = cast(ExecutionQuerySet, super().queryset(request, queryset))
@@ -53,9 +53,9 @@ class RunStatusFilter(StatusFilter):
 
 
 class TriggerFilter(StatusFilter):
-    """Filters by why a run started, in the words of the column."""
+    """Filters by what started a run, with the labels of the column."""
 
-    words = MappingProxyType(CAUSES)
+    labels = MappingProxyType(CAUSES)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -82,7 +82,7 @@ class ExecutionAdmin(LongListAdmin[Execution], ReadOnlyAdmin[Execution]):
         TaskFilter,
         OwnerFilter,
     ]
-    # For the search box alone: `search` decides where the words are looked for.
+    # Makes Django show a search box; `search` decides which columns are searched.
     search_fields = ["job_name"]
     search_help_text = SEARCH_HELP
     indexed = LongListAdmin.indexed | {"scheduled_for__gte", "scheduled_for__lt"}
@@ -201,7 +201,7 @@ class ApprovalAdmin(LongListAdmin[Approval], ReadOnlyAdmin[Approval]):
 
 
 class VerbFilter(admin.SimpleListFilter):
-    """Filters by what was done, because finding the verbs of a long log would be slow."""
+    """Filters by verb from a fixed list, because collecting the verbs of a long log would be slow."""
 
     title = parameter_name = "verb"
 
@@ -234,7 +234,7 @@ class EventAdmin(LongListAdmin[Event], ReadOnlyAdmin[Event]):
 
 @admin.register(Question)
 class QuestionAdmin(ReadOnlyAdmin[Question]):
-    """What notifications have asked, with the reminders that were sent and the answers."""
+    """Questions of notifications, with their reminders and answers."""
 
     list_display = [
         "job",
@@ -269,7 +269,7 @@ class QuestionAdmin(ReadOnlyAdmin[Question]):
 
 @admin.register(Incident)
 class IncidentAdmin(LongListAdmin[Incident], ReadOnlyAdmin[Incident]):
-    """What has gone wrong, and what people were told of it."""
+    """Incidents, and which notifications were sent about them."""
 
     list_display = [
         *("name", owned_by, "kind", moment("opened_at"), moment("ended_at"), "ending", "told"),
@@ -310,7 +310,7 @@ class ClusterAdmin(ReadOnlyAdmin[Cluster]):
 
 @admin.register(Heartbeat)
 class HeartbeatAdmin(ReadOnlyAdmin[Heartbeat]):
-    """The pings of jobs that run elsewhere; their addresses are for their owners."""
+    """Jobs that run elsewhere, without their ping addresses, which only owners may see."""
 
     list_display = ["job", owned_by, "slug", "pings", "last_kind", moment("last_ping_at")]
     list_filter = [OwnerFilter]

@@ -42,14 +42,14 @@ def _zone_of(request: HttpRequest) -> AbstractContextManager[None]:
 
 
 def _rendered(response: HttpResponse) -> HttpResponse:
-    """Render a template response now, while the zone of the person is in force."""
+    """Render a template response now, while the person's zone is active."""
     if isinstance(response, SimpleTemplateResponse):
         response.render()
     return response
 
 
 def moment(field: str, read: Callable[[Any], datetime | None] | None = None) -> Any:
-    """Return a column of moments, sorted by a field: "Sun 15 Nov 2026 20:18 CET"."""
+    """Return a list column of moments, sorted by a field: "Sun 15 Nov 2026 20:18 CET"."""
     read = read or attrgetter(field)
 
     @admin.display(description=field.removesuffix("_at").replace("_", " "), ordering=field)
@@ -61,6 +61,6 @@ def moment(field: str, read: Callable[[Any], datetime | None] | None = None) -> 
 
 
 def moment_words(at: datetime) -> str:
-    """Format a moment in the zone of the person, on the 24-hour clock, with the zone beside it."""
+    """Format a moment in the person's zone, on the 24-hour clock, with the name of the zone."""
     local = timezone.localtime(at)
     return f"{local:%a} {local.day} {local:%b %Y %H:%M} {local.tzname()}"

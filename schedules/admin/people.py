@@ -1,4 +1,4 @@
-"""Admin pages for tokens, profiles and calendars."""
+"""Admin pages of what belongs to people: tokens, calendars, channels, event subscriptions and profiles."""
 
 from collections.abc import Callable
 from typing import Any
@@ -80,7 +80,7 @@ class TokenAdmin(ServiceAdmin[Token]):
     def response_add(
         self, request: HttpRequest, obj: Token, post_url_continue: str | None = None
     ) -> HttpResponse:
-        """Show the token in this answer: a message for the next page would lie in a cookie."""
+        """Show the token in this response, because a message for the next page could be stored in a cookie."""
         context = {"title": f"Token {obj.name}", "text": getattr(request, "issued_token", "")}
         context |= self.admin_site.each_context(request)
         response = TemplateResponse(request, "admin/schedules/new_token.html", context)
@@ -89,16 +89,16 @@ class TokenAdmin(ServiceAdmin[Token]):
 
     @admin.action(description="Revoke", permissions=["change"])
     def revoke(self, request: HttpRequest, tokens: QuerySet[Token]) -> None:
-        answers = [
+        results = [
             (token.name, services.revoke_token(request.user, token.pk, door=Event.Door.ADMIN))
             for token in tokens
         ]
-        report(self, request, answers, "Revoked:")
+        report(self, request, results, "Revoked:")
 
 
 @admin.register(Calendar)
 class CalendarAdmin(ReadOnlyAdmin[Calendar]):
-    """Their owners change them on their pages, where the dates are shown first."""
+    """Read-only, because owners change calendars on their own page, which previews the dates."""
 
     list_display = ["name", owned_by, "kind", "words", "closes", "until", moment("updated_at")]
     list_filter = ["kind", OwnerFilter]
@@ -109,7 +109,7 @@ class CalendarAdmin(ReadOnlyAdmin[Calendar]):
 
 @admin.register(Channel)
 class ChannelAdmin(ReadOnlyAdmin[Channel]):
-    """How people are reached: without addresses and secrets, which are theirs."""
+    """How people are reached, without addresses and secrets, which are private."""
 
     list_display = ["name", owned_by, "kind", moment("last_sent_at"), moment("last_failed_at")]
     list_filter = ["kind", OwnerFilter]
@@ -127,7 +127,7 @@ class ChannelAdmin(ReadOnlyAdmin[Channel]):
 
 @admin.register(EventSubscription)
 class EventSubscriptionAdmin(ReadOnlyAdmin[EventSubscription]):
-    """Who is told of events: without addresses and secrets, which are theirs."""
+    """Who receives events, without addresses and secrets, which are private."""
 
     list_display = ["name", owned_by, "kind", "types", "job", moment("created_at"), moment("expires_at")]
     list_filter = ["kind", OwnerFilter]
@@ -191,7 +191,7 @@ class ProfileAdmin(ServiceAdmin[Profile]):
         done: str,
     ) -> None:
         by = user_of(request).get_username()
-        answers = [
+        results = [
             (
                 profile.user.get_username(),
                 change(Actor(profile.user, Event.Door.ADMIN, name=by))
@@ -200,4 +200,4 @@ class ProfileAdmin(ServiceAdmin[Profile]):
             )
             for profile in profiles.select_related("user")
         ]
-        report(self, request, answers, done)
+        report(self, request, results, done)
