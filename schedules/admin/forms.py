@@ -192,7 +192,7 @@ class JobAdminForm(forms.ModelForm[Job]):
         return {name: values[name] for name in EDITABLE if name in values}
 
     def changed_columns(self) -> set[str]:
-        """Return the changed columns; if `every` changed, also the unit and start of an interval, which the service resets."""
+        """Return the changed columns, and for a changed `every` also the unit and start, which the service resets."""
         changed = {name for name in self.changed_data if name in EDITABLE}
         is_interval = self.cleaned_data["trigger_type"] == Job.TriggerType.INTERVAL
         return changed | {"calendar_unit", "anchor_at"} if is_interval and "every" in changed else changed

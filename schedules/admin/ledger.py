@@ -1,4 +1,4 @@
-"""Read-only admin pages of the ledger: runs, agent runs, approvals, events, questions, incidents, clusters and pings."""
+"""Read-only admin pages: runs, agent runs, approvals, events, questions, incidents, clusters and pinged jobs."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -1,8 +1,8 @@
 "use strict";
 
-// Sends the requests of the reference with the token that was typed into the page, and shows the answers.
+// The API reference: sends its example requests with the token typed into the page, and shows the responses.
 
-const mostShown = 20000;
+const maxShown = 20000;
 
 function addressOf(form) {
   const query = new URLSearchParams();
@@ -27,19 +27,19 @@ function optionsOf(form) {
   return { method: form.dataset.method, headers, credentials: "omit", body: body?.value.trim() || undefined };
 }
 
-async function readSome(answer) {
-  // A stream does not end: its beginning is shown.
+async function readBeginning(answer) {
+  // Streams don't end, so only the beginning is shown.
   const reader = answer.body?.getReader();
   const decoder = new TextDecoder();
-  const end = setTimeout(() => reader?.cancel(), 5000);
+  const timeout = setTimeout(() => reader?.cancel(), 5000);
   let text = "";
-  while (reader && text.length < mostShown) {
+  while (reader && text.length < maxShown) {
     const { value, done } = await reader.read();
     if (done) break;
     text += decoder.decode(value, { stream: true });
   }
-  clearTimeout(end);
-  return text.slice(0, mostShown);
+  clearTimeout(timeout);
+  return text.slice(0, maxShown);
 }
 
 function formatted(text) {
@@ -58,7 +58,7 @@ for (const form of document.querySelectorAll("[data-try]")) {
     shown.textContent = "…";
     try {
       const answer = await fetch(addressOf(form), optionsOf(form));
-      const text = await readSome(answer);
+      const text = await readBeginning(answer);
       shown.textContent = `${answer.status} ${answer.statusText}\n${formatted(text)}`;
     } catch (error) {
       shown.textContent = `The server did not answer: ${error.message}`;

@@ -1,10 +1,10 @@
-// Live refresh, relative times, selection, toasts, theme, keyboard shortcuts and copy buttons; every page also works without them.
+// Live refresh, relative times, selection, toasts, theme, shortcuts and copy buttons; every page also works without this script.
 (() => {
   const root = document.documentElement, $ = (query, from = document) => from.querySelector(query);
   const all = (query, from = document) => [...from.querySelectorAll(query)];
 
-  // Live: ask for a short version every 3 s while something is due or running, else every 30 s, and refresh when it has
-  // changed. [data-poll] marks small parts that ask for themselves every 3 s. Not while a control is in use.
+  // Live refresh: poll a short version every 3 s while something is due or running, else every 30 s, and refresh when it
+  // has changed, but not while a control is in use. A page with [data-poll] refreshes every 3 s without asking for it.
   const polling = $("#polling"), busy = "#live details[open], #live :is(input:not([type=checkbox]), textarea, select):focus, dialog[open]";
   let seen = polling?.dataset.version, wait = 0, waited = 0, asking = false, refreshed = Date.now();
   const refresh = () => {
@@ -16,7 +16,7 @@
     if (asking) return;
     asking = true;
     try {
-      // Without the log-in, to which an ended session leads: it would show its messages to nobody.
+      // Don't follow the redirect of an expired session to the login page, which would use up its messages unseen.
       const answer = await fetch(polling.dataset.url, { headers: { Accept: "application/json" }, cache: "no-store", redirect: "manual" });
       online();
       wait = 30;
@@ -41,7 +41,7 @@
   addEventListener("online", () => { waited = 99; });
   addEventListener("offline", () => offline("You’re offline. This page shows what was known last."));
 
-  // Offline: one toast that stays until the server answers again.
+  // While offline, one toast stays until the server answers again.
   function offline(text) {
     root.classList.add("offline");
     if (!$("#offline")) show(text, "warning", "offline");
@@ -63,17 +63,17 @@
     if (event.detail.ctx?.request?.method !== "POST") return offline("You’re offline, or the server can’t be reached. Trying again…");
     show("The server can’t be reached. Nothing was changed.", "error");
   });
-  // A refused action means that the page is out of date: reload it. A preview of what is typed changes nothing.
+  // After a refused action the page is out of date: reload it. Previews of forms change nothing and don't count.
   document.addEventListener("htmx:response:error", (event) => {
     const { request, sourceElement } = event.detail.ctx ?? {};
     if (request?.method === "POST" && !sourceElement?.hasAttribute("hx-post")) location.reload();
   });
   document.addEventListener("htmx:after:swap", (event) => {
     online();
-    // htmx takes over the title of the answer, but not its icon.
+    // htmx updates the title from the response, but not the icon.
     const icon = event.detail.ctx?.text?.match(/<link rel="icon" href="([^"]+)"/);
     if (icon) $("link[rel=icon]").href = icon[1];
-    // The count of the inbox is in the navigation, outside of what is refreshed.
+    // The count of the inbox is in the navigation, outside the refreshed part.
     const count = event.detail.ctx?.text?.match(/ data-waiting="([^"]*)"/), badge = $("#waiting");
     if (count && badge) { badge.textContent = count[1]; badge.hidden = !count[1]; }
     if (event.detail.ctx?.request?.method === "POST") { clear(); waited = 99; }
@@ -81,24 +81,24 @@
     tick();
   });
 
-  // Messages that are there when the page opens are not read aloud: add them again. Success leaves by itself.
+  // Screen readers ignore messages that are there when the page opens: add them again. Successes disappear by themselves.
   const shown = $("#toasts") ? [...$("#toasts").children] : [];
   if (shown.length) { $("#toasts").replaceChildren(); setTimeout(() => $("#toasts").append(...shown), 150); }
-  // After a form was refused, start where the problem is.
+  // After a form was refused, focus the first problem.
   ($("main .errbox[tabindex]") || $("main [aria-invalid=true]"))?.focus();
 
   // Relative times, in the same format as templatetags/cronty_times.py, updated every second.
   const steps = [[59.5, 1, "s"], [7170, 60, "min"], [171000, 3600, "h"], [Infinity, 86400, "d"]];
-  const words = (seconds) => {
+  const relative = (seconds) => {
     const size = Math.abs(seconds);
-    const [, unit, name] = steps.find(([end]) => size < end);
+    const [, unit, name] = steps.find(([limit]) => size < limit);
     const text = `${Math.round(size / unit)} ${name}`;
     return size < 1 ? "now" : seconds > 0 ? `in ${text}` : `${text} ago`;
   };
   function tick() {
-    const skew = (Number(root.dataset.skew) || 0), now = Date.now() + skew;
+    const skew = Number(root.dataset.skew) || 0, now = Date.now() + skew;
     for (const time of all("time[data-rel]")) {
-      const text = words((Date.parse(time.dateTime) - now) / 1000);
+      const text = relative((Date.parse(time.dateTime) - now) / 1000);
       if (time.textContent !== text) time.textContent = text;
     }
     const clock = $("[data-clock]");
@@ -117,13 +117,13 @@
   const served = $("meta[name=served-at]");
   if (served) root.dataset.skew = Math.abs(Date.parse(served.content) - Date.now()) > 5000 ? Date.parse(served.content) - Date.now() : 0;
 
-  // The selection: how many jobs, and all that match.
+  // The selection: single rows, or all that match.
   const boxes = () => all("[name=job][type=checkbox], [name=run][type=checkbox]");
   function counted() {
     const bar = $(".bulk");
     if (!bar) return 0;
     const whole = $("[name=all]:checked", bar), count = whole ? Number(whole.dataset.count) : boxes().filter((box) => box.checked).length;
-    // The bar is shown only with a selection.
+    // Without a selection, the bar is hidden.
     if (count) $(".count", bar).textContent = `${count.toLocaleString("en")} selected`;
     return count;
   }
@@ -139,14 +139,14 @@
   // Fill in the browser's time zone where a form asks for it.
   for (const field of all("[data-browser-zone]")) {
     field.value = Intl.DateTimeFormat().resolvedOptions().timeZone || field.value;
-    // Later, because htmx does not listen yet.
+    // In a later task, because htmx is not listening yet.
     setTimeout(() => field.dispatchEvent(new Event("change", { bubbles: true })));
   }
 
   const menus = "details.menu[open], details.pop[open]";
   document.addEventListener("click", (event) => {
     const hit = (query) => event.target.closest(query);
-    const theme = hit("[data-theme-switch]"), copy = hit("[data-copy]"), fill = hit("[data-fill]"), open = hit("[data-open]");
+    const theme = hit("[data-theme-switch]"), copy = hit("[data-copy]"), fill = hit("[data-fill]");
     if (theme) {
       event.preventDefault();
       if (theme.value === "system") delete root.dataset.theme;
@@ -154,20 +154,19 @@
       document.cookie = `theme=${root.dataset.theme || ""};path=/;max-age=${root.dataset.theme ? 31536000 : 0};samesite=lax`;
       const menu = theme.closest("details");
       if (menu) { menu.open = false; $("summary", menu).focus(); }
-    } else if (copy) copied(copy, $(copy.dataset.copy).textContent);
+    } else if (copy) copyText(copy, $(copy.dataset.copy).textContent);
     else if (fill) {
       const field = $(fill.dataset.fill);
       field.value = fill.dataset.value ?? fill.textContent.trim();
       field.dispatchEvent(new Event("input", { bubbles: true }));
       field.focus();
-    } else if (open) $(open.dataset.open).showModal();
-    else if (hit(".toast .x")) hit(".toast").remove();
+    } else if (hit(".toast .x")) hit(".toast").remove();
     else if (hit("[data-clear]")) { clear(); counted(); }
     for (const menu of all(menus)) if (!menu.contains(event.target)) menu.open = false;
   });
 
-  // Over plain HTTP there is no clipboard API.
-  async function copied(button, text) {
+  // Browsers have no clipboard API over plain HTTP.
+  async function copyText(button, text) {
     try { await navigator.clipboard.writeText(text); } catch {
       const area = Object.assign(document.createElement("textarea"), { value: text });
       document.body.append(area);
@@ -181,13 +180,13 @@
     setTimeout(() => { button.textContent = label; }, 1500);
   }
 
-  // Confirm actions that cannot be undone, submit each form only once, and show what is under way.
+  // Confirm actions that cannot be undone, submit each form only once, and mark the button while it is in progress.
   document.addEventListener("submit", (event) => {
     const button = event.submitter, count = counted();
-    // The default button of the list does nothing; htmx would send its method.
+    // The list's default button does nothing, but htmx would send its form.
     if (button?.formMethod === "dialog") { event.stopImmediatePropagation(); return; }
-    const ask = button?.dataset.ask?.replace("#", `${count} ${$(".bulk")?.dataset.noun || "job"}${count === 1 ? "" : "s"}`);
-    if (ask && !confirm(ask)) { event.preventDefault(); event.stopImmediatePropagation(); return; }
+    const question = button?.dataset.ask?.replace("#", `${count} ${$(".bulk")?.dataset.noun || "job"}${count === 1 ? "" : "s"}`);
+    if (question && !confirm(question)) { event.preventDefault(); event.stopImmediatePropagation(); return; }
     if (!event.target.closest("[hx-boost]")) {
       if (event.target.method !== "post") return;
       if (event.target.dataset.sent) event.preventDefault();
@@ -197,10 +196,10 @@
   document.addEventListener("htmx:finally:request", () => { for (const each of all("[aria-busy]")) each.removeAttribute("aria-busy"); });
   addEventListener("pageshow", () => { for (const form of document.forms) delete form.dataset.sent; counted(); });
 
-  // Installed on a phone, a page says so when there is no connection.
+  // The service worker shows the offline page when there is no connection.
   addEventListener("load", () => { navigator.serviceWorker?.register(root.dataset.worker).catch(() => {}); });
 
-  // The command palette is loaded when it is used for the first time, and then listens itself.
+  // The command palette is loaded on first use, and then adds its own listeners.
   const palette = $("[data-palette]"), load = () => import(palette.dataset.palette).catch(() => offline("The server can’t be reached. Trying again…"));
   palette?.addEventListener("click", load);
 

@@ -1,20 +1,20 @@
-// The form of a job: rows of headers, a hint about JSON, and a draft in this tab; the form also works without them.
+// The form of a job: rows of headers, hints about invalid JSON, and a draft in this tab; it also works without this script.
 (() => {
   const $ = (query, from = document) => from.querySelector(query), all = (query, from = document) => [...from.querySelectorAll(query)];
   const form = $("form[data-draft]");
   if (!form) return;
 
-  // Rows of names and values: one blank row at the end, buttons to remove rows, and pasted lines split into rows.
+  // Rows of names and values: always a blank row at the end, buttons to remove rows, and pasted lines split into rows.
   for (const pairs of all("[data-pairs]")) {
     const rows = () => all(".pair", pairs), cells = (row) => all("input, textarea", row);
     const isBlank = (row) => cells(row).every((cell) => !cell.value.trim());
     const blank = () => {
       const row = rows()[0].cloneNode(true);
-      cells(row).forEach((cell, place) => {
+      cells(row).forEach((cell, index) => {
         cell.value = "";
         cell.removeAttribute("id");
         cell.removeAttribute("aria-invalid");
-        cell.setAttribute("aria-label", place ? "Value" : "Name");
+        cell.setAttribute("aria-label", index ? "Value" : "Name");
       });
       $("button", row)?.remove();
       return row;
@@ -41,37 +41,37 @@
     });
     pairs.addEventListener("paste", (event) => {
       const lines = event.clipboardData.getData("text").split(/\r?\n/).map((line) => line.match(/^\s*([^:\s{]+)\s*:\s*(.*)$/));
-      if (lines.length < 2 || !lines.every((line, place) => line || place === lines.length - 1)) return;
+      if (lines.length < 2 || !lines.every((line, index) => line || index === lines.length - 1)) return;
       event.preventDefault();
       for (const [, name, value] of lines.filter(Boolean)) {
         let row = rows().find(isBlank);
         if (!row) pairs.append(row = blank());
-        cells(row).forEach((cell, place) => { cell.value = place ? value : name; });
+        cells(row).forEach((cell, index) => { cell.value = index ? value : name; });
       }
       arrange();
     });
     arrange();
   }
 
-  // A text that looks like JSON but is not is sent as plain text: say so while it is typed.
+  // Text that looks like JSON but isn't valid is sent as plain text: warn while it is typed.
   for (const area of all("[data-json-hint]")) {
     const hint = Object.assign(document.createElement("p"), { className: "warning", role: "status" });
     area.after(hint);
     const check = () => {
       const text = area.value.trim();
-      let words = "";
+      let warning = "";
       if (/^(\{[^]*\}|\[[^]*\])$/.test(text)) {
         try { JSON.parse(text); } catch {
-          words = `This looks like JSON, but isn’t valid, so it is sent as plain text.${/,\s*[}\]]/.test(text) ? " Remove the last comma." : ""}`;
+          warning = `This looks like JSON, but isn’t valid, so it is sent as plain text.${/,\s*[}\]]/.test(text) ? " Remove the last comma." : ""}`;
         }
       }
-      if (hint.textContent !== words) hint.textContent = words;
+      if (hint.textContent !== warning) hint.textContent = warning;
     };
     area.addEventListener("input", check);
     check();
   }
 
-  // A link to a field with a problem shows that field: its tab, or the section that is folded.
+  // A link to a field with an error reveals the field: it selects its tab and opens the sections it is folded into.
   $(".errbox")?.addEventListener("click", ({ target }) => {
     const field = target.hash && $(target.hash);
     if (!field) return;
@@ -81,21 +81,21 @@
     setTimeout(() => field.focus());
   });
 
-  // The defaults of the chosen task, as placeholders.
+  // Show the defaults of the chosen task as placeholders.
   form.addEventListener("change", ({ target }) => {
     if (target.name !== "task") return;
     $("#id_attempts").placeholder = target.dataset.attempts;
     $("#id_timeout").placeholder = target.dataset.timeout;
   });
 
-  // A draft in this tab, until it is sent; after a lost session the server keeps what was sent.
+  // Keep a draft in this tab until the form is sent; after a lost session, the server keeps what was sent.
   const key = `draft ${form.dataset.draft}${location.search}`;
   const skipped = new Set(["csrfmiddlewaretoken", "idempotency_key", "revision", "opened"]);
   const state = () => JSON.stringify([...new FormData(form)].filter(([name]) => !skipped.has(name)));
   const untouched = state();
-  // What the draft changes: if somebody else changes it meanwhile, the server must notice.
+  // The version that the draft was based on, so that the server notices if somebody else changes the job meanwhile.
   const basis = () => ["revision", "opened"].map((name) => form.elements[name]?.value ?? "");
-  const setBasis = (values) => ["revision", "opened"].forEach((name, at) => { if (form.elements[name]) form.elements[name].value = values[at]; });
+  const setBasis = (values) => ["revision", "opened"].forEach((name, index) => { if (form.elements[name]) form.elements[name].value = values[index]; });
   const current = basis();
   const read = () => { try { return JSON.parse(sessionStorage.getItem(key)); } catch { return null; } };
   const write = (draft) => { try { draft ? sessionStorage.setItem(key, JSON.stringify(draft)) : sessionStorage.removeItem(key); } catch { /* no storage */ } };
@@ -104,18 +104,18 @@
     for (const [name, value] of JSON.parse(text)) values.set(name, [...(values.get(name) ?? []), value]);
     for (const field of form.elements) {
       if (!field.name || skipped.has(field.name) || field.type === "submit") continue;
-      const wanted = values.get(field.name);
-      if (field.type === "radio") field.checked = wanted?.includes(field.value) ?? false;
-      else if (field.type === "checkbox") field.checked = Boolean(wanted);
-      else field.value = wanted?.shift() ?? "";
+      const saved = values.get(field.name);
+      if (field.type === "radio") field.checked = saved?.includes(field.value) ?? false;
+      else if (field.type === "checkbox") field.checked = Boolean(saved);
+      else field.value = saved?.shift() ?? "";
     }
     form.dispatchEvent(new Event("input", { bubbles: true }));
     $("#when").dispatchEvent(new Event("change", { bubbles: true }));
   };
-  const kept = read();
-  if (kept?.state && kept.state !== untouched && !("bound" in form.dataset)) {
-    fill(kept.state);
-    setBasis(kept.basis);
+  const draft = read();
+  if (draft?.state && draft.state !== untouched && !("bound" in form.dataset)) {
+    fill(draft.state);
+    setBasis(draft.basis);
     const note = $("#restored");
     note.hidden = false;
     $("button", note).addEventListener("click", () => { write(null); note.hidden = true; fill(untouched); setBasis(current); $("#id_name").focus(); });
@@ -123,7 +123,6 @@
   form.addEventListener("input", () => write({ state: state(), basis: basis() }));
   form.addEventListener("submit", () => write(null));
   document.addEventListener("htmx:response:error", (event) => {
-    const lost = event.detail.ctx?.response?.status === 401;
-    if (lost) $("#logged-out").hidden = false;
+    if (event.detail.ctx?.response?.status === 401) $("#logged-out").hidden = false;
   });
 })();

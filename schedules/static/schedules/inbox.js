@@ -1,10 +1,10 @@
-// The inbox by keyboard: j and k move, Enter goes to the answer, Escape back to the list. What was typed stays with its prompt.
+// The inbox by keyboard: j and k move, Enter focuses the answer, Escape the list. A typed answer stays with its prompt.
 (() => {
   const rows = () => [...document.querySelectorAll(".i-row > a")];
   const current = () => rows().findIndex((row) => row.hasAttribute("aria-current"));
   const answer = () => document.querySelector(".prompt textarea");
   const typed = new Map();
-  let before = "";
+  let lastKey = "";
 
   document.addEventListener("input", (event) => {
     if (event.target.matches(".prompt textarea")) typed.set(event.target.id, event.target.value);
@@ -16,10 +16,10 @@
     if (chosen && matchMedia("(max-width: 899.98px)").matches) document.querySelector(".prompt")?.scrollIntoView();
   });
   document.addEventListener("keydown", (event) => {
-    const previous = before;
-    before = event.key;
+    const previousKey = lastKey;
+    lastKey = event.key;
     if (event.key === "Escape" && event.target.matches(".prompt textarea")) return rows()[current()]?.focus();
-    if (event.ctrlKey || event.metaKey || event.altKey || previous === "g") return;
+    if (event.ctrlKey || event.metaKey || event.altKey || previousKey === "g") return;
     if (event.target.closest("input:not([type=checkbox]), textarea, select, dialog")) return;
     const step = { j: 1, k: -1 }[event.key], list = rows();
     if (step && list.length) {

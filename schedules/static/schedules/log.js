@@ -1,22 +1,22 @@
-// Search in the output of a run: every match is marked, Enter and Shift-Enter go to the next and the previous one.
+// Search in the output of a run: marks every match; Enter and Shift-Enter go to the next and the previous one.
 (() => {
-  const field = () => document.querySelector("#find"), log = () => document.querySelector("pre.lines"), MOST = 1000;
-  let matches = [], place = -1;
+  const field = () => document.querySelector("#find"), log = () => document.querySelector("pre.lines"), MAX_MATCHES = 1000;
+  let matches = [], current = -1;
 
   function find() {
     matches = [];
     const typed = (field()?.value || "").toLowerCase();
     if (typed && log()) {
-      for (const line of log().children) matches.push(...within(line, typed).slice(0, MOST - matches.length));
+      for (const line of log().children) matches.push(...within(line, typed).slice(0, MAX_MATCHES - matches.length));
     }
     CSS.highlights?.set("found", new Highlight(...matches));
-    place = Math.min(Math.max(place, 0), matches.length - 1);
+    current = Math.min(Math.max(current, 0), matches.length - 1);
   }
-  // A match may begin in one colour and end in another, so that it spans several texts.
+  // A match can span several text nodes, because it may begin in one colour and end in another.
   function within(line, typed) {
     const texts = [], walker = document.createTreeWalker(line, NodeFilter.SHOW_TEXT);
     while (walker.nextNode()) texts.push(walker.currentNode);
-    const whole = texts.map((text) => text.data).join("").toLowerCase(), found = [];
+    const whole = texts.map((text) => text.data).join("").toLowerCase(), ranges = [];
     const at = (offset) => {
       for (const text of texts) {
         if (offset <= text.length) return [text, offset];
@@ -28,25 +28,25 @@
       const range = new Range();
       range.setStart(...at(start));
       range.setEnd(...at(start + typed.length));
-      found.push(range);
+      ranges.push(range);
     }
-    return found;
+    return ranges;
   }
   function show() {
-    const words = matches.length ? `${place + 1} of ${matches.length}${matches.length === MOST ? "+" : ""}` : "No match";
-    document.querySelector("#found").textContent = field().value ? words : "";
-    const current = matches[place];
-    CSS.highlights?.set("found-here", current ? new Highlight(current) : new Highlight());
-    current?.startContainer.parentElement.scrollIntoView({ block: "nearest" });
+    const count = matches.length ? `${current + 1} of ${matches.length}${matches.length === MAX_MATCHES ? "+" : ""}` : "No match";
+    document.querySelector("#found").textContent = field().value ? count : "";
+    const match = matches[current];
+    CSS.highlights?.set("found-here", match ? new Highlight(match) : new Highlight());
+    match?.startContainer.parentElement.scrollIntoView({ block: "nearest" });
   }
   function step(by) {
     if (!matches.length) return;
-    place = (place + by + matches.length) % matches.length;
+    current = (current + by + matches.length) % matches.length;
     show();
   }
   document.addEventListener("input", (event) => {
     if (event.target !== field()) return;
-    place = 0;
+    current = 0;
     find();
     show();
   });
@@ -59,6 +59,6 @@
     const button = event.target.closest("[data-find]");
     if (button) step(Number(button.dataset.find));
   });
-  // New lines may have come.
+  // The refresh may have added lines.
   document.addEventListener("htmx:after:swap", () => { if (field()?.value) find(); });
 })();

@@ -1,10 +1,10 @@
-// The command palette: Ctrl-K or ⌘K opens it; arrows move, Enter opens or does what is chosen, Escape closes.
-// A page loads this when it is asked for the first time.
+// The command palette: Ctrl-K or ⌘K opens it, arrows move, Enter opens or performs the choice, Escape closes it.
+// Pages load this script on first use.
 (() => {
   const dialog = document.querySelector("#palette");
   const field = dialog.querySelector("input"), list = dialog.querySelector("[role=listbox]"), status = dialog.querySelector("[role=status]");
   const pages = [...list.children], help = status.innerHTML;
-  let asked = 0;
+  let lastRequest = 0;
 
   function open() {
     if (dialog.open || document.querySelector("dialog[open]")) return;
@@ -23,23 +23,23 @@
   }
   function show(jobs) {
     const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const found = pages.filter((page) => words.every((word) => page.textContent.toLowerCase().includes(word)));
-    list.replaceChildren(...found, ...jobs);
+    const matches = pages.filter((page) => words.every((word) => page.textContent.toLowerCase().includes(word)));
+    list.replaceChildren(...matches, ...jobs);
     for (const option of options()) option.setAttribute("aria-selected", "false");
     choose(options()[0]);
     if (!words.length) status.innerHTML = help;
     else status.textContent = options().length ? `${options().length} found` : "Nothing found.";
   }
-  async function ask() {
-    const number = ++asked, typed = field.value.trim();
+  async function search() {
+    const number = ++lastRequest, typed = field.value.trim();
     if (!typed) return show([]);
     try {
       const answer = await fetch(`${dialog.dataset.url}?q=${encodeURIComponent(typed)}`, { redirect: "manual" });
-      if (number !== asked || !answer.ok) return;
+      if (number !== lastRequest || !answer.ok) return;
       const part = document.createElement("template");
       part.innerHTML = await answer.text();
       show([...part.content.children]);
-    } catch { if (number === asked) status.textContent = "The server can’t be reached."; }
+    } catch { if (number === lastRequest) status.textContent = "The server can’t be reached."; }
   }
   function go(option) {
     if (!option.hasAttribute("data-send")) return location.assign(option.href);
@@ -52,11 +52,11 @@
   field.addEventListener("input", () => {
     clearTimeout(waiting);
     show(options().filter((option) => !pages.includes(option)));
-    waiting = setTimeout(ask, 120);
+    waiting = setTimeout(search, 120);
   });
   field.addEventListener("keydown", (event) => {
-    const all = options(), place = all.indexOf(chosen());
-    const next = { ArrowDown: place + 1, ArrowUp: place - 1 + all.length }[event.key];
+    const all = options(), index = all.indexOf(chosen());
+    const next = { ArrowDown: index + 1, ArrowUp: index - 1 + all.length }[event.key];
     if (event.isComposing) return;
     if (next !== undefined && all.length) { event.preventDefault(); choose(all[next % all.length]); }
     if (event.key === "Enter") {

@@ -1,4 +1,4 @@
-// Switches web push on for this browser: asks the person, subscribes, and sends the form with what the browser answered.
+// Turns on web push for this browser: asks for permission, subscribes, and sends the form with the subscription.
 (() => {
   const button = document.querySelector("[data-push]");
   const say = (text) => { document.querySelector("#push-problem").textContent = text; };
@@ -15,7 +15,7 @@
     }
     await navigator.serviceWorker.register(document.documentElement.dataset.worker);
     const { pushManager } = await navigator.serviceWorker.ready, key = button.dataset.push;
-    // One of an earlier key would be refused.
+    // The browser refuses a new subscription while there is one with another key.
     await (await pushManager.getSubscription())?.unsubscribe();
     const { endpoint, keys } = (await pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: bytes(key) })).toJSON();
     for (const [name, value] of Object.entries({ endpoint, key, ...keys })) button.form.elements[name].value = value;

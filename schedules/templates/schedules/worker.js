@@ -1,4 +1,4 @@
-// Keeps static files and the page for when there is no connection; no page with anybody's data is ever kept.
+// Caches static files and the offline page; never a page with anybody's data.
 const OFFLINE = "{{ offline|escapejs }}", STATIC = "{{ static_files|escapejs }}";
 const KEPT = [OFFLINE{% for file in kept %}, "{{ file|escapejs }}"{% endfor %}];
 const CACHE = `cronty ${KEPT.join(" ")}`;
@@ -12,7 +12,7 @@ self.addEventListener("push", (event) => {
   const { title, body, key, url, links = [] } = event.data?.json() ?? { title: "Cronty" };
   event.waitUntil(self.registration.showNotification(title, {
     body, tag: key, icon: "{{ icon|escapejs }}", data: { url, links },
-    actions: links.map(({ label }, place) => ({ action: String(place), title: label })),
+    actions: links.map(({ label }, index) => ({ action: String(index), title: label })),
   }));
 });
 self.addEventListener("notificationclick", (event) => {

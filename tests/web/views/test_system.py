@@ -10,7 +10,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from schedules import clock, services
-from schedules.web.views.system import shown
+from schedules.web.views.system import setting_text
 from schedules.when import zones
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 from tests.web.html import html_of
@@ -94,7 +94,7 @@ def test_secret_setting_is_never_shown(staff: Client, settings: LazySettings):
 def test_setting_is_formatted_as_text(settings: LazySettings, value: object, words: str):
     settings.CRONTY_OUTBOUND_ALLOW = value
 
-    assert shown("CRONTY_OUTBOUND_ALLOW") == words
+    assert setting_text("CRONTY_OUTBOUND_ALLOW") == words
 
 
 def test_version_of_the_time_zone_data_is_shown(web: Client):
