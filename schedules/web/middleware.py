@@ -1,4 +1,4 @@
-"""Middleware: checks on every request, the login requirement, and drafts of forms that were sent without a login."""
+"""The middleware of the pages: request checks, the login requirement, and drafts of forms sent without a login."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import wraps
