@@ -189,7 +189,7 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
         return {"timezone": services.profile_of(request.user).zone, "task": _task_of(request, None)}
 
     def has_change_permission(self, request: HttpRequest, obj: Job | None = None) -> bool:
-        """Make jobs read-only that have ended, are deleted, are Cronty's own, or belong to somebody with more rights."""
+        """Make jobs read-only that ended, are in the trash or Cronty's own, or belong to somebody with more rights."""
         if obj is None:
             return super().has_change_permission(request, obj)
         is_open = obj.deleted_at is None and obj.status in (Job.Status.PENDING, Job.Status.PAUSED)

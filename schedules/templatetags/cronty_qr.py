@@ -16,6 +16,6 @@ BORDER = 2
 def qr_code(text: str) -> SafeString:
     """Draw a text as a QR code, dark on light even in the dark theme, because cameras expect that."""
     code = segno.make_qr(text, error="m")
-    drawn = code.svg_inline(border=BORDER, omitsize=True, svgclass="qr", lineclass=None, light="#fff")
+    svg = code.svg_inline(border=BORDER, omitsize=True, svgclass="qr", lineclass=None, light="#fff")
     # The SVG contains only paths, never the text.
-    return mark_safe(drawn)  # noqa: S308  # nosec B308, B703
+    return mark_safe(svg)  # noqa: S308  # nosec B308, B703

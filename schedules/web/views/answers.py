@@ -62,12 +62,11 @@ def _answer(request: HttpRequest, linked: Linked, answer: str) -> Result[Answere
     if answer not in (DONE, SNOOZE, SKIP, UNDO):
         return invalid("answer", "Choose one of the answers.")
     if answer == SNOOZE and linked.link.button is Button.PAGE:
-        read = answers.read_until(
-            request.POST.get("words") or request.POST.get("until", ""), linked.job.timezone
-        )
-        if isinstance(read, Err):
-            return read
-        until = read.value
+        text = request.POST.get("words") or request.POST.get("until", "")
+        parsed = answers.read_until(text, linked.job.timezone)
+        if isinstance(parsed, Err):
+            return parsed
+        until = parsed.value
     seen = request.POST.get("seen", "")
     return answers.answer_by_link(
         linked, answer, until, seen=int(seen) if seen.isascii() and seen.isdigit() and len(seen) < 9 else -1

@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.urls import reverse
 from django.utils.html import format_html_join
 from django.views.decorators.http import require_POST, require_safe
@@ -90,9 +90,7 @@ def preview(request: HttpRequest) -> HttpResponse:
     if not request.user.is_authenticated:
         # Not a redirect to the login, which would replace the form: the page says that the session has ended.
         return HttpResponse(status=401)
-    page, job_id = page_of(request), request.GET.get("job")
-    job = find_job(page.actor, job_id) if job_id else None
-    form = WhenForm(request.GET, calendars=calendar_titles(job.owner_id if job else page.actor.user.pk))
+    page, job, form = _schedule_form(request, request.GET)
     shown = preview_form(form, page, job)
     context = {"form": form, "preview": shown, "moments": form.moments_ahead(page.now)}
     return render_page(request, "schedules/parts/preview_with_moments.html", context)
@@ -104,13 +102,19 @@ def message_preview(request: HttpRequest) -> HttpResponse:
     """Render a notification as of its next run, which the page requests after every change of the form."""
     if not request.user.is_authenticated:
         return HttpResponse(status=401)
+    page, job, form = _schedule_form(request, request.POST)
+    job_id = job.public_id if job else ""
+    shown = preview_message(request.POST, preview_form(form, page, job), page.now, job_id)
+    context = {"shown_message": shown, "source": job}
+    return render_page(request, "schedules/parts/message_preview.html", context)
+
+
+def _schedule_form(request: HttpRequest, data: QueryDict) -> tuple[Page, Job | None, WhenForm]:
+    """Return the page, the job that is edited on it, if any, and the form of its schedule."""
     page, job_id = page_of(request), request.GET.get("job")
     job = find_job(page.actor, job_id) if job_id else None
-    form = WhenForm(request.POST, calendars=calendar_titles(job.owner_id if job else page.actor.user.pk))
-    shown = preview_message(request.POST, preview_form(form, page, job), page.now, job_id or "")
-    return render_page(
-        request, "schedules/parts/message_preview.html", {"shown_message": shown, "source": job}
-    )
+    calendars = calendar_titles(job.owner_id if job else page.actor.user.pk)
+    return page, job, WhenForm(data, calendars=calendars)
 
 
 @require_safe
@@ -134,8 +138,7 @@ class _JobFormPage(FormPageMixin, TemplateView):
 
     @property
     def _owner_id(self) -> int:
-        is_edited = self.source is not None and not self.is_copy
-        return self.source.owner_id if self.source and is_edited else self.actor.user.pk
+        return self.source.owner_id if self.source and not self.is_copy else self.actor.user.pk
 
     def make_form(self, data: Any = None) -> JobForm:
         profile = self.page.profile

@@ -89,20 +89,18 @@ class JobsPage(LivePageMixin, TemplateView):
         broken = (
             None if overview.is_large and query.is_narrowed else sum(counts.get(name) or 0 for name in BROKEN)
         )
-        matches = (
-            {**counts, ATTENTION: broken}.get(filters["status"])
-            if filters["status"]
-            else None
-            if overview.is_large
-            else total
-        )
+        if filters["status"]:
+            matches = {**counts, ATTENTION: broken}.get(filters["status"])
+        else:
+            matches = None if overview.is_large else total
+        planned = overview.planned
         plans = [] if is_filtered else plans_for(self.page)
         has_all = len(rows) == total and not is_filtered
         return super().get_context_data(
             filters=filters,
             sorts={column: _toggled(first, filters["sort"]) for column, first in SORTS.items()},
-            counts=overview.counts,
-            chips={name: count for name, count in overview.counts.items() if name not in BROKEN},
+            counts=counts,
+            chips={name: count for name, count in counts.items() if name not in BROKEN},
             broken=broken,
             attention=[] if is_filtered or filters["sort"] else attention_of(rows),
             plans=plans,
@@ -119,9 +117,7 @@ class JobsPage(LivePageMixin, TemplateView):
             owners=owners_for(self.actor),
             quick_key=new_key(),
             is_unused=has_all and all(_is_housekeeping(job) for job in rows),
-            ahead=overview.planned
-            if overview.planned is None
-            else Ahead.of(overview.planned, self.page.now, self.page.zone),
+            ahead=None if planned is None else Ahead.of(planned, self.page.now, self.page.zone),
             **kwargs,
         )
 
@@ -172,13 +168,13 @@ def _is_housekeeping(job: Job) -> bool:
 def bulk(request: HttpRequest) -> HttpResponse:
     """Apply one action to every selected job, offer to undo it, and say which jobs did not change."""
     actor, verb = actor_of(request), request.POST.get("verb", "")
-    chosen = _chosen(request, actor)
-    if verb not in ACTIONS or not chosen:
+    job_ids = _selected_ids(request, actor)
+    if verb not in ACTIONS or not job_ids:
         messages.warning(request, "Select at least one job first.")
         return back(request, reverse("schedules:jobs"))
     done = ACTIONS[verb]
     try:
-        results = _change_each(request, actor, verb, chosen)
+        results = _change_each(request, actor, verb, job_ids)
     except PhraseError as error:
         messages.warning(request, sentence(str(error)))
         return back(request, reverse("schedules:jobs"))
@@ -200,25 +196,25 @@ def bulk(request: HttpRequest) -> HttpResponse:
 
 
 def _change_each(
-    request: HttpRequest, actor: Actor, verb: str, chosen: Sequence[str]
+    request: HttpRequest, actor: Actor, verb: str, job_ids: Sequence[str]
 ) -> Mapping[str, Result[Any]]:
     """Apply an action to jobs; raise PhraseError if the tag is missing or the end of a pause is invalid."""
     match verb:
         case "skip":
-            return {job_id: services.skip(actor, job_id) for job_id in chosen}
+            return {job_id: services.skip(actor, job_id) for job_id in job_ids}
         case "run":
-            return {job_id: services.run_now(actor, job_id) for job_id in chosen}
+            return {job_id: services.run_now(actor, job_id) for job_id in job_ids}
         case "tag" | "untag":
             if not (tag := request.POST.get("tag", "").strip()):
                 raise PhraseError("Enter a tag.")
-            return tag_each(actor, chosen, tag, remove=verb == "untag")
+            return tag_each(actor, job_ids, tag, remove=verb == "untag")
         case "pause_until":
             until = read_until(request.POST.get("until", ""), page_of(request))
-            return change_each(actor, "pause", chosen, until=until)
-    return change_each(actor, verb, chosen)
+            return change_each(actor, "pause", job_ids, until=until)
+    return change_each(actor, verb, job_ids)
 
 
-def _chosen(request: HttpRequest, actor: Actor) -> Sequence[str]:
+def _selected_ids(request: HttpRequest, actor: Actor) -> Sequence[str]:
     """Return the ids of the selected jobs, or of all jobs that match the filters of the list."""
     if not request.POST.get("all"):
         return " ".join(request.POST.getlist("job")).split()[:MAX_JOBS]

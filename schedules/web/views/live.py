@@ -25,9 +25,9 @@ def icon(request: HttpRequest) -> HttpResponse:
     count = request.GET.get("count", "")
     # Only digits, because the SVG is not escaped.
     text = count if re.fullmatch("[0-9]{1,2}", count) else f"{MOST_IN_ALARM - 1}+"
-    drawn = ICON.format(text=text, size={1: 22, 2: 20}.get(len(text), 15))
+    svg = ICON.format(text=text, size={1: 22, 2: 20}.get(len(text), 15))
     headers = {"Cache-Control": "private, max-age=31536000, immutable"}
-    return HttpResponse(drawn, content_type="image/svg+xml", headers=headers)
+    return HttpResponse(svg, content_type="image/svg+xml", headers=headers)
 
 
 def version_of(page: Page) -> Version:

@@ -41,14 +41,14 @@ ACTIONS = {
 def palette(request: HttpRequest) -> HttpResponse:
     """Render the matches for a search: jobs by name and, if it begins with a verb, that action on jobs."""
     typed = " ".join(request.GET.get("q", "")[:NAME_LENGTH].split())
-    verb, _, rest = typed.partition(" ")
+    verb, _, text = typed.partition(" ")
     action = ACTIONS.get(verb.lower())
     actor = actor_of(request)
     options: list[dict[str, Any]] = []
-    if action and rest:
+    if action and text:
         options = [
             _option(job, action)
-            for job in jobs_found(actor, rest, MAX_JOBS)
+            for job in jobs_found(actor, text, MAX_JOBS)
             if actor.may_change(job) and job.status in action.statuses
         ]
     if typed:
