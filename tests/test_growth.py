@@ -14,7 +14,7 @@ from schedules.admin import bases
 from schedules.mcp.auth import set_local_caller
 from schedules.mcp.tools import prompts
 from schedules.models import counting, keysets
-from schedules.services import job_list, job_overview, run_list
+from schedules.services import job_list, job_overview, jobs_by_standing, run_list
 from schedules.services.jobs import notifications
 from schedules.services.runs import outcomes
 from schedules.services.runs import prompts as runs_of_prompts
@@ -45,9 +45,9 @@ def small_limits(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
         monkeypatch.setattr(module, "WALKED", 100)
     monkeypatch.setattr(counting, "COUNTED", 300)
     monkeypatch.setattr(job_overview, "LARGE", 200)
-    monkeypatch.setattr(job_overview, "MOST_NAMED", 50)
+    monkeypatch.setattr(job_overview, "MAX_NAMED", 50)
     monkeypatch.setattr(prompts, "MAX_COUNTED", 50)
-    monkeypatch.setattr(job_overview, "MOST_COUNTED", 100)
+    monkeypatch.setattr(jobs_by_standing, "MAX_COUNTED", 100)
     # Fewer than the runs of a day, because on a Monday a week has no other day yet.
     monkeypatch.setattr(outcomes, "COUNTED_RUNS", 50)
     monkeypatch.setattr(outcomes, "READ_FAILURES", 50)

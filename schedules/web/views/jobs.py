@@ -18,11 +18,11 @@ from schedules.services import Actor
 from schedules.services.job_overview import (
     LARGE,
     OverviewQuery,
-    alarm_of,
     matching_ids,
     read_overview,
 )
 from schedules.services.jobs.bulk import change_each, tag_each
+from schedules.services.jobs_by_standing import alarm_of
 from schedules.tasks import registry
 from schedules.web.forms.jobs import new_key
 from schedules.web.messages import message_of
@@ -111,7 +111,7 @@ class JobsPage(LivePageMixin, TemplateView):
             listed=overview.listed,
             is_large=overview.is_large,
             most_sorted=LARGE,
-            most_counted=overview.most_counted,
+            most_counted=overview.max_counted,
             is_filtered=is_filtered,
             chosen_filters=_chosen_filters(filters),
             owners=owners_for(self.actor),

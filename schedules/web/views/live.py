@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
 from schedules import clock
-from schedules.services.job_overview import MOST_IN_ALARM
+from schedules.services.jobs_by_standing import MAX_IN_ALARM
 from schedules.services.versions import Version, version_of_all
 from schedules.web.views.page import Page, PageMixin, actor_of
 
@@ -24,7 +24,7 @@ def icon(request: HttpRequest) -> HttpResponse:
     """Draw the page icon with the number of broken and late jobs in the query, which alone determines it."""
     count = request.GET.get("count", "")
     # Only digits, because the SVG is not escaped.
-    text = count if re.fullmatch("[0-9]{1,2}", count) else f"{MOST_IN_ALARM - 1}+"
+    text = count if re.fullmatch("[0-9]{1,2}", count) else f"{MAX_IN_ALARM - 1}+"
     svg = ICON.format(text=text, size={1: 22, 2: 20}.get(len(text), 15))
     headers = {"Cache-Control": "private, max-age=31536000, immutable"}
     return HttpResponse(svg, content_type="image/svg+xml", headers=headers)

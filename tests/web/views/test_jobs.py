@@ -14,7 +14,7 @@ from schedules import clock
 from schedules.models import Job, keysets
 from schedules.models.job_texts import skeleton
 from schedules.models.standings import ORDER
-from schedules.services import job_overview, paging
+from schedules.services import job_overview, jobs_by_standing, paging
 from schedules.services.installation.setup import ensure_system_job
 from schedules.when.skips import slot_entry
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, TokenFactory
@@ -189,7 +189,7 @@ def test_chips_of_a_long_list_count_up_to_a_limit(web: Client, owner: User, monk
     JobFactory.create_batch(3, owner=owner, paused=True)
     JobFactory(owner=owner)
     monkeypatch.setattr(job_overview, "LARGE", 0)
-    monkeypatch.setattr(job_overview, "MOST_COUNTED", 2)
+    monkeypatch.setattr(jobs_by_standing, "MAX_COUNTED", 2)
 
     page = html_of(web.get("/"))
 
@@ -293,7 +293,7 @@ def test_counts_for_the_title_take_one_query_that_reads_indexes(
     in_every_state(owner)
 
     with django_assert_num_queries(1) as queries:
-        alarm = job_overview.read_alarm(actor, clock.now(), owner.cronty_profile)
+        alarm = jobs_by_standing.read_alarm(actor, clock.now(), owner.cronty_profile)
 
     assert alarm == ("3 failing, 1 late", 4)
     if connection.vendor == "sqlite":

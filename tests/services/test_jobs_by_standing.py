@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from schedules import clock
 from schedules.models import Execution, Job
 from schedules.models.standings import ORDER, STANDINGS, with_rank
-from schedules.services import job_overview
+from schedules.services import jobs_by_standing
 from tests.factories import ExecutionFactory, JobFactory
 from tests.models.test_job_queries import RUNS
 from tests.web.views.test_jobs import in_every_state
@@ -34,7 +34,7 @@ def test_segments_of_a_standing_have_its_jobs(owner: User, name: str, is_long: b
     now, runs = clock.now(), Execution.objects.all() if is_long else None
     ranked = with_rank(Job.objects.all(), now)
 
-    segments = job_overview.segments_of(Job.objects.all(), now, name, runs)
+    segments = jobs_by_standing.segments_of(Job.objects.all(), now, name, runs)
 
     found = [job.pk for segment in segments for job in segment.rows]
     assert sorted(found) == sorted(job.pk for job in ranked.filter(rank=ORDER.index(name)))
@@ -44,10 +44,12 @@ def test_long_list_has_every_job_once_and_the_worst_first(owner: User):
     jobs = in_every_state(owner)
     now, runs = clock.now(), Execution.objects.all()
 
-    found = [job.pk for segment in job_overview.worst_first(Job.objects.all(), now) for job in segment.rows]
+    found = [
+        job.pk for segment in jobs_by_standing.worst_first(Job.objects.all(), now) for job in segment.rows
+    ]
 
     assert sorted(found) == sorted(job.pk for job in jobs.values())
     worst = ("stopped_failing", "failed", "failing", "late")
     assert found[:4] == [jobs[name].pk for name in worst]
-    counts = job_overview.count_by_index(Job.objects.all(), runs, now, owner.cronty_profile)
+    counts = jobs_by_standing.count_by_index(Job.objects.all(), runs, now, owner.cronty_profile)
     assert counts == dict.fromkeys(STANDINGS, 1) | {"healthy": None, "new": None}

@@ -1,0 +1,33 @@
+"""Details in the rows of the job list: the pending retry, who the run waits for, and the next run shown."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from schedules.models import Execution, Token
+from schedules.services.jobs.forecasts import shown_next_run
+from schedules.services.permissions import Actor
+
+
+def add_details(jobs: Sequence[Any], actor: Actor, now: datetime) -> None:
+    """Set on each job what its row shows beside the standing.
+
+    `retry` is the run that waits for its next attempt, `asking` the key of the run that waits for a person's answer,
+    and `shown_next_run` the next run that is not skipped.
+    """
+    retried = [job.pk for job in jobs if job.standing in ("failing", "retrying")]
+    retries = {}
+    if retried:
+        columns = ("job_id", "attempt", "available_at", "error", "reason")
+        rows = Execution.objects.retrying().filter(job__in=retried).order_by("pk")
+        retries = {row.job_id: row for row in rows.values_list(*columns, named=True)[: len(retried) * 2]}
+    waiting = [job.pk for job in jobs if job.standing == "waiting"]
+    asking = (
+        dict(Execution.objects.asking().filter(job__in=waiting).values_list("job", "pk")) if waiting else {}
+    )
+    has_agent = len(asking) < len(waiting) and Token.objects.usable(now).filter(owner=actor.user.pk).exists()
+    for job in jobs:
+        job.retry = retries.get(job.pk)
+        job.asking = asking.get(job.pk)
+        job.waits_for = "for your answer" if job.asking else "for an agent" if has_agent else "for you"
+        job.shown_next_run = shown_next_run(job)
