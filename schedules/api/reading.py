@@ -139,7 +139,7 @@ def job_of(actor: Actor, reference: str) -> Job:
 
 def known_job_of(actor: Actor, reference: str) -> Job:
     """Return the job with this id, number or exact name, also from the trash."""
-    job = expect(job_meant(actor.known_jobs(), reference))
+    job = expect(job_meant(actor.jobs_with_trash(), reference))
     if job is None:
         raise problem_of(not_found(reference))
     return job

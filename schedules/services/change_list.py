@@ -33,10 +33,8 @@ def read_changes(
     actor: Actor, since: datetime, most: int, *, is_own: bool = False, job: Job | None = None
 ) -> tuple[list[Change], bool]:
     """Return the newest changes since a moment, of this person or agent alone or of one job, and whether there are more."""
-    events = Event.objects.all() if actor.sees_all else Event.objects.filter(owner=actor.user.pk)
-    if job:
-        events = events.filter(job=job)
-    newest = events.order_by("-pk").values("pk")[:LOOKED_THROUGH]
+    scope = actor.events().filter(job=job) if job else actor.events()
+    newest = scope.order_by("-pk").values("pk")[:LOOKED_THROUGH]
     events = Event.objects.filter(
         actor.within_tasks("job__task"), pk__in=newest, verb__in=UNDOABLE, at__gte=since
     )

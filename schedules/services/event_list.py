@@ -29,9 +29,7 @@ class EventQuery:
 
     def segment(self, actor: Actor) -> Segment:
         """Return the matching events, newest first, and those to look through for them if no index finds them."""
-        events = Event.objects.select_related("job__owner")
-        if not actor.sees_all:
-            events = events.filter(actor.within_tasks("job__task"), owner=actor.user.pk)
+        events = actor.visible(Event.objects.select_related("job__owner"), "job__task")
         if self.job:
             # By its key, because an index has the events of one job in order.
             events = events.filter(job=key_of(self.job) or 0)

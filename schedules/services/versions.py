@@ -44,14 +44,13 @@ def version_of_all(actor: Actor, now: datetime, *, has_cluster: bool) -> Version
     jobs = actor.jobs().armed() if actor.sees_all else actor.jobs()
     armed = jobs.filter(next_run_at__isnull=False).order_by("next_run_at", "-pk")
     due = armed.values_list("next_run_at", flat=True).first()
-    events = Event.objects.all() if actor.sees_all else Event.objects.filter(owner=actor.user.pk)
     seen = (
         newest,
         mine,
         due,
         # A job that nobody claims becomes late, which no row says.
         now.minute if due and due < now else None,
-        list(events.order_by("-pk").values_list("pk", flat=True)[:1]),
+        list(actor.events().order_by("-pk").values_list("pk", flat=True)[:1]),
         has_cluster,
     )
     is_moving = any(status in MOVING for _, status, *_ in [*newest, *mine])

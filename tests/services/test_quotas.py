@@ -11,7 +11,7 @@ from schedules.mcp.messages import message_of
 from schedules.models import Execution, Job, Token
 from schedules.result import Err, Kind, Ok
 from schedules.services import Actor, issue_token, profile_of
-from schedules.services.quotas import creation_problem, planned_runs
+from schedules.services.quotas import active_jobs, creation_problem
 from tests.factories import ExecutionFactory, JobFactory
 from tests.services.conftest import NOW
 from tests.services.made_jobs import CRON, NO_TRIGGER, PLAIN, create_job, cron, value_of
@@ -167,7 +167,7 @@ def test_budget_of_runs_can_be_turned_off(actor, settings):
 
     value_of(services.edit(actor, job.public_id, **every(1)))
 
-    assert planned_runs(actor.user.pk) == 240
+    assert active_jobs(actor.user.pk)[1] == 240
 
 
 @pytest.mark.usefixtures("small_budget")
@@ -176,7 +176,7 @@ def test_jobs_of_others_and_ended_jobs_do_not_use_the_budget_of_runs(actor, owne
     JobFactory(owner=owner, ended=True, runs_per_minute=60)
 
     assert isinstance(services.schedule(actor, **PLAIN, **every(1)), Ok)
-    assert planned_runs(owner.pk) == 60
+    assert active_jobs(owner.pk)[1] == 60
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from schedules.secrets import masking
 from schedules.services import Scheduled
 from schedules.services.jobs.creation import SimilarJob, policy_defaults
 from schedules.services.jobs.forecasts import next_runs_of, words_of
-from schedules.services.permissions import unasked_words
+from schedules.services.permissions import confirmation_hint
 from schedules.services.runs.prompts import has_agent_asked
 from schedules.tasks.builtin import WEBHOOK_METHOD
 from schedules.tasks.site import page_of_job
@@ -185,7 +185,7 @@ def confirmation_note(job: Job) -> str:
         return ""
     page = page_of_job(job.public_id)
     waits = f"It waits for your user's confirmation and does not run before: ask them to confirm it at {page}"
-    return f"{waits} {unasked_words(current_actor(), job.task)}".strip()
+    return f"{waits} {confirmation_hint(current_actor(), job.task)}".strip()
 
 
 def posts_to_health_check(job: Job) -> bool:

@@ -76,7 +76,7 @@ def list_runs(
     since, until = _bounds(*period.value, now)
     if problem := page_problem(size, 0) or _period_problem(since, until, now, zone):
         return refusal_of(problem, request)
-    job = actor.known_jobs().find(job_id) if job_id else None
+    job = actor.jobs_with_trash().find(job_id) if job_id else None
     if job_id and job is None:
         return refusal_of(not_found(job_id), request)
     run_query = RunQuery(
@@ -143,7 +143,7 @@ def list_changes(
     if isinstance(period, Err):
         return refusal_of(period, request)
     start = period.value[0] or now - DEFAULT_PERIOD
-    job = actor.known_jobs().find(job_id) if job_id else None
+    job = actor.jobs_with_trash().find(job_id) if job_id else None
     if job_id and job is None:
         return refusal_of(not_found(job_id), request)
     changes, is_cut = read_changes(actor, start, PAGE, is_own=bool(mine), job=job)

@@ -125,7 +125,7 @@ def job_status(job_id: JobId) -> StatusOut | ErrorOut:
     """Show one job: schedule, next runs, arguments, policies, last error, and its last ten runs ("did it
     run?"). To explain one run, use `why`.
     """
-    job = current_actor().known_jobs().find(job_id)
+    job = current_actor().jobs_with_trash().find(job_id)
     if job is None:
         return refusal_of(services.permissions.not_found(job_id), {"job_id": job_id})
     read_activity(job)

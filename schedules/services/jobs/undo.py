@@ -52,11 +52,8 @@ class Undone:
 def undoable_events(actor: Actor) -> QuerySet[Event]:
     """Events about jobs that the actor sees, which reverse nothing and were not reversed yet, newest first."""
     reversals = Event.objects.filter(undoes=OuterRef("pk"))
-    events = Event.objects.filter(verb__in=UNDOABLE, undoes=None, job__isnull=False).exclude(
-        Exists(reversals)
-    )
-    if not actor.sees_all:
-        events = events.filter(actor.within_tasks("job__task"), owner=actor.user.pk)
+    events = Event.objects.filter(verb__in=UNDOABLE, undoes=None, job__isnull=False)
+    events = actor.visible(events.exclude(Exists(reversals)), "job__task")
     return events.select_related("job").order_by("-pk")
 
 
@@ -99,8 +96,7 @@ def events_since(actor: Actor, made_by: str, since: datetime) -> list[Event]:
 
 
 def _newest(actor: Actor) -> QuerySet[Event, Any]:
-    events = Event.objects.all() if actor.sees_all else Event.objects.filter(owner=actor.user.pk)
-    return events.order_by("-pk").values("pk")[:LOOKED_THROUGH]
+    return actor.events().order_by("-pk").values("pk")[:LOOKED_THROUGH]
 
 
 def plan_undo(events: Sequence[Event]) -> list[Reversal]:

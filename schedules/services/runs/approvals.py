@@ -220,10 +220,10 @@ def _is_grantable(rule: str, runner_name: str) -> bool:
 
 
 def _visible(actor: Actor) -> QuerySet[Approval]:
-    waiting = Approval.objects.filter(status=Status.WAITING, execution__finished_at=None)
-    if not actor.sees_all:
-        waiting = waiting.filter(actor.within_tasks("execution__task"), owner=actor.user.pk)
-    return waiting.filter(job__deleted_at=None).select_related("execution", "job__owner")
+    waiting = Approval.objects.filter(
+        status=Status.WAITING, execution__finished_at=None, job__deleted_at=None
+    )
+    return actor.visible(waiting, "execution__task").select_related("execution", "job__owner")
 
 
 def _answer_problem(approval: Approval, answer: str, reply: str) -> Err | None:

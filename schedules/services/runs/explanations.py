@@ -51,7 +51,7 @@ class Why:
 
 def why(actor: Actor, job_id: str, at: datetime | date | None, now: datetime) -> Result[Why]:
     """Explain the slot nearest to a moment, or one of a day in the job's zone, from the ledger and the events."""
-    job = actor.known_jobs().find(job_id)
+    job = actor.jobs_with_trash().find(job_id)
     if job is None:
         return not_found(job_id)
     if isinstance(at, date) and not isinstance(at, datetime):

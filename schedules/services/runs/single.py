@@ -10,7 +10,7 @@ from schedules import clock
 from schedules.models import Execution, Job
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.jobs.creation import build_job, changes_of
-from schedules.services.permissions import Actor, record, unasked_words
+from schedules.services.permissions import Actor, confirmation_hint, record
 from schedules.services.quotas import creation_problem, run_problem, wait_for_turn
 from schedules.tasks.heartbeat import HEARTBEAT
 
@@ -29,7 +29,7 @@ def run_task(actor: Actor, fields: Mapping[str, Any]) -> Result[Execution]:
         return built
     job = built.value
     if job.proposed_at:
-        return Err(Code.RUN_NEEDS_CONFIRMATION, hint=unasked_words(actor, job.task))
+        return Err(Code.RUN_NEEDS_CONFIRMATION, hint=confirmation_hint(actor, job.task))
     job.status, job.next_run_at, job.run_at = Job.Status.COMPLETED, None, now
     profile = actor.read_profile()
     with transaction.atomic():
