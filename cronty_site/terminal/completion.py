@@ -21,7 +21,7 @@ def complete_job(context: click.Context, parameter: click.Parameter, beginning: 
         user = find_user(context.params["user"]) if context.params.get("user") else first_user()
         if user:
             actor = Actor(user, Event.Door.TERMINAL)
-            names = jobs_named_like(actor, beginning, "name", "task", most=MAX_COMPLETIONS)
+            names = jobs_named_like(actor, beginning, "name", "task", limit=MAX_COMPLETIONS)
             return [CompletionItem(name, help=task) for name, task in names]
     return []
 

@@ -34,7 +34,7 @@ from schedules.services.jobs.forecasts import next_runs_of, preview_of, words_of
 from schedules.services.jobs.masked_arguments import shown_arguments
 from schedules.services.run_list import newest_runs
 from schedules.services.runs.question_words import reminder_words
-from schedules.services.words import text_problem
+from schedules.services.text_search import text_problem
 from schedules.when.phrases import parse_past
 from schedules.when.repeats import parse_trigger
 

@@ -20,7 +20,7 @@ from schedules.services.rehearsal.documents import (
     rehearsal_document,
 )
 from schedules.services.rehearsal.rehearsal import Line, Rehearsal, rehearse
-from schedules.services.words import text_problem
+from schedules.services.text_search import text_problem
 from schedules.when.periods import ends_of, parse_period
 
 COLUMNS = ("name", "runs", "first", "last", "left out")

@@ -11,7 +11,7 @@ from schedules.agents.catalog import catalog
 from schedules.agents.checking import CheckResult, check_runner
 from schedules.agents.choice import choose
 from schedules.result import Kind
-from schedules.services.runs.agent_stops import let_agents_work, read_stop, stop_agents
+from schedules.services.runs.agent_stops import read_stop, resume_agents, stop_agents
 from schedules.services.runs.runner_list import ListedRunner, list_runners
 
 
@@ -43,7 +43,7 @@ def runner_command(session: Session, action: str, name: str | None, everybody: b
             ended = {"runs": stopped.runs, "prompts": stopped.leases}
             answer({"stopped": True, **ended}, f"Agents are stopped; {stopped.runs} runs have ended.")
         case _:
-            session.expect(let_agents_work(session.actor, everybody=everybody))
+            session.expect(resume_agents(session.actor, everybody=everybody))
             answer({"stopped": False}, "Agents work again.")
 
 

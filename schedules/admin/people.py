@@ -25,7 +25,7 @@ from schedules.models import Calendar, Channel, Event, EventSubscription, Profil
 from schedules.result import Code, Err, Ok, Result
 from schedules.services import Actor
 from schedules.services.people.profiles import is_above
-from schedules.services.runs.agent_stops import let_agents_work, stop_agents
+from schedules.services.runs.agent_stops import resume_agents, stop_agents
 
 
 @admin.register(Token)
@@ -181,7 +181,7 @@ class ProfileAdmin(ServiceAdmin[Profile]):
 
     @admin.action(description="Let agents work again", permissions=["change"])
     def start_agents(self, request: HttpRequest, profiles: QuerySet[Profile]) -> None:
-        self._switch(request, profiles, let_agents_work, "Agents work again:")
+        self._switch(request, profiles, resume_agents, "Agents work again:")
 
     def _switch(
         self,

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from schedules.api.auth import READS, WRITES, actor_of
 from schedules.api.problems import ProblemError, expect, invalid_value
-from schedules.services.repeats import FIELD, answer_once
+from schedules.services.idempotency import FIELD, answer_once
 
 Function = Callable[..., Any]
 # A cache buster that some clients add.

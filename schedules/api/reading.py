@@ -13,10 +13,10 @@ from schedules.models.jobs import JobQuerySet
 from schedules.models.triggers import columns_of
 from schedules.services import Actor
 from schedules.services.job_list import JobQuery
-from schedules.services.jobs.references import job_meant, public_id_of
+from schedules.services.jobs.references import public_id_of, resolve_job
 from schedules.services.permissions import not_found
 from schedules.services.run_list import RunQuery
-from schedules.services.words import text_problem
+from schedules.services.text_search import text_problem
 from schedules.when.periods import Period, ends_of, parse_period
 from schedules.when.phrases import PhraseError, parse_delay, parse_end, parse_moment
 from schedules.when.repeats import parse_trigger
@@ -139,7 +139,7 @@ def job_of(actor: Actor, reference: str) -> Job:
 
 def known_job_of(actor: Actor, reference: str) -> Job:
     """Return the job with this id, number or exact name, also from the trash."""
-    job = expect(job_meant(actor.jobs_with_trash(), reference))
+    job = expect(resolve_job(actor.jobs_with_trash(), reference))
     if job is None:
         raise problem_of(not_found(reference))
     return job

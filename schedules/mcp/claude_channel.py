@@ -17,7 +17,7 @@ from schedules.mcp.answers import line
 from schedules.mcp.auth import Caller, current_caller
 from schedules.mcp.orm import orm
 from schedules.models import Execution
-from schedules.services.runs.prompts import MOST_UNCLAIMED, Due, due_prompts, read_prompts
+from schedules.services.runs.prompts import MAX_UNCLAIMED, Due, due_prompts, read_prompts
 
 CAPABILITY = "claude/channel"
 METHOD = "notifications/claude/channel"
@@ -72,7 +72,7 @@ class ClaudeChannel:
         if caller is None or not _may_claim(caller):
             return []
         due = due_prompts(caller.actor, self._after)
-        until = due[-1] if len(due) == MOST_UNCLAIMED else None
+        until = due[-1] if len(due) == MAX_UNCLAIMED else None
         # Forget claimed prompts: they are announced again if their lease ends.
         self._announced -= {each for each in self._announced if self._is_between(each, until)}.difference(due)
         unannounced = [each for each in due if each not in self._announced]

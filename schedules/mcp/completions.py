@@ -36,7 +36,7 @@ def add_completions(server: MCPServer[Any]) -> None:
 
 def complete_job_ids(actor: Actor, text: str) -> list[str]:
     """Return the ids of jobs whose id starts with the text or whose name contains it."""
-    rows = newest_jobs(actor, "public_id", "name", most=SEARCHED_JOBS)
+    rows = newest_jobs(actor, "public_id", "name", limit=SEARCHED_JOBS)
     fragment = text.casefold()
     return [key for key, name in rows if key.startswith(text) or fragment in name.casefold()]
 
@@ -47,7 +47,7 @@ def complete_topics(actor: Actor, text: str) -> list[str]:
         # Whoever knows a topic can read and write it.
         return []
     profile = actor.read_profile()
-    rows = newest_jobs(actor, "task", "kwargs__topic", most=SEARCHED_JOBS)
+    rows = newest_jobs(actor, "task", "kwargs__topic", limit=SEARCHED_JOBS)
     used = [topic for task, topic in rows if task == "notify" and isinstance(topic, str)]
     own = [topic for topic in (profile.topic, profile.failure_topic) if topic]
     return [topic for topic in dict.fromkeys([*own, *used]) if topic.startswith(text)]

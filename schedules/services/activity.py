@@ -17,10 +17,10 @@ from schedules.when import durations, moments
 from schedules.when.triggers import TriggerError
 
 NOTHING = "none"
-_LONGEST_VALUE = 200
+_MAX_VALUE_LENGTH = 200
 # The start of a schedule, of at least two words, is not repeated before a rest of at most two.
-_LONGEST_REST = 2
-_SHORTEST_START = 2
+_MAX_REST_WORDS = 2
+_MIN_SHARED_WORDS = 2
 _LABELS = {
     "backoff": "Wait before the first retry",
     "fixed_backoff": "Same wait before each retry",
@@ -52,7 +52,7 @@ _CHOICES: dict[str, Mapping[str, Any]] = {
 _MOMENTS = {field.name for field in Job._meta.concrete_fields if isinstance(field, DateTimeField)} | {"until"}
 _DURATIONS = {field.name for field in Job._meta.concrete_fields if isinstance(field, DurationField)}
 # The verb tells it all: their values are for undo.
-_WITHOUT_DETAILS = ("cancel", "delete", "restore", "resume", "confirm")
+_VERBS_WITHOUT_DETAILS = ("cancel", "delete", "restore", "resume", "confirm")
 _NOT_SHOWN = ("execution",)
 
 
@@ -73,9 +73,9 @@ class Change(NamedTuple):
         while shared < min(len(old), len(new)) and old[shared] == new[shared]:
             shared += 1
         is_short = (
-            shared >= _SHORTEST_START
-            and 0 < len(new) - shared <= _LONGEST_REST
-            and 0 < len(old) - shared <= _LONGEST_REST
+            shared >= _MIN_SHARED_WORDS
+            and 0 < len(new) - shared <= _MAX_REST_WORDS
+            and 0 < len(old) - shared <= _MAX_REST_WORDS
         )
         return " ".join(new[shared:]) if is_short else self.after
 
@@ -88,7 +88,7 @@ class Change(NamedTuple):
 
 def changes_of_event(event: Event, zone: str = "") -> list[Change]:
     """List what an event changed, in words; moments are those of the job's time zone unless another is given."""
-    if event.verb in _WITHOUT_DETAILS:
+    if event.verb in _VERBS_WITHOUT_DETAILS:
         return []
     return changes_between(event.before, event.after, event.job, zone)
 
@@ -109,7 +109,7 @@ def changes_between(
             if name == "args" or "args" not in names:
                 changes += _argument_changes(before, after, job)
         else:
-            changes += _change(label_in_words(name), name, before, after, zone)
+            changes += _change(label_of_column(name), name, before, after, zone)
     return changes
 
 
@@ -118,7 +118,7 @@ def summary_of(event: Event, zone: str = "") -> str:
     return "; ".join(change.text for change in changes_of_event(event, zone))
 
 
-def label_in_words(name: str) -> str:
+def label_of_column(name: str) -> str:
     """Return what a person calls a column."""
     return _LABELS.get(name, name.replace("_", " ").capitalize())
 
@@ -129,16 +129,22 @@ def _change(
     old, new = before.get(name), after.get(name)
     if _is_empty(old) and _is_empty(new):
         return
-    in_words = durations.short
-    if name in _DURATIONS and old and new and _duration(old, in_words) == _duration(new, in_words):
-        in_words = durations.in_words
+    format_duration = durations.short
+    if (
+        name in _DURATIONS
+        and old
+        and new
+        and _duration(old, format_duration) == _duration(new, format_duration)
+    ):
+        format_duration = durations.in_words
     old_text, new_text = (
-        _duration(each, in_words) if name in _DURATIONS else _words(name, each, zone) for each in (old, new)
+        _duration(each, format_duration) if name in _DURATIONS else _text_of(name, each, zone)
+        for each in (old, new)
     )
     yield Change(label, old_text if name in before else None, new_text)
 
 
-def _words(name: str, value: Any, zone: str) -> str:
+def _text_of(name: str, value: Any, zone: str) -> str:
     if _is_empty(value):
         return NOTHING
     if name in _CHOICES:
@@ -150,14 +156,14 @@ def _words(name: str, value: Any, zone: str) -> str:
         return _moment(value, zone)
     if name == "skips":
         return ", ".join(_moment(each, zone) for each in value)
-    return plain_words(value)
+    return plain_text(value)
 
 
 def _is_empty(value: Any) -> bool:
     return value in (None, "", [], {})
 
 
-def plain_words(value: Any) -> str:
+def plain_text(value: Any) -> str:
     """Write a stored value without the signs of JSON."""
     match value:
         case None | "" | [] | {}:
@@ -165,12 +171,12 @@ def plain_words(value: Any) -> str:
         case bool():
             return "yes" if value else "no"
         case dict():
-            text = ", ".join(f"{name}: {plain_words(each)}" for name, each in value.items())
+            text = ", ".join(f"{name}: {plain_text(each)}" for name, each in value.items())
         case list():
-            text = ", ".join(map(plain_words, value))
+            text = ", ".join(map(plain_text, value))
         case _:
             text = str(value)
-    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
+    return text if len(text) <= _MAX_VALUE_LENGTH else f"{text[:_MAX_VALUE_LENGTH]}…"
 
 
 def _moment(value: Any, zone: str) -> str:
@@ -178,22 +184,22 @@ def _moment(value: Any, zone: str) -> str:
         # A day that is skipped as a whole has no time.
         if len(value) > len("2026-12-24") and (moment := parse_datetime(value)):
             return moments.short_words(moment, zone)
-    return plain_words(value)
+    return plain_text(value)
 
 
-def _duration(value: Any, in_words: Callable[[timedelta], str]) -> str:
+def _duration(value: Any, format_duration: Callable[[timedelta], str]) -> str:
     with suppress(ValueError, TypeError):
         if (span := parse_duration(value)) is not None:
-            return in_words(span) if span else NOTHING
-    return plain_words(value)
+            return format_duration(span) if span else NOTHING
+    return plain_text(value)
 
 
 def _schedule_change(
     before: Mapping[str, Any], after: Mapping[str, Any], job: Job | None
 ) -> Iterator[Change]:
     has_old = any(name in before for name in _SCHEDULE)
-    old = _schedule_words(before, job) if has_old else None
-    new = _schedule_words(after, job)
+    old = _describe_schedule(before, job) if has_old else None
+    new = _describe_schedule(after, job)
     if old != new and new:
         yield Change("Schedule", old, new)
     elif before.get("anchor_at") != after.get("anchor_at"):
@@ -202,7 +208,7 @@ def _schedule_change(
         yield from _change("Starts", "anchor_at", before, after, zone)
 
 
-def _schedule_words(columns: Mapping[str, Any], job: Job | None) -> str:
+def _describe_schedule(columns: Mapping[str, Any], job: Job | None) -> str:
     """Describe the schedule in these columns; the others are those of the job, if it still has this kind of schedule."""
     own = {name: value for name, value in columns.items() if value not in (None, "")}
     kind = own.get("trigger_type") or next(
@@ -233,8 +239,8 @@ def _argument_changes(
     has_old = "args" in before or "kwargs" in before
     for name in {**old, **new}:
         if old.get(name) != new.get(name) and not (_is_empty(old.get(name)) and _is_empty(new.get(name))):
-            was = plain_words(old.get(name)) if has_old else None
-            yield Change(label_of(name), was, plain_words(new.get(name)))
+            was = plain_text(old.get(name)) if has_old else None
+            yield Change(label_of(name), was, plain_text(new.get(name)))
 
 
 def _arguments(columns: Mapping[str, Any], job: Job | None) -> dict[str, Any]:

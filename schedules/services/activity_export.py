@@ -15,13 +15,13 @@ from django.conf import settings
 
 from schedules.models import Event
 from schedules.services.event_feed import settled_key
-from schedules.services.event_list import EventQuery, walk_events
+from schedules.services.event_list import EventQuery, scan_events
 from schedules.services.permissions import Actor
 
 FORMAT = "cronty-activity-1"
 CHUNK = 500
 # More would keep the client waiting too long; `is_complete` says whether to continue.
-MOST_EVENTS = 50_000
+MAX_EVENTS = 50_000
 _PURPOSE = b"cronty activity export"
 
 
@@ -54,16 +54,16 @@ def export_lines(
         "until": query.until and query.until.isoformat(),
     }
     yield chain.line(head)
-    count, looked_at, last, is_complete = 0, 0, after, False
+    count, scanned_count, last, is_complete = 0, 0, after, False
     # An event that is committed later belongs to the next export, which begins after the last one of this.
     up_to = settled_key(now)
-    while looked_at < MOST_EVENTS and not is_complete:
-        walked = walk_events(actor, query, last, up_to, CHUNK)
-        if walked.events:
-            yield "".join(chain.line(describe(event)) for event in walked.events)
-        count, last = count + len(walked.events), walked.last
-        looked_at += walked.looked_at
-        is_complete = walked.looked_at < CHUNK
+    while scanned_count < MAX_EVENTS and not is_complete:
+        scanned = scan_events(actor, query, last, up_to, CHUNK)
+        if scanned.events:
+            yield "".join(chain.line(describe(event)) for event in scanned.events)
+        count, last = count + len(scanned.events), scanned.last
+        scanned_count += scanned.scanned_count
+        is_complete = scanned.scanned_count < CHUNK
     yield chain.line({"end": True, "events": count, "last": last, "is_complete": is_complete}, "signature")
 
 

@@ -9,11 +9,11 @@ from django.db.models import Prefetch
 
 from schedules.models import Event, Job
 from schedules.services.activity import JOB_COLUMNS
-from schedules.services.jobs.undo import CALL, LOOKED_THROUGH, MOST_EVENTS, UNDOABLE, undoable_events
+from schedules.services.jobs.undo import CALL, MAX_EVENTS, MAX_SCANNED, UNDOABLE, undoable_events
 from schedules.services.permissions import Actor
 
 # How many jobs of one change are named.
-NAMED = 3
+NAMED_JOBS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,29 +30,30 @@ class Change:
 
 
 def read_changes(
-    actor: Actor, since: datetime, most: int, *, is_own: bool = False, job: Job | None = None
+    actor: Actor, since: datetime, limit: int, *, is_own: bool = False, job: Job | None = None
 ) -> tuple[list[Change], bool]:
     """Return the newest changes since a moment, of this person or agent alone or of one job, and whether there are more."""
     scope = actor.events().filter(job=job) if job else actor.events()
-    newest = scope.order_by("-pk").values("pk")[:LOOKED_THROUGH]
+    newest = scope.order_by("-pk").values("pk")[:MAX_SCANNED]
     events = Event.objects.filter(
         actor.within_tasks("job__task"), pk__in=newest, verb__in=UNDOABLE, at__gte=since
     )
     if is_own:
         events = events.filter(owner=actor.user.pk, actor=actor.label, door=actor.door)
     # Of most events only the key is needed: whole rows, with their jobs, take ten times as long.
-    keys = list(events.order_by("-pk").values_list("pk", "job", *CALL, named=True)[: MOST_EVENTS + 1])
-    calls = _calls(keys[:MOST_EVENTS])
-    is_cut, calls = len(keys) > MOST_EVENTS or len(calls) > most, calls[:most]
+    keys = list(events.order_by("-pk").values_list("pk", "job", *CALL, named=True)[: MAX_EVENTS + 1])
+    calls = _calls(keys[:MAX_EVENTS])
+    is_cut, calls = len(keys) > MAX_EVENTS or len(calls) > limit, calls[:limit]
     undoable = set(
         undoable_events(actor)
         .filter(pk__in=[pk for call in calls for pk in call])
         .values_list("pk", flat=True)
     )
     jobs = Prefetch("job", Job.objects.only(*JOB_COLUMNS))
-    named = Event.objects.prefetch_related(jobs).in_bulk([pk for call in calls for pk in call[:NAMED]])
+    named = Event.objects.prefetch_related(jobs).in_bulk([pk for call in calls for pk in call[:NAMED_JOBS]])
     return [
-        Change(len(call), [named[pk] for pk in call[:NAMED]], not undoable.isdisjoint(call)) for call in calls
+        Change(len(call), [named[pk] for pk in call[:NAMED_JOBS]], not undoable.isdisjoint(call))
+        for call in calls
     ], is_cut
 
 

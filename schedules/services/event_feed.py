@@ -15,8 +15,8 @@ from schedules.services.permissions import Actor
 # After so long, no transaction that has taken a key is still under way.
 LATEST_COMMIT = timedelta(minutes=1)
 # How many of the newest keys are searched for missing ones, and how many missing ones are remembered.
-MOST_KEYS = 1_000
-MOST_MISSING = 100
+MAX_KEYS = 1_000
+MAX_MISSING = 100
 _POSITION = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}(?:\.[0-9]{1,18}){0,99}))?")
 
 
@@ -47,11 +47,11 @@ class EventFeed:
         self._last = position.last if position else _newest_key()
         # Each missing key, and since when it is known to be missing.
         self._missing = dict.fromkeys(position.missing if position else (), now)
-        keys = _keys_after(self._last - MOST_KEYS, self._last)
+        keys = _keys_after(self._last - MAX_KEYS, self._last)
         if keys:
             self._note_missing(keys[0][0], keys, now)
 
-    def read(self, most: int, now: datetime) -> list[tuple[Position, Event]]:
+    def read(self, limit: int, now: datetime) -> list[tuple[Position, Event]]:
         """Return the next events, each with the position after it; those that were missing come first."""
         late = self._read_late(now)
         read = []
@@ -61,15 +61,15 @@ class EventFeed:
             read.append((Position(self._last, tuple(waiting)), event))
         before = self._last
         keys = _keys_after(before)
-        if len(keys) == MOST_KEYS:
+        if len(keys) == MAX_KEYS:
             # Only the newest keys can still be missing.
-            before = max(before, _newest_key() - MOST_KEYS)
+            before = max(before, _newest_key() - MAX_KEYS)
             keys = _keys_after(before)
         if not keys:
             return read
         top = keys[-1][0]
-        events = list(self._events.filter(pk__gt=self._last, pk__lte=top)[:most])
-        if len(events) == most:
+        events = list(self._events.filter(pk__gt=self._last, pk__lte=top)[:limit])
+        if len(events) == limit:
             top = events[-1].pk
         self._note_missing(before, [key for key in keys if key[0] <= top], now)
         for event in events:
@@ -85,9 +85,9 @@ class EventFeed:
         """Return the events that were missing, and forget those that nobody will commit any more."""
         if not self._missing:
             return []
-        found = list(Event.objects.filter(pk__in=self._missing).values_list("pk", flat=True))
-        late = list(self._events.filter(pk__in=found)) if found else []
-        for key in found:
+        committed = list(Event.objects.filter(pk__in=self._missing).values_list("pk", flat=True))
+        late = list(self._events.filter(pk__in=committed)) if committed else []
+        for key in committed:
             del self._missing[key]
         self._missing = {key: at for key, at in self._missing.items() if at > now - LATEST_COMMIT}
         return late
@@ -96,17 +96,17 @@ class EventFeed:
         """Remember the keys that are missing between this one and the last of these."""
         for key, at in keys:
             if at > now - LATEST_COMMIT:
-                for missing in range(max(before + 1, key - MOST_MISSING), key):
+                for missing in range(max(before + 1, key - MAX_MISSING), key):
                     self._missing.setdefault(missing, now)
             before = key
-        self._missing = dict(sorted(self._missing.items())[-MOST_MISSING:])
+        self._missing = dict(sorted(self._missing.items())[-MAX_MISSING:])
 
 
 def settled_key(now: datetime) -> int:
     """Return a key up to which no event will be committed any more."""
     settled = following = _newest_key()
     events = Event.objects.order_by("-pk").values_list("pk", "at")
-    while keys := events.filter(pk__lte=following)[:MOST_KEYS]:
+    while keys := events.filter(pk__lte=following)[:MAX_KEYS]:
         for key, at in keys:
             if key < following - 1:
                 settled = key
@@ -125,4 +125,4 @@ def _keys_after(key: int, last: int | None = None) -> list[tuple[int, datetime]]
     events = Event.objects.filter(pk__gt=key).order_by("pk")
     if last is not None:
         events = events.filter(pk__lte=last)
-    return list(events.values_list("pk", "at")[:MOST_KEYS])
+    return list(events.values_list("pk", "at")[:MAX_KEYS])

@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from schedules.models import Event, Job
 from schedules.models.keysets import Segment
 from schedules.services.job_list import key_of
-from schedules.services.paging import PAGE_SIZE, Listed, read_page
+from schedules.services.paging import PAGE_SIZE, ListPage, read_page
 from schedules.services.permissions import Actor
 
 
@@ -46,28 +46,28 @@ class EventQuery:
 
 def read_events(
     actor: Actor, query: EventQuery, position: Mapping[str, str], size: int = PAGE_SIZE
-) -> Listed:
+) -> ListPage:
     """Read the page of the audit log at a position, newest first."""
     return read_page([query.segment(actor)], position, size)
 
 
-class Walked(NamedTuple):
+class ScannedEvents(NamedTuple):
     """Some events, the oldest first, and how far the log was looked through for them."""
 
     events: list[Event]
-    looked_at: int
+    scanned_count: int
     last: int
     """The key of the last event that was looked at."""
 
 
-def walk_events(actor: Actor, query: EventQuery, after: int, up_to: int, most: int) -> Walked:
+def scan_events(actor: Actor, query: EventQuery, after: int, up_to: int, limit: int) -> ScannedEvents:
     """Look through so many events between two keys for those of a query."""
     segment = query.segment(actor)
     scope = segment.rows if segment.walked is None else segment.walked
     between = scope.filter(pk__gt=after, pk__lte=up_to)
-    keys = list(between.order_by("pk").values_list("pk", flat=True)[:most])
+    keys = list(between.order_by("pk").values_list("pk", flat=True)[:limit])
     events = list(segment.rows.filter(pk__in=keys).order_by("pk")) if keys else []
-    return Walked(events, len(keys), keys[-1] if keys else after)
+    return ScannedEvents(events, len(keys), keys[-1] if keys else after)
 
 
 def newest_of_owner(owner_id: Any) -> QuerySet[Event]:
@@ -76,10 +76,10 @@ def newest_of_owner(owner_id: Any) -> QuerySet[Event]:
     return events.order_by("-pk")
 
 
-def events_of(job: Job, most: int, *, since: datetime | None = None) -> list[Event]:
+def events_of(job: Job, limit: int, *, since: datetime | None = None) -> list[Event]:
     """Return the last events of a job, newest first."""
     events = Event.objects.filter(job=job)
-    return list((events.filter(at__gt=since) if since else events)[:most])
+    return list((events.filter(at__gt=since) if since else events)[:limit])
 
 
 def undone_among(events: Sequence[Event]) -> set[int]:

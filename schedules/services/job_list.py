@@ -17,10 +17,10 @@ from schedules.models.job_texts import skeleton, tag_in_text
 from schedules.models.jobs import JobQuerySet
 from schedules.models.keysets import WALKED, Segment
 from schedules.models.standings import Standing, is_failing, is_stopped_failing, standings_of
-from schedules.services.paging import Listed, read_page
+from schedules.services.paging import ListPage, read_page
 from schedules.services.permissions import Actor
 from schedules.services.runs.prompts import unclaimed_jobs
-from schedules.services.words import has_every_word
+from schedules.services.text_search import has_every_word
 
 # A run whose workers died has failed, too, for those who ask.
 STATUSES_OF_OUTCOME = {
@@ -39,7 +39,7 @@ def mentioning(jobs: JobQuerySet, text: str, *more: str) -> JobQuerySet:
     )
 
 
-def in_asked_state(jobs: JobQuerySet, status: str) -> JobQuerySet:
+def in_requested_state(jobs: JobQuerySet, status: str) -> JobQuerySet:
     """Jobs in the state that a person means: repeating jobs whose last run failed have failed, too."""
     if status == Job.Status.FAILED:
         return jobs.filter(Q(status=status) | is_failing() | is_stopped_failing())
@@ -52,7 +52,7 @@ def tagged(jobs: JobQuerySet, tag: str) -> JobQuerySet:
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
+class MatchingRuns:
     """The runs of a job that had the wanted outcome: how many, and when the last of them was due."""
 
     count: int
@@ -62,7 +62,7 @@ class Runs:
 class Matching(NamedTuple):
     """The runs that had the wanted outcome, by job."""
 
-    by_job: Mapping[int, Runs]
+    by_job: Mapping[int, MatchingRuns]
     is_cut: bool
     """Whether older runs were not looked through."""
 
@@ -106,29 +106,29 @@ class JobQuery:
         if not (self.outcome and self.since):
             return Matching({}, is_cut=False)
         # No index has the successful ones alone, but they are easily found among all.
-        most = COUNTED if self.outcome == "succeeded" else WALKED
+        limit = COUNTED if self.outcome == "succeeded" else WALKED
         since = runs.filter(scheduled_for__gte=self.since).order_by("-scheduled_for", "-pk")
         due: defaultdict[int, list[datetime]] = defaultdict(list)
         is_cut = False
         for status in STATUSES_OF_OUTCOME[self.outcome]:
-            newest = since.indexed_for(status).values_list("status", "job", "scheduled_for")[: most + 1]
-            is_cut = is_cut or len(newest) > most
-            for run_status, job_id, moment in newest[:most]:
+            newest = since.indexed_for(status).values_list("status", "job", "scheduled_for")[: limit + 1]
+            is_cut = is_cut or len(newest) > limit
+            for run_status, job_id, moment in newest[:limit]:
                 if run_status == status and job_id is not None:
                     due[job_id].append(moment)
-        by_job = {job_id: Runs(len(moments), max(moments)) for job_id, moments in due.items()}
+        by_job = {job_id: MatchingRuns(len(moments), max(moments)) for job_id, moments in due.items()}
         return Matching(by_job, is_cut)
 
-    def applied_to(self, jobs: JobQuerySet, matching: Mapping[int, Runs]) -> JobQuerySet:
+    def applied_to(self, jobs: JobQuerySet, matching: Mapping[int, MatchingRuns]) -> JobQuerySet:
         """Return those of the first jobs that match, the next to run first; `matching` are their matching runs."""
         # By key alone: to find few matches in its own order, the database would look through all jobs.
         return self._with_outcome(self.narrow(Job.objects.filter(among_first(jobs))), matching)
 
-    def among(self, jobs: JobQuerySet, matching: Mapping[int, Runs]) -> JobQuerySet:
+    def among(self, jobs: JobQuerySet, matching: Mapping[int, MatchingRuns]) -> JobQuerySet:
         """Return those of the jobs that match, however many there are; the caller limits how many are looked through."""
         return self._with_outcome(self.narrow(jobs), matching)
 
-    def _with_outcome(self, jobs: JobQuerySet, matching: Mapping[int, Runs]) -> JobQuerySet:
+    def _with_outcome(self, jobs: JobQuerySet, matching: Mapping[int, MatchingRuns]) -> JobQuerySet:
         if self.since and not self.outcome:
             return jobs.filter(last_run_at__gte=self.since)
         if not self.outcome:
@@ -152,7 +152,7 @@ class JobPage:
     """How many match, up to one more than COUNTED."""
     unclaimed: Collection[int]
     """For an agent: the jobs that are pending, because no agent has claimed their last prompt."""
-    matching: Mapping[int, Runs]
+    matching: Mapping[int, MatchingRuns]
     """The runs that had the wanted outcome since the wanted moment, by job."""
     are_jobs_cut: bool
     """Whether more jobs than the first COUNTED would have to be looked through."""
@@ -198,7 +198,7 @@ def read_jobs(
 
 def read_newest(
     actor: Actor, query: JobQuery, columns: Callable[..., Any], position: Mapping[str, str], size: int
-) -> Listed:
+) -> ListPage:
     """Read a page of the list, the newest first: no page leaves out or repeats a job, whatever runs meanwhile."""
     jobs = actor.trash() if query.in_trash else actor.jobs()
     if query.source:
@@ -223,28 +223,28 @@ def newest_of_owner(owner_id: Any, *, in_trash: bool) -> JobQuerySet:
     return jobs.order_by("-created_at", "-pk") if owner_id else jobs.order_by("-pk")
 
 
-def newest_jobs(actor: Actor, *columns: str, most: int) -> list[Any]:
+def newest_jobs(actor: Actor, *columns: str, limit: int) -> list[Any]:
     """Return these columns of the newest jobs."""
-    return list(actor.jobs().order_by("-pk").values_list(*columns)[:most])
+    return list(actor.jobs().order_by("-pk").values_list(*columns)[:limit])
 
 
-def jobs_named_like(actor: Actor, beginning: str, *columns: str, most: int) -> list[Any]:
+def jobs_named_like(actor: Actor, beginning: str, *columns: str, limit: int) -> list[Any]:
     """Return these columns of the jobs whose names look as if they begin with a text, by name."""
     jobs = actor.jobs().named_like(skeleton(beginning)).order_by("name")
-    return list(jobs.values_list(*columns)[:most])
+    return list(jobs.values_list(*columns)[:limit])
 
 
-def jobs_found(actor: Actor, text: str, most: int) -> list[Job]:
+def find_jobs(actor: Actor, text: str, limit: int) -> list[Job]:
     """Return jobs with their owners: those whose names begin with a text, then others of the newest that mention it."""
     jobs = actor.jobs().select_related("owner")
     named: list[Job] = []
     # The index of names begins with the owner.
     if not actor.sees_all and (beginning := skeleton(text)):
-        named = list(jobs.named_like(beginning).order_by()[:most])
+        named = list(jobs.named_like(beginning).order_by()[:limit])
     order = ("-pk",) if actor.sees_all else ("-created_at", "-pk")
     newest = actor.jobs().order_by(*order).values("pk")[:WALKED]
     others = mentioning(jobs.filter(pk__in=newest), text).exclude(pk__in=[job.pk for job in named])
-    matches = named + list(others.order_by("-pk")[: most - len(named)])
+    matches = named + list(others.order_by("-pk")[: limit - len(named)])
     return sorted(matches, key=lambda job: not job.name.casefold().startswith(text.casefold()))
 
 
@@ -259,7 +259,7 @@ def _parts(actor: Actor, query: JobQuery, jobs: JobQuerySet) -> tuple[list[JobQu
         return [jobs], []
     if query.in_trash:
         # A deleted job has no next run, by which the others are listed.
-        return [in_asked_state(jobs, query.status)], []
+        return [in_requested_state(jobs, query.status)], []
     listed = jobs.listed(query.status)
     if query.status == Job.Status.FAILED:
         # Each part has an index in this order.

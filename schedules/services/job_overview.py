@@ -19,7 +19,7 @@ from schedules.services import jobs_by_standing
 from schedules.services.job_list import JobQuery
 from schedules.services.job_row_details import add_details
 from schedules.services.jobs_by_standing import BY_NEXT_RUN, count_by_index, segments_of, worst_first
-from schedules.services.paging import PAGE_SIZE, Listed, read_page
+from schedules.services.paging import PAGE_SIZE, ListPage, read_page
 from schedules.services.people.profiles import user_called
 from schedules.services.permissions import Actor
 
@@ -69,7 +69,7 @@ class OverviewQuery(JobQuery):
 class Overview:
     """One page of the list; each row has its `standing` and what `add_details` sets."""
 
-    listed: Listed
+    listed: ListPage
     counts: Mapping[str, int | None]
     """How many jobs have each standing; None if no index finds them."""
     total: int | None
@@ -112,12 +112,12 @@ def read_overview(
     return overview
 
 
-def matching_ids(actor: Actor, query: OverviewQuery, now: datetime, most: int) -> list[str]:
+def matching_ids(actor: Actor, query: OverviewQuery, now: datetime, limit: int) -> list[str]:
     """Return the ids of the jobs in the list, the next to run first."""
     jobs = with_rank(query.narrow(_of_owner(actor, query.owner)[0]), now)
     if query.standing:
         jobs = jobs.filter(rank__in=[ORDER.index(name) for name in query.standings])  # type: ignore[misc]
-    return list(jobs.order_by(*BY_NEXT_RUN).values_list("public_id", flat=True)[:most])
+    return list(jobs.order_by(*BY_NEXT_RUN).values_list("public_id", flat=True)[:limit])
 
 
 def read_standing(actor: Actor, job_id: str, now: datetime) -> Any:
@@ -130,7 +130,7 @@ def read_standing(actor: Actor, job_id: str, now: datetime) -> Any:
     return job
 
 
-def read_trash(actor: Actor, position: Mapping[str, str]) -> Listed:
+def read_trash(actor: Actor, position: Mapping[str, str]) -> ListPage:
     """Read the page of the deleted jobs at a position, the last deleted first."""
     jobs = actor.trash().select_related("owner")
     return read_page([Segment(jobs, ("-deleted_at", "-pk"))], position)
@@ -170,7 +170,7 @@ def _read_small(
     start = _start_of_page(position)
     end = start + PAGE_SIZE
     by_key = _with_owner(jobs, sees_all).in_bulk(keys[start:end])
-    listed = Listed(
+    listed = ListPage(
         [by_key[pk] for pk in keys[start:end] if pk in by_key],
         before=str(start) if 0 < start < len(keys) else "",
         after=str(end) if end < len(keys) else "",

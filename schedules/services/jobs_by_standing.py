@@ -107,10 +107,12 @@ def count_by_index(
     return {name: counts.get(name) for name in STANDINGS}
 
 
-def _count_segments(segments: Mapping[str, Sequence[Segment]], most: int, profile: Profile) -> dict[str, int]:
+def _count_segments(
+    segments: Mapping[str, Sequence[Segment]], limit: int, profile: Profile
+) -> dict[str, int]:
     """Count the jobs in each list of segments, up to a limit per segment, in one query that reads only indexes."""
     parts = [(name, part) for name, listed in segments.items() for part in listed]
-    counted = [CountUpTo(part.rows.order_by(*part.order), most) for _, part in parts]
+    counted = [CountUpTo(part.rows.order_by(*part.order), limit) for _, part in parts]
     # The profile is the single row that the counts are attached to.
     [row] = Profile.objects.filter(pk=profile.pk).values_list(*counted)
     counts = dict.fromkeys(segments, 0)

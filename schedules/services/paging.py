@@ -10,7 +10,7 @@ PAGE_SIZE = 50
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListPage:
     """One page of a list."""
 
     rows: list[Any]
@@ -25,7 +25,7 @@ class Listed:
         return bool(self.before or self.after)
 
 
-def read_page(segments: Sequence[Segment], position: Mapping[str, str], size: int = PAGE_SIZE) -> Listed:
+def read_page(segments: Sequence[Segment], position: Mapping[str, str], size: int = PAGE_SIZE) -> ListPage:
     """Read the page at a position, which is named by the keys `before` or `after` of another page, else the first."""
     before = key_of(position.get("before", ""), segments)
     if before:
@@ -36,7 +36,7 @@ def read_page(segments: Sequence[Segment], position: Mapping[str, str], size: in
     return _read(segments, key_of(position.get("after", ""), segments), size, is_backward=False)
 
 
-def _read(segments: Sequence[Segment], start: Key | None, size: int, *, is_backward: bool) -> Listed:
+def _read(segments: Sequence[Segment], start: Key | None, size: int, *, is_backward: bool) -> ListPage:
     places = list(range(len(segments)))[:: -1 if is_backward else 1]
     if start:
         places = places[places.index(start.segment) :]
@@ -55,7 +55,7 @@ def _read(segments: Sequence[Segment], start: Key | None, size: int, *, is_backw
     if is_backward:
         keyed_rows.reverse()
         far, near = near, far
-    return Listed(
+    return ListPage(
         [row for _, row in keyed_rows],
         before=near.text if near and (start or is_backward) else "",
         after=far.text if far else "",

@@ -19,7 +19,7 @@ from schedules.tasks.heartbeat import HEARTBEAT
 
 # Of a job that the first ping to its address has made.
 DEFAULT_EVERY = timedelta(days=1)
-LONGEST_DELAY = timedelta(days=365)
+MAX_DELAY = timedelta(days=365)
 
 
 class Address(NamedTuple):
@@ -117,7 +117,7 @@ def _find(addresses: Iterable[Address]) -> dict[Address, list[int]]:
 
 
 def _signal(ping: Received, job_id: int) -> engine.Signal:
-    late_by = min(max(ping.late_by, 0.0), LONGEST_DELAY.total_seconds())
+    late_by = min(max(ping.late_by, 0.0), MAX_DELAY.total_seconds())
     text = ping.body[: limits.PING_BODY_BYTES].decode(errors="replace")
     body = limits.clean_output(text).strip("\n")
     return engine.Signal(job_id, ping.kind, ping.rid, ping.exit_status, body, ping.sender, late_by)

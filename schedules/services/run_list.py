@@ -14,10 +14,10 @@ from schedules.models.executions import ExecutionQuerySet
 from schedules.models.job_queries import NOTICE_PREFIX
 from schedules.models.keysets import WALKED, Segment
 from schedules.services.job_list import STATUSES_OF_OUTCOME, key_of
-from schedules.services.paging import PAGE_SIZE, Listed, read_page
+from schedules.services.paging import PAGE_SIZE, ListPage, read_page
 from schedules.services.people.profiles import user_called
 from schedules.services.permissions import Actor
-from schedules.services.words import has_every_word
+from schedules.services.text_search import has_every_word
 
 NEWEST_FIRST = ("-scheduled_for", "-pk")
 # The newest runs, whose statuses are counted.
@@ -96,7 +96,7 @@ def read_runs(
     size: int = PAGE_SIZE,
     *,
     with_results: bool = False,
-) -> Listed:
+) -> ListPage:
     """Read the page of the list at a position."""
     segment = query.segment(query.scope(actor))
     unread = ["traceback"] if with_results else ["traceback", "result"]
@@ -139,7 +139,7 @@ class RunSummary:
     are_lines_cut: bool
 
 
-def summarize_runs(actor: Actor, query: RunQuery, most: int) -> RunSummary:
+def summarize_runs(actor: Actor, query: RunQuery, limit: int) -> RunSummary:
     """List and count the runs that match; without a job, those of one job that ended alike are one line."""
     runs, is_cut = query.first(actor)
     columns = ("pk", "job", "job_name", "status", "scheduled_for", "last_slot", "slots", "job__public_id")
@@ -154,7 +154,7 @@ def summarize_runs(actor: Actor, query: RunQuery, most: int) -> RunSummary:
         counts[row.status] += row.slots
         key = row.pk if query.job else (row.job or row.job_name, row.status)
         groups.setdefault(key, []).append(row)
-    shown = list(groups.values())[:most]
+    shown = list(groups.values())[:limit]
     newest = Execution.objects.filter(pk__in=[rows[0].pk for rows in shown]).select_related("job")
     by_key = {run.pk: run for run in newest.only(*LINE_COLUMNS)}
     lines = [
@@ -167,7 +167,7 @@ def summarize_runs(actor: Actor, query: RunQuery, most: int) -> RunSummary:
         for rows in shown
         if rows[0].pk in by_key
     ]
-    return RunSummary(lines, counts, alerts, is_cut, len(groups) > most)
+    return RunSummary(lines, counts, alerts, is_cut, len(groups) > limit)
 
 
 def newest_of_owner(owner_id: Any, status: str | None) -> ExecutionQuerySet:
@@ -176,15 +176,15 @@ def newest_of_owner(owner_id: Any, status: str | None) -> ExecutionQuerySet:
     return runs.indexed_for(status).order_by(*NEWEST_FIRST)
 
 
-def newest_runs(job: Job, most: int, *, with_results: bool = False) -> list[Execution]:
+def newest_runs(job: Job, limit: int, *, with_results: bool = False) -> list[Execution]:
     """Return the last runs of a job, newest first."""
     unread = ["traceback"] if with_results else ["traceback", "result"]
-    return list(_runs_of(job).defer(*unread)[:most])
+    return list(_runs_of(job).defer(*unread)[:limit])
 
 
-def newest_rows(job: Job, columns: Sequence[str], most: int) -> list[Any]:
+def newest_rows(job: Job, columns: Sequence[str], limit: int) -> list[Any]:
     """Return these columns of the last runs of a job, newest first."""
-    return list(_runs_of(job).values_list(*columns, named=True)[:most])
+    return list(_runs_of(job).values_list(*columns, named=True)[:limit])
 
 
 def last_run(job: Job) -> Execution | None:
@@ -196,13 +196,13 @@ def _runs_of(job: Job) -> ExecutionQuerySet:
     return Execution.objects.filter(job=job).order_by(*NEWEST_FIRST)
 
 
-def runs_around(run: Execution, columns: Sequence[str], most: int) -> tuple[list[Any], int | None]:
+def runs_around(run: Execution, columns: Sequence[str], limit: int) -> tuple[list[Any], int | None]:
     """Return these columns of the runs of the same job before one, newest first, and the key of the next run."""
     runs = Execution.objects.filter(job=run.job_id, owner=run.owner_id)
     earlier = runs.filter(scheduled_for__lt=run.scheduled_for).order_by(*NEWEST_FIRST)
     later = runs.filter(scheduled_for__gt=run.scheduled_for).order_by("scheduled_for", "pk")
     following = next(iter(later.values_list("pk", flat=True)[:1]), None)
-    return list(earlier.values_list(*columns, named=True)[:most]), following
+    return list(earlier.values_list(*columns, named=True)[:limit]), following
 
 
 def find_run(actor: Actor, run_id: int) -> Execution | None:
@@ -230,17 +230,17 @@ class RunLog:
         runs = RunQuery(job=job or "").scope(actor).defer("traceback")
         self._runs = runs.filter(status=status) if status else runs
 
-    def last(self, most: int) -> list[Execution]:
+    def last(self, limit: int) -> list[Execution]:
         """Return the last runs, oldest first."""
-        return list(self._runs.order_by(*NEWEST_FIRST)[:most])[::-1]
+        return list(self._runs.order_by(*NEWEST_FIRST)[:limit])[::-1]
 
-    def last_written(self, most: int) -> list[Execution]:
+    def last_written(self, limit: int) -> list[Execution]:
         """Return the runs that were written to the ledger last, whenever they were due, oldest first."""
-        return list(self._runs.order_by("-pk")[:most])[::-1]
+        return list(self._runs.order_by("-pk")[:limit])[::-1]
 
 
 def read_chunks(
-    runs: ExecutionQuerySet, columns: Sequence[Any], size: int, most: int
+    runs: ExecutionQuerySet, columns: Sequence[Any], size: int, limit: int
 ) -> Iterator[list[tuple[Any, ...]]]:
     """Read the key, the moment and these columns of the newest runs; each query continues after the last row before.
 
@@ -248,7 +248,7 @@ def read_chunks(
     """
     ordered = runs.order_by(*NEWEST_FIRST).values_list("pk", "scheduled_for", *columns)
     rest = ordered
-    for _ in range(most // size):
+    for _ in range(limit // size):
         rows = list(rest[:size])
         if rows:
             yield rows

@@ -20,8 +20,8 @@ from schedules.services.runs.approvals import list_waiting
 # Runs whose status changes within seconds; a run that waits for an agent may wait for hours.
 MOVING = (Execution.Status.QUEUED, *Execution.HELD)
 # Runs that may have changed since the last poll: the newest, and those that have not ended.
-NEWEST = 10
-MOST_LIVE = 500
+NEWEST_RUNS = 10
+MAX_LIVE = 500
 # A page polls more often while something is due within this time.
 SOON = timedelta(minutes=1)
 
@@ -36,9 +36,9 @@ class Version(NamedTuple):
 def version_of_all(actor: Actor, now: datetime, *, has_cluster: bool) -> Version:
     """Return the version of the jobs and runs that an actor sees, and of whether a cluster is alive."""
     columns = ("pk", "status", "attempt", "lease_until")
-    newest = list(actor.executions().order_by(*NEWEST_FIRST).values_list(*columns)[:NEWEST])
+    newest = list(actor.executions().order_by(*NEWEST_FIRST).values_list(*columns)[:NEWEST_RUNS])
     # Of everybody, because no index has the live runs of one owner.
-    live = list(Execution.objects.live().order_by().values_list("owner", *columns)[:MOST_LIVE])
+    live = list(Execution.objects.live().order_by().values_list("owner", *columns)[:MAX_LIVE])
     mine = sorted(run for owner, *run in live if actor.sees_all or owner == actor.user.pk)
     # For one owner without the status, which would lead SQLite to another index; only pending jobs have a next run.
     jobs = actor.jobs().armed() if actor.sees_all else actor.jobs()

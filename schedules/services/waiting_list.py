@@ -10,11 +10,11 @@ from schedules.services.jobs.proposals import waiting_jobs
 from schedules.services.permissions import Actor
 from schedules.services.runs.approvals import list_waiting, state_words
 
-MOST_WAITING = 50
-MOST_ANSWERED = 20
+MAX_WAITING = 50
+MAX_ANSWERED = 20
 ANSWERED_WITHIN = timedelta(days=7)
 # How many of the newest events are looked through for answers.
-LOOKED_THROUGH = 3_000
+MAX_SCANNED = 3_000
 _ANSWERS_TO_RUNS = ("allow", "reply", "deny", "decline")
 _ANSWERS_TO_PROPOSALS = {"confirm": "confirmed", "cancel": "discarded", "delete": "discarded"}
 
@@ -35,19 +35,19 @@ class Request:
 
 def waiting_requests(actor: Actor) -> tuple[list[Request], bool]:
     """Return what waits for a person, the oldest first, and whether there is more."""
-    asked = [_of_run(approval) for approval in list_waiting(actor, MOST_WAITING + 1)]
+    approvals = [_of_run(approval) for approval in list_waiting(actor, MAX_WAITING + 1)]
     proposed = [
         Request(job, job.proposed_by, job.proposed_at)
-        for job in waiting_jobs(actor)[: MOST_WAITING + 1]
+        for job in waiting_jobs(actor)[: MAX_WAITING + 1]
         if job.proposed_at
     ]
-    requests = sorted([*asked, *proposed], key=attrgetter("asked_at"))
-    return requests[:MOST_WAITING], len(requests) > MOST_WAITING
+    requests = sorted([*approvals, *proposed], key=attrgetter("asked_at"))
+    return requests[:MAX_WAITING], len(requests) > MAX_WAITING
 
 
 def answered_requests(actor: Actor, now: datetime) -> list[Request]:
     """Return what was answered lately, the newest answer first."""
-    newest = Event.objects.filter(owner=actor.user.pk).order_by("-pk").values("pk")[:LOOKED_THROUGH]
+    newest = Event.objects.filter(owner=actor.user.pk).order_by("-pk").values("pk")[:MAX_SCANNED]
     events = list(
         Event.objects.filter(
             actor.within_tasks("job__task"),
@@ -60,7 +60,7 @@ def answered_requests(actor: Actor, now: datetime) -> list[Request]:
         .order_by("-pk")
     )
     requests = [*_answered_by_runs(events), *filter(None, map(_of_proposal, events))]
-    return sorted(requests, key=lambda request: request.answered_at or now, reverse=True)[:MOST_ANSWERED]
+    return sorted(requests, key=lambda request: request.answered_at or now, reverse=True)[:MAX_ANSWERED]
 
 
 def _of_run(approval: Approval) -> Request:
@@ -79,7 +79,7 @@ def _answered_by_runs(events: Sequence[Event]) -> list[Request]:
     answered = Approval.objects.filter(execution__in=runs, job__isnull=False)
     answered = answered.exclude(status__in=[Approval.Status.WAITING, Approval.Status.WITHDRAWN])
     newest = answered.select_related("execution", "job").order_by("-pk")
-    return [_of_run(approval) for approval in newest[:MOST_ANSWERED]]
+    return [_of_run(approval) for approval in newest[:MAX_ANSWERED]]
 
 
 def _of_proposal(event: Event) -> Request | None:
@@ -87,11 +87,11 @@ def _of_proposal(event: Event) -> Request | None:
     job = event.job
     if job is None or event.verb not in _ANSWERS_TO_PROPOSALS:
         return None
-    words = f"{_ANSWERS_TO_PROPOSALS[event.verb]} by {event.actor}"
+    answer = f"{_ANSWERS_TO_PROPOSALS[event.verb]} by {event.actor}"
     if event.verb == "confirm":
         asked_at = datetime.fromisoformat(event.before["proposed_at"])
-        return Request(job, event.before["proposed_by"], asked_at, answer=words, answered_at=event.at)
+        return Request(job, event.before["proposed_by"], asked_at, answer=answer, answered_at=event.at)
     # A proposal that was discarded keeps these columns, so that it waits again if it is restored.
     if job.proposed_at is None or (job.status == Job.Status.PAUSED and job.deleted_at is None):
         return None
-    return Request(job, job.proposed_by, job.proposed_at, answer=words, answered_at=event.at)
+    return Request(job, job.proposed_by, job.proposed_at, answer=answer, answered_at=event.at)

@@ -111,7 +111,7 @@ def test_changed_moved_or_missing_line_is_noticed(owner, activity, settings: Laz
 
 def test_export_is_continued_where_it_ended(owner, activity, monkeypatch):
     program = program_of(owner)
-    monkeypatch.setattr(activity_export, "MOST_EVENTS", 2)
+    monkeypatch.setattr(activity_export, "MAX_EVENTS", 2)
     monkeypatch.setattr(activity_export, "CHUNK", 2)
     first = export(program)
     end = json.loads(first[-1])

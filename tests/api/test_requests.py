@@ -9,7 +9,7 @@ from django.db import connection
 from django.test import Client
 
 from schedules.models import IdempotencyKey, Job
-from schedules.services import repeats, revoke_token
+from schedules.services import idempotency, revoke_token
 from tests.api.conftest import Program, program_of
 from tests.api.test_jobs import STAND_UP, fields, problem
 from tests.factories import JobFactory
@@ -174,8 +174,8 @@ def test_keys_of_different_people_are_different(program: Program, strange_progra
 
 
 def test_key_is_forgotten_after_a_day_and_keys_are_bounded(program: Program, monkeypatch):
-    monkeypatch.setattr(repeats, "MOST_KEPT", 3)
-    monkeypatch.setattr(repeats, "_CHECKED_EVERY", 1)
+    monkeypatch.setattr(idempotency, "MAX_KEYS_KEPT", 3)
+    monkeypatch.setattr(idempotency, "_CHECK_EVERY", 1)
     job = JobFactory(owner=program.token.owner)
 
     for number in range(6):

@@ -168,7 +168,7 @@ def test_prompt_is_told_again_after_its_lease_has_ended(caller, actor, prompt, t
 
 def test_many_prompts_that_were_told_hide_no_newer_one(caller, actor, prompt, monkeypatch):
     for module in (prompts, claude_channel):
-        monkeypatch.setattr(module, "MOST_UNCLAIMED", 3)
+        monkeypatch.setattr(module, "MAX_UNCLAIMED", 3)
     monkeypatch.setattr(claude_channel, "MAX_PER_POLL", 2)
     channel = ClaudeChannel()
 

@@ -8,7 +8,7 @@ from django.db import connection
 from schedules import clock, services
 from schedules.models import Event
 from schedules.services.activity_export import export_lines
-from schedules.services.event_feed import MOST_MISSING, EventFeed, Position
+from schedules.services.event_feed import MAX_MISSING, EventFeed, Position
 from schedules.services.event_list import EventQuery
 from tests.factories import JobFactory
 from tests.services.test_turns import held
@@ -89,7 +89,7 @@ def test_missing_key_is_forgotten_after_a_while(owner, actor, jobs):
     Event.objects.create(pk=newest.pk + 1000, **fields | {"at": now + timedelta(minutes=2)})
     [(later, _)] = feed.read(10, now + timedelta(minutes=2))
 
-    assert len(position.missing) == MOST_MISSING
+    assert len(position.missing) == MAX_MISSING
     assert max(later.missing) == newest.pk + 999
     assert min(later.missing) > newest.pk + 500
 

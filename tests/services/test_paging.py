@@ -10,7 +10,7 @@ from schedules import clock
 from schedules.models import Execution, Job, keysets
 from schedules.models.keysets import Segment
 from schedules.services import paging
-from schedules.services.paging import Listed, read_page
+from schedules.services.paging import ListPage, read_page
 from tests.factories import ExecutionFactory, JobFactory
 from tests.web.html import html_of
 
@@ -23,7 +23,7 @@ def few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "WALKED", 3)
 
 
-def read(segments: list[Segment], size: int = 3, **asked: str) -> Listed:
+def read(segments: list[Segment], size: int = 3, **asked: str) -> ListPage:
     return read_page(segments, asked, size)
 
 

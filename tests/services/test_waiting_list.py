@@ -54,7 +54,7 @@ def test_calls_questions_and_proposals_of_the_user_wait_the_oldest_first(agent, 
 
 
 def test_only_so_many_are_listed(agent, owner, monkeypatch):
-    monkeypatch.setattr(waiting_list, "MOST_WAITING", 2)
+    monkeypatch.setattr(waiting_list, "MAX_WAITING", 2)
     first, *_ = [ask(owner) for _ in range(2)] + [propose(owner)]
 
     requests, has_more = waiting_requests(agent)

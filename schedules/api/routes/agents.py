@@ -13,7 +13,7 @@ from schedules.api.problems import expect
 from schedules.api.schemas.agents import AgentsOut, AgentStopIn, ApprovalAnswerIn, ApprovalOut, ApprovalsOut
 from schedules.services import Actor
 from schedules.services.runs import approvals
-from schedules.services.runs.agent_stops import let_agents_work, read_stop, stop_agents
+from schedules.services.runs.agent_stops import resume_agents, read_stop, stop_agents
 from schedules.services.runs.runner_list import list_runners
 
 router = Router(tags=["agents"])
@@ -37,7 +37,7 @@ def stop_all_agents(request: HttpRequest, body: AgentStopIn | None = None) -> An
 def start_agents(request: HttpRequest, body: AgentStopIn | None = None) -> Any:
     """Let agents work again. Only a token of the type Program may do this."""
     actor = actor_of(request)
-    expect(let_agents_work(actor, everybody=bool(body and body.everybody)))
+    expect(resume_agents(actor, everybody=bool(body and body.everybody)))
     return _agents_json(actor)
 
 

@@ -45,8 +45,8 @@ def change_jobs(request: HttpRequest, response: HttpResponse, body: BulkIn) -> A
         raise problem_of(problem)
     filters = JobFilters(**body.model_dump(include=set(JobFilters.model_fields), exclude_none=True))
     jobs, _ = bulk.matching_jobs(actor, body.action, read_job_query(actor, filters, now))
-    if len(jobs) > bulk.MOST_JOBS:
-        raise problem_of(Err(Code.TOO_MANY_MATCHES, limit=bulk.MOST_JOBS))
+    if len(jobs) > bulk.MAX_JOBS:
+        raise problem_of(Err(Code.TOO_MANY_MATCHES, limit=bulk.MAX_JOBS))
     revisions = [(job.pk, job.revision) for job in jobs]
     request_body = body.model_dump(exclude={"confirm"})
     if body.confirm:

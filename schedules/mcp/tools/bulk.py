@@ -133,8 +133,8 @@ def _plan_change(
     if problem := pause_problem(reason or "", end, now):
         return problem
     jobs, are_runs_cut = bulk.matching_jobs(actor, action, query.value)
-    if len(jobs) > bulk.MOST_JOBS:
-        return Err(Code.TOO_MANY_MATCHES, limit=bulk.MOST_JOBS)
+    if len(jobs) > bulk.MAX_JOBS:
+        return Err(Code.TOO_MANY_MATCHES, limit=bulk.MAX_JOBS)
     keys = [job.pk for job in jobs]
     ending = bulk.count_ending(keys, end) if end else 0
     notes = [f"Jobs that have no run left after this pause, and end: {ending}."] if ending else []
@@ -178,15 +178,15 @@ def _plan_edits(actor: Actor, filters: Selection, until: str | None, reason: str
     if isinstance(start, Err):
         return start
     jobs, are_runs_cut = moves.jobs_to_move(actor, query.value, timezone=filters.get("in_timezone"), at=at)
-    if len(jobs) > bulk.MOST_JOBS:
-        return Err(Code.TOO_MANY_MATCHES, limit=bulk.MOST_JOBS)
+    if len(jobs) > bulk.MAX_JOBS:
+        return Err(Code.TOO_MANY_MATCHES, limit=bulk.MAX_JOBS)
     plan = moves.plan_moves(actor, jobs, move, _reason_of)
     revisions = {edit.old.pk: edit.old.revision for edit in plan.edits}
     shown = [shown_edit(edit) for edit in plan.edits[:SHOWN]]
     notes = []
-    if plan.left:
-        job, why = plan.left[0]
-        notes.append(f"{len(plan.left)} stay as they are, like {answers.line(job.name, 200)}: {why}.")
+    if plan.unmoved:
+        job, why = plan.unmoved[0]
+        notes.append(f"{len(plan.unmoved)} stay as they are, like {answers.line(job.name, 200)}: {why}.")
 
     def apply() -> ChangedJobsOut | Err:
         if start:

@@ -12,7 +12,7 @@ from schedules.models.executions import OUTCOME_LETTERS
 from schedules.result import Err, Ok, Result, invalid
 from schedules.services import Actor
 from schedules.services.job_list import STATUSES_OF_OUTCOME, JobQuery
-from schedules.services.words import text_problem
+from schedules.services.text_search import text_problem
 from schedules.tasks import registry
 
 # How far back runs are searched for outcomes that a job itself does not store.

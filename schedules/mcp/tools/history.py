@@ -18,7 +18,7 @@ from schedules.models import Event
 from schedules.models.counting import COUNTED
 from schedules.result import Err, invalid
 from schedules.services.activity import changes_of_event
-from schedules.services.change_list import NAMED, Change, read_changes
+from schedules.services.change_list import NAMED_JOBS, Change, read_changes
 from schedules.services.permissions import not_found
 from schedules.services.run_list import RunLine, RunQuery, summarize_runs
 from schedules.when.durations import TICK
@@ -165,7 +165,7 @@ def _change_out(change: Change, zone: str) -> ChangeLineOut:
         "at": answers.iso(event.at, zone),
         "by": answers.line(event.actor, 200),
         "action": event.verb if event.undoes is None else f"undo: {event.verb}",
-        "name": ", ".join(names) + (f" and {count - NAMED} more" if count > NAMED else ""),
+        "name": ", ".join(names) + (f" and {count - NAMED_JOBS} more" if count > NAMED_JOBS else ""),
         "changed": [] if event.verb == "create" else _changed(event, zone),
     }
     if count > 1:

@@ -149,7 +149,7 @@ def _change(
         for edited in edits
     )
     record_all(changed, now)
-    ask_to_confirm(actor, [edited.job for edited in edits if edited.asks], now)
+    ask_to_confirm(actor, [edited.job for edited in edits if edited.needs_confirmation], now)
     if origins:
         names = list(origins[0])
         assignments = ", ".join(f"{name} = {{{name}}}" for name in names[1:])

@@ -23,7 +23,7 @@ from schedules.services.jobs.creation import build_job, policy_defaults
 from schedules.services.jobs.edits import PreparedEdit, prepare_edit
 from schedules.services.jobs.forecasts import words_of
 from schedules.services.jobs.masked_arguments import fill_in, named_arguments
-from schedules.services.jobs.references import job_meant
+from schedules.services.jobs.references import resolve_job
 from schedules.services.jobs.validation import default_of
 from schedules.services.permissions import Actor
 from schedules.when import durations
@@ -146,7 +146,7 @@ def _with_resolved_upstream(actor: Actor, spec: JobSpec, planned: Mapping[str, J
     if not isinstance(spec.trigger, After):
         return spec
     job = planned.get(spec.trigger.job)
-    if job is None and isinstance(match := job_meant(actor.jobs(), spec.trigger.job), Ok):
+    if job is None and isinstance(match := resolve_job(actor.jobs(), spec.trigger.job), Ok):
         job = match.value
     return replace(spec, trigger=replace(spec.trigger, job=job.public_id)) if job else spec
 

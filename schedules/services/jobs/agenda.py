@@ -16,9 +16,9 @@ from schedules.when.forecast import PendingJob, runs_ahead
 from schedules.when.slot_batches import Batch
 from schedules.when.triggers import TriggerError
 
-MOST_LINES = 100
+MAX_LINES = 100
 # Of a period that begins later, the jobs that are looked through, the next to run first.
-MOST_JOBS = 1_000
+MAX_JOBS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +50,21 @@ def read_agenda(
     """Return the matching jobs that run from now, or from a later moment, up to the end of a period."""
     start = max(since or now, now)
     # Of a period that begins now, the next runs of the first jobs are the first lines.
-    most = MOST_LINES if start == now else MOST_JOBS
+    limit = MAX_LINES if start == now else MAX_JOBS
     soonest = actor.jobs().armed().filter(next_run_at__lte=until).order_by("next_run_at")
-    rows = list(_matching(soonest, query).values_list(*UPCOMING_COLUMNS, named=True)[: most + 1])
-    resumed = resumed_rows(query.narrow(actor.jobs()), now, until, most)
-    lines = [line for row in (*rows[:most], *resumed) if (line := _line(row, now, start, until))]
+    rows = list(_matching(soonest, query).values_list(*UPCOMING_COLUMNS, named=True)[: limit + 1])
+    resumed = resumed_rows(query.narrow(actor.jobs()), now, until, limit)
+    lines = [line for row in (*rows[:limit], *resumed) if (line := _line(row, now, start, until))]
     lines += _expected_lines(query.narrow(actor.jobs()), lines, until)
     lines.sort(key=lambda line: line.first)
-    return Agenda(lines[:MOST_LINES], is_cut=len(rows) > most or len(lines) > MOST_LINES)
+    return Agenda(lines[:MAX_LINES], is_cut=len(rows) > limit or len(lines) > MAX_LINES)
 
 
 def _expected_lines(jobs: JobQuerySet, lines: Sequence[Line], until: datetime) -> list[Line]:
     """Return the lines of the jobs that are expected to run after those of the agenda."""
     of_job = {line.job.pk: line for line in lines}
     rows = []
-    for first, row in expected_after(jobs, [(line.first, line.job) for line in lines], until, MOST_LINES):
+    for first, row in expected_after(jobs, [(line.first, line.job) for line in lines], until, MAX_LINES):
         before = of_job[row.follows_id]
         of_job[row.pk] = Line(row, first, min(first + (before.last - before.first), until), before.count)
         rows.append(of_job[row.pk])

@@ -17,7 +17,7 @@ from schedules.models import Event, Job
 from schedules.models.job_queries import is_public_id
 from schedules.models.jobs import JobQuerySet
 from schedules.result import Code, Err, Ok, Result, invalid
-from schedules.services.job_list import JobQuery, in_asked_state
+from schedules.services.job_list import JobQuery, in_requested_state
 from schedules.services.jobs.edits import edit
 from schedules.services.jobs.states import (
     account_until_each,
@@ -35,7 +35,7 @@ from schedules.services.permissions import Actor, event_of, forbidden, record_al
 from schedules.tasks import registry
 from schedules.when.triggers import TriggerError
 
-MOST_JOBS = 500
+MAX_JOBS = 500
 # How many jobs one transaction changes, if not all or none: claims wait for it.
 BATCH = 200
 CONFIRMED_WITHIN = timedelta(minutes=10)
@@ -55,11 +55,11 @@ _CONFIRMATION = TimestampSigner(salt="schedules.bulk")
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class BulkChange:
     """The jobs that were changed, and those that were left as they were."""
 
     jobs: Sequence[Job]
-    left: Sequence[Job] = ()
+    unchanged: Sequence[Job] = ()
     undo: int | None = None
     """The id of the first event of this change, which stands for all of them."""
 
@@ -83,12 +83,12 @@ def matching_jobs(actor: Actor, action: str, query: JobQuery) -> tuple[list[Any]
     """Return the jobs that an action would change, up to one too many, and whether older runs were not looked through."""
     jobs = changeable(actor, action)
     if query.status:
-        jobs = in_asked_state(jobs, query.status)
+        jobs = in_requested_state(jobs, query.status)
     matching, are_runs_cut = query.matching_runs(actor.executions())
     if query.is_filtered:
         jobs = query.applied_to(jobs, matching)
     rows = jobs.values_list("pk", "revision", "public_id", "name", named=True)
-    return list(rows[: MOST_JOBS + 1]), are_runs_cut
+    return list(rows[: MAX_JOBS + 1]), are_runs_cut
 
 
 def confirmation_of(actor: Actor, request: dict[str, Any], jobs: Sequence[tuple[int, int]]) -> str:
@@ -134,7 +134,7 @@ def change_jobs(
     reason: str = "",
     until: datetime | None = None,
     paused_at: datetime | None = None,
-) -> Result[Changed]:
+) -> Result[BulkChange]:
     """Do the same to several jobs, or nothing if one of them can no longer be changed.
 
     With `paused_at`, one that was paused at another moment can't, either.
@@ -163,7 +163,7 @@ def change_jobs(
         changed, events = _change(actor, action, possible, now, reason, until)
     changed_keys = {job.pk for job in changed}
     undo = events[0].pk if events else None
-    return Ok(Changed(changed, [job for job in jobs if job.pk not in changed_keys], undo))
+    return Ok(BulkChange(changed, [job for job in jobs if job.pk not in changed_keys], undo))
 
 
 def change_each(
@@ -187,9 +187,11 @@ def change_each(
                 job.public_id: Ok(job)
                 for job in _change(actor, action, jobs, clock.now(), reason, until=until)[0]
             }
-    one = partial(pause_active, until=until, reason=reason) if action == "pause" else _ONE_BY_ONE[action]
+    change_one = (
+        partial(pause_active, until=until, reason=reason) if action == "pause" else _ONE_BY_ONE[action]
+    )
     # The others one by one, which waits for those that are held, and says why it is not possible.
-    return {job_id: changed[job_id] if job_id in changed else one(actor, job_id) for job_id in job_ids}
+    return {job_id: changed[job_id] if job_id in changed else change_one(actor, job_id) for job_id in job_ids}
 
 
 def tag_each(

@@ -12,13 +12,13 @@ from schedules import engine
 from schedules.models import Execution, Job
 from schedules.models.jobs import JobQuerySet, trigger_of_job
 from schedules.services.jobs.forecasts import (
-    MOST_UPCOMING,
+    MAX_UPCOMING,
     UPCOMING_COLUMNS,
     next_runs_of,
     planned_runs,
     words_of,
 )
-from schedules.services.jobs.upstream import MOST_FOLLOWERS, after_of
+from schedules.services.jobs.upstream import MAX_FOLLOWERS, after_of
 from schedules.services.permissions import Actor
 from schedules.when.moments import local_words
 from schedules.when.triggers import TriggerError
@@ -49,7 +49,7 @@ class Chain:
 
 def chain_of(actor: Actor, job: Job, now: datetime) -> Chain:
     """Return the neighbours of a job that the actor may see."""
-    rows = actor.jobs().filter(follows=job.pk).order_by("pk")[:MOST_FOLLOWERS]
+    rows = actor.jobs().filter(follows=job.pk).order_by("pk")[:MAX_FOLLOWERS]
     upstream = actor.jobs().filter(pk=job.follows_id).first() if job.follows_id else None
     return Chain(upstream, [Link(row, words_of(row)) for row in rows], expected_runs(job, now))
 
@@ -73,7 +73,7 @@ def is_conditional(row: Any) -> bool:
 
 
 def upcoming(
-    actor: Actor, now: datetime, *, hours: float = 24, limit: int = MOST_UPCOMING
+    actor: Actor, now: datetime, *, hours: float = 24, limit: int = MAX_UPCOMING
 ) -> list[tuple[datetime, Any]]:
     """List the runs of the next hours, soonest first, each with the row of its job; expected ones are among them."""
     runs = planned_runs(actor, now, hours=hours, limit=limit)
@@ -85,7 +85,7 @@ def upcoming(
 
 
 def expected_after(
-    jobs: JobQuerySet, runs: Iterable[tuple[datetime, Any]], until: datetime, most: int
+    jobs: JobQuerySet, runs: Iterable[tuple[datetime, Any]], until: datetime, limit: int
 ) -> list[tuple[datetime, Any]]:
     """Return the runs that are expected after these ones, each with the row of its job."""
     followed: list[tuple[datetime, Any]] = []
@@ -93,7 +93,7 @@ def expected_after(
     for slot, row in runs:
         level.setdefault(row.pk, []).append(slot)
     for _ in range(engine.DEEPEST_CHAIN):
-        if not level or len(followed) >= most:
+        if not level or len(followed) >= limit:
             break
         below: dict[int, list[datetime]] = {}
         for row, shift in _followers(jobs, level):

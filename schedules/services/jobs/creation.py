@@ -42,7 +42,7 @@ from schedules.tasks.heartbeat import HEARTBEAT
 from schedules.when.slot_batches import runs_per_minute
 from schedules.when.unplanned import AFTER
 
-INSERTED_AT_ONCE = 500
+INSERT_BATCH = 500
 
 # A job that is complete and valid, and the columns that its caller gave.
 NewJob: TypeAlias = tuple[Job, Mapping[str, Any]]
@@ -104,7 +104,7 @@ def schedule(
         digest = digest_of(fields if request is None else request)
         if not 0 < len(idempotency_key) <= limits.NAME_LENGTH or limits.line_problem(idempotency_key):
             return invalid("idempotency_key", "Use 1 to 200 printable characters.")
-        if answer := answer_of_key(actor, idempotency_key, digest):
+        if answer := result_of_key(actor, idempotency_key, digest):
             return answer
     if "timezone" not in fields:
         profile = profile or actor.read_profile()
@@ -119,7 +119,7 @@ def schedule(
         if idempotency_key is not None:
             # Check again: another caller with the same key may have been faster.
             wait_for_turn(profile)
-            if answer := answer_of_key(actor, idempotency_key, digest):
+            if answer := result_of_key(actor, idempotency_key, digest):
                 return answer
         if refusal := creation_problem(profile, job.runs_per_minute, now):
             return refusal
@@ -171,8 +171,8 @@ def insert_jobs(
                 # Its delay depends on its id.
                 job.next_run_at = job.next_slot(now) or job.next_run_at
         ids.add(job.public_id)
-    for start in range(0, len(new), INSERTED_AT_ONCE):
-        chunk = new[start : start + INSERTED_AT_ONCE]
+    for start in range(0, len(new), INSERT_BATCH):
+        chunk = new[start : start + INSERT_BATCH]
         Job.objects.bulk_create([job for job, _ in chunk])
         add_heartbeats([job for job, _ in chunk if job.task == HEARTBEAT])
         created = (
@@ -291,7 +291,7 @@ def digest_of(fields: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def answer_of_key(actor: Actor, key: str, digest: str) -> Result[Scheduled] | None:
+def result_of_key(actor: Actor, key: str, digest: str) -> Result[Scheduled] | None:
     """Return the result of an earlier request with this key, or None for a new key."""
     job = Job.objects.owned_by(actor.user).filter(idempotency_key=key).first()
     if job is None:

@@ -33,7 +33,7 @@ from schedules.services.quotas import reschedule_problem, wait_for_turn
 from schedules.tasks.heartbeat import HEARTBEAT
 from schedules.when.unplanned import AFTER
 
-EDIT_TRIES = 3
+MAX_EDIT_TRIES = 3
 _RESCHEDULED = "The schedule was changed before this run."
 
 
@@ -46,7 +46,7 @@ def edit(
     """
     changes = editable_only(changes)
     job, revision = seen, seen.revision if seen else revision
-    for _ in range(EDIT_TRIES):
+    for _ in range(MAX_EDIT_TRIES):
         job = job or actor.jobs().find(job_id)
         if job is None:
             return not_found(job_id)
@@ -83,12 +83,12 @@ def _try_to_edit(
                 return problem
             edited.changes |= {"closed_by": edited.job.closed_by, "cron": edited.job.cron}
         if not store_edit(edited):
-            return _lost_the_race(actor, edited.old)
-        if edited.asks and (refusal := _withdraw([edited], now)):
+            return _conflict_with(actor, edited.old)
+        if edited.needs_confirmation and (refusal := _withdraw([edited], now)):
             transaction.set_rollback(True)
             return refusal
         record(actor, "edit", now, job=edited.job, before=edited.before, after=edited.after)
-        if edited.asks:
+        if edited.needs_confirmation:
             ask_to_confirm(actor, [edited.job], now)
     return Ok(edited.job)
 
@@ -105,7 +105,7 @@ class PreparedEdit:
     before: dict[str, Any]
     after: dict[str, Any]
     is_rescheduled: bool
-    asks: bool
+    needs_confirmation: bool
     """Whether a person has to confirm it before the job goes on."""
 
     @property
@@ -188,10 +188,10 @@ def prepare_edit(
     if "name" in changes:
         changes["name_skeleton"] = skeleton(job.name)
     changes |= {"likeness": likeness_of(job), "search_text": searchable_text(job)}
-    asks = (is_rescheduled or not CALL.isdisjoint(changes)) and actor.must_propose(job.task)
-    if asks:
+    needs_confirmation = (is_rescheduled or not CALL.isdisjoint(changes)) and actor.must_propose(job.task)
+    if needs_confirmation:
         changes |= proposal_columns(actor, now)
-    return Ok(PreparedEdit(old, job, now, changes, before, after, is_rescheduled, asks))
+    return Ok(PreparedEdit(old, job, now, changes, before, after, is_rescheduled, needs_confirmation))
 
 
 def edit_refusal(job: Job) -> Err | None:
@@ -214,7 +214,7 @@ def store_edit(edited: PreparedEdit) -> bool:
     has_deleted = False
     if job.task == HEARTBEAT and not CALL.isdisjoint(edited.changes):
         add_heartbeats([job])
-    if edited.is_rescheduled or edited.asks:
+    if edited.is_rescheduled or edited.needs_confirmation:
         account_until(old, now, _RESCHEDULED)
     if edited.is_rescheduled:
         has_deleted = engine.delete_future_rows(old, now)
@@ -231,7 +231,9 @@ def store_edits(edits: Sequence[PreparedEdit], now: datetime) -> Err | None:
     An error means that the caller must roll everything back.
     """
     moved = [edited.old for edited in edits if edited.is_rescheduled]
-    account_until_each([each.old for each in edits if each.is_rescheduled or each.asks], now, _RESCHEDULED)
+    account_until_each(
+        [each.old for each in edits if each.is_rescheduled or each.needs_confirmation], now, _RESCHEDULED
+    )
     of_columns = defaultdict(list)
     for edited in edits:
         planned = edited.changes.get("next_run_at")
@@ -248,7 +250,7 @@ def store_edits(edits: Sequence[PreparedEdit], now: datetime) -> Err | None:
             add_heartbeats([job for job in jobs if job.task == HEARTBEAT])
     for old in engine.jobs_with_future_rows(moved, now):
         engine.delete_future_rows(old, now)
-    return _withdraw([edited for edited in edits if edited.asks], now)
+    return _withdraw([edited for edited in edits if edited.needs_confirmation], now)
 
 
 def _withdraw(edits: Sequence[PreparedEdit], now: datetime) -> Err | None:
@@ -277,7 +279,7 @@ def _rescheduled(old: Job, following: datetime, now: datetime) -> dict[str, Any]
     return {"paused_at": now}
 
 
-def _lost_the_race(actor: Actor, seen: Job) -> Err | None:
+def _conflict_with(actor: Actor, seen: Job) -> Err | None:
     """Return which change came first, or None if it was only a claim, which does not conflict with an edit."""
     job = actor.jobs().find(seen.public_id)
     if job is None:

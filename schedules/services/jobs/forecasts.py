@@ -23,8 +23,8 @@ from schedules.when.unplanned import UNKNOWN_START, After, Unplanned
 
 Status = Execution.Status
 
-MOST_UPCOMING = 100
-MOST_STEPS = 2000
+MAX_UPCOMING = 100
+MAX_STEPS = 2000
 # What the words of a schedule need; rows of these columns are read several times faster than models.
 WORDS_COLUMNS = (
     "public_id",
@@ -40,7 +40,7 @@ UPCOMING_COLUMNS = (
 )
 _Run: TypeAlias = tuple[datetime, int, Any]
 # By cron expression and zone: a moment, and the next slot after it.
-_KnownSlots: TypeAlias = dict[tuple[str, str], tuple[datetime, datetime | None]]
+_SlotCache: TypeAlias = dict[tuple[str, str], tuple[datetime, datetime | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,19 +140,19 @@ def as_resumed(job: Job, now: datetime) -> Job:
     return later
 
 
-def soonest_jobs(jobs: JobQuerySet, columns: Sequence[str], until: datetime, most: int) -> list[Any]:
+def soonest_jobs(jobs: JobQuerySet, columns: Sequence[str], until: datetime, limit: int) -> list[Any]:
     """Return these columns of those jobs that fire before a moment, the next first."""
     rows = jobs.armed().filter(next_run_at__lte=until).order_by("next_run_at")
-    return list(rows.values_list(*columns, named=True)[:most])
+    return list(rows.values_list(*columns, named=True)[:limit])
 
 
-def has_more_than(jobs: JobQuerySet, most: int) -> bool:
+def has_more_than(jobs: JobQuerySet, limit: int) -> bool:
     """Return whether more of these jobs than this number have a next run."""
-    return jobs.armed().order_by("next_run_at")[most : most + 1].exists()
+    return jobs.armed().order_by("next_run_at")[limit : limit + 1].exists()
 
 
 def planned_runs(
-    actor: Actor, now: datetime, *, hours: float = 24, limit: int = MOST_UPCOMING
+    actor: Actor, now: datetime, *, hours: float = 24, limit: int = MAX_UPCOMING
 ) -> list[tuple[datetime, Any]]:
     """List the runs of the next hours, soonest first, each with the row of its job."""
     until = now + timedelta(hours=hours)
@@ -161,12 +161,12 @@ def planned_runs(
         # These jobs fill the list with their next runs alone, so no later run can be in it.
         until = rows[-1].next_run_at
     rows += resumed_rows(actor.jobs(), now, until, limit)
-    known_slots: _KnownSlots = {}
+    slot_cache: _SlotCache = {}
     # Most jobs have one run in the list: only the others are merged, which takes far longer than sorting.
     first_runs: list[_Run] = []
     later_runs: list[Iterator[_Run]] = []
     for row in rows:
-        runs = _runs(row, now, until, known_slots)
+        runs = _runs(row, now, until, slot_cache)
         first_runs += islice(runs, 1)
         if second := next(runs, None):
             later_runs.append(chain([second], runs))
@@ -190,8 +190,8 @@ def resumed_rows(jobs: JobQuerySet, now: datetime, until: datetime, limit: int) 
     return rows
 
 
-def _runs(row: Any, now: datetime, until: datetime, known_slots: _KnownSlots) -> Iterator[_Run]:
-    return ((slot, row.pk, row) for slot in slots_ahead(row, now, until, known_slots=known_slots))
+def _runs(row: Any, now: datetime, until: datetime, slot_cache: _SlotCache) -> Iterator[_Run]:
+    return ((slot, row.pk, row) for slot in slots_ahead(row, now, until, slot_cache=slot_cache))
 
 
 def slots_ahead(
@@ -200,15 +200,18 @@ def slots_ahead(
     until: datetime | None = None,
     *,
     start: datetime | None = None,
-    known_slots: _KnownSlots | None = None,
+    slot_cache: _SlotCache | None = None,
 ) -> Iterator[datetime]:
     """Yield the remaining slots of a pending job, from its next run or from a later start on.
 
-    Several jobs may share `known_slots`, so that the next slot of the same cron expression is computed once.
+    Several jobs may share `slot_cache`, so that the next slot of the same cron expression is computed once.
     """
-    slot, left = start or job.next_run_at, None if job.max_runs is None else job.max_runs - job.slot_count
+    slot, remaining = (
+        start or job.next_run_at,
+        None if job.max_runs is None else job.max_runs - job.slot_count,
+    )
     skips = skips_of(job)
-    while slot and slot != UNKNOWN_START and (until is None or slot <= until) and left != 0:
+    while slot and slot != UNKNOWN_START and (until is None or slot <= until) and remaining != 0:
         if job.ends_at and slot > job.ends_at:
             return
         since = slot
@@ -216,26 +219,26 @@ def slots_ahead(
             since = skips.last_moment(slot)
         else:
             yield slot
-            left = None if left is None else left - 1
+            remaining = None if remaining is None else remaining - 1
         if job.trigger_type == Job.TriggerType.ONCE:
             return
         try:
-            slot = _slot_after(job, max(since, now), {} if known_slots is None else known_slots)
+            slot = _slot_after(job, max(since, now), {} if slot_cache is None else slot_cache)
         except TriggerError:
             # The engine reports this error when the job is due.
             return
 
 
-def _slot_after(job: Any, moment: datetime, known_slots: _KnownSlots) -> datetime | None:
+def _slot_after(job: Any, moment: datetime, slot_cache: _SlotCache) -> datetime | None:
     schedule = job.cron, job.timezone
     is_shared = bool(job.cron and not job.spread and not job.closed_by)
-    if is_shared and schedule in known_slots:
-        since, following = known_slots[schedule]
+    if is_shared and schedule in slot_cache:
+        since, following = slot_cache[schedule]
         if following and since <= moment < following:
             return following
     following = trigger_of_job(job).next_after(moment)
     if is_shared:
-        known_slots[schedule] = moment, following
+        slot_cache[schedule] = moment, following
     return following
 
 

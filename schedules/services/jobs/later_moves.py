@@ -15,7 +15,7 @@ from schedules.tasks.registry import task
 
 TASK = "move_jobs"
 # How many jobs that stayed as they are a result names.
-NAMED = 10
+MAX_NAMED = 10
 
 
 def move_later(actor: Actor, jobs: Sequence[Job], move: Move, at: datetime, name: str) -> Result[Scheduled]:
@@ -73,16 +73,16 @@ def move_jobs_now(
     )
     owner = get_user_model()._default_manager.get(pk=run.owner_id)
     actor = Actor(owner, Event.Door.ENGINE, name=run.job_name)
-    kept = list(actor.jobs().filter(public_id__in=jobs, status__in=STATUSES))
-    plan = plan_moves(actor, kept, move, _reason_of)
+    movable = list(actor.jobs().filter(public_id__in=jobs, status__in=STATUSES))
+    plan = plan_moves(actor, movable, move, _reason_of)
     keys = [edit.old.pk for edit in plan.edits]
-    done = move_jobs(actor, keys, {edit.old.pk: edit.old.revision for edit in plan.edits}, move, _reason_of)
-    if isinstance(done, Err):
+    moved = move_jobs(actor, keys, {edit.old.pk: edit.old.revision for edit in plan.edits}, move, _reason_of)
+    if isinstance(moved, Err):
         raise Final("A job was changed at the same moment, so none was moved: run this job again.")
-    if not done.value.jobs and not plan.left:
+    if not moved.value.jobs and not plan.unmoved:
         raise Skip("These jobs are gone, or like this already.")
-    left = {job.public_id: reason for job, reason in plan.left[:NAMED]}
-    return {"moved": len(done.value.jobs)} | ({"left": left} if left else {})
+    unmoved = {job.public_id: reason for job, reason in plan.unmoved[:MAX_NAMED]}
+    return {"moved": len(moved.value.jobs)} | ({"left": unmoved} if unmoved else {})
 
 
 def _reason_of(error: Err) -> str:

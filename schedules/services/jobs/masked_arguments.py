@@ -50,24 +50,24 @@ def fill_in(job: Job | None, changes: Mapping[str, Any]) -> Result[Columns]:
     names = names_of(task, args)
     stored = named_arguments(job.task, job.args, job.kwargs) if job else {}
     hidden = _hide(stored, masked(stored))
-    kept: list[Place] = []
+    revealed: list[Place] = []
 
     def refused(place: Place, reason: str) -> Result[Columns]:
         return invalid("args" if place[0] in names else "kwargs", f"{'.'.join(map(str, place))}: {reason}")
 
     try:
-        new = _reveal(named_arguments(task, args, kwargs), hidden, (), kept)
+        new = _reveal(named_arguments(task, args, kwargs), hidden, (), revealed)
     except _UnknownMaskError as unknown:
         return refused(unknown.place, f"write the real value instead of {MASK}")
     # Columns that are not part of the change keep their hidden values, too.
     untouched = {*(() if "args" in changes else names), *(() if "kwargs" in changes else kwargs)}
-    kept += [
+    revealed += [
         place
         for place, leaf in _leaves(hidden)
         if isinstance(leaf, Hidden) and place[0] in untouched & new.keys()
     ]
-    if job and kept and (task != job.task or _targets_in(new) != _targets_in(stored)):
-        return refused(kept[0], "write it again, because it would go to another address or task")
+    if job and revealed and (task != job.task or _targets_in(new) != _targets_in(stored)):
+        return refused(revealed[0], "write it again, because it would go to another address or task")
     if "args" in changes:
         filled["args"] = [new[name] for name in names]
     if "kwargs" in changes:
@@ -115,19 +115,23 @@ def _hide(value: Any, shown: Any) -> Any:
             return Hidden(value) if shown == MASK != value else value
 
 
-def _reveal(value: Any, hidden: Any, place: Place, kept: list[Place]) -> Any:
-    """Copy a value with the hidden ones instead of its masks, and add their places to `kept`."""
+def _reveal(value: Any, hidden: Any, place: Place, revealed: list[Place]) -> Any:
+    """Copy a value with the hidden ones instead of its masks, and add their places to `revealed`."""
     match value:
         case dict():
-            known = hidden if isinstance(hidden, dict) else {}
-            return {key: _reveal(item, known.get(key), (*place, key), kept) for key, item in value.items()}
+            children = hidden if isinstance(hidden, dict) else {}
+            return {
+                key: _reveal(item, children.get(key), (*place, key), revealed) for key, item in value.items()
+            }
         case list():
-            known = dict(enumerate(hidden)) if isinstance(hidden, list) else {}
-            return [_reveal(item, known.get(key), (*place, key), kept) for key, item in enumerate(value)]
+            children = dict(enumerate(hidden)) if isinstance(hidden, list) else {}
+            return [
+                _reveal(item, children.get(key), (*place, key), revealed) for key, item in enumerate(value)
+            ]
         case str() if value == MASK:
             if not isinstance(hidden, Hidden):
                 raise _UnknownMaskError(place)
-            kept.append(place)
+            revealed.append(place)
             return hidden.value
         case _:
             return value

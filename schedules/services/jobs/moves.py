@@ -10,8 +10,8 @@ from django.db import transaction
 from schedules import clock
 from schedules.models import Job
 from schedules.result import Code, Err, Ok, Result
-from schedules.services.job_list import JobQuery, in_asked_state
-from schedules.services.jobs.bulk import MOST_JOBS, Changed, without_own_jobs
+from schedules.services.job_list import JobQuery, in_requested_state
+from schedules.services.jobs.bulk import MAX_JOBS, BulkChange, without_own_jobs
 from schedules.services.jobs.edits import PreparedEdit, prepare_edit, store_edits
 from schedules.services.jobs.masked_arguments import merged_arguments
 from schedules.services.jobs.proposing import ask_to_confirm
@@ -21,7 +21,7 @@ from schedules.when.zones import first_pass, wall_time
 
 STATUSES = (Job.Status.PENDING, Job.Status.PAUSED)
 # How many jobs are looked through for a time of day.
-MOST_READ = 5_000
+MAX_SCANNED = 5_000
 _DAY = 24 * 60
 
 
@@ -46,8 +46,8 @@ class Move:
                 return moved
             columns |= moved
         if self.add_tags or self.remove_tags:
-            kept = [tag for tag in job.tags if tag not in self.remove_tags]
-            columns["tags"] = list(dict.fromkeys([*kept, *self.add_tags]))
+            tags = [tag for tag in job.tags if tag not in self.remove_tags]
+            columns["tags"] = list(dict.fromkeys([*tags, *self.add_tags]))
         if self.topic is not None:
             if job.task != "notify":
                 return "it sends no notification"
@@ -65,14 +65,14 @@ class Move:
                     {"cron": cron, **zone} if cron else "it has no single time of day, or would pass midnight"
                 )
             case Job.TriggerType.ONCE if job.run_at:
-                return {"run_at": self._moved(job, job.run_at), **zone}
+                return {"run_at": self._moved_moment(job, job.run_at), **zone}
             case Job.TriggerType.INTERVAL if job.anchor_at and (job.calendar_unit or self.at is None):
                 # An elapsed interval has no time of day that a zone could change.
                 is_moved = job.calendar_unit or self.shift is not None
-                return ({"anchor_at": self._moved(job, job.anchor_at)} if is_moved else {}) | zone
+                return ({"anchor_at": self._moved_moment(job, job.anchor_at)} if is_moved else {}) | zone
         return "it has no time of day"
 
-    def _moved(self, job: Job, moment: datetime) -> datetime:
+    def _moved_moment(self, job: Job, moment: datetime) -> datetime:
         """Move a moment on the wall clock; another zone shows the same time."""
         wall = wall_time(moment, load_zone(job.timezone))
         if self.at is not None:
@@ -81,7 +81,7 @@ class Move:
         return first_pass(wall, load_zone(self.timezone or job.timezone))
 
     def _moved_cron(self, expression: str) -> str | None:
-        clock_times = _clock_of(expression)
+        clock_times = _clock_times_of(expression)
         if clock_times is None:
             return None
         minute, hours = clock_times
@@ -100,13 +100,13 @@ def runs_at(job: Job, at: time) -> bool:
     """Return whether a job runs at this time of day alone."""
     match job.trigger_type:
         case Job.TriggerType.CRON:
-            return _clock_of(job.cron) == (at.minute, [at.hour])
+            return _clock_times_of(job.cron) == (at.minute, [at.hour])
         case Job.TriggerType.ONCE:
             moment = job.run_at
         case _:
             moment = job.anchor_at if job.calendar_unit else None
-    there = wall_time(moment, load_zone(job.timezone)) if moment else None
-    return there is not None and (there.hour, there.minute) == (at.hour, at.minute)
+    local = wall_time(moment, load_zone(job.timezone)) if moment else None
+    return local is not None and (local.hour, local.minute) == (at.hour, at.minute)
 
 
 def jobs_to_move(
@@ -115,18 +115,18 @@ def jobs_to_move(
     """Return the matching jobs, up to one too many, and whether older runs were not looked through."""
     jobs = without_own_jobs(actor.jobs().filter(status__in=STATUSES))
     if query.status:
-        jobs = in_asked_state(jobs, query.status)
+        jobs = in_requested_state(jobs, query.status)
     matching, are_runs_cut = query.matching_runs(actor.executions())
     if query.is_filtered:
         jobs = query.applied_to(jobs, matching)
     if timezone is not None:
         jobs = jobs.filter(timezone=timezone)
     if at is None:
-        return list(jobs[: MOST_JOBS + 1]), are_runs_cut
-    return [job for job in jobs[:MOST_READ] if runs_at(job, at)], are_runs_cut
+        return list(jobs[: MAX_JOBS + 1]), are_runs_cut
+    return [job for job in jobs[:MAX_SCANNED] if runs_at(job, at)], are_runs_cut
 
 
-def _clock_of(expression: str) -> tuple[int, list[int]] | None:
+def _clock_times_of(expression: str) -> tuple[int, list[int]] | None:
     """Return the minute and the hours of an expression that names them as numbers."""
     fields = expression.split()
     if len(fields) != 5 or not fields[0].isdecimal() or not fields[1].replace(",", "").isdecimal():
@@ -139,18 +139,18 @@ class Plan:
     """The edits of some jobs, and the jobs that stay as they are, with the reason."""
 
     edits: Sequence[PreparedEdit]
-    left: Sequence[tuple[Job, str]]
+    unmoved: Sequence[tuple[Job, str]]
 
 
 def plan_moves(actor: Actor, jobs: Sequence[Job], move: Move, reason_of: Callable[[Err], str]) -> Plan:
     """Check what would become of each job; those that are like this already are in neither list."""
     now = clock.now()
     edits: list[PreparedEdit] = []
-    left: list[tuple[Job, str]] = []
+    unmoved: list[tuple[Job, str]] = []
     for job in jobs:
         columns = move.columns_for(job)
         if isinstance(columns, str):
-            left.append((job, columns))
+            unmoved.append((job, columns))
             continue
         match prepare_edit(actor, job, columns, now):
             case Ok(None):
@@ -158,13 +158,13 @@ def plan_moves(actor: Actor, jobs: Sequence[Job], move: Move, reason_of: Callabl
             case Ok(PreparedEdit() as edited):
                 edits.append(edited)
             case Err() as error:
-                left.append((job, reason_of(error)))
-    return Plan(edits, left)
+                unmoved.append((job, reason_of(error)))
+    return Plan(edits, unmoved)
 
 
 def move_jobs(
     actor: Actor, keys: Sequence[int], revisions: dict[int, int], move: Move, reason_of: Callable[[Err], str]
-) -> Result[Changed]:
+) -> Result[BulkChange]:
     """Store the edits of these jobs, or nothing if one of them has changed since it was shown."""
     with transaction.atomic():
         locked = actor.jobs().filter(pk__in=keys, status__in=STATUSES).order_by("pk")
@@ -181,5 +181,5 @@ def move_jobs(
             for each in plan.edits
         )
         events = record_all(edited, now)
-        ask_to_confirm(actor, [each.job for each in plan.edits if each.asks], now)
-    return Ok(Changed([each.job for each in plan.edits], [], events[0].pk if events else None))
+        ask_to_confirm(actor, [each.job for each in plan.edits if each.needs_confirmation], now)
+    return Ok(BulkChange([each.job for each in plan.edits], [], events[0].pk if events else None))

@@ -29,19 +29,19 @@ def unsent_notifications(
     return page, count_beside(page, unsent, size=size, start=start)
 
 
-def soonest_notifications(actor: Actor, most: int) -> list[Job]:
+def soonest_notifications(actor: Actor, limit: int) -> list[Job]:
     """Return notifications with their arguments, those that are sent next first, then the newest others."""
     if actor.sees_all:
         # No index has the notifications of everybody: look through the jobs that run next, and the newest.
         soon = actor.jobs().armed().order_by("next_run_at", "-pk").values_list("pk", "task")[:WALKED]
         newest = actor.jobs().order_by("-pk").values_list("pk", "task")[:WALKED]
-        keys = list(dict.fromkeys(pk for pk, task in (*soon, *newest) if task == "notify"))[:most]
+        keys = list(dict.fromkeys(pk for pk, task in (*soon, *newest) if task == "notify"))[:limit]
         return sorted(_read(Job.objects.filter(pk__in=keys)), key=lambda job: keys.index(job.pk))
     # Without the status, for the sake of the index; only pending jobs have a next run.
     armed = actor.jobs().filter(IS_UNSENT_NOTIFICATION, next_run_at__isnull=False)
-    planned = _read(armed.order_by("next_run_at", "-pk")[:most])
+    planned = _read(armed.order_by("next_run_at", "-pk")[:limit])
     others = actor.jobs().filter(task="notify", next_run_at=None)
-    return planned + _read(others[: most - len(planned)])
+    return planned + _read(others[: limit - len(planned)])
 
 
 def _read(jobs: JobQuerySet) -> list[Job]:

@@ -13,7 +13,7 @@ from schedules.models import Job
 from schedules.models.counting import count_up_to
 from schedules.models.jobs import JobQuerySet
 from schedules.result import Result
-from schedules.services.jobs.references import job_meant
+from schedules.services.jobs.references import resolve_job
 from schedules.services.permissions import Actor
 from schedules.services.runs.prompts import unclaimed_jobs
 
@@ -27,9 +27,9 @@ class PromptPage:
     rows: list[Any]
     _listed: list[JobQuerySet]
 
-    def count(self, most: int) -> int:
+    def count(self, limit: int) -> int:
         """Count all prompts of the list up to a limit, for each of its parts."""
-        return sum(count_up_to(jobs, most) for jobs in self._listed)
+        return sum(count_up_to(jobs, limit) for jobs in self._listed)
 
 
 def read_prompts(
@@ -56,7 +56,7 @@ def read_prompts(
 
 def find_prompt(actor: Actor, reference: str) -> Result[Job | None]:
     """Return the prompt that is meant, or None."""
-    return job_meant(_prompts(actor), reference)
+    return resolve_job(_prompts(actor), reference)
 
 
 def _prompts(actor: Actor) -> JobQuerySet:

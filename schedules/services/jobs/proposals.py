@@ -21,7 +21,7 @@ from schedules.services.permissions import Actor, record, wrong_state
 from schedules.when import durations
 from schedules.when.triggers import TriggerError, unreadable
 
-MOST_LISTED = 50
+MAX_LISTED = 50
 _SHOWN_RUNS = 3
 
 
@@ -49,10 +49,6 @@ class ProposedPlan:
     by: str
     proposals: Sequence[Proposal]
 
-    @property
-    def confirmable(self) -> Sequence[Proposal]:
-        return [each for each in self.proposals if not each.is_over]
-
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
@@ -65,7 +61,7 @@ class Confirmed:
 def list_plans(actor: Actor, now: datetime) -> list[ProposedPlan]:
     """Return what waits for a confirmation, the oldest first, as one plan for each agent."""
     plans: dict[tuple[int, str], list[Proposal]] = {}
-    for proposal in proposals_of(list(waiting_jobs(actor).select_related("owner")[:MOST_LISTED]), now):
+    for proposal in proposals_of(list(waiting_jobs(actor).select_related("owner")[:MAX_LISTED]), now):
         plans.setdefault((proposal.job.owner_id, proposal.job.proposed_by), []).append(proposal)
     return [ProposedPlan(by, proposals) for (_, by), proposals in plans.items()]
 

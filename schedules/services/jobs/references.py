@@ -15,11 +15,11 @@ from schedules.result import Code, Err, Ok, Result
 from schedules.services.jobs.forecasts import WORDS_COLUMNS, words_of
 from schedules.services.permissions import Actor
 
-MOST_CANDIDATES = 5
+MAX_CANDIDATES = 5
 # How many of the newest edits are looked through for a former name.
-LOOKED_THROUGH = 1_000
+MAX_SCANNED_EDITS = 1_000
 # Of so many jobs the names are compared with one that no job has.
-MOST_COMPARED = 500
+MAX_COMPARED = 500
 _PUBLIC_ID = re.compile(r"[a-z]+_[0-9]+_[0-9]+")
 NUMBER = re.compile(r"#?([0-9]{1,18})")
 
@@ -34,7 +34,7 @@ def looks_like_id(reference: str) -> bool:
     return looks_like_public_id(text) or NUMBER.fullmatch(text) is not None
 
 
-def job_meant(jobs: JobQuerySet, reference: str) -> Result[Job | None]:
+def resolve_job(jobs: JobQuerySet, reference: str) -> Result[Job | None]:
     """Return the one of these jobs that is meant, or None; a number takes one query."""
     if job := next(iter(_numbered(jobs, reference.strip())), None):
         return Ok(job)
@@ -42,9 +42,9 @@ def job_meant(jobs: JobQuerySet, reference: str) -> Result[Job | None]:
     return Ok(jobs.find(match.value)) if isinstance(match, Ok) else match
 
 
-def newest_names(jobs: JobQuerySet, most: int) -> list[str]:
+def newest_names(jobs: JobQuerySet, limit: int) -> list[str]:
     """Return the names of the newest of these jobs, to suggest one for a name that none of them has."""
-    return list(jobs.order_by("-pk").values_list("name", flat=True)[:most])
+    return list(jobs.order_by("-pk").values_list("name", flat=True)[:limit])
 
 
 def zone_of_job(actor: Actor, job_id: str) -> str:
@@ -75,33 +75,33 @@ def public_id_of(jobs: JobQuerySet, reference: str) -> Result[str]:
         return Ok(text)
     # By the skeleton, which has an index; it is the same for names that only look the same, so the name decides.
     alike = jobs.filter(name_skeleton=skeleton(text)).order_by("-pk")
-    rows = list(alike.values_list("public_id", "status", "name")[: 20 * MOST_CANDIDATES])
+    rows = list(alike.values_list("public_id", "status", "name")[: 20 * MAX_CANDIDATES])
     named = [row for row in rows if row[2] == text]
     named = named or [row for row in rows if row[2].casefold() == text.casefold()]
     active = [public_id for public_id, status, _ in named if status in Job.ACTIVE]
     matches = active or [public_id for public_id, _, _ in named]
     if len(matches) > 1:
         return Err(Code.JOB_NAME_AMBIGUOUS, text, matches=_with_schedules(jobs, matches))
-    return Ok(matches[0] if matches else _formerly_derived(jobs, text) or text)
+    return Ok(matches[0] if matches else _id_by_former_name(jobs, text) or text)
 
 
-def _formerly_derived(jobs: JobQuerySet, name: str) -> str | None:
+def _id_by_former_name(jobs: JobQuerySet, name: str) -> str | None:
     """Return the id of the job whose name was derived from its arguments and changed with them, or None.
 
     Whoever has changed the message of a reminder still calls it by the name that it had until then.
     """
     edits = Event.objects.filter(job__in=jobs.order_by(), verb="edit").order_by("-pk")
-    recent = Event.objects.filter(pk__in=edits.values("pk")[:LOOKED_THROUGH], before__name__iexact=name)
+    recent = Event.objects.filter(pk__in=edits.values("pk")[:MAX_SCANNED_EDITS], before__name__iexact=name)
     renamed = recent.filter(Q(before__has_key="kwargs") | Q(before__has_key="label"))
     return renamed.order_by("-pk").values_list("job__public_id", flat=True).first()
 
 
 def _with_schedules(jobs: JobQuerySet, ids: Sequence[str]) -> tuple[str, ...]:
     """Return the ids of the first jobs, each with its schedule, by which a person tells them apart."""
-    shown = ids[:MOST_CANDIDATES]
+    shown = ids[:MAX_CANDIDATES]
     rows = jobs.filter(public_id__in=shown).order_by().values_list(*WORDS_COLUMNS, named=True)
     schedules = {row.public_id: words_of(row) for row in rows}
-    more = ("…",) if len(ids) > MOST_CANDIDATES else ()
+    more = ("…",) if len(ids) > MAX_CANDIDATES else ()
     return (*(f"{job_id} ({schedules.get(job_id, 'gone')})" for job_id in shown), *more)
 
 
@@ -112,21 +112,21 @@ class NamedJob(NamedTuple):
     name: str
 
 
-def similar_jobs(jobs: JobQuerySet, reference: str, *, task: str = "", most: int = 2) -> list[NamedJob]:
+def similar_jobs(jobs: JobQuerySet, reference: str, *, task: str = "", limit: int = 2) -> list[NamedJob]:
     """Return those of the jobs, perhaps of one task, whose names are most like this text, which is the name of none, or an empty list."""
     text = reference.strip()[: limits.NAME_LENGTH]
-    words = set(_words(text))
+    words = set(_words_in(text))
     if not words or looks_like_id(text):
         return []
     jobs = jobs.filter(task=task) if task else jobs
-    newest = jobs.order_by("-pk").values_list("public_id", "name")[:MOST_COMPARED]
-    named = [(NamedJob(*row), _words(row[1])) for row in newest]
+    newest = jobs.order_by("-pk").values_list("public_id", "name")[:MAX_COMPARED]
+    named = [(NamedJob(*row), _words_in(row[1])) for row in newest]
     by_word = [(len(words & set(own)), job) for job, own in named]
     if not any(shared for shared, _ in by_word):
         by_word = [(sum(bool(get_close_matches(word, own, 1)) for word in words), job) for job, own in named]
     by_word.sort(key=lambda pair: -pair[0])
-    return [job for shared, job in by_word[:most] if 2 * shared >= len(words)]
+    return [job for shared, job in by_word[:limit] if 2 * shared >= len(words)]
 
 
-def _words(text: str) -> list[str]:
+def _words_in(text: str) -> list[str]:
     return re.findall(r"\w{2,}", text.casefold())

@@ -23,10 +23,10 @@ from schedules.when.skips import still_ahead
 
 UNDOABLE = ("create", "edit", "pause", "resume", "confirm", "cancel", "delete", "restore", "answer")
 # How many changes one request reverses, and how many of the newest it looks through for them.
-MOST_EVENTS = 500
+MAX_EVENTS = 500
 # What the events of one call or click have in common.
 CALL = ("owner", "actor", "door", "verb", "at")
-LOOKED_THROUGH = 10_000
+MAX_SCANNED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Reversal:
 
 
 @dataclass(frozen=True, slots=True)
-class Undone:
+class UndoResult:
     """The jobs as they are now, and the events that could not be reversed, with the reason."""
 
     jobs: Sequence[Job]
@@ -70,7 +70,7 @@ def events_of_call(actor: Actor, event_id: int) -> list[Event]:
     call: dict[str, Any] = {name: event[name] for name in CALL}
     # One call changes each job once.
     same = events.filter(Q(pk=event_id) | ~Q(job=event["job"]), **call)
-    return list(same[:MOST_EVENTS])
+    return list(same[:MAX_EVENTS])
 
 
 def latest_events(actor: Actor, verb: str, job_ids: Sequence[str]) -> list[Event]:
@@ -92,11 +92,11 @@ def last_call(actor: Actor) -> list[Event]:
 def events_since(actor: Actor, made_by: str, since: datetime) -> list[Event]:
     """Return what one person or agent has changed since a moment, newest first."""
     events = undoable_events(actor).filter(actor=made_by, at__gte=since, pk__in=_newest(actor))
-    return list(events[:MOST_EVENTS])
+    return list(events[:MAX_EVENTS])
 
 
 def _newest(actor: Actor) -> QuerySet[Event, Any]:
-    return actor.events().order_by("-pk").values("pk")[:LOOKED_THROUGH]
+    return actor.events().order_by("-pk").values("pk")[:MAX_SCANNED]
 
 
 def plan_undo(events: Sequence[Event]) -> list[Reversal]:
@@ -104,7 +104,7 @@ def plan_undo(events: Sequence[Event]) -> list[Reversal]:
     return [_reversal_of(event) for event in events]
 
 
-def undo(actor: Actor, events: Sequence[Event]) -> Result[Undone]:
+def undo(actor: Actor, events: Sequence[Event]) -> Result[UndoResult]:
     """Reverse these events, newest first, each in a transaction of its own; fail only if none could be reversed."""
     jobs, refused = [], []
     for event in sorted(events, key=lambda event: -event.pk):
@@ -115,7 +115,7 @@ def undo(actor: Actor, events: Sequence[Event]) -> Result[Undone]:
                 refused.append((event, error))
     if refused and not jobs:
         return refused[0][1]
-    return Ok(Undone(jobs, refused))
+    return Ok(UndoResult(jobs, refused))
 
 
 def _undo_one(actor: Actor, event: Event) -> Result[Job]:

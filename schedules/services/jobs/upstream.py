@@ -6,13 +6,13 @@ from dataclasses import replace
 from schedules import engine
 from schedules.models import Job
 from schedules.result import Err, Ok, Result, invalid
-from schedules.services.jobs.references import job_meant
+from schedules.services.jobs.references import resolve_job
 from schedules.services.permissions import Actor
 from schedules.tasks.heartbeat import HEARTBEAT
 from schedules.when.triggers import TriggerError
 from schedules.when.unplanned import After
 
-MOST_FOLLOWERS = 20
+MAX_FOLLOWERS = 20
 
 # Jobs of a file that is being applied, by their keys and by their public ids.
 Planned = Mapping[str, Job]
@@ -24,7 +24,7 @@ def attach_upstream(actor: Actor, job: Job, planned: Planned | None = None) -> E
     if trigger is None:
         job.follows = None
         return None
-    upstream = _meant(actor, job, trigger, planned or {})
+    upstream = _resolve_upstream(actor, job, trigger, planned or {})
     if isinstance(upstream, Err):
         return upstream
     job.cron = replace(trigger, job=upstream.value.public_id).expression
@@ -44,7 +44,7 @@ def after_of(job: Job) -> After | None:
 
 def followers_of(job: Job) -> list[Job]:
     """Return the jobs that follow this one, oldest first."""
-    return list(Job.objects.kept().filter(follows=job.pk).order_by("pk")[:MOST_FOLLOWERS])
+    return list(Job.objects.kept().filter(follows=job.pk).order_by("pk")[:MAX_FOLLOWERS])
 
 
 def link_planned(jobs: Mapping[str, Job]) -> None:
@@ -54,10 +54,10 @@ def link_planned(jobs: Mapping[str, Job]) -> None:
             Job.objects.filter(pk=job.pk).update(follows=upstream.pk)
 
 
-def _meant(actor: Actor, job: Job, trigger: After, planned: Planned) -> Result[Job]:
+def _resolve_upstream(actor: Actor, job: Job, trigger: After, planned: Planned) -> Result[Job]:
     if upstream := planned.get(trigger.job):
         return Ok(upstream)
-    match = job_meant(actor.jobs().filter(owner=job.owner_id), trigger.job)
+    match = resolve_job(actor.jobs().filter(owner=job.owner_id), trigger.job)
     if isinstance(match, Err):
         return match
     if match.value is None:
@@ -81,8 +81,8 @@ def _problem(job: Job, upstream: Job, planned: Planned) -> Err | None:
     if above + _steps_below(job) > engine.DEEPEST_CHAIN:
         return invalid("cron", f"At most {engine.DEEPEST_CHAIN} jobs can run one after the other.")
     others = Job.objects.kept().filter(follows=upstream.pk).exclude(pk=job.pk) if upstream.pk else None
-    if others is not None and others.count() >= MOST_FOLLOWERS:
-        return invalid("cron", f"{MOST_FOLLOWERS} jobs run after {upstream.name} already.")
+    if others is not None and others.count() >= MAX_FOLLOWERS:
+        return invalid("cron", f"{MAX_FOLLOWERS} jobs run after {upstream.name} already.")
     return None
 
 

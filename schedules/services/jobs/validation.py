@@ -98,18 +98,18 @@ def job_problem(actor: Actor, job: Job, now: datetime, *, changed: set[str]) -> 
     task = registry.get(job.task)
     if (task and task.system) or not actor.may_use(job.task):
         return invalid("task", f"Unknown task: {job.task}. Choose one of: {', '.join(registry.names())}.")
-    is_other_call = not changed.isdisjoint(CALL)
-    if is_other_call and job.task == "prompt" and (problem := gate_problem(actor, job)):
+    is_call_changed = not changed.isdisjoint(CALL)
+    if is_call_changed and job.task == "prompt" and (problem := gate_problem(actor, job)):
         return invalid("kwargs", problem)
     if task and (reason := use_problem(actor, job)):
         return invalid("task", reason)
     if (job.grants or "grants" in changed) and (refusal := _grants_refusal(actor, job, changed)):
         return refusal
-    if task and is_other_call and (problem := _secret_problem(actor, job, task)):
+    if task and is_call_changed and (problem := _secret_problem(actor, job, task)):
         return invalid("kwargs", problem)
-    if is_other_call and job.task == "notify" and (problem := _place_problem(job)):
+    if is_call_changed and job.task == "notify" and (problem := _place_problem(job)):
         return invalid("kwargs", problem)
-    if is_other_call and job.task == "prompt" and (problem := delivery_problem(job)):
+    if is_call_changed and job.task == "prompt" and (problem := delivery_problem(job)):
         return invalid("kwargs", problem)
     if job.alerts and "alerts" in changed and (problem := _alerts_problem(job)):
         return invalid("alerts", problem)
@@ -120,7 +120,7 @@ def job_problem(actor: Actor, job: Job, now: datetime, *, changed: set[str]) -> 
     except ValidationError as error:
         # A job whose task was removed or takes other arguments now can still be renamed, or get another schedule.
         problems = {
-            name: reason for name, reason in error.message_dict.items() if is_other_call or name not in CALL
+            name: reason for name, reason in error.message_dict.items() if is_call_changed or name not in CALL
         }
         if problems:
             return invalid_fields(problems)
@@ -140,11 +140,11 @@ def _place_problem(job: Job) -> str | None:
     """Return why a notification cannot go where its arguments say, or None."""
     # Here, and not beside the other functions about channels, because every new notification asks for it.
     names = Channel.objects.filter(owner=job.owner_id).values_list("name", flat=True)
-    known = {name.lower(): name for name in names}
+    channel_names = {name.lower(): name for name in names}
     topic, channel = job.argument("topic"), job.argument("channel")
-    if isinstance(channel, str) and channel and channel not in known.values():
+    if isinstance(channel, str) and channel and channel not in channel_names.values():
         return f"channel: {channel!r} is not among the owner's channels."
-    if isinstance(topic, str) and (name := known.get(topic.lower())):
+    if isinstance(topic, str) and (name := channel_names.get(topic.lower())):
         # A topic of the same name would be read by strangers.
         return f"topic: {name} is a channel: give it as channel."
     return None
@@ -192,13 +192,13 @@ def use_problem(actor: Actor, job: Job) -> str | None:
 
 def _runner_problem(actor: Actor, job: Job) -> str | None:
     """Return why this person or agent may not give a prompt to its runner, or None."""
-    named = argument_of(job, "runner")
-    if not isinstance(named, str | None) or (named is None and choice.is_always_inbox()):
+    runner_name = argument_of(job, "runner")
+    if not isinstance(runner_name, str | None) or (runner_name is None and choice.is_always_inbox()):
         return None
-    chosen = choice.choose(actor.user, named, is_agent=actor.is_agent)
+    chosen = choice.choose(actor.user, runner_name, is_agent=actor.is_agent)
     if not chosen.problem and job.owner_id != actor.user.pk:
         # It runs for its owner, whoever changes it.
-        chosen = choice.choose(job.owner, named)
+        chosen = choice.choose(job.owner, runner_name)
     # The agent command is older than runners: who may use it is decided when it starts.
     return chosen.problem if chosen.name != AGENT_COMMAND else None
 
@@ -207,14 +207,14 @@ def _grants_refusal(actor: Actor, job: Job, changed: set[str]) -> Err | None:
     """Return why a job cannot have its permissions, or what it does cannot be changed while it has them."""
     if actor.is_agent and not changed.isdisjoint({"grants", *CALL}):
         # It would permit itself what a person has not.
-        named = f" (here: {', '.join(job.grants)})" if job.grants else ""
-        return Err(Code.GRANTS_BY_PEOPLE, job.public_id, hint=named)
+        hint = f" (here: {', '.join(job.grants)})" if job.grants else ""
+        return Err(Code.GRANTS_BY_PEOPLE, job.public_id, hint=hint)
     if job.task != "prompt" or not job.grants or changed.isdisjoint({"grants", *CALL}):
         return None
     if problem := grants_problem(job.grants):
         return invalid("grants", problem)
-    named = argument_of(job, "runner")
-    chosen = choice.choose(job.owner, named if isinstance(named, str) else None)
+    runner_name = argument_of(job, "runner")
+    chosen = choice.choose(job.owner, runner_name if isinstance(runner_name, str) else None)
     if chosen.problem:
         return None
     if chosen.runner is None:

@@ -20,7 +20,7 @@ from schedules.channels.event_requests import SUBSCRIPTION_HEADER, post
 from schedules.models import EventSubscription, EventType, Job, Token
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.secrets.encryption import UnreadableError, unseal
-from schedules.services.jobs.references import job_meant
+from schedules.services.jobs.references import resolve_job
 from schedules.services.people.event_subscriptions import (
     OVERLAP,
     end_subscription,
@@ -248,7 +248,7 @@ def _job_of(actor: Actor, spec: AppSubscriptionSpec) -> Job | Err | None:
     reference = spec.arguments.get("job", "").strip()
     if not reference:
         return None
-    match = job_meant(actor.jobs(), reference)
+    match = resolve_job(actor.jobs(), reference)
     if isinstance(match, Err):
         return match
     return match.value or invalid("arguments.job", f"There is no job {reference[:100]}.")

@@ -16,7 +16,7 @@ from schedules.models.job_texts import searchable_text, skeleton
 from schedules.models.jobs import new_public_id
 from schedules.result import Code, Err, Ok, Result, invalid, invalid_fields
 from schedules.secrets.encryption import UnreadableError, reseal, seal, unseal
-from schedules.services.jobs.references import job_meant
+from schedules.services.jobs.references import resolve_job
 from schedules.services.jobs.rows import change_row
 from schedules.services.people.profiles import profile_of
 from schedules.services.people.setting_events import record_setting
@@ -258,7 +258,7 @@ def _columns_of(actor: Actor, spec: SubscriptionSpec) -> Result[dict[str, Any]]:
 def _job_of(actor: Actor, reference: str) -> Job | Err | None:
     if not reference:
         return None
-    match = job_meant(Job.objects.owned_by(actor.user.pk).kept(), reference)
+    match = resolve_job(Job.objects.owned_by(actor.user.pk).kept(), reference)
     if isinstance(match, Err):
         return match
     return match.value or invalid("job", f"There is no job {reference[:100]}.")

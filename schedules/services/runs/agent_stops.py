@@ -15,7 +15,7 @@ from schedules.services.permissions import Actor, event_of
 
 RELEASED = "taken away"
 # Those that begin while others are stopped find the stop themselves.
-_MOST_STOPPED = 10_000
+_MAX_STOPPED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +53,10 @@ def stop_agents(actor: Actor, *, everybody: bool = False) -> Result[Stopped]:
         if is_new:
             _record(actor, "stop agents", now, everybody)
     # After the commit: a run that has not seen the stop is already running now.
-    return Ok(Stopped(stop, _stop_running(actor, everybody, now), _take_prompts_back(actor, everybody, now)))
+    return Ok(Stopped(stop, _stop_running(actor, everybody, now), _release_prompts(actor, everybody, now)))
 
 
-def let_agents_work(actor: Actor, *, everybody: bool = False) -> Result[AgentStop]:
+def resume_agents(actor: Actor, *, everybody: bool = False) -> Result[AgentStop]:
     """End a stop; only a person may do so, because an agent would start itself."""
     if actor.is_agent:
         return Err(Code.AGENTS_STARTED_BY_PEOPLE)
@@ -99,7 +99,7 @@ def _prompts(actor: Actor, everybody: bool) -> ExecutionQuerySet:
 def _stop_running(actor: Actor, everybody: bool, now: datetime) -> int:
     """End the runs that agents work on as cancelled; their workers notice that within seconds, and kill them."""
     running = _prompts(actor, everybody).filter(status=Execution.Status.RUNNING)
-    rows = list(running.values_list("pk", "attempt", "job")[:_MOST_STOPPED])
+    rows = list(running.values_list("pk", "attempt", "job")[:_MAX_STOPPED])
     return sum(_stop(actor, *row, now) for row in rows)
 
 
@@ -115,6 +115,6 @@ def _stop(actor: Actor, execution_id: int, attempt: int, job_id: int | None, now
     return True
 
 
-def _take_prompts_back(actor: Actor, everybody: bool, now: datetime) -> int:
+def _release_prompts(actor: Actor, everybody: bool, now: datetime) -> int:
     held = _prompts(actor, everybody).filter(status=Execution.Status.WAITING, lease_until__gte=now)
     return release(held)

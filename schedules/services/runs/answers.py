@@ -23,9 +23,9 @@ Status = Question.Status
 
 DONE, SNOOZE, SKIP, UNDO = "done", "snooze", "skip", "undo"
 ANSWERS = 'Answer "done", "skip", "undo", "snooze" or "snooze 1h".'
-LONGEST_WORDS = 200
+MAX_PHRASE_LENGTH = 200
 SNOOZE_OF_BUTTON = timedelta(minutes=10)
-LONGEST_SNOOZE = timedelta(days=366)
+MAX_SNOOZE = timedelta(days=366)
 # After an answer was taken back, nobody is reminded at once.
 _AFTER_UNDO = timedelta(minutes=1)
 _STATUS_AFTER = {DONE: Status.DONE, SNOOZE: Status.SNOOZED, SKIP: Status.SKIPPED}
@@ -33,7 +33,7 @@ _STOPPED = (Job.Status.CANCELLED, Job.Status.PAUSED)
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnsweredQuestion:
     """A question after an answer."""
 
     job: Job
@@ -43,7 +43,7 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Linked:
+class LinkedQuestion:
     """What a link is about: the job of a run that asked, and its question, unless that is not recorded yet."""
 
     link: Link
@@ -54,7 +54,7 @@ class Linked:
     question: Question | None
 
 
-def find_linked(link: Link, actor: Actor | None = None) -> Result[Linked]:
+def find_linked(link: Link, actor: Actor | None = None) -> Result[LinkedQuestion]:
     """Return what a link is about; whoever is logged in and may change the job answers under their own name."""
     reminder = Reminder.objects.select_related("execution__job").filter(pk=link.execution_id).first()
     root_id = reminder.question_id if reminder else link.execution_id
@@ -68,15 +68,14 @@ def find_linked(link: Link, actor: Actor | None = None) -> Result[Linked]:
         return Err(Code.JOB_OWNER_INACTIVE, run.job.public_id)
     topic = (reminder.topic if reminder else "") or str(run.job.argument("topic") or "")
     by_link = Actor(run.job.owner, Event.Door.LINK, f"ntfy: {topic}"[: limits.ACTOR_LENGTH])
-    knows = actor is not None and actor.jobs().filter(pk=run.job.pk).exists() and actor.may_change(run.job)
-    if knows and actor is not None:
+    if actor is not None and actor.jobs().filter(pk=run.job.pk).exists() and actor.may_change(run.job):
         by_link = replace(by_link, name=actor.label)
-    return Ok(Linked(link, run.job, run, by_link, getattr(run, "question", None)))
+    return Ok(LinkedQuestion(link, run.job, run, by_link, getattr(run, "question", None)))
 
 
 def answer_by_link(
-    linked: Linked, answer: str, until: datetime | None = None, *, seen: int | None = None
-) -> Result[Answered]:
+    linked: LinkedQuestion, answer: str, until: datetime | None = None, *, seen: int | None = None
+) -> Result[AnsweredQuestion]:
     """Give the answer of a button, or one that was chosen on the page that had `seen` so many answers."""
     button = linked.link.button
     if button is not Button.PAGE:
@@ -88,7 +87,7 @@ def answer_by_link(
     return _answer(linked.actor, linked.job.public_id, linked.run.pk, answer, until, seen=seen or 0)
 
 
-def answer(actor: Actor, job_id: str, answer: str, until: datetime | None = None) -> Result[Answered]:
+def answer(actor: Actor, job_id: str, answer: str, until: datetime | None = None) -> Result[AnsweredQuestion]:
     """Answer the last question of a job, or take the last answer back."""
     job = actor.jobs().find(job_id)
     if job is None:
@@ -99,9 +98,9 @@ def answer(actor: Actor, job_id: str, answer: str, until: datetime | None = None
     return _answer(actor, job_id, question.pk, answer, until)
 
 
-def answer_in_words(actor: Actor, job_id: str, words: str) -> Result[Answered]:
+def answer_in_words(actor: Actor, job_id: str, text: str) -> Result[AnsweredQuestion]:
     """Give an answer as people write it: "done", "skip", "undo", "snooze", or "snooze" with a time or a duration."""
-    kind, _, until = words.strip().partition(" ")
+    kind, _, until = text.strip().partition(" ")
     kind = kind.lower()
     job = actor.jobs().find(job_id)
     if job is None:
@@ -110,14 +109,14 @@ def answer_in_words(actor: Actor, job_id: str, words: str) -> Result[Answered]:
         return invalid("answer", ANSWERS)
     if not until:
         return answer(actor, job_id, kind)
-    read = read_until(until, job.timezone)
-    return read if isinstance(read, Err) else answer(actor, job_id, kind, read.value)
+    moment = read_until(until, job.timezone)
+    return moment if isinstance(moment, Err) else answer(actor, job_id, kind, moment.value)
 
 
 def read_until(text: str, timezone: str) -> Result[datetime]:
     """Read until when a reminder is snoozed, in the zone of its job."""
     try:
-        phrase = text.strip()[:LONGEST_WORDS]
+        phrase = text.strip()[:MAX_PHRASE_LENGTH]
         return Ok(parse_moment(phrase, now=clock.now(), timezone=timezone, may_be_day=True))
     except (PhraseError, TriggerError) as error:
         return invalid("until", sentence(str(error)))
@@ -152,7 +151,7 @@ def snooze_problem(until: datetime | None, now: datetime) -> Err | None:
         return invalid("until", problem)
     if until <= now:
         return invalid("until", "Choose a time in the future.")
-    return invalid("until", "Choose a time within a year.") if until > now + LONGEST_SNOOZE else None
+    return invalid("until", "Choose a time within a year.") if until > now + MAX_SNOOZE else None
 
 
 def _answer(
@@ -164,7 +163,7 @@ def _answer(
     *,
     link: str = "",
     seen: int | None = None,
-) -> Result[Answered]:
+) -> Result[AnsweredQuestion]:
     now = clock.now()
     if problem := snooze_problem(until, now):
         return problem
@@ -174,8 +173,8 @@ def _answer(
             return job
         question = _locked_question(job, run_id, now)
         if question.status == _STATUS_AFTER.get(answer) and answer != SNOOZE:
-            return Ok(Answered(job, question, is_repeated=True))
-        result: Result[Answered]
+            return Ok(AnsweredQuestion(job, question, is_repeated=True))
+        result: Result[AnsweredQuestion]
         if seen is not None and question.revision != seen:
             result = Err(Code.ANSWERED_MEANWHILE, job_id)
         elif link and any(earlier["link"] == link for earlier in question.answers):
@@ -195,8 +194,8 @@ def _answer(
 def _locked_question(job: Job, run_id: int, now: datetime) -> Question:
     """Lock a question; a quick reader answers before the worker has recorded that it was asked."""
     locked = Question.objects.select_for_update()
-    if known := locked.filter(pk=run_id).first():
-        return known
+    if existing := locked.filter(pk=run_id).first():
+        return existing
     row = Question(pk=run_id, job=job, asked_at=now)
     Question.objects.bulk_create([row], ignore_conflicts=True)
     return locked.get(pk=run_id)
@@ -232,7 +231,7 @@ def _refuse(code: Code, job: Job, question: Question) -> Err:
 
 def _apply(
     actor: Actor, job: Job, question: Question, answer: str, until: datetime, link: str, now: datetime
-) -> Result[Answered]:
+) -> Result[AnsweredQuestion]:
     before = {
         "status": question.status,
         "due_at": question.due_at.isoformat() if question.due_at else None,
@@ -267,10 +266,10 @@ def _apply(
     if answer == SNOOZE:
         after["until"] = until.isoformat()
     record(actor, "answer", now, job=job, before={}, after=after)
-    return Ok(Answered(job, question))
+    return Ok(AnsweredQuestion(job, question))
 
 
-def _take_back(actor: Actor, job: Job, question: Question, now: datetime) -> Result[Answered]:
+def _take_back(actor: Actor, job: Job, question: Question, now: datetime) -> Result[AnsweredQuestion]:
     """Restore the question as it was before its last answer."""
     last: dict[str, Any] = question.answers[-1]
     if last["skipped"]:
@@ -298,7 +297,7 @@ def _take_back(actor: Actor, job: Job, question: Question, now: datetime) -> Res
         before={"answer": last["answer"]},
         after={"answer": UNDO, "execution": question.pk},
     )
-    return Ok(Answered(job, question))
+    return Ok(AnsweredQuestion(job, question))
 
 
 def _save(question: Question) -> None:

@@ -27,13 +27,13 @@ Status = Approval.Status
 ONCE, ALWAYS, DENY, REPLY = "once", "always", "deny", "reply"
 ANSWERS = (ONCE, ALWAYS, DENY, REPLY)
 _TO_CALL, _TO_QUESTION = (ONCE, ALWAYS, DENY), (REPLY, DENY)
-MOST_LISTED = 200
-LONGEST_RECORDED = 300
+MAX_LISTED = 200
+MAX_RECORDED_LENGTH = 300
 BY_LINK = "Link in an alert"
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnsweredApproval:
     """An approval after its answer, and its job."""
 
     approval: Approval
@@ -41,29 +41,29 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Linked:
+class LinkedApproval:
     """What a link is about, and who answers with it."""
 
     approval: Approval
     actor: Actor
 
 
-def list_waiting(actor: Actor, most: int = MOST_LISTED) -> list[Approval]:
+def list_waiting(actor: Actor, limit: int = MAX_LISTED) -> list[Approval]:
     """Return what waits for a person, the oldest first, with its runs and jobs."""
-    return list(_visible(actor).order_by("pk")[:most])
+    return list(_visible(actor).order_by("pk")[:limit])
 
 
 def count_waiting(actor: Actor) -> int:
     """Count what waits for a person, up to the number that is listed."""
-    return len(_visible(actor).order_by("pk").values("pk")[:MOST_LISTED])
+    return len(_visible(actor).order_by("pk").values("pk")[:MAX_LISTED])
 
 
 def approvals_of(run: Execution) -> list[Approval]:
     """Return what a run has asked a person, in order."""
     if run.task != "prompt":
         return []
-    found = Approval.objects.filter(execution=run.pk).select_related("execution", "job__owner")
-    return list(found.order_by("pk"))
+    approvals = Approval.objects.filter(execution=run.pk).select_related("execution", "job__owner")
+    return list(approvals.order_by("pk"))
 
 
 def newest_of_owner(owner_id: Any) -> QuerySet[Approval]:
@@ -89,7 +89,7 @@ def find_approval(actor: Actor, number: int) -> Result[Approval]:
     return Ok(approval)
 
 
-def find_linked(link: Link, actor: Actor | None = None) -> Result[Linked]:
+def find_linked(link: Link, actor: Actor | None = None) -> Result[LinkedApproval]:
     """Return what a link is about; whoever is logged in and may change the job answers under their own name."""
     approval = Approval.objects.select_related("execution", "job__owner").filter(pk=link.approval_id).first()
     job = approval.job if approval else None
@@ -100,10 +100,12 @@ def find_linked(link: Link, actor: Actor | None = None) -> Result[Linked]:
     by_link = Actor(job.owner, Event.Door.LINK, BY_LINK)
     if actor is not None and actor.jobs().filter(pk=job.pk).exists() and actor.may_change(job):
         by_link = replace(by_link, name=actor.label)
-    return Ok(Linked(approval, by_link))
+    return Ok(LinkedApproval(approval, by_link))
 
 
-def answer_approval(actor: Actor, number: int, answer: str, *, seen: str, text: str = "") -> Result[Answered]:
+def answer_approval(
+    actor: Actor, number: int, answer: str, *, seen: str, text: str = ""
+) -> Result[AnsweredApproval]:
     """Allow a call once, always for its job, or deny it; reply to a question with a text, or decline it.
 
     `seen` is the digest of what the person was shown.
@@ -111,13 +113,13 @@ def answer_approval(actor: Actor, number: int, answer: str, *, seen: str, text: 
     if actor.is_agent:
         return Err(Code.APPROVALS_BY_PEOPLE)
     now = clock.now()
-    known = find_approval(actor, number)
-    if isinstance(known, Err):
-        return known
+    unlocked = find_approval(actor, number)
+    if isinstance(unlocked, Err):
+        return unlocked
     reply = limits.strip_unprintable(text.replace("\r\n", "\n")).strip()
-    if problem := _answer_problem(known.value, answer, reply):
+    if problem := _answer_problem(unlocked.value, answer, reply):
         return problem
-    public_id = known.value.job.public_id if known.value.job else ""
+    public_id = unlocked.value.job.public_id if unlocked.value.job else ""
     with transaction.atomic():
         job = locked_job(actor, public_id)
         if isinstance(job, Err):
@@ -134,7 +136,7 @@ def answer_approval(actor: Actor, number: int, answer: str, *, seen: str, text: 
         if not is_done:
             transaction.set_rollback(True)
             return _over(approval, "withdrawn, because its run has ended")
-    return Ok(Answered(approval, job))
+    return Ok(AnsweredApproval(approval, job))
 
 
 def state_words(approval: Approval) -> str:
@@ -310,5 +312,5 @@ def _recorded(approval: Approval) -> dict[str, Any]:
     recorded = {"execution": approval.execution_id}
     if not approval.is_question:
         return recorded | {"tool": approval.call_summary}
-    reply = {"reply": limits.shortened(approval.reply, LONGEST_RECORDED)} if approval.reply else {}
+    reply = {"reply": limits.shortened(approval.reply, MAX_RECORDED_LENGTH)} if approval.reply else {}
     return recorded | {"question": approval.call_summary} | reply

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple, TypeAlias
 from schedules.models import Execution
 
 BATCH = 10_000
-MOST_BATCHES = 5
+MAX_BATCHES = 5
 # Rows that are not finished and will be looked at again; the oldest are given up first.
-MOST_PENDING = 20_000
+MAX_PENDING = 20_000
 # A transaction that took its key earlier may commit this much later, in seconds.
 COMMIT_DELAY = 10.0
 BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -75,7 +75,7 @@ class RunCounters:
 
     def _read_new(self) -> None:
         assert self._floor is not None
-        for _ in range(MOST_BATCHES):
+        for _ in range(MAX_BATCHES):
             rows = list(islice(_rows(pk__gt=self._floor), BATCH))
             for row in rows:
                 if row[0] not in self._read:
@@ -94,7 +94,7 @@ class RunCounters:
             self._count(row)
             return
         self._pending[row[0]] = None
-        if len(self._pending) > MOST_PENDING:
+        if len(self._pending) > MAX_PENDING:
             del self._pending[next(iter(self._pending))]
 
     def _raise_floor(self) -> None:

@@ -12,7 +12,7 @@ from schedules.models import Event, Execution, Job
 from schedules.models.jobs import why_skipped
 from schedules.result import Ok, Result
 from schedules.services.jobs.chains import origin_words, why_not_followed
-from schedules.services.jobs.forecasts import MOST_STEPS, as_resumed, slots_ahead
+from schedules.services.jobs.forecasts import MAX_STEPS, as_resumed, slots_ahead
 from schedules.services.permissions import Actor, not_found
 from schedules.services.runs.answers import question_of
 from schedules.services.runs.approvals import approval_words
@@ -32,7 +32,7 @@ _STOPPED = {"pause": "paused", "cancel": "cancelled", "delete": "deleted"}
 _SHOWN_STOPS = {"pause": "paused", "cancel": "stopped permanently", "delete": "deleted"}
 _NOTICEABLE = timedelta(seconds=1)
 _DAY = timedelta(days=1)
-MOST_CHANGES = 100
+MAX_CHANGES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +254,7 @@ def _nearest_slot(job: Job, moment: datetime, now: datetime) -> datetime | None:
     for step, slot in enumerate(slots_ahead(job, now, start=start)):
         if nearest and abs(slot - moment) >= abs(nearest - moment):
             return nearest
-        if step == MOST_STEPS:
+        if step == MAX_STEPS:
             return None
         nearest = slot
     return nearest
@@ -305,7 +305,7 @@ def _ended_by(pause: Event, moment: datetime) -> bool:
 def _why_without_row(job: Job, moment: datetime, now: datetime, *, is_ahead: bool = False) -> Why:
     # Other events, such as edits, neither stop nor start a job.
     last = _last_change(
-        Event.objects.filter(job=job, at__lte=moment, verb__in=[*_STOPPED, *_STARTED])[:MOST_CHANGES]
+        Event.objects.filter(job=job, at__lte=moment, verb__in=[*_STOPPED, *_STARTED])[:MAX_CHANGES]
     )
     if last and last.verb in _STOPPED:
         stopped = _STOPPED[last.verb]

@@ -68,13 +68,13 @@ def _count_newest(
     all_runs: ExecutionQuerySet, periods: Sequence[tuple[datetime, datetime]], outcomes: Sequence[Outcomes]
 ) -> None:
     """Count the successes among the newest runs of each period."""
-    most = COUNTED_RUNS // len(periods)
+    limit = COUNTED_RUNS // len(periods)
     for (start, end), outcome in zip(periods, outcomes, strict=True):
         # With the bounds of all periods in the query, too, SQLite would walk through all later periods first.
-        newest = _due_within(all_runs, start, end)[: most + 1]
+        newest = _due_within(all_runs, start, end)[: limit + 1]
         counts = newest.aggregate(all=Count("pk"), good=Count("pk", filter=IS_GOOD))
-        outcome.good = min(counts["good"], most)
-        outcome.is_good_cut = counts["all"] > most
+        outcome.good = min(counts["good"], limit)
+        outcome.is_good_cut = counts["all"] > limit
 
 
 def _add_failures(

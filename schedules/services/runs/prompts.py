@@ -14,19 +14,19 @@ from schedules.models import Execution, Job, Profile
 from schedules.models.counting import count_up_to
 from schedules.models.keysets import WALKED, Key, Segment
 from schedules.result import Code, Err, Ok, Result, invalid
-from schedules.services.paging import Listed, read_page
+from schedules.services.paging import ListPage, read_page
 from schedules.services.permissions import Actor, forbidden, record
 from schedules.services.runs.agent_stops import release
 from schedules.when.moments import local_words
 
 Status = Execution.Status
 
-MOST_PROMPTS = 20
-MOST_UNCLAIMED = 1_000
+MAX_PROMPTS = 20
+MAX_UNCLAIMED = 1_000
 # For how long an agent that has asked for prompts is expected to ask again, and how exactly that is remembered.
 ASKED_WITHIN = timedelta(days=7)
-ASKED_TO = timedelta(hours=1)
-LONGEST_LEASE = timedelta(hours=24)
+ASKED_PRECISION = timedelta(hours=1)
+MAX_LEASE = timedelta(hours=24)
 _ENDED: dict[str, Code] = {Status.SUCCEEDED: Code.PROMPT_ANSWERED, Status.CANCELLED: Code.PROMPT_DISMISSED}
 # Of the job of a prompt, only a few of its many columns are read.
 _JOB_COLUMNS = ("id", "owner", "public_id", "name", "task", "args", "kwargs", "timezone", "deleted_at")
@@ -39,9 +39,9 @@ def claim_prompts(
     actor: Actor, *, limit: int = 1, lease: timedelta = timedelta(minutes=15)
 ) -> Result[list[Execution]]:
     """Lease the oldest waiting prompts to this agent; an expired lease makes them claimable again."""
-    if not 1 <= limit <= MOST_PROMPTS:
-        return Err(Code.PROMPT_COUNT_OUT_OF_RANGE, limit=MOST_PROMPTS)
-    if not timedelta(minutes=1) <= lease <= LONGEST_LEASE:
+    if not 1 <= limit <= MAX_PROMPTS:
+        return Err(Code.PROMPT_COUNT_OUT_OF_RANGE, limit=MAX_PROMPTS)
+    if not timedelta(minutes=1) <= lease <= MAX_LEASE:
         return invalid("lease_minutes", "Choose between 1 minute and 24 hours.")
     if stop := stop_in_force(actor.user.pk):
         return Err(Code.AGENTS_STOPPED, reason=stop.sentence)
@@ -91,7 +91,7 @@ def due_prompts(actor: Actor, after: Due | None = None) -> list[Due]:
     if after:
         waiting = waiting.filter(segment.beyond(Key(0, *after), is_backward=False))
     keys = waiting.order_by("scheduled_for", "pk").values_list("scheduled_for", "pk")
-    return [Due(*key) for key in keys[:MOST_UNCLAIMED]]
+    return [Due(*key) for key in keys[:MAX_UNCLAIMED]]
 
 
 def read_prompts(due: Collection[Due]) -> list[Execution]:
@@ -108,7 +108,7 @@ def has_agent_asked(profile: Profile, now: datetime) -> bool:
 
 
 def _remember_asking(profile: Profile, now: datetime) -> None:
-    if profile.prompts_asked_at is None or abs(now - profile.prompts_asked_at) > ASKED_TO:
+    if profile.prompts_asked_at is None or abs(now - profile.prompts_asked_at) > ASKED_PRECISION:
         profile.prompts_asked_at = now
         Profile.objects.filter(pk=profile.pk).update(prompts_asked_at=now)
 
@@ -120,26 +120,26 @@ def unclaimed_jobs(actor: Actor, now: datetime) -> list[int]:
     """
     waiting = Execution.objects.filter(actor.within_tasks(), owner=actor.user.pk).unheld(now)
     last_runs = waiting.filter(job__status=Job.Status.RUNNING, job__deleted_at=None)
-    return list(last_runs.order_by("scheduled_for").values_list("job", flat=True)[:MOST_UNCLAIMED])
+    return list(last_runs.order_by("scheduled_for").values_list("job", flat=True)[:MAX_UNCLAIMED])
 
 
-def read_waiting(actor: Actor, position: Mapping[str, str], size: int) -> Listed:
+def read_waiting(actor: Actor, position: Mapping[str, str], size: int) -> ListPage:
     """Read the page of the prompts that wait for an answer at a position, oldest first."""
     waiting = actor.executions().waiting().filter(job__deleted_at=None).select_related("job__owner")
     return read_page([Segment(waiting, ("scheduled_for", "pk"))], position, size)
 
 
-def count_waiting(actor: Actor, most: int) -> int:
+def count_waiting(actor: Actor, limit: int) -> int:
     """Count the prompts that wait for an answer, and stop one after the limit."""
-    return count_up_to(actor.executions().waiting().order_by("scheduled_for"), most)
+    return count_up_to(actor.executions().waiting().order_by("scheduled_for"), limit)
 
 
-def recently_ended(actor: Actor, most: int) -> list[Execution]:
+def recently_ended(actor: Actor, limit: int) -> list[Execution]:
     """Return the last prompts that ended, among the newest runs: a long history may have none."""
     newest = actor.executions().order_by("-scheduled_for", "-pk")
     rows = newest.values_list("pk", "task", "status")[:WALKED]
     ended = [pk for pk, task, status in rows if task == "prompt" and status in Execution.FINAL]
-    return list(newest.select_related("job").filter(pk__in=ended[:most]))
+    return list(newest.select_related("job").filter(pk__in=ended[:limit]))
 
 
 def complete_prompt(

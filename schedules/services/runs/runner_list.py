@@ -8,14 +8,14 @@ from typing import Any
 
 from schedules.agents.allowances import Allowance, allowances
 from schedules.agents.catalog import catalog
-from schedules.agents.choice import INBOX, default_of, usable
+from schedules.agents.choice import default_of, usable
 from schedules.agents.definitions import Runner
-from schedules.models import AgentRun, Job
+from schedules.models import AgentRun
 from schedules.services.permissions import Actor
 
 LAST_RUNS = 5
 # Of a person's newest runs, how many are looked through for those of each runner.
-_LOOKED_THROUGH = 200
+_MAX_SCANNED = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,23 +61,13 @@ def list_runners(actor: Actor, now: datetime, *, with_runs: bool = True) -> list
     ]
 
 
-def left_for(actor: Actor, job: Job, now: datetime) -> list[str]:
-    """Return what is left today of the limits for the prompts of a job; empty without limits, or in the inbox."""
-    named = job.argument("runner")
-    name = named if isinstance(named, str) and named else default_of(job.owner)
-    runner = catalog.get(name) if name and name != INBOX else None
-    if runner is None:
-        return []
-    return [each.words for each in allowances(name, runner, job.owner_id, job.pk, now)]
-
-
 def _last_runs(actor: Actor, names: Sequence[str]) -> Mapping[str, Sequence[AgentRun]]:
     newest = AgentRun.objects.order_by("-started_at", "-pk").select_related("execution", "owner")
     newest = newest.defer("answer", "tools", "denials", "execution__result")
     if actor.sees_all:
         return {name: list(newest.filter(runner=name)[:LAST_RUNS]) for name in names}
     by_runner: dict[str, list[Any]] = defaultdict(list)
-    for run in newest.filter(owner=actor.user.pk)[:_LOOKED_THROUGH]:
+    for run in newest.filter(owner=actor.user.pk)[:_MAX_SCANNED]:
         if len(by_runner[run.runner]) < LAST_RUNS:
             by_runner[run.runner].append(run)
     return by_runner

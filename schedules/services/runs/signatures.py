@@ -41,10 +41,14 @@ def verify(
 
 
 def _github(secret: str, headers: Mapping[str, str], body: bytes) -> Verified | str:
-    given = headers.get("x-hub-signature-256", "")
-    wanted = f"sha256={hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()}"
+    received = headers.get("x-hub-signature-256", "")
+    expected = f"sha256={hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()}"
     # Its delivery id is not signed, so that the signature names the message.
-    return Verified(wanted, wanted) if _is_among(wanted, [given]) else _wrong("X-Hub-Signature-256", given)
+    return (
+        Verified(expected, expected)
+        if _is_among(expected, [received])
+        else _wrong("X-Hub-Signature-256", received)
+    )
 
 
 def _stripe(secret: str, headers: Mapping[str, str], body: bytes, now: datetime) -> Verified | str:
@@ -53,14 +57,14 @@ def _stripe(secret: str, headers: Mapping[str, str], body: bytes, now: datetime)
     timestamp = next((value for name, _, value in parts if name == "t"), "")
     if problem := _time_problem(timestamp, now):
         return problem
-    wanted = hmac.new(secret.encode(), f"{timestamp}.".encode() + body, hashlib.sha256).hexdigest()
-    if not _is_among(wanted, (value for name, _, value in parts if name == "v1")):
+    expected = hmac.new(secret.encode(), f"{timestamp}.".encode() + body, hashlib.sha256).hexdigest()
+    if not _is_among(expected, (value for name, _, value in parts if name == "v1")):
         return _wrong("Stripe-Signature", header)
     try:
         event_id = json.loads(body)["id"]
     except (ValueError, TypeError, KeyError, RecursionError):
         event_id = None
-    return Verified(event_id if isinstance(event_id, str) else wanted, wanted)
+    return Verified(event_id if isinstance(event_id, str) else expected, expected)
 
 
 def _standard(secret: str, headers: Mapping[str, str], body: bytes, now: datetime) -> Verified | str:
@@ -71,11 +75,11 @@ def _standard(secret: str, headers: Mapping[str, str], body: bytes, now: datetim
         return problem
     header = headers.get("webhook-signature", "")
     try:
-        wanted = standard_signature(secret, message_id, timestamp, body)
+        expected = standard_signature(secret, message_id, timestamp, body)
     except ValueError:
         return "The secret of this address is no key of Standard Webhooks: whsec_ and base64."
-    is_right = _is_among(wanted, header.split(" ")[:20])
-    return Verified(message_id, wanted) if is_right else _wrong("webhook-signature", header)
+    is_right = _is_among(expected, header.split(" ")[:20])
+    return Verified(message_id, expected) if is_right else _wrong("webhook-signature", header)
 
 
 def _cronty(secret: str, headers: Mapping[str, str], body: bytes, now: datetime) -> Verified | str:
@@ -83,9 +87,9 @@ def _cronty(secret: str, headers: Mapping[str, str], body: bytes, now: datetime)
     if problem := _time_problem(timestamp, now):
         return problem
     header = headers.get("cronty-signature", "")
-    wanted = signature_header([secret], timestamp, key, body)
-    is_right = _is_among(wanted, (part.strip() for part in header.split(",")[:20]))
-    return Verified(key or wanted, wanted) if is_right else _wrong("Cronty-Signature", header)
+    expected = signature_header([secret], timestamp, key, body)
+    is_right = _is_among(expected, (part.strip() for part in header.split(",")[:20]))
+    return Verified(key or expected, expected) if is_right else _wrong("Cronty-Signature", header)
 
 
 def _time_problem(timestamp: str, now: datetime) -> str:
@@ -96,9 +100,9 @@ def _time_problem(timestamp: str, now: datetime) -> str:
     return ""
 
 
-def _is_among(wanted: str, given: Iterable[str]) -> bool:
-    return any(hmac.compare_digest(wanted.encode(), each.encode("utf-8", "replace")) for each in given)
+def _is_among(expected: str, received: Iterable[str]) -> bool:
+    return any(hmac.compare_digest(expected.encode(), each.encode("utf-8", "replace")) for each in received)
 
 
-def _wrong(header: str, given: str) -> str:
-    return f"The header {header} is {'wrong' if given else 'missing'}."
+def _wrong(header: str, received: str) -> str:
+    return f"The header {header} is {'wrong' if received else 'missing'}."

@@ -28,7 +28,7 @@ from schedules.tasks.placeholders import fill_arguments, has_placeholder
 _STATES = (Job.Status.PAUSED, Job.Status.CANCELLED)
 
 
-class Called(NamedTuple):
+class TriggerRequest(NamedTuple):
     """A request to a trigger address; the names of its headers are in small letters."""
 
     key: str
@@ -36,7 +36,7 @@ class Called(NamedTuple):
     headers: Mapping[str, str]
 
 
-class Triggered(NamedTuple):
+class TriggerResult(NamedTuple):
     """The run that a request has started; none for a message that only tests the connection."""
 
     run: Execution | None
@@ -44,20 +44,20 @@ class Triggered(NamedTuple):
     """Whether the sender has sent this message again, which starts nothing."""
 
 
-def trigger(called: Called) -> Result[Triggered]:
+def trigger(request: TriggerRequest) -> Result[TriggerResult]:
     """Start a run of the job that an address belongs to."""
     now = clock.now()
-    address = _find(called.key, now)
+    address = _find(request.key, now)
     if address is None:
         return Err(Code.TRIGGER_NOT_FOUND)
     secret = _secret_of(address)
     if isinstance(secret, Err):
         return secret
-    verified = verify(address.scheme, secret, called.headers, called.body, now)
+    verified = verify(address.scheme, secret, request.headers, request.body, now)
     if isinstance(verified, str):
         return Err(Code.TRIGGER_SIGNATURE_WRONG, reason=verified)
-    if address.scheme == Scheme.GITHUB and called.headers.get("x-github-event") == "ping":
-        return Ok(Triggered(None))
+    if address.scheme == Scheme.GITHUB and request.headers.get("x-github-event") == "ping":
+        return Ok(TriggerResult(None))
     actor = Actor(address.owner, Event.Door.TRIGGER, "trigger address")
     with transaction.atomic():
         wait_for_owner(address.job.public_id)
@@ -66,9 +66,11 @@ def trigger(called: Called) -> Result[Triggered]:
             return Err(Code.TRIGGER_NOT_FOUND)
         message_id = hashlib.sha256(verified.message_id.encode("utf-8", "replace")).hexdigest()
         signature = hashlib.sha256(verified.signature.encode("utf-8", "replace")).hexdigest()
-        if verified.message_id and (known := _known(address, message_id)):
-            return _repeated(known, is_replay=bool(verified.signature) and known.signature == signature)
-        started = _start(actor, job, called, now)
+        if verified.message_id and (earlier := _earlier_call(address, message_id)):
+            return _repeated_call(
+                earlier, is_replay=bool(verified.signature) and earlier.signature == signature
+            )
+        started = _start(actor, job, request, now)
         if isinstance(started, Ok) and verified.message_id:
             TriggerCall.objects.create(
                 address=address,
@@ -104,26 +106,26 @@ def _secret_of(address: TriggerAddress) -> str | Err:
         return Err(Code.TRIGGER_SIGNATURE_WRONG, reason="The secret of this address must be written again.")
 
 
-def _known(address: TriggerAddress, message_id: str) -> TriggerCall | None:
+def _earlier_call(address: TriggerAddress, message_id: str) -> TriggerCall | None:
     return TriggerCall.objects.filter(address=address, message_id=message_id).first()
 
 
-def _repeated(known: TriggerCall, *, is_replay: bool) -> Result[Triggered]:
+def _repeated_call(earlier: TriggerCall, *, is_replay: bool) -> Result[TriggerResult]:
     """Refuse a copy of a message; a message that its sender has signed again is the same one, and starts nothing."""
     if is_replay:
-        return Err(Code.TRIGGER_REPLAYED, known.execution_id or "")
-    return Ok(Triggered(run_of_trigger(known.execution_id or 0), is_repeated=True))
+        return Err(Code.TRIGGER_REPLAYED, earlier.execution_id or "")
+    return Ok(TriggerResult(run_of_trigger(earlier.execution_id or 0), is_repeated=True))
 
 
-def _start(actor: Actor, job: Job, called: Called, now: datetime) -> Result[Triggered]:
+def _start(actor: Actor, job: Job, request: TriggerRequest, now: datetime) -> Result[TriggerResult]:
     if job.status in _STATES:
         return wrong_state(job)
-    given = _given(job, called)
-    if isinstance(given, Err):
-        return given
-    origin = _origin(job, called)
+    arguments = _arguments_from(job, request)
+    if isinstance(arguments, Err):
+        return arguments
+    origin = _origin(job, request)
     depth = engine.depth_of(origin.given) + 1 if origin else 0
-    row = Execution.of(job, now, cause=Execution.Cause.TRIGGER, given=given | {"depth": depth})
+    row = Execution.of(job, now, cause=Execution.Cause.TRIGGER, given=arguments | {"depth": depth})
     row.origin, row.job = origin.pk if origin else None, job
     if origin and (depth > engine.DEEPEST_CHAIN or _comes_from(job, origin)):
         row.status, row.finished_at = Execution.Status.SKIPPED, now
@@ -142,20 +144,20 @@ def _start(actor: Actor, job: Job, called: Called, now: datetime) -> Result[Trig
     row.available_at = now
     row.save(force_insert=True)
     record(actor, "run", now, job=job, after={"execution": row.pk})
-    return Ok(Triggered(row))
+    return Ok(TriggerResult(row))
 
 
-def _given(job: Job, called: Called) -> dict[str, Any] | Err:
+def _arguments_from(job: Job, request: TriggerRequest) -> dict[str, Any] | Err:
     """Return what the request gives to the arguments of the job, checked against its task."""
     if not has_placeholder([job.args, job.kwargs]):
         # Nothing asks for the body.
         return {}
     try:
-        text = called.body.decode()
+        text = request.body.decode()
     except UnicodeDecodeError:
         return invalid("body", "The body must be text in UTF-8.")
     value: Any = text
-    if "json" in called.headers.get("content-type", "") or text.lstrip()[:1] in ("{", "["):
+    if "json" in request.headers.get("content-type", "") or text.lstrip()[:1] in ("{", "["):
         try:
             value = json.loads(text) if text.strip() else None
         except (ValueError, RecursionError):
@@ -163,17 +165,17 @@ def _given(job: Job, called: Called) -> dict[str, Any] | Err:
     problem = limits.json_problem(value, max_bytes=settings.CRONTY_MAX_JSON_BYTES)
     if problem:
         return invalid("body", problem)
-    given = {"trigger": {"body": value}}
+    arguments = {"trigger": {"body": value}}
     task = registry.get(job.task)
     problems = (
         task.check(*fill_arguments(job.task, job.args, job.kwargs, given), are_filled=True) if task else []
     )
-    return invalid("body", f"It does not fit: {'; '.join(problems)}.") if problems else given
+    return invalid("body", f"It does not fit: {'; '.join(problems)}.") if problems else arguments
 
 
-def _origin(job: Job, called: Called) -> Execution | None:
+def _origin(job: Job, request: TriggerRequest) -> Execution | None:
     """Return the run of the same owner whose webhook is this request, if it says so."""
-    number = called.headers.get("cronty-execution", "")
+    number = request.headers.get("cronty-execution", "")
     if not (number.isascii() and number.isdecimal() and len(number) <= 18):
         return None
     return Execution.objects.filter(pk=int(number), owner=job.owner_id).first()

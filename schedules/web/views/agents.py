@@ -16,9 +16,9 @@ from schedules.services import Actor
 from schedules.services.people.profiles import find_active
 from schedules.services.runs.agent_stops import (
     Stopped,
-    let_agents_work,
     may_stop_everybody,
     read_stop,
+    resume_agents,
     stop_agents,
 )
 from schedules.services.runs.runner_list import list_runners
@@ -51,7 +51,7 @@ def switch(request: HttpRequest) -> HttpResponse:
     actor, default = actor_of(request), reverse("schedules:agents")
     everybody = request.POST.get("whose") == "everybody"
     if request.POST.get("then") == "start":
-        return finish(request, let_agents_work(actor, everybody=everybody), "Agents work again.", default)
+        return finish(request, resume_agents(actor, everybody=everybody), "Agents work again.", default)
     result = stop_agents(actor, everybody=everybody)
     message = "" if isinstance(result, Err) else stopped_message(result.value)
     return finish(request, result, message, default)

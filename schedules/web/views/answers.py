@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from schedules.models import Job
 from schedules.result import Code, Err, Kind, Ok, Result, invalid
 from schedules.services.runs import answers
-from schedules.services.runs.answers import DONE, SKIP, SNOOZE, UNDO, Answered, Linked
+from schedules.services.runs.answers import DONE, SKIP, SNOOZE, UNDO, AnsweredQuestion, LinkedQuestion
 from schedules.services.runs.question_words import describe_question
 from schedules.tasks.answer_links import LONGEST_TOKEN, Button, ExpiredLinkError, UnknownLinkError, read_token
 from schedules.web.messages import message_of
@@ -47,7 +47,7 @@ def page(request: HttpRequest, token: str) -> HttpResponse:
     return _show(request, refreshed.value, problem=message_of(result), status=_STATUSES.get(result.kind, 409))
 
 
-def _read(request: HttpRequest, token: str) -> Result[Linked]:
+def _read(request: HttpRequest, token: str) -> Result[LinkedQuestion]:
     try:
         link = read_token(token if len(token) <= LONGEST_TOKEN else "")
     except ExpiredLinkError:
@@ -57,7 +57,7 @@ def _read(request: HttpRequest, token: str) -> Result[Linked]:
     return answers.find_linked(link, actor_of(request) if request.user.is_authenticated else None)
 
 
-def _answer(request: HttpRequest, linked: Linked, answer: str) -> Result[Answered]:
+def _answer(request: HttpRequest, linked: LinkedQuestion, answer: str) -> Result[AnsweredQuestion]:
     until = None
     if answer not in (DONE, SNOOZE, SKIP, UNDO):
         return invalid("answer", "Choose one of the answers.")
@@ -73,7 +73,7 @@ def _answer(request: HttpRequest, linked: Linked, answer: str) -> Result[Answere
     )
 
 
-def _confirmation(answered: Answered, answer: str) -> str:
+def _confirmation(answered: AnsweredQuestion, answer: str) -> str:
     if answered.is_repeated:
         return f"Already: {describe_question(answered.question, answered.job)}"
     if answer == UNDO:
@@ -82,7 +82,7 @@ def _confirmation(answered: Answered, answer: str) -> str:
 
 
 def _show(
-    request: HttpRequest, linked: Linked, *, confirmation: str = "", problem: str = "", status: int = 200
+    request: HttpRequest, linked: LinkedQuestion, *, confirmation: str = "", problem: str = "", status: int = 200
 ) -> HttpResponse:
     job, question, button = linked.job, linked.question, linked.link.button
     state = describe_question(question, job) if question else "Waiting for an answer."

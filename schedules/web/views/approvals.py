@@ -16,8 +16,8 @@ from schedules.services.runs.approvals import (
     DENY,
     ONCE,
     REPLY,
-    Answered,
-    Linked,
+    AnsweredApproval,
+    LinkedApproval,
     answer_approval,
     find_linked,
     state_words,
@@ -67,7 +67,7 @@ def answer(request: HttpRequest, approval_id: int) -> HttpResponse:
     return finish(request, result, _confirmation(chosen, result), reverse("schedules:inbox"))
 
 
-def _confirmation(answer: str, result: Result[Answered]) -> str:
+def _confirmation(answer: str, result: Result[AnsweredApproval]) -> str:
     """Say what an answer has done."""
     if answer == DENY and isinstance(result, Ok) and result.value.approval.in_run:
         return _DENIED_IN_RUN
@@ -82,7 +82,7 @@ def _read_answer(request: HttpRequest) -> tuple[str, dict[str, str]]:
     return answer, {"seen": request.POST.get("seen", ""), "text": text}
 
 
-def _read(request: HttpRequest, token: str) -> Result[Linked]:
+def _read(request: HttpRequest, token: str) -> Result[LinkedApproval]:
     try:
         link = read_token(token)
     except ExpiredLinkError:

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 
 from schedules.limits import NAME_LENGTH
 from schedules.models import Job
-from schedules.services.job_list import jobs_found
+from schedules.services.job_list import find_jobs
 from schedules.web.views.page import actor_of, render_page
 
 MAX_JOBS = 8
@@ -48,11 +48,11 @@ def palette(request: HttpRequest) -> HttpResponse:
     if action and text:
         options = [
             _option(job, action)
-            for job in jobs_found(actor, text, MAX_JOBS)
+            for job in find_jobs(actor, text, MAX_JOBS)
             if actor.may_change(job) and job.status in action.statuses
         ]
     if typed:
-        options += [_option(job) for job in jobs_found(actor, typed, MAX_JOBS)]
+        options += [_option(job) for job in find_jobs(actor, typed, MAX_JOBS)]
     return render_page(request, "schedules/parts/palette_jobs.html", {"options": options[:MAX_JOBS]})
 
 

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_POST
 
 from schedules.models import Job
 from schedules.services.jobs.proposals import (
-    MOST_LISTED,
+    MAX_LISTED,
     Proposal,
     ProposedPlan,
     confirm_many,
@@ -70,7 +70,7 @@ def _shown(page: Page, proposal: Proposal) -> ShownProposal:
 @require_POST
 def confirm(request: HttpRequest) -> HttpResponse:
     """Confirm jobs as they were shown; one that has changed since then is refused."""
-    outcome = confirm_many(actor_of(request), list(_entries(request.POST.getlist("job")[:MOST_LISTED])))
+    outcome = confirm_many(actor_of(request), list(_entries(request.POST.getlist("job")[:MAX_LISTED])))
     if outcome.jobs:
         names = outcome.jobs[0].name if len(outcome.jobs) == 1 else f"{len(outcome.jobs)} jobs"
         ids = " ".join(job.public_id for job in outcome.jobs)

@@ -15,7 +15,7 @@ from schedules.services.rehearsal.documents import (
     notes_on,
 )
 from schedules.services.rehearsal.rehearsal import Rehearsal, rehearse
-from schedules.services.words import text_problem
+from schedules.services.text_search import text_problem
 from schedules.web.messages import message_of
 from schedules.web.views.page import PageMixin, find_job
 from schedules.when.periods import Period, ends_of, parse_period

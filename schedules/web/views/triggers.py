@@ -19,7 +19,7 @@ from schedules.result import Err, Kind, Ok
 from schedules.services.jobs.trigger_addresses import close_trigger, digest_of, open_trigger
 from schedules.services.long_answers import begin_to_wait, read_while_waiting
 from schedules.services.people.client_addresses import network_of
-from schedules.services.runs.triggering import Called, Triggered, run_of_trigger, trigger
+from schedules.services.runs.triggering import TriggerRequest, TriggerResult, run_of_trigger, trigger
 from schedules.web.messages import message_of
 from schedules.web.pings.limits import PingLimits
 from schedules.web.views.page import actor_of, finish
@@ -57,7 +57,7 @@ async def called(request: HttpRequest, key: str) -> HttpResponse:
     if len(body) > TRIGGER_BODY_BYTES:
         return _problem(413, f"The body may have at most {TRIGGER_BODY_BYTES:,} bytes.")
     headers = {name.lower(): value for name, value in request.headers.items()}
-    result = await sync_to_async(trigger)(Called(key, body, headers))
+    result = await sync_to_async(trigger)(TriggerRequest(key, body, headers))
     if isinstance(result, Err):
         status = _STATUSES.get(result.kind, 409)
         limits.note(digest, client, status)
@@ -74,7 +74,7 @@ def _wait_seconds(request: HttpRequest) -> int | None:
     return int(text) if is_number and int(text) <= MAX_WAIT_SECONDS else None
 
 
-async def _wait_for_end(request: HttpRequest, triggered: Triggered, wait: int) -> Triggered:
+async def _wait_for_end(request: HttpRequest, triggered: TriggerResult, wait: int) -> TriggerResult:
     """Wait until the run has ended, but no longer than the sender wants."""
     run = triggered.run
     if run is None or not wait or len(_waiting) >= MAX_WAITING:
@@ -90,11 +90,11 @@ async def _wait_for_end(request: HttpRequest, triggered: Triggered, wait: int) -
             run = await read_while_waiting(run_of_trigger)(run.pk) or run
     finally:
         _waiting.discard(ticket)
-    return triggered._replace(run=run)
+    return result._replace(run=run)
 
 
-def _answer(triggered: Triggered) -> HttpResponse:
-    run = triggered.run
+def _answer(result: TriggerResult) -> HttpResponse:
+    run = result.run
     if run is None:
         return JsonResponse({"run": None})
     address = reverse("schedules:run", args=[run.pk])
@@ -102,10 +102,10 @@ def _answer(triggered: Triggered) -> HttpResponse:
         "run": run.pk,
         "status": run.status,
         "url": f"{settings.CRONTY_URL.rstrip('/')}{address}",
-        "repeated": triggered.is_repeated,
+        "repeated": result.is_repeated,
     }
     is_over = run.status in Execution.FINAL
-    response = JsonResponse(content, status=200 if is_over or triggered.is_repeated else 202)
+    response = JsonResponse(content, status=200 if is_over or result.is_repeated else 202)
     response["Location"] = address
     response["Cache-Control"] = "no-store"
     return response

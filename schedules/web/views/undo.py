@@ -14,7 +14,7 @@ from schedules.models import Event
 from schedules.result import Code, Err, Ok, sentence
 from schedules.services.activity import Change, changes_between
 from schedules.services.jobs.undo import (
-    MOST_EVENTS,
+    MAX_EVENTS,
     Reversal,
     events_of_call,
     events_since,
@@ -73,7 +73,7 @@ class UndoPage(PageMixin, TemplateView):
             steps=[step for step in steps if not step.problem],
             refused=[step for step in steps if step.problem],
             ids=" ".join(str(step.event.pk) for step in steps if not step.problem),
-            most=MOST_EVENTS if len(events) >= MOST_EVENTS else None,
+            most=MAX_EVENTS if len(events) >= MAX_EVENTS else None,
             together=self._together(events) if choice["event"] else 0,
             next=own_address(self.request.GET.get("next", "")) or reverse("schedules:activity"),
             **kwargs,
@@ -106,7 +106,7 @@ class UndoPage(PageMixin, TemplateView):
             events = latest_events(self.actor, verb, job_ids)
         else:
             ids = [
-                int(text) for text in request.POST.get("event", "").split()[:MOST_EVENTS] if is_number(text)
+                int(text) for text in request.POST.get("event", "").split()[:MAX_EVENTS] if is_number(text)
             ]
             events = undoable_among(self.actor, ids)
         address = reverse("schedules:activity")

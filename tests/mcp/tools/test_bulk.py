@@ -116,7 +116,7 @@ def test_invalid_request_is_refused(call, home, asked, error):
 
 
 def test_more_jobs_than_one_call_may_change_are_refused(call, home, monkeypatch):
-    monkeypatch.setattr(bulk, "MOST_JOBS", 1)
+    monkeypatch.setattr(bulk, "MAX_JOBS", 1)
 
     assert "More than 1 jobs match" in call("bulk_jobs", **HOME)["error"]
     assert call("bulk_jobs", **HOME, query="lights")["would_change"] == 1

@@ -169,7 +169,7 @@ def test_job_without_a_run_left_stays_paused(people):
 
     done = value_of(bulk.change_jobs(actor, "resume", [over.pk, other.pk]))
 
-    assert ([job.pk for job in done.jobs], [job.pk for job in done.left]) == ([other.pk], [over.pk])
+    assert ([job.pk for job in done.jobs], [job.pk for job in done.unchanged]) == ([other.pk], [over.pk])
 
 
 def test_jobs_of_cronty_itself_are_not_meant(people):

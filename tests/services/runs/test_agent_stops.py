@@ -6,7 +6,7 @@ from schedules.models import AgentStop, Event, Execution
 from schedules.result import Code, Ok
 from schedules.services import Actor, claim_prompts, complete_prompt
 from schedules.services.runs import prompts
-from schedules.services.runs.agent_stops import let_agents_work, read_stop, stop_agents
+from schedules.services.runs.agent_stops import read_stop, resume_agents, stop_agents
 from tests.factories import ExecutionFactory, JobFactory, UserFactory
 
 
@@ -39,7 +39,7 @@ def test_stop_and_start_are_recorded_with_each_run_that_ended(actor, owner):
 
     stop_agents(actor)
     stop_agents(actor)
-    let_agents_work(actor)
+    resume_agents(actor)
 
     verbs = list(Event.objects.order_by("pk").values_list("verb", "actor", "job"))
     assert verbs == [
@@ -62,7 +62,7 @@ def test_claimed_prompt_is_taken_back_and_its_agent_cannot_complete_it(actor, ow
     assert complete_prompt(agent, waiting.pk, result="late").code == Code.PROMPT_NOT_HELD
     refused = claim_prompts(agent)
     assert (refused.code, refused.reason) == (Code.AGENTS_STOPPED, "olga stopped all agents.")
-    let_agents_work(actor)
+    resume_agents(actor)
     assert [row.pk for row in claim_prompts(agent).value] == [waiting.pk]
 
 
@@ -79,7 +79,7 @@ def test_prompt_claimed_while_the_stop_came_is_taken_back(actor, owner, monkeypa
 
     assert claim_prompts(agent).code == Code.AGENTS_STOPPED
     assert complete_prompt(agent, waiting.pk, result="late").code == Code.PROMPT_NOT_HELD
-    let_agents_work(actor)
+    resume_agents(actor)
     assert [row.pk for row in claim_prompts(agent).value] == [waiting.pk]
 
 
@@ -87,7 +87,7 @@ def test_agent_may_stop_but_not_start(owner):
     agent = Actor(owner, Event.Door.MCP, "laptop")
 
     assert isinstance(stop_agents(agent), Ok)
-    assert let_agents_work(agent).code == Code.AGENTS_STARTED_BY_PEOPLE
+    assert resume_agents(agent).code == Code.AGENTS_STARTED_BY_PEOPLE
     assert read_stop(agent) is not None
 
 
@@ -101,7 +101,7 @@ def test_only_staff_stop_the_agents_of_everybody(actor, operator):
 
     run.refresh_from_db()
     assert run.status == "cancelled"
-    assert let_agents_work(actor).code == Code.AGENTS_NOT_STOPPED
+    assert resume_agents(actor).code == Code.AGENTS_NOT_STOPPED
     assert read_stop(actor).scope == AgentStop.EVERYBODY
-    assert isinstance(let_agents_work(boss, everybody=True), Ok)
+    assert isinstance(resume_agents(boss, everybody=True), Ok)
     assert read_stop(actor) is None

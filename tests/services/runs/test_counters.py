@@ -79,7 +79,7 @@ def test_more_rows_than_a_batch_are_all_counted(counters, monkeypatch):
 
 def test_reading_is_bounded_and_goes_on_at_the_next_one(counters, monkeypatch, django_assert_num_queries):
     monkeypatch.setattr(run_counters, "BATCH", 2)
-    monkeypatch.setattr(run_counters, "MOST_BATCHES", 2)
+    monkeypatch.setattr(run_counters, "MAX_BATCHES", 2)
     ended(6)
 
     with django_assert_num_queries(2):
@@ -90,7 +90,7 @@ def test_reading_is_bounded_and_goes_on_at_the_next_one(counters, monkeypatch, d
 
 
 def test_deleted_and_too_many_pending_runs_are_given_up(counters, monkeypatch):
-    monkeypatch.setattr(run_counters, "MOST_PENDING", 2)
+    monkeypatch.setattr(run_counters, "MAX_PENDING", 2)
     runs = ExecutionFactory.create_batch(3, status="running", finished_at=None)
     counters.update()
     assert list(counters._pending) == [runs[1].pk, runs[2].pk]

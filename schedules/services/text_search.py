@@ -10,13 +10,13 @@ from schedules import limits
 from schedules.models.job_texts import normalized
 
 # A database takes only so many conditions. Tools and terminal refuse a longer text, and search fields take no more.
-LONGEST_TEXT = limits.NAME_LENGTH
+MAX_TEXT_LENGTH = limits.NAME_LENGTH
 
 
 def text_problem(text: str) -> str | None:
     """Return what is wrong with a text to look for, or None."""
-    if len(text) > LONGEST_TEXT or limits.line_problem(text):
-        return f"use at most {LONGEST_TEXT} printable characters"
+    if len(text) > MAX_TEXT_LENGTH or limits.line_problem(text):
+        return f"use at most {MAX_TEXT_LENGTH} printable characters"
     return None
 
 
@@ -24,7 +24,7 @@ def has_every_word(text: str, *columns: str, normalized_column: str = "") -> Q:
     """Match rows that contain each word of a text in one of these columns, or in a column of normalized text."""
     match = Q()
     # In order, without those that occur twice.
-    for word in dict.fromkeys(text[:LONGEST_TEXT].split()):
+    for word in dict.fromkeys(text[:MAX_TEXT_LENGTH].split()):
         places = [contains(column, word) for column in columns]
         if normalized_column:
             places.insert(0, Q(**{f"{normalized_column}__contains": normalized(word)}))

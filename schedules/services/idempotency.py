@@ -19,9 +19,9 @@ from schedules.services.permissions import Actor
 FIELD = "Idempotency-Key"
 KEPT_FOR = timedelta(days=1)
 # Of one person; beyond it, the oldest are forgotten.
-MOST_KEPT = 1_000
+MAX_KEYS_KEPT = 1_000
 # How often it is looked for those beyond the limit.
-_CHECKED_EVERY = 50
+_CHECK_EVERY = 50
 
 
 def answer_once(
@@ -35,8 +35,8 @@ def answer_once(
         return invalid(FIELD, "Use 1 to 200 printable ASCII characters.")
     tasks = None if actor.tasks is None else sorted(actor.tasks)
     digest = digest_of({**request, "tasks": tasks})
-    if answer := _answer_of(actor, key, digest):
-        return answer
+    if earlier := _answer_of(actor, key, digest):
+        return earlier
     now = clock.now()
     with transaction.atomic():
         try:
@@ -47,11 +47,11 @@ def answer_once(
         except IntegrityError:
             # Another request with this key was faster, and has been committed.
             return _answer_of(actor, key, digest) or Err(Code.IDEMPOTENCY_KEY_REUSED, key)
-        answered = act()
+        answer = act()
         # As text, because PostgreSQL orders the names in JSON anew.
-        IdempotencyKey.objects.filter(pk=row.pk).update(answer=json.dumps(answered))
+        IdempotencyKey.objects.filter(pk=row.pk).update(answer=json.dumps(answer))
         _forget(actor, row.pk)
-    return Ok((answered, False))
+    return Ok((answer, False))
 
 
 def _answer_of(actor: Actor, key: str, digest: str) -> Result[tuple[dict[str, Any], bool]] | None:
@@ -72,7 +72,9 @@ def _forget(actor: Actor, key: int) -> None:
     """Delete what is a day old, and now and then what is beyond the limit."""
     mine = IdempotencyKey.objects.filter(owner=actor.user.pk)
     mine.filter(created_at__lte=clock.now() - KEPT_FOR).delete()
-    if key % _CHECKED_EVERY == 0:
-        oldest = list(mine.order_by("-created_at").values_list("pk", flat=True)[MOST_KEPT : 2 * MOST_KEPT])
+    if key % _CHECK_EVERY == 0:
+        oldest = list(
+            mine.order_by("-created_at").values_list("pk", flat=True)[MAX_KEYS_KEPT : 2 * MAX_KEYS_KEPT]
+        )
         if oldest:
             IdempotencyKey.objects.filter(pk__in=oldest).delete()
