@@ -1,4 +1,4 @@
-"""Services: everything that people and agents can do; only this package changes jobs on their behalf."""
+"""Services: everything that people and agents can do; only this package changes jobs for them."""
 
 from schedules.services.jobs.chains import upcoming
 from schedules.services.jobs.creation import Scheduled, look_alike, schedule, schedule_many

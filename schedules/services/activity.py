@@ -1,4 +1,4 @@
-"""Events in words: what a change was, as a person says it."""
+"""Events in words: describe what a change did, as a person would say it."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -18,7 +18,7 @@ from schedules.when.triggers import TriggerError
 
 NOTHING = "none"
 _MAX_VALUE_LENGTH = 200
-# The start of a schedule, of at least two words, is not repeated before a rest of at most two.
+# A changed schedule leaves out the words that both versions begin with: at least two, if at most two others follow.
 _MAX_REST_WORDS = 2
 _MIN_SHARED_WORDS = 2
 _LABELS = {
@@ -40,9 +40,9 @@ _LABELS = {
     "held_by": "Claimed by",
 }
 _TYPE_OF_COLUMN = {kind.column: kind for kind in TriggerType}
-# The columns that make up one schedule; its words tell of them.
+# The columns that make up one schedule, which is described as a whole.
 _SCHEDULE = ("trigger_type", "calendar_unit", "anchor_at", *_TYPE_OF_COLUMN)
-# The columns of a job that the words for its events need.
+# The columns of a job that are needed to describe its events.
 JOB_COLUMNS = ("public_id", "task", "timezone", *_SCHEDULE)
 _CHOICES: dict[str, Mapping[str, Any]] = {
     "overlap": dict(Job.Overlap.choices),
@@ -51,13 +51,13 @@ _CHOICES: dict[str, Mapping[str, Any]] = {
 }
 _MOMENTS = {field.name for field in Job._meta.concrete_fields if isinstance(field, DateTimeField)} | {"until"}
 _DURATIONS = {field.name for field in Job._meta.concrete_fields if isinstance(field, DurationField)}
-# The verb tells it all: their values are for undo.
+# The verb says it all: these events keep values only for undo.
 _VERBS_WITHOUT_DETAILS = ("cancel", "delete", "restore", "resume", "confirm")
 _NOT_SHOWN = ("execution",)
 
 
 class Change(NamedTuple):
-    """One value that an event changed; a value that was set for the first time has no `before`."""
+    """One value that an event changed; `before` is None for a value set for the first time."""
 
     label: str
     before: str | None
@@ -65,7 +65,7 @@ class Change(NamedTuple):
 
     @property
     def rest(self) -> str:
-        """The new value, without the words with which both schedules begin: "Sundays at 04:00 → 03:00"."""
+        """The new value; of a schedule, without the words that both begin with: "Sundays at 04:00 → 03:00"."""
         if self.label != "Schedule" or self.before is None:
             return self.after
         old, new = self.before.split(), self.after.split()
@@ -81,13 +81,13 @@ class Change(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The change in one line: "Timeout 1 min → 10 min"."""
+        """The change on one line: "Timeout 1 min → 10 min"."""
         label = "" if self.label == "Schedule" else f"{self.label} "
         return f"{label}{self.after}" if self.before is None else f"{label}{self.before} → {self.rest}"
 
 
 def changes_of_event(event: Event, zone: str = "") -> list[Change]:
-    """List what an event changed, in words; moments are those of the job's time zone unless another is given."""
+    """List what an event changed, in words; times are in the job's time zone unless another is given."""
     if event.verb in _VERBS_WITHOUT_DETAILS:
         return []
     return changes_between(event.before, event.after, event.job, zone)
@@ -96,7 +96,7 @@ def changes_of_event(event: Event, zone: str = "") -> list[Change]:
 def changes_between(
     before: Mapping[str, Any], after: Mapping[str, Any], job: Job | None, zone: str = ""
 ) -> list[Change]:
-    """List the differences of two sets of columns as events keep them."""
+    """List the differences between two sets of columns, as events store them."""
     zone = zone or after.get("timezone") or (job.timezone if job else "UTC")
     names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     changes: list[Change] = []
@@ -114,12 +114,12 @@ def changes_between(
 
 
 def summary_of(event: Event, zone: str = "") -> str:
-    """Return what an event changed in one line: "Sundays at 04:00 → 03:00; Timeout 1 min → 10 min"."""
+    """Return what an event changed on one line: "Sundays at 04:00 → 03:00; Timeout 1 min → 10 min"."""
     return "; ".join(change.text for change in changes_of_event(event, zone))
 
 
 def label_of_column(name: str) -> str:
-    """Return what a person calls a column."""
+    """Return the label of a column for people."""
     return _LABELS.get(name, name.replace("_", " ").capitalize())
 
 
@@ -150,8 +150,8 @@ def _text_of(name: str, value: Any, zone: str) -> str:
     if name in _CHOICES:
         return str(_CHOICES[name].get(value, value))
     if name == "task":
-        known = registry.get(value)
-        return known.title if known else str(value)
+        task = registry.get(value)
+        return task.title if task else str(value)
     if name in _MOMENTS:
         return _moment(value, zone)
     if name == "skips":
@@ -164,7 +164,7 @@ def _is_empty(value: Any) -> bool:
 
 
 def plain_text(value: Any) -> str:
-    """Write a stored value without the signs of JSON."""
+    """Format a stored value without JSON punctuation."""
     match value:
         case None | "" | [] | {}:
             return NOTHING
@@ -181,7 +181,7 @@ def plain_text(value: Any) -> str:
 
 def _moment(value: Any, zone: str) -> str:
     with suppress(ValueError, TypeError):
-        # A day that is skipped as a whole has no time.
+        # A skipped day has no time.
         if len(value) > len("2026-12-24") and (moment := parse_datetime(value)):
             return moments.short_words(moment, zone)
     return plain_text(value)
@@ -203,13 +203,13 @@ def _schedule_change(
     if old != new and new:
         yield Change("Schedule", old, new)
     elif before.get("anchor_at") != after.get("anchor_at"):
-        # The first run may move without a change of the words.
+        # The first run may move while the description stays the same.
         zone = after.get("timezone") or (job.timezone if job else "UTC")
         yield from _change("Starts", "anchor_at", before, after, zone)
 
 
 def _describe_schedule(columns: Mapping[str, Any], job: Job | None) -> str:
-    """Describe the schedule in these columns; the others are those of the job, if it still has this kind of schedule."""
+    """Describe the schedule in these columns; missing ones come from the job, if it still has this kind of schedule."""
     own = {name: value for name, value in columns.items() if value not in (None, "")}
     kind = own.get("trigger_type") or next(
         (kind for column, kind in _TYPE_OF_COLUMN.items() if column in own), job.trigger_type if job else ""
@@ -239,8 +239,8 @@ def _argument_changes(
     has_old = "args" in before or "kwargs" in before
     for name in {**old, **new}:
         if old.get(name) != new.get(name) and not (_is_empty(old.get(name)) and _is_empty(new.get(name))):
-            was = plain_text(old.get(name)) if has_old else None
-            yield Change(label_of(name), was, plain_text(new.get(name)))
+            before_text = plain_text(old.get(name)) if has_old else None
+            yield Change(label_of(name), before_text, plain_text(new.get(name)))
 
 
 def _arguments(columns: Mapping[str, Any], job: Job | None) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""The audit log as signed lines: each has a code over itself and all lines before, so that none can be changed, moved or left out.
+"""Signed exports of the audit log: each line has a MAC over itself and all lines before it, so tampering shows.
 
-The first line says what is exported, the last one how many lines there are. An export that continues another begins
-with the signature of that one.
+The first line says what is exported, the last one how many events there are. An export that continues another starts
+its chain with that one's signature.
 """
 
 import hmac
@@ -26,7 +26,7 @@ _PURPOSE = b"cronty activity export"
 
 
 class Verdict(NamedTuple):
-    """Whether an export is as it was written, and what is wrong with which line."""
+    """Whether an export is unchanged, and if not, what is wrong with which line."""
 
     is_genuine: bool
     events: int
@@ -55,7 +55,7 @@ def export_lines(
     }
     yield chain.line(head)
     count, scanned_count, last, is_complete = 0, 0, after, False
-    # An event that is committed later belongs to the next export, which begins after the last one of this.
+    # Events committed later belong to the next export, which starts after this one's last event.
     up_to = settled_key(now)
     while scanned_count < MAX_EVENTS and not is_complete:
         scanned = scan_events(actor, query, last, up_to, CHUNK)
@@ -68,7 +68,7 @@ def export_lines(
 
 
 def verify_lines(lines: Iterable[str]) -> Verdict:
-    """Check an export, by the secret key of this installation or one before it."""
+    """Check an export against the installation's current and former secret keys."""
     texts = [line for line in lines if line.strip()]
     verdict = Verdict(False, 0, "There are no lines.")
     for key in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS):
@@ -100,7 +100,7 @@ def _verify(texts: list[str], key: bytes) -> Verdict:
 
 
 class _Chain:
-    """Codes over everything so far."""
+    """A chain of MACs, each over its own line and all lines before it."""
 
     def __init__(self, key: bytes, previous: str) -> None:
         self._key, self._last = key, previous

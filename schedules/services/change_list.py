@@ -1,4 +1,4 @@
-"""The changes of jobs, for all who ask what was changed: one entry for each call or click, the newest first."""
+"""The list of changes to jobs: one entry per call or click, newest first."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from schedules.services.activity import JOB_COLUMNS
 from schedules.services.jobs.undo import CALL, MAX_EVENTS, MAX_SCANNED, UNDOABLE, undoable_events
 from schedules.services.permissions import Actor
 
-# How many jobs of one change are named.
+# How many jobs an entry names.
 NAMED_JOBS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one call or click has changed: how many jobs, and the events of those that are named."""
+    """What one call or click changed: the number of jobs, and the events of those that are named."""
 
     jobs: int
     events: Sequence[Event]
@@ -32,7 +32,10 @@ class Change:
 def read_changes(
     actor: Actor, since: datetime, limit: int, *, is_own: bool = False, job: Job | None = None
 ) -> tuple[list[Change], bool]:
-    """Return the newest changes since a moment, of this person or agent alone or of one job, and whether there are more."""
+    """Return the newest changes since a moment, and whether there are more.
+
+    Limit them to the actor's own changes, or to those of one job.
+    """
     scope = actor.events().filter(job=job) if job else actor.events()
     newest = scope.order_by("-pk").values("pk")[:MAX_SCANNED]
     events = Event.objects.filter(
@@ -40,7 +43,7 @@ def read_changes(
     )
     if is_own:
         events = events.filter(owner=actor.user.pk, actor=actor.label, door=actor.door)
-    # Of most events only the key is needed: whole rows, with their jobs, take ten times as long.
+    # Read only keys first: whole rows with their jobs take ten times as long, and most are not needed.
     keys = list(events.order_by("-pk").values_list("pk", "job", *CALL, named=True)[: MAX_EVENTS + 1])
     calls = _calls(keys[:MAX_EVENTS])
     is_cut, calls = len(keys) > MAX_EVENTS or len(calls) > limit, calls[:limit]
@@ -58,7 +61,7 @@ def read_changes(
 
 
 def _calls(keys: Sequence[Any]) -> list[list[int]]:
-    """Group the ids of the events that one call or click has recorded, which changes each job once."""
+    """Group the ids of events recorded by the same call or click, which changes each job once."""
     calls: list[list[int]] = []
     latest: dict[tuple[object, ...], tuple[list[int], set[int | None]]] = {}
     for pk, job, *key in keys:

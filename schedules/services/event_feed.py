@@ -1,7 +1,7 @@
-"""The events that somebody may see, as they are committed.
+"""Event feed: the events that an actor may see, in the order they are committed.
 
-PostgreSQL gives out keys before transactions are committed, so an event may appear after one with a later key. A feed
-remembers the keys that were missing, and so does its position, from which another feed goes on.
+PostgreSQL assigns keys before transactions commit, so an event may appear after one with a later key. A feed remembers
+the keys that were missing, and so does its position, from which another feed can continue.
 """
 
 import re
@@ -12,7 +12,7 @@ from schedules.models import Event
 from schedules.services.event_list import EventQuery
 from schedules.services.permissions import Actor
 
-# After so long, no transaction that has taken a key is still under way.
+# After this time, no transaction that has taken a key is still open.
 LATEST_COMMIT = timedelta(minutes=1)
 # How many of the newest keys are searched for missing ones, and how many missing ones are remembered.
 MAX_KEYS = 1_000
@@ -21,14 +21,14 @@ _POSITION = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}(?:\.[0-9]{1,18}){0,99}))?
 
 
 class Position(NamedTuple):
-    """The last key that was read, and earlier ones that were missing then."""
+    """The last key that was read, and earlier keys that were missing then."""
 
     last: int
     missing: tuple[int, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """Read a position; the id of an event is one."""
+        """Parse a position, such as the id of an event."""
         match = _POSITION.fullmatch(text)
         if match is None:
             return None
@@ -40,19 +40,19 @@ class Position(NamedTuple):
 
 
 class EventFeed:
-    """Reads the events after a position, or without one those from now on."""
+    """Reads the events after a position, or from now on without one."""
 
     def __init__(self, actor: Actor, position: Position | None, now: datetime) -> None:
         self._events = EventQuery().segment(actor).rows.order_by("pk")
         self._last = position.last if position else _newest_key()
-        # Each missing key, and since when it is known to be missing.
+        # Each missing key, and when it was first noticed.
         self._missing = dict.fromkeys(position.missing if position else (), now)
         keys = _keys_after(self._last - MAX_KEYS, self._last)
         if keys:
             self._note_missing(keys[0][0], keys, now)
 
     def read(self, limit: int, now: datetime) -> list[tuple[Position, Event]]:
-        """Return the next events, each with the position after it; those that were missing come first."""
+        """Return the next events, each with the position after it; formerly missing ones come first."""
         late = self._read_late(now)
         read = []
         waiting = sorted({*self._missing, *(event.pk for event in late)})
@@ -73,7 +73,7 @@ class EventFeed:
             top = events[-1].pk
         self._note_missing(before, [key for key in keys if key[0] <= top], now)
         for event in events:
-            # It was committed between the two queries.
+            # In case it was committed between the two queries.
             self._missing.pop(event.pk, None)
         for event in events:
             missing = tuple(sorted(key for key in self._missing if key < event.pk))
@@ -82,7 +82,7 @@ class EventFeed:
         return read
 
     def _read_late(self, now: datetime) -> list[Event]:
-        """Return the events that were missing, and forget those that nobody will commit any more."""
+        """Return events that were missing so far, and forget keys that will never be committed."""
         if not self._missing:
             return []
         committed = list(Event.objects.filter(pk__in=self._missing).values_list("pk", flat=True))
@@ -93,7 +93,7 @@ class EventFeed:
         return late
 
     def _note_missing(self, before: int, keys: list[tuple[int, datetime]], now: datetime) -> None:
-        """Remember the keys that are missing between this one and the last of these."""
+        """Remember the gaps in these keys, which follow the key `before`."""
         for key, at in keys:
             if at > now - LATEST_COMMIT:
                 for missing in range(max(before + 1, key - MAX_MISSING), key):
@@ -103,7 +103,7 @@ class EventFeed:
 
 
 def settled_key(now: datetime) -> int:
-    """Return a key up to which no event will be committed any more."""
+    """Return a key up to which all events are committed."""
     settled = following = _newest_key()
     events = Event.objects.order_by("-pk").values_list("pk", "at")
     while keys := events.filter(pk__lte=following)[:MAX_KEYS]:

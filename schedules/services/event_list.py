@@ -1,4 +1,4 @@
-"""The audit log: the events that somebody may see, and those of one job."""
+"""The audit log: find the events that an actor may see, and those of one job."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from schedules.services.permissions import Actor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventQuery:
-    """A question to the audit log; an empty value is no condition."""
+    """Filters of the audit log; empty values do not filter."""
 
     actor: str = ""
     """The name of a person or an agent."""
@@ -28,10 +28,10 @@ class EventQuery:
     until: datetime | None = None
 
     def segment(self, actor: Actor) -> Segment:
-        """Return the matching events, newest first, and those to look through for them if no index finds them."""
+        """Return the matching events, newest first, and those to scan for them if no index finds them."""
         events = actor.visible(Event.objects.select_related("job__owner"), "job__task")
         if self.job:
-            # By its key, because an index has the events of one job in order.
+            # By key, because the index of a job's events is ordered by it.
             events = events.filter(job=key_of(self.job) or 0)
         conditions = {
             "actor__iexact": self.actor,
@@ -52,16 +52,16 @@ def read_events(
 
 
 class ScannedEvents(NamedTuple):
-    """Some events, the oldest first, and how far the log was looked through for them."""
+    """Matching events, oldest first, and how far the log was scanned for them."""
 
     events: list[Event]
     scanned_count: int
     last: int
-    """The key of the last event that was looked at."""
+    """The key of the last scanned event."""
 
 
 def scan_events(actor: Actor, query: EventQuery, after: int, up_to: int, limit: int) -> ScannedEvents:
-    """Look through so many events between two keys for those of a query."""
+    """Scan a limited number of events between two keys for those that match a query."""
     segment = query.segment(actor)
     scope = segment.rows if segment.walked is None else segment.walked
     between = scope.filter(pk__gt=after, pk__lte=up_to)
@@ -71,7 +71,7 @@ def scan_events(actor: Actor, query: EventQuery, after: int, up_to: int, limit: 
 
 
 def newest_of_owner(owner_id: Any) -> QuerySet[Event]:
-    """Return the events of an owner, or without one of everybody, newest first."""
+    """Return the events of an owner, or of everybody if None, newest first."""
     events = Event.objects.filter(owner=owner_id) if owner_id else Event.objects.all()
     return events.order_by("-pk")
 
@@ -83,7 +83,7 @@ def events_of(job: Job, limit: int, *, since: datetime | None = None) -> list[Ev
 
 
 def undone_among(events: Sequence[Event]) -> set[int]:
-    """Return the keys of those of the events that were undone."""
-    # Without an order, in which SQLite would rather read the whole table than the index of what was undone.
+    """Return the keys of those events that were undone."""
+    # Unordered: with an order, SQLite reads the whole table instead of the index on `undoes`.
     reversals = Event.objects.filter(undoes__in=[event.pk for event in events]).order_by()
     return {key for key in reversals.values_list("undoes", flat=True) if key is not None}

@@ -1,6 +1,6 @@
-"""Requests with an idempotency key: done once, and answered alike however often they are repeated.
+"""Idempotency keys: a repeated request is carried out once, and gets the same answer each time.
 
-The key is stored in the transaction of the change: after a crash, either both are there or neither is.
+The key is stored in the transaction of the change, so that a crash leaves both or neither.
 """
 
 import json
@@ -18,18 +18,18 @@ from schedules.services.permissions import Actor
 
 FIELD = "Idempotency-Key"
 KEPT_FOR = timedelta(days=1)
-# Of one person; beyond it, the oldest are forgotten.
+# Per person; beyond it, the oldest keys are deleted.
 MAX_KEYS_KEPT = 1_000
-# How often it is looked for those beyond the limit.
+# The limit is checked once per this many keys.
 _CHECK_EVERY = 50
 
 
 def answer_once(
     actor: Actor, key: str, request: dict[str, Any], act: Callable[[], dict[str, Any]]
 ) -> Result[tuple[dict[str, Any], bool]]:
-    """Return the answer of `act`, or of an earlier equal request with this key, and whether it is such a repetition.
+    """Return the answer of `act`, or that of an equal earlier request with this key, and whether it is a repetition.
 
-    What `act` raises undoes everything, and the key can be used again.
+    If `act` raises, everything is rolled back, and the key can be used again.
     """
     if not 0 < len(key) <= limits.NAME_LENGTH or not key.isascii() or limits.line_problem(key):
         return invalid(FIELD, "Use 1 to 200 printable ASCII characters.")
@@ -45,10 +45,10 @@ def answer_once(
                     owner_id=actor.user.pk, key=key, digest=digest, created_at=now
                 )
         except IntegrityError:
-            # Another request with this key was faster, and has been committed.
+            # Another request with this key was faster, and is committed.
             return _answer_of(actor, key, digest) or Err(Code.IDEMPOTENCY_KEY_REUSED, key)
         answer = act()
-        # As text, because PostgreSQL orders the names in JSON anew.
+        # As text, because PostgreSQL would reorder the names in JSON.
         IdempotencyKey.objects.filter(pk=row.pk).update(answer=json.dumps(answer))
         _forget(actor, row.pk)
     return Ok((answer, False))
@@ -69,7 +69,7 @@ def _answer_of(actor: Actor, key: str, digest: str) -> Result[tuple[dict[str, An
 
 
 def _forget(actor: Actor, key: int) -> None:
-    """Delete what is a day old, and now and then what is beyond the limit."""
+    """Delete keys that are a day old, and now and then those beyond the limit."""
     mine = IdempotencyKey.objects.filter(owner=actor.user.pk)
     mine.filter(created_at__lte=clock.now() - KEPT_FOR).delete()
     if key % _CHECK_EVERY == 0:

@@ -1,4 +1,4 @@
-"""The list of jobs for pages, tools, terminal and admin: which jobs a question finds, by one rule."""
+"""The list of jobs: filter and page through jobs by the same rules on pages, in tools, terminal and admin."""
 
 import functools
 from collections import defaultdict
@@ -22,7 +22,7 @@ from schedules.services.permissions import Actor
 from schedules.services.runs.prompts import unclaimed_jobs
 from schedules.services.text_search import has_every_word
 
-# A run whose workers died has failed, too, for those who ask.
+# Filters count a run lost in a worker crash as failed.
 STATUSES_OF_OUTCOME = {
     "succeeded": ("succeeded",),
     "failed": ("failed", "lost"),
@@ -33,43 +33,43 @@ STATUSES_OF_OUTCOME = {
 
 
 def mentioning(jobs: JobQuerySet, text: str, *more: str) -> JobQuerySet:
-    """Jobs that contain every word of a text somewhere in what people see of them, or in one of these columns."""
+    """Filter jobs whose visible text, or one of these columns, contains every word of a text."""
     return jobs.filter(
         has_every_word(text, "public_id", "last_error", *more, normalized_column="search_text")
     )
 
 
 def in_requested_state(jobs: JobQuerySet, status: str) -> JobQuerySet:
-    """Jobs in the state that a person means: repeating jobs whose last run failed have failed, too."""
+    """Filter jobs by the status that a person means: "failed" includes repeating jobs whose last run failed."""
     if status == Job.Status.FAILED:
         return jobs.filter(Q(status=status) | is_failing() | is_stopped_failing())
     return jobs.in_state(status)
 
 
 def tagged(jobs: JobQuerySet, tag: str) -> JobQuerySet:
-    """Jobs with exactly this tag, in capital or small letters; a notification has tags of its own."""
+    """Filter jobs with exactly this tag, ignoring case; the tags of a notification count, too."""
     return jobs.filter(search_text__contains=tag_in_text(tag))
 
 
 @dataclass(frozen=True, slots=True)
 class MatchingRuns:
-    """The runs of a job that had the wanted outcome: how many, and when the last of them was due."""
+    """The runs of a job with the requested outcome: how many, and when the last of them was due."""
 
     count: int
     last: datetime
 
 
 class Matching(NamedTuple):
-    """The runs that had the wanted outcome, by job."""
+    """The runs with the requested outcome, by job."""
 
     by_job: Mapping[int, MatchingRuns]
     is_cut: bool
-    """Whether older runs were not looked through."""
+    """Whether older runs were not scanned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobQuery:
-    """A question to the list of jobs; an empty value is no condition."""
+    """Filters of the list of jobs; empty values do not filter."""
 
     text: str = ""
     tag: str = ""
@@ -78,7 +78,7 @@ class JobQuery:
     outcome: str = ""
     """The outcome of the last run, or of any run since a moment."""
     since: datetime | None = None
-    """Without an outcome: jobs that have run since then."""
+    """Without an outcome: only jobs that have run since then."""
     status: str = ""
     source: str = ""
     """The file or folder that describes the jobs."""
@@ -86,11 +86,11 @@ class JobQuery:
 
     @property
     def is_filtered(self) -> bool:
-        """Whether jobs must be looked through; an index finds those of a status, a source and the trash."""
+        """Whether jobs must be scanned; an index finds them by status, by source and in the trash."""
         return bool(self.text or self.tag or self.task or self.made_by or self.outcome or self.since)
 
     def narrow(self, jobs: JobQuerySet) -> JobQuerySet:
-        """Return those of the jobs whose own texts and columns match."""
+        """Filter jobs by their own texts and columns, without their runs."""
         if self.text:
             jobs = mentioning(jobs, self.text)
         if self.tag:
@@ -102,10 +102,10 @@ class JobQuery:
         return jobs
 
     def matching_runs(self, runs: ExecutionQuerySet) -> Matching:
-        """Count the runs with the wanted outcome since the moment; `runs` are all that the actor sees."""
+        """Count the runs with the requested outcome since `since`; `runs` are all that the actor sees."""
         if not (self.outcome and self.since):
             return Matching({}, is_cut=False)
-        # No index has the successful ones alone, but they are easily found among all.
+        # Successful runs have no index, but are easily found among all runs.
         limit = COUNTED if self.outcome == "succeeded" else WALKED
         since = runs.filter(scheduled_for__gte=self.since).order_by("-scheduled_for", "-pk")
         due: defaultdict[int, list[datetime]] = defaultdict(list)
@@ -120,12 +120,12 @@ class JobQuery:
         return Matching(by_job, is_cut)
 
     def applied_to(self, jobs: JobQuerySet, matching: Mapping[int, MatchingRuns]) -> JobQuerySet:
-        """Return those of the first jobs that match, the next to run first; `matching` are their matching runs."""
-        # By key alone: to find few matches in its own order, the database would look through all jobs.
+        """Filter the first COUNTED of these jobs, the next to run first; `matching` are their matching runs."""
+        # By key, or the database scans all jobs in that order to find a few matches.
         return self._with_outcome(self.narrow(Job.objects.filter(among_first(jobs))), matching)
 
     def among(self, jobs: JobQuerySet, matching: Mapping[int, MatchingRuns]) -> JobQuerySet:
-        """Return those of the jobs that match, however many there are; the caller limits how many are looked through."""
+        """Filter all of these jobs; the caller limits how many are scanned."""
         return self._with_outcome(self.narrow(jobs), matching)
 
     def _with_outcome(self, jobs: JobQuerySet, matching: Mapping[int, MatchingRuns]) -> JobQuerySet:
@@ -144,37 +144,37 @@ class JobQuery:
 
 @dataclass(frozen=True)
 class JobPage:
-    """A part of the list of jobs, the next to run first."""
+    """A page of the list of jobs, the next to run first."""
 
     rows: list[Any]
     start: int
     total: int
-    """How many match, up to one more than COUNTED."""
+    """How many jobs match, up to one more than COUNTED."""
     unclaimed: Collection[int]
-    """For an agent: the jobs that are pending, because no agent has claimed their last prompt."""
+    """For an agent: running jobs shown as pending, because no agent has claimed their last prompt."""
     matching: Mapping[int, MatchingRuns]
-    """The runs that had the wanted outcome since the wanted moment, by job."""
+    """The runs with the requested outcome since the requested moment, by job."""
     are_jobs_cut: bool
-    """Whether more jobs than the first COUNTED would have to be looked through."""
+    """Whether there are more jobs than the COUNTED ones that were scanned."""
     are_runs_cut: bool
-    """Whether older runs were not looked through."""
+    """Whether older runs were not scanned."""
 
     @property
     def next_start(self) -> int | None:
-        """Where the next page begins; None after the last one."""
+        """The start of the next page; None after the last one."""
         end = self.start + len(self.rows)
         return end if self.rows and end < self.total else None
 
     @functools.cached_property
     def standings(self) -> dict[int, Standing]:
-        """How the jobs of this page stand, by their keys."""
+        """The standings of this page's jobs, by key."""
         return standings_of(self.rows, clock.now())
 
 
 def read_jobs(
     actor: Actor, query: JobQuery, columns: Callable[..., Any], *, size: int, start: int = 0
 ) -> JobPage:
-    """Read a page of the list; `columns` turns a query and more values into one that reads what the caller shows."""
+    """Read a page of the list; `columns` adds the columns that the caller shows to a query."""
     jobs = actor.trash() if query.in_trash else actor.jobs()
     if query.source:
         jobs = jobs.filter(source=query.source)
@@ -182,7 +182,7 @@ def read_jobs(
     matching, are_runs_cut = query.matching_runs(actor.executions())
     if query.is_filtered:
         keys = [pk for part in parts for pk in query.applied_to(part, matching).values_list("pk", flat=True)]
-        # All keys at once, because to find them again for the total takes as long.
+        # Read all keys at once: counting the total would take as long again.
         rows, total = _rows_with(keys[start : start + size], query, columns), len(keys)
     else:
         rows, total = _listed_rows(parts, jobs, query, columns, size, start)
@@ -199,24 +199,24 @@ def read_jobs(
 def read_newest(
     actor: Actor, query: JobQuery, columns: Callable[..., Any], position: Mapping[str, str], size: int
 ) -> ListPage:
-    """Read a page of the list, the newest first: no page leaves out or repeats a job, whatever runs meanwhile."""
+    """Read a page of the list, newest first: in this order no page skips or repeats a job while jobs run."""
     jobs = actor.trash() if query.in_trash else actor.jobs()
     if query.source:
         jobs = jobs.filter(source=query.source)
     rows = jobs.in_state(query.status) if query.status else jobs
     if query.is_filtered:
         rows = query.among(rows, query.matching_runs(actor.executions()).by_job)
-    # By the key alone, which has the order in which jobs were created.
+    # Ordered by key, which is the order of creation.
     return read_page([Segment(columns(rows), walked=None if rows is jobs else jobs)], position, size)
 
 
 def key_of(public_id: str) -> int | None:
-    """Return the key of the job with this id, whoever owns it."""
+    """Return the primary key of the job with this id, whoever owns it."""
     return Job.objects.called(public_id).values_list("pk", flat=True).first()
 
 
 def newest_of_owner(owner_id: Any, *, in_trash: bool) -> JobQuerySet:
-    """Return the jobs of an owner, or without one of everybody, the newest or the last deleted first."""
+    """Return the jobs of an owner, or of everybody if None, the newest or the last deleted first."""
     jobs = Job.objects.owned_by(owner_id) if owner_id else Job.objects.all()
     if in_trash:
         return jobs.trashed().order_by("-deleted_at", "-pk")
@@ -229,16 +229,16 @@ def newest_jobs(actor: Actor, *columns: str, limit: int) -> list[Any]:
 
 
 def jobs_named_like(actor: Actor, beginning: str, *columns: str, limit: int) -> list[Any]:
-    """Return these columns of the jobs whose names look as if they begin with a text, by name."""
+    """Return these columns of the jobs whose names begin with a text or something that looks the same, by name."""
     jobs = actor.jobs().named_like(skeleton(beginning)).order_by("name")
     return list(jobs.values_list(*columns)[:limit])
 
 
 def find_jobs(actor: Actor, text: str, limit: int) -> list[Job]:
-    """Return jobs with their owners: those whose names begin with a text, then others of the newest that mention it."""
+    """Search jobs, with their owners: first names that begin with a text, then the newest jobs that mention it."""
     jobs = actor.jobs().select_related("owner")
     named: list[Job] = []
-    # The index of names begins with the owner.
+    # The owner is the first column of the index of names.
     if not actor.sees_all and (beginning := skeleton(text)):
         named = list(jobs.named_like(beginning).order_by()[:limit])
     order = ("-pk",) if actor.sees_all else ("-created_at", "-pk")
@@ -249,25 +249,25 @@ def find_jobs(actor: Actor, text: str, limit: int) -> list[Job]:
 
 
 def count_due(actor: Actor, moment: datetime) -> int:
-    """Count the jobs that were due at a moment, up to one more than COUNTED."""
+    """Count the jobs due at a moment, up to one more than COUNTED."""
     return count_up_to(actor.jobs().due(moment))
 
 
 def _parts(actor: Actor, query: JobQuery, jobs: JobQuerySet) -> tuple[list[JobQuerySet], list[int]]:
-    """Return the jobs of the wanted status in parts that are listed one after the other, and the unclaimed ones."""
+    """Return the jobs with the requested status, as queries to list one after the other, and the unclaimed ones."""
     if not query.status:
         return [jobs], []
     if query.in_trash:
-        # A deleted job has no next run, by which the others are listed.
+        # Deleted jobs have no next run, which orders the other lists.
         return [in_requested_state(jobs, query.status)], []
     listed = jobs.listed(query.status)
     if query.status == Job.Status.FAILED:
-        # Each part has an index in this order.
+        # Each query has an index in this order.
         failing = jobs.filter(is_failing()).order_by("next_run_at", "-pk")
         return [failing, jobs.filter(is_stopped_failing()).order_by("-pk"), listed], []
     if not actor.is_agent or query.status not in (Job.Status.PENDING, Job.Status.RUNNING):
         return [listed], []
-    # For an agent, a prompt that is due and that no agent has claimed is pending.
+    # For agents, a due prompt that nobody has claimed is pending.
     unclaimed = unclaimed_jobs(actor, clock.now())
     if unclaimed and query.status == Job.Status.RUNNING:
         return [listed.exclude(pk__in=unclaimed)], unclaimed
@@ -275,7 +275,7 @@ def _parts(actor: Actor, query: JobQuery, jobs: JobQuerySet) -> tuple[list[JobQu
 
 
 def _rows_with(keys: Sequence[int], query: JobQuery, columns: Callable[..., Any]) -> list[Any]:
-    """Read the jobs with these keys in their order, except those that were deleted or restored meanwhile."""
+    """Read the jobs with these keys, in this order, except those deleted or restored in the meantime."""
     jobs = Job.objects.trashed() if query.in_trash else Job.objects.kept()
     rows = {row.pk: row for row in columns(jobs.filter(pk__in=keys))}
     return [rows[pk] for pk in keys if pk in rows]
@@ -289,14 +289,14 @@ def _listed_rows(
     size: int,
     start: int,
 ) -> tuple[list[Any], int]:
-    """Read a page of all jobs, or of those in a state, in the order of an index."""
+    """Read a page of all jobs, or of those with one status, in the order of an index."""
     counted = parts
     if query.status and query.status != Job.Status.RUNNING:
-        # By the state alone and in no order, SQLite counts inside its index of states.
+        # Filtered by status alone and unordered, SQLite counts within its status index.
         counted = [*parts[:-1], jobs.in_state(query.status)]
     rows: list[Any] = []
     total, before = 0, start
-    # The list of all jobs is asked for most often: its count needs no query of its own.
+    # The list of all jobs is requested most often, so its total comes with the rows, in one query.
     more = {} if query.status else {"total": CountUpTo(jobs.order_by())}
     for part, same in zip(parts, counted, strict=True):
         room = size - len(rows)

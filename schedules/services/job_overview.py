@@ -46,7 +46,7 @@ _SORTS: dict[str, tuple[Any, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverviewQuery(JobQuery):
-    """Filters and order of the list; `sort` is next, last or name, with a minus to reverse it, or empty for worst first."""
+    """Filters and order of the list; `sort` is next, last or name, with a minus to reverse it; empty is worst first."""
 
     standing: str = ""
     """One of STANDINGS, or ATTENTION for all that are broken."""

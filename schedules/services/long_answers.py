@@ -1,6 +1,6 @@
-"""Answers that wait: for events, for the end of a run, or for what a command prints.
+"""Long-lived responses: they wait for events, for the end of a run, or for a command's output.
 
-A waiting request keeps no place among the requests that are handled at once, and no connection to the database.
+A waiting request occupies no slot among the requests handled at once, and holds no database connection.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
@@ -15,14 +15,14 @@ from django.http import HttpRequest
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Where the server puts the function that gives the place of a request to the next one.
+# The key in the ASGI scope of the server's function that releases a request's slot.
 LEAVE_PLACE = "cronty.leave_place"
-# One thread reads for all, with one connection, however many wait.
+# One thread with one connection reads for all waiting requests.
 _reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="long-answers")
 
 
 async def begin_to_wait(request: HttpRequest) -> None:
-    """Give the place of a request to the next one, and close the connections of its thread."""
+    """Release the slot of a request, and close its thread's database connections."""
     leave_place = getattr(request, "scope", {}).get(LEAVE_PLACE)
     if leave_place is not None:
         await leave_place()
@@ -30,7 +30,7 @@ async def begin_to_wait(request: HttpRequest) -> None:
 
 
 async def waiting(request: HttpRequest, parts: AsyncGenerator[str]) -> AsyncIterator[str]:
-    """Yield the parts of an answer that waits between them."""
+    """Stream the parts of a response that waits between them."""
     async with aclosing(parts):
         await begin_to_wait(request)
         async for part in parts:
@@ -38,7 +38,7 @@ async def waiting(request: HttpRequest, parts: AsyncGenerator[str]) -> AsyncIter
 
 
 def read_while_waiting(function: Callable[P, T]) -> Callable[P, Awaitable[T]]:
-    """Make a function that reads the database awaitable, in the thread that reads for all who wait."""
+    """Make a function that reads the database awaitable; it runs in the thread shared by waiting requests."""
 
     def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
         for connection in connections.all(initialized_only=True):
@@ -50,6 +50,6 @@ def read_while_waiting(function: Callable[P, T]) -> Callable[P, Awaitable[T]]:
 
 def _close_connections() -> None:
     for connection in connections.all(initialized_only=True):
-        # A transaction would lose its connection.
+        # Closing the connection would break an open transaction.
         if not connection.in_atomic_block:
             connection.close()

@@ -1,4 +1,4 @@
-"""Pages of long lists: each continues after the last row of the one before, and reads a limited number of rows."""
+"""Keyset paging: each page continues after the last row of the previous one, and scans a limited number of rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ class ListPage:
 
     rows: list[Any]
     before: str = ""
-    """The key for the link to the page before, if there is one."""
+    """The key for the link to the previous page, if there is one."""
     after: str = ""
     walked: int | None = None
-    """How many rows were looked through, if the page ended for that reason."""
+    """How many rows were scanned, if that limit ended the page."""
 
     @property
     def has_pages(self) -> bool:
@@ -26,11 +26,11 @@ class ListPage:
 
 
 def read_page(segments: Sequence[Segment], position: Mapping[str, str], size: int = PAGE_SIZE) -> ListPage:
-    """Read the page at a position, which is named by the keys `before` or `after` of another page, else the first."""
+    """Read the page at a position, given by the key `before` or `after` of another page, else the first page."""
     before = key_of(position.get("before", ""), segments)
     if before:
         listed = _read(segments, before, size, is_backward=True)
-        # Less than a page before this one: show the first page instead.
+        # Less than a full page is left before it: show the first page instead.
         if listed.before:
             return listed
     return _read(segments, key_of(position.get("after", ""), segments), size, is_backward=False)
@@ -66,7 +66,7 @@ def _read(segments: Sequence[Segment], start: Key | None, size: int, *, is_backw
 def _read_segment(
     segments: Sequence[Segment], place: int, key: Key | None, count: int, *, is_backward: bool
 ) -> tuple[list[tuple[Key, Any]], Key | None]:
-    """Read rows of one segment; also return the key of the last row looked through, if more are left."""
+    """Read rows of one segment; also return the key of the last scanned row, if more rows remain."""
     segment = segments[place]
     rows, edge = segment.rows, None
     if key:

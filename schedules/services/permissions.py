@@ -69,7 +69,7 @@ class Actor:
 
     @property
     def sees_all(self) -> bool:
-        """Whether the actor sees everybody's jobs, runs and events: staff with permission, on pages and in the admin."""
+        """Whether the actor sees everybody's jobs, runs and events: permitted staff, on pages and in the admin."""
         # As in the admin, whoever may change a job may also view it.
         return self._has_permission("view_job") or self._has_permission("change_job")
 

@@ -1,9 +1,9 @@
-"""Pings as they arrive: their jobs are found by address, and all of a batch are stored in one transaction."""
+"""Incoming pings: find their jobs by address, and store each batch in one transaction."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from django.db import transaction
@@ -17,13 +17,13 @@ from schedules.services.jobs.creation import schedule
 from schedules.services.permissions import Actor, forbidden
 from schedules.tasks.heartbeat import HEARTBEAT
 
-# Of a job that the first ping to its address has made.
+# The interval of a job created by the first ping to its address.
 DEFAULT_EVERY = timedelta(days=1)
 MAX_DELAY = timedelta(days=365)
 
 
 class Address(NamedTuple):
-    """The address that a ping was sent to: an id, or a ping key and a name."""
+    """Where a ping was sent: an id, or a ping key and a name."""
 
     ping_id: UUID | None = None
     ping_key: str = ""
@@ -31,7 +31,7 @@ class Address(NamedTuple):
 
 
 class Received(NamedTuple):
-    """One ping, before its job is known."""
+    """A ping as it arrived, before its job is known."""
 
     address: Address
     kind: Ping.Kind
@@ -44,13 +44,13 @@ class Received(NamedTuple):
 
 
 class Accepted(NamedTuple):
-    """A ping that is stored."""
+    """A stored ping, and whether it created its job."""
 
     has_created: bool = False
 
 
 def receive(pings: Sequence[Received]) -> list[Result[Accepted]]:
-    """Store a batch of pings; an unknown address costs no more than the query that all of them share."""
+    """Store a batch of pings; unknown addresses cost only the query that the batch shares."""
     jobs = _find({ping.address for ping in pings})
     answers: list[Result[Accepted]] = []
     signals: dict[int, engine.Signal] = {}
@@ -58,11 +58,11 @@ def receive(pings: Sequence[Received]) -> list[Result[Accepted]]:
         job_ids = jobs.get(ping.address, [])
         created = False
         if not job_ids and ping.create and ping.address.slug:
-            made = _create(ping.address)
-            if isinstance(made, Err):
-                answers.append(made)
+            new = _create(ping.address)
+            if isinstance(new, Err):
+                answers.append(new)
                 continue
-            job_ids, created = [made.value.pk], True
+            job_ids, created = [new.value.pk], True
             jobs[ping.address] = job_ids
         if len(job_ids) == 1:
             signals[number] = _signal(ping, job_ids[0])
@@ -89,7 +89,7 @@ def report(
     sender: str,
     late_by: timedelta,
 ) -> Result[None]:
-    """Store what somebody who may change a job reports about it, without its ping address."""
+    """Store a ping from somebody who may change the job, and so needs no ping address."""
     if not actor.may_change(job):
         return forbidden(job)
     address = Address()
@@ -100,7 +100,7 @@ def report(
 
 
 def _find(addresses: Iterable[Address]) -> dict[Address, list[int]]:
-    """Return the jobs with each address, with one indexed query for ids and one for names."""
+    """Return the jobs at each address, with one indexed query for ids and one for names."""
     ids = {address.ping_id for address in addresses if address.ping_id}
     named = {address for address in addresses if not address.ping_id}
     active = Heartbeat.objects.filter(is_active("owner__"), job__deleted_at=None, job__task=HEARTBEAT)
@@ -124,22 +124,20 @@ def _signal(ping: Received, job_id: int) -> engine.Signal:
 
 
 def _create(address: Address) -> Result[Job]:
-    """Create the job that the first ping to an address asks for, if somebody has its ping key."""
+    """Create the job for the first ping to an address, if somebody has its ping key."""
     profiles = Profile.objects.filter(is_active("user__"), ping_key=address.ping_key).select_related("user")
     profile = profiles.first()
     if profile is None:
         return Err(Code.PING_NOT_FOUND)
     with transaction.atomic():
-        # Two first pings at once make one job.
+        # Two simultaneous first pings must create only one job.
         Profile.objects.select_for_update().filter(pk=profile.pk).values_list("pk").first()
-        if known := _find([address]).get(address):
-            return (
-                Ok(Job.objects.only("pk").get(pk=known[0]))
-                if len(known) == 1
-                else Err(Code.PING_SLUG_AMBIGUOUS, address.slug)
-            )
+        if job_ids := _find([address]).get(address):
+            if len(job_ids) > 1:
+                return Err(Code.PING_SLUG_AMBIGUOUS, address.slug)
+            return Ok(Job.objects.only("pk").get(pk=job_ids[0]))
         actor = Actor(profile.user, Event.Door.PING, "ping")
-        made: Any = schedule(
+        result = schedule(
             actor,
             name=address.slug,
             task=HEARTBEAT,
@@ -147,4 +145,4 @@ def _create(address: Address) -> Result[Job]:
             trigger_type=Job.TriggerType.INTERVAL,
             every=DEFAULT_EVERY,
         )
-    return made if isinstance(made, Err) else Ok(made.value.job)
+    return result if isinstance(result, Err) else Ok(result.value.job)

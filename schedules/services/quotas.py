@@ -1,8 +1,8 @@
 """Quotas of an owner: active jobs, their planned runs, jobs and runs started per minute, and tokens.
 
 Counting takes longer the more jobs an owner has, so the profile keeps upper bounds: the last count plus everything
-created since. Jobs are counted again only if a new one does not fit these bounds, or if they are old. Whatever adds jobs
-or planned runs in another way drops the bounds.
+created since. Jobs are counted again only if a new one does not fit these bounds, or if they are old. Whatever adds
+jobs or planned runs in another way drops the bounds.
 """
 
 from datetime import datetime, timedelta

@@ -1,6 +1,7 @@
-"""Refusals in words: what all doors say alike.
+"""Error messages: the text for each refusal code, shared by pages, tools, API and terminal.
 
-Services return codes and never use this. Each door adds what it says differently, the pages the most: they show no ids.
+Services return codes and never use this. Each interface overrides what it says differently, pages above all: they show
+no ids.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The runs in the ledger, for all who show them: the list of those that a question finds, the last of a job, and one by its key."""
+"""Runs in the ledger: filter and page through them, read the last ones of a job, and find one by its key."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,20 +20,20 @@ from schedules.services.permissions import Actor
 from schedules.services.text_search import has_every_word
 
 NEWEST_FIRST = ("-scheduled_for", "-pk")
-# The newest runs, whose statuses are counted.
+# How many of the newest runs are counted by status.
 COUNTED_RUNS = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunQuery:
-    """A question to the list of runs; an empty value is no condition."""
+    """Filters of the list of runs; empty values do not filter."""
 
     owner: str = ""
     job: Job | str = ""
     """A job or an id."""
     status: str = ""
     outcome: str = ""
-    """How it ended, where other outcomes than statuses have names of their own."""
+    """How the run ended, by the outcomes that tools name."""
     cause: str = ""
     task: str = ""
     text: str = ""
@@ -41,31 +41,31 @@ class RunQuery:
     until: datetime | None = None
 
     def scope(self, actor: Actor) -> ExecutionQuerySet:
-        """Return the runs of the owner, job and time, which indexes find."""
+        """Filter by owner, job and time, which have indexes."""
         runs = actor.executions()
         if self.owner:
             runs = runs.filter(owner=user_called(self.owner))
         if self.job:
-            # By its key, because an index has the runs of one job in order.
+            # By key, because the index of a job's runs is ordered by it.
             runs = runs.filter(job=(self.job.pk if isinstance(self.job, Job) else key_of(self.job)) or 0)
         if self.since:
             runs = runs.filter(scheduled_for__gte=self.since)
         return runs.filter(scheduled_for__lt=self.until) if self.until else runs
 
     def segment(self, scope: ExecutionQuerySet) -> Segment:
-        """Return the matching runs, newest first, and those to look through for them if no index finds them."""
+        """Return the matching runs, newest first, and those to scan for them if no index finds them."""
         scope, runs = self._with_status(scope)
         narrowed = self._narrow(runs)
         return Segment(narrowed, NEWEST_FIRST, walked=None if narrowed is scope else scope)
 
     def first(self, actor: Actor) -> tuple[ExecutionQuerySet, bool]:
-        """Return the matching runs among the newest in the scope, and whether older ones were left out."""
+        """Return the matching runs among the newest in scope, and whether older ones were left out."""
         scope = self.scope(actor).order_by(*NEWEST_FIRST)
         _, runs = self._with_status(Execution.objects.filter(among_first(scope)))
         return self._narrow(runs).order_by(*NEWEST_FIRST), count_up_to(scope) > COUNTED
 
     def _narrow(self, runs: ExecutionQuerySet) -> ExecutionQuerySet:
-        """Return those of the runs that match what no index has."""
+        """Filter runs by the conditions that have no index."""
         if self.outcome:
             runs = runs.filter(status__in=STATUSES_OF_OUTCOME[self.outcome])
         if self.cause in Execution.Cause.values:
@@ -75,10 +75,9 @@ class RunQuery:
         return mentioning(runs, self.text) if self.text else runs
 
     def _with_status(self, scope: ExecutionQuerySet) -> tuple[ExecutionQuerySet, ExecutionQuerySet]:
-        """Return the runs to look through, and those with the status; the same if an index finds these."""
+        """Return the runs to scan, and those with the status; both are the same if an index finds them."""
         if self.status in Execution.LIVE:
-            # They may be as old as the history, but there are never many. By keys: in the order of the list, the
-            # database would look through all runs for them.
+            # They may be very old, but are never many. By key, or the database scans all runs in the list's order.
             live = scope.live().filter(status=self.status).order_by().values_list("pk", flat=True)
             runs = scope.filter(pk__in=list(live[:WALKED]))
             return runs, runs
@@ -111,7 +110,7 @@ def count_by_status(actor: Actor, query: RunQuery) -> dict[str, int]:
     return {name: counts[name] for name in Execution.Status.values if counts[name] or name == query.status}
 
 
-# What a line tells of its newest run.
+# What a line shows of its newest run.
 LINE_COLUMNS = ("job__public_id", "job_name", "task", "status", "error", "reason")
 
 
@@ -128,19 +127,19 @@ class RunLine:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """The runs that a question finds, the newest first, and how many there are of each status."""
+    """The matching runs, newest first, and how many there are of each status."""
 
     lines: Sequence[RunLine]
     counts: Mapping[str, int]
     alerts: Mapping[str, int]
-    """The runs of Cronty's own alerts, which are in neither of the two."""
+    """Counts of the runs of Cronty's own alerts, which `lines` and `counts` leave out."""
     is_cut: bool
-    """Whether older runs were not looked through."""
+    """Whether older runs were not scanned."""
     are_lines_cut: bool
 
 
 def summarize_runs(actor: Actor, query: RunQuery, limit: int) -> RunSummary:
-    """List and count the runs that match; without a job, those of one job that ended alike are one line."""
+    """List and count the matching runs; unless one job is requested, group those of a job that ended alike."""
     runs, is_cut = query.first(actor)
     columns = ("pk", "job", "job_name", "status", "scheduled_for", "last_slot", "slots", "job__public_id")
     counts: Counter[str] = Counter()
@@ -171,7 +170,7 @@ def summarize_runs(actor: Actor, query: RunQuery, limit: int) -> RunSummary:
 
 
 def newest_of_owner(owner_id: Any, status: str | None) -> ExecutionQuerySet:
-    """Return the runs of an owner, or without one of everybody, newest first; those with a status if an index has them."""
+    """Return the runs of an owner, or of everybody if None, newest first; filter by status if that has an index."""
     runs = Execution.objects.filter(owner=owner_id) if owner_id else Execution.objects.all()
     return runs.indexed_for(status).order_by(*NEWEST_FIRST)
 
@@ -197,7 +196,7 @@ def _runs_of(job: Job) -> ExecutionQuerySet:
 
 
 def runs_around(run: Execution, columns: Sequence[str], limit: int) -> tuple[list[Any], int | None]:
-    """Return these columns of the runs of the same job before one, newest first, and the key of the next run."""
+    """Return these columns of the runs of the same job before this one, newest first, and the key of the next run."""
     runs = Execution.objects.filter(job=run.job_id, owner=run.owner_id)
     earlier = runs.filter(scheduled_for__lt=run.scheduled_for).order_by(*NEWEST_FIRST)
     later = runs.filter(scheduled_for__gt=run.scheduled_for).order_by("scheduled_for", "pk")
@@ -214,7 +213,7 @@ def find_run(actor: Actor, run_id: int) -> Execution | None:
 
 
 def read_again(run_id: int) -> Execution:
-    """Return the current row of a run that the caller follows; raise Execution.DoesNotExist if it was deleted."""
+    """Reread a run that the caller follows; raise Execution.DoesNotExist if it was deleted."""
     return Execution.objects.defer("traceback").get(pk=run_id)
 
 
@@ -224,7 +223,7 @@ def status_of(run_id: int) -> str:
 
 
 class RunLog:
-    """The runs of an actor, or of one job, with any status or one, in the order in which a log prints them."""
+    """The runs of an actor or of one job, perhaps of one status only, in the order of a log."""
 
     def __init__(self, actor: Actor, job: Job | None = None, status: str | None = None) -> None:
         runs = RunQuery(job=job or "").scope(actor).defer("traceback")
@@ -235,16 +234,16 @@ class RunLog:
         return list(self._runs.order_by(*NEWEST_FIRST)[:limit])[::-1]
 
     def last_written(self, limit: int) -> list[Execution]:
-        """Return the runs that were written to the ledger last, whenever they were due, oldest first."""
+        """Return the runs last written to the ledger, whenever they were due, oldest first."""
         return list(self._runs.order_by("-pk")[:limit])[::-1]
 
 
 def read_chunks(
     runs: ExecutionQuerySet, columns: Sequence[Any], size: int, limit: int
 ) -> Iterator[list[tuple[Any, ...]]]:
-    """Read the key, the moment and these columns of the newest runs; each query continues after the last row before.
+    """Read the key, due time and these columns of the newest runs in chunks, each with a query of its own.
 
-    A cursor would keep a transaction open for as long as the client takes to download.
+    A cursor would keep a transaction open for as long as the client's download takes.
     """
     ordered = runs.order_by(*NEWEST_FIRST).values_list("pk", "scheduled_for", *columns)
     rest = ordered
@@ -259,6 +258,6 @@ def read_chunks(
 
 
 def mentioning(runs: ExecutionQuerySet, text: str, *more: str) -> ExecutionQuerySet:
-    """Runs that contain every word of a text in what people see of their job, in their error or reason, or in more columns."""
+    """Filter runs whose job's visible text, error, reason or one of these columns contains every word of a text."""
     columns = ("job_name", "error", "reason", *more)
     return runs.filter(has_every_word(text, *columns, normalized_column="job__search_text"))

@@ -1,4 +1,4 @@
-"""What waits for a person, for all who ask: calls and questions of runs, and jobs that agents propose; and what was answered lately."""
+"""What waits for a person: tool calls and questions of agents' runs, and proposed jobs; also recent answers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from schedules.services.runs.approvals import list_waiting, state_words
 MAX_WAITING = 50
 MAX_ANSWERED = 20
 ANSWERED_WITHIN = timedelta(days=7)
-# How many of the newest events are looked through for answers.
+# How many of the newest events are scanned for answers.
 MAX_SCANNED = 3_000
 _ANSWERS_TO_RUNS = ("allow", "reply", "deny", "decline")
 _ANSWERS_TO_PROPOSALS = {"confirm": "confirmed", "cancel": "discarded", "delete": "discarded"}
@@ -21,7 +21,7 @@ _ANSWERS_TO_PROPOSALS = {"confirm": "confirmed", "cancel": "discarded", "delete"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Something that an agent asks a person: a call or a question of a run, or else to let a job run."""
+    """A request by an agent to a person: a tool call or question of a run, or a proposed job."""
 
     job: Job
     by: str
@@ -29,12 +29,12 @@ class Request:
     asked_at: datetime
     approval: Approval | None = None
     answer: str = ""
-    """What became of it, and who said so; empty while it waits."""
+    """The outcome and who decided it; empty while it waits."""
     answered_at: datetime | None = None
 
 
 def waiting_requests(actor: Actor) -> tuple[list[Request], bool]:
-    """Return what waits for a person, the oldest first, and whether there is more."""
+    """Return what waits for a person, oldest first, and whether there is more."""
     approvals = [_of_run(approval) for approval in list_waiting(actor, MAX_WAITING + 1)]
     proposed = [
         Request(job, job.proposed_by, job.proposed_at)
@@ -46,7 +46,7 @@ def waiting_requests(actor: Actor) -> tuple[list[Request], bool]:
 
 
 def answered_requests(actor: Actor, now: datetime) -> list[Request]:
-    """Return what was answered lately, the newest answer first."""
+    """Return recently answered requests, the newest answer first."""
     newest = Event.objects.filter(owner=actor.user.pk).order_by("-pk").values("pk")[:MAX_SCANNED]
     events = list(
         Event.objects.filter(
@@ -75,7 +75,7 @@ def _of_run(approval: Approval) -> Request:
 
 def _answered_by_runs(events: Sequence[Event]) -> list[Request]:
     runs = {event.after.get("execution") for event in events if event.verb in _ANSWERS_TO_RUNS}
-    # Among the answers to these runs, because no index has those of one person.
+    # Look among these runs, because approvals have no index by owner.
     answered = Approval.objects.filter(execution__in=runs, job__isnull=False)
     answered = answered.exclude(status__in=[Approval.Status.WAITING, Approval.Status.WITHDRAWN])
     newest = answered.select_related("execution", "job").order_by("-pk")
@@ -83,7 +83,7 @@ def _answered_by_runs(events: Sequence[Event]) -> list[Request]:
 
 
 def _of_proposal(event: Event) -> Request | None:
-    """Return the proposal that an event has answered, if it is about one."""
+    """Return the proposal that an event answered, or None if it is about something else."""
     job = event.job
     if job is None or event.verb not in _ANSWERS_TO_PROPOSALS:
         return None
@@ -91,7 +91,7 @@ def _of_proposal(event: Event) -> Request | None:
     if event.verb == "confirm":
         asked_at = datetime.fromisoformat(event.before["proposed_at"])
         return Request(job, event.before["proposed_by"], asked_at, answer=answer, answered_at=event.at)
-    # A proposal that was discarded keeps these columns, so that it waits again if it is restored.
+    # A discarded proposal keeps these columns, so that it waits again if it is restored.
     if job.proposed_at is None or (job.status == Job.Status.PAUSED and job.deleted_at is None):
         return None
     return Request(job, job.proposed_by, job.proposed_at, answer=answer, answered_at=event.at)
