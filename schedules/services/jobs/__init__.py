@@ -1,1 +1,1 @@
-"""What people and agents do with jobs: create, edit, pause, delete, restore, one by one or in bulk."""
+"""Services for jobs: create, edit, pause, delete and restore them, one by one or in bulk."""

@@ -1,4 +1,4 @@
-"""The agenda: which jobs run in a period, each on one line, however often it runs."""
+"""The agenda: the jobs that run in a period, one line per job, however often it runs."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from schedules.when.slot_batches import Batch
 from schedules.when.triggers import TriggerError
 
 MAX_LINES = 100
-# Of a period that begins later, the jobs that are looked through, the next to run first.
+# How many jobs are scanned for a period that begins later, the next to run first.
 MAX_JOBS = 1_000
 
 
@@ -49,7 +49,7 @@ def read_agenda(
 ) -> Agenda:
     """Return the matching jobs that run from now, or from a later moment, up to the end of a period."""
     start = max(since or now, now)
-    # Of a period that begins now, the next runs of the first jobs are the first lines.
+    # If the period begins now, the first lines are the next runs of the first jobs.
     limit = MAX_LINES if start == now else MAX_JOBS
     soonest = actor.jobs().armed().filter(next_run_at__lte=until).order_by("next_run_at")
     rows = list(_matching(soonest, query).values_list(*UPCOMING_COLUMNS, named=True)[: limit + 1])
@@ -61,7 +61,7 @@ def read_agenda(
 
 
 def _expected_lines(jobs: JobQuerySet, lines: Sequence[Line], until: datetime) -> list[Line]:
-    """Return the lines of the jobs that are expected to run after those of the agenda."""
+    """Return the lines of jobs that are expected to run after others on the agenda."""
     of_job = {line.job.pk: line for line in lines}
     rows = []
     for first, row in expected_after(jobs, [(line.first, line.job) for line in lines], until, MAX_LINES):
@@ -96,7 +96,7 @@ def _runs(row: Any, now: datetime, start: datetime, until: datetime) -> Iterator
         return
     if row.next_run_at < now == start:
         if not (skips and skips.reason(row.next_run_at)):
-            # An overdue run, which a forecast counts but does not show; it stands for a slot of this moment.
+            # The forecast counts an overdue run but does not yield it; here it replaces a slot at this moment.
             yield Batch(row.next_run_at)
         start += TICK
     left = None if row.max_runs is None else row.max_runs - row.slot_count

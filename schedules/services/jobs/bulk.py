@@ -1,4 +1,4 @@
-"""Changes of many jobs at once: few statements however many jobs there are, and one event per job."""
+"""Bulk changes: pause, resume, cancel or delete many jobs with few statements, and one event per job."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ from schedules.tasks import registry
 from schedules.when.triggers import TriggerError
 
 MAX_JOBS = 500
-# How many jobs one transaction changes, if not all or none: claims wait for it.
+# How many jobs one transaction changes, unless it is all or none: claims wait for it.
 BATCH = 200
 CONFIRMED_WITHIN = timedelta(minutes=10)
 STATUSES = {
@@ -56,31 +56,31 @@ _CONFIRMATION = TimestampSigner(salt="schedules.bulk")
 
 @dataclass(frozen=True, slots=True)
 class BulkChange:
-    """The jobs that were changed, and those that were left as they were."""
+    """The jobs that were changed, and those that were not."""
 
     jobs: Sequence[Job]
     unchanged: Sequence[Job] = ()
     undo: int | None = None
-    """The id of the first event of this change, which stands for all of them."""
+    """The id of the first event of this change, by which all of it can be undone."""
 
 
 def without_own_jobs(jobs: JobQuerySet) -> JobQuerySet:
-    """Leave out Cronty's own jobs and its alerts, which nobody means by "all"."""
+    """Exclude Cronty's own jobs and alerts, which nobody means by "all"."""
     system = [task.name for task in registry.all_tasks(include_system=True) if task.system]
     return jobs.without_notices().exclude(task__in=system)
 
 
 def changeable(actor: Actor, action: str) -> JobQuerySet:
-    """Jobs that an action would change."""
+    """Return the jobs that an action would change."""
     jobs = without_own_jobs(actor.jobs().filter(status__in=STATUSES[action]))
     if action == "resume":
         jobs = jobs.filter(proposed_at=None)
-    # Only pending jobs have a next run: with this condition, an index finds them without the others.
+    # Only pending jobs have a next run, and this condition lets an index find them.
     return jobs.filter(next_run_at__isnull=False) if action == "pause" else jobs
 
 
 def matching_jobs(actor: Actor, action: str, query: JobQuery) -> tuple[list[Any], bool]:
-    """Return the jobs that an action would change, up to one too many, and whether older runs were not looked through."""
+    """Return the jobs that an action would change, up to one too many, and whether older runs were not scanned."""
     jobs = changeable(actor, action)
     if query.status:
         jobs = in_requested_state(jobs, query.status)
@@ -92,7 +92,7 @@ def matching_jobs(actor: Actor, action: str, query: JobQuery) -> tuple[list[Any]
 
 
 def confirmation_of(actor: Actor, request: dict[str, Any], jobs: Sequence[tuple[int, int]]) -> str:
-    """Return a token that stands for one request of one person about exactly these keys and revisions of jobs.
+    """Return a token that confirms one request of one person for exactly these jobs, by key and revision.
 
     It works once, because every change of a job increases its revision.
     """
@@ -102,7 +102,7 @@ def confirmation_of(actor: Actor, request: dict[str, Any], jobs: Sequence[tuple[
 def confirmation_problem(
     actor: Actor, token: str, request: dict[str, Any], jobs: Sequence[tuple[int, int]]
 ) -> Err | None:
-    """Return why a token does not confirm a request about these jobs, or None if it does."""
+    """Return why a token does not confirm a request for these jobs, or None if it does."""
     try:
         confirmed = _CONFIRMATION.unsign(token.strip(), max_age=CONFIRMED_WITHIN)
     except SignatureExpired:
@@ -115,7 +115,7 @@ def confirmation_problem(
 
 
 def count_ending(keys: Sequence[int], until: datetime) -> int:
-    """Count the jobs that have no run left after a pause until then."""
+    """Count the jobs that would have no runs left after a pause until this moment."""
     return sum(not _has_run_after(job, until) for job in Job.objects.filter(pk__in=keys))
 
 
@@ -135,9 +135,9 @@ def change_jobs(
     until: datetime | None = None,
     paused_at: datetime | None = None,
 ) -> Result[BulkChange]:
-    """Do the same to several jobs, or nothing if one of them can no longer be changed.
+    """Apply an action to several jobs, or to none if one of them can no longer be changed.
 
-    With `paused_at`, one that was paused at another moment can't, either.
+    With `paused_at`, that includes a job that was paused at another moment.
     """
     now = clock.now()
     if refusal := pause_problem(reason, until, now):
@@ -156,11 +156,11 @@ def change_jobs(
         }
         if refused and len(refused) == len(jobs):
             return invalid("task", refused[jobs[0].pk])
-        for job in (job for job in jobs if job.pk not in refused):
+        usable = [job for job in jobs if job.pk not in refused]
+        for job in usable:
             if not _is_possible(actor, action, job):
                 return forbidden(job)
-        possible = [job for job in jobs if job.pk not in refused]
-        changed, events = _change(actor, action, possible, now, reason, until)
+        changed, events = _change(actor, action, usable, now, reason, until)
     changed_keys = {job.pk for job in changed}
     undo = events[0].pk if events else None
     return Ok(BulkChange(changed, [job for job in jobs if job.pk not in changed_keys], undo))
@@ -169,9 +169,9 @@ def change_jobs(
 def change_each(
     actor: Actor, action: str, job_ids: Sequence[str], *, until: datetime | None = None, reason: str = ""
 ) -> dict[str, Result[Job]]:
-    """Do the same to each of these jobs for which it is possible; return the job, or why not.
+    """Apply an action to each of these jobs if possible; return, by id, the job or why not.
 
-    Of a job that was changed together with others, the columns are those from before.
+    A job that was changed together with others still has its old column values.
     """
     changed: dict[str, Result[Job]] = {}
     if refusal := pause_problem(reason, until, clock.now()):
@@ -180,7 +180,7 @@ def change_each(
     for start in range(0, len(ids), BATCH):
         chosen = actor.jobs().filter(public_id__in=ids[start : start + BATCH], status__in=STATUSES[action])
         with transaction.atomic():
-            # Without those that somebody else holds: to wait for one would keep the others from firing.
+            # Skip locked jobs: waiting for one would keep the others from firing.
             free = chosen.select_related("owner").select_for_update(of=("self",), skip_locked=True)
             jobs = [job for job in free.order_by("pk") if _is_possible(actor, action, job)]
             changed |= {
@@ -190,16 +190,16 @@ def change_each(
     change_one = (
         partial(pause_active, until=until, reason=reason) if action == "pause" else _ONE_BY_ONE[action]
     )
-    # The others one by one, which waits for those that are held, and says why it is not possible.
+    # Change the others one by one, which waits for locks, and says why a change is not possible.
     return {job_id: changed[job_id] if job_id in changed else change_one(actor, job_id) for job_id in job_ids}
 
 
 def tag_each(
     actor: Actor, job_ids: Sequence[str], tag: str, *, remove: bool = False
 ) -> dict[str, Result[Job]]:
-    """Add a tag to each of these jobs, or remove it; return the job, or why not.
+    """Add a tag to each of these jobs, or remove it; return, by id, the job or why not.
 
-    A job that has it already, or does not have it, is left out of the answer.
+    The result leaves out jobs that need no change.
     """
     tags_of = dict(actor.jobs().filter(public_id__in=job_ids).values_list("public_id", "tags"))
     results: dict[str, Result[Job]] = {}
@@ -207,8 +207,8 @@ def tag_each(
         tags = list(tags_of.get(job_id, []))
         if (tag in tags) is not remove and job_id in tags_of:
             continue
-        wanted = [other for other in tags if other != tag] if remove else [*tags, tag]
-        results[job_id] = edit(actor, job_id, tags=wanted)
+        new_tags = [other for other in tags if other != tag] if remove else [*tags, tag]
+        results[job_id] = edit(actor, job_id, tags=new_tags)
     return results
 
 
@@ -247,7 +247,7 @@ def _change(
 
 
 def _stop(jobs: Sequence[Job], now: datetime, done: str, **columns: Any) -> None:
-    """End the schedule of several jobs; their slots until now are recorded as skipped."""
+    """End the schedule of several jobs, and record their slots until now as skipped."""
     account_until_each(jobs, now, f"The job was {done} before this run.")
     keys = [job.pk for job in jobs]
     Job.objects.filter(pk__in=keys).update(**columns, revision=F("revision") + 1, updated_at=now)

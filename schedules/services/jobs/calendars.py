@@ -1,4 +1,4 @@
-"""The calendars of a job: checked with its schedule, and found by their names when it is stored."""
+"""Calendars of a job: look them up by name when the job is stored, and check them against its schedule."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,9 +20,9 @@ _MINUTES_PER_DAY = 24 * 60
 
 
 def attach_calendars(job: Job, *, is_locked: bool = False) -> Err | None:
-    """Let a job refer to the calendars that it names, or return what is wrong with them.
+    """Resolve the calendars that a job names, or return what is wrong with them.
 
-    Within the transaction that stores the job, lock them: a calendar must not change or go meanwhile.
+    Lock them in the transaction that stores the job, so that no calendar changes or disappears meanwhile.
     """
     job.closed_by = ""
     if not job.calendars and job.on_closed != Job.OnClosed.SKIP:
@@ -44,7 +44,7 @@ def attach_calendars(job: Job, *, is_locked: bool = False) -> Err | None:
 
 
 def with_events(owner_id: int, trigger: Trigger, timezone: str) -> JobTrigger:
-    """Return a trigger that is not of a job with what the calendar of its owner gives, if it runs with events."""
+    """Add the events of the owner's calendar to a trigger that runs with events and has no job yet."""
     if not isinstance(trigger, AtEvents):
         return trigger
     job = Job(owner_id=owner_id, timezone=timezone, **columns_of(trigger))
@@ -62,13 +62,13 @@ def _events_of(job: Job) -> EventTimes | None:
     try:
         trigger = job.undelayed_trigger
     except TriggerError:
-        # The schedule itself is refused.
+        # Validation refuses this schedule.
         return None
     return trigger.times if isinstance(trigger, AtEvents) else None
 
 
 def _find_events(job: Job, references: Mapping[str, str]) -> Err | None:
-    """Write the name of the calendar in the schedule as its owner does, or return what is wrong with it."""
+    """Spell the calendar in the schedule as its owner does, or return what is wrong with it."""
     if (events := _events_of(job)) is None:
         return None
     exact = next((name for name in references if name == events.calendar), None)
@@ -93,7 +93,7 @@ def _problem(job: Job) -> Err | None:
     try:
         trigger = job.undelayed_trigger
     except TriggerError:
-        # The schedule itself is refused.
+        # Validation refuses this schedule.
         return None
     if isinstance(trigger, AtEvents):
         if job.on_closed != Job.OnClosed.SKIP:
@@ -109,5 +109,5 @@ def _problem(job: Job) -> Err | None:
 
 def _unknown(owner_id: int, name: str) -> str:
     names = list(Calendar.objects.filter(owner=owner_id).order_by("name").values_list("name", flat=True)[:20])
-    known = f"Choose from: {', '.join(names)}." if names else "There are none yet: create it under Settings."
-    return f"There is no calendar {name[:64]!r}. {known}"
+    hint = f"Choose from: {', '.join(names)}." if names else "There are none yet: create it under Settings."
+    return f"There is no calendar {name[:64]!r}. {hint}"

@@ -1,4 +1,4 @@
-"""Chains of jobs that run one after the other: what starts a job, what it starts, and when that is expected."""
+"""Job chains: what a job runs after, what runs after it, and when those runs are expected."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ _EXPECTED = 3
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A job beside another one in a chain, with the words of what connects them."""
+    """A neighbor in a chain, with a description of what connects the two jobs."""
 
     job: Job
     words: str
@@ -39,23 +39,23 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """What a job follows, and what follows it."""
+    """The job that a job follows, and those that follow it."""
 
     upstream: Job | None
     followers: list[Link]
     expected: list[datetime]
-    """When its next runs are expected, if the job before it runs as planned and as long as last time."""
+    """When its next runs are expected if the upstream job runs on schedule and takes as long as last time."""
 
 
 def chain_of(actor: Actor, job: Job, now: datetime) -> Chain:
-    """Return the neighbours of a job that the actor may see."""
+    """Return those neighbors of a job that the actor may see."""
     rows = actor.jobs().filter(follows=job.pk).order_by("pk")[:MAX_FOLLOWERS]
     upstream = actor.jobs().filter(pk=job.follows_id).first() if job.follows_id else None
     return Chain(upstream, [Link(row, words_of(row)) for row in rows], expected_runs(job, now))
 
 
 def expected_runs(job: Job, now: datetime, count: int = _EXPECTED) -> list[datetime]:
-    """Return when the next runs of a job that follows another one are expected; an empty list for any other job."""
+    """Return when the next runs of a following job are expected; an empty list for any other job."""
     shift, above = timedelta(0), job
     for _ in range(engine.DEEPEST_CHAIN + 1):
         trigger = after_of(above)
@@ -68,14 +68,14 @@ def expected_runs(job: Job, now: datetime, count: int = _EXPECTED) -> list[datet
 
 
 def is_conditional(row: Any) -> bool:
-    """Return whether a job, or a row with its expression, runs only after another one."""
+    """Return whether a job, or a row with its cron column, runs only after another job."""
     return str(row.cron).startswith(AFTER)
 
 
 def upcoming(
     actor: Actor, now: datetime, *, hours: float = 24, limit: int = MAX_UPCOMING
 ) -> list[tuple[datetime, Any]]:
-    """List the runs of the next hours, soonest first, each with the row of its job; expected ones are among them."""
+    """List planned and expected runs of the next hours, soonest first, each with the row of its job."""
     runs = planned_runs(actor, now, hours=hours, limit=limit)
     until = now + timedelta(hours=hours)
     if len(runs) == limit:
@@ -87,7 +87,7 @@ def upcoming(
 def expected_after(
     jobs: JobQuerySet, runs: Iterable[tuple[datetime, Any]], until: datetime, limit: int
 ) -> list[tuple[datetime, Any]]:
-    """Return the runs that are expected after these ones, each with the row of its job."""
+    """Return the runs expected to follow these, each with the row of its job."""
     followed: list[tuple[datetime, Any]] = []
     level: dict[int, list[datetime]] = {}
     for slot, row in runs:
@@ -106,7 +106,7 @@ def expected_after(
 
 def _followers(jobs: JobQuerySet, level: Mapping[int, list[datetime]]) -> list[tuple[Any, timedelta]]:
     """Return the rows of the jobs that follow these, and how long after them each is expected."""
-    # Sorted here: in a query, it would make SQLite read all jobs in their order.
+    # Sorted in Python: an ORDER BY would make SQLite read all jobs.
     rows = jobs.filter(follows__in=list(level), status=Job.Status.PENDING).order_by()
     columns = (*UPCOMING_COLUMNS, "follows_id", "took")
     pairs = []
@@ -122,7 +122,7 @@ def _followers(jobs: JobQuerySet, level: Mapping[int, list[datetime]]) -> list[t
 
 
 def why_not_followed(job: Job, moment: datetime) -> tuple[datetime, str] | None:
-    """Say how the job before this one ended last if that did not start this one; None if it did, or has not ended."""
+    """Say how the upstream job last ended if that did not start this job; None if it did."""
     trigger = after_of(job)
     if trigger is None:
         return None
@@ -131,18 +131,19 @@ def why_not_followed(job: Job, moment: datetime) -> tuple[datetime, str] | None:
         return moment, f"The job that it runs after ({trigger.job}) no longer exists."
     ends = Execution.objects.filter(job=upstream, finished_at__isnull=False, scheduled_for__lte=moment)
     last = ends.exclude(cause=Execution.Cause.REMINDER).order_by("-scheduled_for").first()
-    runs_then = f"This job runs {words_of(job)[:1].lower()}{words_of(job)[1:]}."
+    schedule = words_of(job)
+    condition = f"This job runs {schedule[:1].lower()}{schedule[1:]}."
     if last is None or last.finished_at is None:
-        return moment, f"{upstream.name} has not ended yet. {runs_then}"
+        return moment, f"{upstream.name} has not ended yet. {condition}"
     if last.finished_at > moment or Execution.objects.filter(job=job, origin=last.pk).exists():
         return None
     verb = last.status if last.status in _ENDINGS else f"was {last.status}"
     when = local_words(last.scheduled_for, job.timezone)
-    return last.finished_at, f"{upstream.name} {verb} (run {last.pk}, {when}). {runs_then}"
+    return last.finished_at, f"{upstream.name} {verb} (run {last.pk}, {when}). {condition}"
 
 
 def origin_words(row: Execution) -> str:
-    """Say which run has started this one, or nothing."""
+    """Say what other run or request started this run; empty if none did."""
     if row.cause == Execution.Cause.TRIGGER:
         return "It was started by its trigger address."
     if row.cause != Execution.Cause.AFTER or row.origin is None:

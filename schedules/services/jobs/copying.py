@@ -1,4 +1,4 @@
-"""Jobs copied: a new job like another one, except for what the caller changes."""
+"""Copy a job: create a new one like it, except for what the caller changes."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,9 +19,9 @@ def copy_job(
     idempotency_key: str | None = None,
     request: Mapping[str, Any] | None = None,
 ) -> Result[Scheduled]:
-    """Create a job like another one of the actor, with these columns instead of its own; it starts with no history.
+    """Create a copy of a job with some columns changed; it starts without history.
 
-    Passwords among the arguments go along only if the copy sends them to the same address.
+    Masked arguments are copied only if the copy sends them to the same address.
     """
     filled = fill_in(source, editable_only(changes))
     if isinstance(filled, Err):
@@ -29,7 +29,7 @@ def copy_job(
     new = filled.value
     fields = _chosen(source) | new
     if {"every", "trigger_type"} & new.keys() and "anchor_at" not in new:
-        # The grid of the old interval means nothing to another schedule.
+        # The anchor of the old interval means nothing to another schedule.
         fields.pop("anchor_at", None)
     repeats = fields["trigger_type"] != Job.TriggerType.ONCE
     if not repeats:
@@ -45,7 +45,7 @@ def copy_job(
 
 
 def _chosen(job: Job) -> dict[str, Any]:
-    """Return the columns of a job without those that a new job of its task has anyway."""
+    """Return the columns of a job that differ from the defaults for its task, and its time zone."""
     defaults = {name: default_of(name) for name in EDITABLE} | policy_defaults(job.task)
     values = {name: getattr(job, name) for name in EDITABLE}
     return {name: value for name, value in values.items() if name == "timezone" or value != defaults[name]}

@@ -1,6 +1,6 @@
-"""Jobs created, one by one or many at once: checked, counted against quotas, and inserted with their events.
+"""Create jobs, one by one or many at once: check them, count them against quotas, insert them with their events.
 
-A repeated request returns its job again, and a new job knows the active jobs that it could be confused with.
+A repeated request returns its job again, and a new job comes with the active jobs that it could be confused with.
 """
 
 import hashlib
@@ -44,16 +44,16 @@ from schedules.when.unplanned import AFTER
 
 INSERT_BATCH = 500
 
-# A job that is complete and valid, and the columns that its caller gave.
+# A complete and valid job, and the columns that its caller set.
 NewJob: TypeAlias = tuple[Job, Mapping[str, Any]]
 
 SAME_TIME = timedelta(minutes=1)
-# Unordered, so that an index alone finds the jobs.
+# Unordered, so that the query reads only an index.
 _ACTIVE = Job.objects.active().order_by().values_list("public_id", "name")
 
 
 class SimilarJob(NamedTuple):
-    """An active job that does the same on the same schedule, or whose name looks the same."""
+    """An active job that does the same on the same schedule, or has a look-alike name."""
 
     public_id: str
     name: str
@@ -67,7 +67,7 @@ class Scheduled:
     job: Job
     existing: bool = False
 
-    # Looked up when somebody asks: whoever creates many jobs does not, and others need not wait for it.
+    # Looked up only on demand: callers that create many jobs never need it.
     @cached_property
     def similar(self) -> SimilarJob | None:
         """An active job that does the same as a new one."""
@@ -90,10 +90,10 @@ def schedule(
     skips: str = "",
     **fields: Any,
 ) -> Result[Scheduled]:
-    """Create a job from its editable columns; for missing ones, use the defaults of the task or the model.
+    """Create a job from its editable columns; missing ones get the defaults of the task or the model.
 
-    `request` is the caller's input, for the idempotency key, if the columns depend on the time of the call ("in 20
-    minutes"). `profile` is the actor's profile, if the caller has already read it; `skips` is what the job leaves out.
+    `request` is what the idempotency key stands for, if the columns depend on the time of the call ("in 20 minutes").
+    `profile` is the actor's profile if the caller has read it; `skips` lists the days and slots that the job skips.
     """
     fields = editable_only(fields)
     now = clock.now()
@@ -117,7 +117,7 @@ def schedule(
     job.idempotency_key, job.request_digest, job.skips = idempotency_key, digest, skips
     with transaction.atomic():
         if idempotency_key is not None:
-            # Check again: another caller with the same key may have been faster.
+            # Check again under the lock: another caller with the same key may have been faster.
             wait_for_turn(profile)
             if answer := result_of_key(actor, idempotency_key, digest):
                 return answer
@@ -135,9 +135,9 @@ def schedule(
 
 
 def schedule_many(actor: Actor, many: Sequence[Mapping[str, Any]]) -> Result[list[Job]]:
-    """Create several jobs from their editable columns, all or none; an error names the first that is refused.
+    """Create several jobs from their editable columns, all or none; an error names the first refused one.
 
-    For many jobs, this takes a fraction of the time of creating them one by one.
+    This is many times faster than creating them one by one.
     """
     now, profile = clock.now(), actor.read_profile()
     new: list[NewJob] = []
@@ -161,14 +161,14 @@ def insert_jobs(
     *,
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> None:
-    """Insert jobs that were checked, and their events, with few statements."""
+    """Insert checked jobs and their events with few statements."""
     ids: set[str] = set()
     for job, _ in new:
-        # Within one second, thousands of random numbers may repeat.
+        # Ids contain random numbers, which may repeat among thousands of jobs in one second.
         while job.public_id in ids:
             job.public_id = new_public_id("job", now)
             if job.next_run_at and job.spread:
-                # Its delay depends on its id.
+                # The random delay depends on the id.
                 job.next_run_at = job.next_slot(now) or job.next_run_at
         ids.add(job.public_id)
     for start in range(0, len(new), INSERT_BATCH):
@@ -191,16 +191,16 @@ def build_job(
     paused: bool = False,
     planned: Planned | None = None,
 ) -> Result[Job]:
-    """Return a new job that is complete and valid, but neither stored nor checked against quotas.
+    """Return a complete and valid job that is neither stored nor checked against quotas.
 
-    It may follow one of the `planned` jobs, which are not stored yet, either.
+    It may follow one of the `planned` jobs, which are not stored yet either.
     """
     fields = editable_only(fields)
     return _value_problem(fields) or _build(actor, now, fields, {}, paused=paused, planned=planned)
 
 
 def _value_problem(fields: Mapping[str, Any]) -> Err | None:
-    """Return an error for values of a wrong type, and for masks, which a new job has no secrets for."""
+    """Return an error for values of a wrong type, and for masks, since a new job has no values behind them."""
     if problems := type_problems(fields):
         return invalid_fields(problems)
     if not has_mask([fields.get("args"), fields.get("kwargs")]):
@@ -250,34 +250,34 @@ def _build(
 
 
 def planned_rate(job: Job) -> float:
-    """Return how often the schedule of a job fires per minute; one that follows another fires as often as that one."""
+    """Return how often a job fires per minute; a following job fires as often as its upstream."""
     return job.follows.runs_per_minute if job.follows else runs_per_minute(job.trigger)
 
 
 def policy_defaults(task_name: str) -> dict[str, Any]:
-    """Return the policies of a job of this task for which nobody has chosen a value."""
+    """Return the default policies for jobs of this task."""
     policies = {name: default_of(name) for name in Job.POLICY_FIELDS}
     if task := registry.get(task_name):
         policies |= {"attempts": task.attempts, "timeout": task.timeout}
     if task_name == HEARTBEAT:
-        # A job that nobody hears of must be watched on.
+        # A silent job is what a heartbeat watches for, so never pause it for that.
         policies["pause_after_failures"] = 0
     return policies
 
 
 def set_anchor(job: Job, now: datetime) -> None:
-    """Anchor an interval one interval from now, unless the caller chose an anchor."""
+    """Anchor an interval schedule one interval from now, unless the caller chose an anchor."""
     if job.trigger_type != Job.TriggerType.INTERVAL or not job.every or job.anchor_at:
         return
     try:
         job.anchor_at = now + job.every
     except OverflowError:
-        # The interval is far too long, and the validation that follows refuses it.
+        # The interval is far too long: validation refuses it next.
         job.anchor_at = now
 
 
 def changes_of(job: Job, names: Iterable[str]) -> dict[str, Any]:
-    """Return these columns of a job as an event keeps them."""
+    """Return these columns of a job as events store them."""
     values = {name: getattr(job, name) for name in names if name in EDITABLE}
     if values.keys() & {"args", "kwargs"}:
         shown = dict(zip(("args", "kwargs"), shown_arguments(job), strict=True))
@@ -286,7 +286,7 @@ def changes_of(job: Job, names: Iterable[str]) -> dict[str, Any]:
 
 
 def digest_of(fields: Mapping[str, Any]) -> str:
-    """Return the digest of a request; equal requests have equal digests."""
+    """Return a digest that is the same for equal requests."""
     text = json.dumps(fields, sort_keys=True, cls=DjangoJSONEncoder, default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -307,15 +307,15 @@ def similar_to(job: Job) -> SimilarJob | None:
     """Return another active job of the owner with the same task, arguments and schedule, or None."""
     same = _ACTIVE.filter(owner=job.owner_id, likeness=job.likeness)
     if job.run_at:
-        # A repeated "in an hour" gives another second. Compare in UTC, because wall times are ambiguous when clocks
-        # are set back.
+        # A repeated "in an hour" gives a slightly later time. Compare in UTC: wall times are ambiguous when clocks go
+        # back.
         moment = job.run_at.astimezone(UTC)
         same = same.filter(run_at__gt=moment - SAME_TIME, run_at__lt=moment + SAME_TIME)
     return _first(same, job)
 
 
 def look_alike(actor: Actor, job: Job) -> SimilarJob | None:
-    """Return an active job of the owner with another name that looks like this job's, or None."""
+    """Return an active job of the owner whose different name looks like this job's, or None."""
     is_other = ~Q(name=job.name) & actor.within_tasks()
     return _first(_ACTIVE.filter(is_other, owner=job.owner_id, name_skeleton=job.name_skeleton), job)
 
@@ -327,7 +327,7 @@ def _first(rows: Any, job: Job) -> SimilarJob | None:
 
 
 def likeness_of(job: Job) -> str:
-    """Return a digest of what a job does and on which schedule; the moment of a one-time job is left out."""
+    """Return a digest of what a job does and when, except for the time of a one-time job."""
     schedule = None if job.run_at else [job.timezone, job.cron, str(job.every), job.calendar_unit]
     text = json.dumps([job.task, job.args, job.kwargs, job.trigger_type, schedule], sort_keys=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

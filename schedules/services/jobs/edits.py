@@ -1,7 +1,7 @@
-"""Jobs edited: a change is checked, then stored if nobody else changed the job meanwhile."""
+"""Edit jobs: check a change, then store it unless somebody else changed the job meanwhile."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -40,9 +40,9 @@ _RESCHEDULED = "The schedule was changed before this run."
 def edit(
     actor: Actor, job_id: str, *, revision: int | None = None, seen: Job | None = None, **changes: Any
 ) -> Result[Job]:
-    """Change a pending or paused job; of two callers that saw the same revision, the second is refused.
+    """Change a pending or paused job; of two callers with the same revision, the second is refused.
 
-    `seen` is the job as the caller has just read it; then it is not read again.
+    `seen` is the job as the caller has just read it, to save reading it again.
     """
     changes = editable_only(changes)
     job, revision = seen, seen.revision if seen else revision
@@ -61,7 +61,7 @@ def edit(
 def _try_to_edit(
     actor: Actor, job: Job, revision: int | None, changes: Mapping[str, Any]
 ) -> Result[Job] | None:
-    """Try to edit once; return None if the job fired meanwhile, so that the caller can try again."""
+    """Try to edit once; return None if the job fired meanwhile, so that the caller tries again."""
     now = clock.now()
     if revision is not None and revision != job.revision:
         return Err(Code.JOB_CHANGED, job.public_id)
@@ -72,7 +72,7 @@ def _try_to_edit(
         return Ok(job)
     with transaction.atomic():
         if edited.job.follows_id and edited.is_rescheduled:
-            # Two changes at once could let two jobs follow each other.
+            # Two simultaneous edits could make two jobs follow each other.
             wait_for_turn(profile_of(job.owner))
             if problem := attach_upstream(actor, edited.job):
                 return problem
@@ -95,7 +95,7 @@ def _try_to_edit(
 
 @dataclass(slots=True)
 class PreparedEdit:
-    """A valid change of a job that is not stored yet."""
+    """A valid change of a job, not stored yet."""
 
     old: Job
     job: Job
@@ -106,7 +106,7 @@ class PreparedEdit:
     after: dict[str, Any]
     is_rescheduled: bool
     needs_confirmation: bool
-    """Whether a person has to confirm it before the job goes on."""
+    """Whether a person must confirm it before the job continues."""
 
     @property
     def added_runs(self) -> float:
@@ -117,7 +117,7 @@ class PreparedEdit:
 def prepare_edit(
     actor: Actor, old: Job, requested: Mapping[str, Any], now: datetime, planned: Planned | None = None
 ) -> Result[PreparedEdit | None]:
-    """Check a change of a job, which may follow a `planned` one then; return None if it changes nothing."""
+    """Check a change of a job, which may make it follow a `planned` one; return None if it changes nothing."""
     if problems := type_problems(requested):
         return invalid_fields(problems)
     if isinstance(filled := fill_in(old, requested), Err):
@@ -132,31 +132,14 @@ def prepare_edit(
     for name, value in changes.items():
         setattr(job, name, value)
     is_rescheduled = not changes.keys().isdisjoint(Job.TRIGGER_FIELDS)
-    if {"every", "trigger_type"} & changes.keys() and "anchor_at" not in requested_columns:
-        job.anchor_at = None
-    if (
-        job.calendar_unit
-        and {"every", "trigger_type"} & changes.keys()
-        and "calendar_unit" not in requested_columns
-    ):
-        # A form that knows only elapsed time has set another interval.
-        job.calendar_unit = changes["calendar_unit"] = ""
-    if job.spread and job.trigger_type == Job.TriggerType.ONCE and "spread" not in requested_columns:
-        # There are no more runs to spread.
-        job.spread = changes["spread"] = timedelta(0)
-    if job.calendars and job.trigger_type == Job.TriggerType.ONCE and "calendars" not in requested_columns:
-        # What runs once has no calendars.
-        job.calendars, job.on_closed = [], Job.OnClosed.SKIP
-        changes |= {"calendars": job.calendars, "on_closed": job.on_closed}
-    if not job.calendars and "on_closed" not in requested_columns and job.on_closed != Job.OnClosed.SKIP:
-        changes["on_closed"] = job.on_closed = Job.OnClosed.SKIP
+    _reset_meaningless_columns(job, changes, requested_columns)
     has_upstream = job.cron.startswith(AFTER) or old.follows_id
     if has_upstream and {"cron", "trigger_type"} & changes.keys():
         problem = attach_upstream(actor, job, planned)
         if problem:
             return problem
     if "cron" in changes:
-        # Another reference may mean the same job.
+        # The new reference may mean the same upstream job.
         changes["cron"] = job.cron
         if job.cron == old.cron:
             del changes["cron"]
@@ -177,7 +160,7 @@ def prepare_edit(
         changes |= {"closed_by": job.closed_by} | ({"cron": job.cron} if job.cron != old.cron else {})
     before, after = changes_of(old, changes), changes_of(job, changes)
     if job.skips and job.trigger_type == Job.TriggerType.ONCE:
-        # Runs were to be left out of a repetition that there is no more.
+        # The skipped runs belonged to a schedule that no longer repeats.
         changes["skips"] = job.skips = ""
     if is_rescheduled:
         following = job.next_slot(now)
@@ -194,8 +177,26 @@ def prepare_edit(
     return Ok(PreparedEdit(old, job, now, changes, before, after, is_rescheduled, needs_confirmation))
 
 
+def _reset_meaningless_columns(job: Job, changes: dict[str, Any], requested_columns: Collection[str]) -> None:
+    """Reset columns that mean nothing to the new schedule, unless the caller set them."""
+    is_once = job.trigger_type == Job.TriggerType.ONCE
+    has_new_interval = not changes.keys().isdisjoint(("every", "trigger_type"))
+    if has_new_interval and "anchor_at" not in requested_columns:
+        job.anchor_at = None
+    if job.calendar_unit and has_new_interval and "calendar_unit" not in requested_columns:
+        # The interval was set by a form that only knows elapsed time.
+        job.calendar_unit = changes["calendar_unit"] = ""
+    if job.spread and is_once and "spread" not in requested_columns:
+        job.spread = changes["spread"] = timedelta(0)
+    if job.calendars and is_once and "calendars" not in requested_columns:
+        job.calendars, job.on_closed = [], Job.OnClosed.SKIP
+        changes |= {"calendars": job.calendars, "on_closed": job.on_closed}
+    if not job.calendars and "on_closed" not in requested_columns and job.on_closed != Job.OnClosed.SKIP:
+        changes["on_closed"] = job.on_closed = Job.OnClosed.SKIP
+
+
 def edit_refusal(job: Job) -> Err | None:
-    """Return why no change of this job is possible, or None."""
+    """Return why this job cannot be edited at all, or None."""
     if is_protected(job):
         return protected(job)
     if job.status not in (Job.Status.PENDING, Job.Status.PAUSED):
@@ -204,21 +205,18 @@ def edit_refusal(job: Job) -> Err | None:
 
 
 def store_edit(edited: PreparedEdit) -> bool:
-    """Store a change; return whether the job was still as it was read."""
+    """Store a change; return False if the job has changed since it was read."""
     old, job, now = edited.old, edited.job, edited.now
-    won = Job.objects.filter(
+    is_stored = Job.objects.filter(
         pk=old.pk, revision=old.revision, status=old.status, next_run_at=old.next_run_at, deleted_at=None
     ).update(**edited.changes, revision=old.revision + 1, updated_at=now)
-    if not won:
+    if not is_stored:
         return False
-    has_deleted = False
     if job.task == HEARTBEAT and not CALL.isdisjoint(edited.changes):
         add_heartbeats([job])
     if edited.is_rescheduled or edited.needs_confirmation:
         account_until(old, now, _RESCHEDULED)
-    if edited.is_rescheduled:
-        has_deleted = engine.delete_future_rows(old, now)
-    if has_deleted:
+    if edited.is_rescheduled and engine.delete_future_rows(old, now):
         job.refresh_from_db()
     else:
         job.apply_changes(edited.changes, now)
@@ -226,9 +224,9 @@ def store_edit(edited: PreparedEdit) -> bool:
 
 
 def store_edits(edits: Sequence[PreparedEdit], now: datetime) -> Err | None:
-    """Store changes of jobs that the caller has locked and found as they were read, with few statements.
+    """Store edits with few statements, if the caller has locked the jobs and checked that they are unchanged.
 
-    An error means that the caller must roll everything back.
+    On an error, the caller must roll back.
     """
     moved = [edited.old for edited in edits if edited.is_rescheduled]
     account_until_each(
@@ -238,7 +236,7 @@ def store_edits(edits: Sequence[PreparedEdit], now: datetime) -> Err | None:
     for edited in edits:
         planned = edited.changes.get("next_run_at")
         if planned and planned <= now:
-            # It was checked a while ago, and the new schedule was not in force at that moment.
+            # This slot passed between the check and now, before the new schedule applied: skip it.
             edited.changes["next_run_at"] = edited.job.next_slot(now) or planned
         edited.job.apply_changes(edited.changes, now)
         of_columns[frozenset(edited.changes)].append(edited.job)
@@ -254,9 +252,9 @@ def store_edits(edits: Sequence[PreparedEdit], now: datetime) -> Err | None:
 
 
 def _withdraw(edits: Sequence[PreparedEdit], now: datetime) -> Err | None:
-    """Withdraw the runs of jobs that wait for a confirmation now; a run under way must not be repeated as changed.
+    """Withdraw the queued runs of jobs that now wait for confirmation, so that none repeats with the changed job.
 
-    A pause ends the retries of every run but those of one that was started by hand.
+    The pause ends the retries of scheduled runs, but not of a run started by hand: return an error for one under way.
     """
     ids = [edited.old.pk for edited in edits]
     if not ids:
@@ -274,13 +272,13 @@ def _rescheduled(old: Job, following: datetime, now: datetime) -> dict[str, Any]
     if old.status == Job.Status.PENDING:
         return {"next_run_at": following}
     if old.has_unreadable_schedule:
-        # The pause goes on, but not for that reason.
+        # The pause continues, but no longer because of the unreadable schedule.
         return {"paused_at": now, "has_unreadable_schedule": False, "pause_reason": ""}
     return {"paused_at": now}
 
 
 def _conflict_with(actor: Actor, seen: Job) -> Err | None:
-    """Return which change came first, or None if it was only a claim, which does not conflict with an edit."""
+    """Return which change came first, or None if it was only a claim, after which the edit can be tried again."""
     job = actor.jobs().find(seen.public_id)
     if job is None:
         return not_found(seen.public_id)

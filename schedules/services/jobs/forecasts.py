@@ -1,4 +1,4 @@
-"""Queries: what a schedule will do, and which runs come next."""
+"""Forecasts: describe a schedule, and list the next runs of one job or of all jobs."""
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
@@ -25,7 +25,7 @@ Status = Execution.Status
 
 MAX_UPCOMING = 100
 MAX_STEPS = 2000
-# What the words of a schedule need; rows of these columns are read several times faster than models.
+# What describing a schedule needs; rows of these columns are read several times faster than models.
 WORDS_COLUMNS = (
     "public_id",
     *TRIGGER_COLUMNS,
@@ -39,7 +39,7 @@ UPCOMING_COLUMNS = (
     *("closed_by", "on_closed", "public_id", "name", "task", "next_run_at"),
 )
 _Run: TypeAlias = tuple[datetime, int, Any]
-# By cron expression and zone: a moment, and the next slot after it.
+# By cron expression and time zone: a moment, and the next slot after it.
 _SlotCache: TypeAlias = dict[tuple[str, str], tuple[datetime, datetime | None]]
 
 
@@ -52,18 +52,18 @@ class Preview:
     next_runs: list[datetime]
     warnings: list[str]
     waits_for: str = ""
-    """What a job without known runs waits for: "the next start"."""
+    """What a job without known next runs waits for, such as "the next start"."""
 
 
 def preview(trigger: JobTrigger, timezone: str, now: datetime, count: int = 5) -> Preview:
-    """Describe a schedule in words and list its next runs; nothing is stored."""
+    """Describe a schedule in words and list its next runs, without storing anything."""
     runs = trigger.upcoming(now, count)
     waits_for = trigger.awaited if isinstance(trigger, Unplanned) and not runs else ""
     return Preview(trigger.words(), timezone, runs, trigger.warnings(now), waits_for)
 
 
 def words_of(job: Any) -> str:
-    """Describe the schedule of a job, or of a row with WORDS_COLUMNS; show the raw text if it cannot be read."""
+    """Describe the schedule of a job, or of a row with WORDS_COLUMNS; return the raw text if it cannot be read."""
     try:
         trigger = trigger_of_job(job)
         if isinstance(trigger, After):
@@ -99,7 +99,7 @@ def policies_of(job: Job) -> dict[str, Any]:
 
 
 def preview_of(job: Job, now: datetime, count: int = 5) -> Preview:
-    """Preview a stored job within its end and its remaining runs; an unreadable schedule is a warning."""
+    """Preview a stored job up to its end; an unreadable schedule becomes a warning."""
     try:
         trigger = job.trigger
         warnings = trigger.warnings(now)
@@ -112,7 +112,7 @@ def preview_of(job: Job, now: datetime, count: int = 5) -> Preview:
 
 
 def _calendar_warnings(job: Job, runs: Sequence[datetime]) -> list[str]:
-    """Warn if a plan reaches beyond the last day that its calendars have data for."""
+    """Warn if runs lie beyond the last day that the job's calendars have data for."""
     closed = closed_by(job) if job.closed_by else None
     if closed is None or closed.until is None:
         return []
@@ -123,13 +123,13 @@ def _calendar_warnings(job: Job, runs: Sequence[datetime]) -> list[str]:
 
 
 def next_runs_of(job: Job, now: datetime, count: int = 5) -> list[datetime]:
-    """List the next runs within the job's end and its remaining runs, of a paused job those after its pause."""
+    """List a job's next runs up to its end; for a paused job, those after its pause."""
     job = as_resumed(job, now)
     return list(islice(slots_ahead(job, now), count)) if job.status == Job.Status.PENDING else []
 
 
 def as_resumed(job: Job, now: datetime) -> Job:
-    """Return a copy of a job as it will be when its pause ends; return a job without such an end unchanged."""
+    """Return a copy of a paused job as it will be when its pause ends; return any other job unchanged."""
     if job.status != Job.Status.PAUSED or job.paused_until is None:
         return job
     later = copy(job)
@@ -141,28 +141,28 @@ def as_resumed(job: Job, now: datetime) -> Job:
 
 
 def soonest_jobs(jobs: JobQuerySet, columns: Sequence[str], until: datetime, limit: int) -> list[Any]:
-    """Return these columns of those jobs that fire before a moment, the next first."""
+    """Return these columns of the jobs that fire before a moment, the next first."""
     rows = jobs.armed().filter(next_run_at__lte=until).order_by("next_run_at")
     return list(rows.values_list(*columns, named=True)[:limit])
 
 
 def has_more_than(jobs: JobQuerySet, limit: int) -> bool:
-    """Return whether more of these jobs than this number have a next run."""
+    """Return whether more than `limit` of these jobs have a next run."""
     return jobs.armed().order_by("next_run_at")[limit : limit + 1].exists()
 
 
 def planned_runs(
     actor: Actor, now: datetime, *, hours: float = 24, limit: int = MAX_UPCOMING
 ) -> list[tuple[datetime, Any]]:
-    """List the runs of the next hours, soonest first, each with the row of its job."""
+    """List the planned runs of the next hours, soonest first, each with the row of its job."""
     until = now + timedelta(hours=hours)
     rows = soonest_jobs(actor.jobs(), UPCOMING_COLUMNS, until, limit)
     if len(rows) == limit:
-        # These jobs fill the list with their next runs alone, so no later run can be in it.
+        # The next runs of these jobs alone fill the list, so it contains no later run.
         until = rows[-1].next_run_at
     rows += resumed_rows(actor.jobs(), now, until, limit)
     slot_cache: _SlotCache = {}
-    # Most jobs have one run in the list: only the others are merged, which takes far longer than sorting.
+    # Most jobs have only one run in the list. Merge just the others: merging is far slower than sorting.
     first_runs: list[_Run] = []
     later_runs: list[Iterator[_Run]] = []
     for row in rows:
@@ -175,9 +175,9 @@ def planned_runs(
 
 
 def resumed_rows(jobs: JobQuerySet, now: datetime, until: datetime, limit: int) -> list[Any]:
-    """Read those of the jobs whose pause ends before a moment, as they will be then."""
+    """Read the jobs whose pause ends before a moment, as they will be then."""
     paused = jobs.filter(status=Job.Status.PAUSED, paused_until__lte=until).order_by("paused_until")
-    # Their keys first: nearly always there are none, and a query of many columns takes twice as long to build.
+    # Keys first: there are nearly always none, and a query with many columns takes twice as long to build.
     keys = list(paused.values_list("pk", flat=True)[:limit])
     if not keys:
         return []
@@ -202,14 +202,12 @@ def slots_ahead(
     start: datetime | None = None,
     slot_cache: _SlotCache | None = None,
 ) -> Iterator[datetime]:
-    """Yield the remaining slots of a pending job, from its next run or from a later start on.
+    """Yield the remaining slots of a pending job, starting with its next run or with a later slot.
 
-    Several jobs may share `slot_cache`, so that the next slot of the same cron expression is computed once.
+    Jobs may share a `slot_cache`, so that the next slot of the same cron expression is computed only once.
     """
-    slot, remaining = (
-        start or job.next_run_at,
-        None if job.max_runs is None else job.max_runs - job.slot_count,
-    )
+    slot = start or job.next_run_at
+    remaining = None if job.max_runs is None else job.max_runs - job.slot_count
     skips = skips_of(job)
     while slot and slot != UNKNOWN_START and (until is None or slot <= until) and remaining != 0:
         if job.ends_at and slot > job.ends_at:
@@ -243,7 +241,7 @@ def _slot_after(job: Any, moment: datetime, slot_cache: _SlotCache) -> datetime 
 
 
 def shown_next_run(row: Any) -> datetime | None:
-    """Return the next run of a job, or of a row with its id, that is not left out; None while it is not known."""
+    """Return the next run of a job, or of a row with its id, that is not skipped; None while it is unknown."""
     slot: datetime | None = row.next_run_at
     if slot == UNKNOWN_START:
         return None

@@ -1,4 +1,4 @@
-"""Ping addresses: each heartbeat has one, and each owner has a key for addresses with names."""
+"""Ping addresses of heartbeats: one by id each, and one by name under the owner's ping key."""
 
 import secrets
 from collections.abc import Sequence
@@ -19,28 +19,28 @@ SHOWN_PINGS = 20
 
 @dataclass(frozen=True, slots=True)
 class PingAddress:
-    """Where the pings of a job are sent, and the last ones."""
+    """Where a job's pings are sent."""
 
     heartbeat: Heartbeat
     url: str
     named_url: str
-    """The address with the owner's ping key and the name; empty for a job without a name in addresses."""
+    """The address with the owner's ping key and the job's slug; empty for a job without a slug."""
 
 
 def add_heartbeats(jobs: Sequence[Job]) -> None:
-    """Give jobs that have just become heartbeats their ping addresses; for others, follow the name that was chosen."""
+    """Give new heartbeats their ping addresses; for existing ones, store the slug if it was changed."""
     if not jobs:
         return
-    known = {each.job_id: each for each in Heartbeat.objects.filter(job__in=jobs)}
+    existing = {each.job_id: each for each in Heartbeat.objects.filter(job__in=jobs)}
     new = []
     for job in jobs:
         chosen = slug_of(job.args, job.kwargs)
-        heartbeat = known.get(job.pk)
+        heartbeat = existing.get(job.pk)
         if heartbeat is None:
             slug = chosen or slugify(job.name)[:SLUG_LENGTH].rstrip("-")
             new.append(Heartbeat(job=job, owner_id=job.owner_id, slug=slug))
         elif chosen and chosen != heartbeat.slug:
-            # Without a choice, the name stays: clients use the address.
+            # Unless one was chosen, keep the slug: clients use the address.
             Heartbeat.objects.filter(pk=heartbeat.pk).update(slug=chosen)
     Heartbeat.objects.bulk_create(new)
     for owner_id in {heartbeat.owner_id for heartbeat in new}:
@@ -53,7 +53,7 @@ def ping_address_of(job: Job) -> PingAddress | None:
 
 
 def ping_addresses_of(jobs: Sequence[Job]) -> dict[int, PingAddress]:
-    """Return the ping addresses of those jobs that are heartbeats, by job."""
+    """Return the ping addresses of the heartbeats among these jobs, by job key."""
     keys = [job.pk for job in jobs if job.task == HEARTBEAT]
     heartbeats = list(Heartbeat.objects.filter(job__in=keys)) if keys else []
     owners = {heartbeat.owner_id for heartbeat in heartbeats}
@@ -73,7 +73,7 @@ def newest_pings(heartbeat: Heartbeat) -> list[Ping]:
 
 
 def change_ping_key(user: Any, *, shown: str) -> Result[str]:
-    """Replace a user's ping key if it is still `shown`; addresses with the old one stop working at once."""
+    """Replace a user's ping key if it is still the `shown` one; addresses with the old key stop working at once."""
     profile = profile_of(user)
     key = _new_key()
     if not Profile.objects.filter(pk=profile.pk, ping_key=shown or None).update(ping_key=key):

@@ -1,4 +1,4 @@
-"""Moves of many jobs from a later moment on: a job that edits the others when it runs."""
+"""Scheduled moves: a job that moves other jobs when it runs."""
 
 from collections.abc import Sequence
 from datetime import datetime, time, timedelta
@@ -14,12 +14,12 @@ from schedules.tasks.interface import Final, Run, Skip
 from schedules.tasks.registry import task
 
 TASK = "move_jobs"
-# How many jobs that stayed as they are a result names.
+# How many unmoved jobs a result names.
 MAX_NAMED = 10
 
 
 def move_later(actor: Actor, jobs: Sequence[Job], move: Move, at: datetime, name: str) -> Result[Scheduled]:
-    """Create the job that moves these jobs at a moment; until then, cancelling it is all there is to undo."""
+    """Create a job that moves these jobs at a moment; until then, canceling it undoes the move."""
     arguments = {
         "shift": None if move.shift is None else move.shift.total_seconds(),
         "at": move.at and move.at.strftime("%H:%M"),
@@ -55,7 +55,7 @@ def move_jobs_now(
     topic: str | None = None,
     run: Run,
 ) -> dict[str, object]:
-    """Move those of the jobs that their owner still has and that can be moved; name the others.
+    """Move the jobs that their owner still has and that can be moved; name the others in the result.
 
     `shift` is in seconds, and `at` a time of day like 9:00.
     """

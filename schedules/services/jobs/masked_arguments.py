@@ -1,4 +1,4 @@
-"""Masked arguments: forms mask what looks like a password, and an edit that changes where it goes needs it again."""
+"""Masked arguments: forms mask what looks like a password, and edits fill it in again unless its target changed."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ __all__ = ["fill_in", "merged_arguments", "named_arguments", "shown_arguments"]
 Place = tuple[str | int, ...]
 Columns = dict[str, Any]
 
-# Arguments that decide who receives the others.
+# Names of arguments that decide who receives the other arguments.
 _TARGET = re.compile(
     r"url|uri|host|server|address|endpoint|domain|topic|target|recipient|(^|[-_])(port|to)($|[-_.])", re.I
 )
@@ -29,23 +29,23 @@ class Hidden:
 
 
 class _UnknownMaskError(Exception):
-    """A mask stands where the job has no hidden value."""
+    """There is a mask where the job has no hidden value."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
 
 
 def fill_in(job: Job | None, changes: Mapping[str, Any]) -> Result[Columns]:
-    """Replace masks in new arguments by the values of the job; refuse if these would go to another target.
+    """Replace masks in new arguments with the job's values; refuse this if they would go to another target.
 
-    Without a job, every mask is refused.
+    Without a job, refuse every mask.
     """
     filled = dict(changes)
     if changes.keys().isdisjoint(("task", "args", "kwargs")):
         return Ok(filled)
     task, args, kwargs = _columns(job, changes)
     if not isinstance(args, list) or not isinstance(kwargs, dict):
-        # The validation that follows refuses them.
+        # Validation refuses them next.
         return Ok(filled)
     names = names_of(task, args)
     stored = named_arguments(job.task, job.args, job.kwargs) if job else {}
@@ -59,7 +59,7 @@ def fill_in(job: Job | None, changes: Mapping[str, Any]) -> Result[Columns]:
         new = _reveal(named_arguments(task, args, kwargs), hidden, (), revealed)
     except _UnknownMaskError as unknown:
         return refused(unknown.place, f"write the real value instead of {MASK}")
-    # Columns that are not part of the change keep their hidden values, too.
+    # Unchanged columns keep their hidden values, too.
     untouched = {*(() if "args" in changes else names), *(() if "kwargs" in changes else kwargs)}
     revealed += [
         place
@@ -78,9 +78,9 @@ def fill_in(job: Job | None, changes: Mapping[str, Any]) -> Result[Columns]:
 def merged_arguments(
     job: Job, args: list[Any] | None, changes: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Return the arguments of a job with these changed by name; None removes one. What is masked stays so.
+    """Return the arguments of a job with changes by name, where None removes one; masked values stay masked.
 
-    `args` are its new positional arguments, or None for the old ones.
+    `args` are the new positional arguments, or None for the old ones.
     """
     old_args, kwargs = shown_arguments(job)
     args = old_args if args is None else list(args)
@@ -105,7 +105,7 @@ def _columns(job: Job | None, changes: Mapping[str, Any]) -> tuple[str, Any, Any
 
 
 def _hide(value: Any, shown: Any) -> Any:
-    """Copy a value, with what its shown form masks as Hidden."""
+    """Copy a value, and wrap in Hidden what its shown form masks."""
     match shown:
         case dict():
             return {key: _hide(value[key], item) for key, item in shown.items()}
@@ -116,7 +116,7 @@ def _hide(value: Any, shown: Any) -> Any:
 
 
 def _reveal(value: Any, hidden: Any, place: Place, revealed: list[Place]) -> Any:
-    """Copy a value with the hidden ones instead of its masks, and add their places to `revealed`."""
+    """Copy a value, replace its masks with the hidden values, and add their places to `revealed`."""
     match value:
         case dict():
             children = hidden if isinstance(hidden, dict) else {}

@@ -1,4 +1,4 @@
-"""The same edit of many jobs: another time of day, zone, tags or topic; previewed, then stored in one transaction."""
+"""Moves: change the time of day, zone, tags or topic of many jobs; preview it, then store it in one transaction."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from schedules.when.triggers import load_zone
 from schedules.when.zones import first_pass, wall_time
 
 STATUSES = (Job.Status.PENDING, Job.Status.PAUSED)
-# How many jobs are looked through for a time of day.
+# How many jobs are scanned for a time of day.
 MAX_SCANNED = 5_000
 _DAY = 24 * 60
 
@@ -30,7 +30,7 @@ class Move:
     """What to change in each job."""
 
     shift: timedelta | None = None
-    """Later by so much, or earlier if it is negative."""
+    """How much later; negative for earlier."""
     at: time | None = None
     timezone: str | None = None
     add_tags: Sequence[str] = ()
@@ -97,7 +97,7 @@ class Move:
 
 
 def runs_at(job: Job, at: time) -> bool:
-    """Return whether a job runs at this time of day alone."""
+    """Return whether a job runs only at this time of day."""
     match job.trigger_type:
         case Job.TriggerType.CRON:
             return _clock_times_of(job.cron) == (at.minute, [at.hour])
@@ -112,7 +112,7 @@ def runs_at(job: Job, at: time) -> bool:
 def jobs_to_move(
     actor: Actor, query: JobQuery, *, timezone: str | None = None, at: time | None = None
 ) -> tuple[list[Job], bool]:
-    """Return the matching jobs, up to one too many, and whether older runs were not looked through."""
+    """Return the matching jobs, up to one too many, and whether older runs were not scanned."""
     jobs = without_own_jobs(actor.jobs().filter(status__in=STATUSES))
     if query.status:
         jobs = in_requested_state(jobs, query.status)
@@ -127,7 +127,7 @@ def jobs_to_move(
 
 
 def _clock_times_of(expression: str) -> tuple[int, list[int]] | None:
-    """Return the minute and the hours of an expression that names them as numbers."""
+    """Return the minute and the hours of a cron expression, or None unless both are plain numbers."""
     fields = expression.split()
     if len(fields) != 5 or not fields[0].isdecimal() or not fields[1].replace(",", "").isdecimal():
         return None
@@ -136,14 +136,14 @@ def _clock_times_of(expression: str) -> tuple[int, list[int]] | None:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The edits of some jobs, and the jobs that stay as they are, with the reason."""
+    """The edits of some jobs, and the jobs that cannot be moved, with the reason."""
 
     edits: Sequence[PreparedEdit]
     unmoved: Sequence[tuple[Job, str]]
 
 
 def plan_moves(actor: Actor, jobs: Sequence[Job], move: Move, reason_of: Callable[[Err], str]) -> Plan:
-    """Check what would become of each job; those that are like this already are in neither list."""
+    """Check each job; those that need no change are in neither list."""
     now = clock.now()
     edits: list[PreparedEdit] = []
     unmoved: list[tuple[Job, str]] = []
@@ -165,7 +165,7 @@ def plan_moves(actor: Actor, jobs: Sequence[Job], move: Move, reason_of: Callabl
 def move_jobs(
     actor: Actor, keys: Sequence[int], revisions: dict[int, int], move: Move, reason_of: Callable[[Err], str]
 ) -> Result[BulkChange]:
-    """Store the edits of these jobs, or nothing if one of them has changed since it was shown."""
+    """Move these jobs, or none if one of them has changed since it was shown."""
     with transaction.atomic():
         locked = actor.jobs().filter(pk__in=keys, status__in=STATUSES).order_by("pk")
         jobs = list(locked.select_for_update(of=("self",)))

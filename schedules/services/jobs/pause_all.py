@@ -1,4 +1,4 @@
-"""A pause of everything that a person has, until a date or until they resume it, in one step each."""
+"""Pause all of a person's jobs at once, until a date or until they resume them all at once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from schedules.result import Err, Ok, Result
 from schedules.services.jobs.bulk import change_each, changeable
 from schedules.services.permissions import Actor
 
-# What tells these pauses from those of single jobs, which stay when everything is resumed.
+# Distinguishes these pauses from those of single jobs, which are not resumed together.
 REASON = "Everything was paused."
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """How many jobs run, how many were paused together, and until when."""
+    """How many jobs are active, how many were paused together, and until when."""
 
     active: int
     paused: int
@@ -25,7 +25,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class ChangedTogether:
-    """The jobs that were changed, as they are now, and why others were left as they were."""
+    """The changed jobs as they are now, and why others were not changed."""
 
     jobs: Sequence[Job]
     refused: Sequence[Err]
@@ -38,12 +38,12 @@ def read_state(actor: Actor) -> State:
 
 
 def pause_everything(actor: Actor, until: datetime | None) -> ChangedTogether:
-    """Pause the person's own jobs that run; those that are created later run."""
+    """Pause all active jobs of the person; jobs created later run."""
     return _changed(actor, change_each(actor, "pause", _ids_of(_to_pause(actor)), until=until, reason=REASON))
 
 
 def resume_everything(actor: Actor) -> ChangedTogether:
-    """Resume what was paused together, and nothing that was paused by itself."""
+    """Resume the jobs that were paused together, not those that were paused one by one."""
     return _changed(actor, change_each(actor, "resume", _ids_of(_paused_together(actor))))
 
 
@@ -61,6 +61,6 @@ def _ids_of(jobs: JobQuerySet) -> list[str]:
 
 def _changed(actor: Actor, results: Mapping[str, Result[Job]]) -> ChangedTogether:
     ids = [job_id for job_id, result in results.items() if isinstance(result, Ok)]
-    # What was changed together has the columns from before.
+    # Jobs that were changed together still have their old column values.
     jobs = list(actor.jobs().filter(public_id__in=ids).order_by("pk")) if ids else []
     return ChangedTogether(jobs, [result for result in results.values() if isinstance(result, Err)])

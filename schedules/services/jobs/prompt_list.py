@@ -1,4 +1,4 @@
-"""Jobs that are prompts for an agent, as agents list and find them."""
+"""The list of prompts for agents: read it by state, and find one by reference."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,13 +22,13 @@ ENDED = (Job.Status.COMPLETED, Job.Status.FAILED, Job.Status.CANCELLED)
 
 @dataclass(frozen=True, slots=True)
 class PromptPage:
-    """The first prompts in a state, in the order they fire; each row has `fire_at`."""
+    """The first prompts in a state, in the order in which they fire; each row has `fire_at`."""
 
     rows: list[Any]
     _listed: list[JobQuerySet]
 
     def count(self, limit: int) -> int:
-        """Count all prompts of the list up to a limit, for each of its parts."""
+        """Count all prompts of the list, each of its parts up to a limit."""
         return sum(count_up_to(jobs, limit) for jobs in self._listed)
 
 
@@ -43,9 +43,9 @@ def read_prompts(
 ) -> PromptPage:
     """Read the first prompts that fire between two moments; `columns` adds what the caller shows to a query."""
     bounds = {"fire_at__gte": start, "fire_at__lte": end}
-    wanted = {lookup: moment for lookup, moment in bounds.items() if moment}
-    parts = [jobs.filter(**wanted) for jobs in _parts(actor, state)]
-    # Every pending prompt has a next run, so its index needs no place for nulls.
+    filters = {lookup: moment for lookup, moment in bounds.items() if moment}
+    parts = [jobs.filter(**filters) for jobs in _parts(actor, state)]
+    # Every pending prompt has a next run, so the order of its index needs no rule for nulls.
     first = "fire_at" if state == Job.Status.PENDING else F("fire_at").asc(nulls_last=True)
     ordered = [jobs.order_by(first, "pk") for jobs in parts]
     rows = [row for jobs in ordered for row in columns(jobs)[:size]]
@@ -55,7 +55,7 @@ def read_prompts(
 
 
 def find_prompt(actor: Actor, reference: str) -> Result[Job | None]:
-    """Return the prompt that is meant, or None."""
+    """Return the prompt that a reference means, or None."""
     return resolve_job(_prompts(actor), reference)
 
 
@@ -64,10 +64,10 @@ def _prompts(actor: Actor) -> JobQuerySet:
 
 
 def _parts(actor: Actor, state: str) -> list[JobQuerySet]:
-    """Annotate when prompts in this state fire, or fired last; return them in parts, the earlier part first.
+    """Return the prompts in this state in parts, in order, annotated with when they fire or last fired.
 
-    Prompts that are due and that no agent has claimed are pending. Indexes have the orders of long lists; of those that
-    have ended, that is the list of one-time prompts.
+    Due prompts that no agent has claimed are pending. Long lists are ordered by an index; among ended prompts, only the
+    list of one-time prompts is long.
     """
     prompts = _prompts(actor)
     listed = prompts.listed(state)

@@ -1,4 +1,4 @@
-"""What is checked of prompts beyond their arguments: the gate, where the answer goes, and where secrets may stand."""
+"""Validation of prompts: who may use the gate, where the answer goes, and where secrets may be used."""
 
 from schedules.models import Channel, Job
 from schedules.models.jobs import argument_of
@@ -11,7 +11,7 @@ _WITH_SECRETS = ("gate", "gate_arguments", "gate_headers")
 
 
 def gate_problem(actor: Actor, job: Job) -> str | None:
-    """Return why this person or agent may not use the command that is the gate of a prompt, or None."""
+    """Return why this person or agent may not use the gate command of a prompt, or None."""
     gate = argument_of(job, "gate")
     if not isinstance(gate, str) or is_address(gate) or not COMMAND_NAME.fullmatch(gate):
         return None
@@ -19,7 +19,7 @@ def gate_problem(actor: Actor, job: Job) -> str | None:
     if command is None:
         return f"gate: unknown command {gate[:100]}. {catalog.short_problem}".strip()
     reason = command.refuses(actor.user, actor.is_agent)
-    # It runs for its owner, whoever changes it.
+    # The job runs for its owner, whoever changes it.
     reason = reason or (command.refuses(job.owner, False) if job.owner_id != actor.user.pk else None)
     if reason:
         return f"gate: {reason}"
@@ -29,7 +29,7 @@ def gate_problem(actor: Actor, job: Job) -> str | None:
 
 
 def delivery_problem(job: Job) -> str | None:
-    """Return why the answers of a prompt cannot be sent where its arguments say, or None."""
+    """Return why a prompt's answers cannot be delivered where its arguments say, or None."""
     channel = argument_of(job, "deliver_to")
     if not isinstance(channel, str) or not channel:
         return None
@@ -39,9 +39,9 @@ def delivery_problem(job: Job) -> str | None:
 
 
 def secret_problem(job: Job) -> str | None:
-    """Return why the references to secrets in a prompt are not allowed, or None: an agent would show them."""
-    named = {name: value for name, value in job.kwargs.items() if name not in _WITH_SECRETS}
-    by_position = {name: argument_of(job, name) for name in ("prompt", "runner", "deliver_to")}
-    if references.names_in([list(named.values()), list(by_position.values())]):
+    """Return why the references to secrets in a prompt are not allowed, or None: an agent would reveal them."""
+    by_name = [value for name, value in job.kwargs.items() if name not in _WITH_SECRETS]
+    by_position = [argument_of(job, name) for name in ("prompt", "runner", "deliver_to")]
+    if references.names_in([by_name, by_position]):
         return "Secrets can be used by webhooks and commands only, and in the gate of a prompt."
     return None

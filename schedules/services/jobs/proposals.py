@@ -1,4 +1,4 @@
-"""Proposals: jobs that an agent has made or changed, and that wait until a person confirms them."""
+"""Proposals: list and confirm the jobs that an agent created or changed and a person must confirm."""
 
 from collections.abc import Collection, Sequence
 from copy import copy
@@ -27,18 +27,18 @@ _SHOWN_RUNS = 3
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a person confirms: a job as it would run."""
+    """A proposed job as it would run once confirmed."""
 
     job: Job
     schedule: str
     next_runs: Sequence[datetime]
     limits: str
     is_over: bool
-    """Whether its time has passed, so that it can no longer be confirmed."""
+    """Whether its last slot has passed, so that it can no longer be confirmed."""
 
     @property
     def entry(self) -> str:
-        """The job with the revision that is shown."""
+        """The job's id with the revision that is shown."""
         return f"{self.job.public_id}:{self.job.revision}"
 
 
@@ -52,14 +52,14 @@ class ProposedPlan:
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """The jobs that go on now, and why others do not."""
+    """The jobs that were confirmed, and why others were not."""
 
     jobs: Sequence[Job]
     refused: Sequence[tuple[str, Err]]
 
 
 def list_plans(actor: Actor, now: datetime) -> list[ProposedPlan]:
-    """Return what waits for a confirmation, the oldest first, as one plan for each agent."""
+    """Return what waits for confirmation, oldest first, as one plan per agent."""
     plans: dict[tuple[int, str], list[Proposal]] = {}
     for proposal in proposals_of(list(waiting_jobs(actor).select_related("owner")[:MAX_LISTED]), now):
         plans.setdefault((proposal.job.owner_id, proposal.job.proposed_by), []).append(proposal)
@@ -67,7 +67,7 @@ def list_plans(actor: Actor, now: datetime) -> list[ProposedPlan]:
 
 
 def waiting_jobs(actor: Actor) -> JobQuerySet:
-    """Return the jobs that wait for a confirmation and that the actor sees, the oldest first."""
+    """Return the jobs waiting for confirmation that the actor sees, oldest first."""
     return actor.jobs().proposed().order_by("pk")
 
 
@@ -93,7 +93,7 @@ def _proposal_of(job: Job, choice: Choice | None, now: datetime) -> Proposal:
 
 
 def confirm(actor: Actor, job_id: str, *, revision: int | None = None) -> Result[Job]:
-    """Let a proposed job run; the slots until now are recorded as skipped. `revision` is that of what was shown."""
+    """Let a proposed job run, and record its slots until now as skipped; `revision` is the one that was shown."""
     if not actor.may_confirm:
         return Err(Code.CONFIRMED_BY_PEOPLE)
     now = clock.now()
@@ -122,7 +122,7 @@ def confirm(actor: Actor, job_id: str, *, revision: int | None = None) -> Result
 
 
 def confirm_many(actor: Actor, jobs: Collection[tuple[str, int | None]]) -> Confirmed:
-    """Confirm several jobs as they were shown; one that was changed since or whose time has passed stays as it is."""
+    """Confirm several jobs as they were shown; those that changed since or whose time has passed are refused."""
     done: list[Job] = []
     refused: list[tuple[str, Err]] = []
     for job_id, revision in jobs:
@@ -135,7 +135,7 @@ def confirm_many(actor: Actor, jobs: Collection[tuple[str, int | None]]) -> Conf
 
 
 def withdraw_confirmation(actor: Actor, job_id: str, before: dict[str, Any]) -> Result[Job]:
-    """Let a job that was confirmed wait for a confirmation again."""
+    """Make a confirmed job wait for confirmation again."""
     now = clock.now()
     with transaction.atomic():
         job = locked_job(actor, job_id)
@@ -152,7 +152,7 @@ def withdraw_confirmation(actor: Actor, job_id: str, before: dict[str, Any]) -> 
 
 
 def _limits_of(job: Job, choice: Choice | None) -> str:
-    """Say how often and how long a job may try, and what the runner of a prompt allows."""
+    """Describe a job's attempts and timeout, and the limits of a prompt's runner."""
     attempts = "1 attempt" if job.attempts == 1 else f"{job.attempts} attempts"
     parts = [f"{attempts} of up to {durations.in_words(job.timeout)}"]
     if choice and choice.problem:

@@ -1,4 +1,4 @@
-"""Jobs as agents propose them: paused until a person confirms them, who is told."""
+"""Proposing: pause jobs that an agent creates or changes, and ask their owner to confirm them."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -9,12 +9,12 @@ from schedules.models import Job
 from schedules.services.jobs.forecasts import words_of
 from schedules.services.permissions import Actor
 
-# What a job that waits for a confirmation says as the reason of its pause.
+# The pause reason of a job that waits for confirmation.
 PROPOSED = "waits for confirmation"
 
 
 def proposal_columns(actor: Actor, now: datetime) -> dict[str, Any]:
-    """Return the columns of a job that waits until a person confirms what this actor has made or changed."""
+    """Return the columns that make a job wait until a person confirms this actor's change."""
     return {
         "status": Job.Status.PAUSED,
         "next_run_at": None,
@@ -28,7 +28,7 @@ def proposal_columns(actor: Actor, now: datetime) -> dict[str, Any]:
 
 
 def ask_to_confirm(actor: Actor, jobs: Iterable[Job], now: datetime) -> None:
-    """Tell the owners of those of these jobs that wait for a confirmation, unless they have proposed them themselves."""
+    """Notify the owners of those jobs that wait for confirmation because this actor had to propose them."""
     waiting = [job for job in jobs if job.proposed_at and job.status == Job.Status.PAUSED]
     proposed = [job for job in waiting if actor.must_propose(job.task)]
     if proposed:

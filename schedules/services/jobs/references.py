@@ -1,4 +1,4 @@
-"""References to a job: its public id, its number, or its exact name if no other job has it."""
+"""References to jobs: resolve a public id, a number or a unique name, and suggest similar names."""
 
 import re
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ from schedules.services.jobs.forecasts import WORDS_COLUMNS, words_of
 from schedules.services.permissions import Actor
 
 MAX_CANDIDATES = 5
-# How many of the newest edits are looked through for a former name.
+# How many of the newest edits are scanned for a former name.
 MAX_SCANNED_EDITS = 1_000
-# Of so many jobs the names are compared with one that no job has.
+# How many of the newest jobs are compared to find similar names.
 MAX_COMPARED = 500
 _PUBLIC_ID = re.compile(r"[a-z]+_[0-9]+_[0-9]+")
 NUMBER = re.compile(r"#?([0-9]{1,18})")
@@ -29,13 +29,13 @@ def looks_like_public_id(reference: str) -> bool:
 
 
 def looks_like_id(reference: str) -> bool:
-    """Return whether this is the form of a public id or a number."""
+    """Return whether this has the form of a public id or a number."""
     text = reference.strip()
     return looks_like_public_id(text) or NUMBER.fullmatch(text) is not None
 
 
 def resolve_job(jobs: JobQuerySet, reference: str) -> Result[Job | None]:
-    """Return the one of these jobs that is meant, or None; a number takes one query."""
+    """Return which of these jobs a reference means, or None; a number takes one query."""
     if job := next(iter(_numbered(jobs, reference.strip())), None):
         return Ok(job)
     match = public_id_of(jobs, reference)
@@ -43,28 +43,28 @@ def resolve_job(jobs: JobQuerySet, reference: str) -> Result[Job | None]:
 
 
 def newest_names(jobs: JobQuerySet, limit: int) -> list[str]:
-    """Return the names of the newest of these jobs, to suggest one for a name that none of them has."""
+    """Return the names of the newest of these jobs, as suggestions for an unknown name."""
     return list(jobs.order_by("-pk").values_list("name", flat=True)[:limit])
 
 
 def zone_of_job(actor: Actor, job_id: str) -> str:
-    """Return the zone in which a time without an offset is read: the job's, else the user's."""
+    """Return the zone for times without an offset: the job's, else the user's."""
     zone = actor.jobs().called(job_id).values_list("timezone", flat=True).first()
     return zone or actor.read_profile().zone
 
 
 def _numbered(jobs: JobQuerySet, text: str) -> JobQuerySet | tuple[()]:
-    """Return the job with this number; a text that is none takes no query."""
+    """Return the job with this number; other text takes no query."""
     number = NUMBER.fullmatch(text)
-    # Not an empty queryset: Django builds its whole query to find nothing.
+    # Not queryset.none(): Django would build the whole query to find nothing.
     return jobs.filter(pk=int(number[1])).order_by() if number else ()
 
 
 def public_id_of(jobs: JobQuerySet, reference: str) -> Result[str]:
-    """Return the public id of the one of these jobs that is meant, or the text itself if none of them is.
+    """Return the public id of the job that a reference means, or the text itself if there is none.
 
-    A public id is returned without a query: the caller looks it up anyway. Of jobs with the same name, the only active
-    one is meant; if there are several, an error names them.
+    A public id is returned without a query, as the caller looks it up anyway. Among jobs with the same name, the only
+    active one is meant; if there are several, the error lists them.
     """
     text = reference.strip()
     if looks_like_public_id(text):
@@ -73,7 +73,7 @@ def public_id_of(jobs: JobQuerySet, reference: str) -> Result[str]:
         return Ok(job.public_id)
     if not text or len(text) > limits.NAME_LENGTH or limits.line_problem(text):
         return Ok(text)
-    # By the skeleton, which has an index; it is the same for names that only look the same, so the name decides.
+    # The skeleton has an index, but is the same for all look-alike names, so compare the names, too.
     alike = jobs.filter(name_skeleton=skeleton(text)).order_by("-pk")
     rows = list(alike.values_list("public_id", "status", "name")[: 20 * MAX_CANDIDATES])
     named = [row for row in rows if row[2] == text]
@@ -86,9 +86,9 @@ def public_id_of(jobs: JobQuerySet, reference: str) -> Result[str]:
 
 
 def _id_by_former_name(jobs: JobQuerySet, name: str) -> str | None:
-    """Return the id of the job whose name was derived from its arguments and changed with them, or None.
+    """Return the id of the job that had this name until its arguments were changed, or None.
 
-    Whoever has changed the message of a reminder still calls it by the name that it had until then.
+    A job's name may derive from its arguments: after changing the text of a reminder, people still use the old name.
     """
     edits = Event.objects.filter(job__in=jobs.order_by(), verb="edit").order_by("-pk")
     recent = Event.objects.filter(pk__in=edits.values("pk")[:MAX_SCANNED_EDITS], before__name__iexact=name)
@@ -97,7 +97,7 @@ def _id_by_former_name(jobs: JobQuerySet, name: str) -> str | None:
 
 
 def _with_schedules(jobs: JobQuerySet, ids: Sequence[str]) -> tuple[str, ...]:
-    """Return the ids of the first jobs, each with its schedule, by which a person tells them apart."""
+    """Return the ids of the first jobs, each with its schedule, to tell them apart."""
     shown = ids[:MAX_CANDIDATES]
     rows = jobs.filter(public_id__in=shown).order_by().values_list(*WORDS_COLUMNS, named=True)
     schedules = {row.public_id: words_of(row) for row in rows}
@@ -113,7 +113,7 @@ class NamedJob(NamedTuple):
 
 
 def similar_jobs(jobs: JobQuerySet, reference: str, *, task: str = "", limit: int = 2) -> list[NamedJob]:
-    """Return those of the jobs, perhaps of one task, whose names are most like this text, which is the name of none, or an empty list."""
+    """Return the jobs whose names are most similar to a text that is nobody's name, perhaps of one task only."""
     text = reference.strip()[: limits.NAME_LENGTH]
     words = set(_words_in(text))
     if not words or looks_like_id(text):

@@ -1,4 +1,4 @@
-"""Rows of jobs: locked for somebody who may change them, and updated."""
+"""Rows of jobs: lock one for an actor who may change it, and update it."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -10,7 +10,7 @@ from schedules.services.permissions import Actor, forbidden, not_found
 
 
 def locked_job(actor: Actor, job_id: str, *, may: Callable[[Job], bool] | None = None) -> Job | Err:
-    """Lock a job that the actor may change, or do something else with that `may` allows."""
+    """Lock a job that the actor may change; `may` replaces this permission with another."""
     job = actor.jobs().select_for_update(of=("self",)).find(job_id)
     if job is None:
         return not_found(job_id)
@@ -18,7 +18,7 @@ def locked_job(actor: Actor, job_id: str, *, may: Callable[[Job], bool] | None =
 
 
 def change_row(job: Job, now: datetime, **changes: Any) -> None:
-    """Update a locked row, whose revision must not have changed since it was read."""
+    """Update a locked row; its revision must be the one that was read."""
     changed = Job.objects.filter(pk=job.pk, revision=job.revision).update(
         **changes, revision=job.revision + 1, updated_at=now
     )

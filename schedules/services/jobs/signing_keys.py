@@ -1,4 +1,4 @@
-"""The signing keys of webhooks: shown to the owner of a job, and replaced by them."""
+"""Signing keys of webhooks: show them to the job's owner, and rotate them."""
 
 from datetime import datetime
 
@@ -13,9 +13,9 @@ from schedules.tasks.outbound.signing import current_keys
 
 
 def rotate_signing_key(actor: Actor, job_id: str, *, shown: str) -> Result[Job]:
-    """Give a job of the actor a new signing key; requests are signed with both until the overlap ends.
+    """Give the actor's job a new signing key; requests are signed with both keys until the overlap ends.
 
-    Refuse it if the job no longer has the version that was shown: a second rotation would end the overlap of the first.
+    Refuse this if the shown version is outdated: a second rotation would end the overlap of the first.
     """
     now = clock.now()
     with transaction.atomic():
@@ -30,7 +30,7 @@ def rotate_signing_key(actor: Actor, job_id: str, *, shown: str) -> Result[Job]:
 
 
 def signing_keys_of(actor: Actor, job: Job, now: datetime) -> tuple[str, ...]:
-    """Return the keys with which a webhook is signed now, newest first; nobody but its owner gets them."""
+    """Return the current signing keys of a webhook, newest first, or none to anybody but its owner."""
     if job.owner_id != actor.user.pk or job.task != "webhook":
         return ()
     owner_key = actor.read_profile().signing_key

@@ -1,4 +1,4 @@
-"""Changes of a job's state, from a pause to the trash: each checks the actor, changes one row and writes one event."""
+"""Pause, resume, cancel, delete and restore a job: each checks the actor, changes one row and writes one event."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -19,14 +19,14 @@ from schedules.tasks import registry
 from schedules.when.durations import TICK
 from schedules.when.triggers import TriggerError, unreadable
 
-# How the reason begins if a restored job is paused because its time has passed.
+# How the pause reason begins if a restored job is paused because its time has passed.
 CAME_DUE = ("It came due while the job ", "Its run was withdrawn ")
-# How the reason of a run begins that was withdrawn with its job.
+# How the reason of a run begins if the run was withdrawn with its deleted job.
 _DELETED = "The job was deleted before"
 
 
 def pause(actor: Actor, job_id: str, *, reason: str = "", until: datetime | None = None) -> Result[Job]:
-    """Pause a pending job until it is resumed or `until` is reached; change the end of a pause if it is paused.
+    """Pause a pending job until `until`, or until it is resumed; if it is paused, change the end of its pause.
 
     Without a new reason, a pause keeps its old one.
     """
@@ -36,7 +36,7 @@ def pause(actor: Actor, job_id: str, *, reason: str = "", until: datetime | None
 def pause_active(
     actor: Actor, job_id: str, *, reason: str = "", until: datetime | None = None
 ) -> Result[Job]:
-    """Pause a job, unless it is paused: a page that shows it as active must not change the end of that pause."""
+    """Pause a job that is not paused yet: a page that shows it as active must not change the end of its pause."""
     return _pause(actor, job_id, reason, until, is_active=True)
 
 
@@ -84,14 +84,14 @@ def pause_problem(reason: str, until: datetime | None, now: datetime) -> Err | N
 
 
 def pause_of(job: Job) -> dict[str, Any]:
-    """Return what an event says of the pause of a job."""
+    """Return what events store about the pause of a job."""
     if job.status != Job.Status.PAUSED:
         return {}
     return {"reason": job.pause_reason, "until": job.paused_until and job.paused_until.isoformat()}
 
 
 def resume(actor: Actor, job_id: str) -> Result[Job]:
-    """Resume a paused job; the slots within the pause are recorded as skipped."""
+    """Resume a paused job, and record the slots within the pause as skipped."""
     now = clock.now()
     with transaction.atomic():
         job = locked_job(actor, job_id)
@@ -118,9 +118,9 @@ def resume(actor: Actor, job_id: str) -> Result[Job]:
 
 
 def cancel(actor: Actor, job_id: str, *, only: Collection[str] = Job.ACTIVE) -> Result[Job]:
-    """Cancel a job that is in one of these states: it never fires again, but a run in progress may finish.
+    """Cancel a job that has one of these statuses: it never fires again, but a running run may finish.
 
-    A prompt that is due and that no agent holds counts as pending.
+    A due prompt that no agent holds counts as pending.
     """
     now = clock.now()
     with transaction.atomic():
@@ -141,7 +141,7 @@ def cancel(actor: Actor, job_id: str, *, only: Collection[str] = Job.ACTIVE) -> 
 
 
 def delete(actor: Actor, job_id: str) -> Result[Job]:
-    """Move a job to the trash: agents and lists no longer show it, but its executions stay."""
+    """Move a job to the trash: agents and lists no longer show it, but its runs stay."""
     now = clock.now()
     with transaction.atomic():
         job = locked_job(actor, job_id, may=actor.may_delete)
@@ -158,7 +158,7 @@ def delete(actor: Actor, job_id: str) -> Result[Job]:
 
 
 def before_cancel(job: Job) -> dict[str, Any]:
-    """Return what an event says of a job that is cancelled, so that it can be restored as it was."""
+    """Return what events store about a cancelled job, so that it can be restored as it was."""
     until = {"until": job.paused_until.isoformat()} if job.paused_until else {}
     return {"status": job.status} | until
 
@@ -166,11 +166,11 @@ def before_cancel(job: Job) -> dict[str, Any]:
 def restore(
     actor: Actor, job_id: str, *, is_deleted: bool | None = None, stopped_at: datetime | None = None
 ) -> Result[Job]:
-    """Restore a job from the trash with its former status, or a cancelled one, paused if it was, else pending.
+    """Restore a job from the trash with its former status, or a cancelled job as paused if it was, else as pending.
 
-    The slots since then are recorded as skipped. With `is_deleted`, restore only a job that is in the trash, or only one
-    that is not: whoever asks twice for a cancelled job from the trash must not arm it. With `stopped_at`, restore only a
-    job that was deleted or cancelled at that moment, and not again since.
+    Record the slots since then as skipped. `is_deleted` requires that the job is in the trash, or that it is not: a
+    repeated request for a cancelled job from the trash must not start it again. `stopped_at` requires that the job was
+    deleted or cancelled at that moment, and not again since.
     """
     now = clock.now()
     with transaction.atomic():
@@ -211,7 +211,7 @@ def _room_problem(actor: Actor, job: Job, now: datetime) -> Err | None:
 
 
 class _Stop(NamedTuple):
-    """When a job was deleted or cancelled, and what a cancelled one was before."""
+    """When a job was deleted or cancelled, and what the event stored about a cancelled one."""
 
     at: datetime | None
     before: Mapping[str, Any]
@@ -231,12 +231,12 @@ def _stop_of(job: Job) -> _Stop:
 
 
 def _columns_after(job: Job, stop: _Stop, now: datetime) -> dict[str, Any]:
-    """Record the slots since a job was stopped, and return the columns with which it goes on."""
+    """Record the slots since a job was stopped, and return the columns of the restored job."""
     if job.status == Job.Status.RUNNING:
         return _columns_after_last_run(job, now)
     if job.status not in Job.ACTIVE and not stop.is_cancellation:
         return {}
-    # The slots up to and including the moment of the stop are already accounted for.
+    # Slots up to and including the moment of the stop are already recorded.
     engine.account_for(job, (stop.at or job.updated_at) + TICK, now, f"The job {stop.description}.")
     if job.proposed_at:
         return {"status": Job.Status.PAUSED, "paused_at": now}
@@ -249,13 +249,13 @@ def _columns_after(job: Job, stop: _Stop, now: datetime) -> dict[str, Any]:
     following, problem = _slot_after(job, now)
     if following:
         return {"status": Job.Status.PENDING, "next_run_at": following, "has_unreadable_schedule": False}
-    # Let the owner decide what to do with it.
+    # Pause it, so that the owner decides what to do with it.
     engine.pause(job, now, problem or f"{CAME_DUE[0]}{stop.description}.")
     return {"has_unreadable_schedule": bool(problem)}
 
 
 def _columns_after_last_run(job: Job, now: datetime) -> dict[str, Any]:
-    """Return how a job ended whose last run was under way when it was deleted; pause it if that was withdrawn."""
+    """Return the final status of a job deleted during its last run; pause it if that run was withdrawn."""
     if Execution.objects.live().filter(job=job).exists():
         return {}
     last = Execution.objects.filter(job=job).order_by("-scheduled_for", "-pk").first()
@@ -268,7 +268,7 @@ def _columns_after_last_run(job: Job, now: datetime) -> dict[str, Any]:
 
 
 def is_protected(job: Job) -> bool:
-    """Return whether this is an active job of Cronty itself, which nobody can edit, cancel or delete."""
+    """Return whether this is an active job of Cronty itself, which nobody may edit, cancel or delete."""
     task = registry.get(job.task)
     return bool(task and task.system) and job.status in Job.ACTIVE
 
@@ -278,7 +278,7 @@ def protected(job: Job) -> Err:
 
 
 def account_until(job: Job, now: datetime, reason: str) -> None:
-    """Record the slots that the job will no longer run; those within a pause get the reason of the pause."""
+    """Record the slots until now as skipped; those within a pause get the reason of the pause."""
     if job.status == Job.Status.PAUSED and job.paused_at:
         engine.account_for_pause(job, now)
     else:
@@ -286,7 +286,7 @@ def account_until(job: Job, now: datetime, reason: str) -> None:
 
 
 def account_until_each(jobs: Collection[Job], now: datetime, reason: str) -> None:
-    """Do the same for several jobs at once, before their rows are written."""
+    """Do what `account_until` does for several jobs at once, before their rows are written."""
     paused = [job for job in jobs if job.status == Job.Status.PAUSED]
     others = [job for job in jobs if job.status != Job.Status.PAUSED]
     engine.account_for_each(others, "next_run_at", now, lambda job: reason)
@@ -294,13 +294,13 @@ def account_until_each(jobs: Collection[Job], now: datetime, reason: str) -> Non
 
 
 def _still_ahead(before: Mapping[str, Any], now: datetime) -> datetime | None:
-    """Return the end of the pause that an event names, if it has not passed."""
+    """Return the end of the pause that an event stored, unless it has passed."""
     until = datetime.fromisoformat(before["until"]) if before.get("until") else None
     return until if until and until > now else None
 
 
 def _slot_after(job: Job, now: datetime) -> tuple[datetime | None, str]:
-    """Return the next slot of a job, or None, and why its schedule cannot be read, or an empty text."""
+    """Return the next slot of a job, or None, and why its schedule cannot be read, or an empty string."""
     try:
         return job.next_slot(now), ""
     except TriggerError as error:

@@ -1,4 +1,4 @@
-"""Trigger addresses: opened, given a new key, and closed by the owner of a job; a key is shown once."""
+"""Trigger addresses of jobs: open one, give it a new key, and close it; a key is shown only once."""
 
 import hashlib
 import secrets
@@ -16,14 +16,14 @@ from schedules.services.permissions import Actor, record
 from schedules.tasks.heartbeat import HEARTBEAT
 
 TRIGGER_PATH = "/trigger/"
-# How long the key before a new one is accepted, too.
+# How long the old key is still accepted beside a new one.
 OVERLAP = timedelta(days=7)
 
 Scheme = TriggerAddress.Scheme
 
 
 class OpenedTrigger(NamedTuple):
-    """An address together with its key, which nobody can read later."""
+    """A trigger address with its key, which nobody can read later."""
 
     job: Job
     url: str
@@ -71,7 +71,7 @@ def open_trigger(
 
 
 def close_trigger(actor: Actor, job_id: str) -> Result[Job]:
-    """Take the trigger address of a job away; both keys stop working at once."""
+    """Remove a job's trigger address; both keys stop working at once."""
     with transaction.atomic():
         job = locked_job(actor, job_id)
         if isinstance(job, Err):

@@ -1,4 +1,4 @@
-"""Undo: reverse what an event recorded, as long as nothing has changed it since."""
+"""Undo: reverse the changes that events recorded, unless something has changed them since."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -22,35 +22,36 @@ from schedules.services.runs.answers import UNDO, answer, is_last_answer
 from schedules.when.skips import still_ahead
 
 UNDOABLE = ("create", "edit", "pause", "resume", "confirm", "cancel", "delete", "restore", "answer")
-# How many changes one request reverses, and how many of the newest it looks through for them.
+# How many changes one request reverses.
 MAX_EVENTS = 500
-# What the events of one call or click have in common.
+# The columns that the events of one call or click have in common.
 CALL = ("owner", "actor", "door", "verb", "at")
+# How many of the newest events are scanned for those to reverse.
 MAX_SCANNED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Reversal:
-    """What would reverse one event: an action and the values that it brings back, or why it is not possible."""
+    """What would reverse one event: an action and the values that it restores, or why that is not possible."""
 
     event: Event
     action: str = ""
     before: dict[str, Any] | None = None
-    """The values of the edited fields now, as events keep them."""
+    """The current values of the edited fields, as events store them."""
     after: dict[str, Any] | None = None
     refusal: Err | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class UndoResult:
-    """The jobs as they are now, and the events that could not be reversed, with the reason."""
+    """The changed jobs, and the events that could not be reversed, with the reason."""
 
     jobs: Sequence[Job]
     refused: Sequence[tuple[Event, Err]] = ()
 
 
 def undoable_events(actor: Actor) -> QuerySet[Event]:
-    """Events about jobs that the actor sees, which reverse nothing and were not reversed yet, newest first."""
+    """Return events about jobs that the actor sees, except reversals and what was reversed, newest first."""
     reversals = Event.objects.filter(undoes=OuterRef("pk"))
     events = Event.objects.filter(verb__in=UNDOABLE, undoes=None, job__isnull=False)
     events = actor.visible(events.exclude(Exists(reversals)), "job__task")
@@ -58,12 +59,12 @@ def undoable_events(actor: Actor) -> QuerySet[Event]:
 
 
 def undoable_among(actor: Actor, event_ids: Collection[int]) -> list[Event]:
-    """Return those of these events that can be undone, newest first."""
+    """Return which of these events can be undone, newest first."""
     return list(undoable_events(actor).filter(pk__in=event_ids))
 
 
 def events_of_call(actor: Actor, event_id: int) -> list[Event]:
-    """Return the events that one call or click has recorded together with this one, newest first."""
+    """Return all events that the same call or click recorded, newest first."""
     events = undoable_events(actor)
     if (event := events.filter(pk=event_id).values("job", *CALL).first()) is None:
         return []
@@ -74,7 +75,7 @@ def events_of_call(actor: Actor, event_id: int) -> list[Event]:
 
 
 def latest_events(actor: Actor, verb: str, job_ids: Sequence[str]) -> list[Event]:
-    """Return the last event with this verb that the actor has recorded about each of these jobs."""
+    """Return the actor's last event with this verb about each of these jobs."""
     own = Event.objects.filter(
         job__public_id__in=job_ids, verb=verb, actor=actor.label, door=actor.door
     ).order_by()
@@ -83,14 +84,14 @@ def latest_events(actor: Actor, verb: str, job_ids: Sequence[str]) -> list[Event
 
 
 def last_call(actor: Actor) -> list[Event]:
-    """Return the events of the last call of this person or agent that can be undone."""
+    """Return the events of this actor's last call that can be undone."""
     own = undoable_events(actor).filter(owner=actor.user.pk, actor=actor.label, door=actor.door)
     event_id = own.filter(pk__in=_newest(actor)).values_list("pk", flat=True).first()
     return events_of_call(actor, event_id) if event_id else []
 
 
 def events_since(actor: Actor, made_by: str, since: datetime) -> list[Event]:
-    """Return what one person or agent has changed since a moment, newest first."""
+    """Return what a person or agent has changed since a moment, newest first."""
     events = undoable_events(actor).filter(actor=made_by, at__gte=since, pk__in=_newest(actor))
     return list(events[:MAX_EVENTS])
 
@@ -100,7 +101,7 @@ def _newest(actor: Actor) -> QuerySet[Event, Any]:
 
 
 def plan_undo(events: Sequence[Event]) -> list[Reversal]:
-    """Return what would reverse these events, each as its job is now, without changing anything."""
+    """Return what would reverse each of these events in the current state of its job, without changing anything."""
     return [_reversal_of(event) for event in events]
 
 
@@ -126,7 +127,7 @@ def _undo_one(actor: Actor, event: Event) -> Result[Job]:
             return not_found(event.job.public_id)
         if Event.objects.filter(undoes=event.pk).exists():
             return Err(Code.CHANGE_ALREADY_UNDONE)
-        # The owner's lock comes first where a job is restored; elsewhere the job's own lock is enough.
+        # Restoring a job locks the owner before the job; all else needs only the job's lock.
         if event.verb not in ("cancel", "delete"):
             event.job = Job.objects.select_for_update(of=("self",)).get(pk=event.job.pk)
         reversal = _reversal_of(event)
@@ -219,6 +220,6 @@ def _set_skips(actor: Actor, job_id: str, entries: Sequence[str], now: datetime)
 
 
 def _mentions_mask(event: Event) -> bool:
-    """Return whether the edit changed an argument whose value is not shown, so that it can't be brought back."""
+    """Return whether the edit changed a masked argument, whose old value is unknown."""
     columns = [(event.before.get(name), event.after.get(name)) for name in ("args", "kwargs")]
     return any(MASK in str(before) and before == after for before, after in columns)

@@ -1,4 +1,4 @@
-"""The job whose end another one waits for: found by any reference, and refused if the two would start each other."""
+"""The upstream job that a job runs after: resolve the reference to it, and refuse cycles and long chains."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,12 +14,12 @@ from schedules.when.unplanned import After
 
 MAX_FOLLOWERS = 20
 
-# Jobs of a file that is being applied, by their keys and by their public ids.
+# The jobs of a file being applied, by their keys in the file and by public id.
 Planned = Mapping[str, Job]
 
 
 def attach_upstream(actor: Actor, job: Job, planned: Planned | None = None) -> Err | None:
-    """Look up the job that this one follows, if its schedule names one, and note it in its columns; refuse circles."""
+    """Set the upstream job that this job's schedule names, if any; return an error for cycles and long chains."""
     trigger = after_of(job)
     if trigger is None:
         job.follows = None
@@ -37,7 +37,7 @@ def after_of(job: Job) -> After | None:
     try:
         trigger = job.undelayed_trigger
     except TriggerError:
-        # The schedule itself is refused.
+        # Validation refuses this schedule.
         return None
     return trigger if isinstance(trigger, After) else None
 
@@ -48,7 +48,7 @@ def followers_of(job: Job) -> list[Job]:
 
 
 def link_planned(jobs: Mapping[str, Job]) -> None:
-    """Note in the columns of stored jobs which job each follows, for those whose upstream was stored after them."""
+    """Set the upstream of stored jobs whose upstream job was stored after them."""
     for job in jobs.values():
         if (trigger := after_of(job)) and (upstream := jobs.get(trigger.job)) and upstream.pk:
             Job.objects.filter(pk=job.pk).update(follows=upstream.pk)
@@ -87,7 +87,7 @@ def _problem(job: Job, upstream: Job, planned: Planned) -> Err | None:
 
 
 def _steps_above(job: Job, upstream: Job, planned: Planned) -> int | None:
-    """Count the jobs above one, up to a little more than is allowed; return None if it is among them."""
+    """Count the jobs upstream, stopping above the limit; return None if the job itself is among them."""
     steps, above = 0, upstream
     while steps <= engine.DEEPEST_CHAIN:
         if above.public_id == job.public_id:
@@ -102,7 +102,7 @@ def _steps_above(job: Job, upstream: Job, planned: Planned) -> int | None:
 
 
 def _steps_below(job: Job) -> int:
-    """Count the longest chain of jobs that follow this one, and those that follow them."""
+    """Return the length of the longest chain of jobs downstream."""
     steps, level = 0, [job.pk] if job.pk else []
     while level and steps <= engine.DEEPEST_CHAIN:
         level = list(Job.objects.kept().filter(follows__in=level).values_list("pk", flat=True))

@@ -1,4 +1,4 @@
-"""Validation of jobs: the columns that a caller may set, their values, and the limits for agents."""
+"""Validation of jobs: which columns a caller may set, to which values, and what agents may not do."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -44,7 +44,7 @@ _KINDS: "dict[type[models.Field[Any, Any]], tuple[type, str]]" = {
     models.IntegerField: (int, "Give a whole number."),
     models.BooleanField: (bool, "Give true or false."),
 }
-# None for columns of JSON, whose values are of many types.
+# None for JSON columns, whose values have many types.
 _KIND_OF = {
     name: next((kind for field, kind in _KINDS.items() if isinstance(Job._meta.get_field(name), field)), None)
     for name in EDITABLE
@@ -56,7 +56,7 @@ _COLUMNS = frozenset(field.name for field in Job._meta.concrete_fields)
 
 
 def editable_only(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy the caller's values, with empty text instead of None and the zone of a city instead of its name.
+    """Copy the caller's values, replace None with empty text, and city names with their time zones.
 
     Raise TypeError for columns that are not editable.
     """
@@ -71,13 +71,13 @@ def editable_only(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def default_of(column: str) -> Any:
-    """Return the value of a column for which no other was chosen."""
+    """Return the default value of a column."""
     field: Any = Job._meta.get_field(column)
     return field.get_default()
 
 
 def type_problems(fields: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Find values of a wrong type, which a column's own validation would round, or raise an error for."""
+    """Find values of a wrong type: the column's own validation would round them, or crash."""
     return {name: [problem] for name, value in fields.items() if (problem := _type_problem(name, value))}
 
 
@@ -85,7 +85,7 @@ def _type_problem(name: str, value: Any) -> str | None:
     if (kind := _KIND_OF[name]) is None:
         return limits.json_problem(value, max_bytes=settings.CRONTY_MAX_JSON_BYTES)
     expected_type, message = kind
-    # In Python, a bool is also an int.
+    # A bool is also an int in Python.
     if value is not None and (
         not isinstance(value, expected_type) or isinstance(value, bool) != (expected_type is bool)
     ):
@@ -94,7 +94,7 @@ def _type_problem(name: str, value: Any) -> str | None:
 
 
 def job_problem(actor: Actor, job: Job, now: datetime, *, changed: set[str]) -> Err | None:
-    """Return an error if a job is invalid or not allowed for this caller, else None."""
+    """Return an error if a job is invalid or not allowed for this actor, else None."""
     task = registry.get(job.task)
     if (task and task.system) or not actor.may_use(job.task):
         return invalid("task", f"Unknown task: {job.task}. Choose one of: {', '.join(registry.names())}.")
@@ -118,7 +118,7 @@ def job_problem(actor: Actor, job: Job, now: datetime, *, changed: set[str]) -> 
     try:
         job.full_clean(validate_unique=False, validate_constraints=False, exclude=untouched)
     except ValidationError as error:
-        # A job whose task was removed or takes other arguments now can still be renamed, or get another schedule.
+        # A job whose task was removed, or takes other arguments now, can still be renamed or rescheduled.
         problems = {
             name: reason for name, reason in error.message_dict.items() if is_call_changed or name not in CALL
         }
@@ -138,14 +138,14 @@ def job_problem(actor: Actor, job: Job, now: datetime, *, changed: set[str]) -> 
 
 def _place_problem(job: Job) -> str | None:
     """Return why a notification cannot go where its arguments say, or None."""
-    # Here, and not beside the other functions about channels, because every new notification asks for it.
+    # A query of its own instead of the functions for channels, because this runs for every new notification.
     names = Channel.objects.filter(owner=job.owner_id).values_list("name", flat=True)
     channel_names = {name.lower(): name for name in names}
     topic, channel = job.argument("topic"), job.argument("channel")
     if isinstance(channel, str) and channel and channel not in channel_names.values():
         return f"channel: {channel!r} is not among the owner's channels."
     if isinstance(topic, str) and (name := channel_names.get(topic.lower())):
-        # A topic of the same name would be read by strangers.
+        # Strangers could read a public topic of this name.
         return f"topic: {name} is a channel: give it as channel."
     return None
 
@@ -179,14 +179,14 @@ def usable_tasks(actor: Actor) -> list[registry.Task]:
 
 
 def use_problem(actor: Actor, job: Job) -> str | None:
-    """Return why this person or agent may not schedule or start the task of a job, or None."""
+    """Return why this person or agent may not schedule or start a job's task, or None."""
     task = registry.get(job.task)
     if job.task == "prompt":
         return _runner_problem(actor, job) or gate_problem(actor, job)
     if task is None or task.refusal is None:
         return None
     reason = task.refuses(actor.user, actor.is_agent)
-    # It runs for its owner, whoever changes it.
+    # The job runs for its owner, whoever changes it.
     return reason or (task.refuses(job.owner, False) if job.owner_id != actor.user.pk else None)
 
 
@@ -197,16 +197,16 @@ def _runner_problem(actor: Actor, job: Job) -> str | None:
         return None
     chosen = choice.choose(actor.user, runner_name, is_agent=actor.is_agent)
     if not chosen.problem and job.owner_id != actor.user.pk:
-        # It runs for its owner, whoever changes it.
+        # The job runs for its owner, whoever changes it.
         chosen = choice.choose(job.owner, runner_name)
-    # The agent command is older than runners: who may use it is decided when it starts.
+    # The agent command predates runners: whether a user may run it is checked when it starts.
     return chosen.problem if chosen.name != AGENT_COMMAND else None
 
 
 def _grants_refusal(actor: Actor, job: Job, changed: set[str]) -> Err | None:
-    """Return why a job cannot have its permissions, or what it does cannot be changed while it has them."""
+    """Return why a job cannot have its permissions, or cannot be changed while it has them."""
     if actor.is_agent and not changed.isdisjoint({"grants", *CALL}):
-        # It would permit itself what a person has not.
+        # An agent could grant itself what no person has permitted.
         hint = f" (here: {', '.join(job.grants)})" if job.grants else ""
         return Err(Code.GRANTS_BY_PEOPLE, job.public_id, hint=hint)
     if job.task != "prompt" or not job.grants or changed.isdisjoint({"grants", *CALL}):
@@ -233,7 +233,7 @@ def _secret_problem(actor: Actor, job: Job, task: registry.Task) -> str | None:
     if job.task == "prompt":
         return secret_problem(job)
     if actor.is_agent and job.task == "webhook" and references.names_in(argument_of(job, "body")):
-        # The receiver could be made to show it.
+        # An agent could make the receiver show it.
         return "body: an agent can use secrets in the address and the headers only."
     return None
 
