@@ -146,6 +146,13 @@ def read_activity(job: Job) -> None:
     vars(job).update(is_running=standing.is_running, rank=standing.rank)
 
 
+def actor_of_link(job: Job, name: str, user: Actor | None) -> Actor:
+    """Return who answers with a link about a job: its owner, named after the logged-in user if they may change it."""
+    if user is not None and user.jobs().filter(pk=job.pk).exists() and user.may_change(job):
+        name = user.label
+    return Actor(job.owner, Event.Door.LINK, name)
+
+
 def not_found(job_id: str) -> Err:
     return Err(Code.JOB_NOT_FOUND, job_id)
 

@@ -1,1 +1,1 @@
-"""What people and agents do with runs: start, stop, skip, answer and explain them."""
+"""Services for runs: start, stop, skip, answer and explain them."""

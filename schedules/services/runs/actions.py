@@ -1,4 +1,4 @@
-"""Single runs of a job: started by hand, stopped, or left out."""
+"""Actions on single runs: start a job by hand, stop a running command, skip runs ahead."""
 
 from collections.abc import Collection
 from contextlib import suppress
@@ -60,7 +60,7 @@ def run_now(actor: Actor, job_id: str) -> Result[Execution]:
 
 
 def stop_run(actor: Actor, execution_id: int) -> Result[Execution]:
-    """Stop a command that runs; it ends as cancelled, and its schedule does not change."""
+    """Stop a running command; the run ends as cancelled, and the job's schedule does not change."""
     now = clock.now()
     run = actor.executions().select_related("job").filter(pk=execution_id).first()
     if run is None or run.job is None:
@@ -87,9 +87,9 @@ def skip(
     *,
     undo: bool = False,
 ) -> Result[Job]:
-    """Leave out the runs of these days and these slots, or the next run if none is given; `undo` lets them run again.
+    """Skip the runs of these days and slots, or the next run if there are none; `undo` lets them run again.
 
-    The slots are recorded as skipped when they fall due. With neither, `undo` removes everything that is ahead.
+    Skipped slots are recorded when they fall due. Without days and slots, `undo` removes all skips that are ahead.
     """
     now = clock.now()
     with transaction.atomic():
@@ -114,7 +114,11 @@ def skip(
                 return Err(Code.SLOT_PASSED)
             entries.append(slot_entry(slot))
         if undo:
-            remaining = [e for e in before if e not in entries and day_of(e, job.timezone) not in entries]
+            remaining = [
+                entry
+                for entry in before
+                if entry not in entries and day_of(entry, job.timezone) not in entries
+            ]
             after = remaining if entries else []
         else:
             if not entries:
@@ -131,7 +135,7 @@ def skip(
 
 
 def runs_around(job: Job, day: date, now: datetime) -> tuple[date | None, date | None] | None:
-    """Return the days of the last run before a day and of the first one after it, or None if a run falls on it."""
+    """Return the days of the last run before a day and the first run after it, or None if a run falls on the day."""
     zone = load_zone(job.timezone)
     start, end = (
         datetime.combine(each, time(), zone).astimezone(UTC) for each in (day, day + timedelta(days=1))
@@ -157,7 +161,7 @@ def _last_slot_before(job: Job, end: datetime, now: datetime) -> datetime | None
 
 
 def _slot_in_second(job: Job, moment: datetime) -> datetime | None:
-    """Return the slot within this second, or None: answers to agents show no smaller units."""
+    """Return the slot within this second, or None: agents see times in whole seconds."""
     second = moment.replace(microsecond=0)
     with suppress(TriggerError):
         slot = job.next_slot(second - timedelta.resolution)

@@ -1,4 +1,4 @@
-"""The kill switch: no agent starts to work on a prompt, and those at work are stopped, until a person ends it."""
+"""The kill switch: stop all agents that work on prompts, and start no others until a person ends the stop."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,13 +14,13 @@ from schedules.result import Code, Err, Ok, Result
 from schedules.services.permissions import Actor, event_of
 
 RELEASED = "taken away"
-# Those that begin while others are stopped find the stop themselves.
+# Enough, because runs that start meanwhile see the stop themselves.
 _MAX_STOPPED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """What a stop has ended: the runs of runners, and the leases of agents that had claimed prompts."""
+    """What a stop ended: running agents, and the leases of agents that had claimed prompts."""
 
     stop: AgentStop
     runs: int
@@ -28,7 +28,7 @@ class Stopped:
 
 
 def may_stop_everybody(actor: Actor) -> bool:
-    """Return whether an actor may stop, and start again, the agents of everybody."""
+    """Return whether an actor may stop and resume everybody's agents."""
     user: Any = actor.user
     if actor.is_agent:
         return False
@@ -43,7 +43,7 @@ def read_stop(actor: Actor) -> AgentStop | None:
 
 
 def stop_agents(actor: Actor, *, everybody: bool = False) -> Result[Stopped]:
-    """Stop the agents of a person, or of everybody: none starts, and those at work end."""
+    """Stop the agents of a person, or of everybody: running ones end, and none starts."""
     if everybody and not may_stop_everybody(actor):
         return Err(Code.AGENTS_OF_EVERYBODY)
     now = clock.now()
@@ -52,12 +52,12 @@ def stop_agents(actor: Actor, *, everybody: bool = False) -> Result[Stopped]:
         stop, is_new = AgentStop.objects.get_or_create(scope=scope, defaults={"at": now, "by": actor.label})
         if is_new:
             _record(actor, "stop agents", now, everybody)
-    # After the commit: a run that has not seen the stop is already running now.
+    # After the commit, because a run that did not see the stop is running by now.
     return Ok(Stopped(stop, _stop_running(actor, everybody, now), _release_prompts(actor, everybody, now)))
 
 
 def resume_agents(actor: Actor, *, everybody: bool = False) -> Result[AgentStop]:
-    """End a stop; only a person may do so, because an agent would start itself."""
+    """End a stop; only a person may do so, as an agent could start itself."""
     if actor.is_agent:
         return Err(Code.AGENTS_STARTED_BY_PEOPLE)
     if everybody and not may_stop_everybody(actor):
@@ -72,7 +72,7 @@ def resume_agents(actor: Actor, *, everybody: bool = False) -> Result[AgentStop]
 
 
 def release(held: ExecutionQuerySet) -> int:
-    """Take claimed prompts away from their agents: they wait in the inbox, and late answers are refused."""
+    """End the leases of claimed prompts: they wait in the inbox again, and late answers are refused."""
     return held.update(lease_until=None, leased_to="", lease_key=RELEASED)
 
 
@@ -97,14 +97,14 @@ def _prompts(actor: Actor, everybody: bool) -> ExecutionQuerySet:
 
 
 def _stop_running(actor: Actor, everybody: bool, now: datetime) -> int:
-    """End the runs that agents work on as cancelled; their workers notice that within seconds, and kill them."""
+    """Cancel the runs that agents work on; their workers notice that within seconds and kill the agents."""
     running = _prompts(actor, everybody).filter(status=Execution.Status.RUNNING)
     rows = list(running.values_list("pk", "attempt", "job")[:_MAX_STOPPED])
     return sum(_stop(actor, *row, now) for row in rows)
 
 
 def _stop(actor: Actor, execution_id: int, attempt: int, job_id: int | None, now: datetime) -> bool:
-    # One at a time, as everything that ends a run: first its job is locked.
+    # One at a time: like everything that ends a run, lock its job first.
     with transaction.atomic():
         job = Job.objects.select_for_update(of=("self",)).filter(pk=job_id or 0).first()
         reason = f"{actor.label} stopped all agents."

@@ -1,6 +1,6 @@
-"""Answers to notifications: done, snoozed or the next run left out, by link, page, agent or terminal."""
+"""Answers to notifications: mark as done, snooze or skip the next run, by link, page, agent or terminal."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,7 +12,7 @@ from schedules.models.questions import MAX_ANSWERS
 from schedules.result import Code, Err, Ok, Result, invalid, sentence
 from schedules.services.jobs.rows import locked_job
 from schedules.services.people.profiles import is_active_user
-from schedules.services.permissions import Actor, not_found, record, wrong_state
+from schedules.services.permissions import Actor, actor_of_link, not_found, record, wrong_state
 from schedules.services.runs.actions import skip
 from schedules.tasks.answer_links import Button, Link
 from schedules.when.moments import short_words
@@ -26,7 +26,7 @@ ANSWERS = 'Answer "done", "skip", "undo", "snooze" or "snooze 1h".'
 MAX_PHRASE_LENGTH = 200
 SNOOZE_OF_BUTTON = timedelta(minutes=10)
 MAX_SNOOZE = timedelta(days=366)
-# After an answer was taken back, nobody is reminded at once.
+# The earliest reminder after an answer was taken back.
 _AFTER_UNDO = timedelta(minutes=1)
 _STATUS_AFTER = {DONE: Status.DONE, SNOOZE: Status.SNOOZED, SKIP: Status.SKIPPED}
 _STOPPED = (Job.Status.CANCELLED, Job.Status.PAUSED)
@@ -39,23 +39,23 @@ class AnsweredQuestion:
     job: Job
     question: Question
     is_repeated: bool = False
-    """Whether the same answer had been given before, so that nothing has changed."""
+    """Whether the question already had this answer, so that nothing changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkedQuestion:
-    """What a link is about: the job of a run that asked, and its question, unless that is not recorded yet."""
+    """What a link is about: the job and the run that asked, and its question once it is recorded."""
 
     link: Link
     job: Job
     run: Execution
-    """The run that asked first, which the message of the link may only repeat."""
+    """The run that asked first; the message with the link may be a reminder of it."""
     actor: Actor
     question: Question | None
 
 
 def find_linked(link: Link, actor: Actor | None = None) -> Result[LinkedQuestion]:
-    """Return what a link is about; whoever is logged in and may change the job answers under their own name."""
+    """Return what a link is about, for its owner or for the logged-in actor."""
     reminder = Reminder.objects.select_related("execution__job").filter(pk=link.execution_id).first()
     root_id = reminder.question_id if reminder else link.execution_id
     run = Execution.objects.select_related("job__owner", "question").filter(pk=root_id).first()
@@ -67,24 +67,20 @@ def find_linked(link: Link, actor: Actor | None = None) -> Result[LinkedQuestion
     if not is_active_user(run.job.owner):
         return Err(Code.JOB_OWNER_INACTIVE, run.job.public_id)
     topic = (reminder.topic if reminder else "") or str(run.job.argument("topic") or "")
-    by_link = Actor(run.job.owner, Event.Door.LINK, f"ntfy: {topic}"[: limits.ACTOR_LENGTH])
-    if actor is not None and actor.jobs().filter(pk=run.job.pk).exists() and actor.may_change(run.job):
-        by_link = replace(by_link, name=actor.label)
-    return Ok(LinkedQuestion(link, run.job, run, by_link, getattr(run, "question", None)))
+    answering = actor_of_link(run.job, f"ntfy: {topic}"[: limits.ACTOR_LENGTH], actor)
+    return Ok(LinkedQuestion(link, run.job, run, answering, getattr(run, "question", None)))
 
 
 def answer_by_link(
     linked: LinkedQuestion, answer: str, until: datetime | None = None, *, seen: int | None = None
 ) -> Result[AnsweredQuestion]:
-    """Give the answer of a button, or one that was chosen on the page that had `seen` so many answers."""
-    button = linked.link.button
-    if button is not Button.PAGE:
-        if answer != button:
-            return Err(Code.LINK_UNKNOWN)
-        return _answer(
-            linked.actor, linked.job.public_id, linked.run.pk, answer, until, link=linked.link.name
-        )
-    return _answer(linked.actor, linked.job.public_id, linked.run.pk, answer, until, seen=seen or 0)
+    """Give the answer of a button, or one chosen on a page that showed `seen` earlier answers."""
+    button, job_id = linked.link.button, linked.job.public_id
+    if button is Button.PAGE:
+        return _answer(linked.actor, job_id, linked.run.pk, answer, until, seen=seen or 0)
+    if answer != button:
+        return Err(Code.LINK_UNKNOWN)
+    return _answer(linked.actor, job_id, linked.run.pk, answer, until, link=linked.link.name)
 
 
 def answer(actor: Actor, job_id: str, answer: str, until: datetime | None = None) -> Result[AnsweredQuestion]:
@@ -99,7 +95,7 @@ def answer(actor: Actor, job_id: str, answer: str, until: datetime | None = None
 
 
 def answer_in_words(actor: Actor, job_id: str, text: str) -> Result[AnsweredQuestion]:
-    """Give an answer as people write it: "done", "skip", "undo", "snooze", or "snooze" with a time or a duration."""
+    """Give an answer as people type it: "done", "skip", "undo", or "snooze", perhaps with a time or a duration."""
     kind, _, until = text.strip().partition(" ")
     kind = kind.lower()
     job = actor.jobs().find(job_id)
@@ -114,7 +110,7 @@ def answer_in_words(actor: Actor, job_id: str, text: str) -> Result[AnsweredQues
 
 
 def read_until(text: str, timezone: str) -> Result[datetime]:
-    """Read until when a reminder is snoozed, in the zone of its job."""
+    """Parse until when a reminder is snoozed, in its job's time zone."""
     try:
         phrase = text.strip()[:MAX_PHRASE_LENGTH]
         return Ok(parse_moment(phrase, now=clock.now(), timezone=timezone, may_be_day=True))
@@ -127,7 +123,7 @@ def latest_question(job: Job) -> Question | None:
 
 
 def is_last_answer(event: Event) -> bool:
-    """Return whether the answer that this event recorded is the last one to the last question of its job."""
+    """Return whether this event recorded the last answer to its job's last question."""
     question = latest_question(event.job) if event.job and event.job.deleted_at is None else None
     if question is None or question.pk != event.after.get("execution") or not question.answers:
         return False
@@ -136,7 +132,7 @@ def is_last_answer(event: Event) -> bool:
 
 
 def question_of(run: Execution) -> Question | None:
-    """Return the question that a run has asked or repeated, with the reminders that were sent, or None."""
+    """Return the question that a run asked or repeated, with the reminders sent, or None."""
     if run.task != "notify":
         return None
     questions = Question.objects.select_related("execution").prefetch_related("sent__execution")
@@ -186,13 +182,13 @@ def _answer(
         else:
             result = _apply(actor, job, question, answer, until or now + SNOOZE_OF_BUTTON, link, now)
         if isinstance(result, Err):
-            # Without this, a question that its worker has not recorded yet would remain without its reminders.
+            # Otherwise a question created here before its worker recorded it would remain without reminders.
             transaction.set_rollback(True)
     return result
 
 
 def _locked_question(job: Job, run_id: int, now: datetime) -> Question:
-    """Lock a question; a quick reader answers before the worker has recorded that it was asked."""
+    """Lock a question, and create it if somebody answers before the worker has recorded it."""
     locked = Question.objects.select_for_update()
     if existing := locked.filter(pk=run_id).first():
         return existing
@@ -218,7 +214,7 @@ def _refusal(job: Job, question: Question, answer: str) -> Err | None:
 
 
 def _refuse(code: Code, job: Job, question: Question) -> Err:
-    """Say what the first answer was."""
+    """Build a refusal that says what the first answer was."""
     at = question.answered_at
     return Err(
         code,

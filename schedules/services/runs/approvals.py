@@ -1,6 +1,6 @@
-"""Approvals: what runs of agents ask a person, and the answers: once, always for the job, in words, or not at all."""
+"""Approvals: list what agents' runs ask a person, and record the answer: once, always, deny, or a reply in words."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -11,13 +11,13 @@ from schedules import clock, engine, limits
 from schedules.agents.adapters import ADAPTERS
 from schedules.agents.catalog import catalog
 from schedules.agents.stops import stop_in_force
-from schedules.models import AgentRun, Approval, Event, Execution, Job
+from schedules.models import AgentRun, Approval, Execution, Job
 from schedules.models.approvals import LONGEST_REPLY
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.secrets.masking import has_mask
 from schedules.services.jobs.rows import change_row, locked_job
 from schedules.services.people.profiles import is_active_user
-from schedules.services.permissions import Actor, record
+from schedules.services.permissions import Actor, actor_of_link, record
 from schedules.tasks.approval_links import Link
 from schedules.tasks.grants import grant_of, grants_problem
 from schedules.when.moments import local_words
@@ -49,17 +49,17 @@ class LinkedApproval:
 
 
 def list_waiting(actor: Actor, limit: int = MAX_LISTED) -> list[Approval]:
-    """Return what waits for a person, the oldest first, with its runs and jobs."""
+    """Return what waits for a person, oldest first, with runs and jobs."""
     return list(_visible(actor).order_by("pk")[:limit])
 
 
 def count_waiting(actor: Actor) -> int:
-    """Count what waits for a person, up to the number that is listed."""
+    """Count what waits for a person, up to MAX_LISTED."""
     return len(_visible(actor).order_by("pk").values("pk")[:MAX_LISTED])
 
 
 def approvals_of(run: Execution) -> list[Approval]:
-    """Return what a run has asked a person, in order."""
+    """Return what a run asked a person, in order."""
     if run.task != "prompt":
         return []
     approvals = Approval.objects.filter(execution=run.pk).select_related("execution", "job__owner")
@@ -67,13 +67,13 @@ def approvals_of(run: Execution) -> list[Approval]:
 
 
 def newest_of_owner(owner_id: Any) -> QuerySet[Approval]:
-    """Return the newest approvals of a person, or of everybody, as the admin lists them."""
+    """Return the approvals of an owner, or of everybody if None, newest first, for the admin."""
     newest = Approval.objects.order_by("-pk").select_related("owner")
     return newest if owner_id is None else newest.filter(owner=owner_id)
 
 
 def describe(actor: Actor, approvals: list[Approval]) -> list[Approval]:
-    """Set what pages say of approvals, and whether the actor may answer those that wait."""
+    """Set on approvals how pages describe them, and whether the actor may answer them."""
     for approval in approvals:
         shown: Any = approval
         shown.words = state_words(approval)
@@ -82,7 +82,7 @@ def describe(actor: Actor, approvals: list[Approval]) -> list[Approval]:
 
 
 def find_approval(actor: Actor, number: int) -> Result[Approval]:
-    """Return an approval of a job that the actor sees, whatever has become of it."""
+    """Return an approval of a job that the actor sees, whatever its status."""
     approval = Approval.objects.select_related("execution", "job__owner").filter(pk=number).first()
     if approval is None or not actor.jobs().filter(pk=approval.job_id or 0).exists():
         return Err(Code.APPROVAL_NOT_FOUND, number)
@@ -90,23 +90,20 @@ def find_approval(actor: Actor, number: int) -> Result[Approval]:
 
 
 def find_linked(link: Link, actor: Actor | None = None) -> Result[LinkedApproval]:
-    """Return what a link is about; whoever is logged in and may change the job answers under their own name."""
+    """Return what a link is about, for the job's owner or for the logged-in actor."""
     approval = Approval.objects.select_related("execution", "job__owner").filter(pk=link.approval_id).first()
     job = approval.job if approval else None
     if approval is None or job is None or job.deleted_at or not link.is_about(approval.digest):
         return Err(Code.LINK_UNKNOWN)
     if not is_active_user(job.owner):
         return Err(Code.JOB_OWNER_INACTIVE, job.public_id)
-    by_link = Actor(job.owner, Event.Door.LINK, BY_LINK)
-    if actor is not None and actor.jobs().filter(pk=job.pk).exists() and actor.may_change(job):
-        by_link = replace(by_link, name=actor.label)
-    return Ok(LinkedApproval(approval, by_link))
+    return Ok(LinkedApproval(approval, actor_of_link(job, BY_LINK, actor)))
 
 
 def answer_approval(
     actor: Actor, number: int, answer: str, *, seen: str, text: str = ""
 ) -> Result[AnsweredApproval]:
-    """Allow a call once, always for its job, or deny it; reply to a question with a text, or decline it.
+    """Allow a tool call once or always for its job, or deny it; reply to a question with a text, or decline it.
 
     `seen` is the digest of what the person was shown.
     """
@@ -140,7 +137,7 @@ def answer_approval(
 
 
 def state_words(approval: Approval) -> str:
-    """Say in a few words what has become of an approval."""
+    """Describe the state of an approval in a few words."""
     by = f" by {approval.answered_by}" if approval.answered_by else ""
     if approval.is_question and (words := _question_words(Status(approval.status), by)):
         return words
@@ -164,7 +161,7 @@ def _question_words(status: Approval.Status, by: str) -> str:
 
 
 def approval_words(run: Execution, timezone: str) -> str:
-    """Say what the run has asked last, and what became of it, or what it was refused unasked; else nothing."""
+    """Describe what a run last asked and the outcome, or what it was denied without asking; else return nothing."""
     if run.task != "prompt":
         return ""
     approval = Approval.objects.filter(execution=run.pk).select_related("job").order_by("-pk").first()
@@ -173,21 +170,21 @@ def approval_words(run: Execution, timezone: str) -> str:
     what = "a question" if approval.is_question else f"to use {approval.tool}"
     asked = f"It asked {what} at {local_words(approval.asked_at, timezone)}"
     if approval.status == Status.WAITING:
-        words = f"{asked}, and waits for an answer until {local_words(approval.expires_at, timezone)}."
+        text = f"{asked}, and waits for an answer until {local_words(approval.expires_at, timezone)}."
     else:
-        words = f"{asked}: {state_words(approval)}."
-    return f"{words} {permission_words(approval)}".strip()
+        text = f"{asked}: {state_words(approval)}."
+    return f"{text} {permission_words(approval)}".strip()
 
 
 def permission_of(approval: Approval) -> str:
-    """Return the rule that would let the same call pass without asking; empty if no rule can, and of a question."""
+    """Return the rule that would allow the same call without asking; empty if no rule can, or for a question."""
     if approval.is_question or has_mask(approval.arguments):
         return ""
     return approval.grant or grant_of(approval.tool, approval.arguments)
 
 
 def permission_words(approval: Approval) -> str:
-    """Say which permission lets the same call pass without asking, or who would have to give it; nothing of a question."""
+    """Say which permission would allow the same call without asking, and who can give it; empty for a question."""
     if approval.is_question:
         return ""
     rule = permission_of(approval)
@@ -197,7 +194,7 @@ def permission_words(approval: Approval) -> str:
 
 
 def _refused_words(run: Execution) -> str:
-    """Say which permission would let the first call pass that was refused without asking anybody."""
+    """Say which permission would allow the first call that was refused without asking anybody."""
     refused = AgentRun.objects.filter(execution=run.pk, verdict=AgentRun.Verdict.REFUSED).order_by("-attempt")
     row = refused.select_related("job").only("denials", "runner", "kind", "job__grants").first()
     adapter = ADAPTERS.get(row.kind) if row else None
@@ -229,10 +226,10 @@ def _visible(actor: Actor) -> QuerySet[Approval]:
 
 
 def _answer_problem(approval: Approval, answer: str, reply: str) -> Err | None:
-    """Return what is wrong with an answer, whenever it comes."""
-    possible = _TO_QUESTION if approval.is_question else _TO_CALL
-    if answer not in possible:
-        return invalid("answer", f"Choose one of: {', '.join(possible)}.")
+    """Return what is wrong with an answer, whatever the approval's status."""
+    choices = _TO_QUESTION if approval.is_question else _TO_CALL
+    if answer not in choices:
+        return invalid("answer", f"Choose one of: {', '.join(choices)}.")
     if answer != REPLY:
         return invalid("text", "Only the answer reply has a text.") if reply else None
     if not reply:
@@ -269,7 +266,7 @@ def _always_refusal(approval: Approval, job: Job) -> Err | None:
 
 
 def _allow(actor: Actor, approval: Approval, job: Job, answer: str, now: datetime) -> bool:
-    """Let the run, or its program that waits, go on; return False if it does not wait any more."""
+    """Let the run, or its waiting program, continue; return False if it no longer waits."""
     waiting = Execution.objects.filter(
         pk=approval.execution_id, attempt=approval.attempt, status=Execution.Status.QUEUED
     )
@@ -296,7 +293,7 @@ def _allow(actor: Actor, approval: Approval, job: Job, answer: str, now: datetim
 
 
 def _deny(actor: Actor, approval: Approval, job: Job, now: datetime) -> bool:
-    """End the run as refused, or let its program go on without the call; return False if it does not wait any more."""
+    """End the run as refused, or let its program continue without the call; return False if it no longer waits."""
     approval.save(update_fields=["answered_at", "answered_by"])
     done = "declined" if approval.is_question else "denied"
     if not engine.deny(approval, now, Status.DENIED, f"{actor.label} {done} it."):

@@ -1,7 +1,7 @@
-"""Counters of finished runs for monitoring, kept by a process from one reading of the ledger to the next.
+"""Counters of finished runs for monitoring, which a process updates from the ledger at each reading.
 
-Workers count nothing, so that a run costs no more. A reading follows the primary key, so that it costs as much as has
-happened since the one before, whatever the table holds.
+Workers count nothing, so runs cost nothing extra. A reading continues at the last primary key, so its cost depends on
+what happened since the last one, not on the size of the table.
 """
 
 import threading
@@ -17,9 +17,9 @@ from schedules.models import Execution
 
 BATCH = 10_000
 MAX_BATCHES = 5
-# Rows that are not finished and will be looked at again; the oldest are given up first.
+# How many unfinished rows are remembered for the next reading; beyond it, the oldest are dropped.
 MAX_PENDING = 20_000
-# A transaction that took its key earlier may commit this much later, in seconds.
+# How many seconds after taking its key a transaction may still commit.
 COMMIT_DELAY = 10.0
 BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
@@ -27,7 +27,7 @@ Row: TypeAlias = tuple[int, str, str, str, timedelta | None, Any]
 
 
 class RunCounts(NamedTuple):
-    """The counts of one reading, which the next one does not change."""
+    """A snapshot of the counts at one reading."""
 
     runs: dict[tuple[str, str], int]
     late_runs: list[int]
@@ -40,17 +40,17 @@ class RunCounters:
     def __init__(self) -> None:
         self.runs: Counter[tuple[str, str]] = Counter()
         self.late_runs = [0] * (len(BUCKETS) + 1)
-        """Started runs by the first bucket that their lateness fits into; the last has no limit."""
+        """Started runs by the first bucket that their lateness fits into; the last bucket has no limit."""
         self.lateness = 0.0
         self._lock = threading.Lock()
-        # Every row up to here was read; later ones may still become visible between those that were.
+        # All rows up to this key were read; after it, rows may still be committed between those already read.
         self._floor: int | None = None
         self._read: set[int] = set()
         self._tops: deque[tuple[float, int]] = deque()
         self._pending: dict[int, None] = {}
 
     def update(self) -> RunCounts:
-        """Read what has happened since the last reading; the first one only notes what is under way."""
+        """Count what finished since the last reading; the first reading only notes what is under way."""
         with self._lock:
             if self._floor is None:
                 self._floor = Execution.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
@@ -82,7 +82,7 @@ class RunCounters:
                     self._note(row)
             if len(rows) < BATCH:
                 break
-            # Too many to wait for late commits among them.
+            # With this many rows, don't wait for late commits among them.
             self._floor = rows[-1][0]
             self._read.clear()
             self._tops.clear()

@@ -1,4 +1,4 @@
-"""Explanations: why a slot ran or did not, from the ledger and the events."""
+"""Explanations: say why a slot ran or did not, and describe a run, from the ledger and the events."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -43,14 +43,14 @@ class Why:
     at: datetime
     verdict: str
     explanation: str
-    """Our own words, which agents quote."""
+    """Cronty's own wording, which agents may quote."""
     execution: Execution | None = None
     detail: str = ""
-    """What others wrote: the error of a task, a receiver's answer, or the reason for a pause."""
+    """Text by others: a task's error, a receiver's answer, or the reason for a pause."""
 
 
 def why(actor: Actor, job_id: str, at: datetime | date | None, now: datetime) -> Result[Why]:
-    """Explain the slot nearest to a moment, or one of a day in the job's zone, from the ledger and the events."""
+    """Explain the slot nearest to a moment, or one on a day in the job's time zone."""
     job = actor.jobs_with_trash().find(job_id)
     if job is None:
         return not_found(job_id)
@@ -77,7 +77,7 @@ def why(actor: Actor, job_id: str, at: datetime | date | None, now: datetime) ->
 
 
 def _of_day(job: Job, day: date, now: datetime) -> Why | datetime:
-    """Explain the last run of a day that did not succeed, or the last one; else return its first slot, if any."""
+    """Explain a day's last run that did not succeed, or its last run; without runs, return its first slot, if any."""
     end = end_of_day(day, job.timezone)
     if end < job.created_at:
         return Why(job, end, "nothing", "The job did not exist yet.")
@@ -125,11 +125,11 @@ def _why_of_row(job: Job, row: Execution) -> Why:
 
 
 def explain(row: Execution, timezone: str = "UTC", *, with_reason: bool = True) -> str:
-    """Describe the state or the result of a run in one sentence, without its error."""
+    """Describe the state or result of a run in a sentence or two, without its error."""
     if row.is_asking:
         return row.reason
     on_attempt = "on the first attempt" if row.attempt == 1 else f"on attempt {row.attempt}"
-    # The slots of a gap are counted only up to this number.
+    # The slots of a gap are counted only up to COUNTED_SLOTS.
     is_more = row.slots == engine.COUNTED_SLOTS + 1
     slots = f"more than {engine.COUNTED_SLOTS:,}" if is_more else f"{row.slots:,}"
     many = f"{slots} runs were".capitalize() if row.slots > 1 else "This run was"
@@ -154,14 +154,14 @@ def explain(row: Execution, timezone: str = "UTC", *, with_reason: bool = True) 
         Status.SKIPPED: f"{many} skipped.",
         Status.MISSED: f"{many} missed.",
         Status.CANCELLED: "Cancelled." if row.attempt else "Cancelled before it started.",
-        # Its reason says more.
+        # The reason says more.
         Status.LOST: "" if with_reason and row.reason else "The worker crashed during this run.",
     }[Status(row.status)]
     return f"{explanation} {row.reason if with_reason else ''}".strip()
 
 
 def _awaited_words(row: Execution, timezone: str) -> str:
-    """Say until when a ping is awaited, or nothing for a run that waits for a worker."""
+    """Say until when a ping is expected; empty for a run that waits for a worker."""
     if row.task != HEARTBEAT or not row.available_at:
         return ""
     return f"A ping is expected until {local_words(row.available_at, timezone)}."
@@ -176,7 +176,7 @@ def _nearest_execution(job: Job, moment: datetime) -> Execution | None:
     rows = _without_reminders(job)
     earlier = rows.filter(scheduled_for__lte=moment).order_by("-scheduled_for")
     before = earlier.first()
-    # A manual run may lie within a gap: then look at scheduled slots alone.
+    # A manual run may lie within a gap of missed slots, so look at scheduled slots alone.
     is_manual = before is not None and before.cause in Execution.STARTED
     slot = earlier.exclude(cause__in=Execution.UNPLANNED).first() if is_manual else before
     if slot and slot.last_slot and slot.last_slot >= moment:
@@ -187,7 +187,7 @@ def _nearest_execution(job: Job, moment: datetime) -> Execution | None:
 
 
 def _without_reminders(job: Job) -> QuerySet[Execution]:
-    """Return the runs of a job, except those that only repeat one."""
+    """Return the runs of a job, except reminders, which only repeat a run."""
     return Execution.objects.filter(job=job).exclude(cause=Execution.Cause.REMINDER)
 
 
@@ -218,7 +218,7 @@ def _why_ahead(job: Job, moment: datetime, now: datetime) -> Why:
 
 
 def _why_left_out(job: Job, moment: datetime) -> Why | None:
-    """Explain a slot at a moment in the future, or the first one on its day, if the job leaves it out."""
+    """Explain a slot at a moment in the future, or the first one within a day after it, if the job skips it."""
     if not (job.skips or job.closed_by):
         return None
     with suppress(TriggerError):
@@ -231,7 +231,7 @@ def _why_left_out(job: Job, moment: datetime) -> Why | None:
 
 
 def _why_moved(job: Job, moment: datetime) -> Why | None:
-    """Explain a run at a moment in the future, or the first one on its day, if calendars move it."""
+    """Explain a run at a moment in the future, or the first one within a day after it, if calendars move it."""
     trigger = job.trigger
     if not isinstance(trigger, Moved):
         return None
@@ -244,7 +244,7 @@ def _why_moved(job: Job, moment: datetime) -> Why | None:
 
 
 def _nearest_slot(job: Job, moment: datetime, now: datetime) -> datetime | None:
-    """Return the planned slot of a pending job that is nearest to a moment, if there is one."""
+    """Return the planned slot of a pending job that is nearest to a moment, or None."""
     if job.status != Job.Status.PENDING or job.next_run_at is None:
         return None
     start = job.next_run_at
@@ -261,7 +261,7 @@ def _nearest_slot(job: Job, moment: datetime, now: datetime) -> datetime | None:
 
 
 def _start_near(job: Job, moment: datetime) -> datetime | None:
-    """Return the slot to start looking from for a distant moment; no earlier slot is as near to it."""
+    """Return a slot from which to search for the one nearest to a distant moment; earlier slots are not as near."""
     assert job.next_run_at is not None
     try:
         following = job.trigger.next_after(moment)
@@ -283,7 +283,7 @@ def _why_not_yet(job: Job, now: datetime) -> Why:
 
 
 def _last_change(newest_first: Iterable[Event]) -> Event | None:
-    """Return the event that a job has its state from: a restored one has that from before it was stopped or deleted."""
+    """Return the event that explains a job's state: for a restored job, the one before it was stopped or deleted."""
     undone, restored = 0, None
     for event in newest_first:
         if event.verb == "restore":
@@ -303,7 +303,7 @@ def _ended_by(pause: Event, moment: datetime) -> bool:
 
 
 def _why_without_row(job: Job, moment: datetime, now: datetime, *, is_ahead: bool = False) -> Why:
-    # Other events, such as edits, neither stop nor start a job.
+    # Other events, such as edits, do not stop or start a job.
     last = _last_change(
         Event.objects.filter(job=job, at__lte=moment, verb__in=[*_STOPPED, *_STARTED])[:MAX_CHANGES]
     )
@@ -314,7 +314,7 @@ def _why_without_row(job: Job, moment: datetime, now: datetime, *, is_ahead: boo
         )
         if is_ahead and job.paused_until:
             explanation += f" The pause ends on {short_words(job.paused_until, job.timezone)}."
-        # Only a run whose time has come can have been skipped.
+        # A run ahead cannot have been skipped yet.
         verdict = stopped if is_ahead else Status.SKIPPED
         return Why(job, moment, verdict, explanation, detail=str(last.after.get("reason") or ""))
     if moment > now:

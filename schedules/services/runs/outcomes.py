@@ -1,4 +1,4 @@
-"""Outcomes of runs by periods of time: how many succeeded, and all that failed."""
+"""Outcomes of runs by period: count the successes, and list the failures by job."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,9 +12,9 @@ from schedules.models.executions import ExecutionQuerySet
 from schedules.services.permissions import Actor
 from schedules.services.run_list import NEWEST_FIRST
 
-# The most runs whose successes one call counts, shared by its periods.
+# How many runs one call scans for successes, shared among its periods.
 COUNTED_RUNS = 60_000
-# The most failures of each kind that one call reads. They are read apart, so that no number of other runs hides one.
+# How many failures of each status one call reads. They are read separately, so that other runs cannot crowd them out.
 READ_FAILURES = 50_000
 IS_GOOD = Q(status=Execution.Status.SUCCEEDED)
 FAILURES = (Execution.Status.FAILED, Execution.Status.LOST, Execution.Status.MISSED)
@@ -31,23 +31,23 @@ class Failures:
 
 @dataclass
 class Outcomes:
-    """What came of the runs that were due in a period."""
+    """The outcomes of the runs that were due in a period."""
 
     good: int = 0
     is_good_cut: bool = False
     """Whether there are more successes than were counted."""
     failures: list[Failures] = field(default_factory=list)
-    """By job and kind of failure."""
+    """By job and status."""
     is_bad_cut: bool = False
     """Whether there are more failures than were read."""
 
 
 def read_outcomes(actor: Actor, periods: Sequence[tuple[datetime, datetime]]) -> list[Outcomes]:
-    """Return the outcomes of each period; periods follow each other."""
+    """Return the outcomes of each of these consecutive periods."""
     outcomes = [Outcomes() for _ in periods]
     all_runs = actor.executions().order_by(*NEWEST_FIRST)
     runs = _due_within(all_runs, periods[0][0], periods[-1][1])
-    # The newest first, so that one comparison a period is enough.
+    # Newest first, so that each period needs only one comparison.
     newest_first = [*enumerate(periods)][::-1]
     place = Case(*(When(scheduled_for__gte=start, then=Value(number)) for number, (start, _) in newest_first))
     if count_up_to(runs, COUNTED_RUNS) <= COUNTED_RUNS:
@@ -70,7 +70,7 @@ def _count_newest(
     """Count the successes among the newest runs of each period."""
     limit = COUNTED_RUNS // len(periods)
     for (start, end), outcome in zip(periods, outcomes, strict=True):
-        # With the bounds of all periods in the query, too, SQLite would walk through all later periods first.
+        # From all runs: with the bounds of all periods in the query, SQLite would scan all later periods first.
         newest = _due_within(all_runs, start, end)[: limit + 1]
         counts = newest.aggregate(all=Count("pk"), good=Count("pk", filter=IS_GOOD))
         outcome.good = min(counts["good"], limit)
@@ -83,7 +83,7 @@ def _add_failures(
     outcomes: Sequence[Outcomes],
     place: Case,
 ) -> None:
-    """Add the failures of one kind, a row for each job and period."""
+    """Add the failures of one status, one entry per job and period."""
     rows = failures
     [*cut] = failures.values_list("scheduled_for", flat=True)[READ_FAILURES : READ_FAILURES + 1]
     if cut:

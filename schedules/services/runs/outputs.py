@@ -1,4 +1,4 @@
-"""The output of a run, whole or from a position on, for those who follow it while it is printed."""
+"""The output of a run: read it whole, or from a position on while it is printed."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -7,23 +7,23 @@ from schedules.models import Execution, RunOutput
 
 
 class OutputPart(NamedTuple):
-    """What is new in the output of a run; ask again with its position and attempt."""
+    """New output of a run; pass its position and attempt to read on."""
 
     text: str
     position: int
     attempt: int
     is_ended: bool
-    """Whether nothing will follow."""
+    """Whether no more output will follow."""
     colours: tuple[tuple[int, str], ...] = ()
-    """Where colours begin in this text, with the codes of the sequence for terminals; only of a whole output."""
+    """Where colors begin in this text, with their terminal escape codes; only for a whole output."""
 
 
 def output_since(execution: Execution, position: int = 0, attempt: int = 0) -> OutputPart:
-    """Return what a run has printed from this position of this attempt on; a newer attempt begins again.
+    """Return what a run printed after this position of this attempt; a newer attempt starts over.
 
-    Of a long output only the beginning and the end are kept; a line says how much is left out between them.
+    Only the beginning and the end of a long output are stored; a line says how much is left out between them.
     """
-    # Read first: what is printed until then is stored before the run ends.
+    # Check this first: everything printed is stored before the run ends.
     is_ended = not Execution.objects.live().filter(pk=execution.pk).exists()
     row = RunOutput.objects.filter(execution=execution.pk).order_by("-attempt").first()
     if row is None:
@@ -35,7 +35,7 @@ def output_since(execution: Execution, position: int = 0, attempt: int = 0) -> O
 
 
 def _colours_of(row: RunOutput, shift: int) -> Iterator[tuple[int, str]]:
-    """Yield the colours in the text of a row, whose tail is shifted because something is left out before it."""
+    """Yield the colors in the text of a row, whose tail is shifted by what is left out before it."""
     tail_at = row.position - len(row.tail)
     for position, codes in row.colours:
         yield (position if position <= len(row.head) else max(position, tail_at) + shift), codes

@@ -1,4 +1,4 @@
-"""Prompts that wait for an agent: claimed with a lease, completed once."""
+"""Prompts that wait for an agent: claim them with a lease, complete, dismiss or release them, and list them."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
@@ -23,12 +23,12 @@ Status = Execution.Status
 
 MAX_PROMPTS = 20
 MAX_UNCLAIMED = 1_000
-# For how long an agent that has asked for prompts is expected to ask again, and how exactly that is remembered.
+# How long after asking for prompts an agent is expected to ask again, and how precisely the time is stored.
 ASKED_WITHIN = timedelta(days=7)
 ASKED_PRECISION = timedelta(hours=1)
 MAX_LEASE = timedelta(hours=24)
 _ENDED: dict[str, Code] = {Status.SUCCEEDED: Code.PROMPT_ANSWERED, Status.CANCELLED: Code.PROMPT_DISMISSED}
-# Of the job of a prompt, only a few of its many columns are read.
+# The few columns of a prompt's job that are read.
 _JOB_COLUMNS = ("id", "owner", "public_id", "name", "task", "args", "kwargs", "timezone", "deleted_at")
 _OTHER_COLUMNS = [
     f"job__{field.name}" for field in Job._meta.concrete_fields if field.name not in _JOB_COLUMNS
@@ -38,7 +38,7 @@ _OTHER_COLUMNS = [
 def claim_prompts(
     actor: Actor, *, limit: int = 1, lease: timedelta = timedelta(minutes=15)
 ) -> Result[list[Execution]]:
-    """Lease the oldest waiting prompts to this agent; an expired lease makes them claimable again."""
+    """Lease the oldest waiting prompts to this agent; once a lease expires, others can claim them."""
     if not 1 <= limit <= MAX_PROMPTS:
         return Err(Code.PROMPT_COUNT_OUT_OF_RANGE, limit=MAX_PROMPTS)
     if not timedelta(minutes=1) <= lease <= MAX_LEASE:
@@ -60,14 +60,14 @@ def claim_prompts(
                 row.attempt += 1
                 row.lease_key = actor.key
             row.lease_until, row.leased_to = now + lease, actor.label
-            # One by one, because there are few, and usually one.
+            # One by one: there is usually just one.
             Execution.objects.filter(pk=row.pk).update(
                 attempt=row.attempt,
                 lease_until=row.lease_until,
                 leased_to=row.leased_to,
                 lease_key=row.lease_key,
             )
-    # A stop that came meanwhile may not have seen these leases.
+    # A stop in the meantime may have missed these leases.
     if rows and (stop := stop_in_force(actor.user.pk)):
         release(Execution.objects.waiting().filter(pk__in=[row.pk for row in rows], lease_until=now + lease))
         return Err(Code.AGENTS_STOPPED, reason=stop.sentence)
@@ -76,14 +76,14 @@ def claim_prompts(
 
 
 class Due(NamedTuple):
-    """A prompt that can be claimed, by its place in the order of all."""
+    """A claimable prompt, by its position in the order of all."""
 
     scheduled_for: datetime
     pk: int
 
 
 def due_prompts(actor: Actor, after: Due | None = None) -> list[Due]:
-    """Return the next prompts that this agent could claim now, oldest first; nothing is claimed."""
+    """Return the prompts that this agent could claim now, oldest first, without claiming them."""
     if stop_in_force(actor.user.pk):
         return []
     waiting = Execution.objects.filter(actor.within_tasks(), owner=actor.user.pk).claimable(clock.now())
@@ -103,7 +103,7 @@ def read_prompts(due: Collection[Due]) -> list[Execution]:
 
 
 def has_agent_asked(profile: Profile, now: datetime) -> bool:
-    """Return whether an agent has asked for prompts lately, so that one will probably take the next."""
+    """Return whether an agent asked for prompts recently, so that it will probably take the next one."""
     return profile.prompts_asked_at is not None and profile.prompts_asked_at > now - ASKED_WITHIN
 
 
@@ -114,7 +114,7 @@ def _remember_asking(profile: Profile, now: datetime) -> None:
 
 
 def unclaimed_jobs(actor: Actor, now: datetime) -> list[int]:
-    """Return the jobs whose last run is a prompt that is due and that no agent holds, the longest due first.
+    """Return the jobs whose last run is a due prompt that no agent holds, the longest due first.
 
     For agents they are pending: nobody works on them, and they can still be cancelled.
     """
@@ -124,18 +124,18 @@ def unclaimed_jobs(actor: Actor, now: datetime) -> list[int]:
 
 
 def read_waiting(actor: Actor, position: Mapping[str, str], size: int) -> ListPage:
-    """Read the page of the prompts that wait for an answer at a position, oldest first."""
+    """Read the page at a position of the prompts that wait for an answer, oldest first."""
     waiting = actor.executions().waiting().filter(job__deleted_at=None).select_related("job__owner")
     return read_page([Segment(waiting, ("scheduled_for", "pk"))], position, size)
 
 
 def count_waiting(actor: Actor, limit: int) -> int:
-    """Count the prompts that wait for an answer, and stop one after the limit."""
+    """Count the prompts that wait for an answer, up to one more than the limit."""
     return count_up_to(actor.executions().waiting().order_by("scheduled_for"), limit)
 
 
 def recently_ended(actor: Actor, limit: int) -> list[Execution]:
-    """Return the last prompts that ended, among the newest runs: a long history may have none."""
+    """Return the last ended prompts among the newest runs only: a long history may have none."""
     newest = actor.executions().order_by("-scheduled_for", "-pk")
     rows = newest.values_list("pk", "task", "status")[:WALKED]
     ended = [pk for pk, task, status in rows if task == "prompt" and status in Execution.FINAL]
@@ -145,7 +145,7 @@ def recently_ended(actor: Actor, limit: int) -> list[Execution]:
 def complete_prompt(
     actor: Actor, execution_id: int, *, result: Any = None, error: str | None = None
 ) -> Result[Execution]:
-    """Record the answer to a prompt; an agent must hold its lease, a person need not."""
+    """Record the answer to a prompt; an agent must hold its lease, a person needs none."""
     now = clock.now()
     if problem := limits.json_problem(result, max_bytes=settings.CRONTY_MAX_JSON_BYTES):
         return invalid("result", problem)
@@ -201,8 +201,8 @@ def release_prompt(actor: Actor, execution_id: int) -> Result[Execution]:
 def _holds(actor: Actor, row: Execution, now: datetime) -> bool:
     """Return whether this agent holds the lease.
 
-    For the first holder the name is enough, because a client may restart its server between claim and completion.
-    After a lease has expired, it is not: another agent of the same name may have lost its lease.
+    The first holder needs only the same name, because a client may restart its server between claim and completion.
+    Later holders also need the same key: another agent of that name may be the one whose lease expired.
     """
     return row.is_held_at(now) and row.leased_to == actor.label and row.lease_key in ("", actor.key)
 
@@ -224,7 +224,7 @@ def _locked(actor: Actor, execution_id: int, now: datetime) -> Execution | Err:
     # Do not lock a running execution: its worker locks the execution before the job.
     row = with_job.waiting().select_for_update(of=("self",)).first() or with_job.first()
     is_held = row is not None and row.status == Status.WAITING and row.is_held_at(now)
-    # Only the agent that is working on a prompt still has access to it after its job was deleted.
+    # Once its job is deleted, a prompt is accessible only while an agent holds it.
     if row is None or (_job_of(row).deleted_at and not is_held):
         return Err(Code.PROMPT_NOT_FOUND, execution_id)
     if not actor.may_change(_job_of(row)):
@@ -235,7 +235,7 @@ def _locked(actor: Actor, execution_id: int, now: datetime) -> Execution | Err:
 
 
 def _finish(row: Execution, status: Execution.Status, now: datetime, **values: Any) -> None:
-    """End a locked row and its instance."""
+    """End a locked run in the database and in memory."""
     values |= {"status": status, "finished_at": now, "lease_until": None}
     Execution.objects.filter(pk=row.pk, status=Status.WAITING).update(**values)
     for name, value in values.items():

@@ -1,4 +1,4 @@
-"""Notifications that are sent at once, without a job; each has a row in the ledger like any other run."""
+"""Pushes: notifications sent at once, without a job, each recorded in the ledger like any other run."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -13,14 +13,14 @@ from schedules.services.permissions import Actor
 from schedules.services.quotas import push_problem, wait_for_turn
 from schedules.tasks.interface import Run
 
-# Longer than any request; if its process dies, the run ends as lost after this time.
+# Longer than any request; if the process dies, the run ends as lost after this time.
 LEASE = timedelta(minutes=2)
 TIMEOUT = 30
 NAME = "Notification"
 
 
 def begin_push(actor: Actor, content: Mapping[str, Any]) -> Result[Execution]:
-    """Record that a notification is being sent, unless its owner has sent too many."""
+    """Record that a notification is being sent, unless its owner sent too many."""
     now = clock.now()
     title = limits.strip_unprintable(str(content.get("title") or content["message"]))
     with transaction.atomic():
@@ -44,12 +44,12 @@ def begin_push(actor: Actor, content: Mapping[str, Any]) -> Result[Execution]:
 
 
 def run_of(push: Execution) -> Run:
-    """Describe the run to the task."""
+    """Return the run as the task sees it."""
     return Run.without_job(push.scheduled_for, push.owner_id, TIMEOUT)
 
 
 def end_push(push: Execution, *, result: Any = None, error: str = "") -> None:
-    """Record the outcome: the receipt of the server, or the error."""
+    """Record the outcome of a push: the server's receipt, or the error."""
     status = Execution.Status.FAILED if error else Execution.Status.SUCCEEDED
     Execution.objects.filter(pk=push.pk, status=Execution.Status.RUNNING).update(
         status=status,

@@ -1,4 +1,4 @@
-"""What became of a question, in one or two sentences for pages, agents and the terminal."""
+"""Describe the state of a question in one or two sentences, for pages, agents and the terminal."""
 
 from datetime import datetime
 
@@ -12,7 +12,7 @@ Status = Question.Status
 
 
 def describe_question(question: Question, job: Job) -> str:
-    """Say whether somebody has answered, by whom and after how long, and what comes next."""
+    """Say who answered and after how long, or what comes next."""
     match question.status:
         case Status.DONE:
             return f"Done by {question.answered_by}, {_after(question)}."
@@ -35,7 +35,7 @@ def describe_question(question: Question, job: Job) -> str:
 
 
 def reminder_words(job: Job) -> str:
-    """Return what became of the last question of a job, or an empty text if there is none."""
+    """Describe the last question of a job; empty if there is none."""
     question = latest_question(job) if job.task == "notify" else None
     return describe_question(question, job) if question else ""
 

@@ -1,4 +1,4 @@
-"""The runners that a person may use, with their last runs and what is left of their limits today."""
+"""The list of runners that a person may use, with their last runs and what remains of today's limits."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -14,13 +14,13 @@ from schedules.models import AgentRun
 from schedules.services.permissions import Actor
 
 LAST_RUNS = 5
-# Of a person's newest runs, how many are looked through for those of each runner.
+# How many of a person's newest runs are scanned for those of each runner.
 _MAX_SCANNED = 200
 
 
 @dataclass(frozen=True, slots=True)
 class ListedRunner:
-    """What people and agents see of a runner: never what it is started with."""
+    """What people and agents see of a runner: never the command that starts it."""
 
     name: str
     runner: Runner
@@ -30,17 +30,17 @@ class ListedRunner:
 
     @property
     def limits(self) -> str:
-        """The limits of one run, and of the day."""
+        """The limits per run and per day."""
         return self.runner.limits_in_words()
 
     @property
     def left(self) -> list[str]:
-        """What is left today of each limit of the day."""
+        """What remains today of each daily limit."""
         return [each.words for each in self.allowances]
 
     @property
     def used_up(self) -> str:
-        """Which limit of the day keeps its next run from starting, or an empty text."""
+        """Which daily limit keeps the next run from starting; empty if none does."""
         return next((each.used_up_message for each in self.allowances if each.is_used_up), "")
 
 

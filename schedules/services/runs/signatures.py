@@ -1,4 +1,4 @@
-"""Signatures of requests to trigger addresses, as GitHub, Stripe, Standard Webhooks and Cronty itself make them."""
+"""Verify signed requests to trigger addresses, from GitHub, Stripe, Standard Webhooks or Cronty itself."""
 
 import hashlib
 import hmac
@@ -10,13 +10,13 @@ from typing import NamedTuple
 from schedules.models import TriggerAddress
 from schedules.tasks.outbound.signing import signature_header, standard_signature
 
-# How far the clock of a sender may be off.
+# How far a sender's clock may be off.
 TOLERANCE = timedelta(minutes=5)
 Scheme = TriggerAddress.Scheme
 
 
 class Verified(NamedTuple):
-    """A genuine message: what names it, and its signature, which is the same in a replay."""
+    """A genuine message: its id, and its signature, which is the same in a replay."""
 
     message_id: str
     signature: str
@@ -25,7 +25,7 @@ class Verified(NamedTuple):
 def verify(
     scheme: str, secret: str, headers: Mapping[str, str], body: bytes, now: datetime
 ) -> Verified | str:
-    """Return what names a message with a right signature, or what is wrong with it; headers are in small letters."""
+    """Return the id of a correctly signed message, or what is wrong with it; header names are lowercase."""
     match scheme:
         case Scheme.GITHUB:
             return _github(secret, headers, body)
@@ -36,14 +36,14 @@ def verify(
         case Scheme.CRONTY:
             return _cronty(secret, headers, body, now)
         case _:
-            # The address itself is the secret; a sender may name the message.
+            # The address itself is the secret; the sender may give the message an id.
             return Verified(headers.get("idempotency-key", "")[:200], "")
 
 
 def _github(secret: str, headers: Mapping[str, str], body: bytes) -> Verified | str:
     received = headers.get("x-hub-signature-256", "")
     expected = f"sha256={hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()}"
-    # Its delivery id is not signed, so that the signature names the message.
+    # GitHub's delivery id is not signed, so the signature serves as the id.
     return (
         Verified(expected, expected)
         if _is_among(expected, [received])

@@ -1,4 +1,4 @@
-"""Single runs of tasks that have no schedule."""
+"""Run a task once, right now, without a schedule."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -18,7 +18,7 @@ from schedules.tasks.heartbeat import HEARTBEAT
 def run_task(actor: Actor, fields: Mapping[str, Any]) -> Result[Execution]:
     """Queue one run of a task now, from the editable columns of a job.
 
-    The run belongs to a one-time job that has ended, so that its arguments are kept and it can be run again.
+    The run belongs to a one-time job that has already ended, which stores the arguments and can be run again.
     """
     if fields.get("task") == HEARTBEAT:
         return Err(Code.JOB_RUNS_ELSEWHERE, HEARTBEAT)

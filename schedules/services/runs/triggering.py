@@ -1,4 +1,4 @@
-"""Runs that a request to a trigger address starts: verified, never twice for one message, and not in circles."""
+"""Trigger addresses: verify a request and start a run, once per message and never in a loop."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ _STATES = (Job.Status.PAUSED, Job.Status.CANCELLED)
 
 
 class TriggerRequest(NamedTuple):
-    """A request to a trigger address; the names of its headers are in small letters."""
+    """A request to a trigger address; header names are lowercase."""
 
     key: str
     body: bytes
@@ -37,11 +37,11 @@ class TriggerRequest(NamedTuple):
 
 
 class TriggerResult(NamedTuple):
-    """The run that a request has started; none for a message that only tests the connection."""
+    """The run that a request started; None for a message that only tests the connection."""
 
     run: Execution | None
     is_repeated: bool = False
-    """Whether the sender has sent this message again, which starts nothing."""
+    """Whether this message was received before, so that no new run started."""
 
 
 def trigger(request: TriggerRequest) -> Result[TriggerResult]:
@@ -83,7 +83,7 @@ def trigger(request: TriggerRequest) -> Result[TriggerResult]:
 
 
 def run_of_trigger(run_id: int) -> Execution | None:
-    """Return a run as it is now, for a sender that waits for its end."""
+    """Return the current state of a run, for a sender that waits for its end."""
     return Execution.objects.filter(pk=run_id).first()
 
 
@@ -111,7 +111,7 @@ def _earlier_call(address: TriggerAddress, message_id: str) -> TriggerCall | Non
 
 
 def _repeated_call(earlier: TriggerCall, *, is_replay: bool) -> Result[TriggerResult]:
-    """Refuse a copy of a message; a message that its sender has signed again is the same one, and starts nothing."""
+    """Refuse an exact replay of a message; if the sender signed it again, return the run that it started before."""
     if is_replay:
         return Err(Code.TRIGGER_REPLAYED, earlier.execution_id or "")
     return Ok(TriggerResult(run_of_trigger(earlier.execution_id or 0), is_repeated=True))
@@ -120,12 +120,12 @@ def _repeated_call(earlier: TriggerCall, *, is_replay: bool) -> Result[TriggerRe
 def _start(actor: Actor, job: Job, request: TriggerRequest, now: datetime) -> Result[TriggerResult]:
     if job.status in _STATES:
         return wrong_state(job)
-    arguments = _arguments_from(job, request)
-    if isinstance(arguments, Err):
-        return arguments
+    values = _placeholder_values(job, request)
+    if isinstance(values, Err):
+        return values
     origin = _origin(job, request)
     depth = engine.depth_of(origin.given) + 1 if origin else 0
-    row = Execution.of(job, now, cause=Execution.Cause.TRIGGER, given=arguments | {"depth": depth})
+    row = Execution.of(job, now, cause=Execution.Cause.TRIGGER, given=values | {"depth": depth})
     row.origin, row.job = origin.pk if origin else None, job
     if origin and (depth > engine.DEEPEST_CHAIN or _comes_from(job, origin)):
         row.status, row.finished_at = Execution.Status.SKIPPED, now
@@ -147,10 +147,10 @@ def _start(actor: Actor, job: Job, request: TriggerRequest, now: datetime) -> Re
     return Ok(TriggerResult(row))
 
 
-def _arguments_from(job: Job, request: TriggerRequest) -> dict[str, Any] | Err:
-    """Return what the request gives to the arguments of the job, checked against its task."""
+def _placeholder_values(job: Job, request: TriggerRequest) -> dict[str, Any] | Err:
+    """Return the values that the request gives to the placeholders in the job's arguments, checked against its task."""
     if not has_placeholder([job.args, job.kwargs]):
-        # Nothing asks for the body.
+        # No argument uses the body.
         return {}
     try:
         text = request.body.decode()
@@ -165,16 +165,15 @@ def _arguments_from(job: Job, request: TriggerRequest) -> dict[str, Any] | Err:
     problem = limits.json_problem(value, max_bytes=settings.CRONTY_MAX_JSON_BYTES)
     if problem:
         return invalid("body", problem)
-    arguments = {"trigger": {"body": value}}
+    values = {"trigger": {"body": value}}
     task = registry.get(job.task)
-    problems = (
-        task.check(*fill_arguments(job.task, job.args, job.kwargs, given), are_filled=True) if task else []
-    )
-    return invalid("body", f"It does not fit: {'; '.join(problems)}.") if problems else arguments
+    filled = fill_arguments(job.task, job.args, job.kwargs, values)
+    problems = task.check(*filled, are_filled=True) if task else []
+    return invalid("body", f"It does not fit: {'; '.join(problems)}.") if problems else values
 
 
 def _origin(job: Job, request: TriggerRequest) -> Execution | None:
-    """Return the run of the same owner whose webhook is this request, if it says so."""
+    """Return the run of the same owner that sent this request, if the request names one."""
     number = request.headers.get("cronty-execution", "")
     if not (number.isascii() and number.isdecimal() and len(number) <= 18):
         return None
@@ -182,7 +181,7 @@ def _origin(job: Job, request: TriggerRequest) -> Execution | None:
 
 
 def _comes_from(job: Job, origin: Execution) -> bool:
-    """Return whether one of the runs that led to this request is of the same job."""
+    """Return whether a run that led to this request belongs to the same job."""
     run: Execution | None = origin
     for _ in range(engine.DEEPEST_CHAIN + 1):
         if run is None:
