@@ -124,8 +124,8 @@ def _count_segments(
 class Alarm(NamedTuple):
     """What the title and the icon of every page warn of."""
 
-    words: str
-    """Such as "3 failing, 1 late", or an empty text."""
+    text: str
+    """Such as "3 failing, 1 late"; empty if all is well."""
     jobs: int
     """How many, up to MAX_IN_ALARM."""
 

@@ -1,6 +1,6 @@
 """Long-lived responses: they wait for events, for the end of a run, or for a command's output.
 
-A waiting request occupies no slot among the requests handled at once, and holds no database connection.
+A waiting request gives up its place among the requests handled at once, and holds no database connection.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
@@ -15,24 +15,24 @@ from django.http import HttpRequest
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# The key in the ASGI scope of the server's function that releases a request's slot.
+# The key, in the ASGI scope, of the server's function that gives up a request's place.
 LEAVE_PLACE = "cronty.leave_place"
 # One thread with one connection reads for all waiting requests.
 _reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="long-answers")
 
 
-async def begin_to_wait(request: HttpRequest) -> None:
-    """Release the slot of a request, and close its thread's database connections."""
+async def give_up_place(request: HttpRequest) -> None:
+    """Give up a request's place among those handled at once, and close its thread's database connections."""
     leave_place = getattr(request, "scope", {}).get(LEAVE_PLACE)
     if leave_place is not None:
         await leave_place()
     await sync_to_async(_close_connections)()
 
 
-async def waiting(request: HttpRequest, parts: AsyncGenerator[str]) -> AsyncIterator[str]:
+async def stream_while_waiting(request: HttpRequest, parts: AsyncGenerator[str]) -> AsyncIterator[str]:
     """Stream the parts of a response that waits between them."""
     async with aclosing(parts):
-        await begin_to_wait(request)
+        await give_up_place(request)
         async for part in parts:
             yield part
 

@@ -17,7 +17,7 @@ from schedules.api.schemas.events import EventFilters, EventsOut, ExportFilters
 from schedules.api.streams import Stream, feed_of, in_threads, listen, refuse_if_full
 from schedules.services.activity_export import export_lines
 from schedules.services.event_list import EventQuery, read_events
-from schedules.services.long_answers import waiting
+from schedules.services.long_answers import stream_while_waiting
 
 router = Router(tags=["activity"])
 
@@ -78,7 +78,9 @@ async def stream_events(request: HttpRequest) -> Any:
     # Compression would hold back what is sent.
     request.META["HTTP_ACCEPT_ENCODING"] = ""
     stream = Stream(token, feed, partial(event_json, zone=zone))
-    response = StreamingHttpResponse(waiting(request, listen(stream)), content_type="text/event-stream")
+    response = StreamingHttpResponse(
+        stream_while_waiting(request, listen(stream)), content_type="text/event-stream"
+    )
     response["Cache-Control"] = "no-store"
     response["X-Accel-Buffering"] = "no"
     return response

@@ -18,7 +18,7 @@ from schedules.api.endpoints import check_query
 from schedules.api.problems import ProblemError
 from schedules.api.schemas.terminal import LineIn
 from schedules.models import Token
-from schedules.services.long_answers import waiting
+from schedules.services.long_answers import stream_while_waiting
 
 Emit = Callable[[dict[str, Any]], None]
 
@@ -102,7 +102,7 @@ async def run_command_line(request: HttpRequest, body: LineIn) -> Any:
     # Compression would hold back what is printed.
     request.META["HTTP_ACCEPT_ENCODING"] = ""
     events = _events(terminal, Line(caller), body)
-    response = StreamingHttpResponse(waiting(request, events), content_type="application/jsonl")
+    response = StreamingHttpResponse(stream_while_waiting(request, events), content_type="application/jsonl")
     response["Cache-Control"] = "no-store"
     response["X-Accel-Buffering"] = "no"
     return response

@@ -120,12 +120,15 @@ def similar_jobs(jobs: JobQuerySet, reference: str, *, task: str = "", limit: in
         return []
     jobs = jobs.filter(task=task) if task else jobs
     newest = jobs.order_by("-pk").values_list("public_id", "name")[:MAX_COMPARED]
-    named = [(NamedJob(*row), _words_in(row[1])) for row in newest]
-    by_word = [(len(words & set(own)), job) for job, own in named]
-    if not any(shared for shared, _ in by_word):
-        by_word = [(sum(bool(get_close_matches(word, own, 1)) for word in words), job) for job, own in named]
-    by_word.sort(key=lambda pair: -pair[0])
-    return [job for shared, job in by_word[:limit] if 2 * shared >= len(words)]
+    candidates = [(NamedJob(*row), _words_in(row[1])) for row in newest]
+    scored = [(len(words & set(own)), job) for job, own in candidates]
+    if not any(score for score, _ in scored):
+        # No word is the same: count similar words.
+        scored = [
+            (sum(bool(get_close_matches(word, own, 1)) for word in words), job) for job, own in candidates
+        ]
+    scored.sort(key=lambda pair: -pair[0])
+    return [job for score, job in scored[:limit] if 2 * score >= len(words)]
 
 
 def _words_in(text: str) -> list[str]:

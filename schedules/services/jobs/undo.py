@@ -151,12 +151,12 @@ def _reversal_of(event: Event) -> Reversal:
         case "answer":
             return Reversal(event, "reopen") if is_last_answer(event) else changed_since
         case "edit":
-            now = masked(changes_of(job, event.after))
-            if is_stopped or now != event.after:
+            current = masked(changes_of(job, event.after))
+            if is_stopped or current != event.after:
                 return changed_since
             if _mentions_mask(event):
                 return Reversal(event, refusal=Err(Code.CHANGED_SECRET_NOT_KEPT, job.public_id))
-            return Reversal(event, "edit", now, event.before)
+            return Reversal(event, "edit", current, event.before)
         case "pause" if event.before:
             is_same = job.status == Job.Status.PAUSED and pause_of(job) == event.after
             return Reversal(event, "pause", event.after, event.before) if is_same else changed_since

@@ -139,8 +139,8 @@ def answer_approval(
 def state_words(approval: Approval) -> str:
     """Describe the state of an approval in a few words."""
     by = f" by {approval.answered_by}" if approval.answered_by else ""
-    if approval.is_question and (words := _question_words(Status(approval.status), by)):
-        return words
+    if approval.is_question and (state := _question_words(Status(approval.status), by)):
+        return state
     return {
         Status.WAITING: "waiting for an answer",
         Status.ALLOWED: f"allowed{by}" if approval.in_run else f"allowed{by}, and is about to be done",
@@ -253,8 +253,8 @@ def _refusal(approval: Approval, answer: str, seen: str, now: datetime) -> Err |
     return None
 
 
-def _over(approval: Approval, words: str) -> Err:
-    return Err(Code.APPROVAL_OVER, approval.pk, state=words)
+def _over(approval: Approval, state: str) -> Err:
+    return Err(Code.APPROVAL_OVER, approval.pk, state=state)
 
 
 def _always_refusal(approval: Approval, job: Job) -> Err | None:

@@ -17,7 +17,7 @@ from schedules.limits import TRIGGER_BODY_BYTES
 from schedules.models import Execution
 from schedules.result import Err, Kind, Ok
 from schedules.services.jobs.trigger_addresses import close_trigger, digest_of, open_trigger
-from schedules.services.long_answers import begin_to_wait, read_while_waiting
+from schedules.services.long_answers import give_up_place, read_while_waiting
 from schedules.services.people.client_addresses import network_of
 from schedules.services.runs.triggering import TriggerRequest, TriggerResult, run_of_trigger, trigger
 from schedules.web.messages import message_of
@@ -82,7 +82,7 @@ async def _wait_for_end(request: HttpRequest, triggered: TriggerResult, wait: in
     ticket = id(triggered)
     _waiting.add(ticket)
     try:
-        await begin_to_wait(request)
+        await give_up_place(request)
         for _ in range(int(wait / POLL_SECONDS)):
             if run.finished_at:
                 break
@@ -90,7 +90,7 @@ async def _wait_for_end(request: HttpRequest, triggered: TriggerResult, wait: in
             run = await read_while_waiting(run_of_trigger)(run.pk) or run
     finally:
         _waiting.discard(ticket)
-    return result._replace(run=run)
+    return triggered._replace(run=run)
 
 
 def _answer(result: TriggerResult) -> HttpResponse:
