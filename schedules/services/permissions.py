@@ -1,4 +1,4 @@
-"""Permissions: which jobs a person or an agent may see and change; also records the events of their changes."""
+"""Who may see and change which jobs: people and agents as actors, and the events that record their changes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""Forecasts: describe a schedule, and list the next runs of one job or of all jobs."""
+"""The next runs of one job or of all jobs, and previews that describe a schedule."""
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
