@@ -89,6 +89,11 @@ class JobQuery:
         """Whether jobs must be scanned; an index finds them by status, by source and in the trash."""
         return bool(self.text or self.tag or self.task or self.made_by or self.outcome or self.since)
 
+    def scope(self, actor: Actor) -> JobQuerySet:
+        """Return the actor's jobs from the source, or in the trash, which have indexes."""
+        jobs = actor.trash() if self.in_trash else actor.jobs()
+        return jobs.filter(source=self.source) if self.source else jobs
+
     def narrow(self, jobs: JobQuerySet) -> JobQuerySet:
         """Filter jobs by their own texts and columns, without their runs."""
         if self.text:
@@ -175,9 +180,7 @@ def read_jobs(
     actor: Actor, query: JobQuery, columns: Callable[..., Any], *, size: int, start: int = 0
 ) -> JobPage:
     """Read a page of the list; `columns` adds the columns that the caller shows to a query."""
-    jobs = actor.trash() if query.in_trash else actor.jobs()
-    if query.source:
-        jobs = jobs.filter(source=query.source)
+    jobs = query.scope(actor)
     parts, unclaimed = _parts(actor, query, jobs)
     matching, are_runs_cut = query.matching_runs(actor.executions())
     if query.is_filtered:
@@ -200,9 +203,7 @@ def read_newest(
     actor: Actor, query: JobQuery, columns: Callable[..., Any], position: Mapping[str, str], size: int
 ) -> ListPage:
     """Read a page of the list, newest first: in this order no page skips or repeats a job while jobs run."""
-    jobs = actor.trash() if query.in_trash else actor.jobs()
-    if query.source:
-        jobs = jobs.filter(source=query.source)
+    jobs = query.scope(actor)
     rows = jobs.in_state(query.status) if query.status else jobs
     if query.is_filtered:
         rows = query.among(rows, query.matching_runs(actor.executions()).by_job)

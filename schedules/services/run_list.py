@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from schedules.models import Execution, Job
 from schedules.models.counting import COUNTED, among_first, count_up_to
@@ -98,8 +98,7 @@ def read_runs(
 ) -> ListPage:
     """Read the page of the list at a position."""
     segment = query.segment(query.scope(actor))
-    unread = ["traceback"] if with_results else ["traceback", "result"]
-    rows = segment.rows.select_related("job").defer(*unread)
+    rows = _without_large_columns(segment.rows.select_related("job"), with_results)
     return read_page([replace(segment, rows=rows)], position, size)
 
 
@@ -177,8 +176,7 @@ def newest_of_owner(owner_id: Any, status: str | None) -> ExecutionQuerySet:
 
 def newest_runs(job: Job, limit: int, *, with_results: bool = False) -> list[Execution]:
     """Return the last runs of a job, newest first."""
-    unread = ["traceback"] if with_results else ["traceback", "result"]
-    return list(_runs_of(job).defer(*unread)[:limit])
+    return list(_without_large_columns(_runs_of(job), with_results)[:limit])
 
 
 def newest_rows(job: Job, columns: Sequence[str], limit: int) -> list[Any]:
@@ -189,6 +187,10 @@ def newest_rows(job: Job, columns: Sequence[str], limit: int) -> list[Any]:
 def last_run(job: Job) -> Execution | None:
     """Return the newest run of a job, whether it has ended or not."""
     return _runs_of(job).first()
+
+
+def _without_large_columns(runs: QuerySet[Execution], with_results: bool) -> QuerySet[Execution]:
+    return runs.defer("traceback") if with_results else runs.defer("traceback", "result")
 
 
 def _runs_of(job: Job) -> ExecutionQuerySet:

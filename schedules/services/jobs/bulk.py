@@ -81,14 +81,17 @@ def changeable(actor: Actor, action: str) -> JobQuerySet:
 
 def matching_jobs(actor: Actor, action: str, query: JobQuery) -> tuple[list[Any], bool]:
     """Return the jobs that an action would change, up to one too many, and whether older runs were not scanned."""
-    jobs = changeable(actor, action)
+    jobs, are_runs_cut = filter_jobs(actor, changeable(actor, action), query)
+    rows = jobs.values_list("pk", "revision", "public_id", "name", named=True)
+    return list(rows[: MAX_JOBS + 1]), are_runs_cut
+
+
+def filter_jobs(actor: Actor, jobs: JobQuerySet, query: JobQuery) -> tuple[JobQuerySet, bool]:
+    """Return the jobs that match a query, and whether older runs were not scanned."""
     if query.status:
         jobs = in_requested_state(jobs, query.status)
     matching, are_runs_cut = query.matching_runs(actor.executions())
-    if query.is_filtered:
-        jobs = query.applied_to(jobs, matching)
-    rows = jobs.values_list("pk", "revision", "public_id", "name", named=True)
-    return list(rows[: MAX_JOBS + 1]), are_runs_cut
+    return query.applied_to(jobs, matching) if query.is_filtered else jobs, are_runs_cut
 
 
 def confirmation_of(actor: Actor, request: dict[str, Any], jobs: Sequence[tuple[int, int]]) -> str:

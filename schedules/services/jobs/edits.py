@@ -99,7 +99,7 @@ class PreparedEdit:
 
     old: Job
     job: Job
-    """The job as it will be."""
+    """The job as it will be after the edit."""
     now: datetime
     changes: dict[str, Any]
     before: dict[str, Any]

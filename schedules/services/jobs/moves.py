@@ -10,8 +10,8 @@ from django.db import transaction
 from schedules import clock
 from schedules.models import Job
 from schedules.result import Code, Err, Ok, Result
-from schedules.services.job_list import JobQuery, in_requested_state
-from schedules.services.jobs.bulk import MAX_JOBS, BulkChange, without_own_jobs
+from schedules.services.job_list import JobQuery
+from schedules.services.jobs.bulk import MAX_JOBS, BulkChange, filter_jobs, without_own_jobs
 from schedules.services.jobs.edits import PreparedEdit, prepare_edit, store_edits
 from schedules.services.jobs.masked_arguments import merged_arguments
 from schedules.services.jobs.proposing import ask_to_confirm
@@ -113,12 +113,8 @@ def jobs_to_move(
     actor: Actor, query: JobQuery, *, timezone: str | None = None, at: time | None = None
 ) -> tuple[list[Job], bool]:
     """Return the matching jobs, up to one too many, and whether older runs were not scanned."""
-    jobs = without_own_jobs(actor.jobs().filter(status__in=STATUSES))
-    if query.status:
-        jobs = in_requested_state(jobs, query.status)
-    matching, are_runs_cut = query.matching_runs(actor.executions())
-    if query.is_filtered:
-        jobs = query.applied_to(jobs, matching)
+    movable = without_own_jobs(actor.jobs().filter(status__in=STATUSES))
+    jobs, are_runs_cut = filter_jobs(actor, movable, query)
     if timezone is not None:
         jobs = jobs.filter(timezone=timezone)
     if at is None:

@@ -30,17 +30,19 @@ def pause(actor: Actor, job_id: str, *, reason: str = "", until: datetime | None
 
     Without a new reason, a pause keeps its old one.
     """
-    return _pause(actor, job_id, reason, until, is_active=False)
+    return _pause(actor, job_id, reason, until, must_be_active=False)
 
 
 def pause_active(
     actor: Actor, job_id: str, *, reason: str = "", until: datetime | None = None
 ) -> Result[Job]:
     """Pause a job that is not paused yet: a page that shows it as active must not change the end of its pause."""
-    return _pause(actor, job_id, reason, until, is_active=True)
+    return _pause(actor, job_id, reason, until, must_be_active=True)
 
 
-def _pause(actor: Actor, job_id: str, reason: str, until: datetime | None, *, is_active: bool) -> Result[Job]:
+def _pause(
+    actor: Actor, job_id: str, reason: str, until: datetime | None, *, must_be_active: bool
+) -> Result[Job]:
     now = clock.now()
     if refusal := pause_problem(reason, until, now):
         return refusal
@@ -56,7 +58,7 @@ def _pause(actor: Actor, job_id: str, reason: str, until: datetime | None, *, is
         match job.status:
             case Job.Status.PENDING:
                 engine.pause(job, now, reason, until=until)
-            case Job.Status.PAUSED if is_active:
+            case Job.Status.PAUSED if must_be_active:
                 return wrong_state(job)
             case Job.Status.PAUSED if (until, reason or job.pause_reason) == (
                 job.paused_until,

@@ -34,7 +34,7 @@ _STOPPED = (Job.Status.CANCELLED, Job.Status.PAUSED)
 
 @dataclass(frozen=True, slots=True)
 class AnsweredQuestion:
-    """A question after an answer."""
+    """A question after somebody answered it."""
 
     job: Job
     question: Question

@@ -45,7 +45,7 @@ class TriggerResult(NamedTuple):
 
 
 def trigger(request: TriggerRequest) -> Result[TriggerResult]:
-    """Start a run of the job that an address belongs to."""
+    """Verify a request to a trigger address, and start a run of its job."""
     now = clock.now()
     address = _find(request.key, now)
     if address is None:
