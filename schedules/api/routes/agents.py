@@ -13,7 +13,7 @@ from schedules.api.problems import expect
 from schedules.api.schemas.agents import AgentsOut, AgentStopIn, ApprovalAnswerIn, ApprovalOut, ApprovalsOut
 from schedules.services import Actor
 from schedules.services.runs import approvals
-from schedules.services.runs.agent_stops import resume_agents, read_stop, stop_agents
+from schedules.services.runs.agent_stops import read_stop, resume_agents, stop_agents
 from schedules.services.runs.runner_list import list_runners
 
 router = Router(tags=["agents"])

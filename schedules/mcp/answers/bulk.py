@@ -53,7 +53,7 @@ def shown_edit(edit: PreparedEdit) -> ShownJobOut:
     }
 
 
-def changed_out(done: bulk.Changed, shown: list[ShownJobOut], notes: Sequence[str]) -> ChangedJobsOut:
+def changed_out(done: bulk.BulkChange, shown: list[ShownJobOut], notes: Sequence[str]) -> ChangedJobsOut:
     out: ChangedJobsOut = {"changed": len(done.jobs), "jobs": shown}
     if done.undo:
         out["undo"] = answers.undo_call(done.undo)
@@ -62,10 +62,10 @@ def changed_out(done: bulk.Changed, shown: list[ShownJobOut], notes: Sequence[st
         all_notes.append(
             f"{len(waiting)} wait for your user's confirmation: ask them to confirm it on the page of jobs."
         )
-    if done.left:
-        names = ", ".join(answers.line(job.name, 200) for job in done.left[:3])
+    if done.unchanged:
+        names = ", ".join(answers.line(job.name, 200) for job in done.unchanged[:3])
         all_notes.append(
-            f"{len(done.left)} stayed paused, like {names}: no run is left, or agents may not use the task."
+            f"{len(done.unchanged)} stayed paused, like {names}: no run is left, or agents may not use the task."
         )
     if all_notes:
         out["note"] = " ".join(all_notes)

@@ -47,7 +47,7 @@ def did_you_mean(reference: object, task: str = "") -> str:
     if similar := similar_jobs(actor.jobs(), str(reference), task=task):
         suggestion = " or ".join(f'"{line(job.name, 200)}" ({job.public_id})' for job in similar)
         return f"No exact match. Did you mean {suggestion}?"
-    if deleted := similar_jobs(actor.restorable(), str(reference), task=task, most=1):
+    if deleted := similar_jobs(actor.restorable(), str(reference), task=task, limit=1):
         suggestion = f'"{line(deleted[0].name, 200)}" ({deleted[0].public_id})'
         return f"No exact match. Did you mean {suggestion}, which was deleted? restore_job brings it back."
     return ""

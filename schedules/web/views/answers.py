@@ -82,7 +82,12 @@ def _confirmation(answered: AnsweredQuestion, answer: str) -> str:
 
 
 def _show(
-    request: HttpRequest, linked: LinkedQuestion, *, confirmation: str = "", problem: str = "", status: int = 200
+    request: HttpRequest,
+    linked: LinkedQuestion,
+    *,
+    confirmation: str = "",
+    problem: str = "",
+    status: int = 200,
 ) -> HttpResponse:
     job, question, button = linked.job, linked.question, linked.link.button
     state = describe_question(question, job) if question else "Waiting for an answer."
