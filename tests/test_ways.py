@@ -190,4 +190,7 @@ def test_list_of_a_way_is_written_anew(tmp_path, monkeypatch):
 
     assert ways.documented(CALL) == ["limits.py", "cronty_site/asgi.py"]
     assert ways.documented(FORM) == ["clock.py"]
-    assert "2 files:\n\n1. `limits.py`: limits of stored values\n" in page.read_text()
+    assert (
+        "2 files:\n\n1. `limits.py`: Limits of stored values: length, depth, duration and allowed characters.\n"
+        in page.read_text()
+    )

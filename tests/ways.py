@@ -100,11 +100,9 @@ def write(title: str, files: list[str]) -> None:
 
 
 def _purpose(file: str) -> str:
-    """Return the first words of a file's docstring."""
+    """Return the first line of a file's docstring."""
     path = PROJECT / file if file.startswith("cronty_site/") else PROJECT / "schedules" / file
-    text = ast.get_docstring(ast.parse(path.read_text())) or ""
-    first = re.split(r"[:;,.](?:\s|$)", text, maxsplit=1)[0]
-    return first[:1].lower() + first[1:] if first[1:2].islower() or first[1:2] == " " else first
+    return (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")[0]
 
 
 if __name__ == "__main__":
