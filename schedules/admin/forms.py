@@ -15,6 +15,7 @@ from schedules.models import Job, Profile, Token
 from schedules.result import Ok, sentence
 from schedules.services.jobs.masked_arguments import fill_in, shown_arguments
 from schedules.services.jobs.validation import CALL, EDITABLE
+from schedules.services.people.preferences import preference
 from schedules.services.people.tokens import FAMILIES, SCOPES
 from schedules.tasks import registry
 from schedules.tasks.forms.arguments import Arguments
@@ -315,10 +316,17 @@ class TokenAdminForm(forms.ModelForm[Token]):
 class ProfileForm(forms.ModelForm[Profile]):
     class Meta:
         model = Profile
-        fields = ["timezone", "topic", "failure_topic"]
+        fields = ["timezone", "topic", "failure_topic", "runner", "alert_rules", "quiet_hours", "alert_every"]
+        help_texts = {
+            "topic": "A topic or the name of a channel, where notifications go by default.",
+            "failure_topic": "A topic or the name of a channel, where alerts go.",
+        }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        for name in ("topic", "failure_topic"):
+            self.initial[name] = preference(self.instance, name)
+        self.fields["alert_every"].required = False
         # With hidden initial values, only changes are saved, and do not overwrite those that the owner made meanwhile.
         for field in self.fields.values():
             field.show_hidden_initial = True

@@ -156,7 +156,7 @@ class ProfileAdmin(ServiceAdmin[Profile]):
     list_display = ["user", "zone", "topic", "failure_topic", "channel", "alert_channel"]
     list_select_related = ["user"]
     search_fields = [f"user__{USERNAME}"]
-    fields = ["user", "timezone", "topic", "failure_topic"]
+    fields = ["user", *ProfileForm.Meta.fields]
     readonly_fields = ["user"]
     actions = ["stop_agents", "start_agents"]
 
@@ -172,6 +172,8 @@ class ProfileAdmin(ServiceAdmin[Profile]):
 
     def save_by_service(self, request: HttpRequest, obj: Profile, form: Any) -> Result[Profile]:
         changes = {name: form.cleaned_data[name] for name in form.changed_data}
+        if (every := changes.pop("alert_every", None)) is not None:
+            changes["alert_every"] = int(every.total_seconds())
         by = Actor(obj.user, Event.Door.ADMIN, name=user_of(request).get_username())
         return services.set_preferences(by, **changes) if changes else Ok(obj)
 

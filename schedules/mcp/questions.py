@@ -4,7 +4,7 @@ Not every client can show a question, so no tool depends on an answer.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 from django.db import InterfaceError, OperationalError
 from mcp import MCPError
@@ -27,8 +27,7 @@ from schedules.mcp.registration import build_tool, result_of
 from schedules.mcp.tools.bulk import bulk_jobs
 from schedules.mcp.tools.triggers import local_text, zone_notes
 from schedules.result import Err
-from schedules.services.people.preferences import set_preferences
-from schedules.when.zone_names import zone_named
+from schedules.services.people.preferences import Preferences, set_preferences
 
 AnyContext: TypeAlias = Context[dict[str, Any], Any]
 Answer: TypeAlias = CallToolResult | InputRequiredResult
@@ -218,7 +217,7 @@ def _store_preferences(caller: Caller, preferences: Mapping[str, str]) -> dict[s
     refused = {}
     # One by one: store the other even if one is refused.
     for field, value in preferences.items():
-        stored = set_preferences(caller.actor, **{field: zone_named(value) if field == "timezone" else value})
+        stored = set_preferences(caller.actor, **cast(Preferences, {field: value}))
         if isinstance(stored, Err):
             refused[field] = value
     if caller.actor.profile:

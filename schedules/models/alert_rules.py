@@ -90,6 +90,14 @@ def rules_problem(text: str, *, of_person: bool = False) -> str | None:
     return 'Only write "not late", "also missed" and the like here.' if of_person and rules.place else None
 
 
+def read_quiet_hours(text: str) -> str:
+    """Return quiet hours as they are stored, like 22:00-07:00; raises ValueError if they are not understood."""
+    match = _QUIET.fullmatch(text.strip())
+    if text.strip() and (match is None or (match[1], match[2]) == (match[3], match[4])):
+        raise ValueError("Write two times of day, like 22:00-07:00.")
+    return f"{int(match[1]):02}:{match[2]}-{int(match[3]):02}:{match[4]}" if match else ""
+
+
 def quiet_until(hours: str, timezone: str, now: datetime) -> datetime | None:
     """Return when the current quiet hours end, or None outside them."""
     match = _QUIET.fullmatch(hours.strip())

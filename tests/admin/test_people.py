@@ -100,12 +100,24 @@ def test_profile_is_changed_through_the_services(operator_client, owner):
     response = posted(
         operator_client,
         page(Profile, "change", owner.cronty_profile.pk),
-        {"timezone": "Asia/Tokyo", "failure_topic": "alarm"},
+        {"timezone": "Asia/Tokyo", "failure_topic": "alarm", "quiet_hours": "22:00-7:00", "alert_every": "0"},
     )
 
     assert "was changed successfully" in messages_of(response)[0]
-    owner.cronty_profile.refresh_from_db()
-    assert (owner.cronty_profile.timezone, owner.cronty_profile.failure_topic) == ("Asia/Tokyo", "alarm")
+    profile = Profile.objects.get(user=owner)
+    assert (profile.timezone, profile.failure_topic) == ("Asia/Tokyo", "alarm")
+    assert (profile.quiet_hours, profile.alert_every) == ("22:00-07:00", timedelta(0))
+
+
+def test_channel_of_alerts_is_shown_and_can_be_removed(operator_client, owner):
+    Profile.objects.filter(user=owner).update(alert_channel="phone")
+    address = page(Profile, "change", owner.cronty_profile.pk)
+
+    shown = operator_client.get(address).context["adminform"].form.initial["failure_topic"]
+    posted(operator_client, address, {"initial-failure_topic": "phone", "failure_topic": ""})
+
+    assert shown == "phone"
+    assert Profile.objects.get(user=owner).alert_place == {}
 
 
 def test_changed_profile_records_an_event_and_keeps_what_its_owner_changed_meanwhile(operator_client, owner):

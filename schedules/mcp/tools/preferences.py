@@ -13,6 +13,7 @@ from schedules.mcp.tools.arguments import ZoneText
 from schedules.models import Profile
 from schedules.result import Ok, invalid
 from schedules.services.people.channels import channel_names
+from schedules.services.people.preferences import Preferences
 from schedules.services.runs.agent_stops import read_stop
 from schedules.services.runs.runner_list import ListedRunner, list_runners
 
@@ -37,26 +38,26 @@ def get_preferences() -> PreferencesOut | ErrorOut:
 
 
 def set_preferences(
-    timezone: Annotated[
-        ZoneText | None, Field(description='City or IANA zone, like Europe/Berlin. "" removes it.')
-    ] = None,
-    topic: Annotated[
-        str | None, Field(description='An ntfy topic or one of the channels. "" removes it.')
-    ] = None,
+    timezone: Annotated[ZoneText | None, Field(description='City or IANA zone. "" removes it.')] = None,
+    topic: Annotated[str | None, Field(description='A topic or a channel. "" removes it.')] = None,
     failure_topic: Annotated[
         str | None,
-        Field(description='Where to report failing jobs. "" turns it off.'),
+        Field(description='Where alerts go. "": nowhere.'),
     ] = None,
+    quiet_hours: Annotated[str | None, Field(description="Like 22:00-07:00.")] = None,
 ) -> PreferencesOut | ErrorOut:
-    """Remember where the user lives ("I live in Berlin"), their topic, or where failures of all jobs are reported
+    """Remember where the user lives ("I live in Berlin"), their topic, or where failures are reported
     ("tell me when it fails"). Existing jobs keep theirs.
     """
-    request = {"timezone": timezone, "topic": topic, "failure_topic": failure_topic}
-    if timezone is None and topic is None and failure_topic is None:
+    request: Preferences = {
+        "timezone": timezone,
+        "topic": topic,
+        "failure_topic": failure_topic,
+        "quiet_hours": quiet_hours,
+    }
+    if all(value is None for value in request.values()):
         return refusal_of(invalid("preferences", "give timezone, topic or failure_topic"), request)
-    match services.set_preferences(
-        current_actor(), timezone=timezone, topic=topic, failure_topic=failure_topic
-    ):
+    match services.set_preferences(current_actor(), **request):
         case Ok(profile):
             out = preferences_out(profile)
             if timezone and (note := _other_zones_note(profile)):
@@ -93,6 +94,8 @@ def preferences_out(profile: Profile) -> PreferencesOut:
     notes = []
     if not profile.timezone:
         notes.append(answers.no_zone(profile.zone, "local times are"))
+    if profile.quiet_hours:
+        notes.append(f"Alerts wait during {profile.quiet_hours}.")
     if stop := read_stop(actor):
         notes.append(f"{stop.sentence} Only a person can start them again.")
     if notes:

@@ -1,4 +1,4 @@
-"""Look up users and their profiles, and change a profile."""
+"""Look up users and their profiles."""
 
 from typing import Any, cast
 
@@ -7,12 +7,8 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.core.exceptions import ObjectDoesNotExist
 from django.db.models import QuerySet
 
-from schedules import limits
-from schedules.models import Channel, Profile
+from schedules.models import Profile
 from schedules.models.people import is_active
-from schedules.result import Ok, Result, invalid
-from schedules.when.triggers import TriggerError, load_zone
-from schedules.when.zone_names import zone_named
 
 # Cronty's own user, who owns its system jobs and cannot log in.
 SYSTEM_USER = "cronty"
@@ -109,46 +105,3 @@ def change_calendar_address(user: Any, *, shown: str) -> bool:
     """Replace the secret address of a user's calendar if it is still `shown`; the old one stops working at once."""
     old = Profile.objects.filter(user=user, calendar_key=shown)
     return old.update(calendar_key=Profile._meta.get_field("calendar_key").get_default()) == 1
-
-
-def update_profile(
-    user: Any,
-    *,
-    timezone: str | None = None,
-    topic: str | None = None,
-    failure_topic: str | None = None,
-    channel: str | None = None,
-    alert_channel: str | None = None,
-    clock_hours: int | None = None,
-    week_start: int | None = None,
-) -> Result[Profile]:
-    """Change the given settings; an empty text removes one."""
-    profile = profile_of(user)
-    if timezone:
-        timezone = zone_named(timezone)
-        try:
-            load_zone(timezone)
-        except TriggerError as error:
-            return invalid("timezone", error.reason)
-    changes = {"timezone": timezone, "topic": topic, "failure_topic": failure_topic}
-    for name in ("topic", "failure_topic"):
-        if changes[name] and (problem := limits.topic_problem(changes[name] or "")):
-            return invalid(name, problem)
-    # A topic that is set replaces the channel.
-    channels = {
-        "channel": "" if topic and channel is None else channel,
-        "alert_channel": "" if failure_topic and alert_channel is None else alert_channel,
-    }
-    for name, chosen in channels.items():
-        if chosen and not Channel.objects.filter(owner=user.pk, name=chosen).exists():
-            return invalid(name, f"There is no channel {chosen}.")
-    shown = {"clock_hours": clock_hours, "week_start": week_start}
-    if clock_hours not in (None, *Profile.ClockHours.values):
-        return invalid("clock_hours", "Choose 12 or 24 hours.")
-    if week_start not in (None, *Profile.WeekStart.values):
-        return invalid("week_start", "Choose Monday, Saturday or Sunday.")
-    values = {name: value for name, value in {**changes, **channels, **shown}.items() if value is not None}
-    for name, value in values.items():
-        setattr(profile, name, value)
-    profile.save(update_fields=list(values))
-    return Ok(profile)

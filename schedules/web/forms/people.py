@@ -1,6 +1,7 @@
 """The forms of the settings page and the welcome page."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
+from datetime import timedelta
 from typing import Any, cast
 
 from django import forms
@@ -9,9 +10,19 @@ from django.http import QueryDict
 from django.urls import reverse_lazy
 
 from schedules import limits
-from schedules.models import Profile
+from schedules.models import Job, Profile
+from schedules.models.alert_rules import KINDS, RECOVERED, read_quiet_hours, rules_problem
 from schedules.web.forms import PageForm
 from schedules.web.forms.when import Zone
+from schedules.when import durations
+
+REMINDERS = [
+    (0, "Never"),
+    (3600, "Every hour"),
+    (21_600, "Every 6 hours"),
+    (86_400, "Every day"),
+    (604_800, "Every week"),
+]
 
 
 def check_topic(text: str) -> None:
@@ -19,26 +30,61 @@ def check_topic(text: str) -> None:
         raise ValidationError(problem)
 
 
+def check_rules(text: str) -> None:
+    if problem := rules_problem(text, of_person=True):
+        raise ValidationError(problem)
+
+
+def check_quiet_hours(text: str) -> None:
+    try:
+        read_quiet_hours(text)
+    except ValueError as error:
+        raise ValidationError(str(error)) from error
+
+
 class SettingsForm(PageForm):
-    """A user's time zone, topics for notifications and failure alerts, and display of times."""
+    """A user's time zone, default places and runner, alerts, and display of times."""
 
     timezone = Zone(
         label="Your time zone", required=False, help_text="Default for new jobs and for displaying times."
     )
     topic = forms.CharField(
-        label="Your topic",
+        label="Your topic or channel",
         required=False,
-        validators=[check_topic],
-        widget=forms.TextInput(attrs={"autocomplete": "off"}),
-        help_text="Notifications go there unless they name another topic.",
+        widget=forms.TextInput(attrs={"autocomplete": "off", "list": "places"}),
+        help_text="Notifications go there unless they name another.",
+    )
+    runner = forms.ChoiceField(
+        label="Runner of your prompts", required=False, help_text="For prompts that name no runner."
     )
     failure_topic = forms.CharField(
-        label="Failure alerts topic",
+        label="Alerts go to",
         required=False,
-        validators=[check_topic],
-        widget=forms.TextInput(attrs={"autocomplete": "off"}),
-        help_text="Get a push when a job starts failing or is paused automatically. "
-        "Leave empty to turn alerts off.",
+        widget=forms.TextInput(attrs={"autocomplete": "off", "list": "places"}),
+        help_text="A topic or channel. Leave empty to turn alerts off.",
+    )
+    alert_rules = forms.CharField(
+        label="Alerts you don't want",
+        required=False,
+        max_length=200,
+        validators=[check_rules],
+        widget=forms.TextInput(attrs={"autocomplete": "off", "placeholder": "not late, not recovered"}),
+        help_text=f"Empty for all of them: {', '.join((*KINDS, RECOVERED))}.",
+    )
+    quiet_hours = forms.CharField(
+        label="Quiet hours",
+        required=False,
+        max_length=20,
+        validators=[check_quiet_hours],
+        widget=forms.TextInput(attrs={"autocomplete": "off", "placeholder": "22:00-07:00"}),
+        help_text="Alerts wait until they end.",
+    )
+    alert_every = forms.TypedChoiceField(
+        label="Remind me while it lasts",
+        choices=REMINDERS,
+        coerce=int,
+        empty_value=None,
+        required=False,
     )
     clock_hours = forms.TypedChoiceField(
         label="Clock",
@@ -55,11 +101,50 @@ class SettingsForm(PageForm):
         required=False,
     )
 
-    def __init__(self, *args: Any, shows_initial: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        shows_initial: bool = False,
+        channels: Collection[str] = (),
+        runners: Sequence[str] = (),
+        **kwargs: Any,
+    ) -> None:
         """Build the form; `shows_initial` adds the shown values as hidden fields, so that only changes are saved."""
         super().__init__(*args, **kwargs)
+        self.channels = channels
+        self._offer_runners(runners)
+        self._offer_stored_interval()
         for field in self.fields.values():
             field.show_hidden_initial = shows_initial
+
+    def _offer_runners(self, runners: Sequence[str]) -> None:
+        stored = self.initial.get("runner")
+        names = [*runners, stored] if stored and stored not in runners else runners
+        if not names:
+            del self.fields["runner"]
+            return
+        field = cast(forms.ChoiceField, self.fields["runner"])
+        field.choices = [("", "The default of this installation"), *((name, name) for name in names)]
+
+    def _offer_stored_interval(self) -> None:
+        """Offer an interval that was set elsewhere, too."""
+        seconds = self.initial.get("alert_every")
+        if seconds is not None and seconds not in dict(REMINDERS):
+            field = cast(forms.TypedChoiceField, self.fields["alert_every"])
+            field.choices = [*REMINDERS, (seconds, f"Every {durations.in_words(timedelta(seconds=seconds))}")]
+
+    def clean_topic(self) -> str:
+        return self._clean_place("topic")
+
+    def clean_failure_topic(self) -> str:
+        return self._clean_place("failure_topic")
+
+    def _clean_place(self, name: str) -> str:
+        text: str = self.cleaned_data[name]
+        channel = text.removeprefix(Job.CHANNEL_PREFIX).strip().casefold()
+        if text and channel not in {each.casefold() for each in self.channels}:
+            check_topic(text)
+        return text
 
     def changes(self) -> dict[str, Any]:
         """Return the settings to save, without those that the user left unchanged."""
@@ -100,7 +185,7 @@ class WelcomeForm(SettingsForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         # A new user enters one topic, for both notifications and alerts.
-        for name in ("topic", "clock_hours", "week_start"):
+        for name in set(self.fields) - {"timezone", "failure_topic", "message"}:
             del self.fields[name]
         zone, topic = self.fields["timezone"], self.fields["failure_topic"]
         zone.label = "Time zone"
@@ -109,6 +194,7 @@ class WelcomeForm(SettingsForm):
         topic.help_text = "We'll also notify this topic when a job fails. You can change it in Settings."
         topic.widget.attrs |= {
             "class": "mono",
+            "list": None,
             "hx-get": reverse_lazy("schedules:topic-qr"),
             "hx-trigger": "input changed delay:300ms",
             "hx-target": "#qr",

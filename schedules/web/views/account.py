@@ -14,6 +14,8 @@ from django.views.generic import TemplateView
 from schedules import services
 from schedules.result import Err, Ok
 from schedules.services.jobs.heartbeats import PING_PATH, change_ping_key
+from schedules.services.people.channels import channel_names
+from schedules.services.people.preferences import preference, runner_names
 from schedules.web.forms.people import SettingsForm
 from schedules.web.messages import add_errors
 from schedules.web.views.page import FormPageMixin, back, show_problem
@@ -23,13 +25,19 @@ YEAR_SECONDS = 365 * 86_400
 
 
 class SettingsPage(FormPageMixin, TemplateView):
-    """The person's time zone, topics, display of times, and ping key."""
+    """The person's time zone, places, alerts, display of times, and ping key."""
 
     template_name = "schedules/settings.html"
 
     def make_form(self, data: Any = None) -> SettingsForm:
-        stored = {name: getattr(self.page.profile, name) for name in SettingsForm.base_fields}
-        return SettingsForm(data, initial=stored, shows_initial=True)
+        actor = self.page.actor
+        return SettingsForm(
+            data,
+            initial={name: preference(self.page.profile, name) for name in SettingsForm.base_fields},
+            shows_initial=True,
+            channels=channel_names(actor),
+            runners=runner_names(actor),
+        )
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         kwargs.setdefault("form", self.make_form())

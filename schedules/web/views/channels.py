@@ -23,6 +23,7 @@ from schedules.services.people.channels import (
     rename_channel,
     set_channel,
 )
+from schedules.services.people.preferences import Preferences
 from schedules.web.forms.channels import ChannelForm, kind_named
 from schedules.web.messages import add_errors
 from schedules.web.views.page import FormPageMixin, actor_of, finish, show_problem
@@ -120,7 +121,8 @@ def use_for(request: HttpRequest, channel_id: int) -> HttpResponse:
     actor = actor_of(request)
     name = _find(actor, channel_id).name
     is_for_alerts = request.POST.get("purpose") == "alerts"
-    preferences = {"failure_topic" if is_for_alerts else "topic": f"channel:{name}"}
+    place = f"channel:{name}"
+    preferences = Preferences(failure_topic=place) if is_for_alerts else Preferences(topic=place)
     match services.set_preferences(actor, **preferences):
         case Ok():
             what = "Alerts" if is_for_alerts else "Notifications that name no other place"

@@ -49,6 +49,15 @@ def test_invalid_preferences_are_refused(call, given, words):
     assert call("get_preferences")["timezone"] == before["timezone"]
 
 
+def test_quiet_hours_are_set_named_and_removed(call, owner):
+    said = call("set_preferences", quiet_hours="22:00-7:00")
+
+    assert "Alerts wait during 22:00-07:00." in said["note"]
+    assert Profile.objects.get(user=owner).quiet_hours == "22:00-07:00"
+    assert "Invalid quiet_hours" in call("set_preferences", quiet_hours="at night")["error"]
+    assert "note" not in call("set_preferences", quiet_hours="")
+
+
 def test_one_preference_is_removed_and_the_other_stays(call):
     call("set_preferences", timezone="Asia/Tokyo", topic="my-phone")
 

@@ -1,17 +1,22 @@
-"""Profiles: the settings that people can change for themselves."""
+"""Profiles, and the preferences that people can change for themselves."""
 
 import os
 import subprocess
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
 
+from schedules.agents.choice import choose
 from schedules.models import Profile
 from schedules.result import Err, Kind, Ok
 from schedules.services import profile_of, update_profile
+from schedules.services.people.preferences import preference
 from schedules.services.people.profiles import profile_of_active
 from tests.forks import python
+
+RUNNERS = '[notes]\ndescription = "Reads notes"\nkind = "inbox"\nallow = ["everyone"]\n'
 
 
 def test_profile_is_created_once_and_kept(db, settings):
@@ -52,6 +57,35 @@ def test_only_the_given_settings_change(owner):
     assert (profile.timezone, profile.failure_topic) == ("Asia/Tokyo", "")
 
 
+def test_all_invalid_settings_are_refused_together(owner):
+    refusal = update_profile(owner, timezone="Mars/Base", quiet_hours="22", week_start=6)
+
+    assert isinstance(refusal, Err)
+    assert list(refusal.errors) == ["timezone", "quiet_hours"]
+
+
+def test_alerts_are_preferences(owner):
+    update_profile(owner, alert_rules="not late, at night", quiet_hours=" 22:00 – 7:30 ", alert_every=3600)
+
+    profile = Profile.objects.get(user=owner)
+    assert (profile.alert_rules, profile.quiet_hours) == ("not late, at night", "22:00-07:30")
+    assert profile.alert_every == timedelta(hours=1)
+    assert preference(profile, "alert_every") == 3600
+
+    update_profile(owner, alert_rules="", quiet_hours="")
+
+    profile.refresh_from_db()
+    assert (profile.alert_rules, profile.quiet_hours) == ("", "")
+
+
+def test_runner_of_prompts_is_a_preference(owner, use_runners):
+    use_runners(RUNNERS)
+
+    update_profile(owner, runner="notes")
+
+    assert choose(owner, None).name == "notes"
+
+
 def test_city_becomes_its_zone(owner):
     update_profile(owner, timezone="new york")
 
@@ -67,6 +101,13 @@ def test_city_becomes_its_zone(owner):
         pytest.param({"failure_topic": "t" * 65}, "failure_topic", id="long topic"),
         pytest.param({"topic": "two words"}, "topic", id="space in the own topic"),
         pytest.param({"failure_topic": "a/b"}, "failure_topic", id="topic that is a path"),
+        pytest.param({"failure_topic": "channel:phone"}, "failure_topic", id="unknown channel"),
+        pytest.param({"quiet_hours": "22"}, "quiet_hours", id="quiet hours without an end"),
+        pytest.param({"quiet_hours": "07:00-07:00"}, "quiet_hours", id="quiet hours that never begin"),
+        pytest.param({"alert_rules": "not soon"}, "alert_rules", id="unknown kind of alert"),
+        pytest.param({"alert_rules": "phone"}, "alert_rules", id="place among the rules"),
+        pytest.param({"alert_every": 60}, "alert_every", id="reminder every minute"),
+        pytest.param({"runner": "nope"}, "runner", id="unknown runner"),
     ],
 )
 def test_invalid_setting_is_refused_and_changes_nothing(owner, changes, field):

@@ -1,4 +1,5 @@
-from datetime import UTC, datetime, time
+from collections.abc import Callable
+from datetime import UTC, datetime, time, timedelta
 
 import time_machine
 from django.contrib.auth.models import User
@@ -7,6 +8,9 @@ from django.test import Client
 from schedules import services
 from schedules.models import Profile, Token
 from schedules.result import Err
+from schedules.services import Actor
+from schedules.services.people.channels import set_channel
+from schedules.services.people.preferences import preference
 from schedules.templatetags.cronty_times import clock_words
 from tests.factories import JobFactory
 
@@ -16,6 +20,52 @@ def test_settings_are_saved(web: Client, owner: User):
 
     profile = Profile.objects.get(user=owner)
     assert (profile.timezone, profile.failure_topic) == ("Asia/Tokyo", "alerts")
+
+
+def test_alerts_are_settings(web: Client, owner: User):
+    web.post(
+        "/settings/",
+        {
+            "failure_topic": "alerts",
+            "alert_rules": "not late",
+            "quiet_hours": "22:00-07:00",
+            "alert_every": "3600",
+        },
+    )
+    page = web.get("/settings/").content.decode()
+    refused = web.post("/settings/", {"alert_rules": "not soon", "quiet_hours": "22"})
+
+    profile = Profile.objects.get(user=owner)
+    assert (profile.alert_rules, profile.quiet_hours, profile.alert_every) == (
+        "not late",
+        "22:00-07:00",
+        timedelta(hours=1),
+    )
+    assert 'name="quiet_hours" value="22:00-07:00"' in page
+    assert '<option value="3600" selected>Every hour</option>' in page
+    assert set(refused.context["form"].errors) == {"alert_rules", "quiet_hours"}
+
+
+def test_channel_of_alerts_is_shown_and_removed_by_an_empty_field(web: Client, owner: User, actor: Actor):
+    set_channel(actor, "My phone", "ntfy", {"topic": "phone-of-olga"})
+    web.post("/settings/", {"topic": "my phone", "failure_topic": "channel:My phone"})
+    profile = Profile.objects.get(user=owner)
+    shown = web.get("/settings/").content.decode()
+
+    web.post("/settings/", {"topic": "my phone", "failure_topic": ""})
+
+    assert (profile.channel, profile.alert_channel) == ("My phone", "My phone")
+    assert 'name="failure_topic" value="My phone"' in shown
+    assert Profile.objects.get(user=owner).alert_place == {}
+
+
+def test_runner_of_prompts_is_a_setting(web: Client, owner: User, use_runners: Callable[[str], None]):
+    assert "runner" not in web.get("/settings/").context["form"].fields
+    use_runners('[notes]\ndescription = "Reads notes"\nkind = "inbox"\nallow = ["everyone"]\n')
+
+    web.post("/settings/", {"runner": "notes"})
+
+    assert '<option value="notes" selected>notes</option>' in web.get("/settings/").content.decode()
 
 
 def test_stale_settings_change_only_what_was_typed_and_say_what_was_changed_meanwhile(
@@ -28,7 +78,7 @@ def test_stale_settings_change_only_what_was_typed_and_say_what_was_changed_mean
     web.post("/settings/", sent | {"failure_topic": "alerts"})
     refused = web.post("/settings/", sent | {"topic": "mine"})
     stored = Profile.objects.get(user=owner)
-    again = {f"initial-{name}": str(getattr(stored, name)) for name in shown}
+    again = {f"initial-{name}": str(preference(stored, name)) for name in shown}
     saved = web.post("/settings/", sent | again | {"topic": "mine", "week_start": "6"})
 
     assert (stored.topic, stored.failure_topic, stored.week_start) == ("theirs", "alerts", 6)
