@@ -10,7 +10,7 @@ from schedules.templatetags.cronty_times import use_clock
 
 APP = Path(cronty_text.__file__).parents[1]
 # The functions that record an event; their second argument is the verb.
-RECORDERS = {"record", "_record", "event_of", "record_token_event", "note"}
+RECORDERS = {"record", "_record", "event_of", "record_token_event", "record_setting", "note"}
 EVIL = "<script>\"&'</script>"
 
 

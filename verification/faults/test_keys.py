@@ -5,13 +5,13 @@ from subprocess import CompletedProcess
 import pytest
 
 from schedules.secrets import access
-from schedules.services.installation.secret_key import _not_shared_words
+from schedules.services.installation.secret_key import _not_shared_message
 from verification.faults.disturbances import UNREADABLE
 from verification.faults.keys import early_problem
 
 
 def test_refusal_that_names_the_host_without_the_key_is_right():
-    refused = CompletedProcess([], 1, "", f"CommandError: {_not_shared_words(['up'])}")
+    refused = CompletedProcess([], 1, "", f"CommandError: {_not_shared_message(['up'])}")
 
     assert early_problem(refused, "up") == ""
     assert "does not name second" in early_problem(refused, "second")
