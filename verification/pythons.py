@@ -1,7 +1,7 @@
 """Tests on every Python from 3.11 on: `make pythons`.
 
-For each Python found it creates a virtual environment, then runs `manage.py up --check`, the tests of the
-engine, the workers and the commands, and a stop under load. It needs the standard library only.
+For each Python found it creates a virtual environment, then runs `manage.py up --check`, the tests that start threads and
+processes, and a stop under load. It needs the standard library only.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ CACHE = PROJECT / ".cache" / "pythons"
 LOCK = PROJECT / "requirements-dev.txt"
 OLDEST = (3, 11)
 NAMES = [f"python3.{minor}" for minor in range(OLDEST[1], 16)]
-TESTS = ["tests/engine", "tests/worker", "tests/management"]
+TESTS = ["tests/worker", "tests/management", "tests/tasks/processes"]
 
 Version = tuple[int, ...]
 
