@@ -65,8 +65,6 @@ def add_command(
     trigger = session.read(parse_trigger, when, "WHEN", zone)
     args, kwargs = read_arguments(session, registered, arguments)
     default_name = _name_of(registered, args, kwargs)
-    if task == "notify" and len(args) < 2 and not kwargs.keys() & {"topic", "channel"}:
-        kwargs = session.actor.read_profile().default_place | kwargs
     created = session.expect(
         services.schedule(
             session.actor,
@@ -76,7 +74,7 @@ def add_command(
             name=name or default_name,
             task=task,
             args=args,
-            kwargs=kwargs,
+            kwargs=session.actor.read_profile().with_default_place(task, args, kwargs),
             timezone=zone,
             tags=list(tags),
         )

@@ -2,7 +2,9 @@
 
 import functools
 import secrets
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
@@ -116,6 +118,13 @@ class Profile(models.Model):
         if self.channel:
             return {"channel": self.channel}
         return {"topic": self.default_topic} if self.default_topic else {}
+
+    def with_default_place(self, task: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a call by name; a notification that names no place gets the default one."""
+        # The second positional argument of notify is its topic.
+        if task != "notify" or len(args) > 1 or kwargs.keys() & {"topic", "channel"}:
+            return dict(kwargs)
+        return self.default_place | dict(kwargs)
 
     @property
     def alert_place(self) -> dict[str, str]:

@@ -3,7 +3,9 @@
 import json
 import uuid
 
-from schedules.models import Calendar, Channel, Execution, Ping, RunOutput
+import pytest
+
+from schedules.models import Calendar, Channel, Execution, Ping, Profile, RunOutput
 from tests.api.conftest import Program
 
 DATES = {"kind": "dates", "lines": ["12-24..01-02 Christmas break"]}
@@ -44,6 +46,40 @@ def test_channel_is_set_renamed_and_deleted_and_its_secret_never_shown(owner, pr
     assert "AAbb" not in json.dumps([shown, listed])
     program.ok("DELETE", "/channels/mobile")
     assert not Channel.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [
+        ({}, {"channel": "phone"}),
+        ({"channel": "phone"}, {"channel": "phone"}),
+        ({"topic": "t"}, {"topic": "t"}),
+    ],
+)
+def test_notification_without_a_place_goes_to_the_default_channel(owner, program: Program, place, expected):
+    program.ok("PUT", "/channels/phone", {"kind": "ntfy", "values": {"topic": "secret"}})
+    places = {"topic": "plants", "channel": "phone", "failure_topic": "alarm", "alert_channel": "phone"}
+    Profile.objects.update_or_create(user=owner, defaults=places)
+    job = {
+        "name": "x",
+        "schedule": "every day at 9:00",
+        "task": "notify",
+        "kwargs": {"message": "x", **place},
+    }
+
+    assert program.ok("POST", "/jobs", job)["kwargs"] == {"message": "x", **expected}
+    shown = program.ok("GET", "/me")
+    names = ("default_topic", "default_channel", "alert_topic", "alert_channel")
+    assert [shown[name] for name in names] == ["plants", "phone", "alarm", "phone"]
+
+
+def test_named_channel_is_not_joined_by_the_default_topic(owner, program: Program):
+    program.ok("PUT", "/channels/phone", {"kind": "ntfy", "values": {"topic": "secret"}})
+    Profile.objects.update_or_create(user=owner, defaults={"topic": "plants", "channel": ""})
+    kwargs = {"message": "x", "channel": "phone"}
+    job = {"name": "x", "schedule": "every day at 9:00", "task": "notify", "kwargs": kwargs}
+
+    assert program.ok("POST", "/jobs", job)["kwargs"] == kwargs
 
 
 def test_unknown_field_of_a_channel_is_refused_by_name(program: Program):

@@ -62,16 +62,13 @@ def list_jobs(request: HttpRequest, filters: Query[JobFilters]) -> Any:
 
 @changes(router, "POST", "", {201: NewJobOut}, repeatable=True)
 def create_job(request: HttpRequest, response: HttpResponse, body: NewJob) -> Any:
-    """Create a job.
+    """Create a job; a notification that names no place goes to the default one of the owner.
 
     With an `Idempotency-Key`, a repeated request answers with the job that the first one made.
     """
     actor, now = actor_of(request), clock.now()
     profile = actor.read_profile()
     zone = read_zone(body.timezone) if body.timezone else profile.zone
-    kwargs = body.kwargs
-    if body.task == "notify" and profile.default_topic and len(body.args) < 2:
-        kwargs = {"topic": profile.default_topic} | kwargs
     made = expect(
         services.schedule(
             actor,
@@ -82,7 +79,7 @@ def create_job(request: HttpRequest, response: HttpResponse, body: NewJob) -> An
             name=body.name,
             task=body.task,
             args=body.args,
-            kwargs=kwargs,
+            kwargs=profile.with_default_place(body.task, body.args, body.kwargs),
             timezone=zone,
         )
     )

@@ -36,7 +36,10 @@ router = Router(tags=["schedule"])
 
 @reads(router, "/me", MeOut)
 def show_me(request: HttpRequest) -> Any:
-    """Say whose token this is, what it allows, and whether a worker is running."""
+    """Say whose token this is, what it allows, where notifications and alerts go, and whether a worker is running.
+
+    A channel goes before the topic.
+    """
     actor = actor_of(request)
     token, profile = request.auth.token, actor.read_profile()  # type: ignore[attr-defined]
     return {
@@ -48,6 +51,9 @@ def show_me(request: HttpRequest) -> Any:
         "expires_at": iso_in(token.expires_at, profile.zone),
         "timezone": profile.zone,
         "default_topic": profile.default_topic,
+        "default_channel": profile.channel,
+        "alert_topic": profile.failure_topic,
+        "alert_channel": profile.alert_channel,
         "version": __version__,
         "is_worker_running": engine.is_any_cluster_running(clock.now()),
     }

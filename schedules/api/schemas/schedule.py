@@ -170,5 +170,8 @@ class MeOut(Output):
     expires_at: str | None
     timezone: str
     default_topic: str
+    default_channel: str
+    alert_topic: str
+    alert_channel: str
     version: str
     is_worker_running: bool

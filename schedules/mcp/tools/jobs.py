@@ -75,8 +75,7 @@ def schedule_job(
         # Report an unknown task rather than its trigger.
         when = invalid("task", f"Unknown task: {task}")
     fields = {name: request[name] for name in ("name", "task", "args", "kwargs", "tags") if name in request}
-    if task == "notify" and len(fields["args"]) < 2 and not fields["kwargs"].keys() & {"topic", "channel"}:
-        fields["kwargs"] = profile.default_place | fields["kwargs"]
+    fields["kwargs"] = profile.with_default_place(task, fields["args"], fields["kwargs"])
     made = create(
         when, policies, zone, profile=profile, idempotency_key=idempotency_key, request=request, **fields
     )

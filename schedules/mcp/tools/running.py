@@ -60,14 +60,12 @@ async def run_task(
     """Run a task once, now, without a schedule ("run the backup now"). If it has a job, use run_job. Every call
     starts another run.
     """
-    arguments = kwargs or {}
     request: dict[str, Any] = {"task": task}
 
     def start() -> RunOut | Err:
         actor = current_actor()
         request["tasks"] = [usable.name for usable in usable_tasks(actor)]
-        if task == "notify" and (topic := actor.read_profile().default_topic):
-            arguments.setdefault("topic", topic)
+        arguments = actor.read_profile().with_default_place(task, (), kwargs or {})
         name = derived_name(Job(task=task, kwargs=arguments)) or task
         return _started(services.run_task(actor, {"name": name, "task": task, "kwargs": arguments}))
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Any
 
-from schedules.models import Job
+from schedules.models import Job, Profile
 from schedules.models.job_texts import skeleton
 from schedules.models.triggers import TRIGGER_COLUMNS, columns_of
 from schedules.result import Err, Ok
@@ -111,8 +111,9 @@ def make_plan(
     }
     candidates = _jobs_named_in(actor, source, [spec for spec in specs if spec.key not in existing_by_key])
     planned: dict[str, Job] = {}
+    profile = actor.read_profile()
     for number, raw_spec in enumerate(_in_order(specs), 1):
-        spec = _with_resolved_upstream(actor, raw_spec, planned)
+        spec = _with_default_place(profile, _with_resolved_upstream(actor, raw_spec, planned))
         existing = existing_by_key.get(spec.key)
         adopted = None if existing else _adopt(candidates, spec)
         job = _plan_job(plan, actor, spec, existing or adopted, now, planned, is_adopted=adopted is not None)
@@ -149,6 +150,13 @@ def _with_resolved_upstream(actor: Actor, spec: JobSpec, planned: Mapping[str, J
     if job is None and isinstance(match := resolve_job(actor.jobs(), spec.trigger.job), Ok):
         job = match.value
     return replace(spec, trigger=replace(spec.trigger, job=job.public_id)) if job else spec
+
+
+def _with_default_place(profile: Profile, spec: JobSpec) -> JobSpec:
+    """Return a job of a file with the place of its notifications, which the file may leave out."""
+    columns = spec.columns
+    kwargs = profile.with_default_place(columns["task"], columns.get("args", ()), columns["kwargs"])
+    return spec if kwargs == columns["kwargs"] else replace(spec, columns=columns | {"kwargs": kwargs})
 
 
 def _plan_job(

@@ -1,7 +1,10 @@
 """The tools that run a job or a task now."""
 
+import pytest
+
+from schedules import clock
 from schedules.mcp.tools import running
-from schedules.models import Execution, Job, Profile
+from schedules.models import Channel, Execution, Job, Profile
 from tests.factories import JobFactory
 
 
@@ -77,13 +80,27 @@ def test_run_task_waits_for_a_result(call, owner, monkeypatch):
     assert call("run_task", task="tests.ping", wait_seconds=1)["result"] == {"values": [1]}
 
 
-def test_run_task_sends_a_notification_to_the_topic_of_the_user(call, owner):
-    Profile.objects.filter(user=owner).update(topic="my-phone")
+@pytest.mark.parametrize(
+    ("defaults", "place", "expected"),
+    [
+        ({"topic": "my-phone"}, {}, {"topic": "my-phone"}),
+        ({"topic": "my-phone", "channel": "phone"}, {}, {"channel": "phone"}),
+        ({"topic": "my-phone"}, {"channel": "phone"}, {"channel": "phone"}),
+        ({"channel": "phone"}, {"topic": "plants"}, {"topic": "plants"}),
+    ],
+    ids=["topic", "channel", "named channel", "named topic"],
+)
+def test_run_task_sends_a_notification_to_the_default_place_unless_one_is_named(
+    call, owner, defaults, place, expected
+):
+    now = clock.now()
+    Channel.objects.create(owner=owner, name="phone", kind="ntfy", created_at=now, updated_at=now)
+    Profile.objects.filter(user=owner).update(**defaults)
 
-    answer = call("run_task", task="notify", kwargs={"message": "Hello"})
+    answer = call("run_task", task="notify", kwargs={"message": "Hello", **place})
 
     job = Job.objects.get(public_id=answer["job_id"])
-    assert (job.name, job.kwargs["topic"]) == ("Hello", "my-phone")
+    assert (job.name, job.kwargs) == ("Hello", {"message": "Hello", **expected})
 
 
 def test_run_task_refuses_unknown_tasks_bad_arguments_and_system_tasks(call, owner):

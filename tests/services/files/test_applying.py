@@ -14,6 +14,7 @@ from schedules.services.files.applying import apply_plan, export_jobs, exportabl
 from schedules.services.files.jobs import read_jobs
 from schedules.services.files.plans import Action, Plan, make_plan
 from schedules.services.files.sources import has_drifted, source_note
+from schedules.services.people.profiles import update_profile
 from tests.factories import ExecutionFactory, JobFactory
 
 NOW = datetime(2026, 11, 16, 9, tzinfo=UTC)
@@ -114,6 +115,20 @@ def test_created_jobs_equal_those_of_the_single_service(actor):
 
 def job_rows(source: str) -> dict[str, object]:
     return Job.objects.filter(name="Stand-up", source=source).values().get()
+
+
+def test_notification_without_a_place_goes_to_the_default_one(actor):
+    text = FILE.replace(", topic: olga-phone", "")
+    assert "topic or a channel" in str(planned(actor, text).problems)
+
+    update_profile(actor.user, topic="plants")
+    applied(actor, text)
+    assert job("Stand-up").kwargs == {"message": "Stand up", "topic": "plants"}
+    assert steps_of(planned(actor, text)) == []
+
+    update_profile(actor.user, topic="garden")
+    [step] = planned(actor, text).steps
+    assert [(each.field, each.after) for each in step.differences] == [("arguments.topic", "garden")]
 
 
 def test_changes_are_listed_field_by_field_and_applied(actor):
