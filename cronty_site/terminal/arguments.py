@@ -13,6 +13,7 @@ from cronty_site.terminal.failures import Failure, did_you_mean
 from cronty_site.terminal.output import line
 from cronty_site.terminal.session import Session
 from schedules.models import Job
+from schedules.models.alert_rules import RULES_OF_JOB
 from schedules.models.triggers import columns_of
 from schedules.services.jobs.validation import usable_tasks
 from schedules.tasks import registry
@@ -47,9 +48,7 @@ _POLICIES = (
     click.option(
         "--fixed-backoff/--no-fixed-backoff", default=None, help="Wait equally long before each try."
     ),
-    click.option(
-        "--alerts", help='The ntfy topic of its failure alerts, or "never"; "" for your own setting.'
-    ),
+    click.option("--alerts", help=f'{RULES_OF_JOB}; "" for your own settings.'),
     click.option(
         "--overlap", type=click.Choice(Job.Overlap.values), help="What to do while the last run goes on."
     ),

@@ -24,6 +24,10 @@ RECOVERED = "recovered"
 NEVER = "never"
 AT_NIGHT = "at night"
 CHANNEL_PREFIX = "channel:"
+RULES_OF_JOB = (
+    f'Where its alerts go: a topic, channel:NAME or never; and which: "not late", "also missed", "{AT_NIGHT}"'
+)
+"""What the alerts of one job may say, in short, for the help of forms, commands and schemas."""
 EXAMPLES = (
     f'Write "never", or parts with commas: a topic or channel:NAME, "not late", "also missed", "{AT_NIGHT}".'
 )

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, StrictFloat, StrictInt
 
 from schedules.api.schemas.common import SCHEDULE, Input, Outcome, Output, Paged, Phrase, Text, Zone
+from schedules.models.alert_rules import RULES_OF_JOB
 from schedules.tasks.grants import LONGEST_GRANT, MAX_GRANTS
 
 Status = Literal["pending", "running", "paused", "completed", "failed", "cancelled"]
@@ -31,7 +32,11 @@ class PolicyIn(Input):
     catch_up: CatchUp | None = Field(None, description="Which missed runs to make up for.")
     pause_after_failures: int | None = Field(None, ge=0, le=1000, description="0 never pauses it.")
     at_most_once: bool | None = Field(None, description="Never start a run again that may have started.")
-    alerts: Text | None = Field(None, description='The ntfy topic of its failure alerts, or "never".')
+    alerts: Text | None = Field(
+        None,
+        description=f'{RULES_OF_JOB}. "default" for the settings of its owner.',
+        examples=["channel:phone, not late, at night"],
+    )
     grants: list[Annotated[str, Field(max_length=LONGEST_GRANT)]] | None = Field(
         None,
         max_length=MAX_GRANTS,

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from schedules.limits import MAX_TAGS, NAME_LENGTH, TAG_LENGTH
+from schedules.models.alert_rules import RULES_OF_JOB
 from schedules.models.calendars import MAX_CALENDARS_PER_JOB
 from schedules.services.files.jobs import CATCH_UPS, ON_CLOSED, OVERLAPS
 from schedules.tasks.grants import LONGEST_GRANT, MAX_GRANTS
@@ -84,7 +85,7 @@ def job_schema(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
             "alerts": {
                 "type": "string",
                 "maxLength": 200,
-                "description": 'Where its alerts go and which: a topic, channel:NAME or never, "not late", "also missed".',
+                "description": f"{RULES_OF_JOB}.",
             },
             "label": {"type": "string", "maxLength": NAME_LENGTH},
             "tags": {

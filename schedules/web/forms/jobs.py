@@ -8,6 +8,7 @@ from django import forms
 
 from schedules import clock
 from schedules.models import Job
+from schedules.models.alert_rules import RULES_OF_JOB
 from schedules.models.triggers import TRIGGER_COLUMNS
 from schedules.result import Err, Ok
 from schedules.secrets.masking import has_mask
@@ -101,8 +102,8 @@ class JobForm(WhenForm):
     alerts = Text(
         label="Failure alerts",
         required=False,
-        max_length=64,
-        help_text="An ntfy topic or channel:NAME for this job alone, or never; empty for your setting",
+        max_length=Job._meta.get_field("alerts").max_length,
+        help_text=f"{RULES_OF_JOB}; separate them with commas; empty for your settings",
     )
     at_most_once = forms.BooleanField(
         label="Don't retry after a crash",

@@ -2,6 +2,7 @@ from datetime import timedelta
 
 import pytest
 
+from schedules.models.alert_rules import KINDS
 from schedules.web.forms.jobs import JobForm
 from schedules.when import durations
 from tests.factories import JobFactory
@@ -81,6 +82,16 @@ def test_form_of_a_command_has_a_field_for_each_parameter(use_commands):
     form = JobForm(data | typed | {"copy-folder": "", "copy-level": "10"}, zone="UTC")
     assert not form.is_valid()
     assert {"copy-level"} <= set(form.errors)
+
+
+@pytest.mark.django_db
+def test_job_with_long_alert_rules_can_be_edited():
+    rules = ", ".join(["channel:phone", *(f"not {kind}" for kind in KINDS), "at night"])
+    assert 64 < len(rules) <= 200
+    job = JobFactory(alerts=rules)
+    form = JobForm(None, zone="UTC", job=job)
+
+    assert form.fields["alerts"].clean(form["alerts"].value()) == rules
 
 
 @pytest.mark.django_db
