@@ -13,6 +13,7 @@ from django.core.management import CommandError, call_command
 from django.db import connections
 from django.test import AsyncClient
 
+from schedules import clock
 from schedules.api import streams
 from schedules.models import Event, Token
 from schedules.services import activity_export, long_answers, pause, resume, revoke_token
@@ -51,6 +52,25 @@ def test_changes_are_listed_with_their_words_and_filtered(owner, actor, program:
         assert [event["verb"] for event in program.ok("GET", f"/events?{query}")["events"]] == verbs
     prompts = program_with(name="prompts", families=["prompts"])
     assert job.public_id not in [event["job_id"] for event in prompts.ok("GET", "/events")["events"]]
+
+
+@pytest.mark.parametrize("door", Event.Door.values)
+def test_changes_through_each_door_are_found(owner, program: Program, door: str):
+    for each in (door, "web" if door == "api" else "api"):
+        Event.objects.create(
+            owner=owner, actor="olga", door=each, verb="pause", subject="Tea", at=clock.now()
+        )
+
+    events = program.ok("GET", f"/events?door={door}")["events"]
+    assert {event["door"] for event in events} == {door}
+
+
+def test_unknown_door_is_refused_with_the_known_ones(program: Program):
+    answer = program.call("GET", "/events?door=window")
+
+    [problem] = json.loads(answer.content)["errors"]
+    assert (answer.status_code, problem["field"]) == (422, "door")
+    assert all(door in problem["detail"] for door in Event.Door.values)
 
 
 def export(program: Program, query: str = "") -> list[str]:

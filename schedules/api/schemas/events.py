@@ -1,17 +1,21 @@
 """Schemas of the activity: who changed what."""
 
-from typing import Any, Literal
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from schedules.api.schemas.common import Filter, Output, Paged
+from schedules.models import Event
+
+# Without a schema of its own, because the reference page lists values where they are used.
+Door = Annotated[Event.Door, WithJsonSchema({"type": "string", "enum": Event.Door.values})]
 
 
 class EventFilters(Paged):
     """Which changes to list, the newest first."""
 
     actor: str = Field("", max_length=150, description="The name of a person, an agent or a program.")
-    door: Literal["web", "admin", "mcp", "api", "command", "terminal", "code", "engine"] | None = None
+    door: Door | None = None
     verb: str = Field("", max_length=20, description="Like create, edit or pause.")
     job: str = Field("", max_length=200, description="The id, number or exact name of a job.")
     since: str = Field("", max_length=200, description="At or after: a time or a phrase.")
