@@ -23,6 +23,7 @@ from cronty_site.terminal.rows import (
 )
 from cronty_site.terminal.session import Session, check_zone, subcommand
 from schedules import engine, services
+from schedules.api.documents import reminder_json
 from schedules.models import Job
 from schedules.models.counting import COUNTED
 from schedules.models.jobs import JobQuerySet
@@ -107,7 +108,7 @@ def show_command(session: Session, reference: str) -> None:
                 "managed_by": source_note(job) or None,
                 "next_runs": [iso_in(run, job.timezone) for run in ahead.next_runs],
                 "warnings": ahead.warnings,
-                "reminder": reminder_words(job) or None,
+                **reminder_json(job),
                 "runs": [run_json(run, job.timezone) for run in runs],
             }
         )

@@ -16,6 +16,7 @@ from schedules.services.people.calendars import ShownCalendar
 from schedules.services.people.channels import ListedChannel
 from schedules.services.permissions import Actor
 from schedules.services.runs.explanations import Why, explain
+from schedules.services.runs.question_words import describe_question, last_reminder
 from schedules.tasks.heartbeat import grace_of
 from schedules.templatetags.cronty_times import local
 from schedules.when import durations
@@ -74,6 +75,25 @@ def settings_of(job: Job) -> dict[str, Any]:
     }
 
 
+def reminder_json(job: Job) -> dict[str, Any]:
+    """Return the state of the last reminder of a job, in words and for programs; both are None without one."""
+    question, zone = last_reminder(job), job.timezone
+    if question is None:
+        return {"reminder": None, "reminder_state": None}
+    return {
+        "reminder": describe_question(question, job),
+        "reminder_state": {
+            "run": question.pk,
+            "status": question.status,
+            "asked_at": iso_in(question.asked_at, zone),
+            "reminders": question.reminders,
+            "next_at": iso_in(question.due_at, zone),
+            "answered_at": iso_in(question.answered_at, zone),
+            "answered_by": question.answered_by or None,
+        },
+    }
+
+
 def run_json(run: Execution, zone: str) -> dict[str, Any]:
     return {
         "run": run.pk,
@@ -129,6 +149,7 @@ def whole_job(job: Job, now: datetime) -> dict[str, Any]:
         "managed_by": source_note(job) or None,
         "next_runs": [iso_in(run, job.timezone) for run in ahead.next_runs],
         "warnings": ahead.warnings,
+        **reminder_json(job),
     }
 
 

@@ -1,12 +1,13 @@
 """Jobs over the API: created, changed without lost updates, stopped and brought back, by the rules of the services."""
 
 import json
+from datetime import datetime, timedelta
 
 import pytest
 
-from schedules.models import Event, Job
+from schedules.models import Event, Job, Question
 from tests.api.conftest import Program, program_of
-from tests.factories import JobFactory
+from tests.factories import JobFactory, QuestionFactory, reminder_job
 
 STAND_UP = {
     "name": "Stand up",
@@ -210,3 +211,51 @@ def test_careful_program_issues_no_careless_token(owner):
 
     assert fields(refused) == ["confirm"]
     assert careful.ok("POST", "/tokens", {"name": "sub"})["confirm"] == "prompts"
+
+
+def test_reminder_is_answered_and_its_state_shown(owner, program: Program):
+    job = reminder_job(owner=owner, name="Pills")
+    assert program.ok("GET", "/jobs/Pills")["reminder_state"] is None
+    run = QuestionFactory(execution__job=job).execution
+
+    later = program.ok("POST", "/jobs/Pills/answer", {"answer": "snooze", "until": "1h"})["reminder_state"]
+    done = program.ok("POST", "/jobs/Pills/answer", {"answer": "done"})
+    assert (later["status"], later["run"]) == ("snoozed", run.pk)
+    assert datetime.fromisoformat(later["next_at"]) - datetime.fromisoformat(
+        later["answered_at"]
+    ) == timedelta(hours=1)
+    assert done["reminder"].startswith("Done by n8n, after ")
+    assert (done["reminder_state"]["status"], done["reminder_state"]["answered_by"]) == ("done", "n8n")
+
+    assert (
+        problem(program.call("POST", "/jobs/Pills/answer", {"answer": "snooze"}))["code"]
+        == "already_answered"
+    )
+    assert (
+        program.ok("POST", "/jobs/Pills/answer", {"answer": "undo"})["reminder_state"]["status"] == "snoozed"
+    )
+    skipped = program.ok("POST", "/jobs/Pills/answer", {"answer": "skip"})
+    assert (skipped["reminder_state"]["status"], len(skipped["skips"])) == ("skipped", 1)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"answer": "later"}, "answer"),
+        ({"answer": "done", "until": "1h"}, "until"),
+        ({"answer": "snooze", "until": "the day after never"}, "until"),
+    ],
+)
+def test_answer_that_cannot_be_given_is_refused_by_its_field(owner, program: Program, body, field):
+    QuestionFactory(execution__job=reminder_job(owner=owner, name="Pills"))
+
+    assert fields(program.call("POST", "/jobs/Pills/answer", body)) == [field]
+    assert Question.objects.get().answers == []
+
+
+def test_job_that_has_asked_nothing_takes_no_answer(owner, program: Program):
+    reminder_job(owner=owner, name="Pills")
+
+    answer = program.call("POST", "/jobs/Pills/answer", {"answer": "done"})
+
+    assert (answer.status_code, problem(answer)["code"]) == (409, "nothing_asked")

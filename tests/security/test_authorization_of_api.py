@@ -35,6 +35,7 @@ BODIES: dict[str, Any] = {
     "ping_heartbeat": {"exit_code": 0},
     "add_event_subscription": {"name": "mine", "url": "https://example.com/", "types": ["run.failed"]},
     "change_event_subscription": {"name": "mine", "url": "https://example.com/", "types": ["run.failed"]},
+    "answer_reminder": {"answer": "done"},
     "answer_approval": {"answer": "once", "digest": "0" * 64},
 }
 # These make something of the caller's own, or only show it.

@@ -13,7 +13,7 @@ from schedules.api.documents import masked_run, whole_job, why_json
 from schedules.api.endpoints import changes, reads
 from schedules.api.paging import jobs_page
 from schedules.api.preconditions import check_match, required_revision, tag_of
-from schedules.api.problems import expect, problem_of
+from schedules.api.problems import expect, invalid_value, problem_of
 from schedules.api.reading import (
     columns_of_policies,
     columns_of_schedule,
@@ -33,6 +33,7 @@ from schedules.api.schemas.jobs import (
     NewJob,
     NewJobOut,
     Pause,
+    ReminderAnswer,
     Skip,
     TriggerIn,
     TriggerOut,
@@ -44,6 +45,7 @@ from schedules.result import Code, Err
 from schedules.services.jobs import trigger_addresses
 from schedules.services.jobs.masked_arguments import merged_arguments
 from schedules.services.permissions import read_activity
+from schedules.services.runs.answers import SNOOZE, answer_in_words
 from schedules.when.phrases import parse_day, parse_moment, parse_past
 
 router = Router(tags=["jobs"])
@@ -201,6 +203,17 @@ def skip_runs(request: HttpRequest, response: HttpResponse, job: str, body: Skip
         else:
             days.append(read_moment(parse_day, text, "dates", target.timezone, now))
     return _job_out(response, expect(services.skip(actor, target.public_id, days, slots, undo=options.undo)))
+
+
+@changes(router, "POST", "/{job}/answer", {200: WholeJobOut}, repeatable=True)
+def answer_reminder(request: HttpRequest, response: HttpResponse, job: str, body: ReminderAnswer) -> Any:
+    """Answer the last reminder of a job, or take the last answer back; `reminder` of the job says what came of it."""
+    actor = actor_of(request)
+    job_id = job_id_of(actor, job)
+    if body.until is not None and body.answer != SNOOZE:
+        raise invalid_value("until", "only a snooze has an end")
+    expect(answer_in_words(actor, job_id, f"{body.answer} {body.until or ''}"))
+    return _job_out(response, job_of(actor, job_id))
 
 
 @changes(router, "POST", "/{job}/run", {202: RunOut}, repeatable=True)

@@ -120,6 +120,19 @@ class Skip(Input):
     undo: bool = Field(False, description="Let them run after all; without dates, every skipped run.")
 
 
+class ReminderAnswer(Input):
+    """What to answer to the last reminder of a job."""
+
+    answer: Literal["done", "snooze", "skip", "undo"] = Field(
+        description="`skip` leaves out the next run, `undo` takes the last answer back."
+    )
+    until: Phrase | None = Field(
+        None, description='Of a snooze: a time or a phrase like "1h". Default: in ten minutes.'
+    )
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"answer": "snooze", "until": "1h"}]})
+
+
 class JobFilters(Paged):
     """Which jobs to list, by the same rules as the pages and tools."""
 
@@ -164,8 +177,20 @@ class JobOut(Output):
     deleted_at: str | None
 
 
+class ReminderOut(Output):
+    """The last notification of a job that asked for an answer."""
+
+    run: int
+    status: str
+    asked_at: str
+    reminders: int
+    next_at: str | None
+    answered_at: str | None
+    answered_by: str | None
+
+
 class WholeJobOut(JobOut):
-    """A job with its policies and its next runs."""
+    """A job with its policies, its next runs and its last reminder."""
 
     attempts: int
     backoff: str
@@ -186,6 +211,8 @@ class WholeJobOut(JobOut):
     managed_by: str | None
     next_runs: list[str]
     warnings: list[str]
+    reminder: str | None
+    reminder_state: ReminderOut | None
 
 
 class NewJobOut(WholeJobOut):

@@ -36,8 +36,13 @@ def describe_question(question: Question, job: Job) -> str:
 
 def reminder_words(job: Job) -> str:
     """Describe the last question of a job; empty if there is none."""
-    question = latest_question(job) if job.task == "notify" else None
+    question = last_reminder(job)
     return describe_question(question, job) if question else ""
+
+
+def last_reminder(job: Job) -> Question | None:
+    """Return the last question of a job, or None."""
+    return latest_question(job) if job.task == "notify" else None
 
 
 def _reminded(question: Question) -> str:

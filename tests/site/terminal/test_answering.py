@@ -39,7 +39,9 @@ def test_answer_says_what_came_of_it(cronty, owner):
     said = cronty("done", str(job.pk))
 
     assert said.out.startswith(f"Pills: Done by {owner.username}, after ")
-    assert cronty("show", str(job.pk), "--json").json["reminder"].startswith("Done by")
+    shown = cronty("show", str(job.pk), "--json").json
+    assert shown["reminder"].startswith("Done by")
+    assert shown["reminder_state"]["answered_by"] == owner.username
 
 
 def test_job_that_has_asked_nothing_is_refused(cronty, owner):
