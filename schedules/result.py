@@ -171,6 +171,7 @@ class Code(Enum):
     CHANNEL_NOT_FOUND = Kind.NOT_FOUND, "No such channel: subject."
     CHANNEL_IN_USE = Kind.WRONG_STATE, "Jobs refer to the channel: subject, limit is how many, matches."
     CHANNEL_CODE_WRONG = Kind.INVALID, "The code was not sent to the address of the channel: subject."
+    ALERTS_BY_PEOPLE = Kind.FORBIDDEN, "Agents cannot snooze alerts, which may be about what they did."
     CHANNELS_BY_PEOPLE = Kind.FORBIDDEN, "Agents cannot see or change channels; they use their names."
     TOO_MANY_CHANNELS = Kind.QUOTA, "The quota of channels is reached: limit."
     EVENT_SUBSCRIPTION_NOT_FOUND = Kind.NOT_FOUND, "No such subscription to events: subject."

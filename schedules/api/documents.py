@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from schedules.models import Approval, Event, EventSubscription, Execution, Job, Ping, Token
+from schedules.models import Approval, Event, EventSubscription, Execution, Incident, Job, Ping, Token
 from schedules.models.executions import OUTCOME_LETTERS
 from schedules.secrets import masking
 from schedules.services.activity import changes_of_event
@@ -311,6 +311,28 @@ def ping_json(ping: Ping, zone: str) -> dict[str, Any]:
         "late_by": ping.late_by.total_seconds() if ping.late_by else None,
         "sender": ping.sender or None,
         "run": ping.execution_id,
+    }
+
+
+def incident_json(incident: Incident, text: str, delivery: str, zone: str) -> dict[str, Any]:
+    """Return an incident with its description, and with what became of its last alert unless that arrived."""
+    return {
+        "id": incident.pk,
+        "kind": incident.kind,
+        "name": incident.name,
+        "job_id": incident.job.public_id if incident.job else None,
+        "is_open": incident.is_open,
+        "opened_at": iso_in(incident.opened_at, zone),
+        "ended_at": iso_in(incident.ended_at, zone),
+        "ending": incident.ending or None,
+        "details": masking.masked(incident.details) or None,
+        "alerts": incident.told,
+        "last_alert_at": iso_in(incident.told_at, zone),
+        "next_alert_at": iso_in(incident.due_at, zone),
+        "snoozed_until": iso_in(incident.snoozed_until, zone),
+        "snoozed_by": incident.snoozed_by or None,
+        "description": text,
+        "delivery": delivery or None,
     }
 
 

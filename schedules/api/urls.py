@@ -31,6 +31,7 @@ from schedules.api.routes import (
     event_subscriptions,
     events,
     heartbeats,
+    incidents,
     jobs,
     prompts,
     runs,
@@ -60,6 +61,7 @@ api.add_router("/events", events.router)
 api.add_router("/calendars", calendars.router)
 api.add_router("/channels", channels.router)
 api.add_router("/event-subscriptions", event_subscriptions.router)
+api.add_router("/incidents", incidents.router)
 api.add_router("/heartbeats", heartbeats.router)
 api.add_router("", access.router)
 api.add_router("", terminal.router)

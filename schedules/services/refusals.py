@@ -143,6 +143,7 @@ REFUSALS: Mapping[Code, str] = {
         "{0.limit} jobs use the channel {0.subject}, like {0.listed_matches}: let them use another one first."
     ),
     Code.CHANNEL_CODE_WRONG: "This is not the code for {0.subject}. Copy it from the newest message.",
+    Code.ALERTS_BY_PEOPLE: "Only a person can snooze an alert.",
     Code.CHANNELS_BY_PEOPLE: "Agents cannot see or change channels; jobs refer to them by name.",
     Code.TOO_MANY_CHANNELS: "There are {0.limit} channels already: delete one first.",
     Code.EVENT_SUBSCRIPTION_NOT_FOUND: "Subscription not found: {0.subject}",

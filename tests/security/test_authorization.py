@@ -13,7 +13,7 @@ from django.test import Client
 from django.urls import resolve
 
 from schedules import clock
-from schedules.models import Job
+from schedules.models import Incident, Job
 from schedules.tasks import approval_links, stop_links
 from schedules.tasks.answer_links import Button, make_token
 from tests.factories import ExecutionFactory
@@ -134,6 +134,7 @@ def examples(address: Address, owned: OwnedRows) -> dict[str, Any]:
         "subscription": owned.event_subscription.public_id,
         "delivery_id": owned.delivery.pk,
         "delivery": owned.delivery.pk,
+        "incident": owned.rows[Incident].pk,
         "key": owned.profile.calendar_key,
         "place": owned.heartbeat.ping_id,
         "token": make_token(owned.asked.pk, owned.asked.key, Button.PAGE),

@@ -11,7 +11,7 @@ from django.db import transaction
 from django.test import Client
 
 from schedules import clock
-from schedules.models import Token
+from schedules.models import Incident, Token
 from schedules.services import revoke_token
 from schedules.services.quotas import wait_for_installation
 from tests.api.conftest import program_of
@@ -47,6 +47,7 @@ OWN = {
         "list_tokens",
         "list_events",
         "list_heartbeats",
+        "list_incidents",
         "show_agents",
         "list_approvals",
         "stop_all_agents",
@@ -93,6 +94,7 @@ def operations(owned: OwnedRows) -> Iterator[Operation]:
             channel=owned.channel.name,
             subscription=owned.event_subscription.public_id,
             delivery=owned.delivery.pk,
+            incident=owned.rows[Incident].pk,
         )
         for method, operation in methods.items():
             if operation["operationId"] in STREAMED:

@@ -1,6 +1,6 @@
 """Incidents and their alerts as people and agents see them: list, describe and snooze them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -9,8 +9,10 @@ from django.db.models import QuerySet
 
 from schedules import clock
 from schedules.models import Execution, Incident, Job
+from schedules.models.keysets import Segment
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.jobs.notifications import last_deliveries
+from schedules.services.paging import ListPage, read_page
 from schedules.services.people.setting_events import record_setting
 from schedules.services.permissions import Actor
 from schedules.services.runs.answers import read_until, snooze_problem
@@ -28,6 +30,21 @@ def list_incidents(actor: Actor, *, only_open: bool = False, most: int = MAX_LIS
     if only_open or len(open_ones) >= most:
         return open_ones
     return open_ones + list(mine.filter(ended_at__isnull=False).order_by("-pk")[: most - len(open_ones)])
+
+
+def read_incidents(
+    actor: Actor, position: Mapping[str, str], size: int, *, is_open: bool | None = None
+) -> ListPage:
+    """Read a page of this person's incidents: open ones first, then ended ones, both newest first."""
+    mine = _mine(actor).select_related("job", "notice")
+    # An actor of some tasks may see few of the many that the index of the owner finds.
+    walked = None if actor.tasks is None else Incident.objects.filter(owner=actor.user.pk)
+    segments = {
+        True: Segment(mine.filter(ended_at=None)),
+        False: Segment(mine.filter(ended_at__isnull=False), walked=walked),
+    }
+    chosen = list(segments.values()) if is_open is None else [segments[is_open]]
+    return read_page(chosen, position, size)
 
 
 def incidents_of_job(job: Job, most: int = 5) -> list[str]:
@@ -86,6 +103,8 @@ def _describe_alerts(incident: Incident, zone: str) -> str:
 
 def snooze_incident(actor: Actor, number: int, until_text: str = "") -> Result[Incident]:
     """Send no alert about an incident until a time in words, or for a day; its end is still announced."""
+    if actor.is_agent:
+        return Err(Code.ALERTS_BY_PEOPLE)
     now = clock.now()
     until = now + DEFAULT_SNOOZE
     if until_text.strip():

@@ -1,0 +1,51 @@
+"""Schemas of incidents: what went wrong, and the alerts about it."""
+
+from typing import Literal
+
+from pydantic import ConfigDict, Field
+
+from schedules.api.schemas.common import Input, Output, Paged, Phrase
+
+
+class IncidentFilters(Paged):
+    """Which incidents to list: the open ones first, then those that have ended."""
+
+    state: Literal["open", "ended"] | None = None
+
+
+class SnoozeIn(Input):
+    """Until when no alert is sent."""
+
+    until: Phrase | None = Field(
+        None, description='A time or a phrase like "monday", in the zone of the owner. Default: for a day.'
+    )
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"until": "tomorrow at 9:00"}]})
+
+
+class IncidentOut(Output):
+    """One thing that went wrong: since when, how it ended, and which alerts were sent."""
+
+    id: int
+    kind: str
+    name: str
+    job_id: str | None
+    is_open: bool
+    opened_at: str
+    ended_at: str | None
+    ending: str | None
+    details: str | None
+    alerts: int
+    last_alert_at: str | None
+    next_alert_at: str | None
+    snoozed_until: str | None
+    snoozed_by: str | None
+    description: str
+    delivery: str | None
+
+
+class IncidentsOut(Output):
+    """A page of incidents."""
+
+    incidents: list[IncidentOut]
+    next_cursor: str | None
