@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from typing import Any, TypeVar
 
+from schedules import clock
 from schedules.api.problems import expect, invalid_value, problem_of
 from schedules.api.schemas.jobs import JobFilters, PolicyIn
 from schedules.api.schemas.runs import RunFilters
@@ -18,8 +19,9 @@ from schedules.services.permissions import not_found
 from schedules.services.run_list import RunQuery
 from schedules.services.text_search import text_problem
 from schedules.when.periods import Period, ends_of, parse_period
-from schedules.when.phrases import PhraseError, parse_delay, parse_end, parse_moment
+from schedules.when.phrases import PhraseError, parse_end, parse_moment
 from schedules.when.repeats import parse_trigger
+from schedules.when.spans import parse_span
 from schedules.when.triggers import CalendarInterval, Interval, Trigger, TriggerError, load_zone
 from schedules.when.zone_names import zone_named
 
@@ -45,12 +47,12 @@ _PLAIN_FIELDS = (
 )
 
 
-def read_zone(name: str) -> str:
+def read_zone(name: str, field: str = "timezone") -> str:
     zone = zone_named(name)
     try:
         load_zone(zone)
     except TriggerError as error:
-        raise invalid_value("timezone", error.reason) from error
+        raise invalid_value(field, error.reason) from error
     return zone
 
 
@@ -94,7 +96,7 @@ def _read_span(value: str | float, field: str) -> timedelta:
             raise invalid_value(field, f"choose 0 to {MAX_SPAN_SECONDS:,} seconds")
         return timedelta(seconds=value)
     try:
-        return timedelta(0) if value.strip() in ("0", "0s") else parse_delay(value)
+        return parse_span(value, clock.now())
     except PhraseError as error:
         raise invalid_value(field, str(error)) from error
 

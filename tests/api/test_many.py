@@ -1,5 +1,7 @@
 """Many jobs at once: bulk changes and files are confirmed as they were shown, and undone."""
 
+from datetime import datetime
+
 import pytest
 
 from schedules.models import Job
@@ -45,6 +47,98 @@ def test_confirmation_is_refused_once_a_job_has_changed(owner, program: Program)
 
 def test_end_is_refused_for_what_has_none(program: Program):
     assert fields(program.call("POST", "/bulk", {"action": "cancel", "until": "monday"})) == ["until"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "column", "value", "change"),
+    [
+        ({"shift": "30m"}, "cron", "0 9 * * *", "Every day at 08:30 → 09:00"),
+        ({"time": "7:15", "at_time": "8:30"}, "cron", "15 7 * * *", "07:15"),
+        ({"timezone": "Lisbon", "in_timezone": "Berlin"}, "timezone", "Europe/Lisbon", "Europe/Lisbon"),
+        ({"add_tags": ["new"], "remove_tags": ["home"]}, "tags", ["new"], "new"),
+        ({"topic": "family"}, "kwargs", {"message": "Tea", "topic": "family"}, "family"),
+    ],
+    ids=["shift", "time", "timezone", "tags", "topic"],
+)
+def test_update_is_shown_first_and_undone_as_one(owner, program: Program, asked, column, value, change):
+    job = JobFactory(
+        owner=owner,
+        task="notify",
+        kwargs={"message": "Tea", "topic": "home"},
+        cron="30 8 * * *",
+        timezone="Europe/Berlin",
+        tags=["home"],
+    )
+    before = getattr(job, column)
+    request = {"action": "update", "query": "tea", **asked}
+
+    shown = program.ok("POST", "/bulk", request)
+    job.refresh_from_db()
+    assert (shown["is_done"], shown["count"], getattr(job, column)) == (False, 1, before)
+    assert change in shown["jobs"][0]["change"]
+    done = program.ok("POST", "/bulk", request | {"confirm": shown["confirm"]})
+    job.refresh_from_db()
+    assert (done["is_done"], done["count"], getattr(job, column)) == (True, 1, value)
+    program.ok("POST", "/undo", {"change": done["undo"]})
+    job.refresh_from_db()
+    assert getattr(job, column) == before
+
+
+def test_update_names_the_jobs_that_stay_as_they_are(owner, program: Program):
+    job = JobFactory(owner=owner, name="Often", cron="*/5 * * * *")
+
+    shown = program.ok("POST", "/bulk", {"action": "update", "time": "9:00"})
+
+    assert (shown["count"], shown["confirm"]) == (0, None)
+    assert [(each["id"], each["name"]) for each in shown["unmoved"]] == [(job.public_id, "Often")]
+    assert "no single time of day" in shown["unmoved"][0]["why"]
+
+
+def test_update_from_a_day_on_is_made_by_a_job(owner, program: Program):
+    job = JobFactory(owner=owner, name="Tea", cron="30 8 * * *")
+    request = {"action": "update", "shift": "1h", "starting": "in 3 days"}
+
+    shown = program.ok("POST", "/bulk", request)
+    done = program.ok("POST", "/bulk", request | {"confirm": shown["confirm"]})
+
+    job.refresh_from_db()
+    mover = Job.objects.get(public_id=done["updated_by"])
+    assert (job.cron, mover.name, mover.task) == ("30 8 * * *", "Move Tea", "move_jobs")
+    assert datetime.fromisoformat(done["starting"]) == mover.run_at.replace(microsecond=0)
+    assert program.ok("POST", "/undo", {"change": done["undo"]})["jobs"][0]["id"] == mover.public_id
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        ({"action": "update"}, "action"),
+        ({"action": "update", "time": "noon"}, "time"),
+        ({"action": "update", "time": "9:00", "at_time": "noon"}, "at_time"),
+        ({"action": "update", "time": "9:00", "shift": "1h"}, "shift"),
+        ({"action": "update", "shift": "a bit"}, "shift"),
+        ({"action": "update", "timezone": "Nowhere"}, "timezone"),
+        ({"action": "update", "time": "9:00", "in_timezone": "Nowhere"}, "in_timezone"),
+        ({"action": "update", "time": "9:00", "starting": "2020-01-01"}, "starting"),
+        ({"action": "update", "time": "9:00", "until": "monday"}, "until"),
+        ({"action": "pause", "time": "9:00"}, "time"),
+    ],
+)
+def test_update_that_says_too_little_or_too_much_is_refused(owner, program: Program, asked, field):
+    JobFactory(owner=owner, cron="30 8 * * *")
+
+    assert fields(program.call("POST", "/bulk", asked)) == [field]
+
+
+def test_update_of_a_job_that_was_edited_since_is_refused(owner, program: Program):
+    job = JobFactory(owner=owner, cron="30 8 * * *")
+    request = {"action": "update", "shift": "1h"}
+    confirm = program.ok("POST", "/bulk", request)["confirm"]
+    program.ok("PATCH", f"/jobs/{job.pk}", {"name": "New"}, **{"If-Match": "*"})
+
+    answer = program.call("POST", "/bulk", request | {"confirm": confirm})
+
+    assert problem(answer)["code"] == "confirmation_outdated"
+    assert Job.objects.get().cron == "30 8 * * *"
 
 
 def test_last_call_is_undone_without_a_number(owner, program: Program):

@@ -1,5 +1,6 @@
 """Changes of many jobs, which are shown before they are confirmed: bulk changes, undo, and files of jobs."""
 
+from datetime import datetime
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -15,21 +16,38 @@ from schedules.api.reading import read_job_query, read_moment, read_zone
 from schedules.api.schemas.jobs import JobFilters
 from schedules.api.schemas.many import ApplyIn, ApplyOut, BulkIn, BulkOut, UndoIn, UndoOut
 from schedules.result import Code, Err
+from schedules.services import Actor
+from schedules.services.activity import changes_between
 from schedules.services.files.applying import apply_plan
 from schedules.services.files.documents import Problem
 from schedules.services.files.jobs import read_jobs
 from schedules.services.files.plans import Plan, make_plan
-from schedules.services.jobs import bulk, undo
+from schedules.services.job_list import JobQuery
+from schedules.services.jobs import bulk, moves, undo
+from schedules.services.jobs.edits import PreparedEdit
+from schedules.services.jobs.later_moves import move_later
+from schedules.services.jobs.move_words import read_clock, read_move
 from schedules.services.jobs.states import pause_problem
 from schedules.when.phrases import parse_moment
 
 router = Router(tags=["many jobs"])
 MAX_SHOWN = 50
+_OF_UPDATE = (
+    "at_time",
+    "in_timezone",
+    "shift",
+    "time",
+    "timezone",
+    "add_tags",
+    "remove_tags",
+    "topic",
+    "starting",
+)
 
 
 @changes(router, "POST", "/bulk", {200: BulkOut}, repeatable=True)
 def change_jobs(request: HttpRequest, response: HttpResponse, body: BulkIn) -> Any:
-    """Do the same to all jobs that match, up to 500.
+    """Do the same to all jobs that match, up to 500; an update shifts times, or sets a time of day, a zone, tags or a topic.
 
     The first call changes nothing: it answers which jobs would be changed, with `confirm`. The same request with
     `confirm` changes exactly these, within ten minutes.
@@ -39,12 +57,15 @@ def change_jobs(request: HttpRequest, response: HttpResponse, body: BulkIn) -> A
     until = None
     if body.action != "pause" and (body.until or body.reason):
         raise invalid_value("until", "only a pause has an end and a reason")
+    if body.action == "update":
+        return _update_jobs(actor, body, now)
+    if misplaced := next((name for name in _OF_UPDATE if getattr(body, name) is not None), None):
+        raise invalid_value(misplaced, 'only the action "update" takes it')
     if body.until is not None:
         until = read_moment(parse_moment, body.until, "until", zone, now, may_be_day=True)
     if problem := pause_problem(body.reason, until, now):
         raise problem_of(problem)
-    filters = JobFilters(**body.model_dump(include=set(JobFilters.model_fields), exclude_none=True))
-    jobs, _ = bulk.matching_jobs(actor, body.action, read_job_query(actor, filters, now))
+    jobs, _ = bulk.matching_jobs(actor, body.action, _query_of(actor, body, now))
     if len(jobs) > bulk.MAX_JOBS:
         raise problem_of(Err(Code.TOO_MANY_MATCHES, limit=bulk.MAX_JOBS))
     revisions = [(job.pk, job.revision) for job in jobs]
@@ -69,6 +90,59 @@ def change_jobs(request: HttpRequest, response: HttpResponse, body: BulkIn) -> A
         "confirm": bulk.confirmation_of(actor, request_body, revisions) if jobs else None,
         "paused_until": iso_in(until, zone),
     }
+
+
+def _query_of(actor: Actor, body: BulkIn, now: datetime) -> JobQuery:
+    filters = JobFilters(**body.model_dump(include=set(JobFilters.model_fields), exclude_none=True))
+    return read_job_query(actor, filters, now)
+
+
+def _update_jobs(actor: Actor, body: BulkIn, now: datetime) -> dict[str, Any]:
+    """Show the same edit of all jobs that match, or make it, at once or at a later moment."""
+    zone = actor.read_profile().zone
+    zones = {
+        name: read_zone(value, name)
+        for name in ("timezone", "in_timezone")
+        if (value := getattr(body, name)) is not None
+    }
+    move = expect(read_move(body.model_dump() | zones, now))
+    at = expect(read_clock(body.at_time, "at_time"))
+    starting = None
+    if body.starting is not None:
+        starting = read_moment(parse_moment, body.starting, "starting", zone, now, may_be_day=True)
+        if starting <= now:
+            raise invalid_value("starting", "it is in the past; leave it out for now")
+    query = _query_of(actor, body, now)
+    jobs, _ = moves.jobs_to_move(actor, query, timezone=zones.get("in_timezone"), at=at)
+    if len(jobs) > bulk.MAX_JOBS:
+        raise problem_of(Err(Code.TOO_MANY_MATCHES, limit=bulk.MAX_JOBS))
+    plan = moves.plan_moves(actor, jobs, move, message_of)
+    revisions = {edit.old.pk: edit.old.revision for edit in plan.edits}
+    request_body = body.model_dump(exclude={"confirm"})
+    shown = {
+        "count": len(plan.edits),
+        "jobs": [_shown_edit(edit) for edit in plan.edits[:MAX_SHOWN]],
+        "unmoved": [
+            {"id": job.public_id, "name": job.name, "why": why} for job, why in plan.unmoved[:MAX_SHOWN]
+        ],
+        "starting": iso_in(starting, zone),
+    }
+    if not body.confirm:
+        token = bulk.confirmation_of(actor, request_body, [*revisions.items()]) if revisions else None
+        return {"is_done": False, "confirm": token, **shown}
+    if stale := bulk.confirmation_problem(actor, body.confirm, request_body, [*revisions.items()]):
+        raise problem_of(stale)
+    if starting:
+        mover = expect(move_later(actor, [edit.old for edit in plan.edits], move, starting)).job
+        undo_id = mover.event.pk if mover.event else None
+        return {"is_done": True, **shown, "undo": undo_id, "updated_by": mover.public_id}
+    done = expect(moves.move_jobs(actor, list(revisions), revisions, move, message_of))
+    return {"is_done": True, **shown, "count": len(done.jobs), "undo": done.undo}
+
+
+def _shown_edit(edit: PreparedEdit) -> dict[str, str]:
+    changes = "; ".join(change.text for change in changes_between(edit.before, edit.after, edit.job))
+    return {"id": edit.job.public_id, "name": edit.job.name, "change": changes}
 
 
 @changes(router, "POST", "/undo", {200: UndoOut}, repeatable=True)

@@ -11,7 +11,7 @@ from schedules.api.schemas.jobs import Status
 class BulkIn(Input):
     """What to do, and to which jobs."""
 
-    action: Literal["pause", "resume", "cancel", "delete"]
+    action: Literal["pause", "resume", "cancel", "delete", "update"]
     query: Text = ""
     status: Status | None = None
     tag: Text = Field("", examples=["home"])
@@ -20,10 +20,26 @@ class BulkIn(Input):
     since: Text = ""
     until: Phrase | None = Field(None, description='The end of a pause, like "monday".')
     reason: Text = ""
+    at_time: Phrase | None = Field(
+        None, description="Of an update: only jobs at this time of day, like 8:30."
+    )
+    in_timezone: Zone | None = Field(None, description="Of an update: only jobs in this zone.")
+    shift: Phrase | None = Field(None, description="Later by 30m, earlier by -1h.")
+    time: Phrase | None = Field(None, description="The new time of day, HH:MM.")
+    timezone: Zone | None = Field(None, description="The new zone.")
+    add_tags: list[Text] | None = Field(None, max_length=20)
+    remove_tags: list[Text] | None = Field(None, max_length=20)
+    topic: Phrase | None = Field(None, description="The new topic of notifications.")
+    starting: Phrase | None = Field(None, description="When to update, like 2030-12-01. Default: now.")
     confirm: Text | None = Field(None, description="From the first answer.")
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"action": "pause", "tag": "home", "until": "monday"}]}
+        json_schema_extra={
+            "examples": [
+                {"action": "pause", "tag": "home", "until": "monday"},
+                {"action": "update", "at_time": "8:30", "shift": "30m"},
+            ]
+        }
     )
 
 
@@ -68,15 +84,27 @@ class RefusedJob(NamedJob):
     why: str
 
 
+class ChangedJob(NamedJob):
+    """A job, and what an update changes in it, as "old → new"."""
+
+    change: str | None = None
+
+
 class BulkOut(Output):
-    """The jobs that would be changed, with the token that confirms it, or those that were, with the change to undo."""
+    """The jobs that would be changed, with the token that confirms it, or those that were, with the change to undo.
+
+    An update also says which jobs stay as they are. With `starting`, the job `updated_by` makes the changes then.
+    """
 
     is_done: bool
     count: int
-    jobs: list[NamedJob]
+    jobs: list[ChangedJob]
+    unmoved: list[RefusedJob] = Field(default_factory=list)
     confirm: str | None = None
     undo: int | None = None
     paused_until: str | None = None
+    starting: str | None = None
+    updated_by: str | None = None
 
 
 class UndoOut(Output):

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, time
-from typing import Annotated, Any, Literal, Unpack, cast
+from datetime import datetime
+from typing import Annotated, Any, Unpack, cast
 
 from pydantic import Field
 
-from schedules import clock, limits
+from schedules import clock
 from schedules.mcp import answers
 from schedules.mcp.answers import refusals
 from schedules.mcp.answers.bulk import (
@@ -24,11 +24,12 @@ from schedules.mcp.auth import current_actor
 from schedules.mcp.messages import message_of
 from schedules.mcp.tools.arguments import TextList, ZoneText
 from schedules.mcp.tools.filters import Filters, read_filter
-from schedules.mcp.tools.moments import read_moment, read_span, read_time
+from schedules.mcp.tools.moments import read_moment
 from schedules.result import Code, Err, invalid
 from schedules.services import Actor
 from schedules.services.jobs import bulk, moves
 from schedules.services.jobs.later_moves import move_later
+from schedules.services.jobs.move_words import read_clock, read_move
 from schedules.services.jobs.states import pause_problem
 
 UPDATE = "update"
@@ -168,16 +169,18 @@ def _plan_edits(actor: Actor, filters: Selection, until: str | None, reason: str
     )
     if isinstance(query, Err):
         return query
-    move = _read_move(filters)
-    if isinstance(move, Err):
-        return move
-    at = _read_clock(filters, "at_time")
+    read = read_move(filters, clock.now())
+    if isinstance(read, Err):
+        return read
+    move, at = read.value, read_clock(filters.get("at_time"), "at_time")
     if isinstance(at, Err):
         return at
     start = _read_start(actor, filters)
     if isinstance(start, Err):
         return start
-    jobs, are_runs_cut = moves.jobs_to_move(actor, query.value, timezone=filters.get("in_timezone"), at=at)
+    jobs, are_runs_cut = moves.jobs_to_move(
+        actor, query.value, timezone=filters.get("in_timezone"), at=at.value
+    )
     if len(jobs) > bulk.MAX_JOBS:
         return Err(Code.TOO_MANY_MATCHES, limit=bulk.MAX_JOBS)
     plan = moves.plan_moves(actor, jobs, move, _reason_of)
@@ -210,8 +213,7 @@ def _edit_later(
 ) -> ChangedJobsOut | Err:
     """Create the job that makes these edits later."""
     day = answers.iso(start, actor.read_profile().zone)
-    name = f"Move {len(plan.edits)} jobs" if len(plan.edits) > 1 else f"Move {plan.edits[0].job.name}"
-    made = move_later(actor, [edit.old for edit in plan.edits], move, start, name[: limits.NAME_LENGTH])
+    made = move_later(actor, [edit.old for edit in plan.edits], move, start)
     if isinstance(made, Err):
         return made
     job = made.value.job
@@ -232,39 +234,6 @@ def _read_start(actor: Actor, options: Selection) -> datetime | Err | None:
     return (
         moment.value if moment.value > now else invalid("starting", "it is in the past; leave it out for now")
     )
-
-
-def _read_move(options: Selection) -> moves.Move | Err:
-    at = _read_clock(options, "time")
-    if isinstance(at, Err):
-        return at
-    shift = None
-    if text := options.get("shift"):
-        is_earlier = text.strip().startswith("-")
-        span = read_span(text.strip().lstrip("+-").strip(), "shift")
-        if isinstance(span, Err):
-            return span
-        shift = -span.value if is_earlier else span.value
-    move = moves.Move(
-        shift=shift,
-        at=at,
-        timezone=options.get("timezone"),
-        add_tags=options.get("add_tags") or (),
-        remove_tags=options.get("remove_tags") or (),
-        topic=options.get("topic"),
-    )
-    if move == moves.Move():
-        return invalid("action", "an update takes shift, time, timezone, add_tags, remove_tags or topic")
-    if shift is not None and at is not None:
-        return invalid("shift", "give shift or time")
-    return move
-
-
-def _read_clock(options: Selection, name: Literal["time", "at_time"]) -> time | Err | None:
-    if (text := options.get(name)) is None:
-        return None
-    read = read_time(text)
-    return invalid(name, 'write HH:MM, like "9:00" or "15:30"') if read is None else read
 
 
 def _reason_of(error: Err) -> str:

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Mapping
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, TypeVar
 
 from schedules import clock
@@ -14,12 +14,12 @@ from schedules.when.phrases import (
     NotUnderstoodError,
     PhraseError,
     TooFarError,
-    parse_delay,
     parse_end,
     parse_moment,
     parse_past,
 )
 from schedules.when.repeats import parse_trigger
+from schedules.when.spans import parse_clock_time, parse_longer_span, parse_span
 from schedules.when.triggers import CalendarInterval, Cron, Interval, TriggerError, load_zone
 
 M = TypeVar("M")
@@ -29,9 +29,8 @@ EXAMPLES = (
     'time with timezone and perhaps date (date "2030-02-05", time "15:00", timezone "Europe/Berlin"); '
     'delay ("1d2h30m10s").'
 )
-# fromisoformat() also accepts 20260205, 2026-W06-4, 15 and 15:00+01:00.
+# fromisoformat() also accepts 20260205 and 2026-W06-4.
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_TIME = re.compile(r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?")
 _REPEATING = re.compile(r"\s*(?:every|each|daily|hourly|weekly|monthly|yearly|weekdays)\b", re.IGNORECASE)
 REPEATING_HINT = "this repeats: use schedule_cron_notification for a reminder, else schedule_job"
 
@@ -90,25 +89,10 @@ def _trigger_hint(text: str, timezone: str, now: datetime) -> str:
 
 
 def read_span(text: str, field: str) -> Result[timedelta]:
-    if re.fullmatch(r"0+(?:\.0+)?s?", text.strip()):
-        return Ok(timedelta(0))
     try:
-        return Ok(_read_delay(text))
+        return Ok(parse_span(text, clock.now()))
     except PhraseError as error:
         return invalid(field, str(error))
-
-
-def _read_delay(text: str) -> timedelta:
-    """Read "1h30m", or a duration in words, like "ten minutes"."""
-    try:
-        return parse_delay(text)
-    except PhraseError:
-        now = clock.now()
-        try:
-            return parse_moment(f"in {text}", now=now, timezone="UTC") - now
-        except PhraseError:
-            pass
-        raise
 
 
 def read_one_moment(when: Mapping[str, str], zone: str) -> Result[datetime]:
@@ -127,7 +111,7 @@ def read_one_moment(when: Mapping[str, str], zone: str) -> Result[datetime]:
     match forms[0]:
         case "delay":
             try:
-                return Ok(now + _read_delay(when["delay"]))
+                return Ok(now + parse_longer_span(when["delay"], now))
             except PhraseError as error:
                 return invalid("delay", str(error))
         case "datetime":
@@ -138,7 +122,7 @@ def read_one_moment(when: Mapping[str, str], zone: str) -> Result[datetime]:
         today = now.astimezone(load_zone(zone)).date()
     except TriggerError as error:
         return invalid(error.field, error.reason)
-    day, hour = _read_date(when.get("date", str(today))), read_time(when["time"])
+    day, hour = _read_date(when.get("date", str(today))), parse_clock_time(when["time"])
     if day is None:
         return invalid("date", 'write YYYY-MM-DD, like "2030-02-05", or leave it out for today')
     if hour is None:
@@ -149,12 +133,5 @@ def read_one_moment(when: Mapping[str, str], zone: str) -> Result[datetime]:
 def _read_date(text: str) -> date | None:
     try:
         return date.fromisoformat(text) if _DATE.fullmatch(text) else None
-    except ValueError:
-        return None
-
-
-def read_time(text: str) -> time | None:
-    try:
-        return time.fromisoformat(text if text[1:2] != ":" else f"0{text}") if _TIME.fullmatch(text) else None
     except ValueError:
         return None

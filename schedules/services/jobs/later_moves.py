@@ -5,6 +5,7 @@ from datetime import datetime, time, timedelta
 
 from django.contrib.auth import get_user_model
 
+from schedules import limits
 from schedules.models import Event, Job
 from schedules.result import Err, Result
 from schedules.services.jobs.creation import Scheduled, schedule
@@ -18,7 +19,7 @@ TASK = "move_jobs"
 MAX_NAMED = 10
 
 
-def move_later(actor: Actor, jobs: Sequence[Job], move: Move, at: datetime, name: str) -> Result[Scheduled]:
+def move_later(actor: Actor, jobs: Sequence[Job], move: Move, at: datetime) -> Result[Scheduled]:
     """Create a job that moves these jobs at a moment; until then, canceling it undoes the move."""
     arguments = {
         "shift": None if move.shift is None else move.shift.total_seconds(),
@@ -29,9 +30,10 @@ def move_later(actor: Actor, jobs: Sequence[Job], move: Move, at: datetime, name
         "topic": move.topic,
     }
     kwargs = {argument: value for argument, value in arguments.items() if value not in (None, [])}
+    name = f"Move {len(jobs)} jobs" if len(jobs) > 1 else f"Move {jobs[0].name}"
     return schedule(
         actor,
-        name=name,
+        name=name[: limits.NAME_LENGTH],
         task=TASK,
         kwargs={"jobs": [job.public_id for job in jobs], **kwargs},
         trigger_type=Job.TriggerType.ONCE,

@@ -24,7 +24,7 @@ def jobs(owner):
 @pytest.fixture
 def mover(actor, jobs):
     move = Move(timezone="Europe/Lisbon", at=time(9, 5), shift=None, add_tags=["moved"])
-    return move_later(actor, jobs, move, FIRST, "Move 2 jobs").value.job
+    return move_later(actor, jobs, move, FIRST).value.job
 
 
 def run(job, **changed):
@@ -53,9 +53,7 @@ def test_shift_and_topic_arrive_as_they_were_asked_for(actor, owner):
     job = JobFactory(
         owner=owner, task="notify", kwargs={"message": "Tea", "topic": "home"}, cron="30 8 * * *"
     )
-    mover = move_later(
-        actor, [job], Move(shift=timedelta(minutes=-45), topic="work"), FIRST, "Move"
-    ).value.job
+    mover = move_later(actor, [job], Move(shift=timedelta(minutes=-45), topic="work"), FIRST).value.job
 
     run(mover)
 
