@@ -7,6 +7,14 @@ from schedules.services.refusals import REFUSALS
 
 _MESSAGES: Mapping[Code, str] = {
     **REFUSALS,
+    Code.LAST_CALL_NOT_UNDOABLE: (
+        "Your last call cannot be undone: {0.state} ({0.subject}). To undo an earlier one, send its number as change:"
+        " GET /events shows them."
+    ),
+    Code.STARTED_RUN_NOT_UNDOABLE: (
+        "Your last call started a run of {0.subject}, and a run cannot be undone. To undo an earlier call, send its"
+        " number as change: GET /events shows them."
+    ),
     Code.PING_KEY_CHANGED: "The ping key was already changed.",
     Code.TOKENS_HIDDEN_FROM_AGENTS: (
         "Agents cannot create tokens, or revoke those of others: use a token of the type Program."

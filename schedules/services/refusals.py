@@ -59,6 +59,13 @@ REFUSALS: Mapping[Code, str] = {
     Code.TOO_MANY_MATCHES: "More than {0.limit} jobs match: choose fewer, by tag, task or query.",
     Code.JOBS_CHANGED: "Some of these jobs have changed meanwhile.",
     Code.CHANGE_ALREADY_UNDONE: "This change was already undone.",
+    Code.LAST_CALL_NOT_UNDOABLE: (
+        "Your last call cannot be undone: {0.state} ({0.subject}). Undo an earlier one by the number of its change."
+    ),
+    Code.STARTED_RUN_NOT_UNDOABLE: (
+        "Your last call started a run of {0.subject}, and a run cannot be undone. Undo an earlier one by the number"
+        " of its change."
+    ),
     Code.JOB_CHANGED_AGAIN: "Changed again since then: {0.subject}",
     Code.CHANGED_SECRET_NOT_KEPT: (
         "A secret value was changed, which is not kept: edit the job and write it again."

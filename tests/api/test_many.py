@@ -149,6 +149,15 @@ def test_last_call_is_undone_without_a_number(owner, program: Program):
     assert program.call("POST", "/undo").status_code == 422
 
 
+def test_call_that_cannot_be_undone_is_named(owner, program: Program):
+    job = JobFactory(owner=owner)
+    program.ok("POST", f"/jobs/{job.pk}/pause")
+    program.ok("POST", f"/jobs/{JobFactory(owner=owner).pk}/run")
+
+    assert "GET /events" in problem(program.call("POST", "/undo"))["detail"]
+    assert Job.objects.get(pk=job.pk).status == "paused"
+
+
 def test_file_is_planned_and_then_applied(owner, program: Program):
     asked = {"source": "jobs.yaml", "text": FILE}
 

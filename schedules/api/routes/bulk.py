@@ -150,6 +150,8 @@ def undo_change(request: HttpRequest, response: HttpResponse, body: UndoIn | Non
     """Undo your last call that changed jobs, or any change by its number from `GET /events`."""
     actor, options = actor_of(request), body or UndoIn()
     events = undo.last_call(actor) if options.change is None else undo.events_of_call(actor, options.change)
+    if isinstance(events, Err):
+        raise problem_of(events)
     if not events:
         raise invalid_value("change", "there is no such change that can still be undone")
     done = expect(undo.undo(actor, events))

@@ -49,6 +49,8 @@ def undo_change(
     else:
         events = undo.events_of_call(actor, change)
         nothing = invalid("change", "no change with this number that can still be undone")
+    if isinstance(events, Err):
+        return refusal_of(events, {})
     result = undo.undo(actor, events) if events else nothing
     if isinstance(result, Err):
         return refusal_of(result, {"job_id": result.subject})

@@ -28,6 +28,8 @@ MAX_EVENTS = 500
 CALL = ("owner", "actor", "door", "verb", "at")
 # How many of the newest events are scanned for those to reverse.
 MAX_SCANNED = 10_000
+# Connected apps subscribe to events by themselves, so these are no calls of the agent.
+_MADE_BY_APPS = Q(door=Event.Door.MCP, verb__in=("add receiver", "delete receiver"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +54,13 @@ class UndoResult:
 
 def undoable_events(actor: Actor) -> QuerySet[Event]:
     """Return events about jobs that the actor sees, except reversals and what was reversed, newest first."""
-    reversals = Event.objects.filter(undoes=OuterRef("pk"))
     events = Event.objects.filter(verb__in=UNDOABLE, undoes=None, job__isnull=False)
-    events = actor.visible(events.exclude(Exists(reversals)), "job__task")
+    events = actor.visible(events.exclude(Exists(_reversals())), "job__task")
     return events.select_related("job").order_by("-pk")
+
+
+def _reversals() -> QuerySet[Event]:
+    return Event.objects.filter(undoes=OuterRef("pk"))
 
 
 def undoable_among(actor: Actor, event_ids: Collection[int]) -> list[Event]:
@@ -83,11 +88,21 @@ def latest_events(actor: Actor, verb: str, job_ids: Sequence[str]) -> list[Event
     return list(undoable_events(actor).filter(pk__in=latest))
 
 
-def last_call(actor: Actor) -> list[Event]:
-    """Return the events of this actor's last call that can be undone."""
-    own = undoable_events(actor).filter(owner=actor.user.pk, actor=actor.label, door=actor.door)
-    event_id = own.filter(pk__in=_newest(actor)).values_list("pk", flat=True).first()
-    return events_of_call(actor, event_id) if event_id else []
+def last_call(actor: Actor) -> list[Event] | Err:
+    """Return the events of this actor's last call, or why it cannot be undone: no earlier one is undone instead.
+
+    Calls that were undone do not count, so calls can be undone one after the other.
+    """
+    own = Event.objects.filter(
+        owner=actor.user.pk, actor=actor.label, door=actor.door, undoes=None, pk__in=_newest(actor)
+    )
+    if actor.tasks is not None:
+        own = own.filter(Q(job=None) | actor.within_tasks("job__task"))
+    calls = own.exclude(_MADE_BY_APPS).exclude(Exists(_reversals())).order_by("-pk")
+    if (last := calls.only("verb", "subject").first()) is None:
+        return []
+    code = Code.STARTED_RUN_NOT_UNDOABLE if last.verb == "run" else Code.LAST_CALL_NOT_UNDOABLE
+    return events_of_call(actor, last.pk) or Err(code, last.subject, state=last.verb)
 
 
 def events_since(actor: Actor, made_by: str, since: datetime) -> list[Event]:

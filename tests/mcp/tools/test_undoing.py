@@ -26,6 +26,28 @@ def test_calls_are_undone_one_after_the_other(call, owner):
     assert "nothing that can be undone" in call("undo_change")["error"]
 
 
+@pytest.mark.parametrize(
+    ("last", "named"),
+    [
+        (("set_preferences", {"timezone": "Asia/Tokyo"}), "set preferences (timezone)"),
+        (("stop_agents", {}), "stop agents"),
+        (("run_job", {}), "a run cannot be undone"),
+    ],
+    ids=["set_preferences", "stop_agents", "run_job"],
+)
+def test_call_that_cannot_be_undone_is_named_and_an_older_one_stays(call, owner, last, named):
+    job, other = JobFactory(owner=owner), JobFactory(owner=owner)
+    call("cancel_job", job_id=job.public_id)
+    tool, arguments = last
+    call(tool, **arguments, **({"job_id": other.public_id} if tool == "run_job" else {}))
+
+    refusal = call("undo_change")["error"]
+
+    assert named in refusal
+    assert "list_changes" in refusal
+    assert Job.objects.get(pk=job.pk).status == "cancelled"
+
+
 def test_change_that_was_edited_again_stays(call, owner):
     job = JobFactory(owner=owner, name="A")
     first = call("update_job", job_id=job.public_id, name="B")
