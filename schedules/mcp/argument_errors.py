@@ -7,6 +7,8 @@ from typing import Any
 from mcp_types import CallToolResult, TextContent
 from pydantic import ValidationError
 
+from schedules.mcp.tools.arguments import ChangedPolicies
+
 # Names that agents often send instead of these arguments; the first one that the tool takes is suggested.
 _SYNONYMS = {
     **dict.fromkeys(("topic", "channel", "ntfy_topic"), "notification_topic"),
@@ -31,6 +33,8 @@ _TRIGGER_SYNONYMS = {
         'trigger_type "cron" with trigger_config {"expression": "0 9 * * *"}',
     ),
 }
+# Arguments of jobs that no creating tool needs to take.
+_SET_LATER = {*ChangedPolicies.__annotations__, "label"}
 
 
 def refused_arguments(tool: str, problems: str) -> CallToolResult:
@@ -39,20 +43,30 @@ def refused_arguments(tool: str, problems: str) -> CallToolResult:
     return CallToolResult(content=[text], is_error=True)
 
 
-def argument_problems(error: ValidationError, accepted: Collection[str]) -> str:
-    """Say what is wrong with the arguments of a call to a tool that accepts these."""
-    return "; ".join(_argument_problem(detail, accepted) for detail in error.errors()[:10])
+def argument_problems(
+    error: ValidationError, tool: str, accepted: Collection[str], offered: Collection[str]
+) -> str:
+    """Say what is wrong with the arguments of a call to a tool that accepts these, to a caller of these tools."""
+    problems = [_argument_problem(detail, tool, accepted, offered) for detail in error.errors()[:10]]
+    return "; ".join(problems)
 
 
-def _argument_problem(detail: Any, accepted: Collection[str]) -> str:
+def _argument_problem(detail: Any, tool: str, accepted: Collection[str], offered: Collection[str]) -> str:
     path = ".".join(map(str, detail["loc"])) or "arguments"
     match detail["type"]:
+        case "extra_forbidden" if path in _SET_LATER and _creates_job(accepted) and "update_job" in offered:
+            return f"unknown field {path}: {tool} has no {path}: call update_job with it afterwards"
         case "extra_forbidden":
             return f"unknown field {path[:70]}: {_suggestion(path.lower(), accepted)}"
         case "dict_type":
             example = '{"expression": "0 9 * * *"}' if "trigger_config" in path else "{}"
             return f"{path}: send an object, like {example}"
     return f"{path}: {detail['msg']}"
+
+
+def _creates_job(accepted: Collection[str]) -> bool:
+    """Return whether a tool that accepts these arguments creates a job."""
+    return "idempotency_key" in accepted
 
 
 def _suggestion(unknown: str, accepted: Collection[str]) -> str:

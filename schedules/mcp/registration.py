@@ -52,6 +52,8 @@ logger = logging.getLogger(__name__)
 
 # The arguments that take a job's id, number or name.
 _JOB_REFERENCES = {"job_id", "schedule_id"}
+# The texts of an answer that advise another call.
+_ADVICE = ("undo", "hint", "note")
 
 
 @functools.cache
@@ -89,7 +91,7 @@ def build_tool(offer: Offer) -> Tool:
             if value is not None or name not in options
         }
         try:
-            answer = _without_unusable_undo(caller, await run_async(caller, arguments))
+            answer = _adapted_to(caller, await run_async(caller, arguments))
             # In the other families, the contract defines refusals as normal results.
             return result_of(answer, is_error=offer.family == "more" and _is_refusal(answer))
         except MissingArgumentError as error:
@@ -182,10 +184,20 @@ def _resolve_reference(offer: Offer, arguments: dict[str, Any]) -> Err | None:
     return None
 
 
-def _without_unusable_undo(caller: Caller, answer: Any) -> Any:
-    """Leave out the call that undoes a change if the caller is not offered that tool."""
-    if isinstance(answer, dict) and "undo" in answer:
-        tool, _, _ = answer["undo"].partition("(")
-        if not caller.is_offered(OFFER_BY_NAME[tool].families):
-            return {name: value for name, value in answer.items() if name != "undo"}
-    return answer
+def _adapted_to(caller: Caller, answer: Any) -> Any:
+    """Leave out the call and the sentences of advice that name a tool which the caller is not offered."""
+    if not isinstance(answer, dict):
+        return answer
+    adapted = dict(answer)
+    for key in (*_ADVICE, "error") if _is_refusal(answer) else _ADVICE:
+        text = answer.get(key)
+        mentioned = WORDING.mentioned(text) if isinstance(text, str) else set()
+        offers = [OFFER_BY_NAME[name] for name in mentioned]
+        offered = {offer.name for offer in offers if caller.may(offer.scope, offer.families)}
+        if offered == mentioned:
+            continue
+        if kept := WORDING.text_for(offered, text):
+            adapted[key] = kept
+        elif key != "error":
+            del adapted[key]
+    return adapted

@@ -106,7 +106,7 @@ class CrontyServer(MCPServer[dict[str, Any]]):
             refusal = too_many_calls(caller) if caller else None
             if refusal is None:
                 accepted = build_tool(OFFER_BY_NAME[name]).parameters["properties"]
-                return refused_arguments(name, argument_problems(cause, accepted))
+                return refused_arguments(name, argument_problems(cause, name, accepted, self._offered()))
             text = TextContent(type="text", text=message_of(refusal))
             return CallToolResult(content=[text], is_error=True)
 

@@ -50,6 +50,18 @@ def agent_of(owner):
     set_local_caller(None)
 
 
+def test_advice_names_no_tool_that_is_not_offered(agent_of, rows, owner):
+    agent = agent_of("core")
+    services.cancel(services.Actor(owner), rows["jobs"].public_id)
+
+    moved = agent.call("set_preferences", timezone="Asia/Tokyo")
+    refused = agent.call("run_job", job_id=rows["jobs"].public_id)
+
+    assert "bulk_jobs" not in moved.get("note", "")
+    assert refused["error"].startswith("Job already cancelled")
+    assert "hint" not in refused
+
+
 def read(agent, uri):
     return json.loads(agent.do(lambda client: client.read_resource(uri)).contents[0].text)
 

@@ -16,7 +16,7 @@ from schedules.services import Scheduled
 from schedules.services.jobs.creation import SimilarJob, policy_defaults
 from schedules.services.jobs.forecasts import next_runs_of, words_of
 from schedules.services.permissions import confirmation_hint
-from schedules.services.runs.prompts import has_agent_asked
+from schedules.services.runs.prompts import will_wait_unclaimed
 from schedules.tasks.builtin import WEBHOOK_METHOD
 from schedules.tasks.site import page_of_job
 from schedules.when import durations
@@ -168,7 +168,7 @@ def warning_on(job: Job, *notes: str, look_alike: SimilarJob | None = None) -> W
     message = job.argument("message") if job.task == "notify" else None
     if isinstance(message, str) and len(message.encode()) > NTFY_MESSAGE_BYTES:
         warnings.append(MESSAGE_TOO_LONG)
-    if job.task == "prompt" and not has_agent_asked(current_actor().read_profile(), now):
+    if will_wait_unclaimed(current_actor(), job, now):
         warnings.append(NO_AGENT_ASKS)
     if posts_to_health_check(job):
         warnings.append(POSTS_TO_HEALTH_CHECK)

@@ -7,7 +7,7 @@ from schedules.mcp import answers
 from schedules.mcp.answers import refusals
 from schedules.mcp.messages import message_of
 from schedules.models import Job
-from schedules.result import Code, Err, Kind
+from schedules.result import Code, Err, Kind, sentence
 from schedules.tasks import registry
 
 _ENDED = "It has ended: make a new one with schedule_job."
@@ -82,10 +82,11 @@ def _invalid(error: Err, request: Mapping[str, Any]) -> ErrorOut:
     name, why = refusals.first_problem(error)
     match name:
         case "task":
-            return {
-                "error": f"Unknown task: {_echo(request.get('task'))}",
-                "available_tasks": request.get("tasks") or registry.names(),
-            }
+            available = request.get("tasks") or registry.names()
+            if request.get("task") in available:
+                # The task is known: its runner, for one, may not be.
+                return {"error": answers.line(sentence(why), 600)}
+            return {"error": f"Unknown task: {_echo(request.get('task'))}", "available_tasks": available}
         case "trigger_type":
             kind = _echo(request.get("trigger_type"))
             return {"error": f"Unknown trigger type: {kind}", "hint": _trigger_hint(kind)}

@@ -8,6 +8,7 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from schedules import clock, engine, limits
+from schedules.agents import choice
 from schedules.agents.stops import stop_in_force
 from schedules.agents.verdicts import says_nothing_to_do
 from schedules.models import Execution, Job, Profile
@@ -105,6 +106,17 @@ def read_prompts(due: Collection[Due]) -> list[Execution]:
 def has_agent_asked(profile: Profile, now: datetime) -> bool:
     """Return whether an agent asked for prompts recently, so that it will probably take the next one."""
     return profile.prompts_asked_at is not None and profile.prompts_asked_at > now - ASKED_WITHIN
+
+
+def will_wait_unclaimed(actor: Actor, job: Job, now: datetime) -> bool:
+    """Return whether a prompt goes to the inbox, not to a runner, although no agent has asked for prompts recently."""
+    if job.task != "prompt" or has_agent_asked(actor.read_profile(), now):
+        return False
+    runner_name = job.argument("runner")
+    if runner_name is None and choice.is_always_inbox():
+        return True
+    chosen = choice.choose(actor.user, runner_name if isinstance(runner_name, str) else None)
+    return chosen.runner is None and not chosen.problem
 
 
 def _remember_asking(profile: Profile, now: datetime) -> None:

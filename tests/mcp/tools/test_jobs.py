@@ -139,6 +139,51 @@ def test_agent_schedules_the_commands_that_are_for_agents_with_typed_arguments(c
     assert Job.objects.get(public_id=made["job_id"]).kwargs == {"folder": "/srv"}
 
 
+RUNNERS = """
+[notes]
+description = "Reads notes."
+kind = "command"
+program = "/bin/echo"
+allow = ["everyone", "agents"]
+[people]
+description = "Not for agents."
+kind = "command"
+program = "/bin/echo"
+allow = ["everyone"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("runner", "why"),
+    [
+        ("nope", "Unknown runner: nope. Choose one of: notes."),
+        ("people", "Agents may not use the runner people."),
+    ],
+)
+def test_runner_that_cannot_be_used_is_named_with_the_choices(call, owner, use_runners, runner, why):
+    use_runners(RUNNERS)
+    job = JobFactory(owner=owner, task="prompt", kwargs={"prompt": "Look"})
+    kwargs = {"prompt": "Look", "runner": runner}
+
+    refusals = [
+        call("schedule_job", **{**HOURLY, "task": "prompt", "args": [], "kwargs": kwargs}),
+        call("update_job", job_id=job.public_id, kwargs={"runner": runner}),
+        call("run_task", task="prompt", kwargs=kwargs),
+    ]
+
+    assert refusals == [{"error": why}] * 3
+
+
+@pytest.mark.parametrize("runner", [None, "notes"])
+def test_only_a_prompt_for_the_inbox_warns_that_no_agent_asks(call, cluster, use_runners, runner):
+    use_runners(RUNNERS)
+    kwargs = {"prompt": "Look"} | ({"runner": runner} if runner else {})
+
+    made = call("schedule_job", **{**HOURLY, "task": "prompt", "args": [], "kwargs": kwargs})
+
+    assert ("wait in the inbox" in made.get("warning", "")) is (runner is None)
+
+
 def test_fractional_interval_of_whole_seconds_is_accepted(call):
     assert call("schedule_job", **interval(minutes=0.7))["description"] == "Every 42 seconds"
 
