@@ -27,6 +27,11 @@ ParameterName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,99}$")]
 MAX_TOOLS = 200
 # The kinds of runners that start a program.
 _PROGRAM_KINDS = ("claude", "codex", "gemini", "goose", "opencode", "command")
+# The kinds that report what limits in these units are compared with; others would be bounded by nothing.
+_KINDS_THAT_REPORT = {
+    "tokens": (*ADAPTERS, "webhook"),
+    "money": tuple(kind for kind, adapter in ADAPTERS.items() if adapter.reports_money),
+}
 
 
 def _program(text: str) -> str:
@@ -149,6 +154,7 @@ class Runner(Table):
     def _fits_its_kind(self) -> "Runner":
         adapter = ADAPTERS.get(self.kind)
         self._check_places()
+        self._check_limits()
         if adapter is None:
             for name in (
                 *("model", "mode", "parameters", "tools", "grantable", "bypass_permissions"),
@@ -173,6 +179,25 @@ class Runner(Table):
                     " environment; the folder of a run is deleted"
                 )
         return self
+
+    def _check_limits(self) -> None:
+        """Refuse limits that would have no effect, because a runner of this kind does not report what they limit."""
+        limits = {name: getattr(self, name) for name in ("max_time", "max_turns", "max_tokens", "max_money")}
+        limits["at_once"] = self.at_once if "at_once" in self.model_fields_set else None
+        for name in ("per_day", "per_person_per_day", "per_job_per_day"):
+            limits |= {f"{name}.{unit}": amount for unit, amount in getattr(self, name)}
+        for name, amount in limits.items():
+            if amount is None:
+                continue
+            if self.kind == "inbox":
+                raise ValueError(f"{name}: prompts in the inbox have no limits; every other kind of runner has")
+            unit = name.rpartition("." if "." in name else "_")[2]
+            kinds = _KINDS_THAT_REPORT.get(unit, (self.kind,))
+            if self.kind not in kinds:
+                raise ValueError(
+                    f"{name}: a runner of kind {self.kind} does not report {unit}, only {', '.join(kinds)} do; limit"
+                    " its time or its runs instead"
+                )
 
     def _check_places(self) -> None:
         if self.kind == "command" and not self.program:

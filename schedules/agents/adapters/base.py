@@ -62,8 +62,6 @@ class Adapter:
             raise ValueError(f"tools: {self.program} takes no list of tools; choose a mode")
         if runner.grantable and not self.has_tools:
             raise ValueError(f"grantable: {self.program} takes no list of tools")
-        if runner.max_money and not self.reports_money:
-            raise ValueError(f"max_money: {self.program} does not report money; set max_tokens or max_time")
         for name in runner.parameters:
             if name in self.reserved:
                 raise ValueError(f"parameters: {name} is set by Cronty")

@@ -10,7 +10,7 @@ from schedules.tasks.stop_links import make_token, stop_button
 from tests.factories import ExecutionFactory, UserFactory
 from tests.web.html import html_of
 
-RUNNER = '[notes]\ndescription = "Reads my notes."\nkind = "command"\nprogram = "/bin/secret-program"\nallow = ["everyone"]\nper_day = { runs = 3, money = 1.5 }\n'
+RUNNER = '[notes]\ndescription = "Reads my notes."\nkind = "claude"\nprogram = "/bin/secret-program"\nallow = ["everyone"]\nper_day = { runs = 3, money = 1.5 }\n'
 
 
 def add_run(owner, **values):
