@@ -3,6 +3,7 @@
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from django.urls import reverse
 
 from schedules.services import job_list
 from tests.factories import JobFactory
@@ -37,6 +38,15 @@ def test_only_what_is_possible_is_offered(web: Client, owner: User):
     assert f"{job.public_id}/pause/" not in found(web, "pause backup")
     assert "data-send" in found(web, "resume backup")
     assert "data-send" not in found(web, "edit backup")
+
+
+@pytest.mark.parametrize(
+    "name", ["agents", "rehearsal", "events", "calendars", "api-reference", "pause-all", "secrets", "undo"]
+)
+def test_pages_outside_the_navigation_are_offered(web: Client, name: str):
+    palette = web.get("/").content.decode().partition('id="palette-list"')[2].partition("</dialog>")[0]
+
+    assert f'href="{reverse(f"schedules:{name}")}"' in palette
 
 
 def test_jobs_of_others_are_not_found(web: Client, other: Client, owner: User):
