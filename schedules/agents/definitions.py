@@ -65,6 +65,15 @@ class Caps(Table):
     tokens: Amount | None = None
     money: Money | None = None
 
+    def in_words(self, each: str) -> list[str]:
+        amounts = [
+            f"{self.runs:,} {'run' if self.runs == 1 else 'runs'}" if self.runs else "",
+            f"{self.minutes:g} min" if self.minutes else "",
+            f"{self.tokens:,} tokens" if self.tokens else "",
+            dollars(self.money) if self.money else "",
+        ]
+        return [f"{amount} {each}" for amount in amounts if amount]
+
 
 class Runner(Table):
     """One runner: the program or address that gets prompts, its tools and limits, and who may use it."""
@@ -137,16 +146,14 @@ class Runner(Table):
 
     def limits_in_words(self) -> str:
         """Return its limits for people and agents, or an empty text."""
-        day = self.per_day
         parts = [
             f"{self.max_time / timedelta(minutes=1):g} min" if self.max_time else "",
             f"{self.max_turns:,} turns" if self.max_turns else "",
             f"{self.max_tokens:,} tokens" if self.max_tokens else "",
             dollars(self.max_money) if self.max_money else "",
-            f"{day.runs:,} runs a day" if day.runs else "",
-            f"{day.minutes:g} min a day" if day.minutes else "",
-            f"{day.tokens:,} tokens a day" if day.tokens else "",
-            f"{dollars(day.money)} a day" if day.money else "",
+            *self.per_day.in_words("a day"),
+            *self.per_person_per_day.in_words("a day per person"),
+            *self.per_job_per_day.in_words("a day per job"),
         ]
         return ", ".join(filter(None, parts))
 

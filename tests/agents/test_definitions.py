@@ -20,12 +20,16 @@ def test_runner_has_model_tools_limits_and_people():
     runner = runner_of(
         'kind = "claude"\nmodel = "opus"\ntools = ["Read", "Bash(git log:*)"]\nmax_time = "5m"\nmax_turns = 9\n'
         'max_tokens = 1000\nmax_money = 0.5\nper_day = { runs = 3, money = 2 }\nusers = ["olga"]\n'
+        "per_person_per_day = { minutes = 30 }\nper_job_per_day = { runs = 1, tokens = 5000 }\n"
         'environment = { ANTHROPIC_API_KEY = "${secret:CLAUDE}" }\n'
     )
 
     assert runner.max_time == timedelta(minutes=5)
     assert runner.secrets == {"CLAUDE"}
-    assert runner.limits_in_words() == "5 min, 9 turns, 1,000 tokens, $0.50, 3 runs a day, $2.00 a day"
+    assert runner.limits_in_words() == (
+        "5 min, 9 turns, 1,000 tokens, $0.50, 3 runs a day, $2.00 a day, 30 min a day per person,"
+        " 1 run a day per job, 5,000 tokens a day per job"
+    )
     assert runner.refusal(User(username="olga"), False, "one") is None
     assert runner.refusal(User(username="boss", is_staff=True), False, "one") is None
     assert "not open to this user" in runner.refusal(User(username="sam"), False, "one")

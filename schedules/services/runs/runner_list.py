@@ -8,9 +8,9 @@ from typing import Any
 
 from schedules.agents.allowances import Allowance, allowances
 from schedules.agents.catalog import catalog
-from schedules.agents.choice import default_of, usable
+from schedules.agents.choice import choose, default_of, is_always_inbox, usable
 from schedules.agents.definitions import Runner
-from schedules.models import AgentRun
+from schedules.models import AgentRun, Job
 from schedules.services.permissions import Actor
 
 LAST_RUNS = 5
@@ -59,6 +59,20 @@ def list_runners(actor: Actor, now: datetime, *, with_runs: bool = True) -> list
         )
         for name, runner in runners.items()
     ]
+
+
+def runner_of_job(job: Job, now: datetime) -> ListedRunner | None:
+    """Return the runner that gets a job's prompts, with what remains of all its limits; None if it is the inbox."""
+    if job.task != "prompt":
+        return None
+    named = job.argument("runner")
+    if named is None and is_always_inbox():
+        return None
+    chosen = choose(job.owner, named if isinstance(named, str) else None)
+    if chosen.runner is None:
+        return None
+    left = allowances(chosen.name, chosen.runner, job.owner_id, job.pk, now)
+    return ListedRunner(chosen.name, chosen.runner, is_default=named is None, allowances=left, last_runs=())
 
 
 def _last_runs(actor: Actor, names: Sequence[str]) -> Mapping[str, Sequence[AgentRun]]:

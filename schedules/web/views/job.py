@@ -23,6 +23,7 @@ from schedules.services.jobs.heartbeats import PingAddress, newest_pings, ping_a
 from schedules.services.jobs.trigger_addresses import trigger_of_job
 from schedules.services.people.incidents import incidents_of_job
 from schedules.services.run_list import RunQuery, newest_runs, read_runs
+from schedules.services.runs.runner_list import runner_of_job
 from schedules.tasks import registry
 from schedules.tasks.heartbeat import HEARTBEAT
 from schedules.tasks.outbound.signing import OVERLAP
@@ -89,6 +90,7 @@ class JobPage(LivePageMixin, TemplateView):
             proposed=shown_proposal(self.page, job),
             values=shown_values(job),
             policies=policies(job),
+            runner=runner_of_job(job, now),
             managed_by=source_note(job),
             **self._rights(job),
             signing_keys=services.signing_keys_of(self.actor, job, now),

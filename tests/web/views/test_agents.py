@@ -13,8 +13,8 @@ from tests.web.html import html_of
 RUNNER = '[notes]\ndescription = "Reads my notes."\nkind = "claude"\nprogram = "/bin/secret-program"\nallow = ["everyone"]\nper_day = { runs = 3, money = 1.5 }\n'
 
 
-def add_run(owner, **values):
-    run = ExecutionFactory(job__owner=owner, job__task="prompt", attempt=1)
+def add_run(owner, run=None, **values):
+    run = run or ExecutionFactory(job__owner=owner, job__task="prompt", attempt=1)
     defaults = {"runner": "notes", "kind": "command", "started_at": timezone.now(), "verdict": "done"}
     return AgentRun.objects.create(
         execution=run, attempt=1, job=run.job, owner=owner, **{**defaults, **values}
@@ -34,6 +34,26 @@ def test_page_lists_runners_with_last_runs_and_what_is_left(web, owner, use_runn
     assert f"/runs/{run.execution_id}/" in page
     assert f"/runs/{foreign.execution_id}/" not in page
     assert "secret-program" not in page
+
+
+def test_page_of_a_job_shows_what_is_left_for_this_job(web, owner, use_runners, django_assert_max_num_queries):
+    use_runners(
+        RUNNER.replace("runs = 3", "runs = 9")
+        + "default = true\nper_job_per_day = { runs = 2 }\nper_person_per_day = { runs = 9 }\n"
+    )
+    run = add_run(owner)
+    add_run(owner)
+
+    with django_assert_max_num_queries(24):
+        page = html_of(web.get(f"/jobs/{run.job.public_id}/"))
+
+    assert "1 of 2 runs per job" in page
+    assert "7 of 9 runs per person" in page
+    assert "2 runs a day per job" in page
+
+    add_run(owner, ExecutionFactory(job=run.job))
+    page = web.get(f"/jobs/{run.job.public_id}/").content.decode()
+    assert "This job, with the runner notes, has used up today&#x27;s 2 runs." in page
 
 
 def test_used_up_limit_is_a_warning(web, owner, use_runners):
