@@ -80,7 +80,10 @@ class Code(Enum):
         Kind.WRONG_STATE,
         "The last call changed something that cannot be undone: state is its verb, subject what it was about.",
     )
-    STARTED_RUN_NOT_UNDOABLE = Kind.WRONG_STATE, "The last call started a run: state is its verb, subject its job."
+    STARTED_RUN_NOT_UNDOABLE = (
+        Kind.WRONG_STATE,
+        "The last call started a run: state is its verb, subject its job.",
+    )
     JOB_CHANGED_AGAIN = Kind.CONFLICT, "The job was changed since the change to undo: subject."
     CHANGED_SECRET_NOT_KEPT = Kind.CONFLICT, "The change to undo replaced a masked value: subject."
     PLAN_OUTDATED = Kind.CONFLICT, "A job changed since the plan of a file was made."

@@ -197,7 +197,9 @@ class Runner(Table):
             if amount is None:
                 continue
             if self.kind == "inbox":
-                raise ValueError(f"{name}: prompts in the inbox have no limits; every other kind of runner has")
+                raise ValueError(
+                    f"{name}: prompts in the inbox have no limits; every other kind of runner has"
+                )
             unit = name.rpartition("." if "." in name else "_")[2]
             kinds = _KINDS_THAT_REPORT.get(unit, (self.kind,))
             if self.kind not in kinds:

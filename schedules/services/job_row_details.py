@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from schedules.models import Execution, Token
+from django.db.models import F, Max, Q
+
+from schedules.models import Execution, Incident, Token
 from schedules.services.jobs.forecasts import shown_next_run
 from schedules.services.permissions import Actor
 
@@ -31,3 +33,17 @@ def add_details(jobs: Sequence[Any], actor: Actor, now: datetime) -> None:
         job.asking = asking.get(job.pk)
         job.waits_for = "for your answer" if job.asking else "for an agent" if has_agent else "for you"
         job.shown_next_run = shown_next_run(job)
+
+
+def add_failing_since(jobs: Sequence[Any]) -> None:
+    """Set on each job since when it fails, which its newest incident since its last success says; None if unknown."""
+    since: dict[int, datetime] = {}
+    if jobs:
+        no_success = Q(job__last_success_at=None) | Q(opened_at__gt=F("job__last_success_at"))
+        incidents = Incident.objects.filter(
+            no_success, kind=Incident.Kind.FAILING, job__in=[job.pk for job in jobs]
+        )
+        since = dict(incidents.order_by().values_list("job").annotate(Max("opened_at")))
+    for job in jobs:
+        # The first failure of a job is its last run.
+        job.failing_since = since.get(job.pk) or (job.last_run_at if job.failure_streak == 1 else None)

@@ -135,9 +135,18 @@ def test_runner_without_sessions_may_ask_without_a_folder(more: str):
         ('kind = "claude"\nparameters = { output-format = "json" }\n', "output-format is set by Cronty"),
         ('kind = "codex"\ntools = ["x"]\n', "takes no list of tools"),
         ('kind = "codex"\nmax_money = 1\n', "max_money: a runner of kind codex does not report money"),
-        ('kind = "gemini"\nper_day = { money = 1 }\n', "per_day.money: a runner of kind gemini does not report"),
-        ('kind = "webhook"\nurl = "https://x.example"\nper_job_per_day = { money = 1 }\n', "only claude, goose, opencode do"),
-        ('kind = "command"\nprogram = "cat"\nmax_tokens = 9\n', "max_tokens: a runner of kind command does not report"),
+        (
+            'kind = "gemini"\nper_day = { money = 1 }\n',
+            "per_day.money: a runner of kind gemini does not report",
+        ),
+        (
+            'kind = "webhook"\nurl = "https://x.example"\nper_job_per_day = { money = 1 }\n',
+            "only claude, goose, opencode do",
+        ),
+        (
+            'kind = "command"\nprogram = "cat"\nmax_tokens = 9\n',
+            "max_tokens: a runner of kind command does not report",
+        ),
         (
             'kind = "command"\nprogram = "cat"\nper_person_per_day = { tokens = 9 }\n',
             "per_person_per_day.tokens: a runner of kind command",

@@ -88,7 +88,11 @@ def test_error_lists_at_most_ten_problems(olga):
         ("list_jobs", {"staus": "paused"}, "unknown field staus: use status"),
         ("get_current_time", {"colour": "red"}, "unknown field colour: it takes"),
         ("job_status", {"job_id": "x", "zzz": 1}, "unknown field zzz: it takes job_id"),
-        ("schedule_job", {"alerts": "never"}, "schedule_job has no alerts: call update_job with it afterwards"),
+        (
+            "schedule_job",
+            {"alerts": "never"},
+            "schedule_job has no alerts: call update_job with it afterwards",
+        ),
         ("schedule_job", {"cron": "* * * * *"}, 'use trigger_type "cron" with trigger_config {"expression":'),
         ("schedule_job", {"when": "tomorrow"}, 'use trigger_type "once" with trigger_config {"run_at":'),
         (

@@ -21,6 +21,7 @@ from schedules.services.job_overview import (
     matching_ids,
     read_overview,
 )
+from schedules.services.job_row_details import add_failing_since
 from schedules.services.jobs.bulk import change_each, tag_each
 from schedules.services.jobs_by_standing import alarm_of
 from schedules.tasks import registry
@@ -66,8 +67,10 @@ MAX_ATTENTION = 5
 
 
 def attention_of(rows: Sequence[Any]) -> list[Any]:
-    """Return the broken jobs among the rows of the first page, which lists them first."""
-    return [job for job in rows if job.standing in BROKEN][:MAX_ATTENTION]
+    """Return the broken jobs among the rows of the first page, which lists them first, and since when they fail."""
+    broken = [job for job in rows if job.standing in BROKEN][:MAX_ATTENTION]
+    add_failing_since(broken)
+    return broken
 
 
 class JobsPage(LivePageMixin, TemplateView):

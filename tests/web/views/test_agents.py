@@ -36,7 +36,9 @@ def test_page_lists_runners_with_last_runs_and_what_is_left(web, owner, use_runn
     assert "secret-program" not in page
 
 
-def test_page_of_a_job_shows_what_is_left_for_this_job(web, owner, use_runners, django_assert_max_num_queries):
+def test_page_of_a_job_shows_what_is_left_for_this_job(
+    web, owner, use_runners, django_assert_max_num_queries
+):
     use_runners(
         RUNNER.replace("runs = 3", "runs = 9")
         + "default = true\nper_job_per_day = { runs = 2 }\nper_person_per_day = { runs = 9 }\n"

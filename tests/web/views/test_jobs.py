@@ -5,13 +5,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import time_machine
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
 from schedules import clock
-from schedules.models import Job, keysets
+from schedules.models import Incident, Job, keysets
 from schedules.models.job_texts import skeleton
 from schedules.models.standings import ORDER
 from schedules.services import job_overview, jobs_by_standing, paging
@@ -493,6 +494,30 @@ def test_broken_jobs_come_first_with_their_whole_error_and_a_retry(web: Client, 
     assert f'action="/jobs/{broken[0].public_id}/run/"' in page
     assert set(web.get("/?status=attention").context["listed"].rows) == set(broken)
     assert web.get("/?status=attention").context["attention"] == []
+
+
+@time_machine.travel("2026-11-15T10:02:00Z", tick=False)
+def test_broken_job_says_since_when_it_fails(web: Client, owner: User, django_assert_max_num_queries: Any):
+    now, hour = clock.now(), timedelta(hours=1)
+    failing = {"failure_streak": 2, "last_run_at": now, "last_success_at": now - 9 * hour}
+    jobs = [JobFactory(owner=owner, **failing), JobFactory(owner=owner, **failing)]
+    for job in jobs:
+        for hours in (30, 3):
+            at = now - hours * hour
+            facts = {"name": job.name, "opened_at": at, "ended_at": at + hour}
+            Incident.objects.create(owner=owner, job=job, kind="failing", subject=f"job {job.pk}", **facts)
+    once = JobFactory(owner=owner, failure_streak=1, last_run_at=now - hour)
+    unknown = JobFactory(owner=owner, failure_streak=2, last_run_at=now)
+
+    with django_assert_max_num_queries(19):
+        attention = web.get("/").context["attention"]
+
+    assert {job.pk: job.failing_since for job in attention} == {
+        jobs[0].pk: now - 3 * hour,
+        jobs[1].pk: now - 3 * hour,
+        once.pk: now - hour,
+        unknown.pk: None,
+    }
 
 
 def test_broken_jobs_of_a_large_list_are_found(web: Client, owner: User, monkeypatch: pytest.MonkeyPatch):
