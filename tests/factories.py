@@ -8,7 +8,7 @@ from django.contrib.auth.models import Permission, User
 from factory.django import DjangoModelFactory
 
 from schedules import clock
-from schedules.models import Approval, Cluster, Execution, Job, Profile, Question, Reminder, Token
+from schedules.models import AgentRun, Approval, Cluster, Execution, Job, Profile, Question, Reminder, Token
 from schedules.models.approvals import digest_of_shown
 from schedules.models.executions import ASKS
 from schedules.models.job_texts import searchable_text, skeleton
@@ -194,3 +194,25 @@ class TokenFactory(DjangoModelFactory[Token]):
     digest = "0" * 64
     scopes = ["read", "write"]
     created_at = factory.LazyFunction(clock.now)
+
+
+def agent_run(owner: User) -> AgentRun:
+    """Return a run of this person that an agent ended as refused."""
+    run = ExecutionFactory(job=JobFactory(owner=owner, task="prompt"), status="failed", attempt=2)
+    return AgentRun.objects.create(
+        execution=run,
+        attempt=2,
+        job=run.job,
+        owner=owner,
+        runner="notes",
+        kind="claude",
+        verdict="refused",
+        words="permission for `Bash: git push` was not granted",
+        started_at=run.scheduled_for,
+        turns=3,
+        tokens_in=1200,
+        tokens_out=34,
+        cost="0.05",
+        tool_calls=4,
+        denials=[{"name": "Bash", "input": "git push", "outcome": "denied"}],
+    )

@@ -6,11 +6,21 @@ from cronty_site.terminal.completion import complete_job
 from cronty_site.terminal.consoles import current_console, echo
 from cronty_site.terminal.failures import ExitCode, Failure
 from cronty_site.terminal.output import block, note, print_json, print_list, say
-from cronty_site.terminal.rows import RUN_COLUMNS, clock_text, result_text, run_json, run_row, usage_text
+from cronty_site.terminal.rows import (
+    RUN_COLUMNS,
+    agent_json,
+    agent_lines,
+    clock_text,
+    result_text,
+    run_json,
+    run_row,
+    usage_text,
+)
 from cronty_site.terminal.session import Session, subcommand
 from schedules.models import Execution
 from schedules.result import Kind
 from schedules.services.run_list import RunLog, find_run
+from schedules.services.runs.agent_runs import agent_run_of
 from schedules.services.runs.explanations import explain
 from schedules.services.runs.outputs import output_since
 
@@ -123,7 +133,7 @@ def _show_run(session: Session, run: Execution | None, run_id: int, *, follow: b
     if run is None:
         raise Failure(f"Run not found: {run_id}", ExitCode.NOT_FOUND, code=Kind.NOT_FOUND)
     if session.as_json:
-        print_json(run_json(run, session.zone))
+        print_json(run_json(run, session.zone) | {"agent": agent_json(agent_run_of(run))})
         return
     say(f"{run.job_name}, {clock_text(run.scheduled_for, session.zone)}: {run.status}", "bold")
     say(explain(run, session.zone))
@@ -138,10 +148,13 @@ def _show_run(session: Session, run: Execution | None, run_id: int, *, follow: b
 
 
 def show_end(run: Execution, stream: RunStream) -> None:
-    """Print what follows the output of a run: its error, and its usage or its result."""
+    """Print what follows the output of a run: its error, what its agent did, and its usage or its result."""
     stream.end_line()
     if run.error:
         echo(block(run.error))
+    if agent := agent_run_of(run):
+        for line in agent_lines(agent):
+            note(line)
     if usage := usage_text(run.result):
         note(usage)
     elif not stream.has_printed and (text := result_text(run.result)):

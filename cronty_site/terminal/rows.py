@@ -6,15 +6,17 @@ from datetime import datetime
 from typing import Any
 
 from schedules import limits
-from schedules.api.documents import OUTCOMES, iso_in, job_json, next_run_of, run_json, settings_of
-from schedules.models import Execution, Job
+from schedules.agents.definitions import dollars
+from schedules.api.documents import OUTCOMES, agent_json, iso_in, job_json, next_run_of, run_json, settings_of
+from schedules.models import AgentRun, Execution, Job
 from schedules.services.jobs.forecasts import words_of
 from schedules.templatetags.cronty_times import local, relative
 from schedules.when import durations
 
-__all__ = ["iso_in", "job_json", "run_json", "settings_of"]
+__all__ = ["agent_json", "iso_in", "job_json", "run_json", "settings_of"]
 
 JOB_COLUMNS = ("#", "name", "schedule", "next", "last", "status")
+MAX_DENIALS = 20
 RUN_COLUMNS = ("#", "at", "status", "took", "what")
 
 
@@ -72,6 +74,18 @@ def usage_text(result: Any) -> str:
         return ""
     end = f"signal {result['signal']}" if result["signal"] else f"exit code {result['exit_code']}"
     return f"{end}, {result['cpu_seconds']:g} s of CPU, {result['peak_memory_bytes'] / 1e6:,.0f} MB"
+
+
+def agent_lines(agent: AgentRun) -> list[str]:
+    """Return how an agent's run ended, what it used, and the calls that it was not permitted to make."""
+    facts = [
+        f"{agent.get_verdict_display() or 'No verdict'}, by runner {agent.runner}",
+        f"{agent.turns:,} {'turn' if agent.turns == 1 else 'turns'}",
+        f"{agent.tokens_in:,} tokens read, {agent.tokens_out:,} written" if agent.tokens else "",
+        "" if agent.cost is None else dollars(float(agent.cost)),
+    ]
+    denials = [f"Not permitted: {use['name']} {use['input']}".rstrip() for use in agent.denials[:MAX_DENIALS]]
+    return [f"{', '.join(filter(None, facts))}.", *denials]
 
 
 def _is_of_command(result: Any) -> bool:

@@ -3,7 +3,17 @@
 from datetime import datetime
 from typing import Any
 
-from schedules.models import Approval, Event, EventSubscription, Execution, Incident, Job, Ping, Token
+from schedules.models import (
+    AgentRun,
+    Approval,
+    Event,
+    EventSubscription,
+    Execution,
+    Incident,
+    Job,
+    Ping,
+    Token,
+)
 from schedules.models.executions import OUTCOME_LETTERS
 from schedules.secrets import masking
 from schedules.services.activity import changes_of_event
@@ -109,6 +119,25 @@ def run_json(run: Execution, zone: str) -> dict[str, Any]:
         "error": run.error or None,
         "reason": run.reason or None,
         "explanation": explain(run, zone),
+    }
+
+
+def agent_json(agent: AgentRun | None) -> dict[str, Any] | None:
+    """Return what the agent of a run did, as its page shows it; None for runs without a runner."""
+    if agent is None:
+        return None
+    return {
+        "runner": agent.runner,
+        "kind": agent.kind,
+        "attempt": agent.attempt,
+        "verdict": agent.verdict or None,
+        "why": agent.words or agent.cap or None,
+        "turns": agent.turns,
+        "tokens_in": agent.tokens_in,
+        "tokens_out": agent.tokens_out,
+        "money": None if agent.cost is None else float(agent.cost),
+        "tool_calls": agent.tool_calls,
+        "denials": [{"tool": use["name"], "input": use["input"]} for use in agent.denials],
     }
 
 

@@ -5,6 +5,7 @@ import pytest
 from schedules.models import AgentStop
 from tests.api.conftest import Program, program_of
 from tests.api.test_jobs import problem
+from tests.factories import ExecutionFactory, JobFactory, agent_run
 
 RUNNER = '[notes]\ndescription = "Reads."\nkind = "command"\nprogram = "/bin/echo"\nallow = ["everyone", "agents"]\nper_day = { runs = 3 }\n'
 
@@ -17,6 +18,26 @@ def test_runners_are_listed_with_what_is_left(program: Program, use_runners):
     assert (listed["name"], listed["description"]) == ("notes", "Reads.")
     assert listed["left"] == [{"scope": "runner", "unit": "runs", "cap": 3.0, "left": 3.0}]
     assert "/bin/echo" not in str(listed)
+
+
+def test_run_shows_what_its_agent_did(program: Program, owner):
+    run = agent_run(owner).execution
+    plain = ExecutionFactory(job=JobFactory(owner=owner))
+
+    assert program.ok("GET", f"/runs/{run.pk}")["agent"] == {
+        "runner": "notes",
+        "kind": "claude",
+        "attempt": 2,
+        "verdict": "refused",
+        "why": "permission for `Bash: git push` was not granted",
+        "turns": 3,
+        "tokens_in": 1200,
+        "tokens_out": 34,
+        "money": 0.05,
+        "tool_calls": 4,
+        "denials": [{"tool": "Bash", "input": "git push"}],
+    }
+    assert program.ok("GET", f"/runs/{plain.pk}")["agent"] is None
 
 
 def test_agents_are_stopped_and_started_again(program: Program):

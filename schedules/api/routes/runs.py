@@ -7,16 +7,17 @@ from ninja import Query, Router
 
 from schedules import clock, services
 from schedules.api.auth import actor_of
-from schedules.api.documents import masked_run
+from schedules.api.documents import agent_json, masked_run
 from schedules.api.endpoints import reads
 from schedules.api.paging import runs_page
 from schedules.api.problems import problem_of
 from schedules.api.reading import read_run_query
-from schedules.api.schemas.runs import OutputFilter, OutputOut, RunFilters, RunOut, RunsOut
+from schedules.api.schemas.runs import OutputFilter, OutputOut, RunFilters, RunsOut, ShownRunOut
 from schedules.models import Execution
 from schedules.result import Code, Err
 from schedules.services import Actor
 from schedules.services.run_list import find_run
+from schedules.services.runs.agent_runs import agent_run_of
 
 router = Router(tags=["runs"])
 
@@ -28,11 +29,12 @@ def list_runs(request: HttpRequest, filters: Query[RunFilters]) -> Any:
     return runs_page(actor, read_run_query(actor, filters, clock.now()), filters)
 
 
-@reads(router, "/{int:run}", RunOut)
+@reads(router, "/{int:run}", ShownRunOut)
 def show_run(request: HttpRequest, run: int) -> Any:
-    """Show a run: when it was due, started and ended, its result or error, and an explanation."""
+    """Show a run: when it was due, started and ended, its result or error, an explanation, and what its agent did."""
     actor = actor_of(request)
-    return masked_run(run_of(actor, run), actor.read_profile().zone)
+    shown = run_of(actor, run)
+    return masked_run(shown, actor.read_profile().zone) | {"agent": agent_json(agent_run_of(shown))}
 
 
 @reads(router, "/{int:run}/output", OutputOut)

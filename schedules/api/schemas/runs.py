@@ -67,6 +67,35 @@ class RunOut(Output):
     explanation: str
 
 
+class DenialOut(Output):
+    """A call that an agent was not permitted to make, with the beginning of its arguments."""
+
+    tool: str
+    input: str
+
+
+class AgentRunOut(Output):
+    """What a runner's agent did in the last attempt of a run."""
+
+    runner: str
+    kind: str
+    attempt: int
+    verdict: str | None
+    why: str | None
+    turns: int
+    tokens_in: int
+    tokens_out: int
+    money: float | None
+    tool_calls: int
+    denials: list[DenialOut]
+
+
+class ShownRunOut(RunOut):
+    """A run, and what its agent did if a runner got its prompt."""
+
+    agent: AgentRunOut | None
+
+
 class RunsOut(Output):
     """A page of runs, newest first."""
 

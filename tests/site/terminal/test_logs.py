@@ -2,7 +2,7 @@
 
 from schedules import clock, engine
 from schedules.tasks.interface import OutputText
-from tests.factories import ExecutionFactory, JobFactory
+from tests.factories import ExecutionFactory, JobFactory, agent_run
 
 USED = {"exit_code": 0, "signal": None, "cpu_seconds": 0.25, "peak_memory_bytes": 12_300_000}
 
@@ -50,6 +50,18 @@ def test_outcome_of_a_command_is_its_output_its_error_and_what_it_used(cronty, o
     assert shown.err == "exit code 3, 0.25 s of CPU, 12 MB\n"
     assert cronty("logs", "Backup").out.rstrip().endswith(" all copied")
     assert "{" not in cronty("logs", "--run", str(quiet.pk)).out
+
+
+def test_run_of_an_agent_shows_verdict_usage_and_denials(cronty, owner):
+    run = agent_run(owner).execution
+
+    shown = cronty("logs", "--run", str(run.pk))
+
+    assert shown.err.splitlines() == [
+        "Refused, by runner notes, 3 turns, 1,200 tokens read, 34 written, $0.05.",
+        "Not permitted: Bash git push",
+    ]
+    assert cronty("logs", "--run", str(run.pk), "--json").json["agent"]["verdict"] == "refused"
 
 
 def test_other_results_are_shown_as_json(cronty, owner):
