@@ -53,7 +53,7 @@ logger = logging.getLogger(__name__)
 # The arguments that take a job's id, number or name.
 _JOB_REFERENCES = {"job_id", "schedule_id"}
 # The texts of an answer that advise another call.
-_ADVICE = ("undo", "hint", "note")
+_ADVICE = ("hint", "note")
 
 
 @functools.cache
@@ -189,11 +189,14 @@ def _adapted_to(caller: Caller, answer: Any) -> Any:
     if not isinstance(answer, dict):
         return answer
     adapted = dict(answer)
+    if "undo" in answer and not _is_offered(caller, answer["undo"].partition("(")[0]):
+        del adapted["undo"]
     for key in (*_ADVICE, "error") if _is_refusal(answer) else _ADVICE:
         text = answer.get(key)
-        mentioned = WORDING.mentioned(text) if isinstance(text, str) else set()
-        offers = [OFFER_BY_NAME[name] for name in mentioned]
-        offered = {offer.name for offer in offers if caller.may(offer.scope, offer.families)}
+        if not isinstance(text, str):
+            continue
+        mentioned = WORDING.mentioned(text)
+        offered = {name for name in mentioned if _is_offered(caller, name)}
         if offered == mentioned:
             continue
         if kept := WORDING.text_for(offered, text):
@@ -201,3 +204,8 @@ def _adapted_to(caller: Caller, answer: Any) -> Any:
         elif key != "error":
             del adapted[key]
     return adapted
+
+
+def _is_offered(caller: Caller, tool: str) -> bool:
+    offer = OFFER_BY_NAME[tool]
+    return caller.may(offer.scope, offer.families)

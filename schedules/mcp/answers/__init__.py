@@ -168,7 +168,7 @@ def warning_on(job: Job, *notes: str, look_alike: SimilarJob | None = None) -> W
     message = job.argument("message") if job.task == "notify" else None
     if isinstance(message, str) and len(message.encode()) > NTFY_MESSAGE_BYTES:
         warnings.append(MESSAGE_TOO_LONG)
-    if will_wait_unclaimed(current_actor(), job, now):
+    if job.task == "prompt" and will_wait_unclaimed(current_actor(), job, now):
         warnings.append(NO_AGENT_ASKS)
     if posts_to_health_check(job):
         warnings.append(POSTS_TO_HEALTH_CHECK)

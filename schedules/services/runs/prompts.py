@@ -110,7 +110,7 @@ def has_agent_asked(profile: Profile, now: datetime) -> bool:
 
 def will_wait_unclaimed(actor: Actor, job: Job, now: datetime) -> bool:
     """Return whether a prompt goes to the inbox, not to a runner, although no agent has asked for prompts recently."""
-    if job.task != "prompt" or has_agent_asked(actor.read_profile(), now):
+    if has_agent_asked(actor.read_profile(), now):
         return False
     runner_name = job.argument("runner")
     if runner_name is None and choice.is_always_inbox():
