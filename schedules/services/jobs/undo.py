@@ -99,10 +99,16 @@ def last_call(actor: Actor) -> list[Event] | Err:
     if actor.tasks is not None:
         own = own.filter(Q(job=None) | actor.within_tasks("job__task"))
     calls = own.exclude(_MADE_BY_APPS).exclude(Exists(_reversals())).order_by("-pk")
-    if (last := calls.only("verb", "subject").first()) is None:
+    if (last := calls.only("verb", "subject", "before").first()) is None:
         return []
     code = Code.STARTED_RUN_NOT_UNDOABLE if last.verb == "run" else Code.LAST_CALL_NOT_UNDOABLE
-    return events_of_call(actor, last.pk) or Err(code, last.subject, state=last.verb)
+    subject = _settings_before(last) if last.verb == "set preferences" else last.subject
+    return events_of_call(actor, last.pk) or Err(code, subject, state=last.verb)
+
+
+def _settings_before(event: Event) -> str:
+    """Name the changed settings with their old values, which the caller can set again."""
+    return ", ".join(f"{name} was {value or 'not set'}" for name, value in event.before.items())
 
 
 def events_since(actor: Actor, made_by: str, since: datetime) -> list[Event]:

@@ -29,7 +29,7 @@ def test_calls_are_undone_one_after_the_other(call, owner):
 @pytest.mark.parametrize(
     ("last", "named"),
     [
-        (("set_preferences", {"timezone": "Asia/Tokyo"}), "set preferences (timezone)"),
+        (("set_preferences", {"timezone": "Asia/Tokyo"}), "set preferences (timezone was Europe/Berlin)"),
         (("stop_agents", {}), "stop agents"),
         (("run_job", {}), "a run cannot be undone"),
     ],
