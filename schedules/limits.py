@@ -22,6 +22,10 @@ PING_BODY_BYTES = 100_000
 SHORTEST_TIMEOUT = timedelta(seconds=1)
 LONGEST_TIMEOUT = timedelta(days=1)
 TOPIC_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"
+# Precedes the name of a channel where a text may name a topic or a channel.
+CHANNEL_PREFIX = "channel:"
+# Letters of any script, but nothing that is a separator in a list of names or in the column `alerts`.
+CHANNEL_NAME = re.compile(r"[^\W_][\w -]{0,39}")
 # ntfy serves its own pages under these names.
 _RESERVED_TOPICS = {
     "account",
@@ -118,6 +122,11 @@ def topic_problem(text: str) -> str | None:
     if not re.fullmatch(TOPIC_PATTERN, text):
         return "Topics can't be longer than 64 characters."
     return "ntfy reserves this name. Choose another." if text in _RESERVED_TOPICS else None
+
+
+def channel_in(place: str) -> str:
+    """Return the name of the channel in a text like `channel:NAME`, or an empty text for a topic."""
+    return place.removeprefix(CHANNEL_PREFIX).strip() if place.startswith(CHANNEL_PREFIX) else ""
 
 
 def clean_output(text: str) -> str:

@@ -56,6 +56,7 @@ async def notify(
     """Send a push notification to everybody who follows the topic on the ntfy server, or by a channel."""
     fields: dict[str, Any] = {
         "topic": topic,
+        "channel": channel,
         "title": title,
         "priority": priority,
         "tags": tags,
@@ -71,9 +72,8 @@ async def notify(
     if ask:
         ask_for_answer(fields, run, reminder)
     content = _message_of(message, fields, run)
-    # The last reminder may go to another topic, even if the first message went by a channel.
-    if channel and fields["topic"] == topic:
-        result = await send_by_channel(run.owner_id, channel, content, run)
+    if fields["channel"]:
+        result = await send_by_channel(run.owner_id, fields["channel"], content, run)
     else:
         result = await _send_to_topic(str(fields["topic"]), content, run)
     return Asked(result, read_ask(ask)) if ask and reminder is None else result

@@ -23,7 +23,6 @@ RECOVERED = "recovered"
 """The kind of the second message, when an incident is over."""
 NEVER = "never"
 AT_NIGHT = "at night"
-CHANNEL_PREFIX = "channel:"
 RULES_OF_JOB = (
     f'Where its alerts go: a topic, channel:NAME or never; and which: "not late", "also missed", "{AT_NIGHT}"'
 )

@@ -12,7 +12,6 @@ from django.db import models
 from django.db.models import F
 
 from schedules import limits
-from schedules.models.alert_rules import CHANNEL_PREFIX
 from schedules.models.calendars import ClosedPolicy, closed_by, with_calendars
 from schedules.models.job_problems import problems_of
 from schedules.models.job_queries import JobQueries
@@ -106,7 +105,7 @@ class Job(models.Model):
         "on_closed",
     )
     # The prefix of a channel's name in the column `alerts`.
-    CHANNEL_PREFIX = CHANNEL_PREFIX
+    CHANNEL_PREFIX = limits.CHANNEL_PREFIX
     POLICY_FIELDS = (
         "attempts",
         "backoff",

@@ -8,6 +8,7 @@ from django.db.models import Q
 from schedules import limits
 from schedules.models.executions import Execution
 from schedules.models.jobs import Job
+from schedules.tasks.asking import place_words
 
 MAX_ANSWERS = 100
 """How many answers one question accepts and keeps; each snooze is one."""
@@ -93,9 +94,15 @@ class Reminder(models.Model):
     topic = models.CharField(
         max_length=64, blank=True, help_text="Where it went because nobody had answered the others."
     )
+    """A topic, or `channel:` and the name of a channel."""
 
     class Meta:
         ordering = ["pk"]
 
     def __str__(self) -> str:
         return f"Reminder of run {self.question_id}"
+
+    @property
+    def place_words(self) -> str:
+        """The other topic or channel that it went to, or an empty text."""
+        return place_words(self.topic)

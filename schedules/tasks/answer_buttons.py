@@ -20,7 +20,9 @@ def ask_for_answer(fields: dict[str, Any], run: Run, reminder: ReminderStep | No
         return
     title = fields["title"] or run.job_name
     if reminder.topic:
-        fields["topic"] = reminder.topic
+        # To one place only, whichever kind the first message went to.
+        fields["channel"] = reminder.channel or None
+        fields["topic"] = None if reminder.channel else reminder.topic
         fields["title"] = _title(title, "nobody answered")
     else:
         fields["title"] = _title(title, f"reminder {reminder.number} of {reminder.most}")

@@ -1,6 +1,7 @@
 """Questions in notifications: parse phrases like "every 10m 5 times", which say how often to remind a person."""
 
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -18,7 +19,7 @@ EXAMPLES = 'Write "yes", "every 10m", "every 10m 5 times" or "every 1h 3 times t
 _ASK = re.compile(
     r"every\s+(?P<every>[^,]{1,40}?)"
     r"(?:,?\s+(?:at most\s+)?(?P<times>[0-9]{1,9})\s+times?)?"
-    r"(?:,?\s+then\s+(?P<then>\S{1,64}))?",
+    r"(?:,?\s+then\s+(?P<then>\S.{0,63}))?",
     re.IGNORECASE,
 )
 _ONCE = ("yes", "once", "true")
@@ -30,11 +31,11 @@ class Ask(NamedTuple):
     every: timedelta | None = None
     times: int = 0
     then: str = ""
-    """The topic that gets a last reminder if nobody answers."""
+    """The topic, or `channel:` and a channel's name, that gets a last reminder if nobody answers."""
 
     @property
     def steps(self) -> int:
-        """The maximum number of reminders, including the last one to the other topic."""
+        """The maximum number of reminders, including the last one to the other place."""
         return self.times + bool(self.then) if self.every else 0
 
     @property
@@ -42,7 +43,7 @@ class Ask(NamedTuple):
         if not self.every:
             return "once"
         times = f"{self.times} time{'' if self.times == 1 else 's'}"
-        then = f", then {self.then}" if self.then else ""
+        then = f", then {place_words(self.then)}" if self.then else ""
         return f"every {durations.in_words(self.every)}, at most {times}{then}"
 
 
@@ -53,25 +54,47 @@ class ReminderStep(NamedTuple):
     """Counts from 1; 0 is a reminder that a snooze asked for."""
     most: int
     topic: str
-    """The other topic that it goes to because nobody has answered, or an empty text."""
+    """The other topic, or `channel:` and a channel's name, that it goes to because nobody has answered; or empty."""
+
+    @property
+    def channel(self) -> str:
+        """The name of the other channel that it goes to, or an empty text."""
+        return limits.channel_in(self.topic)
 
 
 def read_ask(text: str) -> Ask:
     """Parse a phrase; raises ValueError with the reason if it is not understood."""
-    phrase = " ".join(text.split())
+    phrase = text.strip()
     if phrase.lower() in _ONCE:
         return Ask()
     match = _ASK.fullmatch(phrase)
     if match is None:
         raise ValueError(f"this is not understood. {EXAMPLES}")
-    every = _interval(match["every"])
+    every = _interval(" ".join(match["every"].split()))
     times = int(match["times"] or DEFAULT_REMINDERS)
     if not 1 <= times <= MAX_REMINDERS:
         raise ValueError(f"choose 1 to {MAX_REMINDERS} reminders")
     then = match["then"] or ""
-    if then and (problem := limits.topic_problem(then)):
+    if then.startswith(limits.CHANNEL_PREFIX):
+        if not limits.CHANNEL_NAME.fullmatch(limits.channel_in(then)):
+            raise ValueError("write the name of a channel after “then channel:”")
+    elif then and (problem := limits.topic_problem(then)):
         raise ValueError(f"the topic after “then”: {problem}")
     return Ask(every, times, then)
+
+
+def with_place(text: str, place_for: Callable[[str], str]) -> str:
+    """Replace what follows “then” in a phrase by what a function returns for it."""
+    match = _ASK.fullmatch(text.strip())
+    if match is None or not match["then"]:
+        return text
+    return match.string[: match.start("then")] + place_for(match["then"])
+
+
+def place_words(place: str) -> str:
+    """Name a topic or channel in a sentence."""
+    channel = limits.channel_in(place)
+    return f"the channel {channel}" if channel else place
 
 
 def _interval(text: str) -> timedelta:

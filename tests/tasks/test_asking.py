@@ -21,6 +21,8 @@ TEN = timedelta(minutes=10)
         ("every hour", Ask(timedelta(hours=1), 10)),
         ("every 1h30m 3 times, then boss-phone", Ask(timedelta(minutes=90), 3, "boss-phone")),
         ("every half an hour then x", Ask(timedelta(minutes=30), 10, "x")),
+        ("every 10m then channel:phone", Ask(TEN, 10, "channel:phone")),
+        ("every  10  minutes 5 times, then channel:My Phone", Ask(TEN, 5, "channel:My Phone")),
     ],
 )
 def test_text_is_read(text, ask):
@@ -39,6 +41,9 @@ def test_text_is_read(text, ask):
         ("every 10m 0 times", "1 to 100 reminders"),
         ("every 10m 101 times", "1 to 100 reminders"),
         ("every 10m then a/b", "topic"),
+        ("every 10m then my phone", "topic"),
+        ("every 10m then channel:", "name of a channel"),
+        ("every 10m then channel:a/b", "name of a channel"),
         ("every " + "9" * 5000, "not understood"),
     ],
 )
@@ -53,6 +58,7 @@ def test_refusal_names_the_reason(text, reason):
         ("yes", "once"),
         ("every 10m 1 time", "every 10 minutes, at most 1 time"),
         ("every 1h 3 times then boss", "every 1 hour, at most 3 times, then boss"),
+        ("every 1h 3 times then channel:fax", "every 1 hour, at most 3 times, then the channel fax"),
     ],
 )
 def test_ask_in_words(text, words):

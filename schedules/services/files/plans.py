@@ -24,7 +24,7 @@ from schedules.services.jobs.edits import PreparedEdit, prepare_edit
 from schedules.services.jobs.forecasts import words_of
 from schedules.services.jobs.masked_arguments import fill_in, named_arguments
 from schedules.services.jobs.references import resolve_job
-from schedules.services.jobs.validation import default_of
+from schedules.services.jobs.validation import default_of, resolve_channels
 from schedules.services.permissions import Actor
 from schedules.when import durations
 from schedules.when.moments import local_words
@@ -273,7 +273,7 @@ def _changes(job: Job, spec: JobSpec) -> dict[str, Any] | Err:
     filled = fill_in(job, {name: target[name] for name in ("task", "args", "kwargs")})
     if isinstance(filled, Err):
         return filled
-    target |= filled.value
+    target |= resolve_channels(job.owner_id, filled.value)
     changes = {name: value for name, value in target.items() if getattr(job, name) != value}
     is_only_start = changes.keys() & set(TRIGGER_COLUMNS) == {"anchor_at"} and not spec.has_start
     if is_only_start and isinstance(spec.trigger, CalendarInterval) and _keeps_time(job, spec.trigger):

@@ -32,6 +32,7 @@ from schedules.services.jobs.validation import (
     editable_only,
     job_problem,
     no_runs_left,
+    resolve_channels,
     type_problems,
 )
 from schedules.services.people.profiles import known_profile
@@ -219,6 +220,7 @@ def _build(
     paused: bool = False,
     planned: Planned | None = None,
 ) -> Result[Job]:
+    fields = resolve_channels(actor.user.pk, fields)
     job = Job(
         owner_id=actor.user.pk,
         public_id=new_public_id(prefix, now),

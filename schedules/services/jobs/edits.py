@@ -26,7 +26,14 @@ from schedules.services.jobs.masked_arguments import fill_in
 from schedules.services.jobs.proposing import ask_to_confirm, proposal_columns
 from schedules.services.jobs.states import account_until, account_until_each, is_protected, protected
 from schedules.services.jobs.upstream import Planned, attach_upstream
-from schedules.services.jobs.validation import CALL, editable_only, job_problem, no_runs_left, type_problems
+from schedules.services.jobs.validation import (
+    CALL,
+    editable_only,
+    job_problem,
+    no_runs_left,
+    resolve_channels,
+    type_problems,
+)
 from schedules.services.people.profiles import profile_of
 from schedules.services.permissions import Actor, forbidden, not_found, record, wrong_state
 from schedules.services.quotas import reschedule_problem, wait_for_turn
@@ -122,8 +129,9 @@ def prepare_edit(
         return invalid_fields(problems)
     if isinstance(filled := fill_in(old, requested), Err):
         return filled
-    requested_columns = filled.value.keys()
-    changes = {name: value for name, value in filled.value.items() if getattr(old, name) != value}
+    requested = resolve_channels(old.owner_id, filled.value, old)
+    requested_columns = requested.keys()
+    changes = {name: value for name, value in requested.items() if getattr(old, name) != value}
     if not changes:
         return Ok(None)
     if refusal := edit_refusal(old):

@@ -2,25 +2,29 @@
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import models
 
-from schedules import limits
+from schedules import engine, limits
 from schedules.agents import choice
 from schedules.agents.catalog import AGENT_COMMAND
 from schedules.models import Channel, Job
 from schedules.models.alert_rules import NEVER, read_rules
+from schedules.models.job_texts import names_of
 from schedules.models.jobs import argument_of
 from schedules.result import Code, Err, invalid, invalid_fields
 from schedules.secrets import references
 from schedules.services.jobs.prompt_rules import delivery_problem, gate_problem, secret_problem
-from schedules.services.people.channels import PREFIX, channel_called, place_of
+from schedules.services.people.channels import PREFIX, channel_called, place_of, place_text
 from schedules.services.permissions import Actor
 from schedules.tasks import registry
+from schedules.tasks.asking import with_place
 from schedules.tasks.grants import grants_problem
+from schedules.tasks.placeholders import NOTIFICATION
 from schedules.when.durations import HORIZON, HORIZON_IN_WORDS
 from schedules.when.moments import in_the_past, local_words
 from schedules.when.zone_names import zone_named
@@ -147,7 +151,32 @@ def _place_problem(job: Job) -> str | None:
     if isinstance(topic, str) and (name := channel_names.get(topic.lower())):
         # Strangers could read a public topic of this name.
         return f"topic: {name} is a channel: give it as channel."
+    ask = engine.asked_by(job) if job.argument("ask") else None
+    other = limits.channel_in(ask.then) if ask else ""
+    if other and other not in channel_names.values():
+        return f"ask: {other!r} is not among the owner's channels."
     return None
+
+
+def resolve_channels(owner_id: int, columns: Mapping[str, Any], job: Job | None = None) -> dict[str, Any]:
+    """Write a channel that a notification names after “then” as `channel:NAME`, so that it is not taken for a topic.
+
+    `job` has the task if it is not among the columns.
+    """
+    resolved = dict(columns)
+    if columns.get("task", job.task if job else "") != NOTIFICATION:
+        return resolved
+    args, kwargs = columns.get("args"), columns.get("kwargs")
+    if isinstance(args, list):
+        named = zip(args, names_of(NOTIFICATION, args), strict=True)
+        resolved["args"] = [_resolved(owner_id, value) if name == "ask" else value for value, name in named]
+    if isinstance(kwargs, dict) and "ask" in kwargs:
+        resolved["kwargs"] = {**kwargs, "ask": _resolved(owner_id, kwargs["ask"])}
+    return resolved
+
+
+def _resolved(owner_id: int, ask: Any) -> Any:
+    return with_place(ask, partial(place_text, owner_id)) if isinstance(ask, str) else ask
 
 
 def _alerts_problem(job: Job) -> str | None:

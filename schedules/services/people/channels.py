@@ -1,7 +1,6 @@
 """Channels of a person: add, confirm, rename and delete them; agents see only their names."""
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +10,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils.crypto import constant_time_compare, salted_hmac
 
-from schedules import clock
+from schedules import clock, engine, limits
 from schedules.channels.catalog import KINDS
 from schedules.channels.kinds import Kind
 from schedules.channels.mail import EMAIL
@@ -26,12 +25,10 @@ from schedules.services.people.setting_events import record_setting
 from schedules.services.people.stored_secrets import current_key
 from schedules.services.permissions import Actor
 from schedules.services.quotas import wait_for_turn
+from schedules.tasks import registry
 
 MAX_CHANNELS = 50
-# Letters of any script, but nothing that is a separator in a list of names or in the column `alerts`.
-NAME = re.compile(r"[^\W_][\w -]{0,39}")
-# Precedes the name of a channel in the column `alerts` of a job.
-PREFIX = Job.CHANNEL_PREFIX
+PREFIX = limits.CHANNEL_PREFIX
 
 
 @dataclass(frozen=True)
@@ -101,7 +98,7 @@ def channel_names(actor: Actor) -> list[str]:
 
 def channel_called(owner_id: int, name: str) -> str | None:
     """Return the exact name of the channel with this name in any case, or None."""
-    if not NAME.fullmatch(name):
+    if not limits.CHANNEL_NAME.fullmatch(name):
         return None
     return Channel.objects.filter(owner=owner_id, name__iexact=name).values_list("name", flat=True).first()
 
@@ -112,6 +109,12 @@ def place_of(owner_id: int, text: str) -> dict[str, str]:
     if channel := channel_called(owner_id, name):
         return {"channel": channel}
     return {"channel": name} if text.startswith(PREFIX) else {"topic": text}
+
+
+def place_text(owner_id: int, text: str) -> str:
+    """Return the same place as `channel:NAME` if it is a channel, else the topic."""
+    place = place_of(owner_id, text)
+    return f"{PREFIX}{place['channel']}" if "channel" in place else place["topic"]
 
 
 def set_channel(actor: Actor, name: str, kind_name: str, values: Mapping[str, str]) -> Result[ListedChannel]:
@@ -215,7 +218,7 @@ def code_of(row: Channel) -> str:
 
 def name_problem(name: str) -> str | None:
     """Return why a channel cannot have this name, or None."""
-    if not NAME.fullmatch(name):
+    if not limits.CHANNEL_NAME.fullmatch(name):
         return "Use 1 to 40 letters, digits, spaces, - and _, a letter or digit first."
     return (
         f"{name} has another meaning: choose another name." if name.lower() in ("never", "default") else None
@@ -225,13 +228,28 @@ def name_problem(name: str) -> str | None:
 def jobs_using(owner_id: int, name: str) -> list[str]:
     """Return the ids of unfinished jobs that refer to a channel."""
     place = f"{PREFIX}{name}"
-    by_name = Q(task="notify", kwargs__channel=name) | Q(alerts__contains=place)
+    notify = registry.get("notify")
+    assert notify is not None
+    arguments = list(notify.signature.parameters)
+    in_notification = Q(kwargs__channel=name) | Q(kwargs__ask__endswith=place)
+    in_notification |= Q(**{f"args__{arguments.index('channel')}": name})
+    in_notification |= Q(**{f"args__{arguments.index('ask')}__endswith": place})
+    by_name = (Q(task="notify") & in_notification) | Q(alerts__contains=place)
     by_name |= Q(task="prompt", kwargs__deliver_to=name)
     jobs = Job.objects.kept().filter(by_name, owner=owner_id, status__in=(*Job.ACTIVE, Job.Status.PAUSED))
-    rows = jobs.order_by("-pk").values_list("public_id", "alerts", "kwargs__channel", "kwargs__deliver_to")
-    # Compare exactly, because the name of another channel may begin with this one.
-    job_ids = [key for key, alerts, *names in rows if name in names or stored_rules(alerts).place == place]
-    return job_ids[:100]
+    rows = jobs.order_by("-pk").only("public_id", "task", "args", "kwargs", "alerts")
+    # Compare exactly, because the name of another channel may begin or end with this one.
+    return [job.public_id for job in rows if _refers_to(job, name)][:100]
+
+
+def _refers_to(job: Job, name: str) -> bool:
+    place = f"{PREFIX}{name}"
+    ask = engine.asked_by(job)
+    return (
+        name in (job.argument("channel"), job.argument("deliver_to"))
+        or place == stored_rules(job.alerts).place
+        or (ask is not None and place == ask.then)
+    )
 
 
 def reseal_channels() -> list[str]:

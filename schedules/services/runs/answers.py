@@ -66,9 +66,15 @@ def find_linked(link: Link, actor: Actor | None = None) -> Result[LinkedQuestion
         return not_found(run.job.public_id)
     if not is_active_user(run.job.owner):
         return Err(Code.JOB_OWNER_INACTIVE, run.job.public_id)
-    topic = (reminder.topic if reminder else "") or str(run.job.argument("topic") or "")
-    answering = actor_of_link(run.job, f"ntfy: {topic}"[: limits.ACTOR_LENGTH], actor)
+    answering = actor_of_link(run.job, _reader_of(run.job, reminder)[: limits.ACTOR_LENGTH], actor)
     return Ok(LinkedQuestion(link, run.job, run, answering, getattr(run, "question", None)))
+
+
+def _reader_of(job: Job, reminder: Reminder | None) -> str:
+    """Name those who got the message by its topic or channel."""
+    place = reminder.topic if reminder else ""
+    channel = limits.channel_in(place) if place else job.argument("channel")
+    return f"channel: {channel}" if channel else f"ntfy: {place or job.argument('topic') or ''}"
 
 
 def answer_by_link(

@@ -5,6 +5,7 @@ from datetime import datetime
 from schedules import engine
 from schedules.models import Job, Question
 from schedules.services.runs.answers import latest_question
+from schedules.tasks.asking import place_words
 from schedules.when import durations
 from schedules.when.moments import short_words
 
@@ -30,7 +31,7 @@ def describe_question(question: Question, job: Job) -> str:
     number = question.reminders + 1
     step = f"reminder {number} of {ask.times}" if ask and number <= ask.times else "a reminder"
     if ask and ask.then and number > ask.times:
-        step = f"a message to {ask.then}"
+        step = f"a message to {place_words(ask.then)}"
     return f"{sentence} Next: {step} at {_moment(question.due_at, job)}."
 
 

@@ -46,7 +46,7 @@ HINTS = {
         "notify",
         "ask",
     ): "“yes” for the buttons Done, Snooze and Skip next; “every 10m 5 times” to be reminded until done; "
-    "“every 10m 5 times then other-topic” to tell somebody else after that",
+    "“every 10m 5 times then other-topic” (or the name of a channel) to tell somebody else after that",
     (
         "prompt",
         "gate",

@@ -7,7 +7,7 @@ import pytest
 import time_machine
 
 from schedules import clock, services
-from schedules.models import Event, Execution, Job
+from schedules.models import Channel, Event, Execution, Job
 from schedules.result import Err, Kind, Ok
 from schedules.secrets import masking
 from schedules.services.files.applying import apply_plan, export_jobs, exportable
@@ -129,6 +129,15 @@ def test_notification_without_a_place_goes_to_the_default_one(actor):
     update_profile(actor.user, topic="garden")
     [step] = planned(actor, text).steps
     assert [(each.field, each.after) for each in step.differences] == [("arguments.topic", "garden")]
+
+
+def test_channel_named_after_then_is_no_difference(actor):
+    Channel.objects.create(owner=actor.user, name="phone", kind="ntfy", created_at=NOW, updated_at=NOW)
+    text = FILE.replace("olga-phone}", "olga, ask: every 10m then phone}")
+    applied(actor, text)
+
+    assert job("Stand-up").kwargs["ask"] == "every 10m then channel:phone"
+    assert steps_of(applied(actor, text)) == []
 
 
 def test_changes_are_listed_field_by_field_and_applied(actor):

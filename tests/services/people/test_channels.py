@@ -15,12 +15,14 @@ from schedules.services.people.channels import (
     code_of,
     confirm_channel,
     delete_channel,
+    jobs_using,
     list_channels,
     place_of,
     rename_channel,
     set_channel,
 )
 from schedules.services.people.hourly_limits import HourlyLimit
+from schedules.tasks.asking import ReminderStep
 from schedules.tasks.interface import Final
 from tests.documented import blocks
 from tests.factories import JobFactory, UserFactory
@@ -129,6 +131,77 @@ def test_job_must_name_a_channel_that_exists(actor, phone):
     assert "is not among the owner's channels" in made(channel="fax").reasons
     assert "phone is a channel: give it as channel" in made(topic="Phone").reasons
     assert "not both" in made(topic="plants", channel="phone").reasons
+
+
+ASK = "every 10m 2 times then "
+
+
+def made_asking(actor, place, **columns):
+    return services.schedule(
+        actor,
+        name="Pills",
+        task="notify",
+        trigger_type="cron",
+        cron="0 9 * * *",
+        **{"kwargs": {"message": "Pills", "topic": "home", "ask": ASK + place}} | columns,
+    )
+
+
+@pytest.mark.parametrize("place", ["phone", "PHONE", "channel:phone", "channel: Phone"])
+def test_name_after_then_means_a_channel_before_a_topic(actor, phone, place):
+    job = made_asking(actor, place).value.job
+    assert job.kwargs["ask"] == f"{ASK}channel:phone"
+
+    edited = services.edit(actor, job.public_id, kwargs={**job.kwargs, "ask": f"every 5m then {place}"})
+    assert edited.value.kwargs["ask"] == "every 5m then channel:phone"
+
+
+def test_channel_after_then_may_have_spaces_and_be_given_by_position(actor, phone):
+    assert rename_channel(actor, "phone", "My Phone") == Ok("My Phone")
+    arguments = ["Pills", "home", *[None] * 9, f"{ASK}my phone"]
+
+    job = made_asking(actor, "", args=arguments, kwargs={}).value.job
+
+    assert job.args[-1] == f"{ASK}channel:My Phone"
+    assert jobs_using(actor.user.pk, "My Phone") == [job.public_id]
+
+
+def test_topic_after_then_stays_and_a_missing_channel_is_refused(actor, phone):
+    assert made_asking(actor, "boss").value.job.kwargs["ask"] == f"{ASK}boss"
+    assert "ask: 'fax' is not among the owner's channels" in made_asking(actor, "channel:fax").reasons
+
+
+def test_channel_that_is_used_only_after_then_is_in_use(actor, phone):
+    job = made_asking(actor, "phone").value.job
+    set_channel(actor, "hone", "ntfy", {"topic": "x"})
+
+    assert delete_channel(actor, "phone").matches == (job.public_id,)
+    assert rename_channel(actor, "phone", "mobile").code == Code.CHANNEL_IN_USE
+    assert delete_channel(actor, "hone") == Ok("hone")
+
+
+def escalated(owner):
+    async def find() -> ReminderStep:
+        return ReminderStep(3, 2, "channel:phone")
+
+    return run_of(owner, find_reminder=find)
+
+
+@pytest.mark.parametrize("first", [{"topic": "home"}, {"channel": "desk"}], ids=["topic", "channel"])
+def test_last_reminder_goes_by_the_channel_after_then(owner, phone, sink, settings, first):
+    settings.NTFY_URL = sink.url("/ntfy")
+
+    result = perform("notify", escalated(owner), message="Pills", ask=f"{ASK}channel:phone", **first)
+
+    (request,) = sink.requests
+    assert request.path == f"/bot{TOKEN}/sendMessage"
+    assert "nobody answered" in json.loads(request.body)["text"]
+    assert result["channel"] == "phone"
+
+
+def test_last_reminder_to_a_channel_that_is_gone_fails(owner):
+    with pytest.raises(Final, match="no channel phone"):
+        perform("notify", escalated(owner), message="Pills", topic="home", ask=f"{ASK}channel:phone")
 
 
 def test_alerts_of_a_job_name_the_channel_with_its_prefix(actor, phone):

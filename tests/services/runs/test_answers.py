@@ -153,6 +153,16 @@ def test_answer_by_somebody_who_was_told_last_names_the_other_topic(run):
     assert question().answered_by == "ntfy: boss"
 
 
+@pytest.mark.parametrize("topic", ["", "channel:My Phone"])
+def test_answer_to_a_message_by_a_channel_names_the_channel(run, topic):
+    if not topic:
+        Job.objects.update(kwargs={"message": "Pills", "ask": "yes", "channel": "My Phone"})
+
+    press(ReminderFactory(question=question(), topic=topic).execution)
+
+    assert question().answered_by == "channel: My Phone"
+
+
 def test_answer_withdraws_a_reminder_that_has_not_started(run):
     engine.send_reminders(NOW)
 
@@ -369,3 +379,12 @@ def test_question_in_words(run, fields, words):
     Question.objects.update(**fields)
 
     assert describe_question(question(), Job.objects.get()) == words
+
+
+def test_question_in_words_names_the_channel_that_is_told_next(run):
+    Job.objects.update(
+        kwargs={"message": "Pills", "topic": "home", "ask": "every 10m 1 time then channel:fax"}
+    )
+    Question.objects.update(reminders=1)
+
+    assert "Next: a message to the channel fax at" in describe_question(question(), Job.objects.get())

@@ -16,12 +16,12 @@ from django.test import AsyncRequestFactory, Client
 from django.test.utils import CaptureQueriesContext
 
 from schedules import clock, engine
-from schedules.models import Event, Execution, Job, RunOutput
+from schedules.models import Event, Execution, Job, Question, RunOutput
 from schedules.tasks.interface import OutputText
 from schedules.web import exports
 from schedules.web.exports import COLUMNS, _without_formula
 from schedules.web.views.runs import attempts_of, export, response_of
-from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
+from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, ReminderFactory, reminder_job
 from tests.web.html import html_of
 
 
@@ -498,3 +498,11 @@ def test_running_run_says_how_long_it_usually_takes(web: Client, job: Job):
     )
 
     assert re.search(r"1 min 1\d s of usually 2 min 37 s", html_of(web.get(f"/runs/{run.pk}/")))
+
+
+def test_page_says_that_a_reminder_went_to_a_channel(web: Client, owner: User):
+    run = ExecutionFactory(job=reminder_job(owner=owner))
+    question = Question.objects.create(execution=run, job=run.job, asked_at=clock.now())
+    ReminderFactory(question=question, number=3, topic="channel:My Phone")
+
+    assert "to the channel My Phone" in html_of(web.get(f"/runs/{run.pk}/"))
