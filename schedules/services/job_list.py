@@ -89,6 +89,12 @@ class JobQuery:
         """Whether jobs must be scanned; an index finds them by status, by source and in the trash."""
         return bool(self.text or self.tag or self.task or self.made_by or self.outcome or self.since)
 
+    @property
+    def selects_all_pending(self) -> bool:
+        """Whether no pending job is left out."""
+        is_any_status = self.status in ("", Job.Status.PENDING)
+        return is_any_status and not (self.is_filtered or self.source or self.in_trash)
+
     def scope(self, actor: Actor) -> JobQuerySet:
         """Return the actor's jobs from the source, or in the trash, which have indexes."""
         jobs = actor.trash() if self.in_trash else actor.jobs()

@@ -64,6 +64,10 @@ class OverviewQuery(JobQuery):
     def is_narrowed(self) -> bool:
         return self.is_filtered or bool(self.owner)
 
+    @property
+    def selects_all_pending(self) -> bool:
+        return not (self.is_narrowed or self.standing)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Overview:

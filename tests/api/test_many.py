@@ -34,6 +34,17 @@ def test_bulk_change_is_shown_first_and_done_as_it_was_shown(owner, program: Pro
     assert not Job.objects.filter(status="paused").exists()
 
 
+@pytest.mark.parametrize(("filters", "together"), [({}, 1), ({"tag": "home"}, 0)])
+def test_pause_without_a_filter_is_a_pause_of_everything(owner, program: Program, filters, together):
+    JobFactory(owner=owner, tags=["home"])
+    asked = {"action": "pause", **filters}
+
+    program.ok("POST", "/bulk", asked | {"confirm": program.ok("POST", "/bulk", asked)["confirm"]})
+
+    assert Job.objects.filter(status="paused").count() == 1
+    assert Job.objects.filter(pause_reason="Everything was paused.").count() == together
+
+
 def test_confirmation_is_refused_once_a_job_has_changed(owner, program: Program):
     job = JobFactory(owner=owner)
     shown = program.ok("POST", "/bulk", {"action": "cancel"})

@@ -27,6 +27,7 @@ from schedules.services.jobs import bulk, moves, undo
 from schedules.services.jobs.edits import PreparedEdit
 from schedules.services.jobs.later_moves import move_later
 from schedules.services.jobs.move_words import read_clock, read_move
+from schedules.services.jobs.pause_all import pause_reason
 from schedules.services.jobs.states import pause_problem
 from schedules.when.phrases import parse_moment
 
@@ -63,9 +64,12 @@ def change_jobs(request: HttpRequest, response: HttpResponse, body: BulkIn) -> A
         raise invalid_value(misplaced, 'only the action "update" takes it')
     if body.until is not None:
         until = read_moment(parse_moment, body.until, "until", zone, now, may_be_day=True)
-    if problem := pause_problem(body.reason, until, now):
+    query = _query_of(actor, body, now)
+    is_everything = body.action == "pause" and query.selects_all_pending
+    reason = pause_reason(body.reason, is_everything=is_everything)
+    if problem := pause_problem(reason, until, now):
         raise problem_of(problem)
-    jobs, _ = bulk.matching_jobs(actor, body.action, _query_of(actor, body, now))
+    jobs, _ = bulk.matching_jobs(actor, body.action, query)
     if len(jobs) > bulk.MAX_JOBS:
         raise problem_of(Err(Code.TOO_MANY_MATCHES, limit=bulk.MAX_JOBS))
     revisions = [(job.pk, job.revision) for job in jobs]
@@ -74,7 +78,7 @@ def change_jobs(request: HttpRequest, response: HttpResponse, body: BulkIn) -> A
         if stale := bulk.confirmation_problem(actor, body.confirm, request_body, revisions):
             raise problem_of(stale)
         done = expect(
-            bulk.change_jobs(actor, body.action, [job.pk for job in jobs], reason=body.reason, until=until)
+            bulk.change_jobs(actor, body.action, [job.pk for job in jobs], reason=reason, until=until)
         )
         return {
             "is_done": True,

@@ -30,6 +30,7 @@ from schedules.services import Actor
 from schedules.services.jobs import bulk, moves
 from schedules.services.jobs.later_moves import move_later
 from schedules.services.jobs.move_words import read_clock, read_move
+from schedules.services.jobs.pause_all import pause_reason
 from schedules.services.jobs.states import pause_problem
 
 UPDATE = "update"
@@ -131,7 +132,9 @@ def _plan_change(
         if isinstance(moment, Err):
             return moment
         end = moment.value
-    if problem := pause_problem(reason or "", end, now):
+    is_everything = action == "pause" and query.value.selects_all_pending
+    stored_reason = pause_reason(reason or "", is_everything=is_everything)
+    if problem := pause_problem(stored_reason, end, now):
         return problem
     jobs, are_runs_cut = bulk.matching_jobs(actor, action, query.value)
     if len(jobs) > bulk.MAX_JOBS:
@@ -142,7 +145,7 @@ def _plan_change(
     paused_until = answers.iso(end, zone) if end else None
 
     def apply() -> ChangedJobsOut | Err:
-        done = bulk.change_jobs(actor, action, keys, reason=reason or "", until=end)
+        done = bulk.change_jobs(actor, action, keys, reason=stored_reason, until=end)
         if isinstance(done, Err):
             return done
         out = changed_out(done.value, first_jobs(done.value.jobs), notes)

@@ -10,7 +10,7 @@ from schedules.result import Err, Ok, Result
 from schedules.services.jobs.bulk import change_each, changeable
 from schedules.services.permissions import Actor
 
-# Distinguishes these pauses from those of single jobs, which are not resumed together.
+# Begins the reason of these pauses, to distinguish them from those of single jobs, which are not resumed together.
 REASON = "Everything was paused."
 
 
@@ -37,6 +37,11 @@ def read_state(actor: Actor) -> State:
     return State(_to_pause(actor).order_by().count(), together.count(), until)
 
 
+def pause_reason(reason: str, *, is_everything: bool) -> str:
+    """Return the reason to store for a pause of many jobs, so that `resume_everything` ends a pause of everything."""
+    return f"{REASON} {reason}".rstrip() if is_everything else reason
+
+
 def pause_everything(actor: Actor, until: datetime | None) -> ChangedTogether:
     """Pause all active jobs of the person; jobs created later run."""
     return _changed(actor, change_each(actor, "pause", _ids_of(_to_pause(actor)), until=until, reason=REASON))
@@ -52,7 +57,7 @@ def _to_pause(actor: Actor) -> JobQuerySet:
 
 
 def _paused_together(actor: Actor) -> JobQuerySet:
-    return changeable(actor, "resume").filter(owner=actor.user.pk, pause_reason=REASON)
+    return changeable(actor, "resume").filter(owner=actor.user.pk, pause_reason__startswith=REASON)
 
 
 def _ids_of(jobs: JobQuerySet) -> list[str]:

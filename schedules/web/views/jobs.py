@@ -23,6 +23,7 @@ from schedules.services.job_overview import (
 )
 from schedules.services.job_row_details import add_failing_since
 from schedules.services.jobs.bulk import change_each, tag_each
+from schedules.services.jobs.pause_all import pause_reason
 from schedules.services.jobs_by_standing import alarm_of
 from schedules.tasks import registry
 from schedules.web.forms.jobs import new_key
@@ -171,13 +172,14 @@ def _is_housekeeping(job: Job) -> bool:
 def bulk(request: HttpRequest) -> HttpResponse:
     """Apply one action to every selected job, offer to undo it, and say which jobs did not change."""
     actor, verb = actor_of(request), request.POST.get("verb", "")
-    job_ids = _selected_ids(request, actor)
+    query = _selected_query(request)
+    job_ids = _selected_ids(request, actor, query)
     if verb not in ACTIONS or not job_ids:
         messages.warning(request, "Select at least one job first.")
         return back(request, reverse("schedules:jobs"))
     done = ACTIONS[verb]
     try:
-        results = _change_each(request, actor, verb, job_ids)
+        results = _change_each(request, actor, verb, job_ids, query)
     except PhraseError as error:
         messages.warning(request, sentence(str(error)))
         return back(request, reverse("schedules:jobs"))
@@ -199,7 +201,7 @@ def bulk(request: HttpRequest) -> HttpResponse:
 
 
 def _change_each(
-    request: HttpRequest, actor: Actor, verb: str, job_ids: Sequence[str]
+    request: HttpRequest, actor: Actor, verb: str, job_ids: Sequence[str], query: OverviewQuery | None
 ) -> Mapping[str, Result[Any]]:
     """Apply an action to jobs; raise PhraseError if the tag is missing or the end of a pause is invalid."""
     match verb:
@@ -211,18 +213,27 @@ def _change_each(
             if not (tag := request.POST.get("tag", "").strip()):
                 raise PhraseError("Enter a tag.")
             return tag_each(actor, job_ids, tag, remove=verb == "untag")
-        case "pause_until":
-            until = read_until(request.POST.get("until", ""), page_of(request))
-            return change_each(actor, "pause", job_ids, until=until)
+        case "pause" | "pause_until":
+            typed = request.POST.get("until", "") if verb == "pause_until" else ""
+            until = read_until(typed, page_of(request))
+            reason = pause_reason("", is_everything=query is not None and query.selects_all_pending)
+            return change_each(actor, "pause", job_ids, until=until, reason=reason)
     return change_each(actor, verb, job_ids)
 
 
-def _selected_ids(request: HttpRequest, actor: Actor) -> Sequence[str]:
-    """Return the ids of the selected jobs, or of all jobs that match the filters of the list."""
+def _selected_query(request: HttpRequest) -> OverviewQuery | None:
+    """Return the query of the list if all jobs that match it are selected, else None."""
     if not request.POST.get("all"):
-        return " ".join(request.POST.getlist("job")).split()[:MAX_JOBS]
+        return None
     listed = QueryDict(request.POST.get("next", "").partition("?")[2].partition("#")[0])
-    return matching_ids(actor, query_of(filters_of(listed)), clock.now(), MAX_JOBS)
+    return query_of(filters_of(listed))
+
+
+def _selected_ids(request: HttpRequest, actor: Actor, query: OverviewQuery | None) -> Sequence[str]:
+    """Return the ids of the selected jobs, or of all jobs that match the query of the list."""
+    if query is None:
+        return " ".join(request.POST.getlist("job")).split()[:MAX_JOBS]
+    return matching_ids(actor, query, clock.now(), MAX_JOBS)
 
 
 def _refusal(actor: Actor, refused: dict[str, Err], done: str) -> str:

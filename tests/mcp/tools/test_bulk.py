@@ -10,6 +10,7 @@ from schedules import clock, engine, services
 from schedules.mcp.auth import local_caller, set_local_caller
 from schedules.models import Event, Job
 from schedules.services.jobs import bulk
+from schedules.services.jobs.pause_all import read_state, resume_everything
 from tests.factories import JobFactory
 
 HOME = {"action": "pause", "tag": "home"}
@@ -165,6 +166,33 @@ def test_pause_says_until_when_and_what_ends_with_it(call, owner):
     assert "have no run left after this pause, and end: 1." in first["next_step"]
     assert first["paused_until"][:10] == done["paused_until"][:10]
     assert "and end: 1." in done["note"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason", "resumed"),
+    [
+        ({}, "Everything was paused.", 2),
+        ({"reason": "Trip", "until": "in 2 days"}, "Everything was paused. Trip", 2),
+        ({"status": "pending"}, "Everything was paused.", 2),
+        ({"query": "Job"}, "", 0),
+    ],
+)
+def test_pause_without_a_filter_is_ended_by_resume_everything(call, actor, owner, asked, reason, resumed):
+    JobFactory.create_batch(2, owner=owner, name="Job")
+    JobFactory(owner=owner, name="Job", paused=True, pause_reason="Broken")
+
+    asked = {"action": "pause", **asked}
+    call("bulk_jobs", **asked, confirm=call("bulk_jobs", **asked)["confirm"])
+
+    assert set(Job.objects.values_list("pause_reason", flat=True)) == {reason, "Broken"}
+    assert read_state(actor).paused == resumed
+    assert len(resume_everything(actor).jobs) == resumed
+
+
+def test_reason_of_a_pause_of_everything_must_fit_with_its_own(call, owner):
+    JobFactory(owner=owner)
+
+    assert "at most 200" in call("bulk_jobs", action="pause", reason="x" * 190)["error"]
 
 
 def test_command_that_is_not_for_agents_stays_paused_and_others_go_on(call, owner, use_commands):

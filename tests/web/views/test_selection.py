@@ -74,6 +74,26 @@ def test_all_jobs_that_match_the_filters_are_changed(web: Client, owner: User, s
     assert Job.objects.filter(status="paused").count() == 60
 
 
+@pytest.mark.parametrize(
+    ("sent", "together"),
+    [
+        ({"verb": "pause"}, 2),
+        ({"verb": "pause_until", "until": "in 2 days"}, 2),
+        ({"verb": "pause", "next": "/?q=match"}, 0),
+        ({"verb": "pause", "next": "/?status=new"}, 0),
+    ],
+)
+def test_pause_of_all_jobs_without_a_filter_is_a_pause_of_everything(
+    web: Client, owner: User, sent: dict[str, str], together: int
+):
+    JobFactory.create_batch(2, owner=owner, name="Match")
+
+    web.post("/jobs/bulk/", {"all": "1", "next": "/"} | sent)
+
+    assert Job.objects.filter(status="paused").count() == 2
+    assert Job.objects.filter(pause_reason="Everything was paused.").count() == together
+
+
 def test_one_action_changes_a_limited_number_of_jobs(
     web: Client, owner: User, monkeypatch: pytest.MonkeyPatch
 ):
