@@ -14,7 +14,7 @@ from cronty_site.terminal.arguments import (
 )
 from cronty_site.terminal.completion import complete_task
 from cronty_site.terminal.output import line, note, print_json, say
-from cronty_site.terminal.rows import clock_text, job_json
+from cronty_site.terminal.rows import clock_text, job_json, ping_url_of
 from cronty_site.terminal.session import Session, check_zone, subcommand
 from schedules import services
 from schedules.secrets import masking
@@ -81,7 +81,7 @@ def add_command(
     )
     job = created.job
     if session.as_json:
-        print_json(job_json(job))
+        print_json(job_json(job) | {"ping_url": ping_url_of(job)})
         return
     ahead = preview_of(job, session.now, 1)
     if ahead.next_runs:
@@ -89,6 +89,8 @@ def add_command(
     else:
         first = f"waiting for {ahead.waits_for}" if ahead.waits_for else "paused"
     say(f"Created: {job.name} (#{job.pk}) · {ahead.description} · {zone} · {first}", "green")
+    if address := ping_url_of(job):
+        say(f"Ping address: {address}")
     for warning in (*ahead.warnings, *secret_warnings(session.actor, job)):
         note(warning)
     if created.similar:

@@ -16,6 +16,7 @@ from cronty_site.terminal.rows import (
     iso_in,
     job_json,
     job_row,
+    ping_url_of,
     run_json,
     run_row,
     settings_of,
@@ -24,15 +25,16 @@ from cronty_site.terminal.rows import (
 from cronty_site.terminal.session import Session, check_zone, subcommand
 from schedules import engine, services
 from schedules.api.documents import reminder_json
-from schedules.models import Job
+from schedules.models import Job, TriggerAddress
 from schedules.models.counting import COUNTED
 from schedules.models.jobs import JobQuerySet
 from schedules.services.files.sources import source_note
 from schedules.services.job_list import JobQuery, read_jobs
 from schedules.services.jobs.calendars import with_events
-from schedules.services.jobs.chains import is_conditional
+from schedules.services.jobs.chains import chain_of, is_conditional
 from schedules.services.jobs.forecasts import next_runs_of, preview_of, words_of
 from schedules.services.jobs.masked_arguments import shown_arguments
+from schedules.services.jobs.trigger_addresses import trigger_of_job
 from schedules.services.run_list import newest_runs
 from schedules.services.runs.question_words import reminder_words
 from schedules.services.text_search import text_problem
@@ -96,10 +98,12 @@ def _with_activity(jobs: JobQuerySet, **more: Any) -> JobQuerySet:
 )
 @click.argument("reference", metavar="JOB", shell_complete=complete_job)
 def show_command(session: Session, reference: str) -> None:
-    """Show everything about a job: its schedule, next runs, policies and last runs."""
+    """Show everything about a job: its schedule, next runs, what starts it, policies and last runs."""
     job = session.job(reference)
     ahead = preview_of(job, session.now)
     runs = newest_runs(job, RUNS_SHOWN, with_results=True)
+    ping_url, trigger_address = ping_url_of(job), trigger_of_job(job)
+    chain = chain_of(session.actor, job, session.now)
     if session.as_json:
         print_json(
             job_json(job)
@@ -108,6 +112,10 @@ def show_command(session: Session, reference: str) -> None:
                 "managed_by": source_note(job) or None,
                 "next_runs": [iso_in(run, job.timezone) for run in ahead.next_runs],
                 "warnings": ahead.warnings,
+                "ping_url": ping_url,
+                "trigger_address": _trigger_json(trigger_address, job.timezone),
+                "runs_after": _named(chain.upstream) if chain.upstream else None,
+                "followers": [_named(link.job) | {"schedule": link.words} for link in chain.followers],
                 **reminder_json(job),
                 "runs": [run_json(run, job.timezone) for run in runs],
             }
@@ -124,6 +132,9 @@ def show_command(session: Session, reference: str) -> None:
             "schedule": f"{ahead.description} · {job.timezone}",
             "next": clock_text(ahead.next_runs[0], job.timezone) if ahead.next_runs else "",
             "then": ", ".join(clock_text(run, job.timezone) for run in ahead.next_runs[1:]),
+            "ping address": ping_url,
+            "trigger address": f"open: {trigger_address.get_scheme_display()}" if trigger_address else "",
+            "runs after it": [f"{each.job.name} (#{each.job.pk}): {each.words}" for each in chain.followers],
             "task": job.task,
             "values": args,
             **{f"  {name}": value for name, value in kwargs.items()},
@@ -142,6 +153,21 @@ def show_command(session: Session, reference: str) -> None:
     if runs:
         say("")
         print_table(RUN_COLUMNS, [run_row(run, job.timezone) for run in runs], shrink="what")
+
+
+def _named(job: Job) -> dict[str, Any]:
+    return {"id": job.public_id, "name": job.name}
+
+
+def _trigger_json(address: TriggerAddress | None, zone: str) -> dict[str, Any] | None:
+    """Return a trigger address without its key, which is not stored."""
+    if address is None:
+        return None
+    return {
+        "scheme": address.scheme,
+        "opened_at": iso_in(address.created_at, zone),
+        "rotated_at": iso_in(address.rotated_at, zone),
+    }
 
 
 def _policies(job: Job) -> dict[str, Any]:

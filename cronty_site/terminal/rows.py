@@ -7,13 +7,22 @@ from typing import Any
 
 from schedules import limits
 from schedules.agents.definitions import dollars
-from schedules.api.documents import OUTCOMES, agent_json, iso_in, job_json, next_run_of, run_json, settings_of
+from schedules.api.documents import (
+    OUTCOMES,
+    agent_json,
+    iso_in,
+    job_json,
+    next_run_of,
+    ping_url_of,
+    run_json,
+    settings_of,
+)
 from schedules.models import AgentRun, Execution, Job
 from schedules.services.jobs.forecasts import words_of
 from schedules.templatetags.cronty_times import local, relative
 from schedules.when import durations
 
-__all__ = ["agent_json", "iso_in", "job_json", "run_json", "settings_of"]
+__all__ = ["agent_json", "iso_in", "job_json", "ping_url_of", "run_json", "settings_of"]
 
 JOB_COLUMNS = ("#", "name", "schedule", "next", "last", "status")
 MAX_DENIALS = 20

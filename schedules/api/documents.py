@@ -20,7 +20,7 @@ from schedules.services.activity import changes_of_event
 from schedules.services.files.plans import Plan
 from schedules.services.files.sources import source_note
 from schedules.services.jobs.forecasts import policies_of, preview_of, shown_next_run, words_of
-from schedules.services.jobs.heartbeats import PingAddress
+from schedules.services.jobs.heartbeats import PingAddress, ping_address_of
 from schedules.services.jobs.masked_arguments import shown_arguments
 from schedules.services.people.calendars import ShownCalendar
 from schedules.services.people.channels import ListedChannel
@@ -179,7 +179,14 @@ def whole_job(job: Job, now: datetime) -> dict[str, Any]:
         "next_runs": [iso_in(run, job.timezone) for run in ahead.next_runs],
         "warnings": ahead.warnings,
         **reminder_json(job),
+        "ping_url": ping_url_of(job),
     }
+
+
+def ping_url_of(job: Job) -> str | None:
+    """Return the ping address of a heartbeat; None for any other job."""
+    address = ping_address_of(job)
+    return address.url if address else None
 
 
 def masked_run(run: Execution, zone: str) -> dict[str, Any]:

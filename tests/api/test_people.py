@@ -116,6 +116,7 @@ def test_heartbeat_is_pinged_by_token_and_shows_what_came(owner, program: Progra
         "fail",
     )
     whole = program.ok("GET", "/heartbeats/Backup")
+    assert program.ok("GET", "/jobs/Backup")["ping_url"] == whole["ping_url"]
     assert [(each["kind"], each["exit_code"], each["run_id"]) for each in whole["received"]] == [
         ("fail", 3, rid),
         ("start", None, rid),

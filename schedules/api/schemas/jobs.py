@@ -213,6 +213,7 @@ class WholeJobOut(JobOut):
     warnings: list[str]
     reminder: str | None
     reminder_state: ReminderOut | None
+    ping_url: str | None = Field(description="Where a heartbeat's pings go; null for other tasks.")
 
 
 class NewJobOut(WholeJobOut):

@@ -4,8 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from schedules import clock
+from schedules import clock, services
 from schedules.models import Job
+from schedules.services.jobs.trigger_addresses import open_trigger
 from tests.factories import ExecutionFactory, JobFactory
 
 
@@ -135,6 +136,23 @@ def test_show_speaks_in_words(cronty, owner):
     assert (facts["pause after failures"], facts["leaves out"]) == ("10", "2099-12-24")
     for python in ("True", "False", "None", "[", "'", "Overlap", "timedelta", "0:01:30"):
         assert python not in shown, python
+
+
+def test_show_says_what_starts_a_job_and_what_runs_after_it(cronty, actor, owner):
+    job = JobFactory(owner=owner, name="Backup")
+    url = open_trigger(actor, job.public_id).value.url
+    report = services.schedule(
+        actor, name="Report", task="tests.ping", trigger_type="cron", cron='@after "Backup"'
+    ).value.job
+
+    text, shown = cronty("show", "Backup").out, cronty("show", "Backup", "--json").json
+
+    assert "open: The address is secret" in text
+    assert f"Report (#{report.pk}): " in text
+    assert (shown["trigger_address"]["scheme"], shown["runs_after"], shown["ping_url"]) == ("", None, None)
+    assert [follower["id"] for follower in shown["followers"]] == [report.public_id]
+    assert url.rpartition("/")[2] not in text + str(shown)
+    assert cronty("show", "Report", "--json").json["runs_after"] == {"id": job.public_id, "name": "Backup"}
 
 
 def test_show_has_next_runs_and_last_runs(cronty, owner):
