@@ -1,16 +1,16 @@
-"""Parse a whole schedule in words: what repeats, until when, and on which days it does not run."""
+"""Parse a whole schedule in words: what repeats, until when, on which days it does not run, and its random delay."""
 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 
-from schedules.when.grammar import PhraseError, clean
-from schedules.when.phrases import parse_day, parse_end
+from schedules.when.grammar import PhraseError, clean, read_amounts, seconds_of, within_limit
+from schedules.when.phrases import parse_day, parse_delay, parse_end
 from schedules.when.repeats import parse_trigger
 from schedules.when.triggers import Once, Trigger
 
-_CLAUSE = re.compile(r",? (?P<word>starting|beginning|until|till|except|but not)(?: on| at| from)? ")
+_CLAUSE = re.compile(r",? (?P<word>starting|beginning|until|till|except|but not|within)(?: on| at| from)? ")
 _NAMES_CALENDAR = re.compile(r"(?:except|but not) .*(?:holidays|calendar)", re.IGNORECASE)
 _CALENDAR = re.compile(r"(?:the )?(?:(?:public |bank )?holidays(?: in .+)?|calendar (?P<name>.+))")
 _EXAMPLES = 'Try "every weekday at 8:30 until 24 december"'
@@ -25,6 +25,8 @@ class Plan:
     skipped_days: tuple[date, ...] = ()
     calendars: tuple[str, ...] = ()
     """The calendars whose days it skips, as typed: "public holidays in bavaria"."""
+    spread: timedelta = timedelta(0)
+    """Its runs start later by a delay below this, which is fixed for each job."""
 
 
 def parse_plan(text: str, *, now: datetime, timezone: str) -> Plan:
@@ -40,17 +42,33 @@ def parse_plan(text: str, *, now: datetime, timezone: str) -> Plan:
     try:
         return Plan(parse_trigger(text, now=now, timezone=timezone))
     except PhraseError:
-        repeat, ends, exceptions = _split(clean(text, _EXAMPLES))
-        if not (ends or exceptions):
+        repeat, ends, exceptions, spreads = _split(clean(text, _EXAMPLES))
+        if not (ends or exceptions or spreads):
             raise
     trigger = parse_trigger(repeat, now=now, timezone=timezone)
-    if isinstance(trigger, Once):
+    if isinstance(trigger, Once) and (ends or exceptions):
         raise PhraseError("what runs once has no end and no exceptions. Write only its date and time")
+    if isinstance(trigger, Once):
+        raise PhraseError("what runs once has no random delay. Write only its date and time")
+    if len(spreads) > 1:
+        raise PhraseError("enter one random delay only")
     if len(ends) > 1:
         raise PhraseError("enter one end only")
     ends_at = parse_end(ends[0], now=now, timezone=timezone) if ends else None
     days = [parse_day(day, now=now, timezone=timezone) for day in exceptions]
-    return Plan(trigger, ends_at, tuple(sorted(set(days))))
+    spread = _read_spread(spreads[0]) if spreads else timedelta(0)
+    return Plan(trigger, ends_at, tuple(sorted(set(days))), spread=spread)
+
+
+def _read_spread(text: str) -> timedelta:
+    if amounts := read_amounts(text):
+        return within_limit(seconds_of(amounts))
+    try:
+        return parse_delay(text)
+    except PhraseError as error:
+        raise PhraseError(
+            f'couldn\'t read {text[:40]!r} as a random delay. Try "every day at 9:00 within 20 minutes"'
+        ) from error
 
 
 def _without_calendars(phrase: str) -> tuple[str, tuple[str, ...]]:
@@ -87,23 +105,25 @@ def named_calendars(names: Iterable[str], titles: Mapping[str, str]) -> list[str
     return list(dict.fromkeys(chosen))
 
 
-def _split(phrase: str) -> tuple[str, list[str], list[str]]:
-    """Split a phrase into the schedule, its ends, and the days that it excludes.
+def _split(phrase: str) -> tuple[str, list[str], list[str], list[str]]:
+    """Split a phrase into the schedule, its ends, the days that it excludes, and its random delays.
 
     Weekdays among the exceptions, and a start, stay part of what repeats.
     """
     matches = list(_CLAUSE.finditer(phrase))
     repeat, ends, days = phrase[: matches[0].start()] if matches else phrase, [], []
-    starts = ""
+    starts, spreads = "", []
     for number, match in enumerate(matches):
         following = matches[number + 1].start() if number + 1 < len(matches) else len(phrase)
         value = phrase[match.end() : following]
         if match["word"] in ("until", "till"):
             ends.append(value)
+        elif match["word"] == "within":
+            spreads.append(value)
         elif match["word"] in ("starting", "beginning"):
             starts += f" starting {value}"
         elif re.search(r"\d|today|tomorrow", value):
             days += re.split(r",? and |, ", value)
         else:
             repeat += f" except {value}"
-    return repeat + starts, ends, days
+    return repeat + starts, ends, days, spreads

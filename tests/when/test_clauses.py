@@ -1,7 +1,7 @@
 """A whole schedule in words: what repeats, until when, and without which days."""
 
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -50,6 +50,34 @@ def test_end_and_exceptions_are_read_apart_from_what_repeats(text, repeat, last_
     assert list(found.skipped_days) == skipped
 
 
+@pytest.mark.parametrize(
+    ("text", "repeat", "spread"),
+    [
+        ("every day at 9 within 20 minutes", "every day at 9", timedelta(minutes=20)),
+        ("every day at 9, within 1h30m", "every day at 9", timedelta(minutes=90)),
+        ("every weekday at 8 within half an hour", "every weekday at 8", timedelta(minutes=30)),
+        ("every 2 hours within an hour", "every 2 hours", timedelta(hours=1)),
+        ("30 8 * * 1-5 within 5 minutes", "30 8 * * 1-5", timedelta(minutes=5)),
+    ],
+)
+def test_random_delay_is_read_apart_from_what_repeats(text, repeat, spread):
+    assert plan(text) == Plan(parse_trigger(repeat, now=NOW, timezone=ZONE), spread=spread)
+
+
+def test_random_delay_goes_with_other_clauses_and_calendars():
+    found = plan(
+        "every day at 9 within 20 minutes until 24 december except 1 december except public holidays in bavaria"
+    )
+
+    assert found.trigger == parse_trigger("every day at 9", now=NOW, timezone=ZONE)
+    assert (found.spread, found.ends_at.date(), found.skipped_days, found.calendars) == (
+        timedelta(minutes=20),
+        date(2026, 12, 24),
+        (date(2026, 12, 1),),
+        ("public holidays in bavaria",),
+    )
+
+
 def test_end_with_a_time_is_that_moment():
     assert plan("every 30 minutes until 18:00") == Plan(
         parse_trigger("every 30 minutes", now=NOW, timezone=ZONE), NOW.replace(hour=18)
@@ -61,6 +89,9 @@ def test_end_with_a_time_is_that_moment():
     [
         ("tomorrow at 9 until friday", "runs once"),
         ("every day at 9 until monday until friday", "one end"),
+        ("tomorrow at 9 within 20 minutes", "runs once has no random delay"),
+        ("every day at 9 within 5m within 10m", "one random delay"),
+        ("every day at 9 within reason", "couldn't read 'reason' as a random delay"),
         ("every day at 9 until the cows come home", "couldn't read"),
         ("every day at 9 except 31 february", "doesn't exist"),
         ("xyzzy", "couldn't read that schedule"),

@@ -26,6 +26,7 @@ SUMMARY_COLUMNS = (
     "status",
     *TRIGGER_COLUMNS,
     "timezone",
+    "spread",
     "next_run_at",
     "run_count",
     "last_run_at",

@@ -5,6 +5,7 @@ from typing import Any
 
 from schedules.mcp import answers
 from schedules.models.triggers import CalendarUnit, TriggerType
+from schedules.when import durations
 
 # Units of elapsed time; days and weeks with a start would step on the wall clock.
 _UNITS = {"hours": timedelta(hours=1), "minutes": timedelta(minutes=1), "seconds": timedelta(seconds=1)}
@@ -12,6 +13,11 @@ _UNITS = {"hours": timedelta(hours=1), "minutes": timedelta(minutes=1), "seconds
 
 def trigger_config_of(job: Any) -> dict[str, Any]:
     """Return the trigger_config that makes the schedule of a job, or of a row with its columns, again."""
+    config = _undelayed_config_of(job)
+    return {**config, "spread": durations.typed(job.spread)} if job.spread else config
+
+
+def _undelayed_config_of(job: Any) -> dict[str, Any]:
     match job.trigger_type:
         case TriggerType.ONCE:
             return {"run_at": answers.iso(job.run_at, job.timezone, "auto")}

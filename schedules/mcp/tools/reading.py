@@ -26,6 +26,7 @@ from schedules.services.jobs.references import zone_of_job
 from schedules.services.jobs.validation import interval_problem
 from schedules.services.rehearsal import rehearsal as rehearsals
 from schedules.when.durations import TICK
+from schedules.when.spread import spread_out, spread_problem
 
 MAX_RUNS = 50
 MAX_HOURS = 24 * 31
@@ -74,7 +75,12 @@ def preview_schedule(
                 return refusal_of(problem, request)
             anchor = columns.get("anchor_at") or (columns["every"] and now + columns["every"])
             trigger = trigger_of(columns | {"anchor_at": anchor})
-            preview = services.preview(with_events(actor.user.pk, trigger, zone), zone, now, number)
+            spread = columns.get("spread", timedelta(0))
+            if why := spread_problem(trigger, spread):
+                return refusal_of(invalid("spread", why), request)
+            # Its delay is not known before the job exists.
+            delayed = spread_out(trigger, spread, "") if spread else with_events(actor.user.pk, trigger, zone)
+            preview = services.preview(delayed, zone, now, number)
         case Err(code=Code.NEVER_RUNS, reasons=why):
             return {
                 "description": "Never",

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field
 from schedules import clock
 from schedules.mcp import answers
 from schedules.mcp.tools.arguments import Columns
+from schedules.mcp.tools.moments import read_span
 from schedules.models import Job, Profile
 from schedules.models.triggers import MONTH, columns_of
 from schedules.result import Code, Err, Ok, Result, invalid
@@ -33,10 +34,12 @@ from schedules.when.triggers import (
 from schedules.when.unplanned import Unplanned
 from schedules.when.zones import first_pass, wall_time
 
+# A random delay, fixed for each job, below which its runs start later.
+SPREAD = "spread"
 KEYS = {
     "once": ("run_at",),
-    "interval": ("seconds", "minutes", "hours", "days", "weeks", "months", "start"),
-    "cron": ("expression",),
+    "interval": ("seconds", "minutes", "hours", "days", "weeks", "months", "start", SPREAD),
+    "cron": ("expression", SPREAD),
 }
 SECONDS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400, "weeks": 7 * 86_400}
 # Units that step on the wall clock if there is a start, in days.
@@ -77,6 +80,10 @@ def read_trigger(
     if unknown := [key for key in config if key not in KEYS[trigger_type]]:
         keys = ", ".join(KEYS[trigger_type])
         return invalid("trigger_config", f"unknown key {ascii(unknown[0])[:70]}; {trigger_type} takes {keys}")
+    spread = _read_spread(config)
+    if isinstance(spread, Err):
+        return spread
+    config = {key: value for key, value in config.items() if key != SPREAD}
     try:
         load_zone(timezone)
         match trigger_type:
@@ -90,7 +97,7 @@ def read_trigger(
         if isinstance(error.__cause__, NeverRunsError):
             return Err(Code.NEVER_RUNS, errors={error.field: [error.reason]})
         return invalid(error.field, error.reason)
-    columns = columns_of(trigger) | {"timezone": timezone}
+    columns = columns_of(trigger) | {"timezone": timezone} | spread.value
     if isinstance(trigger, Interval) and "start" in config:
         columns["anchor_at"] = trigger.start
     return Ok(columns)
@@ -131,13 +138,31 @@ def changed_trigger(
         return Ok({})
     if config is None:
         return invalid("trigger_config", "give trigger_config together with trigger_type")
+    if trigger_type is None and config.keys() == {SPREAD}:
+        return _read_spread(config)
     kind = trigger_type or implied_type(config) or job.trigger_type
+    spread = {key: config[key] for key in config if key == SPREAD}
+    config = {key: value for key, value in config.items() if key != SPREAD}
     if kind == job.trigger_type == Job.TriggerType.INTERVAL:
         if config.keys() == {"start"}:
             config = {**_interval_of(job), **config}
         elif config.keys() <= {"days", "weeks", "months"}:
             config = {**_start_of(job), **config}
-    return read_trigger(kind, config, zone, clock.now())
+    return read_trigger(kind, {**config, **spread}, zone, clock.now())
+
+
+def _read_spread(config: Mapping[str, Any]) -> Result[Columns]:
+    """Return the column of the random delay; none if the configuration names no delay."""
+    if SPREAD not in config:
+        return Ok({})
+    text = config[SPREAD]
+    if not isinstance(text, str):
+        return invalid("trigger_config", 'spread must be text: write "20m", or "0" for none')
+    match read_span(text, "trigger_config"):
+        case Ok(value=spread):
+            return Ok({"spread": spread})
+        case refusal:
+            return invalid("trigger_config", f"spread: {refusal.reasons}")
 
 
 def _interval_of(job: Job) -> dict[str, Any]:

@@ -149,6 +149,7 @@ class WhenForm(PageForm):
     calendars_of_phrase: Sequence[str] = ()
     """The calendars that a phrase names: "except public holidays in Bavaria"."""
     _end_of_phrase: datetime | None = None
+    _spread_of_phrase = timedelta(0)
 
     def __init__(self, *args: Any, calendars: Mapping[str, str] | None = None, **kwargs: Any) -> None:
         """Offer these calendars, a mapping of names to descriptions."""
@@ -175,6 +176,7 @@ class WhenForm(PageForm):
             except TriggerError as error:
                 self.add_error(field, sentence(error.reason))
             self._read_end(zone)
+            self._read_spread()
         return cleaned
 
     def when_field(self) -> str:
@@ -194,6 +196,7 @@ class WhenForm(PageForm):
         if field == "phrase":
             plan = parse_plan(value, now=now, timezone=zone)
             self.skipped_days, self._end_of_phrase = plan.skipped_days, plan.ends_at
+            self._spread_of_phrase = plan.spread
             self.calendars_of_phrase = named_calendars(plan.calendars, self.offered)
             self.has_start = " starting " in value.lower()
             return plan.trigger
@@ -231,6 +234,13 @@ class WhenForm(PageForm):
                 cleaned["ends_at"] = parse_moment(text, now=clock.now(), timezone=zone)
         except PhraseError as error:
             self.add_error("ends_at", sentence(str(error)))
+
+    def _read_spread(self) -> None:
+        """Take the random delay from its field or from the phrase: "every day at 9:00 within 20 minutes"."""
+        if self._spread_of_phrase and self.cleaned_data.get("spread"):
+            self.add_error("spread", "The schedule has a random delay already. Enter it once.")
+        elif self._spread_of_phrase:
+            self.cleaned_data["spread"] = self._spread_of_phrase
 
     def shows_end_of_once(self) -> bool:
         """Return whether the form edits a job that runs once but has an end, which only agents can set."""

@@ -94,5 +94,6 @@ def _create(
 
 def _columns(parsed: Sentence, page: Page) -> dict[str, Any]:
     trigger = parsed.plan.trigger
-    columns = columns_of(trigger) | {"timezone": page.zone, "ends_at": parsed.plan.ends_at}
+    plan = parsed.plan
+    columns = columns_of(trigger) | {"timezone": page.zone, "ends_at": plan.ends_at, "spread": plan.spread}
     return columns | ({"anchor_at": trigger.start} if isinstance(trigger, Interval) else {})

@@ -30,6 +30,25 @@ def interval(**config):
     return {**HOURLY, "trigger_config": config}
 
 
+def test_random_delay_is_set_shown_changed_and_removed(call):
+    asked = {**HOURLY, "trigger_type": "cron", "trigger_config": {"expression": "0 9 * * *", "spread": "20m"}}
+
+    made = call("schedule_job", **asked)
+
+    def shown():
+        return call("job_status", job_id=made["job_id"])["trigger_config"]
+
+    assert "up to 20 minutes later" in made["description"]
+    assert shown() == asked["trigger_config"]
+    assert call("list_jobs")["jobs"][0]["trigger_config"] == asked["trigger_config"]
+    call("update_job", job_id=made["job_id"], trigger_config={"expression": "0 10 * * *"})
+    assert shown() == {"expression": "0 10 * * *", "spread": "20m"}
+    call("update_job", job_id=made["job_id"], trigger_config={"spread": "1h"})
+    assert shown() == {"expression": "0 10 * * *", "spread": "1h"}
+    call("update_job", job_id=made["job_id"], trigger_config={"hours": 2, "spread": "0"})
+    assert shown().keys() == {"hours", "start"}
+
+
 def test_schedule_job_returns_the_job_and_a_description_of_its_schedule(olga, cluster):
     answer = olga.call("schedule_job", **HOURLY, max_runs=24)
 
@@ -80,6 +99,9 @@ def test_naive_time_is_in_the_given_zone_or_else_in_the_zone_of_the_user(call):
         (interval(seconds=1), "Invalid trigger_config: the smallest interval for an agent is 10 seconds"),
         (interval(years=1), "Invalid trigger_config: unknown key 'years'"),
         (interval(), "Invalid trigger_config: the interval is zero"),
+        (interval(hours=1, spread=20), "Invalid trigger_config: spread must be text"),
+        (interval(hours=1, spread="soon"), "Invalid trigger_config: spread: couldn't read that duration"),
+        (interval(hours=1, spread="2h"), "Invalid spread: choose at most 1h"),
         ({**once(""), "trigger_config": {}}, "Invalid trigger_config: run_at is missing"),
         (once("whenever"), "Invalid trigger_config: run_at: "),
         (once("2020-01-01T00:00:00"), "Invalid trigger_config: that time is in the past"),

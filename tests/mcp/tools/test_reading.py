@@ -329,3 +329,12 @@ def test_rehearsal_is_a_week_unless_another_period_is_asked_for(call, noon, owne
     assert call("upcoming", rehearse=True, to="in 40 days")["error"].startswith(
         "Invalid to: choose at most 31 days"
     )
+
+
+def test_preview_shows_a_random_delay_and_refuses_one_that_is_too_long(call, noon):
+    def preview(spread):
+        config = {"expression": "*/10 * * * *", "spread": spread}
+        return call("preview_schedule", trigger_type="cron", trigger_config=config)
+
+    assert preview("5m")["description"] == "Every 10 minutes, up to 5 minutes later"
+    assert "Invalid spread: choose at most 10m" in preview("20m")["error"]

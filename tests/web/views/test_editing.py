@@ -364,6 +364,28 @@ def test_end_and_exceptions_of_a_phrase_are_saved_and_previewed(web: Client):
     assert (shown["phrase"].value(), shown["ends_at"].value()) == ("every day at 9:00", "2026-12-24T23:59")
 
 
+def test_random_delay_of_a_phrase_is_saved_previewed_and_shown_again(web: Client):
+    phrase = "every day at 9:00 within 20 minutes"
+
+    page = web.get("/jobs/preview/", {"phrase": phrase, "timezone": "UTC"})
+    post(web, phrase=phrase, timezone="UTC")
+
+    job = Job.objects.get()
+    assert (job.cron, job.spread) == ("0 9 * * *", timedelta(minutes=20))
+    assert "up to 20 minutes later" in page.context["preview"].description
+    shown = web.get(f"/jobs/{job.public_id}/edit/").context["form"]
+    assert (shown["phrase"].value(), shown["spread"].value()) == ("every day at 9:00", "20m")
+
+
+def test_random_delay_is_entered_once_and_shorter_than_the_time_between_runs(web: Client):
+    twice = post(web, phrase="every day at 9:00 within 20 minutes", spread="5m").content.decode()
+    too_long = post(web, phrase="every 10 minutes within 20 minutes").content.decode()
+
+    assert "The schedule has a random delay already. Enter it once." in twice
+    assert "Choose at most 10m, which is the shortest time between two runs." in too_long
+    assert not Job.objects.exists()
+
+
 def test_end_is_entered_once(web: Client):
     page = post(web, phrase="every day at 9:00 until 24 december", ends_at="2030-01-01T09:00")
 

@@ -1,5 +1,7 @@
 """The box on the jobs page that creates a reminder from one line."""
 
+from datetime import timedelta
+
 import pytest
 import time_machine
 from django.contrib.auth.models import User
@@ -71,3 +73,15 @@ def test_shared_text_fills_in_a_new_reminder(web: Client):
 
     assert form["name"].value() == "An article"
     assert form["notify-message"].value() == "An article\nhttps://example.org/a"
+
+
+@pytest.mark.usefixtures("topic")
+def test_line_may_name_a_random_delay(web: Client):
+    line = "water the plants every day at 9 within 20 minutes"
+
+    preview = html_of(web.get("/jobs/quick/", {"line": line}))
+    web.post("/jobs/quick/", {"line": line})
+
+    job = Job.objects.get()
+    assert "up to 20 minutes later" in preview
+    assert (job.name, job.spread) == ("Water the plants", timedelta(minutes=20))
