@@ -14,7 +14,7 @@ from schedules.services.files.applying import apply_plan, export_jobs, exportabl
 from schedules.services.files.jobs import read_jobs
 from schedules.services.files.plans import Action, Plan, make_plan
 from schedules.services.files.sources import has_drifted, source_note
-from schedules.services.people.profiles import update_profile
+from schedules.services.people.preferences import update_profile
 from tests.factories import ExecutionFactory, JobFactory
 
 NOW = datetime(2026, 11, 16, 9, tzinfo=UTC)
