@@ -7,10 +7,10 @@ import click
 
 from cronty_site.terminal.arguments import (
     columns_of_policies,
-    columns_of_schedule,
     find_task,
     policy_options,
     read_arguments,
+    schedule_fields,
 )
 from cronty_site.terminal.completion import complete_task
 from cronty_site.terminal.output import line, note, print_json, say
@@ -18,11 +18,10 @@ from cronty_site.terminal.rows import clock_text, job_json, ping_url_of
 from cronty_site.terminal.session import Session, check_zone, subcommand
 from schedules import services
 from schedules.secrets import masking
-from schedules.services.jobs.forecasts import preview_of
+from schedules.services.jobs.forecasts import preview_of, whole_words_of
 from schedules.services.jobs.masked_arguments import named_arguments
 from schedules.services.people.stored_secrets import secret_warnings
 from schedules.tasks.registry import Task
-from schedules.when.repeats import parse_trigger
 
 NAME_LENGTH = 80
 
@@ -62,15 +61,15 @@ def add_command(
     """
     zone = check_zone(timezone or session.zone)
     registered = find_task(session, task)
-    trigger = session.read(parse_trigger, when, "WHEN", zone)
+    given = columns_of_policies(session, zone, until, **policies)
+    columns = schedule_fields(session, when, "WHEN", zone, session.actor.user.pk, given)
     args, kwargs = read_arguments(session, registered, arguments)
     default_name = _name_of(registered, args, kwargs)
     created = session.expect(
         services.schedule(
             session.actor,
             paused=paused,
-            **columns_of_schedule(trigger),
-            **columns_of_policies(session, zone, until, **policies),
+            **columns,
             name=name or default_name,
             task=task,
             args=args,
@@ -88,7 +87,7 @@ def add_command(
         first = f"first run {clock_text(ahead.next_runs[0], zone)}"
     else:
         first = f"waiting for {ahead.waits_for}" if ahead.waits_for else "paused"
-    say(f"Created: {job.name} (#{job.pk}) · {ahead.description} · {zone} · {first}", "green")
+    say(f"Created: {job.name} (#{job.pk}) · {whole_words_of(job)} · {zone} · {first}", "green")
     if address := ping_url_of(job):
         say(f"Ping address: {address}")
     for warning in (*ahead.warnings, *secret_warnings(session.actor, job)):

@@ -3,8 +3,9 @@
 import inspect
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import click
@@ -14,15 +15,16 @@ from cronty_site.terminal.output import line
 from cronty_site.terminal.session import Session
 from schedules.models import Job
 from schedules.models.alert_rules import RULES_OF_JOB
-from schedules.models.triggers import columns_of
-from schedules.services.jobs.validation import usable_tasks
+from schedules.services.jobs.schedule_texts import read_schedule
+from schedules.services.jobs.validation import usable_tasks, with_given
 from schedules.tasks import registry
 from schedules.tasks.registry import Task
 from schedules.when.phrases import PhraseError, parse_delay, parse_end
-from schedules.when.triggers import CalendarInterval, Interval, Trigger
 
 # Repeated options; a single empty text clears the list.
 _LISTS = ("calendars", "grants")
+# The options for the columns that the text of a schedule may set, too.
+_OPTIONS = {"ends_at": "--until", "calendars": "--calendar"}
 _NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*):?=")
 
 
@@ -38,6 +40,26 @@ class Duration(click.ParamType[timedelta]):
             self.fail(str(error), param, ctx)
 
 
+_SCHEDULE_POLICIES = (
+    click.option(
+        "--spread",
+        type=Duration(),
+        help='Start up to this much later, like "20m", by the same random delay each time; 0 for none.',
+    ),
+    click.option("--max-runs", type=int, help="Stop after this many scheduled runs."),
+    click.option("--until", help="No run after this time; a date includes its whole day."),
+    click.option(
+        "--calendar",
+        "calendars",
+        multiple=True,
+        help='A calendar that closes days or hours for it, or holidays like DE-BY; repeat it for several; "" for none.',
+    ),
+    click.option(
+        "--on-closed",
+        type=click.Choice(Job.OnClosed.values),
+        help="What happens to a run at a closed time.",
+    ),
+)
 _POLICIES = (
     click.option("--label", help="A short text beside the name."),
     click.option("--attempts", type=int, help="Tries per run, 1 to 10."),
@@ -54,24 +76,6 @@ _POLICIES = (
     ),
     click.option(
         "--catch-up", type=click.Choice(Job.CatchUp.values), help="Which missed runs to make up for."
-    ),
-    click.option(
-        "--spread",
-        type=Duration(),
-        help='Start up to this much later, like "20m", by the same random delay each time; 0 for none.',
-    ),
-    click.option("--max-runs", type=int, help="Stop after this many scheduled runs."),
-    click.option("--until", help="No run after this time; a date includes its whole day."),
-    click.option(
-        "--calendar",
-        "calendars",
-        multiple=True,
-        help='A calendar that closes days or hours for it; repeat it for several; "" for none.',
-    ),
-    click.option(
-        "--on-closed",
-        type=click.Choice(Job.OnClosed.values),
-        help="What happens to a run at a closed time.",
     ),
     click.option(
         "--grant",
@@ -95,7 +99,14 @@ _POLICIES = (
 
 def policy_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options for label, policies, permissions and end of a job."""
-    for option in reversed(_POLICIES):
+    for option in reversed((*_POLICIES, *_SCHEDULE_POLICIES)):
+        function = option(function)
+    return function
+
+
+def schedule_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that belong to a schedule."""
+    for option in reversed(_SCHEDULE_POLICIES):
         function = option(function)
     return function
 
@@ -107,11 +118,12 @@ def columns_of_policies(session: Session, zone: str, until: str | None, **fields
     return columns | ({"ends_at": session.read(parse_end, until, "--until", zone)} if until else {})
 
 
-def columns_of_schedule(trigger: Trigger) -> dict[str, Any]:
-    columns = columns_of(trigger)
-    if isinstance(trigger, Interval | CalendarInterval):
-        columns["anchor_at"] = trigger.start
-    return columns
+def schedule_fields(
+    session: Session, text: str, option: str, zone: str, owner_id: int, given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what the text of a schedule sets, together with the columns that options give beside it."""
+    schedule = session.read(partial(read_schedule, owner_id=owner_id), text, option, zone)
+    return session.expect(with_given(schedule.fields, given, _OPTIONS))
 
 
 def find_task(session: Session, name: str) -> Task:

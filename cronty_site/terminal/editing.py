@@ -8,10 +8,10 @@ import click
 
 from cronty_site.terminal.arguments import (
     columns_of_policies,
-    columns_of_schedule,
     find_task,
     policy_options,
     read_arguments,
+    schedule_fields,
 )
 from cronty_site.terminal.completion import complete_job
 from cronty_site.terminal.consoles import current_console
@@ -27,9 +27,9 @@ from schedules.services.files.documents import MAX_BYTES
 from schedules.services.files.jobs import JobSpec, read_jobs
 from schedules.services.files.writing import HEADER as EXPORT_HEADER
 from schedules.services.jobs.edits import edit_refusal
+from schedules.services.jobs.forecasts import whole_words_of
 from schedules.services.jobs.masked_arguments import merged_arguments
 from schedules.services.people.stored_secrets import secret_warnings
-from schedules.when.repeats import parse_trigger
 
 HEADER = "# Save this file and close the editor to change the job. Close it without a change to leave the job as it is.\n"
 
@@ -68,7 +68,7 @@ def edit_command(session: Session, reference: str, file: str | None, **fields: A
         edited = session.expect(services.edit(session.actor, job.public_id, revision=job.revision, **columns))
     else:
         edited = _edit_text(session, job)
-    _show(session, job, edited)
+    _show(session, job, edited, has_schedule=bool(fields["schedule"]))
 
 
 def _columns(
@@ -85,7 +85,7 @@ def _columns(
     zone = check_zone(fields["timezone"] or job.timezone)
     columns = columns_of_policies(session, zone, until, **fields)
     if schedule:
-        columns |= columns_of_schedule(session.read(parse_trigger, schedule, "--schedule", zone))
+        columns = schedule_fields(session, schedule, "--schedule", zone, job.owner_id, columns)
     if tags:
         columns["tags"] = [tag for tag in tags if tag]
     if arguments:
@@ -130,13 +130,14 @@ def _only_job(session: Session, job: Job, name: str, text: str) -> JobSpec:
     return specs[0]
 
 
-def _show(session: Session, before: Job, job: Job) -> None:
+def _show(session: Session, before: Job, job: Job, *, has_schedule: bool) -> None:
     if session.as_json:
         print_json(job_json(job))
         return
     if job.revision == before.revision:
         say(f"Nothing changed: {job.name} (#{job.pk})")
         return
-    say(f"Changed: {job.name} (#{job.pk}){next_run_note(job)}", "green")
+    words = f" · {whole_words_of(job)}" if has_schedule else ""
+    say(f"Changed: {job.name} (#{job.pk}){words}{next_run_note(job)}", "green")
     for warning in secret_warnings(session.actor, job):
         note(warning)

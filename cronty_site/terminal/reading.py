@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from cronty_site.terminal.arguments import columns_of_policies, schedule_fields, schedule_options
 from cronty_site.terminal.completion import complete_job, complete_task
 from cronty_site.terminal.consoles import echo
 from cronty_site.terminal.failures import Failure
@@ -30,7 +31,6 @@ from schedules.models.counting import COUNTED
 from schedules.models.jobs import JobQuerySet
 from schedules.services.files.sources import source_note
 from schedules.services.job_list import JobQuery, read_jobs
-from schedules.services.jobs.calendars import with_events
 from schedules.services.jobs.chains import chain_of, is_conditional
 from schedules.services.jobs.forecasts import next_runs_of, preview_of, words_of
 from schedules.services.jobs.masked_arguments import shown_arguments
@@ -39,7 +39,6 @@ from schedules.services.run_list import newest_runs
 from schedules.services.runs.question_words import reminder_words
 from schedules.services.text_search import text_problem
 from schedules.when.phrases import parse_past
-from schedules.when.repeats import parse_trigger
 
 RUNS_SHOWN = 5
 
@@ -255,16 +254,22 @@ def why_command(session: Session, reference: str, moment: str | None) -> None:
     examples="""
     cronty preview "every weekday at 8:30"
     cronty preview "0 3 * * *" --timezone Europe/Berlin --count 10
+    cronty preview "every day at 7:00 except public holidays in Bavaria" --spread 20m
     """,
 )
 @click.argument("when")
 @click.option("--timezone", help="The zone of the times.  [default: the user's]")
 @click.option("--count", type=click.IntRange(1, 100), default=5, show_default=True)
-def preview_command(session: Session, when: str, timezone: str | None, count: int) -> None:
+@schedule_options
+def preview_command(
+    session: Session, when: str, timezone: str | None, count: int, until: str | None, **policies: Any
+) -> None:
     """Show what a schedule means: in words, and with its next runs. Nothing is created."""
     zone = check_zone(timezone or session.zone)
-    trigger = session.read(parse_trigger, when, "WHEN", zone)
-    preview = services.preview(with_events(session.actor.user.pk, trigger, zone), zone, session.now, count)
+    owner_id = session.actor.user.pk
+    given = columns_of_policies(session, zone, until, **policies)
+    fields = schedule_fields(session, when, "WHEN", zone, owner_id, given) | {"timezone": zone}
+    preview = session.expect(services.preview(owner_id, fields, session.now, count))
     if not preview.next_runs and not preview.waits_for:
         raise Failure("This moment is in the past.", code="invalid")
     if session.as_json:

@@ -6,23 +6,23 @@ from typing import Any, TypeVar
 
 from schedules import clock
 from schedules.api.problems import expect, invalid_value, problem_of
-from schedules.api.schemas.jobs import JobFilters, PolicyIn
+from schedules.api.schemas.jobs import JobFilters, SchedulePolicies
 from schedules.api.schemas.runs import RunFilters
 from schedules.models import Job
 from schedules.models.executions import OUTCOME_LETTERS
 from schedules.models.jobs import JobQuerySet
-from schedules.models.triggers import columns_of
 from schedules.services import Actor
 from schedules.services.job_list import JobQuery
 from schedules.services.jobs.references import public_id_of, resolve_job
+from schedules.services.jobs.schedule_texts import read_schedule
+from schedules.services.jobs.validation import with_given
 from schedules.services.permissions import not_found
 from schedules.services.run_list import RunQuery
 from schedules.services.text_search import text_problem
 from schedules.when.periods import Period, ends_of, parse_period
 from schedules.when.phrases import PhraseError, parse_end, parse_moment
-from schedules.when.repeats import parse_trigger
 from schedules.when.spans import parse_span
-from schedules.when.triggers import CalendarInterval, Interval, Trigger, TriggerError, load_zone
+from schedules.when.triggers import TriggerError, load_zone
 from schedules.when.zone_names import zone_named
 
 M = TypeVar("M", date, datetime, Period)
@@ -56,22 +56,18 @@ def read_zone(name: str, field: str = "timezone") -> str:
     return zone
 
 
-def read_schedule(text: str, zone: str, now: datetime) -> Trigger:
+def schedule_fields(
+    text: str, policies: SchedulePolicies, owner_id: int, zone: str, now: datetime
+) -> dict[str, Any]:
+    """Return what the text of a schedule sets, together with the policies that are set beside it."""
     try:
-        return parse_trigger(text, now=now, timezone=zone)
+        schedule = read_schedule(text, owner_id=owner_id, now=now, timezone=zone)
     except (PhraseError, TriggerError) as error:
         raise invalid_value("schedule", str(error)) from error
+    return expect(with_given(schedule.fields, columns_of_policies(policies, zone, now)))
 
 
-def columns_of_schedule(trigger: Trigger) -> dict[str, Any]:
-    """Return the columns of a schedule; an interval keeps the start that its text names."""
-    columns = columns_of(trigger)
-    if isinstance(trigger, Interval | CalendarInterval):
-        columns["anchor_at"] = trigger.start
-    return columns
-
-
-def columns_of_policies(policies: PolicyIn, zone: str, now: datetime) -> dict[str, Any]:
+def columns_of_policies(policies: SchedulePolicies, zone: str, now: datetime) -> dict[str, Any]:
     """Return the columns for the policies that are set."""
     values = policies.model_dump(exclude_none=True)
     columns = {name: values[name] for name in _PLAIN_FIELDS if name in values}

@@ -86,6 +86,23 @@ class Calendar(models.Model):
         """How a job refers to it: by its key and the digest of what it marks."""
         return f"{self.pk}.{self.digest}"
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What an event records of it."""
+        return {"kind": self.kind, "closes": self.closes, "timezone": self.timezone, **self.rule}
+
+
+def reference_unsaved(calendar: Calendar) -> str:
+    """Return a reference to a calendar that is not stored, for previews and plans in this process."""
+    key = -1 - (int(calendar.digest, 16) >> 1)
+    _CACHE[key] = calendar.digest, calendar_data.read(calendar.compiled)
+    return f"{key}.{calendar.digest}"
+
+
+def has_unsaved(closed_by: str) -> bool:
+    """Return whether one of these references is to a calendar that is not stored."""
+    return "-" in closed_by
+
 
 # Marks the reference to the calendar whose events a job runs with, which closes nothing.
 EVENTS_OF = "e"

@@ -3,7 +3,8 @@
 from schedules.services.jobs.chains import upcoming
 from schedules.services.jobs.creation import Scheduled, look_alike, schedule, schedule_many
 from schedules.services.jobs.edits import edit
-from schedules.services.jobs.forecasts import Preview, preview
+from schedules.services.jobs.forecasts import Preview
+from schedules.services.jobs.previews import preview
 from schedules.services.jobs.proposals import confirm
 from schedules.services.jobs.signing_keys import rotate_signing_key, signing_keys_of
 from schedules.services.jobs.states import (

@@ -28,6 +28,7 @@ _HOURS_LINE = re.compile(
 )
 _WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _GROUPS = {"daily": range(7), "weekdays": range(5), "weekends": range(5, 7), "weekend": range(5, 7)}
+_HOLIDAYS = re.compile(r"(?:the )?(?:public |bank )?holidays in (?P<place>.+)", re.IGNORECASE)
 _PLACE = re.compile(r"([A-Za-z]{2})(?:[- ]([A-Za-z0-9-]{1,40}))?", re.ASCII)
 
 
@@ -180,6 +181,36 @@ def place_of(text: str) -> tuple[str, str]:
     raise RuleError(f"{country} has no part {match[2]!r}. Choose one of: {', '.join(parts) or 'none'}.")
 
 
+def holiday_rule(name: str) -> dict[str, Any] | None:
+    """Return the rule of the public holidays that a usual name means, like "DE-BY" or "DE-BY catholic"; None for another name.
+
+    Raises RuleError for an unknown category.
+    """
+    place, *categories = name.split() or [""]
+    try:
+        country, subdivision = place_of(place)
+    except RuleError:
+        return None
+    chosen = list(dict.fromkeys([*DEFAULT_CATEGORIES, *categories]))
+    _check_categories(country, chosen)
+    return {"country": country, "subdivision": subdivision, "categories": chosen}
+
+
+def usual_name(text: str) -> str | None:
+    """Return the usual name of the holidays that a text means: DE-BY for "public holidays in Bavaria"; None for other texts."""
+    described = _HOLIDAYS.fullmatch(text.strip())
+    place = (described["place"] if described else text).strip()
+    named = _PLACES.get(place.lower().removeprefix("the ")) if described else None
+    try:
+        rule = holiday_rule(named or place)
+    except RuleError:
+        return None
+    if rule is None:
+        return None
+    code = "-".join(filter(None, (rule["country"], rule["subdivision"])))
+    return " ".join([code, *rule["categories"][len(DEFAULT_CATEGORIES) :]])
+
+
 def categories_of(country: str) -> list[str]:
     """Return the categories of holidays that a country has, the usual one first."""
     categories = _country(country, "", (), ()).supported_categories
@@ -190,9 +221,7 @@ def holidays_of(
     country: str, subdivision: str, categories: Sequence[str], first: date, last: date
 ) -> dict[str, str]:
     """Return the holidays from the first day to the last with their names, in English where available."""
-    if unknown := [category for category in categories if category not in categories_of(country)]:
-        choices = ", ".join(categories_of(country))
-        raise RuleError(f"{country} has no category {unknown[0][:40]!r}. Choose from: {choices}.")
+    _check_categories(country, categories)
     if not categories:
         raise RuleError("Choose at least one category.")
     years = range(first.year, last.year + 1)
@@ -202,6 +231,12 @@ def holidays_of(
         for day, name in sorted(holidays.items())
         if first <= day <= last
     }
+
+
+def _check_categories(country: str, categories: Sequence[str]) -> None:
+    if unknown := [category for category in categories if category not in categories_of(country)]:
+        choices = ", ".join(categories_of(country))
+        raise RuleError(f"{country} has no category {unknown[0][:40]!r}. Choose from: {choices}.")
 
 
 def describe_holidays(country: str, subdivision: str, categories: Sequence[str]) -> str:
@@ -271,4 +306,8 @@ _SUBDIVISIONS = {
     ("US", "CA"): "California",
     ("US", "NY"): "New York",
     ("US", "TX"): "Texas",
+}
+# The codes of places by their names, as `describe_holidays` writes them.
+_PLACES = {name.lower().removeprefix("the "): code for code, name in _COUNTRIES.items()} | {
+    name.lower(): "-".join(code) for code, name in _SUBDIVISIONS.items()
 }

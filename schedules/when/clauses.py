@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
+from schedules.when.calendar_rules import usual_name
 from schedules.when.grammar import PhraseError, clean, read_amounts, seconds_of, within_limit
 from schedules.when.phrases import parse_day, parse_delay, parse_end
 from schedules.when.repeats import parse_trigger
@@ -88,14 +89,18 @@ def _without_calendars(phrase: str) -> tuple[str, tuple[str, ...]]:
 def named_calendars(names: Iterable[str], titles: Mapping[str, str]) -> list[str]:
     """Return the calendars that a plan names; `titles` has all calendars by name. Raises PhraseError for an unknown name.
 
-    "Holidays" alone means the only calendar of holidays.
+    "Holidays" alone means the only calendar of holidays. Public holidays of a place that have no calendar yet are named as
+    a new calendar of them is: DE-BY.
     """
     chosen = []
     for name in names:
         lowered = name.lower()
         exact = [each for each, title in titles.items() if lowered in (each.lower(), title.lower())]
-        holidays = [each for each, title in titles.items() if f"{lowered} " in f"{title.lower()} "]
+        described = lowered.removeprefix("bank ")
+        holidays = [each for each, title in titles.items() if f"{described} " in f"{title.lower()} "]
         matches = exact or holidays
+        if not matches and (usual := usual_name(name)) and usual not in titles:
+            matches = [usual]
         if len(matches) != 1:
             choices = f"Choose one of: {', '.join(titles)}" if titles else "Create it under Settings first"
             raise PhraseError(

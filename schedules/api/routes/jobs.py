@@ -16,14 +16,13 @@ from schedules.api.preconditions import check_match, required_revision, tag_of
 from schedules.api.problems import expect, invalid_value, problem_of
 from schedules.api.reading import (
     columns_of_policies,
-    columns_of_schedule,
     job_id_of,
     job_of,
     known_job_of,
     read_job_query,
     read_moment,
-    read_schedule,
     read_zone,
+    schedule_fields,
 )
 from schedules.api.schemas.common import Nothing
 from schedules.api.schemas.jobs import (
@@ -76,8 +75,7 @@ def create_job(request: HttpRequest, response: HttpResponse, body: NewJob) -> An
             actor,
             profile=profile,
             paused=body.paused,
-            **columns_of_schedule(read_schedule(body.schedule, zone, now)),
-            **columns_of_policies(body, zone, now),
+            **schedule_fields(body.schedule, body, actor.user.pk, zone, now),
             name=body.name,
             task=body.task,
             args=body.args,
@@ -119,7 +117,7 @@ def change_job(request: HttpRequest, response: HttpResponse, job: str, body: Job
     if body.timezone:
         columns["timezone"] = zone
     if body.schedule is not None:
-        columns |= columns_of_schedule(read_schedule(body.schedule, zone, now))
+        columns |= schedule_fields(body.schedule, body, target.owner_id, zone, now)
     if body.args is not None or body.kwargs is not None:
         columns["args"], columns["kwargs"] = merged_arguments(target, body.args, body.kwargs or {})
     match services.edit(actor, target.public_id, revision=revision, **columns):

@@ -1,6 +1,5 @@
 """Previews of schedules, upcoming runs, rehearsals, tasks, and the token of the caller."""
 
-from datetime import timedelta
 from typing import Any
 
 from django.http import HttpRequest
@@ -11,7 +10,7 @@ from schedules.api.auth import actor_of
 from schedules.api.documents import iso_in
 from schedules.api.endpoints import reads, reads_by_post
 from schedules.api.problems import expect, invalid_value
-from schedules.api.reading import check_texts, job_of, read_period, read_schedule, read_zone
+from schedules.api.reading import check_texts, job_of, read_period, read_zone, schedule_fields
 from schedules.api.schemas.schedule import (
     MeOut,
     PreviewIn,
@@ -23,13 +22,11 @@ from schedules.api.schemas.schedule import (
     UpcomingOut,
 )
 from schedules.services.job_list import JobQuery
-from schedules.services.jobs.calendars import with_events
 from schedules.services.jobs.forecasts import next_runs_of
 from schedules.services.jobs.validation import interval_problem, usable_tasks
 from schedules.services.people.tokens import FAMILIES
 from schedules.services.rehearsal.documents import rehearsal_document
 from schedules.services.rehearsal.rehearsal import rehearse
-from schedules.when.triggers import Interval
 
 router = Router(tags=["schedule"])
 
@@ -75,12 +72,10 @@ def preview_schedule(request: HttpRequest, body: PreviewIn) -> Any:
     """Say what a schedule means, and when it runs next; nothing is stored."""
     actor, now = actor_of(request), clock.now()
     zone = read_zone(body.timezone) if body.timezone else actor.read_profile().zone
-    trigger = read_schedule(body.schedule, zone, now)
-    if isinstance(trigger, Interval) and (
-        problem := interval_problem(actor, timedelta(seconds=trigger.seconds))
-    ):
+    fields = schedule_fields(body.schedule, body, actor.user.pk, zone, now) | {"timezone": zone}
+    if fields["every"] and (problem := interval_problem(actor, fields["every"])):
         expect(problem)
-    preview = services.preview(with_events(actor.user.pk, trigger, zone), zone, now, body.count)
+    preview = expect(services.preview(actor.user.pk, fields, now, body.count))
     if not preview.next_runs and not preview.waits_for:
         raise invalid_value("schedule", "this moment is in the past")
     return {

@@ -18,10 +18,30 @@ Span = Annotated[
 ]
 
 
-class PolicyIn(Input):
-    """The policies of a job, its end, its label and its tags."""
+class SchedulePolicies(Input):
+    """What belongs to a schedule besides its text."""
 
     timezone: Zone | None = None
+    spread: Span | None = None
+    max_runs: int | None = Field(
+        None, ge=0, le=2**31 - 1, description="Stop after so many scheduled runs; 0: never."
+    )
+    calendars: list[Text] | None = Field(
+        None,
+        max_length=10,
+        description="The calendars that close times for it, by name; also public holidays, like DE-BY.",
+    )
+    on_closed: OnClosed | None = Field(None, description="What to do with a run at a closed time.")
+    ends_at: Text | None = Field(
+        None,
+        description='No run after it: a time, a day or a phrase; "none" removes it.',
+        examples=["2030-12-24"],
+    )
+
+
+class PolicyIn(SchedulePolicies):
+    """The policies of a job, its end, its label and its tags."""
+
     label: Text | None = Field(None, description="A short text beside the name.")
     tags: list[Annotated[str, Field(max_length=50)]] | None = Field(None, max_length=20, examples=[["home"]])
     attempts: int | None = Field(None, ge=1, le=10, description="Tries per run.")
@@ -42,19 +62,6 @@ class PolicyIn(Input):
         max_length=MAX_GRANTS,
         description="Of a prompt: what its agent may use beyond what its runner allows.",
         examples=[["Bash(git push:*)"]],
-    )
-    spread: Span | None = None
-    max_runs: int | None = Field(
-        None, ge=0, le=2**31 - 1, description="Stop after so many scheduled runs; 0: never."
-    )
-    calendars: list[Text] | None = Field(
-        None, max_length=10, description="The names of the calendars that close times for it."
-    )
-    on_closed: OnClosed | None = Field(None, description="What to do with a run at a closed time.")
-    ends_at: Text | None = Field(
-        None,
-        description='No run after it: a time, a day or a phrase; "none" removes it.',
-        examples=["2030-12-24"],
     )
 
 

@@ -4,14 +4,14 @@ from typing import Any
 
 from pydantic import Field
 
-from schedules.api.schemas.common import SCHEDULE, Filter, Input, Output, Text, Zone
+from schedules.api.schemas.common import SCHEDULE, Filter, Output, Text
+from schedules.api.schemas.jobs import SchedulePolicies
 
 
-class PreviewIn(Input):
+class PreviewIn(SchedulePolicies):
     """A schedule to look at."""
 
     schedule: str = SCHEDULE
-    timezone: Zone | None = None
     count: int = Field(5, ge=1, le=100)
 
 

@@ -14,7 +14,7 @@ from schedules.models import Job
 from schedules.secrets import masking
 from schedules.services import Scheduled
 from schedules.services.jobs.creation import SimilarJob, policy_defaults
-from schedules.services.jobs.forecasts import next_runs_of, words_of
+from schedules.services.jobs.forecasts import next_runs_of, skipped_days_in_words, words_of
 from schedules.services.permissions import confirmation_hint
 from schedules.services.runs.prompts import will_wait_unclaimed
 from schedules.tasks.builtin import WEBHOOK_METHOD
@@ -146,7 +146,7 @@ def schedule_of(job: Job, now: datetime) -> ScheduleOut:
 
 
 def describe_schedule(job: Job, now: datetime) -> str:
-    """Describe a job's schedule with its start, if that is still ahead, its number of runs and its end."""
+    """Describe a job's schedule with its start, if that is still ahead, its number of runs, its end and skipped days."""
     parts = [words_of(job)]
     is_elapsed = job.every is not None and not job.calendar_unit
     if is_elapsed and job.next_run_at and job.every and job.next_run_at > now + job.every:
@@ -155,7 +155,7 @@ def describe_schedule(job: Job, now: datetime) -> str:
         parts.append("1 time" if job.max_runs == 1 else f"{job.max_runs} times")
     if job.ends_at is not None and job.trigger_type != Job.TriggerType.ONCE:
         parts.append(f"until {local(job.ends_at, job.timezone)}")
-    return ", ".join(parts)
+    return ", ".join(filter(None, [*parts, skipped_days_in_words(job)]))
 
 
 def warning_on(job: Job, *notes: str, look_alike: SimilarJob | None = None) -> WarningOut:

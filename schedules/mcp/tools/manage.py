@@ -23,6 +23,7 @@ from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.secrets import masking
 from schedules.services.jobs.masked_arguments import merged_arguments
 from schedules.services.jobs.references import zone_of_job
+from schedules.services.jobs.validation import with_given
 from schedules.services.permissions import read_activity
 from schedules.services.runs.actions import runs_around
 from schedules.services.runs.answers import answer_in_words
@@ -91,11 +92,11 @@ def update_job(
     if isinstance(policies, Err):
         return refusal_of(policies, request)
     changes |= policies.value
-    match changed_trigger(job, trigger_type, trigger_config, zone):
-        case Ok(columns):
-            changes |= columns
-        case error:
-            return refusal_of(error, request)
+    trigger = changed_trigger(job, trigger_type, trigger_config, zone)
+    fields = trigger if isinstance(trigger, Err) else with_given(trigger.value, changes)
+    if isinstance(fields, Err):
+        return refusal_of(fields, request)
+    changes = fields.value
     if name is None and job.name == derived_name(job):
         # A derived name follows the arguments that it was derived from.
         new = {field: changes.get(field, getattr(job, field)) for field in ("args", "kwargs", "label")}

@@ -218,7 +218,7 @@ def schedule_cron_notification(
     expression = zoned["cron"] if zoned else cron
     content = _content(profile, message, notification_topic, options)
     made = create(
-        read_trigger("cron", {"expression": expression}, zone, clock.now()),
+        read_trigger("cron", {"expression": expression}, zone, clock.now(), takes_phrases=False),
         options,
         zone,
         profile=profile,

@@ -11,7 +11,7 @@ from schedules.mcp.tools.arguments import ChangedPolicies, Columns, LimitedPolic
 from schedules.mcp.tools.moments import read_end, read_span
 from schedules.models import Job
 from schedules.result import Err, Ok, Result, invalid
-from schedules.services.people.calendars import ensure_holidays
+from schedules.services.jobs.validation import with_given
 
 CHOICES = {"overlap": Job.Overlap.values, "catch_up": Job.CatchUp.values}
 DEFAULT_ALERTS = "default"
@@ -52,7 +52,6 @@ def _calendars(entries: list[str] | None) -> Columns:
     entries = [entry for entry in entries or [] if entry]
     names = [entry for entry in entries if entry not in Job.OnClosed.values]
     policies = [entry for entry in entries if entry in Job.OnClosed.values]
-    ensure_holidays(current_actor(), names)
     return {"calendars": names, "on_closed": policies[-1] if policies else Job.OnClosed.SKIP.value}
 
 
@@ -72,7 +71,8 @@ def create(
     policies = read_policies(options, timezone, clock.now())
     if isinstance(policies, Err):
         return policies
-    return services.schedule(current_actor(), **trigger.value, **policies.value, **job)
+    fields = with_given(trigger.value, policies.value)
+    return fields if isinstance(fields, Err) else services.schedule(current_actor(), **fields.value, **job)
 
 
 def derived_name(job: Job) -> str | None:

@@ -16,17 +16,14 @@ from schedules.mcp.tools.filters import Query, TaskName, read_filter
 from schedules.mcp.tools.moments import read_past
 from schedules.mcp.tools.periods import From, To, read_period
 from schedules.mcp.tools.triggers import Config, TriggerType, local_text, read_trigger, zone_notes
-from schedules.models.triggers import trigger_of
 from schedules.result import Code, Err, Ok, invalid, sentence
 from schedules.services.jobs.agenda import Agenda, Line, read_agenda
-from schedules.services.jobs.calendars import with_events
 from schedules.services.jobs.chains import is_conditional
 from schedules.services.jobs.forecasts import words_of
 from schedules.services.jobs.references import zone_of_job
 from schedules.services.jobs.validation import interval_problem
 from schedules.services.rehearsal import rehearsal as rehearsals
 from schedules.when.durations import TICK
-from schedules.when.spread import spread_out, spread_problem
 
 MAX_RUNS = 50
 MAX_HOURS = 24 * 31
@@ -73,14 +70,10 @@ def preview_schedule(
         case Ok(columns):
             if columns["every"] and (problem := interval_problem(actor, columns["every"])):
                 return refusal_of(problem, request)
-            anchor = columns.get("anchor_at") or (columns["every"] and now + columns["every"])
-            trigger = trigger_of(columns | {"anchor_at": anchor})
-            spread = columns.get("spread", timedelta(0))
-            if why := spread_problem(trigger, spread):
-                return refusal_of(invalid("spread", why), request)
-            # Its delay is not known before the job exists.
-            delayed = spread_out(trigger, spread, "") if spread else with_events(actor.user.pk, trigger, zone)
-            preview = services.preview(delayed, zone, now, number)
+            previewed = services.preview(actor.user.pk, columns, now, number)
+            if isinstance(previewed, Err):
+                return refusal_of(previewed, request)
+            preview = previewed.value
         case Err(code=Code.NEVER_RUNS, reasons=why):
             return {
                 "description": "Never",

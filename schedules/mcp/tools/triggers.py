@@ -1,25 +1,29 @@
 """Trigger arguments of tools: how `trigger_type` and `trigger_config` become the columns of a job."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
 from schedules import clock
 from schedules.mcp import answers
+from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import Columns
 from schedules.mcp.tools.moments import read_span
 from schedules.models import Job, Profile
 from schedules.models.triggers import MONTH, columns_of
 from schedules.result import Code, Err, Ok, Result, invalid
+from schedules.services.jobs.schedule_texts import ScheduleText, read_schedule
+from schedules.services.jobs.validation import with_given
 from schedules.when.cron import NeverRunsError
 from schedules.when.durations import HORIZON_IN_WORDS
 from schedules.when.foreign_words import in_english
 from schedules.when.months import add_months
-from schedules.when.phrases import PhraseError, parse_moment
+from schedules.when.phrases import NotUnderstoodError, PhraseError, parse_moment
 from schedules.when.repeats import parse_trigger
 from schedules.when.triggers import (
     CalendarInterval,
@@ -48,6 +52,8 @@ CALENDAR_UNITS = {"days": 1, "weeks": 7}
 MAX_AMOUNT = 10**12
 # A local time is never the same moment in these zones, 11 hours apart, even if it recurs daily.
 _DISTANT_ZONES = ("Etc/GMT+5", "Etc/GMT-6")
+# No cron expression begins like this, so what is wrong with the words matters.
+_IN_WORDS = re.compile(r"\s*(?:every|each)\b", re.IGNORECASE)
 _LONG_STEP = re.compile(r"\s*(?:\*/(?P<minutes>[0-9]{1,6})\s|\S+\s+\*/(?P<hours>[0-9]{1,6})\s)")
 
 TriggerType = Annotated[
@@ -69,9 +75,18 @@ TriggerConfig = Annotated[
 
 
 def read_trigger(
-    trigger_type: str, config: Mapping[str, Any], timezone: str, now: datetime
+    trigger_type: str,
+    config: Mapping[str, Any],
+    timezone: str,
+    now: datetime,
+    *,
+    owner_id: int | None = None,
+    takes_phrases: bool = True,
 ) -> Result[Columns]:
-    """Turn a trigger type and its configuration into the columns of a job."""
+    """Turn a trigger type and its configuration into the columns of a job, and perhaps the days that it skips.
+
+    An expression may be a phrase with calendars, which are those of the caller or of another owner.
+    """
     if trigger_type not in KEYS:
         return invalid("trigger_type", f"Unknown trigger type: {trigger_type[:70]}")
     if trigger_type == "once" and config.keys() == {"expression"}:
@@ -92,7 +107,11 @@ def read_trigger(
             case "interval":
                 trigger = _read_interval(config, timezone, now)
             case _:
-                trigger = _read_expression(config, timezone, now)
+                read = _expression_reader(owner_id, timezone, now) if takes_phrases else None
+                found = _read_expression(config, timezone, now, read)
+                if isinstance(found, ScheduleText):
+                    return with_given(found.fields | {"timezone": timezone}, spread.value)
+                trigger = found
     except TriggerError as error:
         if isinstance(error.__cause__, NeverRunsError):
             return Err(Code.NEVER_RUNS, errors={error.field: [error.reason]})
@@ -148,7 +167,7 @@ def changed_trigger(
             config = {**_interval_of(job), **config}
         elif config.keys() <= {"days", "weeks", "months"}:
             config = {**_start_of(job), **config}
-    return read_trigger(kind, {**config, **spread}, zone, clock.now())
+    return read_trigger(kind, {**config, **spread}, zone, clock.now(), owner_id=job.owner_id)
 
 
 def _read_spread(config: Mapping[str, Any]) -> Result[Columns]:
@@ -244,7 +263,18 @@ def _total(amounts: Mapping[str, Any]) -> float:
     return total
 
 
-def _read_expression(config: Mapping[str, Any], timezone: str, now: datetime) -> Cron | Unplanned:
+def _expression_reader(owner_id: int | None, timezone: str, now: datetime) -> Callable[[str], ScheduleText]:
+    owner = current_actor().user.pk if owner_id is None else owner_id
+    return partial(read_schedule, owner_id=owner, now=now, timezone=timezone)
+
+
+def _read_expression(
+    config: Mapping[str, Any],
+    timezone: str,
+    now: datetime,
+    read: Callable[[str], ScheduleText] | None,
+) -> Trigger | ScheduleText:
+    """Read a cron expression, or a phrase with this function if there is one."""
     text = config.get("expression")
     if not isinstance(text, str):
         what = "must be text" if "expression" in config else "is missing"
@@ -262,12 +292,36 @@ def _read_expression(config: Mapping[str, Any], timezone: str, now: datetime) ->
     try:
         return cron_trigger(text, timezone)
     except TriggerError as error:
+        if read and (schedule := _read_phrase(text, read)):
+            return schedule
         match _parse_phrase(text, timezone, now):
             case Cron(expression=expression):
                 raise TriggerError("cron", f'for this, write "{expression}"') from error
             case Unplanned() as trigger:
                 return trigger
+        if read and _IN_WORDS.match(text):
+            try:
+                read(text)
+            except NotUnderstoodError as reason:
+                raise TriggerError("cron", str(reason)) from error
         raise
+
+
+def _read_phrase(text: str, read: Callable[[str], ScheduleText]) -> ScheduleText | None:
+    """Return the schedule of a phrase with an end or exceptions, which no expression has; None for other texts.
+
+    A phrase with a mistake raises TriggerError.
+    """
+    try:
+        schedule = read(text)
+    except NotUnderstoodError:
+        return None
+    except PhraseError as error:
+        if isinstance(error.__cause__, TriggerError):
+            # What is wrong with the expression is known already.
+            return None
+        raise TriggerError("cron", str(error)) from error
+    return schedule if schedule.has_clauses else None
 
 
 def _parse_phrase(text: str, timezone: str, now: datetime) -> Trigger | None:

@@ -12,12 +12,14 @@ from django.db import transaction
 from schedules import clock, engine
 from schedules.models import Job
 from schedules.models.triggers import TRIGGER_COLUMNS
-from schedules.result import Code, Err, Ok, Result
+from schedules.result import Code, Err, Ok, Result, invalid
+from schedules.services.files.exceptions import days_to_skip, with_calendars
 from schedules.services.files.jobs import JobSpec
 from schedules.services.files.plans import CHUNK, Action, Plan, Progress, Step, described_changes
 from schedules.services.files.sources import COLUMNS, digest_of_job
 from schedules.services.files.writing import duration_text, end_text, schedule_value, write_jobs
 from schedules.services.jobs.bulk import change_jobs
+from schedules.services.jobs.calendars import add_missing_holidays
 from schedules.services.jobs.creation import insert_jobs, policy_defaults
 from schedules.services.jobs.edits import edit, store_edits
 from schedules.services.jobs.masked_arguments import named_arguments, shown_arguments
@@ -25,9 +27,11 @@ from schedules.services.jobs.proposing import ask_to_confirm
 from schedules.services.jobs.states import CAME_DUE, pause, restore, resume
 from schedules.services.jobs.upstream import link_planned
 from schedules.services.jobs.validation import default_of
+from schedules.services.people.holidays import calendar_titles
 from schedules.services.permissions import Actor, event_of, record_all
 from schedules.services.quotas import bulk_problem, wait_for_turn
 from schedules.tasks import registry
+from schedules.when.grammar import PhraseError
 from schedules.when.triggers import Trigger, TriggerError, unreadable
 from schedules.when.unplanned import After
 
@@ -68,12 +72,17 @@ def apply_plan(actor: Actor, plan: Plan, *, on_progress: Progress = lambda done:
 
 def edit_as_described(actor: Actor, job: Job, spec: JobSpec) -> Result[Job]:
     """Change one job to match its edited document; a job that changed since the export is a conflict."""
+    try:
+        spec = with_calendars(spec, calendar_titles(job.owner_id) if spec.named_calendars else {})
+    except PhraseError as error:
+        return invalid("schedule", str(error))
     changes = described_changes(job, spec)
     if isinstance(changes, Err):
         return changes
+    days = days_to_skip(job, spec, clock.now())
     try:
         with transaction.atomic():
-            edited = _expect(edit(actor, job.public_id, revision=job.revision, **changes))
+            edited = _expect(edit(actor, job.public_id, revision=job.revision, skipped_days=days, **changes))
             if spec.paused is not None and spec.paused != (edited.status == Job.Status.PAUSED):
                 change = pause if spec.paused else resume
                 edited = _expect(change(actor, job.public_id))
@@ -122,6 +131,8 @@ def _create(actor: Actor, source: str, new: Sequence[Step], now: datetime, on_pr
         if step.job.next_run_at and step.job.next_run_at <= now:
             # The plan is a while old, and its slots before now are not to be caught up on.
             step.job.next_run_at = step.job.next_slot(now) or step.job.next_run_at
+    if refusal := add_missing_holidays(actor, [step.job for step in new], now):
+        raise _RefusedError(refusal)
     insert_jobs(actor, [(step.job, step.columns) for step in new], now, on_progress=on_progress)
 
 
@@ -133,7 +144,7 @@ def _change(
     for step in steps:
         if step.action == Action.DELETE:
             deleted.append(step.job.pk)
-        elif step.is_restored or step.paused is not None or (step.edit and step.job.pk not in unchanged):
+        elif _needs_services(step) or (step.edit and step.job.pk not in unchanged):
             _change_one(actor, source, step)
         elif step.edit:
             step.edit.changes |= _origin(source, step.key, step.edit.job)
@@ -142,6 +153,11 @@ def _change(
             origins.append({"id": step.job.pk} | _origin(source, step.key, step.job))
     if deleted:
         _expect(change_jobs(actor, "delete", deleted))
+    if refusal := add_missing_holidays(actor, [each.job for each in edits], now):
+        raise _RefusedError(refusal)
+    for each in edits:
+        if "closed_by" in each.changes:
+            each.changes["closed_by"] = each.job.closed_by
     if refusal := store_edits(edits, now):
         raise _RefusedError(refusal)
     changed = (
@@ -156,13 +172,18 @@ def _change(
         engine.update_rows(Job, assignments, names, [list(row.values()) for row in origins])
 
 
+def _needs_services(step: Step) -> bool:
+    """Return whether only the services for single jobs can make a change."""
+    return step.is_restored or step.paused is not None or bool(step.skipped_days)
+
+
 def _change_one(actor: Actor, source: str, step: Step) -> None:
     """Change a job by the services for single jobs, which read its current state."""
     public_id = step.job.public_id
     job = _expect(restore(actor, public_id)) if step.is_restored else step.job
     came_due = step.is_restored and job.status == Job.Status.PAUSED and job.pause_reason.startswith(CAME_DUE)
-    if step.columns:
-        job = _expect(edit(actor, public_id, **step.columns))
+    if step.columns or step.skipped_days:
+        job = _expect(edit(actor, public_id, skipped_days=step.skipped_days, **step.columns))
         if came_due and step.paused is None and isinstance(resumed := resume(actor, public_id), Ok):
             # Its new time is still ahead.
             job = resumed.value

@@ -7,9 +7,11 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from schedules.limits import NAME_LENGTH, line_problem
+from schedules.result import Err, Ok
 from schedules.services.files.documents import DocumentError, Node, Place, Problem, parse_document
+from schedules.services.jobs.validation import with_given
+from schedules.when.clauses import Plan, parse_plan
 from schedules.when.phrases import PhraseError, end_of_day, parse_delay, parse_moment
-from schedules.when.repeats import parse_trigger
 from schedules.when.triggers import CalendarInterval, Cron, Interval, Once, Trigger, TriggerError, load_zone
 
 OVERLAPS = ("skip", "queue", "allow")
@@ -22,7 +24,9 @@ _ZERO = re.compile(r"0+s?")
 # These fields are read in the zone of their job.
 _ZONED = ("schedule", "ends_at")
 # A placeholder for a schedule that cannot be read, so that the other fields are still checked.
-_ANY_TRIGGER = Cron("* * * * *", "UTC")
+_ANY_PLAN = Plan(Cron("* * * * *", "UTC"))
+# Days without a year mean others so much earlier.
+_EARLIER = timedelta(days=400)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,9 @@ class JobSpec:
     trigger: Trigger
     has_start: bool
     """Whether the file sets the start of an interval; otherwise the job keeps its start."""
+    skipped_days: tuple[date, ...]
+    named_calendars: tuple[str, ...]
+    """The calendars that the schedule excludes, as typed: "public holidays in bavaria"."""
     paused: bool | None
     places: Mapping[str, Place] = field(repr=False)
 
@@ -128,7 +135,14 @@ class _Reader:
         )
         if "task" not in values:
             return
-        trigger, has_start = values.pop("schedule", (_ANY_TRIGGER, False))
+        plan, has_start = values.pop("schedule", (_ANY_PLAN, False))
+        clauses = {"ends_at": plan.ends_at, "calendars": plan.calendars}
+        match with_given({name: value for name, value in clauses.items() if value}, values):
+            case Ok(merged):
+                values |= {"ends_at": merged["ends_at"]} if plan.ends_at else {}
+            case Err(errors=errors):
+                for name, reasons in errors.items():
+                    self._add_problem(node.value[name].place, " ".join(reasons))
         paused = values.pop("paused", None)
         columns = values | {"name": values.get("name") or key, "timezone": zone}
         columns["kwargs"] = columns.pop("arguments", {})
@@ -136,8 +150,10 @@ class _Reader:
             key,
             place,
             columns,
-            trigger,
+            plan.trigger,
             has_start,
+            plan.skipped_days,
+            plan.calendars,
             paused,
             {name: entry.place for name, entry in node.value.items()},
         )
@@ -247,25 +263,41 @@ def _zone(node: Node) -> str:
     return name
 
 
-def _schedule(node: Node, zone: str, now: datetime) -> tuple[Trigger, bool]:
-    """Return the trigger of a schedule, and whether the file sets the start of an interval."""
+def _schedule(node: Node, zone: str, now: datetime) -> tuple[Plan, bool]:
+    """Return the plan of a schedule, and whether the file sets the start of an interval."""
     try:
         if isinstance(node.value, dict):
-            return _steps(node, zone, now)
+            trigger, has_start = _steps(node, zone, now)
+            return Plan(trigger), has_start
         text = _text(node)
         if _ISO.fullmatch(text.strip()):
-            return Once(parse_moment(text, now=now, timezone=zone, has_horizon=False), zone), False
-        trigger = parse_trigger(text, now=now, timezone=zone)
+            return Plan(Once(parse_moment(text, now=now, timezone=zone, has_horizon=False), zone)), False
+        plan = parse_plan(text, now=now, timezone=zone)
     except (PhraseError, TriggerError) as error:
         raise _FieldError(str(error)) from error
-    if isinstance(trigger, Once):
+    if isinstance(plan.trigger, Once):
         raise _FieldError(
             'a file means the same whenever it is applied: write a date and time, "2026-12-24T18:00"'
         )
     start = _STARTING.search(text)
     if start and not start["date"]:
         raise _FieldError('a file means the same whenever it is applied: write "starting 2026-12-24 18:00"')
-    return trigger, bool(start)
+    if not _is_fixed(plan, text, zone, now):
+        raise _FieldError(
+            'a file means the same whenever it is applied: write days with their year, like "until 2026-12-24"'
+        )
+    return plan, bool(start)
+
+
+def _is_fixed(plan: Plan, text: str, zone: str, now: datetime) -> bool:
+    """Return whether the end and the skipped days of a text do not depend on when it is read."""
+    if not (plan.ends_at or plan.skipped_days):
+        return True
+    try:
+        earlier = parse_plan(text, now=now - _EARLIER, timezone=zone)
+    except PhraseError:
+        return False
+    return (earlier.ends_at, earlier.skipped_days) == (plan.ends_at, plan.skipped_days)
 
 
 def _steps(node: Node, zone: str, now: datetime) -> tuple[Trigger, bool]:

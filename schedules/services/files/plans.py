@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 from functools import cache
 from typing import Any
@@ -16,6 +16,7 @@ from schedules.models.triggers import TRIGGER_COLUMNS, columns_of
 from schedules.result import Err, Ok
 from schedules.secrets import masking
 from schedules.services.files.documents import Problem
+from schedules.services.files.exceptions import days_to_skip, with_calendars
 from schedules.services.files.jobs import JobSpec
 from schedules.services.files.sources import COLUMNS, is_gone
 from schedules.services.files.writing import end_text
@@ -24,9 +25,11 @@ from schedules.services.jobs.edits import PreparedEdit, prepare_edit
 from schedules.services.jobs.forecasts import words_of
 from schedules.services.jobs.masked_arguments import fill_in, named_arguments
 from schedules.services.jobs.references import resolve_job
-from schedules.services.jobs.validation import default_of, resolve_channels
+from schedules.services.jobs.validation import days_problem, default_of, resolve_channels
+from schedules.services.people.holidays import calendar_titles
 from schedules.services.permissions import Actor
 from schedules.when import durations
+from schedules.when.grammar import PhraseError
 from schedules.when.moments import local_words
 from schedules.when.triggers import CalendarInterval, Interval, Once
 from schedules.when.unplanned import After
@@ -76,6 +79,8 @@ class Step:
     """Whether the job has to be paused (True) or resumed (False)."""
     replaced: Job | None = None
     """The ended job that a new one replaces."""
+    skipped_days: Sequence[date] = ()
+    """The days that an existing job does not skip yet."""
 
 
 @dataclass(slots=True)
@@ -112,8 +117,14 @@ def make_plan(
     candidates = _jobs_named_in(actor, source, [spec for spec in specs if spec.key not in existing_by_key])
     planned: dict[str, Job] = {}
     profile = actor.read_profile()
+    titles = calendar_titles(actor.user.pk) if any(spec.named_calendars for spec in specs) else {}
     for number, raw_spec in enumerate(_in_order(specs), 1):
-        spec = _with_default_place(profile, _with_resolved_upstream(actor, raw_spec, planned))
+        try:
+            placed = _with_default_place(profile, _with_resolved_upstream(actor, raw_spec, planned))
+            spec = with_calendars(placed, titles)
+        except PhraseError as error:
+            plan.problems.append(Problem(raw_spec.place_of("schedule"), f"{raw_spec.key}: {error}"))
+            continue
         existing = existing_by_key.get(spec.key)
         adopted = None if existing else _adopt(candidates, spec)
         job = _plan_job(plan, actor, spec, existing or adopted, now, planned, is_adopted=adopted is not None)
@@ -190,6 +201,7 @@ def _plan_job(
     )
     paused = None if has_requested_state or job.status in ENDED else spec.paused
     requested = _with_whole_schedule(changes, spec)
+    skipped_days = [] if job.status in ENDED else days_to_skip(job, spec, now)
     step = Step(
         Action.CHANGE,
         spec.key,
@@ -198,6 +210,7 @@ def _plan_job(
         is_adopted=is_adopted,
         is_restored=is_gone(job),
         paused=paused,
+        skipped_days=skipped_days,
     )
     if changes and not step.is_restored:
         prepared = prepare_edit(actor, job, requested, now, planned)
@@ -207,7 +220,9 @@ def _plan_job(
         step.edit = prepared.value
     if changes:
         step.differences = _differences(job, changes)
-    if changes or is_adopted or step.is_restored or paused is not None:
+    if skipped_days:
+        step.differences.append(Difference("skips", "", ", ".join(map(str, skipped_days))))
+    if changes or skipped_days or is_adopted or step.is_restored or paused is not None:
         plan.steps.append(step)
     else:
         plan.unchanged += 1
@@ -244,10 +259,18 @@ def _plan_new_job(
         plan.unchanged += replaced is not None
         return replaced
     columns = _columns_set_by(spec)
+    if isinstance(spec.trigger, Interval):
+        # A phrase begins at the next round time, and the file leaves it there later.
+        columns["anchor_at"] = spec.trigger.start
     built = build_job(actor, now, columns, paused=bool(spec.paused), planned=planned)
     if isinstance(built, Err):
         _add_problems(plan, spec, built)
         return None
+    skipped_days = days_to_skip(built.value, spec, now)
+    if problem := days_problem(skipped_days, built.value.timezone, now):
+        _add_problems(plan, spec, problem)
+        return None
+    built.value.skips = " ".join(map(str, skipped_days))
     plan.steps.append(Step(Action.CREATE, spec.key, built.value, columns, replaced=replaced))
     return built.value
 

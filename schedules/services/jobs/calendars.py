@@ -1,19 +1,26 @@
-"""Calendars of a job: look them up by name when the job is stored, and check them against its schedule."""
+"""Calendars of a job: look them up by name when the job is stored, and check them against its schedule.
 
-from collections.abc import Mapping
+The usual name of public holidays, like DE-BY, becomes a calendar when the first job with it is stored.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import datetime
 
 from django.db.models import Q
 
-from schedules import engine, limits
+from schedules import clock, engine, limits
 from schedules.models import Calendar, Job
-from schedules.models.calendars import MAX_CALENDARS_PER_JOB
-from schedules.models.triggers import columns_of
+from schedules.models.calendars import MAX_CALENDARS_PER_JOB, has_unsaved, reference_unsaved
 from schedules.result import Err, invalid
+from schedules.services.people.holidays import add_holidays, holiday_calendar
+from schedules.services.permissions import Actor
+from schedules.when.calendar_rules import RuleError
 from schedules.when.event_times import AtEvents, EventTimes
-from schedules.when.moves import MAX_MOVED_PER_DAY, JobTrigger
+from schedules.when.moves import MAX_MOVED_PER_DAY
 from schedules.when.slot_batches import runs_per_minute
-from schedules.when.triggers import Trigger, TriggerError
+from schedules.when.triggers import TriggerError
 from schedules.when.unplanned import Unplanned
 
 _MINUTES_PER_DAY = 24 * 60
@@ -22,7 +29,7 @@ _MINUTES_PER_DAY = 24 * 60
 def attach_calendars(job: Job, *, is_locked: bool = False) -> Err | None:
     """Resolve the calendars that a job names, or return what is wrong with them.
 
-    Lock them in the transaction that stores the job, so that no calendar changes or disappears meanwhile.
+    Holidays that have no calendar yet are referred to as in a preview: `store_calendars` adds them.
     """
     job.closed_by = ""
     if not job.calendars and job.on_closed != Job.OnClosed.SKIP:
@@ -34,22 +41,53 @@ def attach_calendars(job: Job, *, is_locked: bool = False) -> Err | None:
     rows = Calendar.objects.filter(_called(job), owner=job.owner_id).order_by("pk")
     if is_locked:
         rows = rows.select_for_update()
-    references = {row.name: row.reference for row in rows.only("name", "digest")}
+    found = {row.name: row for row in rows.only("name", "digest", "kind")}
+    references = {name: row.reference for name, row in found.items()}
+    missing = [name for name in job.calendars if name not in found]
+    if (events := _events_of(job)) and events.calendar.lower() not in map(str.lower, found):
+        missing.append(events.calendar)
+    for name in missing:
+        try:
+            holidays = holiday_calendar(job.owner_id, name, clock.now())
+        except RuleError as error:
+            return invalid("calendars", f"There is no calendar {name[:64]!r}. {error}")
+        if holidays is not None:
+            found[name], references[name] = holidays, reference_unsaved(holidays)
     if unknown := [name for name in job.calendars if name not in references]:
         return invalid("calendars", _unknown(job.owner_id, unknown[0]))
-    if problem := _find_events(job, references):
+    if problem := _find_events(job, found):
         return problem
     job.closed_by = engine.references_of(job, references)
     return None
 
 
-def with_events(owner_id: int, trigger: Trigger, timezone: str) -> JobTrigger:
-    """Add the events of the owner's calendar to a trigger that runs with events and has no job yet."""
-    if not isinstance(trigger, AtEvents):
-        return trigger
-    job = Job(owner_id=owner_id, timezone=timezone, **columns_of(trigger))
-    attach_calendars(job)
-    return job.trigger
+def store_calendars(actor: Actor, job: Job, now: datetime) -> Err | None:
+    """Resolve the calendars of a job in the transaction that stores it; add the public holidays that are missing.
+
+    They are locked, so that no calendar changes or disappears meanwhile.
+    """
+    return add_missing_holidays(actor, [job], now) or attach_calendars(job, is_locked=True)
+
+
+def add_missing_holidays(actor: Actor, jobs: Iterable[Job], now: datetime) -> Err | None:
+    """Add the public holidays that checked jobs name and that have no calendar yet, and refer the jobs to them.
+
+    Call it in the transaction that stores the jobs.
+    """
+    by_owner: dict[int, list[Job]] = defaultdict(list)
+    for job in jobs:
+        if has_unsaved(job.closed_by):
+            by_owner[job.owner_id].append(job)
+    for owner_id, owned in by_owner.items():
+        owner = actor.user if actor.user.pk == owner_id else owned[0].owner
+        names = [name for job in owned for name in job.named_calendars]
+        # This locks the profile, so call it before any calendar is locked.
+        if problem := add_holidays(actor, owner, names, now):
+            return problem
+        for job in owned:
+            if problem := attach_calendars(job):
+                return problem
+    return None
 
 
 def _called(job: Job) -> Q:
@@ -67,16 +105,15 @@ def _events_of(job: Job) -> EventTimes | None:
     return trigger.times if isinstance(trigger, AtEvents) else None
 
 
-def _find_events(job: Job, references: Mapping[str, str]) -> Err | None:
+def _find_events(job: Job, found: Mapping[str, Calendar]) -> Err | None:
     """Spell the calendar in the schedule as its owner does, or return what is wrong with it."""
     if (events := _events_of(job)) is None:
         return None
-    exact = next((name for name in references if name == events.calendar), None)
-    calendar = exact or next((name for name in references if name.lower() == events.calendar.lower()), None)
+    exact = next((name for name in found if name == events.calendar), None)
+    calendar = exact or next((name for name in found if name.lower() == events.calendar.lower()), None)
     if calendar is None:
         return invalid("cron", _unknown(job.owner_id, events.calendar))
-    kind = Calendar.objects.values_list("kind", flat=True).get(owner=job.owner_id, name=calendar)
-    if kind == Calendar.Kind.HOURS:
+    if found[calendar].kind == Calendar.Kind.HOURS:
         return invalid("cron", f"{calendar} has weekly hours and no events. Choose another calendar.")
     job.cron = replace(events, calendar=calendar).expression
     if len(job.cron) > limits.CRON_LENGTH:

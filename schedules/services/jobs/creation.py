@@ -5,9 +5,9 @@ A repeated request returns its job again, and a new job comes with the active jo
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
@@ -21,13 +21,14 @@ from schedules.models.job_texts import searchable_text, shown_arguments, skeleto
 from schedules.models.jobs import new_public_id
 from schedules.result import Code, Err, Ok, Result, invalid, invalid_fields
 from schedules.secrets.masking import has_mask
-from schedules.services.jobs.calendars import attach_calendars
+from schedules.services.jobs.calendars import add_missing_holidays, attach_calendars, store_calendars
 from schedules.services.jobs.heartbeats import add_heartbeats
 from schedules.services.jobs.masked_arguments import fill_in
 from schedules.services.jobs.proposing import ask_to_confirm, proposal_columns
 from schedules.services.jobs.upstream import Planned, attach_upstream
 from schedules.services.jobs.validation import (
     EDITABLE,
+    days_problem,
     default_of,
     editable_only,
     job_problem,
@@ -89,12 +90,14 @@ def schedule(
     request: Mapping[str, Any] | None = None,
     profile: Profile | None = None,
     skips: str = "",
+    skipped_days: Collection[date] = (),
     **fields: Any,
 ) -> Result[Scheduled]:
     """Create a job from its editable columns; missing ones get the defaults of the task or the model.
 
     `request` is what the idempotency key stands for, if the columns depend on the time of the call ("in 20 minutes").
-    `profile` is the actor's profile if the caller has read it; `skips` lists the days and slots that the job skips.
+    `profile` is the actor's profile if the caller has read it; `skips` lists the days and slots that the job skips, and
+    `skipped_days` further days.
     """
     fields = editable_only(fields)
     now = clock.now()
@@ -115,7 +118,10 @@ def schedule(
     if isinstance(built, Err):
         return built
     job = built.value
-    job.idempotency_key, job.request_digest, job.skips = idempotency_key, digest, skips
+    if problem := days_problem(skipped_days, job.timezone, now):
+        return problem
+    job.idempotency_key, job.request_digest = idempotency_key, digest
+    job.skips = " ".join(sorted({*skips.split(), *map(str, skipped_days)}))
     with transaction.atomic():
         if idempotency_key is not None:
             # Check again under the lock: another caller with the same key may have been faster.
@@ -124,7 +130,7 @@ def schedule(
                 return answer
         if refusal := creation_problem(profile, job.runs_per_minute, now):
             return refusal
-        if job.follows_calendars and (problem := attach_calendars(job, is_locked=True)):
+        if job.follows_calendars and (problem := store_calendars(actor, job, now)):
             return problem
         job.save(force_insert=True)
         if job.task == HEARTBEAT:
@@ -151,6 +157,8 @@ def schedule_many(actor: Actor, many: Sequence[Mapping[str, Any]]) -> Result[lis
         planned = sum(job.runs_per_minute for job, _ in new)
         if new and (refusal := creation_problem(profile, planned, now, jobs=len(new))):
             return refusal
+        if problem := add_missing_holidays(actor, [job for job, _ in new], now):
+            return problem
         insert_jobs(actor, new, now)
     return Ok([job for job, _ in new])
 

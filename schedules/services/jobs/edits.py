@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from operator import attrgetter
 from typing import Any
 
@@ -14,7 +14,7 @@ from schedules import clock, engine
 from schedules.models import Execution, Job
 from schedules.models.job_texts import searchable_text, skeleton
 from schedules.result import Code, Err, Ok, Result, invalid_fields
-from schedules.services.jobs.calendars import attach_calendars
+from schedules.services.jobs.calendars import attach_calendars, store_calendars
 from schedules.services.jobs.creation import (
     changes_of,
     likeness_of,
@@ -37,6 +37,7 @@ from schedules.services.jobs.validation import (
 from schedules.services.people.profiles import profile_of
 from schedules.services.permissions import Actor, forbidden, not_found, record, wrong_state
 from schedules.services.quotas import reschedule_problem, wait_for_turn
+from schedules.services.runs.actions import skip
 from schedules.tasks.heartbeat import HEARTBEAT
 from schedules.when.unplanned import AFTER
 
@@ -45,12 +46,27 @@ _RESCHEDULED = "The schedule was changed before this run."
 
 
 def edit(
-    actor: Actor, job_id: str, *, revision: int | None = None, seen: Job | None = None, **changes: Any
+    actor: Actor,
+    job_id: str,
+    *,
+    revision: int | None = None,
+    seen: Job | None = None,
+    skipped_days: Collection[date] = (),
+    **changes: Any,
 ) -> Result[Job]:
     """Change a pending or paused job; of two callers with the same revision, the second is refused.
 
-    `seen` is the job as the caller has just read it, to save reading it again.
+    `seen` is the job as the caller has just read it, to save reading it again. `skipped_days` are left out, besides what
+    the job skips already.
     """
+    if skipped_days:
+        with transaction.atomic():
+            edited = edit(actor, job_id, revision=revision, seen=seen, **changes)
+            if isinstance(edited, Ok):
+                edited = skip(actor, edited.value.public_id, skipped_days)
+            if isinstance(edited, Err):
+                transaction.set_rollback(True)
+            return edited
     changes = editable_only(changes)
     job, revision = seen, seen.revision if seen else revision
     for _ in range(MAX_EDIT_TRIES):
@@ -86,7 +102,7 @@ def _try_to_edit(
         if refusal := reschedule_problem(job, edited.added_runs):
             return refusal
         if edited.is_rescheduled and edited.job.follows_calendars:
-            if problem := attach_calendars(edited.job, is_locked=True):
+            if problem := store_calendars(actor, edited.job, now):
                 return problem
             edited.changes |= {"closed_by": edited.job.closed_by, "cron": edited.job.cron}
         if not store_edit(edited):

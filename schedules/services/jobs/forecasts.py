@@ -17,7 +17,7 @@ from schedules.models.triggers import TRIGGER_COLUMNS
 from schedules.services.permissions import Actor
 from schedules.when import durations
 from schedules.when.forecast import start_of_day
-from schedules.when.moves import JobTrigger
+from schedules.when.moments import short_words
 from schedules.when.triggers import TriggerError
 from schedules.when.unplanned import UNKNOWN_START, After, Unplanned
 
@@ -25,6 +25,7 @@ Status = Execution.Status
 
 MAX_UPCOMING = 100
 MAX_STEPS = 2000
+MAX_NAMED_DAYS = 5
 # What describing a schedule needs; rows of these columns are read several times faster than models.
 WORDS_COLUMNS = (
     "public_id",
@@ -55,13 +56,6 @@ class Preview:
     """What a job without known next runs waits for, such as "the next start"."""
 
 
-def preview(trigger: JobTrigger, timezone: str, now: datetime, count: int = 5) -> Preview:
-    """Describe a schedule in words and list its next runs, without storing anything."""
-    runs = trigger.upcoming(now, count)
-    waits_for = trigger.awaited if isinstance(trigger, Unplanned) and not runs else ""
-    return Preview(trigger.words(), timezone, runs, trigger.warnings(now), waits_for)
-
-
 def words_of(job: Any) -> str:
     """Describe the schedule of a job, or of a row with WORDS_COLUMNS; return the raw text if it cannot be read."""
     try:
@@ -73,6 +67,21 @@ def words_of(job: Any) -> str:
         return description + closed.clause if closed else description
     except TriggerError:
         return job.cron or str(job.trigger_type)
+
+
+def whole_words_of(job: Job) -> str:
+    """Describe the schedule of a job with its end and the days that it leaves out."""
+    parts = [words_of(job)]
+    if job.ends_at is not None:
+        parts.append(f"until {short_words(job.ends_at, job.timezone)}")
+    return ", ".join(filter(None, [*parts, skipped_days_in_words(job)]))
+
+
+def skipped_days_in_words(job: Job) -> str:
+    """Say on which days a job does not run although its schedule has a run; empty if there are none."""
+    days = [entry for entry in job.skips.split() if len(entry) == len("2026-12-24")]
+    more = f" and {len(days) - MAX_NAMED_DAYS} more days" if len(days) > MAX_NAMED_DAYS else ""
+    return f"not on {', '.join(days[:MAX_NAMED_DAYS])}{more}" if days else ""
 
 
 def name_of_upstream(trigger: After) -> str:

@@ -1,7 +1,7 @@
 """Validation of jobs: which columns a caller may set, to which values, and what agents may not do."""
 
-from collections.abc import Mapping
-from datetime import datetime, timedelta
+from collections.abc import Collection, Mapping
+from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from schedules.models import Channel, Job
 from schedules.models.alert_rules import NEVER, read_rules
 from schedules.models.job_texts import names_of
 from schedules.models.jobs import argument_of
-from schedules.result import Code, Err, invalid, invalid_fields
+from schedules.result import Code, Err, Ok, Result, invalid, invalid_fields
 from schedules.secrets import references
 from schedules.services.jobs.prompt_rules import delivery_problem, gate_problem, secret_problem
 from schedules.services.people.channels import PREFIX, channel_called, place_of, place_text
@@ -27,6 +27,7 @@ from schedules.tasks.grants import grants_problem
 from schedules.tasks.placeholders import NOTIFICATION
 from schedules.when.durations import HORIZON, HORIZON_IN_WORDS
 from schedules.when.moments import in_the_past, local_words
+from schedules.when.skips import MAX_SKIPS, day_of, slot_entry
 from schedules.when.zone_names import zone_named
 
 EDITABLE = (
@@ -54,6 +55,8 @@ _KIND_OF = {
     for name in EDITABLE
 }
 CALL = frozenset(("task", "args", "kwargs"))
+# The columns that the text of a schedule may set besides its trigger, and the word with which it does.
+_CLAUSES = {"ends_at": "until", "calendars": "except", "spread": "within"}
 _REQUIRED = frozenset(("name", "task", "trigger_type"))
 TOO_FAR_AHEAD = f"Choose a time within the next {HORIZON_IN_WORDS}."
 _COLUMNS = frozenset(field.name for field in Job._meta.concrete_fields)
@@ -72,6 +75,25 @@ def editable_only(fields: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(zone := copied.get("timezone"), str):
         copied["timezone"] = zone_named(zone)
     return copied
+
+
+def with_given(
+    fields: Mapping[str, Any], given: Mapping[str, Any], names: Mapping[str, str] | None = None
+) -> Result[dict[str, Any]]:
+    """Add the columns that are given beside the text of a schedule; refuse what both say.
+
+    `names` is how the caller calls these columns.
+    """
+    for column, word in _CLAUSES.items():
+        if fields.get(column) and given.get(column):
+            name = (names or {}).get(column, column)
+            return invalid(
+                column,
+                f'The schedule says this already, after "{word}": leave it out there, or leave out {name}.',
+            )
+    # An empty value says nothing, like the policy for closed times without the names of calendars.
+    said = {name: value for name, value in given.items() if value or name not in fields}
+    return Ok({**fields, **said})
 
 
 def default_of(column: str) -> Any:
@@ -273,6 +295,22 @@ def interval_problem(actor: Actor, every: timedelta) -> Err | None:
     if actor.is_agent and every.total_seconds() < smallest:
         return invalid("every", f"The smallest interval for an agent is {smallest} seconds.")
     return None
+
+
+def days_problem(days: Collection[date], timezone: str, now: datetime) -> Err | None:
+    """Return an error if a job cannot skip its runs on these days."""
+    if any(day > (now + HORIZON).date() for day in days):
+        return invalid("dates", TOO_FAR_AHEAD)
+    if any(day.isoformat() < day_of(slot_entry(now), timezone) for day in days):
+        return invalid("dates", "Choose today or a later day.")
+    return too_many_skips(days)
+
+
+def too_many_skips(entries: Collection[Any]) -> Err | None:
+    """Return an error if a job cannot skip so many days and slots."""
+    if len(entries) <= MAX_SKIPS:
+        return None
+    return invalid("dates", f"At most {MAX_SKIPS} dates can be skipped.")
 
 
 def no_runs_left(job: Job, now: datetime) -> Err:

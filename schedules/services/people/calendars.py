@@ -18,6 +18,7 @@ from schedules.models import Calendar, Job
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.secrets.encryption import UnreadableError, reseal, seal, unseal
 from schedules.services.installation.setup import ensure_calendar_job
+from schedules.services.people.holidays import MAX_CALENDARS, NAME_LENGTH
 from schedules.services.people.hourly_limits import HourlyLimit
 from schedules.services.people.profiles import profile_of
 from schedules.services.people.setting_events import record_setting
@@ -28,12 +29,10 @@ from schedules.when import calendar_data, calendar_rules, calendars
 from schedules.when.calendar_rules import RuleError
 from schedules.when.triggers import TriggerError, load_zone
 
-MAX_CALENDARS = 100
 MAX_SHOWN_DAYS = 60
 # Each is a request to a server that a person chooses.
 ADDRESSES_AN_HOUR = 60
 _addresses = HourlyLimit(ADDRESSES_AN_HOUR)
-NAME_LENGTH = 64
 # The form field or tool argument that an error in a rule of this kind belongs to.
 _FIELDS = {
     Calendar.Kind.HOLIDAYS: "place",
@@ -145,12 +144,6 @@ def list_calendars(actor: Actor) -> list[ShownCalendar]:
     return [ShownCalendar.of(row, now, [job.name for job in users.get(row.name, ())]) for row in rows]
 
 
-def calendar_titles(owner_id: int) -> dict[str, str]:
-    """Return the calendars of a person: each name, and what the description of a schedule calls it."""
-    rows = Calendar.objects.filter(owner=owner_id).order_by("name").values_list("name", "words")
-    return dict(rows[:MAX_CALENDARS])
-
-
 def preview_calendar(actor: Actor, spec: CalendarSpec) -> Result[ShownCalendar]:
     """Return a calendar as it would be, without storing it."""
     now = clock.now()
@@ -181,8 +174,8 @@ def set_calendar(actor: Actor, spec: CalendarSpec) -> Result[ShownCalendar]:
         row.save(force_insert=old is None, force_update=old is not None)
         if old is not None and old.digest != row.digest:
             engine.follow_calendar(row, now)
-        before = _recorded(old) if old else {}
-        record_setting(actor, "set calendar", row.name, now, before=before, after=_recorded(row))
+        before = old.facts if old else {}
+        record_setting(actor, "set calendar", row.name, now, before=before, after=row.facts)
     if address:
         ensure_calendar_job()
     return Ok(ShownCalendar.of(row, now))
@@ -198,19 +191,8 @@ def delete_calendar(actor: Actor, name: str) -> Result[str]:
             names = [f"{job.name} (in the trash)" if job.deleted_at else job.name for job in users[:5]]
             return Err(Code.CALENDAR_IN_USE, name, matches=tuple(names), limit=len(users))
         row.delete()
-        record_setting(actor, "delete calendar", name, clock.now(), before=_recorded(row))
+        record_setting(actor, "delete calendar", name, clock.now(), before=row.facts)
     return Ok(name)
-
-
-def ensure_holidays(actor: Actor, names: Sequence[str]) -> None:
-    """Add the missing calendars of public holidays for names like DE-BY or "DE-BY catholic"."""
-    existing = calendar_titles(actor.user.pk)
-    for name in names:
-        place, *categories = name.split() or [""]
-        if name in existing or len(place) > NAME_LENGTH:
-            continue
-        chosen = [*calendar_rules.DEFAULT_CATEGORIES, *categories]
-        set_calendar(actor, CalendarSpec(name, Calendar.Kind.HOLIDAYS, place, chosen))
 
 
 @dataclass(frozen=True)
@@ -315,8 +297,3 @@ def reseal_calendars() -> list[str]:
         except UnreadableError:
             unreadable.append(f"calendar {name}")
     return unreadable
-
-
-def _recorded(row: Calendar) -> dict[str, Any]:
-    """Return the facts of a calendar that an event records."""
-    return {"kind": row.kind, "closes": row.closes, "timezone": row.timezone, **row.rule}

@@ -11,14 +11,14 @@ from schedules.models import Execution, Job
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.services.jobs.forecasts import next_runs_of
 from schedules.services.jobs.rows import change_row, locked_job
-from schedules.services.jobs.validation import TOO_FAR_AHEAD, use_problem
+from schedules.services.jobs.validation import TOO_FAR_AHEAD, days_problem, too_many_skips, use_problem
 from schedules.services.people.profiles import is_active_user
 from schedules.services.permissions import Actor, record, unconfirmed, wrong_state
 from schedules.services.quotas import run_problem, wait_for_owner
 from schedules.tasks import registry
 from schedules.tasks.heartbeat import HEARTBEAT
 from schedules.when.durations import HORIZON
-from schedules.when.skips import MAX_SKIPS, day_of, slot_entry, still_ahead
+from schedules.when.skips import day_of, slot_entry, still_ahead
 from schedules.when.triggers import TriggerError, load_zone
 
 WAITING_MANUAL_RUNS = 10
@@ -100,12 +100,12 @@ def skip(
             return wrong_state(job)
         if job.trigger_type == Job.TriggerType.ONCE:
             return Err(Code.JOB_RUNS_ONCE, job_id)
-        if any(day > (now + HORIZON).date() for day in days) or any(abs(at - now) > HORIZON for at in slots):
+        if any(abs(at - now) > HORIZON for at in slots):
             return invalid("dates", TOO_FAR_AHEAD)
+        if not undo and (problem := days_problem(days, job.timezone, now)):
+            return problem
         before = still_ahead(job.skips.split(), now)
         entries = [day.isoformat() for day in days]
-        if not undo and any(day < day_of(slot_entry(now), job.timezone) for day in entries):
-            return invalid("dates", "Choose today or a later day.")
         for moment in slots:
             slot = _slot_in_second(job, moment)
             if slot is None:
@@ -127,8 +127,8 @@ def skip(
                     return Err(Code.JOB_HAS_NO_NEXT_RUN, job_id)
                 entries = [slot_entry(upcoming[0])]
             after = still_ahead([*before, *entries], now)
-        if len(after) > MAX_SKIPS:
-            return invalid("dates", f"At most {MAX_SKIPS} dates can be skipped.")
+        if problem := too_many_skips(after):
+            return problem
         change_row(job, now, skips=" ".join(after))
         record(actor, "edit", now, job=job, before={"skips": before}, after={"skips": after})
     return Ok(job)

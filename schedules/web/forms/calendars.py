@@ -3,7 +3,8 @@
 from django import forms
 
 from schedules.models import Calendar
-from schedules.services.people.calendars import NAME_LENGTH, CalendarSpec
+from schedules.services.people.calendars import CalendarSpec
+from schedules.services.people.holidays import NAME_LENGTH
 from schedules.web.forms import PageForm
 from schedules.when.calendar_rules import DEFAULT_CATEGORIES
 

@@ -23,7 +23,7 @@ from schedules.services.jobs.calendars import attach_calendars
 from schedules.services.jobs.creation import SimilarJob
 from schedules.services.jobs.forecasts import next_runs_of, preview_of
 from schedules.services.jobs.validation import no_runs_left, usable_tasks
-from schedules.services.people.calendars import calendar_titles
+from schedules.services.people.holidays import calendar_titles
 from schedules.services.people.stored_secrets import secret_warnings
 from schedules.services.permissions import forbidden
 from schedules.tasks.placeholders import NOTIFICATION
@@ -233,6 +233,7 @@ class NewJobPage(_JobFormPage):
             request={
                 name: values for name, values in self.request.POST.lists() if name != "csrfmiddlewaretoken"
             },
+            skipped_days=form.skipped_days,
             **form.columns(),
         )
         match result:
@@ -242,7 +243,6 @@ class NewJobPage(_JobFormPage):
                 form.add_service_errors(problem)
                 return None
             case Ok(created):
-                skip_days(self.request, created.job, form)
                 warn_of_json(self.request, form)
                 warn_of_secrets(self.request, created.job)
                 return self._answer(created, then)
@@ -309,7 +309,14 @@ class EditJobPage(_JobFormPage):
     def save(self, form: JobForm) -> HttpResponse | None:
         assert self.source is not None
         revision = form.cleaned_data["revision"]
-        match services.edit(self.actor, self.source.public_id, revision=revision, **form.changes()):
+        edited = services.edit(
+            self.actor,
+            self.source.public_id,
+            revision=revision,
+            skipped_days=form.skipped_days,
+            **form.changes(),
+        )
+        match edited:
             case Err(kind=Kind.CONFLICT):
                 return self._ask_which(form)
             case Err() as problem:
@@ -317,7 +324,6 @@ class EditJobPage(_JobFormPage):
                 return None
             case Ok(job):
                 messages.success(self.request, f"{job.name} saved.")
-                skip_days(self.request, job, form)
                 warn_of_json(self.request, form)
                 warn_of_secrets(self.request, job)
                 if job.name != self.source.name:
@@ -344,15 +350,6 @@ def changes_since(job: Job, opened: str) -> list[Event]:
     if since.tzinfo is None:
         return []
     return events_of(job, SHOWN_CHANGES, since=since)
-
-
-def skip_days(request: HttpRequest, job: Job, form: WhenForm) -> None:
-    """Skip the days that the phrase in a form excludes."""
-    if not form.skipped_days:
-        return
-    match services.skip(actor_of(request), job.public_id, form.skipped_days):
-        case Err() as problem:
-            show_problem(request, problem)
 
 
 def warn_of_json(request: HttpRequest, form: JobForm) -> None:

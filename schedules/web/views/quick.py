@@ -9,19 +9,14 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods
 
 from schedules import services
-from schedules.models import Job
-from schedules.models.triggers import columns_of
 from schedules.result import Err, Ok, sentence
-from schedules.services.jobs.calendars import attach_calendars
-from schedules.services.jobs.forecasts import preview_of
-from schedules.services.people.calendars import calendar_titles
+from schedules.services.jobs.schedule_texts import schedule_of
+from schedules.services.people.holidays import calendar_titles
 from schedules.templatetags.cronty_times import plain_at
 from schedules.web.messages import message_of
-from schedules.web.views.page import Page, page_of, render_page, show_problem
-from schedules.when.clauses import named_calendars
+from schedules.web.views.page import Page, page_of, render_page
 from schedules.when.grammar import PhraseError
 from schedules.when.sentences import Sentence, parse_sentence
-from schedules.when.triggers import Interval
 
 PREVIEWED_RUNS = 3
 
@@ -34,7 +29,7 @@ def quick(request: HttpRequest) -> HttpResponse:
     try:
         parsed = parse_sentence(line, now=page.now, timezone=page.zone)
         offered = calendar_titles(page.actor.user.pk) if parsed.plan.calendars else {}
-        columns = _columns(parsed, page) | {"calendars": named_calendars(parsed.plan.calendars, offered)}
+        columns = schedule_of(parsed.plan, offered).fields | {"timezone": page.zone}
     except PhraseError as error:
         if request.method == "POST":
             messages.warning(request, sentence(str(error)))
@@ -43,13 +38,12 @@ def quick(request: HttpRequest) -> HttpResponse:
         return render_page(request, "schedules/parts/quick_preview.html", {"problem": problem})
     if request.method == "POST":
         return _create(request, page, parsed, line, columns)
-    planned = Job(**columns, owner_id=page.actor.user.pk)
-    attach_calendars(planned)
-    planned.skips = " ".join(day.isoformat() for day in parsed.plan.skipped_days)
-    planned.next_run_at = planned.next_slot(page.now)
+    previewed = services.preview(page.actor.user.pk, columns, page.now, PREVIEWED_RUNS)
+    if isinstance(previewed, Err):
+        return render_page(request, "schedules/parts/quick_preview.html", {"problem": message_of(previewed)})
     context = {
         "parsed": parsed,
-        "preview": preview_of(planned, page.now, PREVIEWED_RUNS),
+        "preview": previewed.value,
         "topic": next(iter(page.profile.default_place.values()), ""),
     }
     return render_page(request, "schedules/parts/quick_preview.html", context)
@@ -75,10 +69,6 @@ def _create(
         case Err() as problem:
             messages.warning(request, message_of(problem))
         case Ok(created):
-            if parsed.plan.skipped_days:
-                match services.skip(page.actor, created.job.public_id, parsed.plan.skipped_days):
-                    case Err() as problem:
-                        show_problem(request, problem)
             first = (
                 f" First run {plain_at(created.job.next_run_at, created.job.timezone)}."
                 if created.job.next_run_at
@@ -90,10 +80,3 @@ def _create(
                 extra_tags=f"undo-create {created.job.public_id}",
             )
     return HttpResponseRedirect(reverse("schedules:jobs"))
-
-
-def _columns(parsed: Sentence, page: Page) -> dict[str, Any]:
-    trigger = parsed.plan.trigger
-    plan = parsed.plan
-    columns = columns_of(trigger) | {"timezone": page.zone, "ends_at": plan.ends_at, "spread": plan.spread}
-    return columns | ({"anchor_at": trigger.start} if isinstance(trigger, Interval) else {})

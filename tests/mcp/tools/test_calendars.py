@@ -47,3 +47,15 @@ def test_unknown_calendar_is_refused_with_those_that_exist(call):
 
     assert "there is no calendar 'moon'. Choose from: FR" in str(refused)
     assert Job.objects.count() == 1
+
+
+def test_answer_says_the_end_and_the_exceptions_of_a_phrase(call):
+    phrase = "every day at 9 except 2099-12-24 but not holidays in France until 2099-12-31"
+    refused = call("schedule_job", **DAILY | {"trigger_config": phrase})
+    assert "within the next" in refused["error"]
+
+    phrase = "every day at 9 except holidays in France until 2029-12-31"
+    made = call("schedule_job", **DAILY | {"trigger_config": phrase})
+
+    assert made["description"].startswith("Every day at 09:00, except public holidays in France, until ")
+    assert made["calendars"] == ["FR"]

@@ -9,11 +9,10 @@ from schedules.services.jobs.chains import upcoming
 from schedules.services.jobs.forecasts import (
     next_runs_of,
     policies_of,
-    preview,
     preview_of,
     words_of,
 )
-from schedules.when.triggers import Cron
+from schedules.services.jobs.previews import preview
 from tests.factories import JobFactory
 from tests.services.conftest import NOW
 
@@ -38,8 +37,9 @@ def test_policies_have_durations_as_people_type_them():
     assert (found["backoff"], found["timeout"], found["attempts"]) == ("1m30s", "2h", 3)
 
 
-def test_preview_describes_the_schedule_and_lists_its_next_runs():
-    shown = preview(Cron("30 2 * * *", "Europe/Berlin"), "Europe/Berlin", NOW, count=2)
+def test_preview_describes_the_schedule_and_lists_its_next_runs(actor):
+    columns = {"trigger_type": "cron", "cron": "30 2 * * *", "timezone": "Europe/Berlin"}
+    shown = preview(actor.user.pk, columns, NOW, 2).value
 
     assert (shown.description, shown.timezone) == ("Every day at 02:30", "Europe/Berlin")
     assert shown.next_runs == [datetime(2026, 2, day, 1, 30, tzinfo=UTC) for day in (5, 6)]

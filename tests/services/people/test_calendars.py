@@ -15,7 +15,6 @@ from schedules.services.people.calendars import (
     MAX_CALENDARS,
     CalendarSpec,
     delete_calendar,
-    ensure_holidays,
     list_calendars,
     preview_calendar,
     set_calendar,
@@ -277,13 +276,48 @@ def test_number_of_calendars_is_limited(actor):
 
 
 @pytest.mark.django_db
-def test_names_of_places_become_calendars_of_holidays(actor):
-    ensure_holidays(actor, ["DE-BY catholic", "office", "FR"])
+def test_names_of_places_become_calendars_of_holidays_with_the_first_job(actor):
+    job = scheduled(actor, cron="0 9 25 12 *", calendars=["DE-BY catholic", "FR"])
 
-    assert [(shown.name, shown.words) for shown in list_calendars(actor)] == [
-        ("DE-BY catholic", "public holidays in Bavaria (also catholic)"),
-        ("FR", "public holidays in France"),
+    assert [(shown.name, shown.words, shown.jobs) for shown in list_calendars(actor)] == [
+        ("DE-BY catholic", "public holidays in Bavaria (also catholic)", ["Stand up"]),
+        ("FR", "public holidays in France", ["Stand up"]),
     ]
+    job.refresh_from_db()
+    assert job.closed_by == " ".join(row.reference for row in Calendar.objects.order_by("name"))
+    assert Event.objects.filter(verb="set calendar").count() == 2
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("fields", "column", "words"),
+    [
+        ({"calendars": ["DE-BY", "moon"]}, "calendars", "There is no calendar 'moon'"),
+        (
+            {"calendars": ["DE-BY protestant"]},
+            "calendars",
+            "DE has no category 'protestant'. Choose from: public",
+        ),
+        ({"calendars": ["DE-BY"], "ends_at": NOW}, "ends_at", "no run before this end"),
+    ],
+)
+def test_refused_job_adds_no_calendar(actor, fields, column, words):
+    columns = {"trigger_type": "cron", "cron": "0 9 * * *", "task": "prompt", "name": "x"}
+
+    answer = services.schedule(actor, kwargs={"prompt": "x"}, **columns | fields)
+
+    assert words in answer.errors[column][0]
+    assert not Calendar.objects.exists()
+
+
+@pytest.mark.django_db
+def test_staff_who_edit_a_job_add_its_calendar_for_its_owner(actor):
+    job = scheduled(actor)
+    staff = Actor(UserFactory(is_staff=True, is_superuser=True), Event.Door.WEB)
+
+    assert isinstance(services.edit(staff, job.public_id, calendars=["DE-BY"]), Ok)
+
+    assert Calendar.objects.get().owner == actor.user
 
 
 @pytest.mark.django_db

@@ -72,3 +72,24 @@ def test_file_with_an_unknown_calendar_is_refused(cronty, tmp_path):
     assert refused.code == 1
     assert "There is no calendar 'moon'" in refused.err + refused.out
     assert not Job.objects.exists()
+
+
+def test_usual_names_of_holidays_need_no_calendar_of_their_own(cronty, tmp_path):
+    path = tmp_path / "jobs.yaml"
+    path.write_text(
+        "jobs:\n  Tea:\n    schedule: '0 9 * * *'\n    task: prompt\n    arguments: {prompt: Tea}\n    calendars: [DE-BY]\n"
+    )
+    assert cronty("apply", str(path), "--check").code != 0
+    assert not Calendar.objects.exists()
+
+    assert cronty("apply", str(path), "--yes").code == 0
+    assert cronty("apply", str(path), "--check").code == 0
+    added = cronty("add", "every day at 9:00", "prompt", "x", "--calendar", "FR")
+
+    assert "except public holidays in France" in added.out
+    tea = Job.objects.get(name="Tea")
+    assert tea.closed_by == Calendar.objects.get(name="DE-BY").reference
+    path.write_text(path.read_text().replace("DE-BY", "GB-ENG"))
+    assert cronty("apply", str(path), "--yes").code == 0
+    tea.refresh_from_db()
+    assert tea.closed_by == Calendar.objects.get(name="GB-ENG").reference

@@ -85,7 +85,7 @@ def test_phrase_names_a_calendar(client, person):
 
     client.post("/jobs/new/", JOB | {"phrase": "every weekday at 9:00 except public holidays in Bavaria"})
     refused = client.post(
-        "/jobs/new/", JOB | {"phrase": "every weekday at 9:00 except public holidays in France"}
+        "/jobs/new/", JOB | {"phrase": "every weekday at 9:00 except public holidays in Atlantis"}
     )
 
     job = Job.objects.get()
