@@ -1,5 +1,6 @@
 """Tools for the user's preferences: the time zone, and the topics of notifications and failure alerts."""
 
+from collections.abc import Mapping
 from typing import Annotated, NotRequired
 
 from pydantic import Field
@@ -13,9 +14,12 @@ from schedules.mcp.tools.arguments import ZoneText
 from schedules.models import Profile
 from schedules.result import Ok, invalid
 from schedules.services.people.channels import channel_names
+from schedules.services.people.holidays import calendar_titles
 from schedules.services.people.preferences import Preferences
 from schedules.services.runs.agent_stops import read_stop
 from schedules.services.runs.runner_list import ListedRunner, list_runners
+
+MAX_NAMED_CALENDARS = 20
 
 
 class PreferencesOut(TypedDict):
@@ -96,11 +100,20 @@ def preferences_out(profile: Profile) -> PreferencesOut:
         notes.append(answers.no_zone(profile.zone, "local times are"))
     if profile.quiet_hours:
         notes.append(f"Alerts wait during {profile.quiet_hours}.")
+    if titles := calendar_titles(actor.user.pk):
+        notes.append(_calendars_line(titles))
     if stop := read_stop(actor):
         notes.append(f"{stop.sentence} Only a person can start them again.")
     if notes:
         out["note"] = " ".join(notes)
     return out
+
+
+def _calendars_line(titles: Mapping[str, str]) -> str:
+    """Name the calendars that jobs may use, each with what it closes where the name does not say that."""
+    names = [name if name == words else f"{name} ({words})" for name, words in titles.items()]
+    more = f" and {len(names) - MAX_NAMED_CALENDARS} more" if len(names) > MAX_NAMED_CALENDARS else ""
+    return f"Calendars: {answers.line(', '.join(names[:MAX_NAMED_CALENDARS]), 2000)}{more}."
 
 
 def _runner_line(listed: ListedRunner) -> str:

@@ -49,6 +49,13 @@ def test_unknown_calendar_is_refused_with_those_that_exist(call):
     assert Job.objects.count() == 1
 
 
+def test_preferences_name_the_calendars(call):
+    assert "Calendars" not in call("get_preferences").get("note", "")
+    call("schedule_job", **DAILY, calendars=["FR"])
+
+    assert "Calendars: FR (public holidays in France)." in call("get_preferences")["note"]
+
+
 def test_answer_says_the_end_and_the_exceptions_of_a_phrase(call):
     phrase = "every day at 9 except 2099-12-24 but not holidays in France until 2099-12-31"
     refused = call("schedule_job", **DAILY | {"trigger_config": phrase})
