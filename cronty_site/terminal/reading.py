@@ -35,6 +35,7 @@ from schedules.services.jobs.chains import chain_of, is_conditional
 from schedules.services.jobs.forecasts import next_runs_of, preview_of, words_of
 from schedules.services.jobs.masked_arguments import shown_arguments
 from schedules.services.jobs.trigger_addresses import trigger_of_job
+from schedules.services.people.incidents import open_incidents_of_job
 from schedules.services.run_list import newest_runs
 from schedules.services.runs.question_words import reminder_words
 from schedules.services.text_search import text_problem
@@ -116,6 +117,7 @@ def show_command(session: Session, reference: str) -> None:
                 "runs_after": _named(chain.upstream) if chain.upstream else None,
                 "followers": [_named(link.job) | {"schedule": link.words} for link in chain.followers],
                 **reminder_json(job),
+                "alert": open_incidents_of_job(job) or None,
                 "runs": [run_json(run, job.timezone) for run in runs],
             }
         )
@@ -145,6 +147,7 @@ def show_command(session: Session, reference: str) -> None:
             "managed by": source_note(job),
             "last error": job.last_error,
             "reminder": reminder_words(job),
+            "alert": open_incidents_of_job(job),
         }
     )
     for warning in ahead.warnings:

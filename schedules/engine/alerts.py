@@ -37,7 +37,9 @@ RATE_LIMIT_DELAY = timedelta(minutes=5)
 LONGEST_NOTICE = 2000
 # How many incidents a notice names.
 MAX_NAMED = 20
-_COLUMNS = ("due_at", "told", "told_at", "notice")
+# How many messages are kept with an incident; only snoozing it again and again leads to more.
+MAX_KEPT = 10
+_COLUMNS = ("due_at", "told", "told_at", "sent", "notice")
 
 # Titles for one incident and for several, when they begin and when they are over.
 _TITLES: dict[str, tuple[str, str, str, str]] = {
@@ -117,12 +119,22 @@ def _send_one(group: Sequence[Incident], place: Mapping[str, str], profile: Prof
             incident.due_at = now + RATE_LIMIT_DELAY
         return
     zone = profile.zone
-    notice = _notice([_news_of(incident, zone) for incident in group], place, zone, now)
-    for incident in group:
+    news = [_news_of(incident, zone) for incident in group]
+    lines = _lines_of(news)
+    notice = _notice(news, lines, place, zone, now)
+    for index, incident in enumerate(group):
         needs_reminder = incident.is_open and profile.alert_every and incident.told < MAX_REMINDERS
         incident.due_at = now + profile.alert_every if needs_reminder else None
         incident.told += 1
         incident.told_at, incident.notice = now, notice
+        message = {
+            "at": now.isoformat(),
+            "title": notice.kwargs["title"],
+            # Incidents beyond the named ones share the last line, which only counts them.
+            "text": lines[min(index, len(lines) - 1)],
+            "place": " ".join(next(iter(place.items()))),
+        }
+        incident.sent = [*incident.sent, message][-MAX_KEPT:]
 
 
 def _profile_of(incident: Incident) -> Profile:
@@ -188,15 +200,22 @@ def _title_of(news: Sequence[_News]) -> str:
     return f"Reminder: {title[:1].lower()}{title[1:]}" if is_reminder else title
 
 
-def _notice(news: Sequence[_News], place: Mapping[str, str], zone: str, now: datetime) -> Job:
-    """Create the notice of an alert."""
-    first = news[0].incident
+def _lines_of(news: Sequence[_News]) -> list[str]:
+    """Return the lines of a message: one for each named incident, and one that counts the others."""
     # Cut each line, so that a long error does not hide the other jobs: they are not reported again.
     named_items = news[:MAX_NAMED]
     room = LONGEST_NOTICE // (len(named_items) + 1) - 1
     lines = [item.line[: room if len(news) > 1 else LONGEST_NOTICE] for item in named_items]
     if len(news) > len(named_items):
         lines.append(f"… and {len(news) - len(named_items)} more")
+    return lines
+
+
+def _notice(
+    news: Sequence[_News], lines: Sequence[str], place: Mapping[str, str], zone: str, now: datetime
+) -> Job:
+    """Create the notice of an alert."""
+    first = news[0].incident
     is_good = all(item.is_over for item in news)
     arguments = {
         "message": "\n".join(lines)[:LONGEST_NOTICE],

@@ -53,6 +53,11 @@ class Incident(models.Model):
     due_at = models.DateTimeField(null=True, help_text="When the next message about it is due, if one is.")
     told = models.PositiveSmallIntegerField(default=0, help_text="How many messages have named it.")
     told_at = models.DateTimeField(null=True)
+    sent = models.JSONField(
+        default=list,
+        db_default=models.Value([], models.JSONField()),
+        help_text="The newest messages that named it: when, title, text and place.",
+    )
     snoozed_until = models.DateTimeField(null=True)
     snoozed_by = models.CharField(max_length=limits.ACTOR_LENGTH, blank=True, default="")
     notice = models.ForeignKey(

@@ -27,8 +27,8 @@ LOCK = int(connection.features.has_select_for_update)
 
 JOB = {"job_id": "job_1_0"}
 CALLS: dict[str, tuple[dict[str, Any], int]] = {
-    "job_status": (JOB, 3),
-    "why": (JOB, 3),
+    "job_status": (JOB, 4),
+    "why": (JOB, 4),
     "get_current_time": ({}, 0),
     "preview_schedule": ({"trigger_type": "cron", "trigger_config": {"expression": "0 9 * * *"}}, 0),
     "cancel_job": (JOB, 5),

@@ -13,6 +13,7 @@ from schedules.services.files.sources import source_note
 from schedules.services.jobs.forecasts import shown_next_run
 from schedules.services.jobs.heartbeats import ping_address_of
 from schedules.services.jobs.masked_arguments import shown_arguments
+from schedules.services.people.incidents import open_incidents_of_job
 from schedules.services.run_list import newest_rows
 from schedules.services.runs.question_words import reminder_words
 from schedules.tasks.builtin import WEBHOOK_METHOD
@@ -146,7 +147,7 @@ def status_out(job: Any) -> StatusOut:
         # Most webhooks use the default.
         "method": str(job.argument("method") or WEBHOOK_METHOD) if job.task == "webhook" else None,
         **_ping_url_out(job),
-        **reminder_out(job),
+        **reminder_out(job, with_incidents=True),
         **deleted_out(job),
         **calendars_out(job),
     }
@@ -180,9 +181,11 @@ class ReminderOut(TypedDict):
     reminder: NotRequired[str]
 
 
-def reminder_out(job: Job) -> ReminderOut:
-    reminder = reminder_words(job)
-    return {"reminder": answers.line(reminder, 400)} if reminder else {}
+def reminder_out(job: Job, *, with_incidents: bool = False) -> ReminderOut:
+    """Return what became of the last question, and perhaps the open incidents with the alerts about them."""
+    sentences = [reminder_words(job), open_incidents_of_job(job) if with_incidents else ""]
+    reminder = " ".join(filter(None, sentences))
+    return {"reminder": answers.line(reminder, 600)} if reminder else {}
 
 
 class DeletedOut(TypedDict):

@@ -1,6 +1,7 @@
 """Incidents and their alerts as people and agents see them: list, describe and snooze them."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -21,6 +22,47 @@ from schedules.when.moments import short_words
 
 DEFAULT_SNOOZE = timedelta(days=1)
 MAX_LISTED = 50
+
+
+@dataclass(frozen=True, slots=True)
+class SentAlert:
+    """One message that was sent about an incident."""
+
+    at: datetime
+    title: str
+    text: str
+    place: str
+    """Like "channel phone" or "topic backups"."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownIncident:
+    """An incident in words."""
+
+    incident: Incident
+    words: str
+    """When it began, how it ended, and which alerts were sent."""
+    delivery: str
+    """What is wrong with the delivery of the last alert, without a period; empty if it arrived."""
+    error: str
+    """What the service answered to it."""
+    plan: str
+    """Until when it is snoozed, or when the next alert is due; empty if neither."""
+    sent: Sequence[SentAlert]
+    """The newest messages, oldest first."""
+
+    @property
+    def delivery_with_error(self) -> str:
+        return f"{self.delivery}: {self.error}." if self.error else self.delivery and f"{self.delivery}."
+
+    @property
+    def whole(self) -> str:
+        return " ".join(filter(None, [self.words, self.delivery_with_error, self.plan]))
+
+    @property
+    def own_words(self) -> str:
+        """Everything in Cronty's own words, without the answer of a service."""
+        return " ".join(filter(None, [self.words, self.delivery and f"{self.delivery}.", self.plan]))
 
 
 def list_incidents(actor: Actor, *, only_open: bool = False, most: int = MAX_LISTED) -> list[Incident]:
@@ -47,37 +89,56 @@ def read_incidents(
     return read_page(chosen, position, size)
 
 
+def find_incident(actor: Actor, number: int) -> Result[Incident]:
+    """Return an incident of this person, whether it is open or over."""
+    incident = _mine(actor).select_related("job", "notice").filter(pk=number).first()
+    return Err(Code.INCIDENT_NOT_FOUND, str(number)) if incident is None else Ok(incident)
+
+
 def incidents_of_job(job: Job, most: int = 5) -> list[str]:
     """Describe the newest incidents of a job that the caller may see, and whether their alerts were delivered."""
     incidents = list(Incident.objects.filter(job=job.pk).select_related("notice").order_by("-pk")[:most])
-    return [f"{text} {delivery}".strip() for _, text, delivery in described(incidents, job.timezone)]
+    return [shown.whole for shown in described(incidents, job.timezone)]
 
 
-def described(incidents: Sequence[Incident], zone: str) -> list[tuple[Incident, str, str]]:
-    """Return each incident with its description and the delivery of its last alert; select `notice` with them."""
+def open_incidents_of_job(job: Job, until: datetime | None = None, most: int = 3) -> str:
+    """Describe the open incidents of a job that the caller may see, perhaps those that began by a moment only."""
+    incidents = Incident.objects.filter(job=job.pk, ended_at=None).select_related("notice").order_by("-pk")
+    if until:
+        incidents = incidents.filter(opened_at__lte=until)
+    return " ".join(shown.own_words for shown in described(list(incidents[:most]), job.timezone))
+
+
+def described(incidents: Sequence[Incident], zone: str) -> list[ShownIncident]:
+    """Return each incident in words, with what was sent about it; select `notice` with them."""
     notices = {incident.notice.pk: incident.notice for incident in incidents if incident.notice}
     runs = {run.job_id: run for run in last_deliveries(list(notices.values()))} if notices else {}
-    return [
-        (
-            incident,
-            describe_incident(incident, zone),
-            _describe_delivery(runs.get(incident.notice_id)) if incident.notice_id else "",
-        )
-        for incident in incidents
-    ]
+    return [_described(incident, runs.get(incident.notice_id or 0), zone) for incident in incidents]
 
 
-def _describe_delivery(run: Execution | None) -> str:
-    """Describe the delivery of an alert unless it succeeded; an alert has its own retries."""
+def _described(incident: Incident, run: Execution | None, zone: str) -> ShownIncident:
+    delivery, error = _describe_delivery(run) if incident.notice_id else ("", "")
+    return ShownIncident(
+        incident,
+        describe_incident(incident, zone),
+        delivery,
+        error,
+        _describe_plan(incident, zone),
+        [SentAlert(**message | {"at": datetime.fromisoformat(message["at"])}) for message in incident.sent],
+    )
+
+
+def _describe_delivery(run: Execution | None) -> tuple[str, str]:
+    """Describe the delivery of an alert, and its error, unless it succeeded; an alert has its own retries."""
     if run is None:
-        return "It waits to be sent."
+        return "It waits to be sent", ""
     error = run.error.rstrip(".")
     match run.status:
         case Execution.Status.FAILED | Execution.Status.LOST:
-            return f"It was not delivered: {error}."
+            return "It was not delivered", error
         case Execution.Status.QUEUED if error:
-            return f"It was not delivered yet, and is tried again: {error}."
-    return ""
+            return "It was not delivered yet, and is tried again", error
+    return "", ""
 
 
 def describe_incident(incident: Incident, zone: str) -> str:
@@ -92,13 +153,24 @@ def describe_incident(incident: Incident, zone: str) -> str:
 
 
 def _describe_alerts(incident: Incident, zone: str) -> str:
-    if incident.snoozed_until and incident.is_open and incident.snoozed_until > clock.now():
-        until = short_words(incident.snoozed_until, zone)
-        return f"Snoozed until {until} by {incident.snoozed_by}."
     if not incident.told_at:
-        return "An alert waits to be sent." if incident.due_at else "No alert was sent."
-    times = f"{incident.told} alerts, the last" if incident.told > 1 else "Alert"
-    return f"{times} on {short_words(incident.told_at, zone)}."
+        is_due = incident.due_at and not _is_snoozed(incident)
+        return "An alert waits to be sent." if is_due else "No alert was sent."
+    times = f"{incident.told} alerts were sent, the last" if incident.told > 1 else "An alert was sent"
+    place = f" to the {incident.sent[-1]['place']}" if incident.sent else ""
+    return f"{times} on {short_words(incident.told_at, zone)}{place}."
+
+
+def _describe_plan(incident: Incident, zone: str) -> str:
+    if not incident.is_open or not incident.due_at:
+        return ""
+    if incident.snoozed_until and _is_snoozed(incident):
+        return f"Snoozed until {short_words(incident.snoozed_until, zone)} by {incident.snoozed_by}."
+    return f"The next reminder is due on {short_words(incident.due_at, zone)}." if incident.told else ""
+
+
+def _is_snoozed(incident: Incident) -> bool:
+    return incident.is_open and bool(incident.snoozed_until and incident.snoozed_until > clock.now())
 
 
 def snooze_incident(actor: Actor, number: int, until_text: str = "") -> Result[Incident]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
 from django.db.models import QuerySet
@@ -13,6 +13,7 @@ from schedules.models.jobs import why_skipped
 from schedules.result import Ok, Result
 from schedules.services.jobs.chains import origin_words, why_not_followed
 from schedules.services.jobs.forecasts import MAX_STEPS, as_resumed, slots_ahead
+from schedules.services.people.incidents import open_incidents_of_job
 from schedules.services.permissions import Actor, not_found
 from schedules.services.runs.answers import question_of
 from schedules.services.runs.approvals import approval_words
@@ -32,6 +33,8 @@ _STOPPED = {"pause": "paused", "cancel": "cancelled", "delete": "deleted"}
 _SHOWN_STOPS = {"pause": "paused", "cancel": "stopped permanently", "delete": "deleted"}
 _NOTICEABLE = timedelta(seconds=1)
 _DAY = timedelta(days=1)
+# How soon after the end of a run its incident is open: outcomes are written in batches.
+_WRITTEN_WITHIN = timedelta(minutes=1)
 MAX_CHANGES = 100
 
 
@@ -50,30 +53,45 @@ class Why:
 
 
 def why(actor: Actor, job_id: str, at: datetime | date | None, now: datetime) -> Result[Why]:
-    """Explain the slot nearest to a moment, or one on a day in the job's time zone."""
+    """Explain the slot nearest to a moment, or one on a day in the job's time zone; name incidents that last."""
     job = actor.jobs_with_trash().find(job_id)
     if job is None:
         return not_found(job_id)
+    explained = _explain_slot(job, at, now)
+    until = None if at is None else _last_moment(explained, now)
+    lasting = open_incidents_of_job(job, until)
+    return Ok(replace(explained, explanation=f"{explained.explanation} {lasting}".strip()))
+
+
+def _last_moment(explained: Why, now: datetime) -> datetime:
+    """Return until when an incident may have begun to concern this slot."""
+    run = explained.execution
+    if run is None:
+        return now if explained.verdict == "late" else explained.at
+    return run.finished_at + _WRITTEN_WITHIN if run.finished_at else now
+
+
+def _explain_slot(job: Job, at: datetime | date | None, now: datetime) -> Why:
     if isinstance(at, date) and not isinstance(at, datetime):
         answer = _of_day(job, at, now)
         if isinstance(answer, Why):
-            return Ok(answer)
+            return answer
         at = answer
     moment = at or now
     if moment < job.created_at:
-        return Ok(Why(job, moment, "nothing", "The job did not exist yet."))
+        return Why(job, moment, "nothing", "The job did not exist yet.")
     if moment <= now and (missed := why_not_followed(job, moment)):
-        return Ok(Why(job, missed[0], "nothing", missed[1]))
+        return Why(job, missed[0], "nothing", missed[1])
     row = _nearest_execution(job, moment)
     if row and (at is None or _is_near(job, row, moment)):
-        return Ok(_why_of_row(job, row))
+        return _why_of_row(job, row)
     if moment > now:
-        return Ok(_why_ahead(job, moment, now))
+        return _why_ahead(job, moment, now)
     if at is None and job.status == Job.Status.PAUSED:
-        return Ok(_why_without_row(job, moment, now, is_ahead=True))
+        return _why_without_row(job, moment, now, is_ahead=True)
     if job.next_run_at and (at is None or job.next_run_at <= now):
-        return Ok(_why_not_yet(job, now))
-    return Ok(_why_without_row(job, moment, now))
+        return _why_not_yet(job, now)
+    return _why_without_row(job, moment, now)
 
 
 def _of_day(job: Job, day: date, now: datetime) -> Why | datetime:

@@ -27,6 +27,7 @@ from schedules.web.views.page import finish, is_number, render_page
 
 MAX_JOBS = 200
 MAX_INCIDENTS = 20
+SNOOZES = {"1 hour": "an hour", "1 day": "a day", "1 week": "a week"}
 
 
 @dataclass
@@ -53,6 +54,7 @@ class NotificationsPage(LivePageMixin, TemplateView):
         return super().get_context_data(
             channels=list_channels(self.actor),
             incidents=described(list_incidents(self.actor, most=MAX_INCIDENTS), self.page.zone),
+            snoozes=SNOOZES,
             server=settings.NTFY_URL,
             has_token=bool(settings.NTFY_TOKEN),
             topics=topics_of(jobs[:MAX_JOBS]),

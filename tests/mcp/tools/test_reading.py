@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from schedules import clock
-from schedules.models import Job
+from schedules.models import Incident, Job
 from tests.factories import ExecutionFactory, JobFactory
 
 
@@ -338,3 +338,19 @@ def test_preview_shows_a_random_delay_and_refuses_one_that_is_too_long(call, noo
 
     assert preview("5m")["description"] == "Every 10 minutes, up to 5 minutes later"
     assert "Invalid spread: choose at most 10m" in preview("20m")["error"]
+
+
+def test_why_and_job_status_name_an_incident_that_lasts(call, owner, noon):
+    job, now = JobFactory(owner=owner), clock.now()
+    Incident.objects.create(
+        **{"owner": owner, "job": job, "kind": "failing", "subject": "job", "name": job.name},
+        **{"opened_at": now, "told": 1, "told_at": now, "due_at": now + timedelta(days=1)},
+    )
+
+    for text in (
+        call("why", job_id=job.public_id)["explanation"],
+        call("job_status", job_id=job.public_id)["reminder"],
+    ):
+        assert "Failing since Wed 4 Feb 2026" in text
+        assert "An alert was sent on Wed 4 Feb 2026" in text
+        assert "The next reminder is due on Thu 5 Feb 2026" in text

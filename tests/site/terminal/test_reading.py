@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from schedules import clock, services
-from schedules.models import Job
+from schedules.models import Incident, Job
 from schedules.services.jobs.trigger_addresses import open_trigger
 from tests.factories import ExecutionFactory, JobFactory
 
@@ -188,6 +188,17 @@ def test_why_explains_the_nearest_run(cronty, owner):
     assert "This run was missed. No worker was running." in cronty("why", "Backup").out
     assert cronty("why", "Backup", "--json").json["verdict"] == "missed"
     assert cronty("why", "Backup", "blue moon").code == 2
+
+
+def test_show_and_why_name_an_incident_that_lasts(cronty, owner):
+    job, now = JobFactory(owner=owner, name="Backup"), clock.now()
+    Incident.objects.create(
+        owner=owner, job=job, kind="failing", subject="job", name="Backup", opened_at=now, due_at=now
+    )
+
+    assert "Failing since" in cronty("show", "Backup").out
+    assert "An alert waits to be sent." in cronty("show", "Backup", "--json").json["alert"]
+    assert "Failing since" in cronty("why", "Backup").out
 
 
 def test_preview_creates_nothing(cronty, owner):
