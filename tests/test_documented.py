@@ -29,6 +29,7 @@ INSTALLATION = "tests/site/test_installation.py::test_service_is_installed_as_th
 LONG = "tests/test_documented.py::test_long_programs_exist_and_know_their_arguments"
 DIST = "verification/dist.py::"
 CHECKS = "tests/site/terminal/test_healthchecks.py"
+ALERTS = "tests/site/terminal/test_alerts.py"
 EXEC = "tests/site/terminal/elsewhere/test_executing.py"
 RUNNER_CHECK = "tests/site/terminal/test_runners.py::test_check_shows_verdict_time_and_cost_and_leaves_no_run"
 
@@ -161,6 +162,8 @@ EXECUTED = {
     ".venv/bin/python -m cronty_site.terminal": f"{EXAMPLES}::test_backup_of_the_page_is_restored",
     "done JOB [--undo]": "tests/site/terminal/test_answering.py::test_commands_of_the_page_work_in_their_order",
     "snooze JOB [UNTIL]": "tests/site/terminal/test_answering.py::test_commands_of_the_page_work_in_their_order",
+    "alerts show NUMBER": f"{ALERTS}::test_alerts_are_listed_and_shown_with_what_was_sent",
+    "alerts snooze NUMBER [UNTIL]": f"{ALERTS}::test_alert_is_snoozed_for_a_day_or_until_a_time_in_words",
     "run --wait": "tests/site/terminal/test_changing.py::test_run_waits_for_its_outcome",
     "apply --check": "tests/site/terminal/test_files.py::test_file_is_checked_applied_and_then_unchanged",
 }
