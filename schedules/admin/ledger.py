@@ -1,4 +1,4 @@
-"""Read-only admin pages: runs, agent runs, approvals, events, questions, incidents, clusters and pinged jobs."""
+"""Admin pages of what Cronty records: runs, agent runs, approvals, events, questions, incidents, clusters and pinged jobs."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -23,14 +23,18 @@ from schedules.admin.bases import (
     as_json,
     coloured,
     owned_by,
+    report,
+    user_of,
 )
 from schedules.admin.local_times import moment
 from schedules.models import AgentRun, Approval, Cluster, Event, Execution, Heartbeat, Incident, Question
 from schedules.models.executions import ExecutionQuerySet
+from schedules.result import Code, Err
 from schedules.secrets import masking
-from schedules.services import event_list, run_list
+from schedules.services import Actor, event_list, run_list
 from schedules.services.jobs.masked_arguments import shown_arguments
 from schedules.services.people import incidents
+from schedules.services.people.profiles import is_above
 from schedules.services.run_list import mentioning
 from schedules.services.runs import agent_runs, approvals
 from schedules.services.runs.outputs import output_since
@@ -276,14 +280,38 @@ class IncidentAdmin(LongListAdmin[Incident], ReadOnlyAdmin[Incident]):
         *(moment("told_at"), moment("snoozed_until")),
     ]
     list_filter = ["kind", OwnerFilter]
+    actions = ["snooze"]
     fields = [
         *("name", "owner", "job", "kind", "subject", "details", moment("opened_at"), moment("ended_at")),
-        *("ending", "told", moment("told_at"), "notice", moment("due_at")),
+        *("ending", "told", moment("told_at"), "messages", "notice", moment("due_at")),
         *(moment("snoozed_until"), "snoozed_by"),
     ]
 
     def newest(self, owner: AbstractBaseUser | None, filters: Mapping[str, str]) -> QuerySet[Incident]:
         return incidents.newest_of_owner(owner and owner.pk)
+
+    @admin.display(description="messages")
+    def messages(self, incident: Incident) -> SafeString:
+        return as_json(incident.sent)
+
+    def has_snooze_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("schedules.change_incident")
+
+    @admin.action(description="Snooze for a day", permissions=["snooze"])
+    def snooze(self, request: HttpRequest, rows: QuerySet[Incident]) -> None:
+        by = user_of(request)
+        results = [
+            (
+                incident.name,
+                Err(Code.USER_IS_SUPERIOR)
+                if is_above(incident.owner, by)
+                else incidents.snooze_incident(
+                    Actor(incident.owner, Event.Door.ADMIN, name=by.get_username()), incident.pk
+                ),
+            )
+            for incident in rows.select_related("owner")
+        ]
+        report(self, request, results, "Snoozed:")
 
 
 @admin.register(Cluster)

@@ -3,16 +3,17 @@ from datetime import timedelta
 from html import unescape
 
 import pytest
+from django.contrib.auth.models import Permission
 
 from schedules import engine, services
 from schedules.admin import bases
-from schedules.models import Cluster, Event, Execution, Job, counting
+from schedules.models import Cluster, Event, Execution, Incident, Job, counting
 from schedules.models.standings import STANDINGS
 from schedules.services import Actor
 from schedules.tasks.interface import OutputText
 from tests.admin.conftest import NOW
-from tests.admin.pages import page
-from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
+from tests.admin.pages import acted, messages_of, page
+from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, UserFactory
 from tests.web.html import html_of
 
 
@@ -239,3 +240,51 @@ def test_filter_names_statuses_in_the_words_of_the_column(operator_client):
     assert ">Waiting for an agent</a>" in page
     assert ">Starting</a>" in page
     assert ">Claimed</a>" not in page
+
+
+@pytest.fixture
+def incident(db):
+    owner = JobFactory().owner
+    message = {"at": NOW.isoformat(), "title": "A job failed", "text": "Backup: no", "place": "topic t"}
+    return Incident.objects.create(
+        owner=owner, kind="failing", subject="job", name="Backup", opened_at=NOW, due_at=NOW, sent=[message]
+    )
+
+
+def test_incident_shows_its_messages_and_is_snoozed_for_a_day(operator_client, operator, incident):
+    assert "A job failed" in html_of(operator_client.get(page(Incident, "change", incident.pk)))
+
+    answer = acted(operator_client, Incident, "snooze", incident)
+
+    assert messages_of(answer) == ["Snoozed: Backup."]
+    incident.refresh_from_db()
+    assert incident.snoozed_until == NOW + timedelta(days=1)
+    assert incident.snoozed_by == operator.get_username()
+
+
+def test_incident_that_is_over_or_of_somebody_with_more_rights_is_not_snoozed(client, incident):
+    staff = UserFactory(is_staff=True)
+    client.force_login(staff)
+    for name in ("view_incident", "change_incident"):
+        staff.user_permissions.add(Permission.objects.get(codename=name))
+    type(incident.owner).objects.filter(pk=incident.owner.pk).update(is_superuser=True)
+
+    answer = acted(client, Incident, "snooze", incident)
+
+    assert messages_of(answer) == ["Backup: You can't do this for a user with more rights than you."]
+    type(incident.owner).objects.filter(pk=incident.owner.pk).update(is_superuser=False)
+    Incident.objects.update(ended_at=NOW)
+    acted(client, Incident, "snooze", incident)
+    incident.refresh_from_db()
+    assert incident.snoozed_until is None
+
+
+def test_staff_who_may_only_look_are_offered_no_snooze(client, incident):
+    staff = UserFactory(is_staff=True)
+    staff.user_permissions.add(Permission.objects.get(codename="view_incident"))
+    client.force_login(staff)
+
+    acted(client, Incident, "snooze", incident)
+
+    incident.refresh_from_db()
+    assert incident.snoozed_until is None
