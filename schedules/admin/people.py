@@ -1,4 +1,4 @@
-"""Admin pages of what belongs to people: tokens, calendars, channels, event subscriptions and profiles."""
+"""Admin pages of what belongs to people: tokens, calendars, channels, secrets, event subscriptions and profiles."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
-from schedules import services
+from schedules import clock, services
 from schedules.admin.bases import (
     USERNAME,
     OwnerFilter,
@@ -20,8 +20,8 @@ from schedules.admin.bases import (
     user_of,
 )
 from schedules.admin.forms import ProfileForm, TokenAdminForm
-from schedules.admin.local_times import moment
-from schedules.models import Calendar, Channel, Event, EventSubscription, Profile, Token
+from schedules.admin.local_times import moment, moment_words
+from schedules.models import Calendar, Channel, Event, EventSubscription, Profile, Secret, Token
 from schedules.result import Code, Err, Ok, Result
 from schedules.services import Actor
 from schedules.services.people.profiles import is_above
@@ -123,6 +123,31 @@ class ChannelAdmin(ReadOnlyAdmin[Channel]):
         moment("last_sent_at"),
         moment("last_failed_at"),
     ]
+
+
+@admin.register(Secret)
+class SecretAdmin(ReadOnlyAdmin[Secret]):
+    """Where secrets may go and when they expire, without their values."""
+
+    list_display = ["name", "belongs_to", "hosts", "commands", moment("updated_at"), "expiry"]
+    list_filter = [("expires_at", admin.EmptyFieldListFilter), OwnerFilter]
+    list_select_related = ["owner"]
+    search_fields = ["name", f"owner__{USERNAME}"]
+    fields = [
+        *("name", "belongs_to", "hosts", "commands", moment("created_at"), moment("updated_at")),
+        "expiry",
+    ]
+
+    @admin.display(description="owner")
+    def belongs_to(self, secret: Secret) -> str:
+        return owned_by(secret) if secret.owner else "installation"
+
+    @admin.display(description="expires", ordering="expires_at")
+    def expiry(self, secret: Secret) -> str | None:
+        if secret.expires_at is None:
+            return None
+        words = moment_words(secret.expires_at)
+        return f"{words} (expired)" if secret.expires_at <= clock.now() else words
 
 
 @admin.register(EventSubscription)

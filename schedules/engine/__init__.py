@@ -32,7 +32,13 @@ from schedules.engine.gaps import (
 from schedules.engine.heartbeat_state import Signal
 from schedules.engine.history import Outcome
 from schedules.engine.incident_watch import OUTAGE, note_outage, watch_incidents
-from schedules.engine.incidents import end_incident, raise_incident, raise_proposals
+from schedules.engine.incidents import (
+    end_for_everybody,
+    end_incident,
+    raise_incident,
+    raise_proposals,
+    subject_of_secret,
+)
 from schedules.engine.machine_starts import note_machine_start, remember_machine_start
 from schedules.engine.outside_watch import note_watch_answer, take_watch_turn
 from schedules.engine.pauses import pause, pause_each, rearm, rearm_each, withdraw, withdraw_each

@@ -2,13 +2,24 @@
 
 from datetime import datetime, timedelta
 
+from django.contrib.auth import get_user_model
 from django.db import transaction
 from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce
 
 from schedules.engine.event_deliveries import publish_recoveries
-from schedules.engine.incidents import Kind, News, end_all, end_confirmed, raise_incidents, subject_of
-from schedules.models import Cluster, Execution, Incident, Job, Token
+from schedules.engine.incidents import (
+    SECRET,
+    TOKEN,
+    Kind,
+    News,
+    end_all,
+    end_confirmed,
+    raise_incidents,
+    subject_of,
+    subject_of_secret,
+)
+from schedules.models import Cluster, Execution, Incident, Job, Secret, Token
 from schedules.models.job_queries import NOTICE_PREFIX
 from schedules.models.people import is_active
 from schedules.tasks.heartbeat import HEARTBEAT
@@ -26,6 +37,8 @@ RESTART = timedelta(seconds=30)
 EXPIRES_WITHIN = timedelta(days=7)
 # How many incidents of each kind one call handles; the next calls handle the others.
 BATCH = 500
+# How many superusers are alerted of a secret of the installation.
+MAX_SUPERUSERS = 20
 
 
 def watch_incidents(now: datetime) -> None:
@@ -33,6 +46,7 @@ def watch_incidents(now: datetime) -> None:
     _raise_late(now)
     _raise_untaken(now)
     _raise_expiring(now)
+    _raise_expiring_secrets(now)
     open_incidents = Incident.objects.filter(ended_at=None).order_by()
     if open_incidents.exists():
         _end_over(open_incidents, now)
@@ -144,7 +158,7 @@ def _raise_expiring(now: datetime) -> None:
         News(
             Kind.EXPIRING,
             owner_id,
-            f"token {pk}",
+            f"{TOKEN}{pk}",
             f"Token {name}",
             f"It expires on {short_words(at, 'UTC')} UTC.",
         )
@@ -152,6 +166,54 @@ def _raise_expiring(now: datetime) -> None:
         if at
     ]:
         raise_incidents(news, now)
+
+
+def _expiring_secrets(now: datetime) -> QuerySet[Secret]:
+    """Secrets that expire soon, and those that have expired: these last until they are replaced."""
+    return Secret.objects.filter(expires_at__lte=now + EXPIRES_WITHIN).order_by()
+
+
+def _raise_expiring_secrets(now: datetime) -> None:
+    columns = ("owner_id", "owner__cronty_profile__timezone", "pk", "name", "expires_at")
+    active = _expiring_secrets(now).filter(Q(owner=None) | is_active("owner__"))
+    # Secrets that expired long ago must not crowd out the others.
+    rows = list(active.order_by("-expires_at").values_list(*columns)[:BATCH])
+    if not rows:
+        return
+    superusers = _superusers() if any(owner_id is None for owner_id, *_ in rows) else []
+    news = [
+        _expiry_news(owner_id, zone, pk, name, at, now)
+        for of_secret, zone_of_secret, pk, name, at in rows
+        if at
+        for owner_id, zone in (superusers if of_secret is None else [(of_secret, zone_of_secret)])
+    ]
+    # An expired secret may stay for years: do not write about it every few seconds.
+    known = set(
+        Incident.objects.filter(
+            ended_at=None, kind=Kind.EXPIRING, subject__in={item.subject for item in news}
+        )
+        .order_by()
+        .values_list("owner_id", "subject")
+    )
+    if fresh := [item for item in news if (item.owner_id, item.subject) not in known]:
+        raise_incidents(fresh, now)
+
+
+def _expiry_news(
+    owner_id: int, zone: str | None, secret_id: int, name: str, at: datetime, now: datetime
+) -> News:
+    verb = "expires" if at > now else "expired"
+    sentence = f"It {verb} on {short_words(at, zone or 'UTC')}: replace it, or change the date."
+    return News(Kind.EXPIRING, owner_id, subject_of_secret(secret_id), f"Secret {name}", sentence)
+
+
+def _superusers() -> list[tuple[int, str | None]]:
+    """Return who manages the secrets of the installation, with their time zones."""
+    users = get_user_model()
+    if "is_superuser" not in {field.name for field in users._meta.get_fields()}:
+        return []
+    active = users._default_manager.filter(is_active(), is_superuser=True).order_by("pk")
+    return list(active.values_list("pk", "cronty_profile__timezone")[:MAX_SUPERUSERS])
 
 
 def _end_over(open_incidents: QuerySet[Incident], now: datetime) -> None:
@@ -173,7 +235,9 @@ def _end_over(open_incidents: QuerySet[Incident], now: datetime) -> None:
     waiting = _untaken(now).filter(job=OuterRef("job"))
     end_all(open_incidents.filter(~Exists(waiting), kind=Kind.PROMPT), now, "It is not waiting any more")
     end_confirmed(open_incidents, now)
-    _end_expiring(open_incidents.filter(kind=Kind.EXPIRING, subject__startswith="token "), now)
+    expiring = open_incidents.filter(kind=Kind.EXPIRING)
+    _end_expiring(expiring.filter(subject__startswith=TOKEN), _expiring_tokens(now), now)
+    _end_expiring(expiring.filter(subject__startswith=SECRET), _expiring_secrets(now), now)
 
 
 def _end_recovered(recovered: QuerySet[Incident], now: datetime) -> None:
@@ -194,8 +258,15 @@ def _end_late(late: QuerySet[Incident], now: datetime) -> None:
     end_all(started.filter(~Exists(waiting)), now, "It is not late any more")
 
 
-def _end_expiring(expiring: QuerySet[Incident], now: datetime) -> None:
-    keys = {int(subject.split()[1]): pk for pk, subject in expiring.values_list("pk", "subject")[:BATCH]}
-    if keys:
-        still = set(_expiring_tokens(now).filter(pk__in=keys).values_list("pk", flat=True))
-        end_all(Incident.objects.filter(pk__in=[pk for key, pk in keys.items() if key not in still]), now)
+def _end_expiring(
+    expiring: QuerySet[Incident], keys: QuerySet[Token] | QuerySet[Secret], now: datetime
+) -> None:
+    """End the incidents about keys that are no longer among these."""
+    # Several people may be alerted of one secret.
+    key_by_incident = {
+        pk: int(subject.split()[1]) for pk, subject in expiring.values_list("pk", "subject")[:BATCH]
+    }
+    if key_by_incident:
+        still = set(keys.filter(pk__in=set(key_by_incident.values())).values_list("pk", flat=True))
+        over = [pk for pk, key in key_by_incident.items() if key not in still]
+        end_all(Incident.objects.filter(pk__in=over), now)

@@ -18,6 +18,8 @@ Kind = Incident.Kind
 
 # The prefix of the subject of incidents about proposed jobs.
 _PROPOSAL = "proposal "
+# The prefixes of the subjects of incidents about keys that expire.
+TOKEN, SECRET = "token ", "secret "
 
 
 class News(NamedTuple):
@@ -125,6 +127,15 @@ def raise_incident(
 def end_incident(kind: Incident.Kind, owner_id: int, subject: str, now: datetime, ending: str = "") -> bool:
     """End an incident if it is open; with an `ending`, like "Approved", whoever was alerted gets a second message."""
     return end_all(Incident.objects.filter(kind=kind, owner=owner_id, subject=subject), now, ending) > 0
+
+
+def end_for_everybody(kind: Incident.Kind, subject: str, now: datetime) -> None:
+    """End the incidents about a subject that several people may have been alerted of, without a message."""
+    end_all(Incident.objects.filter(kind=kind, subject=subject), now)
+
+
+def subject_of_secret(secret_id: int) -> str:
+    return f"{SECRET}{secret_id}"
 
 
 def end_all(incidents: QuerySet[Incident], now: datetime, ending: str = "") -> int:

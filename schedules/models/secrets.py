@@ -23,6 +23,9 @@ class Secret(models.Model):
     commands = models.JSONField(default=list)
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()
+    expires_at = models.DateTimeField(
+        null=True, help_text="When the other side stops accepting it; Cronty itself goes on using it."
+    )
 
     class Meta:
         ordering = ["name"]
@@ -31,6 +34,10 @@ class Secret(models.Model):
             models.UniqueConstraint(
                 name="secret_of_installation_has_its_name", fields=["name"], condition=Q(owner=None)
             ),
+        ]
+        # Read every few seconds, so it holds only secrets that expire.
+        indexes = [
+            models.Index(name="secret_expires", fields=["expires_at"], condition=Q(expires_at__isnull=False))
         ]
 
     def __str__(self) -> str:

@@ -5,7 +5,7 @@ from django.contrib.auth.models import Permission
 
 from schedules import services
 from schedules.admin import bases
-from schedules.models import AgentStop, Event, Profile, Token
+from schedules.models import AgentStop, Event, Profile, Secret, Token
 from tests.admin.conftest import NOW
 from tests.admin.pages import acted, messages_of, page, posted
 from tests.factories import TokenFactory, UserFactory
@@ -164,3 +164,21 @@ def test_agents_are_stopped_and_started_for_their_owner(operator_client, owner):
     again = messages_of(acted(operator_client, Profile, "start_agents", profile))
     assert again == ["Agents work again: olga."]
     assert not AgentStop.objects.exists()
+
+
+def test_secrets_are_listed_with_their_expiry_and_without_their_value(operator_client, owner):
+    secret = Secret.objects.create(
+        **{"owner": owner, "name": "KEY", "sealed": "gAAAA", "hosts": ["api.example"]},
+        **{"created_at": NOW, "updated_at": NOW, "expires_at": NOW - timedelta(days=1)},
+    )
+    Secret.objects.create(name="SHARED", sealed="gAAAA", created_at=NOW, updated_at=NOW)
+
+    pages = [
+        operator_client.get(url).content.decode()
+        for url in (page(Secret, "changelist"), page(Secret, "change", secret.pk))
+    ]
+
+    assert all("api.example" in html and "(expired)" in html for html in pages)
+    assert "installation" in pages[0]
+    assert "gAAAA" not in "".join(pages)
+    assert operator_client.post(page(Secret, "change", secret.pk), {}).status_code == 403

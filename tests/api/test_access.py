@@ -21,6 +21,20 @@ def test_secret_is_written_and_never_shown(owner, program: Program):
     assert problem(program.call("DELETE", "/secrets/GITHUB_TOKEN"))["code"] == "secret_not_found"
 
 
+def test_expiry_of_a_secret_is_set_and_moved_without_its_value(owner, program: Program):
+    given = {"value": "s3cret-value", "hosts": ["api.github.com"], "expires_at": "2030-03-31"}
+
+    assert program.ok("PUT", "/secrets/KEY", given)["expires_at"].startswith("2030-03-31T23:59")
+    sealed = Secret.objects.get().sealed
+    moved = program.ok("PATCH", "/secrets/KEY", {"expires_at": "2031-03-31"})
+
+    assert (moved["expires_at"][:10], moved["expired"]) == ("2031-03-31", False)
+    assert program.ok("PATCH", "/secrets/KEY", {"expires_at": None})["expires_at"] is None
+    assert Secret.objects.get().sealed == sealed
+    assert fields(program.call("PATCH", "/secrets/KEY", {"expires_at": "blue moon"})) == ["expires_at"]
+    assert program.call("PATCH", "/secrets/OTHER", {"expires_at": None}).status_code == 404
+
+
 def test_agents_token_reaches_neither_secrets_nor_other_tokens(owner, program: Program):
     agent = program_of(owner, name="laptop", kind="conversation")
 

@@ -3,11 +3,13 @@
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from schedules import engine
 from schedules.engine import alerts, incident_watch
 from schedules.engine.incidents import Kind
-from schedules.models import Execution, Incident, Job, Profile
+from schedules.models import Execution, Incident, Job, Profile, Secret
 from tests.engine.conftest import NOW, begin, new_cluster, outcome_of
 from tests.factories import ExecutionFactory, JobFactory, TokenFactory
 
@@ -328,6 +330,64 @@ def test_token_that_expires_within_a_week_is_told_and_a_revoked_one_forgotten(ow
     assert len(sent()) == 1
 
 
+def secret_of(owner, name="KEY", **fields):
+    return Secret.objects.create(owner=owner, name=name, sealed="", created_at=NOW, updated_at=NOW, **fields)
+
+
+def test_secret_that_expires_within_a_week_is_told_also_after_it_has_expired(owner, sent):
+    secret_of(owner, expires_at=NOW + 6 * DAY)
+    secret_of(owner, "LATER", expires_at=NOW + 8 * DAY)
+    secret_of(owner, "NEVER")
+    look(NOW)
+    assert sent() == [
+        (
+            "A key expires soon",
+            "Secret KEY: It expires on Tue 10 Feb 2026 09:00: replace it, or change the date.",
+        )
+    ]
+
+    look(NOW + 7 * DAY)
+
+    names = set(Incident.objects.filter(ended_at=None).values_list("name", flat=True))
+    assert names == {"Secret KEY", "Secret LATER"}
+
+
+@pytest.mark.parametrize("change", [{"expires_at": None}, {"expires_at": NOW + 60 * DAY}, None])
+def test_alert_about_a_secret_is_over_when_its_date_is_moved_or_it_is_gone(owner, sent, change):
+    secret = secret_of(owner, expires_at=NOW + DAY)
+    look(NOW)
+    rows = Secret.objects.filter(pk=secret.pk)
+    rows.delete() if change is None else rows.update(**change)
+    look(NOW + MINUTE)
+
+    assert not Incident.objects.filter(ended_at=None).exists()
+    assert len(sent()) == 1
+
+
+def test_secret_of_the_installation_is_told_to_each_superuser(owner, stranger, sent):
+    type(owner).objects.filter(pk=owner.pk).update(is_superuser=True)
+    secret = secret_of(None, expires_at=NOW + DAY)
+    others = type(owner).objects.filter(is_superuser=True, is_active=True)
+    look(NOW)
+    assert set(Incident.objects.values_list("owner", flat=True)) == set(others.values_list("pk", flat=True))
+    assert not Incident.objects.filter(owner=stranger).exists()
+
+    Secret.objects.filter(pk=secret.pk).update(expires_at=None)
+    look(NOW + MINUTE)
+
+    assert not Incident.objects.filter(ended_at=None).exists()
+
+
+def test_expired_secret_is_written_about_once(owner, django_assert_max_num_queries):
+    secret_of(owner, expires_at=NOW - DAY)
+    engine.watch_incidents(NOW)
+
+    with CaptureQueriesContext(connection) as asked:
+        engine.watch_incidents(NOW + MINUTE)
+
+    assert not [query for query in asked if query["sql"].startswith("INSERT")]
+
+
 def test_deleted_job_ends_its_incidents_without_a_word(owner, sent, cluster):
     job = job_of(owner)
     settle(cluster, job, "failed", error="no route")
@@ -361,7 +421,7 @@ def test_person_without_a_place_has_incidents_and_no_messages(owner, cluster):
 
 def test_quiet_system_looks_with_few_queries(owner, django_assert_max_num_queries):
     job_of(owner)
-    with django_assert_max_num_queries(6):
+    with django_assert_max_num_queries(7):
         engine.watch_incidents(NOW)
         engine.send_alerts(NOW)
 

@@ -26,6 +26,7 @@ BODIES: dict[str, Any] = {
     "apply_file": {"source": "mine", "text": "jobs: {}"},
     "complete_prompt": {"result": "mine"},
     "set_secret_value": {"value": "0123456789", "hosts": ["example.com"]},
+    "move_secret_expiry": {"expires_at": None},
     "create_token": {"name": "mine"},
     "set_one_calendar": {"kind": "dates", "lines": ["2030-12-24"]},
     "preview_one_calendar": {"kind": "dates", "lines": ["2030-12-24"]},
@@ -63,7 +64,7 @@ OWN = {
         "add_event_subscription",
     ),
     # Of the same name as the owner's, set before.
-    *("delete_secret_value", "delete_one_calendar", "delete_one_channel"),
+    *("move_secret_expiry", "delete_secret_value", "delete_one_calendar", "delete_one_channel"),
 }
 
 

@@ -7,12 +7,12 @@ from django.http import HttpRequest
 from ninja import Router, Status
 
 from schedules.api.auth import actor_of
-from schedules.api.documents import token_json
+from schedules.api.documents import iso_in, token_json
 from schedules.api.endpoints import changes, reads
 from schedules.api.problems import expect
-from schedules.api.schemas.access import NewToken, NewTokenOut, SecretIn, SecretOut, TokensOut
+from schedules.api.schemas.access import NewToken, NewTokenOut, SecretChange, SecretIn, SecretOut, TokensOut
 from schedules.models import Token
-from schedules.services.people.stored_secrets import delete_secret, set_secret
+from schedules.services.people.stored_secrets import ListedSecret, delete_secret, move_expiry, set_secret
 from schedules.services.people.token_rules import issue_lesser_token, own_tokens, revoke_own_token
 
 router = Router(tags=["access"])
@@ -24,8 +24,37 @@ def set_secret_value(request: HttpRequest, name: str, body: SecretIn) -> Any:
 
     Only a token of the type Program may do this.
     """
-    stored = expect(set_secret(actor_of(request), name, body.value, hosts=body.hosts, commands=body.commands))
-    return {"name": stored.name, "hosts": list(stored.hosts), "commands": list(stored.commands)}
+    actor = actor_of(request)
+    stored = set_secret(
+        actor,
+        name,
+        body.value,
+        hosts=body.hosts,
+        commands=body.commands,
+        expires=body.expires_at or "",
+    )
+    return _secret_json(expect(stored), actor.read_profile().zone)
+
+
+@changes(router, "PATCH", "/secrets/{name}", {200: SecretOut})
+def move_secret_expiry(request: HttpRequest, name: str, body: SecretChange) -> Any:
+    """Change when a secret expires, without setting its value again.
+
+    Only a token of the type Program may do this.
+    """
+    actor = actor_of(request)
+    moved = expect(move_expiry(actor, name, body.expires_at or ""))
+    return _secret_json(moved, actor.read_profile().zone)
+
+
+def _secret_json(secret: ListedSecret, zone: str) -> dict[str, Any]:
+    return {
+        "name": secret.name,
+        "hosts": list(secret.hosts),
+        "commands": list(secret.commands),
+        "expires_at": iso_in(secret.expires_at, zone),
+        "expired": secret.is_expired,
+    }
 
 
 @changes(router, "DELETE", "/secrets/{name}", {204: None})

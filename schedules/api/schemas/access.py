@@ -15,6 +15,17 @@ class SecretIn(Input):
     value: str = Field(max_length=16_384)
     hosts: list[Phrase] = Field(default_factory=list, max_length=20, examples=[["api.github.com"]])
     commands: list[Phrase] = Field(default_factory=list, max_length=20)
+    expires_at: Phrase | None = Field(
+        None,
+        description="When the other side stops accepting it: a date, a time or a phrase. The owner is alerted a week before.",
+        examples=["2030-03-31"],
+    )
+
+
+class SecretChange(Input):
+    """What can be changed of a secret without its value."""
+
+    expires_at: Phrase | None = Field(description="A date, a time or a phrase; null if it does not expire.")
 
 
 class SecretOut(Output):
@@ -23,6 +34,8 @@ class SecretOut(Output):
     name: str
     hosts: list[str]
     commands: list[str]
+    expires_at: str | None
+    expired: bool
 
 
 class NewToken(Input):

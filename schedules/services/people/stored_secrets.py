@@ -12,9 +12,9 @@ from typing import Self
 from django.db import transaction
 from django.db.models import Q
 
-from schedules import clock, limits
-from schedules.models import Job, Secret
-from schedules.result import Code, Err, Ok, Result, invalid
+from schedules import clock, engine, limits
+from schedules.models import Incident, Job, Secret
+from schedules.result import Code, Err, Ok, Result, invalid, sentence
 from schedules.secrets import masking
 from schedules.secrets.encryption import UnreadableError, accepted_keys, reseal, seal
 from schedules.secrets.references import NAME, names_in, without_references
@@ -25,10 +25,14 @@ from schedules.services.quotas import wait_for_installation, wait_for_turn
 from schedules.tasks import registry
 from schedules.tasks.outbound import Refused, Target
 from schedules.tasks.outbound.destinations import ascii_host, parse_destination, place
+from schedules.when.phrases import PhraseError, parse_end
+from schedules.when.triggers import TriggerError
 
 LONGEST_SECRET = 16_384
 MAX_SECRETS = 200
 MAX_PLACES = 20
+NEVER = "never"
+LONGEST_PHRASE = 200
 
 
 @dataclass(frozen=True)
@@ -41,10 +45,17 @@ class ListedSecret:
     commands: Sequence[str]
     updated_at: datetime
     of_installation: bool
+    expires_at: datetime | None
+    is_expired: bool
 
     @classmethod
     def of(cls, row: Secret) -> Self:
-        return cls(row.pk, row.name, row.hosts, row.commands, row.updated_at, row.owner_id is None)
+        is_expired = row.expires_at is not None and row.expires_at <= clock.now()
+        is_of_installation = row.owner_id is None
+        return cls(
+            *(row.pk, row.name, row.hosts, row.commands, row.updated_at, is_of_installation),
+            *(row.expires_at, is_expired),
+        )
 
 
 def list_secrets(actor: Actor) -> list[ListedSecret]:
@@ -62,9 +73,12 @@ def set_secret(
     *,
     hosts: Sequence[str] = (),
     commands: Sequence[str] = (),
+    expires: str = "",
     of_installation: bool = False,
 ) -> Result[ListedSecret]:
-    """Add a secret, or replace one together with the hosts and commands that it may go to.
+    """Add a secret, or replace one together with the hosts and commands that it may go to, and its expiry.
+
+    `expires` is a date or time in words; empty or "never" if it does not expire.
 
     Its destinations cannot be changed alone, so that nobody can send a secret elsewhere without knowing its value.
     """
@@ -78,6 +92,9 @@ def set_secret(
     except ValueError as error:
         return invalid("hosts", str(error))
     now = clock.now()
+    expiry = _read_expiry(actor, expires, now)
+    if isinstance(expiry, Err):
+        return expiry
     owner_id = None if of_installation else actor.user.pk
     with transaction.atomic():
         # Lock the profile, because a new secret has no row to lock.
@@ -90,13 +107,61 @@ def set_secret(
         row = mine.filter(name=name).first()
         if row is None and mine.count() >= MAX_SECRETS:
             return Err(Code.TOO_MANY_SECRETS, limit=MAX_SECRETS)
-        before = {"hosts": row.hosts, "commands": row.commands} if row else {}
+        before = {"hosts": row.hosts, "commands": row.commands, **_expiry_of(row)} if row else {}
         row = row or Secret(owner_id=owner_id, name=name, created_at=now)
         row.hosts, row.commands, row.updated_at = places["hosts"], places["commands"], now
+        row.expires_at = expiry.value
         row.sealed = seal(value, row.place, key)
         row.save()
-        record_setting(actor, "set secret", name, now, before=before, after=places)
+        _end_alert(row, now)
+        record_setting(actor, "set secret", name, now, before=before, after=places | _expiry_of(row))
     return Ok(ListedSecret.of(row))
+
+
+def move_expiry(
+    actor: Actor, name: str, expires: str, *, of_installation: bool = False
+) -> Result[ListedSecret]:
+    """Change when a secret expires, without its value; empty or "never" removes the date."""
+    if refusal := _refusal(actor, of_installation):
+        return refusal
+    now = clock.now()
+    expiry = _read_expiry(actor, expires, now)
+    if isinstance(expiry, Err):
+        return expiry
+    with transaction.atomic():
+        owner_id = None if of_installation else actor.user.pk
+        row = Secret.objects.select_for_update(of=("self",)).filter(owner=owner_id, name=name).first()
+        if row is None:
+            return Err(Code.SECRET_NOT_FOUND, name)
+        before = _expiry_of(row)
+        row.expires_at = expiry.value
+        row.save(update_fields=["expires_at"])
+        _end_alert(row, now)
+        record_setting(actor, "set secret", name, now, before=before, after=_expiry_of(row))
+    return Ok(ListedSecret.of(row))
+
+
+def _read_expiry(actor: Actor, text: str, now: datetime) -> Result[datetime | None]:
+    """Parse when a secret expires, in the person's time zone; a date includes its whole day."""
+    phrase = text.strip()
+    if phrase.lower() in ("", NEVER):
+        return Ok(None)
+    try:
+        moment = parse_end(phrase[:LONGEST_PHRASE], now=now, timezone=actor.read_profile().zone)
+    except (PhraseError, TriggerError) as error:
+        return invalid("expires_at", sentence(str(error)))
+    if problem := limits.moment_problem(moment):
+        return invalid("expires_at", problem)
+    return Ok(moment) if moment > now else invalid("expires_at", "Choose a time in the future.")
+
+
+def _expiry_of(row: Secret) -> dict[str, str]:
+    return {"expires_at": row.expires_at.isoformat()} if row.expires_at else {}
+
+
+def _end_alert(row: Secret, now: datetime) -> None:
+    """End the alert about the old date; a new one that is near raises another."""
+    engine.end_for_everybody(Incident.Kind.EXPIRING, engine.subject_of_secret(row.pk), now)
 
 
 def delete_secret(actor: Actor, name: str, *, of_installation: bool = False) -> Result[str]:
@@ -105,9 +170,13 @@ def delete_secret(actor: Actor, name: str, *, of_installation: bool = False) -> 
         return refusal
     with transaction.atomic():
         owner_id = None if of_installation else actor.user.pk
-        if not Secret.objects.filter(owner=owner_id, name=name).delete()[0]:
+        row = Secret.objects.filter(owner=owner_id, name=name).first()
+        if row is None:
             return Err(Code.SECRET_NOT_FOUND, name)
-        record_setting(actor, "delete secret", name, clock.now())
+        now = clock.now()
+        _end_alert(row, now)
+        row.delete()
+        record_setting(actor, "delete secret", name, now)
     return Ok(name)
 
 

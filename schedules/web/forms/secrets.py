@@ -42,6 +42,13 @@ class SecretForm(PageForm):
         help_text="For webhooks: api.github.com; add a port if it isn't 443, e.g. nas.local:8080.",
     )
     commands = _Names(label="Allowed commands", required=False, help_text="For commands: backup.")
+    expires_at = forms.CharField(
+        label="Expires",
+        required=False,
+        max_length=200,
+        widget=forms.TextInput(attrs={"autocomplete": "off", "placeholder": "2030-03-31"}),
+        help_text="When the other side stops accepting it. You are alerted a week before.",
+    )
     of_installation = forms.BooleanField(
         label="Installation secret",
         required=False,

@@ -10,10 +10,10 @@ from django.views.decorators.http import require_POST
 from django.views.generic import TemplateView
 
 from schedules.result import Err, Ok
-from schedules.services.people.stored_secrets import delete_secret, list_secrets, set_secret
+from schedules.services.people.stored_secrets import delete_secret, list_secrets, move_expiry, set_secret
 from schedules.web.forms.secrets import SecretForm
 from schedules.web.messages import add_errors
-from schedules.web.views.page import FormPageMixin, actor_of, finish
+from schedules.web.views.page import FormPageMixin, actor_of, finish, is_number
 
 
 class SecretsPage(FormPageMixin, TemplateView):
@@ -41,10 +41,14 @@ class SecretsPage(FormPageMixin, TemplateView):
         return super().get_context_data(secrets=list_secrets(self.actor), **kwargs)
 
     def post(self, request: HttpRequest) -> HttpResponse:
+        if is_number(number := request.POST.get("secret", "")):
+            return self._move_expiry(request, int(number))
         form = self.make_form(request.POST)
         if form.is_valid():
+            typed = dict(form.cleaned_data)
+            expires = typed.pop("expires_at")
             existing = {(listed.name, listed.of_installation) for listed in list_secrets(self.actor)}
-            match set_secret(self.actor, **form.cleaned_data):
+            match set_secret(self.actor, **typed, expires=expires):
                 case Ok(stored):
                     verb = "Replaced" if (stored.name, stored.of_installation) in existing else "Saved"
                     messages.success(request, f"{verb} {stored.name}.")
@@ -52,6 +56,14 @@ class SecretsPage(FormPageMixin, TemplateView):
                 case Err() as problem:
                     add_errors(form, problem)
         return self.render_to_response(self.get_context_data(form=form), status=422)
+
+    def _move_expiry(self, request: HttpRequest, number: int) -> HttpResponse:
+        secret = next((listed for listed in list_secrets(self.actor) if listed.number == number), None)
+        if secret is None:
+            raise Http404("secret")
+        expires = request.POST.get("expires_at", "")
+        result = move_expiry(self.actor, secret.name, expires, of_installation=secret.of_installation)
+        return finish(request, result, "Changed when {0.name} expires.", reverse("schedules:secrets"))
 
 
 # Error reports must not contain the value of a secret.

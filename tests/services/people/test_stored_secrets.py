@@ -2,15 +2,23 @@
 
 import json
 from dataclasses import replace
+from zoneinfo import ZoneInfo
 
 import pytest
 
-from schedules.models import Event, Secret
+from schedules import clock, engine
+from schedules.models import Event, Incident, Secret
 from schedules.result import Code, Err, Kind, Ok
 from schedules.secrets.encryption import unseal
 from schedules.services import Actor
 from schedules.services.people import stored_secrets as secrets_module
-from schedules.services.people.stored_secrets import delete_secret, list_secrets, secret_warnings, set_secret
+from schedules.services.people.stored_secrets import (
+    delete_secret,
+    list_secrets,
+    move_expiry,
+    secret_warnings,
+    set_secret,
+)
 from schedules.tasks.interface import Final
 from tests.factories import JobFactory
 from tests.tasks.builtin.conftest import RUN, perform
@@ -80,6 +88,67 @@ def test_changes_are_recorded_without_the_value(actor):
     assert events[0]["after"] == {"hosts": ["a.example"], "commands": []}
     assert VALUE not in json.dumps(events)
     assert not Secret.objects.exists()
+
+
+def test_expiry_is_a_whole_day_in_the_zone_of_the_person_and_goes_with_a_replacement(actor):
+    stored = set_secret(actor, "KEY", VALUE, hosts=["a.example"], expires="2030-03-31").value
+    zone = ZoneInfo(actor.read_profile().zone)
+
+    assert f"{stored.expires_at.astimezone(zone):%Y-%m-%d %H:%M}" == "2030-03-31 23:59"
+    assert not stored.is_expired
+    assert Event.objects.get().after["expires_at"].startswith("2030-03-31")
+    assert set_secret(actor, "KEY", VALUE, hosts=["a.example"]).value.expires_at is None
+
+
+def test_date_is_moved_and_removed_without_the_value(actor):
+    set_secret(actor, "KEY", VALUE, hosts=["a.example"], expires="2030-03-31")
+    sealed = Secret.objects.get().sealed
+
+    assert move_expiry(actor, "KEY", "2031-03-31").value.expires_at.year == 2031
+    assert move_expiry(actor, "KEY", "never").value.expires_at is None
+
+    row = Secret.objects.get()
+    assert (row.sealed, row.hosts) == (sealed, ["a.example"])
+    assert unseal(row.sealed, row.place) == VALUE
+
+
+@pytest.mark.parametrize("text", ["blue moon", "2020-01-01"])
+def test_invalid_expiry_names_the_field_and_changes_nothing(actor, text):
+    set_secret(actor, "KEY", VALUE, hosts=["a.example"], expires="2030-03-31")
+
+    for refused in (
+        set_secret(actor, "KEY", "another value", hosts=["b.example"], expires=text),
+        move_expiry(actor, "KEY", text),
+    ):
+        assert list(refused.errors) == ["expires_at"]
+    row = Secret.objects.get()
+    assert (row.hosts, row.expires_at.year) == (["a.example"], 2030)
+
+
+def test_expiry_is_moved_by_its_owner_alone(actor, stranger):
+    set_secret(actor, "KEY", VALUE, hosts=["a.example"])
+
+    assert move_expiry(Actor(stranger), "KEY", "2030-03-31").code == Code.SECRET_NOT_FOUND
+    assert move_expiry(Actor(actor.user, Event.Door.MCP), "KEY", "never").kind == Kind.FORBIDDEN
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda actor: set_secret(actor, "KEY", VALUE, hosts=["a.example"]),
+        lambda actor: move_expiry(actor, "KEY", "never"),
+        lambda actor: delete_secret(actor, "KEY"),
+    ],
+    ids=["replaced", "date removed", "deleted"],
+)
+def test_alert_about_the_old_date_ends_at_once(actor, end):
+    set_secret(actor, "KEY", VALUE, hosts=["a.example"], expires="in 3 days")
+    engine.watch_incidents(clock.now())
+    assert Incident.objects.get().is_open
+
+    end(actor)
+
+    assert not Incident.objects.get().is_open
 
 
 @pytest.mark.parametrize(

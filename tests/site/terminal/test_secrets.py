@@ -5,6 +5,7 @@ from io import StringIO
 
 import pytest
 
+from schedules import clock
 from schedules.models import Event, Secret
 from schedules.secrets.encryption import unseal
 
@@ -64,3 +65,21 @@ def test_question_for_a_value_is_json_for_programs(cronty, monkeypatch):
     assert saved.json["name"] == "KEY"
     row = Secret.objects.get()
     assert unseal(row.sealed, row.place) == "hush-hush-7"
+
+
+def test_expiry_is_set_listed_and_moved_without_the_value(cronty, monkeypatch):
+    monkeypatch.setattr("sys.stdin", StringIO("hush-hush-7"))
+    cronty("secret", "KEY", "--host", "api.example", "--expires", "2030-03-31")
+    sealed = Secret.objects.get().sealed
+
+    assert "2030-03-31 23:59" in cronty("secret").out
+    moved = cronty("secret", "KEY", "--expires", "2031-03-31")
+
+    assert moved.out.startswith("KEY expires on")
+    assert cronty("secret", "--json").json[0]["expires_at"].startswith("2031-03-31")
+    assert cronty("secret", "KEY", "--expires", "never").out == "KEY never expires.\n"
+    assert Secret.objects.get().sealed == sealed
+    Secret.objects.update(expires_at=clock.now())
+    assert "(expired)" in cronty("secret").out
+    assert cronty("secret", "KEY", "--expires", "blue moon").code == 1
+    assert cronty("secret", "OTHER", "--expires", "2031-03-31").code == 3

@@ -1,9 +1,11 @@
 """The page of secrets."""
 
 import re
+from datetime import timedelta
 
 import pytest
 
+from schedules import clock
 from schedules.models import Secret
 from schedules.secrets.encryption import unseal
 from tests.web.html import html_of
@@ -96,3 +98,25 @@ def test_link_to_replace_the_secret_of_another_shows_nothing(web, other):
     form = other.get(f"/settings/secrets/?secret={Secret.objects.get().pk}").context["form"]
 
     assert form["name"].value() is None
+
+
+def test_date_is_set_moved_and_marked_when_it_has_passed(web, other):
+    web.post("/settings/secrets/", TYPED | {"expires_at": "2030-03-31"})
+    secret = Secret.objects.get()
+    assert "31 Mar 2030" in html_of(web.get("/settings/secrets/"))
+
+    moved = {"secret": str(secret.pk), "expires_at": "2031-03-31"}
+    assert other.post("/settings/secrets/", moved).status_code == 404
+    assert web.post("/settings/secrets/", moved).status_code in (302, 303)
+    assert "31 Mar 2031" in html_of(web.get("/settings/secrets/"))
+
+    Secret.objects.update(expires_at=clock.now() - timedelta(days=2))
+    assert "expired" in html_of(web.get("/settings/secrets/"))
+
+
+def test_date_that_cannot_be_read_is_shown_at_its_field_and_saves_nothing(web):
+    answer = web.post("/settings/secrets/", TYPED | {"expires_at": "blue moon"})
+
+    assert answer.status_code == 422
+    assert list(answer.context["form"].errors) == ["expires_at"]
+    assert not Secret.objects.exists()
