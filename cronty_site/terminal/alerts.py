@@ -1,12 +1,11 @@
 """The subcommand `alerts`: list incidents with the alerts about them, show what was sent, and snooze one."""
 
-from typing import Any
-
 import click
 
 from cronty_site.terminal.output import answer, print_facts, print_json, print_list, say
-from cronty_site.terminal.rows import clock_text, iso_in
+from cronty_site.terminal.rows import clock_text
 from cronty_site.terminal.session import Session, subcommand
+from schedules.api.documents import incident_json
 from schedules.services.people.incidents import (
     ShownIncident,
     described,
@@ -37,7 +36,7 @@ def alerts_command(session: Session, action: str, number: int | None, until: str
     if number is None:
         print_list(
             described(list_incidents(session.actor), session.zone),
-            lambda shown: _as_json(shown, session.zone),
+            lambda shown: incident_json(shown, session.zone),
             ("#", "about", "alerts"),
             lambda shown: (shown.incident.pk, shown.incident.name, shown.whole),
             shrink="alerts",
@@ -48,9 +47,9 @@ def alerts_command(session: Session, action: str, number: int | None, until: str
         session.expect(snooze_incident(session.actor, number, until or ""))
     (shown,) = described([session.expect(find_incident(session.actor, number))], session.zone)
     if action == "snooze":
-        answer(_as_json(shown, session.zone), f"{shown.incident.name}: {shown.plan}")
+        answer(incident_json(shown, session.zone), f"{shown.incident.name}: {shown.plan}")
     elif session.as_json:
-        print_json(_as_json(shown, session.zone))
+        print_json(incident_json(shown, session.zone))
     else:
         _show(session, shown)
 
@@ -62,24 +61,3 @@ def _show(session: Session, shown: ShownIncident) -> None:
         say("")
         at = clock_text(message.at, session.zone)
         print_facts({"sent": f"{at} to the {message.place}", "title": message.title, "text": message.text})
-
-
-def _as_json(shown: ShownIncident, zone: str) -> dict[str, Any]:
-    incident = shown.incident
-    return {
-        "id": incident.pk,
-        "name": incident.name,
-        "kind": incident.kind,
-        "job_id": incident.job.public_id if incident.job else None,
-        "is_open": incident.is_open,
-        "opened_at": iso_in(incident.opened_at, zone),
-        "ended_at": iso_in(incident.ended_at, zone),
-        "snoozed_until": iso_in(incident.snoozed_until, zone),
-        "next_alert_at": iso_in(incident.due_at, zone),
-        "details": incident.details or None,
-        "description": shown.whole,
-        "sent": [
-            {"at": iso_in(each.at, zone), "title": each.title, "text": each.text, "place": each.place}
-            for each in shown.sent
-        ],
-    }

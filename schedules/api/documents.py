@@ -9,7 +9,6 @@ from schedules.models import (
     Event,
     EventSubscription,
     Execution,
-    Incident,
     Job,
     Ping,
     Token,
@@ -24,6 +23,7 @@ from schedules.services.jobs.heartbeats import PingAddress, ping_address_of
 from schedules.services.jobs.masked_arguments import shown_arguments
 from schedules.services.people.calendars import ShownCalendar
 from schedules.services.people.channels import ListedChannel
+from schedules.services.people.incidents import ShownIncident
 from schedules.services.permissions import Actor
 from schedules.services.runs.explanations import Why, explain
 from schedules.services.runs.question_words import describe_question, last_reminder
@@ -350,8 +350,9 @@ def ping_json(ping: Ping, zone: str) -> dict[str, Any]:
     }
 
 
-def incident_json(incident: Incident, text: str, delivery: str, zone: str) -> dict[str, Any]:
-    """Return an incident with its description, and with what became of its last alert unless that arrived."""
+def incident_json(shown: ShownIncident, zone: str) -> dict[str, Any]:
+    """Return an incident with its description, its newest alerts, and why the last one has not arrived."""
+    incident = shown.incident
     return {
         "id": incident.pk,
         "kind": incident.kind,
@@ -367,8 +368,12 @@ def incident_json(incident: Incident, text: str, delivery: str, zone: str) -> di
         "next_alert_at": iso_in(incident.due_at, zone),
         "snoozed_until": iso_in(incident.snoozed_until, zone),
         "snoozed_by": incident.snoozed_by or None,
-        "description": text,
-        "delivery": delivery or None,
+        "description": shown.words,
+        "delivery": shown.delivery_with_error or None,
+        "sent": [
+            {"at": iso_in(each.at, zone), "title": each.title, "text": each.text, "place": each.place}
+            for each in shown.sent
+        ],
     }
 
 

@@ -45,4 +45,4 @@ def snooze_one_incident(
 
 def _incidents_json(actor: Actor, incidents: list[Incident]) -> list[dict[str, Any]]:
     zone = actor.read_profile().zone
-    return [incident_json(each, text, delivery, zone) for each, text, delivery in described(incidents, zone)]
+    return [incident_json(shown, zone) for shown in described(incidents, zone)]

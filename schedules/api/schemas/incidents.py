@@ -23,6 +23,15 @@ class SnoozeIn(Input):
     model_config = ConfigDict(json_schema_extra={"examples": [{"until": "tomorrow at 9:00"}]})
 
 
+class SentAlertOut(Output):
+    """One message about an incident."""
+
+    at: str
+    title: str
+    text: str
+    place: str
+
+
 class IncidentOut(Output):
     """One thing that went wrong: since when, how it ended, and which alerts were sent."""
 
@@ -42,6 +51,7 @@ class IncidentOut(Output):
     snoozed_by: str | None
     description: str
     delivery: str | None
+    sent: list[SentAlertOut]
 
 
 class IncidentsOut(Output):
