@@ -59,6 +59,9 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "up": Entry("operating", "Run the web pages and a cluster until Ctrl-C."),
         "mcp": Entry("operating", "Serve the MCP tools to an agent over standard input and output."),
         "approvals": Entry("approvals", "List what agents ask, and answer it."),
+        "preferences": Entry(
+            "preferences", "Show and change where alerts and notifications go, and your zone."
+        ),
         "alerts": Entry("alerts", "List alerts and what was sent, and snooze them."),
         "runner": Entry("runners", "List and check runners of prompts; stop all agents."),
         "token": Entry("tokens", "Create, list and revoke tokens of agents."),

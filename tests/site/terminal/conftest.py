@@ -19,7 +19,7 @@ from tests.factories import TokenFactory
 # The tests of these files are run twice: here, and by a terminal that sends its command lines to a server.
 SENT = {
     *("adding", "answering", "calendars", "changing", "channels", "editing", "files", "heartbeats"),
-    *("healthchecks", "hostile_text", "logs", "output", "reading", "secrets"),
+    *("healthchecks", "hostile_text", "logs", "output", "preferences", "reading", "secrets"),
 }
 # Many examples of the same: `make verify` sends them, too.
 OFTEN = {"hostile_text", "adding"}
