@@ -9,7 +9,12 @@ from cronty_site.terminal.arguments import Duration
 from cronty_site.terminal.output import answer, print_facts, print_json
 from cronty_site.terminal.session import Session, subcommand
 from schedules.models import Profile
-from schedules.services.people.preferences import Preferences, preference, set_preferences
+from schedules.services.people.preferences import (
+    Preferences,
+    preference,
+    preferences_of,
+    set_preferences,
+)
 from schedules.when import durations
 
 _LABELS = {
@@ -63,17 +68,13 @@ def preferences_command(
     if not changes:
         profile = session.actor.read_profile()
         if session.as_json:
-            print_json(_as_json(profile))
+            print_json(preferences_of(profile))
         else:
             print_facts({label: _text(profile, name) for name, label in _LABELS.items()})
         return
     profile = session.expect(set_preferences(session.actor, **cast(Preferences, changes)))
     changed = ", ".join(f"{_LABELS[name]}: {_text(profile, name)}" for name in changes)
-    answer(_as_json(profile), f"Saved: {changed}.")
-
-
-def _as_json(profile: Profile) -> dict[str, Any]:
-    return {name: preference(profile, name) for name in _LABELS}
+    answer(preferences_of(profile), f"Saved: {changed}.")
 
 
 def _text(profile: Profile, name: str) -> str:

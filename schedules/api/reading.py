@@ -71,7 +71,7 @@ def columns_of_policies(policies: SchedulePolicies, zone: str, now: datetime) ->
     """Return the columns for the policies that are set."""
     values = policies.model_dump(exclude_none=True)
     columns = {name: values[name] for name in _PLAIN_FIELDS if name in values}
-    columns |= {name: _read_span(values[name], name) for name in _SPANS if name in values}
+    columns |= {name: read_span(values[name], name) for name in _SPANS if name in values}
     if columns.get("alerts") == "default":
         columns["alerts"] = ""
     if "max_runs" in values:
@@ -86,7 +86,7 @@ def columns_of_policies(policies: SchedulePolicies, zone: str, now: datetime) ->
     return columns
 
 
-def _read_span(value: str | float, field: str) -> timedelta:
+def read_span(value: str | float, field: str) -> timedelta:
     if not isinstance(value, str):
         if not 0 <= value <= MAX_SPAN_SECONDS:
             raise invalid_value(field, f"choose 0 to {MAX_SPAN_SECONDS:,} seconds")

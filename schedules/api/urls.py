@@ -33,6 +33,7 @@ from schedules.api.routes import (
     heartbeats,
     incidents,
     jobs,
+    preferences,
     prompts,
     runs,
     schedule,
@@ -63,6 +64,7 @@ api.add_router("/channels", channels.router)
 api.add_router("/event-subscriptions", event_subscriptions.router)
 api.add_router("/incidents", incidents.router)
 api.add_router("/heartbeats", heartbeats.router)
+api.add_router("/preferences", preferences.router)
 api.add_router("", access.router)
 api.add_router("", terminal.router)
 

@@ -7,6 +7,7 @@ import pytest
 
 from schedules.models import Calendar, Channel, Execution, Ping, Profile, RunOutput
 from tests.api.conftest import Program
+from tests.api.test_jobs import fields
 
 DATES = {"kind": "dates", "lines": ["12-24..01-02 Christmas break"]}
 
@@ -141,3 +142,26 @@ def test_agents_token_does_not_see_the_ping_key(owner, program: Program, program
     [listed] = program_with(name="agent", kind="conversation").ok("GET", "/heartbeats")["heartbeats"]
     assert listed["ping_url_by_name"] is None
     assert program.ok("GET", "/heartbeats")["heartbeats"][0]["ping_url_by_name"].endswith("/backup")
+
+
+def test_preferences_are_changed_and_shown(owner, program: Program):
+    changes = {
+        "timezone": "tokyo",
+        "failure_topic": "alarm",
+        "quiet_hours": "22:00-7:00",
+        "alert_every": "6h",
+    }
+
+    changed = program.ok("PATCH", "/preferences", changes)
+
+    expected = {
+        "timezone": "Asia/Tokyo",
+        "quiet_hours": "22:00-07:00",
+        "alert_every": 21_600,
+        "week_start": 0,
+    }
+    assert changed.items() >= expected.items()
+    assert program.ok("GET", "/preferences") == changed
+    refused = program.call("PATCH", "/preferences", {"timezone": "Mars", "quiet_hours": "at night"})
+    assert sorted(fields(refused)) == ["quiet_hours", "timezone"]
+    assert program.ok("GET", "/preferences") == changed

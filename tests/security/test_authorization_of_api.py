@@ -51,6 +51,8 @@ OWN = {
         "list_incidents",
         "show_agents",
         "list_approvals",
+        "show_preferences",
+        "change_preferences",
         "stop_all_agents",
         "start_agents",
     ),

@@ -93,6 +93,11 @@ def preference(profile: Profile, name: str) -> Any:
     return getattr(profile, name)
 
 
+def preferences_of(profile: Profile) -> dict[str, Any]:
+    """Return all preferences as they can be set again."""
+    return {name: preference(profile, name) for name in _READERS}
+
+
 def runner_names(actor: Actor) -> list[str]:
     """Return the names of the runners that the actor's user may choose as their default."""
     return list(usable(actor.user))
