@@ -26,6 +26,7 @@ from schedules.result import Err, Ok
 from schedules.web.forms.jobs import Span
 from schedules.web.forms.when import WhenForm
 from schedules.when import cron
+from schedules.when.clauses import parse_plan
 from schedules.when.cron import CronError
 from schedules.when.durations import HORIZON
 from schedules.when.phrases import PhraseError, parse_delay, parse_moment
@@ -74,7 +75,9 @@ class Reader(NamedTuple):
 
 
 def read_columns(now: datetime, kind: str, config: dict[str, Any], timezone: str) -> Any:
-    return trigger_of(unwrapped(read_trigger(kind, config, timezone, now)) | {"anchor_at": now})
+    # Without phrases, which may name calendars in the database and have a reader of their own below.
+    columns = unwrapped(read_trigger(kind, config, timezone, now, takes_phrases=False))
+    return trigger_of(columns | {"anchor_at": now})
 
 
 def read_form(now: datetime, data: dict[str, str]) -> Any:
@@ -117,6 +120,10 @@ READERS = {
     "phrase": Reader(
         lambda dice: (anything(dice, PHRASES), zone(dice)),
         lambda now, phrase, timezone: parse_trigger(phrase, now=now, timezone=timezone),
+    ),
+    "whole phrase": Reader(
+        lambda dice: (anything(dice, PHRASES), zone(dice)),
+        lambda now, phrase, timezone: parse_plan(phrase, now=now, timezone=timezone).trigger,
     ),
     "delay": Reader(lambda dice: (anything(dice, DELAYS),), lambda now, delay: parse_delay(delay)),
     "agent's trigger": Reader(lambda dice: (*inputs.configuration(dice), zone(dice)), read_columns),
