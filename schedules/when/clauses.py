@@ -32,9 +32,10 @@ class Plan:
 
 def parse_plan(text: str, *, now: datetime, timezone: str) -> Plan:
     """Return the plan that a text means: "every weekday at 8:30 until 24 december except 1 december"."""
-    text, calendars = (
-        _without_calendars(clean(text, _EXAMPLES)) if _NAMES_CALENDAR.search(text) else (text, ())
-    )
+    calendars: tuple[str, ...] = ()
+    # Values from files and agents may be no text, which the parsers below refuse.
+    if _NAMES_CALENDAR.search(str(text)):
+        text, calendars = _without_calendars(clean(text, _EXAMPLES))
     if calendars:
         plan = parse_plan(text, now=now, timezone=timezone)
         if isinstance(plan.trigger, Once):
