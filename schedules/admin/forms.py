@@ -326,7 +326,9 @@ class ProfileForm(forms.ModelForm[Profile]):
         super().__init__(*args, **kwargs)
         for name in ("topic", "failure_topic"):
             self.initial[name] = preference(self.instance, name)
-        self.fields["alert_every"].required = False
+        # Whoever may only view a profile gets a form without fields.
+        if every := self.fields.get("alert_every"):
+            every.required = False
         # With hidden initial values, only changes are saved, and do not overwrite those that the owner made meanwhile.
         for field in self.fields.values():
             field.show_hidden_initial = True

@@ -1,7 +1,7 @@
 import re
 from datetime import timedelta
 
-from django.contrib.auth.models import Permission
+from django.contrib.auth.models import Permission, User
 
 from schedules import services
 from schedules.admin import bases
@@ -182,3 +182,13 @@ def test_secrets_are_listed_with_their_expiry_and_without_their_value(operator_c
     assert "installation" in pages[0]
     assert "gAAAA" not in "".join(pages)
     assert operator_client.post(page(Secret, "change", secret.pk), {}).status_code == 403
+
+
+def test_profile_is_shown_to_staff_who_may_only_view(operator_client, operator, owner):
+    User.objects.filter(pk=operator.pk).update(is_superuser=False)
+    operator.user_permissions.set(Permission.objects.filter(codename="view_profile"))
+
+    response = operator_client.get(page(Profile, "change", owner.cronty_profile.pk))
+
+    assert response.status_code == 200
+    assert "Europe/Berlin" in response.content.decode()
