@@ -10,14 +10,15 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
 from schedules import services
-from schedules.admin.bases import MAX_NAMED, DeclaredLookups
-from schedules.admin.local_times import moment
+from schedules.admin.bases import DeclaredLookups, moment
 from schedules.models import Event, Execution, Job, Profile, Token
 from schedules.result import Err, Ok
 from schedules.services.people.profiles import SYSTEM_USER
 from schedules.web.messages import message_of
 
 DATES = (moment("last_login"), moment("date_joined"))
+# The most rows named in an answer.
+MAX_NAMED = 50
 GRANTS = ("is_staff", "is_superuser", "groups", "user_permissions")
 
 
@@ -84,7 +85,10 @@ class RightsAdmin(DeclaredLookups[Group], GroupAdmin):
 
 
 def register_accounts() -> None:
-    """Replace the admin pages that Django and other packages registered, except those of the operator's apps."""
+    """Name the site, and replace the admin pages of Django and other packages, except those of the operator's apps."""
+    admin.site.site_header = admin.site.site_title = "Cronty"
+    admin.site.index_title = "Administration"
+    admin.site.enable_nav_sidebar = False
     pages: dict[Any, type[admin.ModelAdmin[Any]]] = {User: AccountAdmin, Group: RightsAdmin}
     for model, page in list(admin.site._registry.items()):
         if isinstance(page, DeclaredLookups) or _is_of_operator(model):

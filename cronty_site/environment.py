@@ -21,6 +21,7 @@ import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 from platformdirs import user_data_path
 
+from schedules.management.running_server import noted_address
 from schedules.tasks.outbound.destinations import parse_destination
 from schedules.tasks.outbound.headers import setting_problem
 
@@ -28,6 +29,8 @@ from schedules.tasks.outbound.headers import setting_problem
 # and `missing` lists the files that do not exist.
 creates = True
 missing: list[Path] = []
+# Whether this process prints the address of the last web process, unless variables name one.
+finds_server = False
 
 # Variables that settings have read, and those that commands, clients of agents and shells read.
 _registered = {
@@ -221,6 +224,13 @@ def site_address(name: str, default: str) -> str:
     if re.search(r"[/?#@]", value.partition("://")[2]):
         raise refuse(name, "use an address without a path or a login, like https://cronty.example.")
     return value
+
+
+def address_of_server(folder: Path, default: str) -> str:
+    """Return the address that the last web process serves with this data folder, or this default."""
+    names = ("CRONTY_URL", "CRONTY_HOST", "CRONTY_PORT")
+    is_named = any(os.environ.get(name) for name in names)
+    return (noted_address(folder) if finds_server and not is_named else "") or default
 
 
 def is_checkout(folder: Path) -> bool:

@@ -5,17 +5,25 @@ In an outage, there is one line per second and cause, and no traceback while the
 
 import json
 import logging
+import re
 import time
 from copy import copy
 from datetime import UTC, datetime
 from typing import Any
 
 from schedules.limits import strip_unprintable
+from schedules.secrets.masking import MASK
 from schedules.worker.database_errors import outage_in, reason_of
 from schedules.worker.log_context import current_run
 
 LOG_SECONDS = 1.0
 MAX_CAUSES = 1000
+# Addresses that need no login, because they contain a key: Django writes the address of every refused request. A test
+# compares them with the URL patterns.
+_KEYS = re.compile(
+    r"""(/(?:trigger|ping|a|agents/stop|approve|password/new|calendar)/(?!address\b| \()[\s"'<]{0,3})[^\s"']+""",
+    re.IGNORECASE,
+)
 
 
 class RepeatFilter(logging.Filter):
@@ -61,11 +69,11 @@ class WrongHostFilter(logging.Filter):
 class LineFormatter(logging.Formatter):
     """Writes the reason of an outage instead of its traceback, and the number of lines that the filter left out.
 
-    Control characters are removed, so that a line is safe to show in a terminal.
+    Control characters are removed, so that a line is safe to show in a terminal, and so are the keys of addresses.
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        return strip_unprintable(super().format(self.shortened(record)))
+        return hide_keys(strip_unprintable(super().format(self.shortened(record))))
 
     @staticmethod
     def shortened(record: logging.LogRecord) -> logging.LogRecord:
@@ -88,15 +96,20 @@ class JsonFormatter(LineFormatter):
             "level": record.levelname,
             "logger": record.name,
             "process": record.process,
-            "message": line.getMessage(),
+            "message": hide_keys(line.getMessage()),
             **current_run.get(),
         }
         # Set by `extra` if the line is about a run of another process.
         if execution := getattr(record, "execution", None):
             entry["execution"] = execution
         if line.exc_info:
-            entry["traceback"] = self.formatException(line.exc_info)
+            entry["traceback"] = hide_keys(self.formatException(line.exc_info))
         return json.dumps(entry, ensure_ascii=False, default=str)
+
+
+def hide_keys(text: str) -> str:
+    """Mask what makes an address in this text work without a login."""
+    return _KEYS.sub(rf"\1{MASK}", text)
 
 
 def _cause_of(record: logging.LogRecord) -> tuple[Any, ...]:

@@ -37,7 +37,10 @@ CRONTY_DATA = environment.folder("CRONTY_DATA", _data)
 CRONTY_SERVER = defaults.CRONTY_SERVER
 CRONTY_HOST = environment.host("CRONTY_HOST", defaults.CRONTY_HOST)
 CRONTY_PORT = environment.integer("CRONTY_PORT", defaults.CRONTY_PORT, minimum=1, maximum=65_535)
-CRONTY_URL = environment.site_address("CRONTY_URL", f"http://{host_in_url(CRONTY_HOST)}:{CRONTY_PORT}")
+CRONTY_URL = environment.site_address(
+    "CRONTY_URL",
+    environment.address_of_server(CRONTY_DATA, f"http://{host_in_url(CRONTY_HOST)}:{CRONTY_PORT}"),
+)
 CRONTY_TRUSTED_PROXIES = environment.networks("CRONTY_TRUSTED_PROXIES")
 CRONTY_ADMIN_PASSWORD = environment.secret("CRONTY_ADMIN_PASSWORD")
 
@@ -255,6 +258,7 @@ CRONTY_PASSWORD_RESET = bool(environment.secret("EMAIL_URL"))
 # What tasks may reach
 NTFY_URL = environment.web_address("NTFY_URL", defaults.NTFY_URL)
 NTFY_TOKEN = environment.secret("NTFY_TOKEN")
+CRONTY_METRICS_TOKEN = environment.secret("CRONTY_METRICS_TOKEN")
 CRONTY_HEARTBEAT_URL = environment.secret_address("CRONTY_HEARTBEAT_URL")
 CRONTY_AGENT_COMMAND = environment.command("CRONTY_AGENT_COMMAND")
 CRONTY_AGENT_USERS = environment.users("CRONTY_AGENT_USERS")
@@ -277,7 +281,6 @@ CRONTY_MAX_FAILURE_NOTICES_PER_HOUR = _limit("CRONTY_MAX_FAILURE_NOTICES_PER_HOU
 CRONTY_AGENT_MIN_INTERVAL = _limit("CRONTY_AGENT_MIN_INTERVAL", 1)
 CRONTY_MCP_CALLS_PER_MINUTE = _limit("CRONTY_MCP_CALLS_PER_MINUTE", 1)
 CRONTY_MCP_BODY_BYTES = _limit("CRONTY_MCP_BODY_BYTES", 1024)
-CRONTY_MCP_EVENTS = environment.boolean("CRONTY_MCP_EVENTS", False)
 CRONTY_PINGS_PER_MINUTE = _limit("CRONTY_PINGS_PER_MINUTE", 0)
 CRONTY_TRIGGERS_PER_MINUTE = _limit("CRONTY_TRIGGERS_PER_MINUTE", 0)
 CRONTY_MAX_CONNECTIONS = _limit("CRONTY_MAX_CONNECTIONS", 64, 100_000)
@@ -325,6 +328,9 @@ LOGGING = {
     "loggers": {
         # Its lines contain names as typed, even line breaks; `cronty_site.logins` logs instead.
         "axes": {"level": "ERROR"},
+        # Without Django's own handlers, which write addresses with their keys.
+        "django": {"level": "INFO"},
+        "django.server": {"level": "INFO", "propagate": True},
         "django.security.DisallowedHost": {"filters": ["wrong_host"]},
         "mcp": {"level": "WARNING"},
         "uvicorn": {"level": "WARNING"},

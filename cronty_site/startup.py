@@ -6,6 +6,7 @@ from argparse import ArgumentError, ArgumentParser
 from contextlib import suppress
 
 import django
+from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from cronty_site import environment
@@ -37,17 +38,25 @@ def set_up(*, creates: bool = True) -> None:
     """
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "cronty_site.settings")
     environment.creates = creates
-    if "up" in sys.argv[1:3]:
-        _store_options_of_up()
+    starts = {"up", "web", "qcluster"} & set(sys.argv[1:3])
+    environment.finds_server = not starts
+    if starts:
+        _store_options()
     try:
+        # This reads the settings.
+        _ = settings.CRONTY_URL
+        if "up" in starts and not {"-h", "--help", "--version"} & set(sys.argv):
+            # The rest takes seconds on a small machine.
+            sys.stdout.write("Loading Cronty …\n")
+            sys.stdout.flush()
         django.setup()
     except ImproperlyConfigured as error:
         # The operator has to correct the setting; a traceback would hide the sentence that says how.
         sys.exit(f"Cronty cannot start. {error}")
 
 
-def _store_options_of_up() -> None:
-    """Store the options of `up` as variables, because other settings depend on them, also in child processes."""
+def _store_options() -> None:
+    """Store the options of `up` and `web` as variables, because other settings depend on them, also in child processes."""
     parser = ArgumentParser(add_help=False, exit_on_error=False)
     parser.add_argument("--host")
     parser.add_argument("--port", type=port)

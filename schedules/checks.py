@@ -2,13 +2,14 @@
 
 import os
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, register
+from django.core.checks import CheckMessage, Error, Tags, register
 from django.core.checks import Warning as CheckWarning
-from django.db import connections
+from django.db import connection, connections, models
+from django.db.migrations.loader import MigrationLoader
 from django.shortcuts import resolve_url
 from django.urls import NoReverseMatch, Resolver404, resolve, reverse
 from django.utils.module_loading import import_string
@@ -31,6 +32,11 @@ PROCESSORS = (
     "django.contrib.messages.context_processors.messages",
 )
 
+MOVE_TO_THIS_BUILD = (
+    "Nothing was changed. If a newer version made it, upgrade Cronty on this host. If a build from before 0.1.0 did, "
+    "run `cronty export > jobs.yaml` with that build, let this one start with an empty database, and run `cronty apply jobs.yaml`."
+)
+
 
 def register_checks() -> None:
     for check in (
@@ -44,6 +50,8 @@ def register_checks() -> None:
         check_variables,
     ):
         register(check)
+    # `migrate` runs the checks of databases before it writes anything.
+    register(check_schema, Tags.database)
     # A project that embeds the app has files of its own: tell it only when it asks about its deployment.
     register(check_files, deploy=not hasattr(settings, "CRONTY_DATA"))
 
@@ -97,6 +105,40 @@ def check_database(**options: Any) -> Iterator[CheckMessage]:
             hint='Set DATABASES["default"]["OPTIONS"]["transaction_mode"] = "IMMEDIATE".',
             id="schedules.E002",
         )
+
+
+def check_schema(*, databases: Iterable[str] | None = None, **options: Any) -> Iterator[CheckMessage]:
+    if "default" in (databases or ()) and (problem := foreign_schema_problem()):
+        yield Error(problem, hint=MOVE_TO_THIS_BUILD, id="schedules.E013")
+
+
+def foreign_schema_problem() -> str:
+    """Return what shows that another build made the tables, which no migration of this one changes, or an empty text."""
+    loader = MigrationLoader(connection)
+    applied = {key for key in loader.applied_migrations or () if key[0] == "schedules"}
+    known = applied & loader.graph.nodes.keys()
+    if unknown := applied - known:
+        return f"The database has schedules.{max(unknown)[1]}, which this version of Cronty does not know."
+    # Until the first release, the initial migration changes and keeps its name.
+    state = loader.project_state(sorted(known)) if known else None
+    with connection.cursor() as cursor:
+        tables = connection.introspection.table_names(cursor)
+        for model in state.models.values() if state else ():
+            if model.app_label != "schedules":
+                continue
+            table = model.options.get("db_table") or f"schedules_{model.name_lower}"
+            columns = connection.introspection.get_table_description(cursor, table) if table in tables else []
+            if {column.name for column in columns} != _columns_of(model.fields):
+                return f"The table {table} has other columns than this version of Cronty gives it."
+    return ""
+
+
+def _columns_of(fields: "Mapping[str, models.Field[Any, Any]]") -> set[str]:
+    stored = {name: field for name, field in fields.items() if not field.many_to_many}
+    return {
+        field.db_column or (f"{name}_id" if isinstance(field, models.ForeignKey) else name)
+        for name, field in stored.items()
+    }
 
 
 def check_app_order(**options: Any) -> Iterator[CheckMessage]:

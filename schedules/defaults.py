@@ -10,6 +10,8 @@ CRONTY_PORT = 8000
 CRONTY_TRUSTED_PROXIES: list[str] = []
 CRONTY_ADMIN_PASSWORD: str = ""
 CRONTY_OAUTH = False
+# Without one, only clients on this machine read /metrics.
+CRONTY_METRICS_TOKEN: str = ""
 # The function that `web` and `mcp_serve --http` serve an ASGI app with.
 CRONTY_SERVER = "cronty_site.serving.server.serve"
 
@@ -44,7 +46,6 @@ CRONTY_AGENT_MIN_INTERVAL = 10
 CRONTY_MCP_CALLS_PER_MINUTE = 600
 CRONTY_MCP_BODY_BYTES = 262_144
 # Experimental: apps like ChatGPT subscribe to events over MCP.
-CRONTY_MCP_EVENTS = False
 CRONTY_PINGS_PER_MINUTE = 1000
 CRONTY_TRIGGERS_PER_MINUTE = 60
 CRONTY_MAX_CONNECTIONS = 500

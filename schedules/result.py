@@ -88,7 +88,6 @@ class Code(Enum):
     CHANGED_SECRET_NOT_KEPT = Kind.CONFLICT, "The change to undo replaced a masked value: subject."
     PLAN_OUTDATED = Kind.CONFLICT, "A job changed since the plan of a file was made."
     FILE_ALREADY_APPLIED = Kind.CONFLICT, "Somebody else applied the file meanwhile."
-    DEMO_JOBS_EXIST = Kind.CONFLICT, "The user has demo jobs: subject is their tag."
 
     RUN_NOT_FOUND = Kind.NOT_FOUND, "No such run: subject."
     RUN_NOT_RUNNING = Kind.WRONG_STATE, "The run has ended: subject."
@@ -183,9 +182,7 @@ class Code(Enum):
     CHANNELS_BY_PEOPLE = Kind.FORBIDDEN, "Agents cannot see or change channels; they use their names."
     TOO_MANY_CHANNELS = Kind.QUOTA, "The quota of channels is reached: limit."
     EVENT_SUBSCRIPTION_NOT_FOUND = Kind.NOT_FOUND, "No such subscription to events: subject."
-    EVENT_TYPE_NOT_FOUND = Kind.NOT_FOUND, "There is no such event: subject."
     EVENT_SUBSCRIPTION_OFF = Kind.WRONG_STATE, "The subscription is switched off: subject."
-    EVENT_SUBSCRIPTION_OF_APP = Kind.WRONG_STATE, "An app manages its subscription itself: subject."
     EVENTS_BY_PEOPLE = Kind.FORBIDDEN, "Agents cannot see or change subscriptions to events."
     TOO_MANY_EVENT_SUBSCRIPTIONS = Kind.QUOTA, "The quota of subscriptions to events is reached: limit."
     DELIVERY_NOT_FOUND = Kind.NOT_FOUND, "The subscription has no such delivery: subject."

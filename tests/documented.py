@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 from tests.clusters import PROJECT
 
@@ -43,10 +42,3 @@ def inline_commands(page: str) -> list[str]:
 
 def is_command(text: str) -> bool:
     return bool(_COMMAND.match(text)) and text not in _PHRASES and not text.startswith("raise ")
-
-
-def has_test(name: str) -> bool:
-    """Return whether there is a function of this name: "tests/test_clock.py::test_it"."""
-    file, _, function = name.partition("::")
-    path: Path = PROJECT / file
-    return path.is_file() and f"\ndef {function}(" in path.read_text()

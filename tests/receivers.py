@@ -5,7 +5,7 @@ import base64
 import hashlib
 import hmac
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -71,19 +71,21 @@ def start_ready(cluster: Cluster, now: datetime | None = None) -> list[Started]:
     ]
 
 
-def call(runs: Sequence[Started]) -> list[engine.Outcome]:
+def call(runs: Sequence[Started], run: Callable[[Any], Any] = asyncio.run) -> list[engine.Outcome]:
     """Call the tasks of started runs together, as a worker does."""
 
     async def together() -> list[engine.Outcome]:
+        return list(await asyncio.gather(*(run_coroutine(one, registry.get(one.task)) for one in runs)))
 
-        return list(await asyncio.gather(*(run_coroutine(run, registry.get(run.task)) for run in runs)))
+    outcomes: list[engine.Outcome] = run(together())
+    return outcomes
 
-    return asyncio.run(together())
 
-
-def deliver(cluster: Cluster, now: datetime | None = None) -> list[engine.Outcome]:
+def deliver(
+    cluster: Cluster, now: datetime | None = None, run: Callable[[Any], Any] = asyncio.run
+) -> list[engine.Outcome]:
     """Send what is ready, and write how that went."""
-    outcomes = call(start_ready(cluster, now))
+    outcomes = call(start_ready(cluster, now), run)
     engine.settle_runs(cluster.pk, outcomes)
     return outcomes
 

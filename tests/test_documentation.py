@@ -59,6 +59,29 @@ def test_documents_name_settings_that_exist():
     assert [name for name in sorted(named - others) if f"`{name}`" not in reference] == []
 
 
+def test_nothing_tells_people_to_install_an_unpublished_package():
+    """Whoever uploads a package of this name would run on their machines: only files of ours may be installed."""
+    places = ["docs", "schedules", "cronty_site", "templates", "examples"]
+    kinds = {".md", ".html", ".js", ".py", ".service", ".env", ".toml", ".yaml"}
+    files = [path for place in places for path in (PROJECT / place).rglob("*") if path.suffix in kinds]
+    files += [PROJECT / name for name in ("README.md", "server.json", "Dockerfile", "compose.yaml")]
+    from_an_index = re.compile(
+        r"\b(uvx|pipx|uv tool|uv pip|npx) .*cronty|\bpip3? install (?!\S*/)(?!\S*\.whl)\S*cronty|\"identifier\": \"cronty"
+    )
+
+    found = [
+        f"{path}: {line.strip()}"
+        for path in files
+        for line in path.read_text().splitlines()
+        if from_an_index.search(line)
+    ]
+
+    assert len(files) > 500
+    assert found == []
+    assert from_an_index.search("uvx cronty up")
+    assert from_an_index.search("/opt/bin/pip install 'cronty[apprise]'")
+
+
 def test_how_to_pages_name_commands_of_the_package():
     """They are for those who installed it; a project that embeds the app has a manage.py."""
     pages = [page for page in (PROJECT / "docs/how-to").glob("*.md") if page.name != "embedding.md"]
@@ -85,16 +108,6 @@ def test_reference_names_make_targets_that_exist():
 
     assert len(named) > 10
     assert named - targets == set()
-
-
-def test_continuous_integration_runs_what_make_test_leaves_out():
-    commands = re.findall(r"^make (\w+)", (PROJECT / ".ci/run").read_text(), flags=re.MULTILINE)
-    recipe = (PROJECT / "Makefile").read_text().partition("\nverify: ")[2].partition("\n\n")[0]
-
-    assert [name for name in commands if name != "advisories"] == ["test", "verify", "pythons"]
-    assert "-m verify" in recipe
-    # What `make test` has repeated of what depends on the database, and the rest.
-    assert "$(VERIFIED_ON_POSTGRESQL)" in recipe
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

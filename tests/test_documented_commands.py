@@ -2,11 +2,9 @@
 
 import asyncio
 import getpass
-import json
 import os
 import re
 import shlex
-import tarfile
 from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
@@ -20,7 +18,7 @@ from cronty_site.terminal.group import main
 from schedules import clock
 from schedules.models import Calendar, Job, Secret
 from schedules.tasks import registry
-from schedules.tasks.commands.definitions import Command, Parameter, parse
+from schedules.tasks.commands.definitions import parse
 from schedules.tasks.interface import Run
 from tests.clusters import PROJECT
 
@@ -57,19 +55,6 @@ def test_every_file_of_commands_is_valid(text, names, use_commands: Callable[[st
 
     assert list(parse("\n".join(files))) == names
     use_commands("\n".join(files))
-
-
-def test_report_is_read_from_standard_input_within_its_limits():
-    command = parse(blocks(COMMANDS, "toml")[2])["mail_report"]
-
-    assert command.standard_input({"text": "All\nwell"}) == "All\nwell\n\nSent by Cronty."
-    assert (command.user, command.max_memory) == ("reports", 512_000_000)
-
-
-def test_pages_explain_every_key():
-    for model in (Command, Parameter):
-        keys = list(model.model_fields)
-        assert [key for key in keys if f"`{key}`" not in COMMANDS] == []
 
 
 def test_first_command_is_scheduled_and_runs(use_commands, operator, capsys):
@@ -143,31 +128,8 @@ def test_crontabs_are_taken_over_as_the_page_says(operator, tmp_path: Path, monk
             assert not Job.objects.exists()
 
     assert sorted(Job.objects.values_list("name", "cron", "source")) == [
+        ("/bin/true", "@reboot", "my.crontab"),
+        ("/bin/true backup", "15 2 * * *", "backup"),
         ("Tidy up", "*/10 8-18 * * 1-5", "my.crontab"),
-        ("true", "@reboot", "my.crontab"),
-        ("true backup", "15 2 * * *", "backup"),
     ]
     assert sorted(path.name for path in (tmp_path / "imported").iterdir()) == ["commands.toml", "jobs.yaml"]
-
-
-def test_webhook_with_a_secret_is_valid():
-    kwargs = json.loads(blocks(SECRETS, "json")[0])
-
-    webhook = registry.get("webhook")
-    assert webhook is not None
-    assert webhook.check([], kwargs) == []
-
-
-def test_example_file_packs_a_folder(use_commands, operator, tmp_path: Path):
-    use_commands(EXAMPLES)
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "kept").write_text("kept")
-    (tmp_path / "folder" / "left.tmp").write_text("left")
-    file = tmp_path / "folder.tar.gz"
-    folder = str(tmp_path / "folder")
-
-    result = perform("archive", operator, folder=folder, file=str(file), exclude="*.tmp", verbose=True)
-
-    assert "kept" in result["output"]
-    with tarfile.open(file) as packed:
-        assert [Path(name).name for name in packed.getnames()] == ["folder", "kept"]

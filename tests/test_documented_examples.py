@@ -1,6 +1,5 @@
 """The examples of the other pages: doctests, a task of one's own, the terminal, files and backups, executed as written."""
 
-import asyncio
 import doctest
 import os
 import re
@@ -8,23 +7,13 @@ import shlex
 import shutil
 import sqlite3
 import subprocess
-from contextlib import closing, suppress
-from dataclasses import replace
-from datetime import timedelta
-from io import StringIO
+from contextlib import closing
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from django.core.management import call_command, get_commands
 
-import schedules.tasks
 from cronty_site.terminal.group import main
-from schedules import clock
-from schedules.management.commands.up import greeting
 from schedules.models import Job
-from schedules.services.installation.setup import FirstUser
-from schedules.web.views.job import TABS
 from tests import documented
 from tests.clusters import PROJECT
 from tests.factories import JobFactory
@@ -63,76 +52,6 @@ def test_tasks_of_the_pages_are_found_and_run(tmp_path: Path):
     assert re.match(r"/ has \d+ % free \[.*days", said)
 
 
-def test_pictures_name_files_that_exist():
-    """Those of the page on the architecture: its diagrams, and the list of folders."""
-    page = PROJECT / "docs/explanation/architecture.md"
-    (folders,) = blocks(page, "")
-    pictures = "".join(blocks(page, "mermaid"))
-    named = re.findall(r"(?:^|(?<= ))([a-z_]+(?:/[a-z_]+)?)/(?=\s)", folders, flags=re.MULTILINE)
-    named += re.findall(r"[a-z_/]+\.py", pictures)
-    apps = (PROJECT / "schedules" / name for name in ("", "engine", "worker", "tasks"))
-    places = [PROJECT, PROJECT / "cronty_site", *apps]
-
-    assert len(named) > 15
-    assert [name for name in named if not any((place / name).exists() for place in places)] == []
-
-
-def test_workflow_is_started_with_the_key_of_the_run():
-    """The example for an engine of workflows, with a client that refuses a second workflow of the same id."""
-
-    class AlreadyStartedError(Exception): ...
-
-    started: dict[str, str] = {}
-
-    class Client:
-        async def start_workflow(self, name: str, branch: str, *, id: str, **options: object) -> None:  # noqa: A002
-            if id in started:
-                raise AlreadyStartedError
-            started[id] = f"{name} {branch} {options['task_queue']}"
-
-    (code,) = blocks(PROJECT / "docs/explanation/scale.md", "python")
-    names = {
-        **vars(schedules.tasks),
-        "task": lambda name: lambda function: function,
-        "suppress": suppress,
-        "temporal": Client(),
-        "WorkflowAlreadyStartedError": AlreadyStartedError,
-        "WorkflowIDReusePolicy": SimpleNamespace(REJECT_DUPLICATE=1),
-    }
-    exec(code, names)  # noqa: S102
-    run = replace(schedules.tasks.Run.without_job(clock.now(), 1, 60), key="slot-7")
-
-    answers = [asyncio.run(names["start_report"]("north", run=run)) for _ in range(2)]
-
-    assert answers == ["slot-7", "slot-7"]
-    assert started == {"slot-7": "Report north reports"}
-
-
-@pytest.mark.django_db
-def test_findings_of_the_page_are_those_of_doctor(settings):
-    settings.CRONTY_MANAGE = ["-m", "cronty_site"]
-    (shown,) = blocks(HOW_TO / "monitoring.md", "")
-    out = StringIO()
-
-    with suppress(SystemExit):
-        call_command("doctor", "--offline", stdout=out)
-
-    def shape(text: str) -> set[str]:
-        """The lines, without the values that differ between hosts."""
-        return {re.sub(r"\d[\d.]*|under .*|PostgreSQL|SQLite|[GM]B", "…", line) for line in text.splitlines()}
-
-    assert shape(shown) <= shape(out.getvalue())
-
-
-def test_errors_of_the_page_can_be_raised():
-    page = (HOW_TO / "own-task.md").read_text()
-    names = {**vars(schedules.tasks), "timedelta": timedelta}
-
-    raised = [eval(code, names) for code in re.findall(r"`raise (.+?)`", page)]  # noqa: S307
-
-    assert [type(error).__name__ for error in raised] == ["Final", "RetryLater"]
-
-
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("page", ["docs/reference/terminal.md", "docs/first-steps/first-reminder.md"])
 def test_commands_of_the_terminal_work_in_their_order(operator, capsys, page):
@@ -140,16 +59,6 @@ def test_commands_of_the_terminal_work_in_their_order(operator, capsys, page):
         assert main([*shlex.split(line)[1:], "--user", operator.username]) == 0, capsys.readouterr()
 
     assert Job.objects.get().name == "Stand up"
-
-
-def test_first_steps_show_what_up_prints():
-    page = (PROJECT / "docs/first-steps/first-reminder.md").read_text()
-    printed = greeting({"host": "127.0.0.1", "port": 8000, "no_web": False}, FirstUser("admin", "…"), "admin")
-
-    (shown,) = re.findall(r"```\n(  Cronty .*?)```", page, flags=re.DOTALL)
-    assert shown in printed
-    assert "changepassword" in get_commands()
-    assert "changepassword admin" in page
 
 
 @pytest.mark.django_db(transaction=True)
@@ -202,15 +111,3 @@ def test_backup_of_the_page_is_restored(operator, tmp_path: Path, monkeypatch, c
         assert done.returncode == 0, done.stderr
     with closing(sqlite3.connect("database.sqlite3")) as database:
         assert database.execute("SELECT name FROM schedules_job").fetchall() == [("Kept",)]
-
-
-def test_first_steps_name_buttons_that_exist():
-    page = " ".join((PROJECT / "docs/first-steps/first-reminder.md").read_text().split())
-    templates = "".join(
-        path.read_text() for path in (PROJECT / "schedules/templates/schedules").rglob("*.html")
-    )
-    named = re.findall(r"\*\*(.+?)\*\*", page)
-
-    assert len(named) >= 5
-    missing = [name for name in named if not re.search(rf"[>}}]\s*{re.escape(name)}\s*[<{{]", templates)]
-    assert set(missing) <= set(TABS.values())

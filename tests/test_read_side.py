@@ -4,8 +4,6 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 PROJECT = Path(__file__).resolve().parent.parent
 DOORS = ("schedules/web", "schedules/mcp", "schedules/api", "schedules/admin", "cronty_site")
 MODELS = ("Job", "Execution", "Event")
@@ -27,40 +25,6 @@ def test_doors_build_no_query_of_jobs_runs_or_events():
 
     assert len(files) > 100
     assert queries == []
-
-
-@pytest.mark.parametrize(
-    ("source", "problem"),
-    [
-        ("Job.objects.late(now)", "Job.objects"),
-        ("models.Execution._default_manager.all()", "Execution._default_manager"),
-        ("self.actor.jobs().armed()", "jobs().armed"),
-        ("runs = actor.executions()\nruns.filter(pk=1)", "runs.filter"),
-        ("rows = jobs[:3].order_by('pk')", "jobs.order_by"),
-    ],
-)
-def test_query_in_a_door_is_noticed(source: str, problem: str):
-    assert [found for _, found in queries_in(source)] == [problem]
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "Token.objects.filter(owner=1).order_by('pk')",
-        "actor.jobs().find(job_id)",
-        "read_jobs(actor.jobs())",
-        "get_user_model().objects.filter(pk=1)",
-    ],
-)
-def test_other_rows_and_whole_lists_are_no_query(source: str):
-    assert list(queries_in(source)) == []
-
-
-def test_list_of_the_admin_begins_with_all_rows():
-    source = "def get_queryset(self):\n    return Job.objects.all()"
-
-    assert list(queries_in(source, is_admin=True)) == []
-    assert list(queries_in(source)) != []
 
 
 def queries_in(source: str, *, is_admin: bool = False) -> Iterator[tuple[int, str]]:

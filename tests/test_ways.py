@@ -1,4 +1,4 @@
-"""How many files one firing, one tool call and one form pass through, and that the documentation lists them."""
+"""How many files one firing, one tool call and one form pass through."""
 
 import math
 from typing import Any
@@ -19,7 +19,6 @@ from schedules.worker.claim_loop import ClaimLoop
 from schedules.worker.context import Clock, ClusterContext
 from schedules.worker.locks import Permits
 from schedules.worker.q2 import Package
-from tests import ways
 from tests.factories import ClusterFactory, JobFactory
 from tests.mcp.over_http import browser, modern_call, running
 from tests.waiting import wait_for
@@ -30,7 +29,7 @@ FIRING, CALL, FORM = WAYS
 ONCE = ("Cron.__post_init__", "parse_trigger", "fill_in", "type_problems", "Task.check", "Job.clean")
 
 pytestmark = pytest.mark.skipif(
-    connection.vendor != "sqlite", reason="the documentation lists the files that SQLite, the default, needs"
+    connection.vendor != "sqlite", reason="the numbers are those of SQLite, the default"
 )
 
 
@@ -58,15 +57,10 @@ def steady_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def check(title: str, way: Way) -> None:
-    if ways.is_to_be_written():
-        ways.write(title, way.files)
-    assert sorted(ways.documented(title)) == sorted(way.files), (
-        "Run python -m tests.ways to list the files anew."
-    )
-    assert len(way.files) <= WAYS[title]
+    assert len(way.files) <= WAYS[title], way.files
 
 
-def test_firing_passes_through_the_documented_files(transactional_db):
+def test_firing_passes_through_few_files(transactional_db):
     cluster = ClusterFactory()
     context = ClusterContext(cluster.pk, Permits(1), StillClock())
     claim_loop = ClaimLoop(context)
@@ -99,7 +93,7 @@ def fire(claim_loop: ClaimLoop, job: Job) -> None:
     wait_for(lambda: Execution.objects.filter(job=job, status="succeeded").exists())
 
 
-def test_tool_call_over_http_passes_through_the_documented_files(owner, caplog):
+def test_tool_call_over_http_passes_through_few_files(owner, caplog):
     # The line of the client would pass through the logs of this process.
     caplog.set_level("WARNING", "httpx2")
     ClusterFactory()
@@ -146,7 +140,7 @@ def schedule_job(name: str, cron: str) -> dict[str, Any]:
     )
 
 
-def test_form_passes_through_the_documented_files(web: Client):
+def test_form_passes_through_few_files(web: Client):
     way = Way()
 
     with way.watching():
@@ -179,18 +173,3 @@ def form(name: str, phrase: str) -> dict[str, str]:
         "phrase": phrase,
         "timezone": "Europe/Berlin",
     }
-
-
-def test_list_of_a_way_is_written_anew(tmp_path, monkeypatch):
-    page = tmp_path / "page.md"
-    page.write_text(f"# A page\n\n### {CALL}\n\n1. `gone.py`: old\n\n### {FORM}\n\n1. `clock.py`: kept\n")
-    monkeypatch.setattr(ways, "PAGE", page)
-
-    ways.write(CALL, ["limits.py", "cronty_site/asgi.py"])
-
-    assert ways.documented(CALL) == ["limits.py", "cronty_site/asgi.py"]
-    assert ways.documented(FORM) == ["clock.py"]
-    assert (
-        "2 files:\n\n1. `limits.py`: Limits of stored values: length, depth, duration and allowed characters.\n"
-        in page.read_text()
-    )

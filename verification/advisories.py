@@ -2,7 +2,7 @@
 
 Without a network it compares the lock files with verification/advisories.json. With --online it also asks the JSON API of
 the package index that pip uses; what cannot be asked there is left to the file, and the output says so. It exits 1 if a
-pinned version is affected.
+pinned version is affected, or if the file is older than 60 days and the index was not asked about every pin.
 """
 
 import base64
@@ -14,6 +14,7 @@ import time
 from argparse import ArgumentParser
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ FILE = PROJECT / "verification" / "advisories.json"
 LOCKS = [PROJECT / "requirements.txt", PROJECT / "requirements-dev.txt"]
 PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?==([^\s;\\]+)", re.MULTILINE)
 KEYS = {"id", "package", "affected", "fixed", "summary"}
+# Older advisories say little about today's pins.
+MAX_AGE_DAYS = 60
 REQUEST_SECONDS = 10
 ONLINE_SECONDS = 120
 MOST_BYTES = 20_000_000
@@ -97,11 +100,13 @@ def read_pins(files: Iterable[Path]) -> list[Pin]:
     return sorted(found)
 
 
-def read_advisories(file: Path) -> tuple[str, list[Advisory]]:
+def read_advisories(file: Path) -> tuple[date, list[Advisory]]:
     """Return until when the file knows advisories, and these; raises UnusableError."""
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
-        return str(content["as_of"]), [Advisory.parse(entry) for entry in content["advisories"]]
+        return date.fromisoformat(content["as_of"]), [
+            Advisory.parse(entry) for entry in content["advisories"]
+        ]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UnusableError(f"{file}: {error!r}") from error
 
@@ -170,6 +175,7 @@ def _vulnerabilities(index: SplitResult, name: str, version: str) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = ArgumentParser(prog="python -m verification.advisories", description=__doc__)
     parser.add_argument("--online", action="store_true", help="ask pip's package index, too")
+    parser.add_argument("--any-age", action="store_true", help="do not fail because the advisories are old")
     parser.add_argument("--file", type=Path, default=FILE, help="advisories, instead of the committed ones")
     parser.add_argument("locks", type=Path, nargs="*", default=LOCKS, help="lock files")
     options = parser.parse_args(arguments)
@@ -179,7 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (UnusableError, OSError) as error:
         sys.stderr.write(f"advisories: {error}\n")
         return 2
-    problems = problems_in(pins, advisories)
+    problems, asked = problems_in(pins, advisories), 0
     lines = [f"{len(pins)} pins compared with {len(advisories)} advisories, known as of {as_of}."]
     if options.online:
         index = configured_index()
@@ -187,10 +193,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         why = f" ({lookup.trouble}; the file alone decides about the others)" if lookup.trouble else ""
         lines.append(f"Online: asked about {len(lookup.asked)} of {len(pins)} pins{why}.")
         problems += lookup.problems
+        asked = len(lookup.asked)
     lines += [f"affected: {problem}" for problem in dict.fromkeys(problems)]
     lines.append("Update these pins: make lock." if problems else "No pin is known to be affected.")
+    age = (datetime.now(UTC).date() - as_of).days
+    is_old = age > MAX_AGE_DAYS and asked < len(pins)
+    if is_old:
+        lines.append(
+            f"The advisories are {age} days old: bring {options.file.name} up to date, or use --online."
+        )
     sys.stdout.write("\n".join(lines) + "\n")
-    return 1 if problems else 0
+    return 1 if problems or (is_old and not options.any_age) else 0
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The distribution, built and checked: `make dist`.
 
 It builds the wheel with tools of its own, checks what is in it, installs it into a fresh virtual environment and starts
-it from an empty folder, and by uvx and pipx. Then it follows the steps of the Dockerfile and, as root, those of
+it from an empty folder. Then it follows the steps of the Dockerfile and, as root, those of
 docs/how-to/deploy.md. It needs the standard library only.
 """
 
@@ -22,7 +22,7 @@ from verification.throwaway import can_throw_away, run_in_throwaway_root
 PROJECT = Path(__file__).resolve().parent.parent
 CACHE = PROJECT / ".cache" / "dist"
 OUTPUT = PROJECT / "dist"
-TOOLS = ("build", "twine", "pipx", "uv")
+TOOLS = ("build", "twine")
 PACKAGES = ("schedules", "cronty_site")
 # Where a path of the checkout is in the wheel, if not in the same place.
 MOVED = {"templates/": "cronty_site/templates/"}
@@ -41,7 +41,6 @@ def main() -> None:
     check_contents(wheel)
     cronty = install(CACHE / "fresh", wheel)
     check_start(cronty, CACHE / "home")
-    check_runners(wheel, CACHE / "runners")
     if not options.no_docker:
         follow_dockerfile(CACHE / "image")
     follow_deployment(wheel, CACHE / "host")
@@ -52,7 +51,7 @@ def build() -> Path:
     """Build the source distribution and, from it, the wheel; have twine check both."""
     say("Building …")
     tools = CACHE / "tools"
-    if not all((tools / "bin" / name).exists() for name in ("twine", "pipx", "uvx")):
+    if not (tools / "bin/twine").exists():
         create(tools)
         run(tools / "bin/python", "-m", "pip", "install", "-q", *TOOLS, quiet=True)
     shutil.rmtree(OUTPUT, ignore_errors=True)
@@ -111,13 +110,13 @@ def install(folder: Path, wheel: Path) -> Path:
 
 
 def check_start(cronty: Path, home: Path) -> None:
-    """Start Cronty from an empty folder: it fires one job, and its data is in the user's data folder."""
+    """Start Cronty from an empty folder: it fires one job, keeps its data in the user's data folder, and serves MCP."""
     say("Starting from an empty folder …")
     shutil.rmtree(home, ignore_errors=True)
     folder = home / "empty"
     folder.mkdir(parents=True)
     said = run(cronty, "up", "--check", "--port", free_port(), home=home, folder=folder)
-    if not said.startswith("ok:"):
+    if "\nok:" not in said:
         sys.exit(f"`cronty up --check` said: {said}")
     if list(folder.iterdir()):
         sys.exit(f"It left files behind: {sorted(path.name for path in folder.iterdir())}")
@@ -130,27 +129,12 @@ def check_start(cronty: Path, home: Path) -> None:
         cronty, "manage", "shell", "-c", find, home=home, folder=folder
     ):
         sys.exit("The templates of the site are not found.")
-
-
-def check_runners(wheel: Path, folder: Path) -> None:
-    """Start the wheel by uvx and pipx, which install it and its dependencies themselves, and talk to its MCP server."""
-    say("Starting by uvx and pipx …")
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    tools = CACHE / "tools/bin"
-    variables = {"CRONTY_DATA": str(folder / "data"), "PIPX_HOME": str(folder / "pipx")}
-    uvx = [tools / "uvx", "--python", sys.executable, "--from", wheel, "cronty"]
-    pipx = [tools / "pipx", "run", "--spec", wheel, "cronty"]
-    for runner in (uvx, pipx):
-        said = run(*runner, "up", "--check", "--port", free_port(), folder=folder, variables=variables)
-        if not said.startswith("ok:"):
-            sys.exit(f"`{Path(runner[0]).name} … cronty up --check` said: {said}")
-    variables["DJANGO_SUPERUSER_PASSWORD"] = "only for this check"
+    password = {"DJANGO_SUPERUSER_PASSWORD": "only for this check"}
     person = ("--noinput", "--username", "admin", "--email", "admin@cronty.example")
-    run(*uvx, "manage", "createsuperuser", *person, folder=folder, variables=variables)
-    said = run(*uvx, "mcp", folder=folder, variables=variables, typed=HELLO)
+    run(cronty, "manage", "createsuperuser", *person, home=home, folder=folder, variables=password)
+    said = run(cronty, "mcp", home=home, folder=folder, typed=HELLO)
     if '"serverInfo"' not in said:
-        sys.exit(f"`uvx cronty mcp` said: {said}")
+        sys.exit(f"`cronty mcp` said: {said}")
 
 
 def follow_deployment(wheel: Path, folder: Path) -> None:
@@ -168,12 +152,11 @@ def follow_deployment(wheel: Path, folder: Path) -> None:
     for name in ("cronty.service", "cronty.env"):
         shutil.copy(pages / "deploy" / name, folder)
     shutil.copy(wheel, folder)
-    (folder / "constraints.txt").write_text(f"cronty @ file://{folder / wheel.name}\n")
     settings = " ".join(re.findall(r"^Environment=(\S+)$", unit, flags=re.MULTILINE))
     (start,) = re.findall(r"^ExecStart=(.+)$", unit, flags=re.MULTILINE)
     # What systemd does for StateDirectory=, EnvironmentFile= and User=, then the line that it starts, and the other command of the page.
     script = f"""
-export PATH=/usr/sbin:/usr/bin:/sbin:/bin PIP_CONSTRAINT={folder}/constraints.txt
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 {steps}
 install --directory --mode 0700 --owner cronty --group cronty /var/lib/cronty
 cd /var/lib/cronty
@@ -214,7 +197,7 @@ def follow_dockerfile(image: Path) -> None:
     variables = {"CRONTY_DATA": str(data), "CRONTY_PORT": str(free_port())}
     start = folders["build"] / "opt/cronty/bin/cronty"
     said = run(start, "up", "--check", home=image, folder=data, variables=variables)
-    if not said.startswith("ok:") or not (data / "cronty.sqlite3").exists():
+    if "\nok:" not in said or not (data / "cronty.sqlite3").exists():
         sys.exit(f"`cronty up --check` in the image's environment said: {said}")
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parent.parent
 NOT_COPIED = shutil.ignore_patterns(".*", "data", "node_modules", "__pycache__", "*.sqlite3*")
 # How many mutants the campaign must catch.
-BAR = 12
+BAR = 16
 SEED = 12
 
 
@@ -35,6 +35,8 @@ class Mutant:
     replacements: Sequence[tuple[str, str]]
     tests: str = ""
     """The tests that have to fail; without them, a campaign has to report a violation."""
+    kinds: Sequence[str] = ()
+    """The only kinds of faults to inject, if not all brisk ones."""
 
     def plant(self, root: Path) -> None:
         file = root / self.path
@@ -149,6 +151,42 @@ MUTANTS = (
         [("elif job.at_most_once:", "elif job.at_most_once and row.attempt == 1:")],
         tests="tests/engine",
     ),
+    Mutant(
+        "grace time that goes on while Cronty is away",
+        "schedules/engine/unpinged.py",
+        [("away = absences()", "away = []")],
+        kinds=["kill-all"],
+    ),
+    Mutant(
+        "deliveries put off at the price of an attempt",
+        "schedules/engine/queued_runs.py",
+        [
+            (
+                'update(available_at=None, reason="Waiting for earlier events.")',
+                'update(available_at=now + timedelta(minutes=5), attempt=F("attempt") + 1)',
+            ),
+            ("from datetime import datetime\n", "from datetime import datetime, timedelta\n"),
+        ],
+        kinds=["receiver-deaf"],
+    ),
+    Mutant(
+        "twelve requests at once to one receiver",
+        "schedules/engine/event_deliveries.py",
+        [("AT_ONCE = 4", "AT_ONCE = 12")],
+        kinds=["receiver-deaf"],
+    ),
+    Mutant(
+        "end of a command that is written to disk after the last try",
+        "cronty_site/terminal/elsewhere/executing.py",
+        [
+            (
+                "        reporter.keep(Report(name, rid, time.time(), result.code, result.output, create))",
+                "        reporter._unkept.append(\n"
+                '            (Report(name, rid, time.time(), result.code, result.output, create), "late")\n        )',
+            )
+        ],
+        kinds=["kill-all"],
+    ),
 )
 UNCHANGED = Mutant("(unchanged)", "manage.py", ())
 
@@ -180,9 +218,10 @@ def try_mutant(mutant: Mutant, options: argparse.Namespace) -> Result:
         out = Path(options.out) / re.sub(r"\W+", "-", mutant.name).strip("-")
         campaign = subprocess.Popen(
             [
-                *(sys.executable, "-m", "verification.faults.campaign", "--short", "--brisk"),
+                *(sys.executable, "-m", "verification.faults.campaign", "--short"),
                 "--until-violation",
                 *("--database", options.database, "--seed", str(options.seed), "--jobs", str(options.jobs)),
+                *(("--kinds", *mutant.kinds) if mutant.kinds else ("--brisk",)),
                 *("--seconds", str(options.seconds), "--rounds", "3", "--drivers", "1", "--out", str(out)),
             ],
             cwd=root,

@@ -23,7 +23,15 @@ CACHE = PROJECT / ".cache" / "pythons"
 LOCK = PROJECT / "requirements-dev.txt"
 OLDEST = (3, 11)
 NAMES = [f"python3.{minor}" for minor in range(OLDEST[1], 16)]
-TESTS = ["tests/worker", "tests/management", "tests/tasks/processes"]
+TESTS = [
+    "tests/worker/test_cluster.py",
+    "tests/worker/test_packages_in_a_worker.py",
+    "tests/worker/test_parent_death.py",
+    "tests/worker/test_rolling_restart.py",
+    "tests/worker/test_supervisor.py",
+    "tests/management/test_commands.py",
+    "tests/tasks/processes",
+]
 
 Version = tuple[int, ...]
 

@@ -4,6 +4,7 @@ import base64
 import json
 import threading
 from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -36,9 +37,9 @@ def lock(tmp_path: Path) -> Path:
     return path
 
 
-def file_of(folder: Path, *entries: Any) -> str:
+def file_of(folder: Path, *entries: Any, as_of: date | None = None) -> str:
     path = folder / "advisories.json"
-    path.write_text(json.dumps({"as_of": "2025-01-01", "advisories": entries}))
+    path.write_text(json.dumps({"as_of": str(as_of or datetime.now(UTC).date()), "advisories": entries}))
     return f"--file={path}"
 
 
@@ -60,7 +61,7 @@ def test_output_names_the_advisory_and_the_fix(tmp_path, lock, capsys):
     main([file_of(tmp_path, ENTRY), str(lock)])
 
     assert capsys.readouterr().out.splitlines() == [
-        "2 pins compared with 1 advisories, known as of 2025-01-01.",
+        f"2 pins compared with 1 advisories, known as of {datetime.now(UTC).date()}.",
         "affected: second-one 2.0: CVE-1, fixed in 1.5, 2.0.3: Bad.",
         "Update these pins: make lock.",
     ]
@@ -94,8 +95,8 @@ def test_lock_file_without_pins_is_an_error(tmp_path, lock, content):
 def test_committed_file_can_be_used_and_no_pin_is_affected(capsys):
     as_of, found = read_advisories(FILE)
 
-    assert main([]) == 0
-    assert as_of in capsys.readouterr().out
+    assert main(["--any-age"]) == 0
+    assert str(as_of) in capsys.readouterr().out
     assert len({each.id for each in found}) == len(found) > 20
     assert all(each.summary for each in found)
 
@@ -134,6 +135,15 @@ def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     server.server_close()
 
 
+@pytest.mark.parametrize(("days", "code"), [(59, 0), (61, 1)])
+def test_old_advisories_fail(tmp_path, lock, capsys, days, code):
+    file = file_of(tmp_path, as_of=datetime.now(UTC).date() - timedelta(days=days))
+
+    assert main([file, str(lock)]) == code
+    assert ("days old" in capsys.readouterr().out) == bool(code)
+    assert main(["--any-age", file, str(lock)]) == 0
+
+
 GOOD: dict[str, Any] = {"vulnerabilities": []}
 BAD = {"vulnerabilities": [{"id": "PYSEC-1", "fixed_in": ["2.0.1"], "summary": "Worse.", "withdrawn": None}]}
 WITHDRAWN = {"vulnerabilities": [{"id": "PYSEC-1", "withdrawn": "2025-01-01T00:00:00Z"}]}
@@ -143,7 +153,8 @@ WITHDRAWN = {"vulnerabilities": [{"id": "PYSEC-1", "withdrawn": "2025-01-01T00:0
 def test_index_is_asked_about_every_pin(tmp_path, lock, index, capsys, second, code):
     index["answers"] = {"/mirror/pypi/first/1.4.9/json": GOOD, "/mirror/pypi/second-one/2.0/json": second}
 
-    assert main(["--online", file_of(tmp_path), str(lock)]) == code
+    # What the index knows is of today.
+    assert main(["--online", file_of(tmp_path, as_of=date(2025, 1, 1)), str(lock)]) == code
 
     printed = capsys.readouterr().out
     assert "Online: asked about 2 of 2 pins." in printed

@@ -23,6 +23,7 @@ from django.urls import NoReverseMatch, reverse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cronty_site.serving.connections import max_requests
+from schedules.api.problems import PROBLEM_JSON, ProblemError
 from schedules.engine import sqlite_file
 from schedules.mcp.http import MCP_PATH
 from schedules.services.jobs.heartbeats import PING_PATH
@@ -32,8 +33,8 @@ from schedules.web.health import ALIVE
 
 SMALL_BODY = 1024
 LOGIN_BODY = 16_384
-# Only the beginning is stored, but a long log must not make a client fail.
-PING_BODY = 4_000_000
+# Only the beginning is stored; as much as anywhere may be sent, so that a long log does not make a client fail.
+PING_BODY = 1_000_000
 OAUTH_PATH = "/oauth/"
 TEXT = "text/plain; charset=utf-8"
 METHODS_WITH_BODY = ("POST", "PUT", "PATCH", "DELETE")
@@ -73,6 +74,7 @@ ANSWERS_AT_ONCE = 4
 # How many requests are in a queue or being handled, per address and in total.
 WAITING_PER_ADDRESS = 5
 MAX_WAITING = 50
+_PROBLEM_CODES = {403: "https_required", 408: "timeout", 413: "too_large", 503: "busy"}
 DISCONNECT: Message = {"type": "http.disconnect"}
 
 
@@ -293,8 +295,8 @@ class Exchange:
                     "application/json",
                 )
             elif self._kind is Kind.API:
-                problem = {"type": "about:blank", "status": status, "detail": f"{reason}."}
-                text, media_type = json.dumps(problem), "application/problem+json"
+                problem = ProblemError(status, _PROBLEM_CODES[status], f"{reason}.")
+                text, media_type = json.dumps(problem.document()), PROBLEM_JSON
             else:
                 text, media_type = f"{reason}.\n", TEXT
             await self.answer(status, text, headers, media_type=media_type, discard_body=status != 408)

@@ -1,17 +1,15 @@
-"""The uvicorn server, with bounded connections, time-outs, and a shutdown that ends subscriptions."""
+"""The uvicorn server, with bounded connections, and a shutdown that ends subscriptions."""
 
-import asyncio
 import gc
 import logging
 import socket
 from contextlib import suppress
-from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import uvicorn
 from django.conf import settings
 
-from cronty_site.serving.connections import BACKLOG, AcceptErrors, Connection, Connections, TrackRequests
+from cronty_site.serving.connections import Connection, max_connections
 from cronty_site.serving.guards import Guards
 from cronty_site.serving.proxies import TrustProxies
 from schedules.api import streams
@@ -25,10 +23,6 @@ logger = logging.getLogger(__name__)
 
 class Server(uvicorn.Server):
     """A server that ends open streams at shutdown, because it would wait for them forever."""
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        asyncio.get_running_loop().set_exception_handler(AcceptErrors())
-        await super().startup(sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         end_streams()
@@ -46,17 +40,18 @@ def serve(app: Any, *, host: str, port: int) -> None:
             "CRONTY_URL is https, but CRONTY_TRUSTED_PROXIES names no proxy: every request counts as plain http."
         )
     config = uvicorn.Config(
-        TrackRequests(TrustProxies(app, proxies)),
+        TrustProxies(app, proxies),
         host=host,
         port=port,
         loop="asyncio",
-        http=cast(type[asyncio.Protocol], partial(Connection, Connections())),
+        http=Connection,
         # TrustProxies does this instead, with checked addresses.
         proxy_headers=False,
         server_header=False,
         log_config=None,
         access_log=False,
-        backlog=BACKLOG,
+        # Beyond it, every request gets 503; silent clients are the proxy's to limit.
+        limit_concurrency=max_connections(),
         timeout_graceful_shutdown=STOP_SECONDS,
         # Longer than clients and proxies keep a connection, so that it is never closed while they send a request.
         timeout_keep_alive=KEEP_ALIVE_SECONDS,

@@ -6,21 +6,22 @@ from typing import Any
 import click
 
 from cronty_site.terminal.arguments import (
-    columns_of_policies,
+    columns_of_options,
     find_task,
-    policy_options,
     read_arguments,
     schedule_fields,
+    spec_options,
 )
 from cronty_site.terminal.completion import complete_task
 from cronty_site.terminal.output import line, note, print_json, say
 from cronty_site.terminal.rows import clock_text, job_json, ping_url_of
-from cronty_site.terminal.session import Session, check_zone, subcommand
+from cronty_site.terminal.session import Session, subcommand
 from schedules import services
 from schedules.secrets import masking
 from schedules.services.jobs.forecasts import preview_of, whole_words_of
 from schedules.services.jobs.masked_arguments import named_arguments
 from schedules.services.people.stored_secrets import secret_warnings
+from schedules.spec.job import JobSpec
 from schedules.tasks.registry import Task
 
 NAME_LENGTH = 80
@@ -38,9 +39,7 @@ NAME_LENGTH = 80
 @click.argument("task", shell_complete=complete_task)
 @click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option("--name", help="The name of the job.  [default: its task and first text]")
-@click.option("--timezone", help="The zone of the times.  [default: the user's]")
-@click.option("--tag", "tags", multiple=True, help="A tag; repeat it for several.")
-@policy_options
+@spec_options(JobSpec)
 @click.option("--paused", is_flag=True, help="Create it paused.")
 def add_command(
     session: Session,
@@ -48,20 +47,17 @@ def add_command(
     task: str,
     arguments: Sequence[str],
     name: str | None,
-    timezone: str | None,
-    tags: Sequence[str],
-    until: str | None,
     paused: bool,
-    **policies: Any,
+    **options: Any,
 ) -> None:
     """Create a job: WHEN it runs, which TASK, and the task's arguments.
 
-    WHEN is a phrase, five cron fields in quotes, or a time. An argument is NAME=TEXT, or NAME:=JSON; values without a
+    WHEN is a phrase, five cron fields in quotes, or a time, in your own zone or in --timezone. An argument is NAME=TEXT, or NAME:=JSON; values without a
     name are given in order.
     """
-    zone = check_zone(timezone or session.zone)
     registered = find_task(session, task)
-    given = columns_of_policies(session, zone, until, **policies)
+    given = columns_of_options(session, session.zone, options)
+    zone = given.setdefault("timezone", session.zone)
     columns = schedule_fields(session, when, "WHEN", zone, session.actor.user.pk, given)
     args, kwargs = read_arguments(session, registered, arguments)
     default_name = _name_of(registered, args, kwargs)
@@ -74,8 +70,6 @@ def add_command(
             task=task,
             args=args,
             kwargs=session.actor.read_profile().with_default_place(task, args, kwargs),
-            timezone=zone,
-            tags=list(tags),
         )
     )
     job = created.job

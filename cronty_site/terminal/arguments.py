@@ -1,4 +1,4 @@
-"""Read what `add` and `edit` have in common: the arguments of a task, the schedule, and the policies of a job."""
+"""Read what `add` and `edit` have in common: the arguments of a task, the schedule, and the options of a job."""
 
 import inspect
 import json
@@ -13,109 +13,70 @@ import click
 from cronty_site.terminal.failures import Failure, did_you_mean
 from cronty_site.terminal.output import line
 from cronty_site.terminal.session import Session
-from schedules.models import Job
-from schedules.models.alert_rules import RULES_OF_JOB
+from schedules import clock
 from schedules.services.jobs.schedule_texts import read_schedule
 from schedules.services.jobs.validation import usable_tasks, with_given
+from schedules.spec.job import JobSpec, ScheduleSpec, choices_of, shown_type
+from schedules.spec.readers import read_span
 from schedules.tasks import registry
 from schedules.tasks.registry import Task
-from schedules.when.phrases import PhraseError, parse_delay, parse_end
+from schedules.when.phrases import PhraseError
 
-# Repeated options; a single empty text clears the list.
-_LISTS = ("calendars", "grants")
-# The options for the columns that the text of a schedule may set, too.
-_OPTIONS = {"ends_at": "--until", "calendars": "--calendar"}
+# What options are called that do not have the name of their field.
+_NAMES = {"ends_at": "until", "calendars": "calendar", "grants": "grant", "tags": "tag"}
 _NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*):?=")
 
 
 class Duration(click.ParamType[timedelta]):
-    """A duration as a phrase, or 0."""
+    """A duration, which may be 0."""
 
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
         try:
-            return timedelta(0) if value in ("0", "0s") else parse_delay(value)
+            return read_span(value, clock.now())
         except PhraseError as error:
             self.fail(str(error), param, ctx)
 
 
-_SCHEDULE_POLICIES = (
-    click.option(
-        "--spread",
-        type=Duration(),
-        help='Start up to this much later, like "20m", by the same random delay each time; 0 for none.',
-    ),
-    click.option("--max-runs", type=int, help="Stop after this many scheduled runs."),
-    click.option("--until", help="No run after this time; a date includes its whole day."),
-    click.option(
-        "--calendar",
-        "calendars",
-        multiple=True,
-        help='A calendar that closes days or hours for it, or holidays like DE-BY; repeat it for several; "" for none.',
-    ),
-    click.option(
-        "--on-closed",
-        type=click.Choice(Job.OnClosed.values),
-        help="What happens to a run at a closed time.",
-    ),
-)
-_POLICIES = (
-    click.option("--label", help="A short text beside the name."),
-    click.option("--attempts", type=int, help="Tries per run, 1 to 10."),
-    click.option("--timeout", type=Duration(), help='Time limit of a run, like "5m".'),
-    click.option(
-        "--backoff", type=Duration(), help='Wait before the next try, like "10s"; it doubles each time.'
-    ),
-    click.option(
-        "--fixed-backoff/--no-fixed-backoff", default=None, help="Wait equally long before each try."
-    ),
-    click.option("--alerts", help=f'{RULES_OF_JOB}; "" for your own settings.'),
-    click.option(
-        "--overlap", type=click.Choice(Job.Overlap.values), help="What to do while the last run goes on."
-    ),
-    click.option(
-        "--catch-up", type=click.Choice(Job.CatchUp.values), help="Which missed runs to make up for."
-    ),
-    click.option(
-        "--grant",
-        "grants",
-        multiple=True,
-        metavar="RULE",
-        help='A permission of its agent, like "Bash(git push:*)"; repeat it for several; "" for none.',
-    ),
-    click.option(
-        "--pause-after-failures",
-        type=click.IntRange(0),
-        help="Pause the job after so many failed runs in a row; 0 never does.",
-    ),
-    click.option(
-        "--at-most-once/--no-at-most-once",
-        default=None,
-        help="Never start a run again that may have started, like a payment.",
-    ),
-)
+def spec_options(spec: type[ScheduleSpec]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add an option for each field that this describes."""
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        for name, field in reversed(spec.of_columns().items()):
+            flag, kind, choices = option_of(name), shown_type(field), choices_of(field)
+            is_list = kind == list[str]
+            flags = f"{flag}/--no-{flag[2:]}" if kind is bool else flag
+            more = f'{field.description.rstrip(".")}; repeat it for several; "" for none.'
+            add_option = click.option(
+                flags,
+                name,
+                type=click.Choice(choices) if choices else str if is_list else kind,
+                default=None,
+                multiple=is_list,
+                help=more if is_list else field.description,
+            )
+            function = add_option(function)
+        return function
+
+    return add
 
 
-def policy_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for label, policies, permissions and end of a job."""
-    for option in reversed((*_POLICIES, *_SCHEDULE_POLICIES)):
-        function = option(function)
-    return function
+def columns_of_options(session: Session, zone: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of the options that were given; a wrong value is wrong usage."""
+    given = {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in options.items()
+        if value not in (None, ())
+    }
+    columns, problems = JobSpec.read_each(given, now=session.now, zone=zone)
+    for (name, *_), reason in problems:
+        raise click.BadParameter(reason, param_hint=option_of(str(name)))
+    return columns
 
 
-def schedule_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that belong to a schedule."""
-    for option in reversed(_SCHEDULE_POLICIES):
-        function = option(function)
-    return function
-
-
-def columns_of_policies(session: Session, zone: str, until: str | None, **fields: Any) -> dict[str, Any]:
-    """Return the columns for the options that were given."""
-    columns = {name: value for name, value in fields.items() if value not in (None, ())}
-    columns |= {name: list(filter(None, columns[name])) for name in _LISTS if name in columns}
-    return columns | ({"ends_at": session.read(parse_end, until, "--until", zone)} if until else {})
+def option_of(name: str) -> str:
+    return f"--{_NAMES.get(name, name).replace('_', '-')}"
 
 
 def schedule_fields(
@@ -123,7 +84,7 @@ def schedule_fields(
 ) -> dict[str, Any]:
     """Return what the text of a schedule sets, together with the columns that options give beside it."""
     schedule = session.read(partial(read_schedule, owner_id=owner_id), text, option, zone)
-    return session.expect(with_given(schedule.fields, given, _OPTIONS))
+    return session.expect(with_given(schedule.fields, given, {name: option_of(name) for name in given}))
 
 
 def find_task(session: Session, name: str) -> Task:

@@ -18,7 +18,12 @@ from schedules import engine, services
 from schedules.models import Execution, Job
 from schedules.models.counting import counted
 from schedules.result import Err, Result
-from schedules.services.jobs.pause_all import ChangedTogether, pause_everything, resume_everything
+from schedules.services.jobs.pause_all import (
+    ChangedTogether,
+    pause_everything,
+    resume_everything,
+    what_goes_on,
+)
 from schedules.services.jobs.proposals import list_plans, waiting_jobs
 from schedules.services.run_list import read_again
 from schedules.services.runs.explanations import explain
@@ -51,7 +56,7 @@ def run_command(session: Session, reference: str, wait: bool, timeout: float) ->
     if not wait:
         return
     stream = RunStream(run)
-    final = _wait_for(session, run, timeout, stream)
+    final = wait_for_end(session, run, timeout, None if session.as_json else stream)
     if session.as_json:
         print_json(run_json(final, session.zone))
     else:
@@ -62,8 +67,10 @@ def run_command(session: Session, reference: str, wait: bool, timeout: float) ->
         click.get_current_context().exit(ExitCode.RUN_FAILED)
 
 
-def _wait_for(session: Session, run: Execution, timeout: float, stream: RunStream) -> Execution:
-    """Wait for the end of a run, and print its output meanwhile."""
+def wait_for_end(
+    session: Session, run: Execution, timeout: float, stream: RunStream | None = None
+) -> Execution:
+    """Wait for the end of a run, and print its output meanwhile if there is a stream."""
     deadline = time.monotonic() + timeout
     with waiting(f"Waiting for run {run.pk} …") as stop:
         while True:
@@ -71,17 +78,15 @@ def _wait_for(session: Session, run: Execution, timeout: float, stream: RunStrea
                 latest = read_again(run.pk)
             except Execution.DoesNotExist:
                 raise Failure(f"Run {run.pk} was deleted.", ExitCode.RUN_FAILED) from None
-            if (
-                latest.status not in (Execution.Status.QUEUED, Execution.Status.CLAIMED)
-                and not session.as_json
-            ):
+            if stream and latest.status not in (Execution.Status.QUEUED, Execution.Status.CLAIMED):
                 # The spinner would be drawn into the output.
                 stop()
                 stream.print_new()
             if latest.status in SETTLED:
                 return latest
             if time.monotonic() >= deadline:
-                stream.end_line()
+                if stream:
+                    stream.end_line()
                 raise Failure(
                     f"Run {run.pk} is still {latest.status} after {timeout:g} seconds.", ExitCode.RUN_FAILED
                 )
@@ -114,7 +119,10 @@ def pause_command(
         moment = (
             session.read(parse_moment, until, "--until", session.zone, may_be_day=True) if until else None
         )
-        _show_all(session, pause_everything(session.actor, moment), "Paused")
+        paused = pause_everything(session.actor, moment)
+        if not session.as_json and (text := what_goes_on(session.actor)):
+            note(text)
+        _show_all(session, paused, "Paused")
         return
 
     def pause(job_id: str) -> Result[Job]:

@@ -23,6 +23,8 @@ from schedules.services.files.crontab import Crontab, parse_crontab
 from schedules.services.files.crontab_jobs import make_jobs, toml_of
 from schedules.services.files.jobs import read_jobs
 from schedules.services.files.writing import write_jobs
+from schedules.services.people.alert_places import MEND, why_unalerted
+from schedules.services.people.profiles import profile_of
 from schedules.tasks import registry
 from schedules.tasks.commands.accounts import AccountError, account_of
 from schedules.tasks.commands.catalog import catalog
@@ -52,14 +54,15 @@ def import_command() -> None:
     cronty import crontab --write imported/
     """,
 )
-@click.argument("path", type=click.Path(path_type=Path, allow_dash=True), required=False)
+# Not `click.Path`, which looks at files of the server before a token is refused.
+@click.argument("path", type=Path, required=False)
 @click.option("--timezone", help="The zone of lines without CRON_TZ.  [default: this host's]")
 @click.option("--system", is_flag=True, help="Lines name a user, as in /etc/crontab.")
 @click.option("--source", help="The name that jobs remember.  [default: crontab, or the name of the file]")
 @click.option(
     "--write",
     "folder",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=Path,
     help="Write commands.toml and jobs.yaml into this folder instead.",
 )
 @click.option("--prune", is_flag=True, help="Delete jobs taken over before whose lines are gone or changed.")
@@ -85,6 +88,8 @@ def crontab_command(
     """
     if session.token:
         raise Failure("Crontabs are taken over on the machine of Cronty itself, which runs their commands.")
+    if folder and folder.exists() and not folder.is_dir():
+        raise click.BadParameter(f"{folder} is no folder.", param_hint="--write")
     zone = check_zone(timezone or host_zone())
     # One source per file, because another file may have lines with the same comments.
     source = source or ("crontab" if path is None or str(path) == "-" else path.resolve().name)
@@ -103,12 +108,17 @@ def crontab_command(
     commands, jobs = make_jobs(crontab.entries, tomllib.loads(text), registry.is_function)
     added = toml_of(commands)
     if session.as_json:
-        left_out = [asdict(each) for each in crontab.left_out]
-        print_json({"commands": commands, "jobs": jobs, "left_out": left_out})
+        lines = {
+            "left_out": [asdict(each) for each in crontab.left_out],
+            "changed": [asdict(each) for each in crontab.changed],
+        }
+        print_json({"commands": commands, "jobs": jobs, **lines})
     else:
         _show(crontab, jobs, commands)
     if not has_users and _begin_with_users(crontab):
         note("The commands begin with names of users: a system crontab is read with --system.")
+    if jobs and (unalerted := why_unalerted(profile_of(session.actor.user))):
+        note(f"{unalerted} {MEND}")
     if check or not jobs:
         return
     if not yes:
@@ -202,8 +212,11 @@ def _show(crontab: Crontab, jobs: dict[str, dict[str, Any]], commands: dict[str,
         print_table(("line", "job", "schedule", "zone", "command", ""), rows, shrink="job")
     for each in crontab.left_out:
         say(f"line {each.line}: not taken over: {each.reason}: {each.text}", "yellow")
+    for each in crontab.changed:
+        say(f"line {each.line}: taken over with a change: {each.reason}: {each.text}", "yellow")
     taken = f"{counted(len(jobs), 'job')}, {counted(len(commands), 'new command')}"
-    say(f"{taken}, {counted(len(crontab.left_out), 'line')} not taken over")
+    changed = f", {len(crontab.changed)} with a change" if crontab.changed else ""
+    say(f"{taken}, {counted(len(crontab.left_out), 'line')} not taken over{changed}")
 
 
 def _begin_with_users(crontab: Crontab) -> bool:

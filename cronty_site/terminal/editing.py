@@ -7,11 +7,11 @@ from typing import Any
 import click
 
 from cronty_site.terminal.arguments import (
-    columns_of_policies,
+    columns_of_options,
     find_task,
-    policy_options,
     read_arguments,
     schedule_fields,
+    spec_options,
 )
 from cronty_site.terminal.completion import complete_job
 from cronty_site.terminal.consoles import current_console
@@ -19,17 +19,18 @@ from cronty_site.terminal.failures import Failure
 from cronty_site.terminal.files import invalid_file, read_text
 from cronty_site.terminal.output import note, print_json, say
 from cronty_site.terminal.rows import job_json, next_run_note
-from cronty_site.terminal.session import Session, check_zone, subcommand
+from cronty_site.terminal.session import Session, subcommand
 from schedules import services
 from schedules.models import Job
 from schedules.services.files.applying import edit_as_described, export_jobs
 from schedules.services.files.documents import MAX_BYTES
-from schedules.services.files.jobs import JobSpec, read_jobs
+from schedules.services.files.jobs import DescribedJob, read_jobs
 from schedules.services.files.writing import HEADER as EXPORT_HEADER
 from schedules.services.jobs.edits import edit_refusal
 from schedules.services.jobs.forecasts import whole_words_of
 from schedules.services.jobs.masked_arguments import merged_arguments
 from schedules.services.people.stored_secrets import secret_warnings
+from schedules.spec.job import JobSpec
 
 HEADER = "# Save this file and close the editor to change the job. Close it without a change to leave the job as it is.\n"
 
@@ -46,9 +47,7 @@ HEADER = "# Save this file and close the editor to change the job. Close it with
 @click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option("--schedule", metavar="WHEN", help="When it runs: a phrase, five cron fields, or a time.")
 @click.option("--name", help="The new name of the job.")
-@click.option("--timezone", help="The zone of its times.")
-@click.option("--tag", "tags", multiple=True, help='Its tags instead of the old ones; "" for none.')
-@policy_options
+@spec_options(JobSpec)
 @click.option("--file", help="Read the document from here.")
 def edit_command(session: Session, reference: str, file: str | None, **fields: Any) -> None:
     """Change a job: the given fields, or without any, its YAML document in $EDITOR.
@@ -77,17 +76,16 @@ def _columns(
     *,
     arguments: Sequence[str],
     schedule: str | None,
-    tags: Sequence[str],
-    until: str | None,
-    **fields: Any,
+    name: str | None,
+    **options: Any,
 ) -> dict[str, Any]:
     """Return the columns that the options set."""
-    zone = check_zone(fields["timezone"] or job.timezone)
-    columns = columns_of_policies(session, zone, until, **fields)
+    columns = columns_of_options(session, job.timezone, options)
+    zone = columns.get("timezone", job.timezone)
     if schedule:
         columns = schedule_fields(session, schedule, "--schedule", zone, job.owner_id, columns)
-    if tags:
-        columns["tags"] = [tag for tag in tags if tag]
+    if name is not None:
+        columns["name"] = name
     if arguments:
         args, kwargs = read_arguments(session, find_task(session, job.task), arguments)
         columns["args"], columns["kwargs"] = merged_arguments(job, args or None, kwargs)
@@ -118,7 +116,7 @@ def _apply_text(session: Session, job: Job, name: str, text: str) -> Job:
     return session.expect(edit_as_described(session.actor, job, _only_job(session, job, name, text)))
 
 
-def _only_job(session: Session, job: Job, name: str, text: str) -> JobSpec:
+def _only_job(session: Session, job: Job, name: str, text: str) -> DescribedJob:
     """Return the only job of a document; more or none are refused."""
     specs, problems = read_jobs([(name, text)], job.timezone, session.now)
     if problems:

@@ -2,7 +2,7 @@
 
 import click
 
-from cronty_site.terminal.output import answer, print_list
+from cronty_site.terminal.output import answer, print_list, show_once
 from cronty_site.terminal.rows import clock_text
 from cronty_site.terminal.session import Session, subcommand
 from schedules.api.documents import delivery_json, event_subscription_json
@@ -109,9 +109,10 @@ def _print_deliveries(session: Session, row: EventSubscription) -> None:
 
 def _print_secret(opened: SubscriptionSecret) -> None:
     row = opened.subscription
-    answer(
+    show_once(
         {**event_subscription_json(row), "secret": opened.secret},
-        f"{opened.secret}\nIt is not shown again. Send a test: cronty events {row.name!r} --test",
+        opened.secret,
+        f"It is not shown again. Send a test: cronty events {row.name!r} --test",
     )
 
 

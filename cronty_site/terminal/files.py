@@ -16,7 +16,7 @@ from schedules.models import Job
 from schedules.models.counting import counted
 from schedules.services.files.applying import apply_plan, export_jobs, exportable
 from schedules.services.files.documents import MAX_BYTES, Problem
-from schedules.services.files.jobs import JobSpec, read_jobs
+from schedules.services.files.jobs import DescribedJob, read_jobs
 from schedules.services.files.plans import Action, Plan, Step, make_plan
 from schedules.services.files.schema import job_schema
 from schedules.tasks import registry
@@ -76,7 +76,7 @@ def _is_empty(text: str) -> bool:
 def apply_specs(
     session: Session,
     source: str,
-    specs: Sequence[JobSpec],
+    specs: Sequence[DescribedJob],
     *,
     prune: bool,
     yes: bool,
@@ -160,6 +160,8 @@ def print_plan(plan: Plan) -> None:
         for difference in step.differences:
             before, after = line(difference.before) or "–", line(difference.after) or "–"
             echo(f"    {line(difference.field)}: {before} → {after}")
+        for warning in step.warnings:
+            echo(f"    {warning}")
     if len(steps) < len(plan.steps):
         say(f"… and {len(plan.steps) - len(steps):,} more")
     for text in plan.left_out:

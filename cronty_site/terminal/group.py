@@ -26,7 +26,6 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "jobs": Entry("reading", "List jobs."),
         "show": Entry("reading", "Show everything about a job."),
         "next": Entry("reading", "List the next runs, of all jobs or of one."),
-        "rehearse": Entry("rehearsing", "Show what the next days will bring, without starting anything."),
         "why": Entry("reading", "Explain why a run happened, failed or did not happen."),
         "logs": Entry("logs", "Show runs with their output, and follow new ones."),
         "preview": Entry("reading", "Show what a schedule means, without creating anything."),

@@ -10,6 +10,7 @@ from cronty_site.terminal.output import note, print_json, print_table, say
 from cronty_site.terminal.session import Session, refused, subcommand
 from schedules.api.documents import plan_json
 from schedules.models.counting import counted
+from schedules.models.heartbeats import HEALTHCHECKS
 from schedules.result import Err
 from schedules.services.files.healthchecks import (
     Checks,
@@ -23,11 +24,9 @@ from schedules.services.files.jobs import read_jobs
 from schedules.services.files.plans import Plan, make_plan
 from schedules.services.files.writing import write_jobs
 
-SOURCE = "healthchecks"
-
 
 @subcommand(
-    SOURCE,
+    HEALTHCHECKS,
     examples="""
     cronty import healthchecks checks.json --check
     cronty import healthchecks checks.json --ping-key fqOOd6-F4MMNuCEnzTU01w
@@ -36,7 +35,7 @@ SOURCE = "healthchecks"
 @click.argument("path", metavar="FILE")
 @click.option("--ping-key", help="The key of the project, if clients use addresses with names.")
 @click.option("--replace-ping-key", is_flag=True, help="Replace your ping key by that of the file.")
-@click.option("--source", default=SOURCE, show_default=True, help="The name that jobs remember.")
+@click.option("--source", default=HEALTHCHECKS, show_default=True, help="The name that jobs remember.")
 @click.option("--prune", is_flag=True, help="Delete jobs taken over before whose checks are gone.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--check", is_flag=True, help="Only show what would be taken over.")
@@ -109,7 +108,7 @@ def _show(session: Session, checks: Checks, plan: Plan, ping_key: str) -> None:
         say("Your ping key becomes that of the checks, so that addresses with names go on.")
     if checks.has_more:
         note(
-            "Integrations, and rules for methods, subjects and keywords are not taken over: set up your alerts."
+            "Integrations, and rules for methods, resuming, subjects and keywords are not taken over: set up your alerts."
         )
     say(f"{counted(len(checks.jobs), 'check')}, {len(checks.left_out)} not taken over")
 

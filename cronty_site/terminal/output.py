@@ -230,6 +230,15 @@ def answer(data: Any, text: str, style: str = "green") -> None:
         say(text, style)
 
 
+def show_once(data: Any, secret: str, text: str) -> None:
+    """Print data for programs, or a secret alone on standard output, so that scripts can take it, and a note beside it."""
+    if prints_json():
+        print_json(data)
+        return
+    console().print(Text(line(secret)), soft_wrap=True)
+    note(text)
+
+
 def note(text: str) -> None:
     """Print one line on standard error, apart from the output."""
     if prints_json():

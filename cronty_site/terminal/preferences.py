@@ -13,6 +13,7 @@ from schedules.services.people.preferences import (
     Preferences,
     preference,
     preferences_of,
+    quiet_words,
     set_preferences,
 )
 from schedules.when import durations
@@ -44,7 +45,9 @@ _LABELS = {
 @click.option("--runner", help='The runner of prompts that name none; "" for that of the installation.')
 @click.option("--failure-topic", help='Where alerts go, a topic or a channel; "" for nowhere.')
 @click.option("--alert-rules", help='Which alerts you do not want, like "not late"; "" for all of them.')
-@click.option("--quiet-hours", help='When alerts wait, like 22:00-07:00; "" for never.')
+@click.option(
+    "--quiet-hours", help='When notifications, reminders and alerts wait, like 22:00-07:00; "" for never.'
+)
 @click.option("--alert-every", type=Duration(), help="Remind of what lasts this often; 0 for never.")
 @click.option(
     "--clock", type=click.Choice(["12", "24"]), help="How times are shown, on a clock of so many hours."
@@ -85,4 +88,6 @@ def _text(profile: Profile, name: str) -> str:
             return f"{profile.clock_hours} hours"
         case "week_start":
             return Profile.WeekStart(profile.week_start).label
+        case "quiet_hours" if profile.quiet_hours:
+            return f"{profile.quiet_hours} ({quiet_words(profile.quiet_hours).rstrip('.')})"
     return str(preference(profile, name)) or "none"

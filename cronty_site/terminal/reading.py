@@ -1,10 +1,11 @@
 """The subcommands that only read: jobs, show, next, why and preview."""
 
+from datetime import datetime
 from typing import Any
 
 import click
 
-from cronty_site.terminal.arguments import columns_of_policies, schedule_fields, schedule_options
+from cronty_site.terminal.arguments import columns_of_options, schedule_fields, spec_options
 from cronty_site.terminal.completion import complete_job, complete_task
 from cronty_site.terminal.consoles import echo
 from cronty_site.terminal.failures import Failure
@@ -23,7 +24,7 @@ from cronty_site.terminal.rows import (
     settings_of,
     skipped,
 )
-from cronty_site.terminal.session import Session, check_zone, subcommand
+from cronty_site.terminal.session import Session, subcommand
 from schedules import engine, services
 from schedules.api.documents import reminder_json
 from schedules.models import Job, TriggerAddress
@@ -31,14 +32,15 @@ from schedules.models.counting import COUNTED
 from schedules.models.jobs import JobQuerySet
 from schedules.services.files.sources import source_note
 from schedules.services.job_list import JobQuery, read_jobs
-from schedules.services.jobs.chains import chain_of, is_conditional
-from schedules.services.jobs.forecasts import next_runs_of, preview_of, words_of
+from schedules.services.jobs.chains import chain_of, conditions_of, upcoming_of
+from schedules.services.jobs.forecasts import preview_of
 from schedules.services.jobs.masked_arguments import shown_arguments
 from schedules.services.jobs.trigger_addresses import trigger_of_job
 from schedules.services.people.incidents import open_incidents_of_job
 from schedules.services.run_list import newest_runs
 from schedules.services.runs.question_words import reminder_words
 from schedules.services.text_search import text_problem
+from schedules.spec.job import ScheduleSpec
 from schedules.when.phrases import parse_past
 
 RUNS_SHOWN = 5
@@ -174,15 +176,14 @@ def _trigger_json(address: TriggerAddress | None, zone: str) -> dict[str, Any] |
 
 def _policies(job: Job) -> dict[str, Any]:
     """Return the policies of a job, its end and its skipped days, by their labels."""
-    return {
-        **{name.replace("_", " "): getattr(job, name) for name in Job.POLICY_FIELDS},
-        "pause after failures": job.pause_after_failures or "never",
-        "spread": job.spread or None,
-        "max runs": job.max_runs,
-        "ends": clock_text(job.ends_at, job.timezone),
-        "calendars": job.calendars,
-        "leaves out": [skipped(each, job.timezone) for each in job.skips.split()],
+    names = [*Job.POLICY_FIELDS, *ScheduleSpec.of_columns()]
+    options = {name: getattr(job, name) or None for name in names if name != "timezone"} | {
+        "pause_after_failures": job.pause_after_failures or "never",
+        "on_closed": job.on_closed if job.calendars else None,
+        "ends_at": clock_text(job.ends_at, job.timezone),
+        "leaves_out": [skipped(each, job.timezone) for each in job.skips.split()],
     }
+    return {name.replace("_", " "): value for name, value in options.items()}
 
 
 @subcommand(
@@ -199,25 +200,40 @@ def _policies(job: Job) -> dict[str, Any]:
 def next_command(session: Session, reference: str | None, hours: float, limit: int) -> None:
     """List the runs of the next hours in order, or the next runs of one JOB."""
     if reference is not None:
-        job = session.job(reference)
-        runs: list[tuple[Any, Any]] = [(at, job) for at in next_runs_of(job, session.now, limit)]
+        runs = upcoming_of(session.job(reference), session.now, limit)
     else:
         runs = services.upcoming(session.actor, session.now, hours=hours, limit=limit)
+    conditions = conditions_of(job for _, job in runs)
+    quiet = engine.quiet_hours_ahead(job for _, job in runs)
+
+    def named(at: datetime, job: Any) -> str:
+        condition = f"only if {conditions[job.pk]}" if job.pk in conditions else ""
+        held = quiet[job.pk].held_words(at, session.zone) if job.pk in quiet else ""
+        notes = ", ".join(filter(None, [condition, held]))
+        return f"{job.name} ({notes})" if notes else str(job.name)
+
     print_list(
         runs,
-        lambda run: {"at": iso_in(run[0], session.zone), "id": run[1].public_id, "name": run[1].name},
+        lambda run: {
+            "at": iso_in(run[0], session.zone),
+            "id": run[1].public_id,
+            "name": run[1].name,
+            "only_if": conditions.get(run[1].pk),
+            "held_until": iso_in(quiet[run[1].pk].until(run[0]), session.zone)
+            if run[1].pk in quiet
+            else None,
+        },
         ("at", "", "name"),
-        lambda run: (clock_text(run[0], session.zone), distance(run[0], session.now), _planned_name(run[1])),
+        lambda run: (
+            clock_text(run[0], session.zone),
+            distance(run[0], session.now),
+            named(*run),
+        ),
         shrink="name",
         if_none="Nothing is planned.",
     )
     if not session.as_json and not engine.is_any_cluster_running(session.now):
         note("No cluster is running: nothing fires until `cronty up` runs.")
-
-
-def _planned_name(row: Any) -> str:
-    """Return the name of a job, with what it depends on."""
-    return f"{row.name} ({words_of(row)})" if is_conditional(row) else str(row.name)
 
 
 @subcommand(
@@ -257,21 +273,18 @@ def why_command(session: Session, reference: str, moment: str | None) -> None:
     examples="""
     cronty preview "every weekday at 8:30"
     cronty preview "0 3 * * *" --timezone Europe/Berlin --count 10
-    cronty preview "every day at 7:00 except public holidays in Bavaria" --spread 20m
+    cronty preview "every day at 7:00 within 20 minutes except public holidays in Bavaria"
     """,
 )
 @click.argument("when")
-@click.option("--timezone", help="The zone of the times.  [default: the user's]")
 @click.option("--count", type=click.IntRange(1, 100), default=5, show_default=True)
-@schedule_options
-def preview_command(
-    session: Session, when: str, timezone: str | None, count: int, until: str | None, **policies: Any
-) -> None:
+@spec_options(ScheduleSpec)
+def preview_command(session: Session, when: str, count: int, **options: Any) -> None:
     """Show what a schedule means: in words, and with its next runs. Nothing is created."""
-    zone = check_zone(timezone or session.zone)
     owner_id = session.actor.user.pk
-    given = columns_of_policies(session, zone, until, **policies)
-    fields = schedule_fields(session, when, "WHEN", zone, owner_id, given) | {"timezone": zone}
+    given = columns_of_options(session, session.zone, options)
+    zone = given.setdefault("timezone", session.zone)
+    fields = schedule_fields(session, when, "WHEN", zone, owner_id, given)
     preview = session.expect(services.preview(owner_id, fields, session.now, count))
     if not preview.next_runs and not preview.waits_for:
         raise Failure("This moment is in the past.", code="invalid")

@@ -4,15 +4,21 @@ from typing import Any
 
 import click
 
+from cronty_site.terminal.changing import wait_for_end
 from cronty_site.terminal.failures import ExitCode, Failure
 from cronty_site.terminal.output import answer, line, note, print_facts, print_json, print_list
 from cronty_site.terminal.session import Session, subcommand
+from schedules import engine
 from schedules.agents.catalog import catalog
 from schedules.agents.checking import CheckResult, check_runner
 from schedules.agents.choice import choose
 from schedules.result import Kind
 from schedules.services.runs.agent_stops import read_stop, resume_agents, stop_agents
+from schedules.services.runs.runner_checks import result_of_check, start_check
 from schedules.services.runs.runner_list import ListedRunner, list_runners
+
+# A check has 5 minutes, after it has waited for a place.
+MAX_WAIT_SECONDS = 900
 
 
 @subcommand(
@@ -83,14 +89,23 @@ def _as_json(listed: ListedRunner) -> dict[str, Any]:
 
 
 def _check(session: Session, name: str) -> None:
-    chosen = choose(session.actor.user, name)
+    chosen = choose(session.actor.user, name, is_agent=session.actor.is_agent)
     if chosen.problem:
         unknown = catalog.get(name) is None
         raise Failure(chosen.problem, ExitCode.NOT_FOUND if unknown else ExitCode.REFUSED, code="refused")
     runner = catalog.get(name) or chosen.runner
     if runner is None:
         raise Failure(f"{line(name)} is the inbox: nothing is started.", code=Kind.WRONG_STATE)
-    checked = check_runner(name, runner, session.actor.user)
+    if session.token is None:
+        checked = check_runner(name, runner, session.actor.user)
+    else:
+        # Only on the operator's machine may a check pass by the limits and start a program outside of the clusters.
+        if not engine.is_any_cluster_running(session.now):
+            raise Failure(
+                "No cluster is running, which would start it.", ExitCode.NOT_READY, code="not_ready"
+            )
+        run = session.expect(start_check(session.actor, name))
+        checked = result_of_check(wait_for_end(session, run, MAX_WAIT_SECONDS))
     if session.as_json:
         print_json(_checked_json(name, checked))
     else:

@@ -24,8 +24,9 @@ from schedules.services.files.sources import sources_of
 from schedules.services.jobs.references import NUMBER, looks_like_public_id, newest_names, public_id_of
 from schedules.services.people.profiles import find_user, first_user
 from schedules.services.permissions import not_found
+from schedules.spec.readers import read_zone
 from schedules.when.phrases import PhraseError
-from schedules.when.triggers import TriggerError, load_zone
+from schedules.when.triggers import TriggerError
 from schedules.worker.database_errors import is_outage, reason_of
 
 T = TypeVar("T")
@@ -104,10 +105,9 @@ def refused(error: Err) -> Failure:
 
 def check_zone(timezone: str) -> str:
     try:
-        load_zone(timezone)
+        return read_zone(timezone, clock.now())
     except TriggerError as error:
         raise click.BadParameter(error.reason, param_hint="--timezone") from error
-    return timezone
 
 
 _USER = click.Option(

@@ -3,7 +3,7 @@
 import click
 
 from cronty_site.terminal.completion import complete_job
-from cronty_site.terminal.output import answer
+from cronty_site.terminal.output import answer, show_once
 from cronty_site.terminal.session import Session, subcommand
 from schedules.models import TriggerAddress
 from schedules.services.jobs.trigger_addresses import close_trigger, open_trigger
@@ -37,7 +37,8 @@ def trigger_command(
     opened = session.expect(
         open_trigger(session.actor, job.public_id, scheme=scheme or "", secret_name=secret or "")
     )
-    answer(
+    show_once(
         {"id": job.public_id, "url": opened.url},
-        f"{opened.url}\nIt is not shown again. An address that it had before works for seven more days.",
+        opened.url,
+        "It is not shown again. An address that it had before works for seven more days.",
     )

@@ -5,24 +5,11 @@
 import django_q.admin  # noqa: F401  (registers its models)
 from django.contrib import admin
 
-import schedules.admin.generic_classes  # noqa: F401  (changes Django's classes)
+import schedules.admin.ledger  # noqa: F401  (registers its pages)
 from schedules.admin.jobs import JobAdmin
-from schedules.admin.ledger import ClusterAdmin, EventAdmin, ExecutionAdmin, HeartbeatAdmin
-from schedules.admin.people import CalendarAdmin, ProfileAdmin, TokenAdmin
+from schedules.admin.people import TokenAdmin
 
-__all__ = [
-    "CalendarAdmin",
-    "ClusterAdmin",
-    "EventAdmin",
-    "ExecutionAdmin",
-    "HeartbeatAdmin",
-    "JobAdmin",
-    "ProfileAdmin",
-    "TokenAdmin",
-]
+__all__ = ["JobAdmin", "TokenAdmin"]
 
-admin.site.site_header = admin.site.site_title = "Cronty"
-admin.site.index_title = "Administration"
-admin.site.enable_nav_sidebar = False
 for model in [model for model in admin.site._registry if model.__module__.startswith("django_q.")]:
     admin.site.unregister(model)

@@ -39,7 +39,7 @@ class CheckResult(NamedTuple):
 
 
 def check_runner(name: str, runner: Runner, user: Any) -> CheckResult:
-    """Run the check for a person, without a row in the ledger and without counting for its daily limits."""
+    """Run the check at once, on the machine of the operator: without a record, and without its daily limits."""
     if stop := stop_in_force(user.pk):
         return CheckResult(Judgement(Verdict.FAILED, stop.sentence), Report(), 0.0, "")
     if runner.kind == "inbox":

@@ -12,8 +12,8 @@ LONGEST_QUESTION = 2000
 MAX_CHOICES = 8
 LONGEST_CHOICE = 100
 # Some agents emphasise this line with Markdown.
-_NEEDS = re.compile(r"[\s*_`>#-]*needs you:[\s*_`]*(?P<question>.*?)[\s*_`]*", re.IGNORECASE)
-_CHOICES = re.compile(r"(?P<question>.+?)\s*\[(?P<choices>[^\[\]]+\|[^\[\]]+)\]")
+_NEEDS = re.compile(r"[\s*_`>#-]*needs you:", re.IGNORECASE)
+_EMPHASIS = " \t\xa0*_`"
 _ANSWER = """\
 <answer>
 {answer}
@@ -34,17 +34,22 @@ class Question(NamedTuple):
 def question_in(answer: str) -> Question | None:
     """Return the question in the last line of an answer, or None."""
     *before, last = answer.strip().splitlines() or [""]
-    match = _NEEDS.fullmatch(last)
+    match = _NEEDS.match(last)
     if match is None:
         return None
-    text, choices = match["question"], []
-    if with_choices := _CHOICES.fullmatch(text):
-        parts = [part.strip() for part in with_choices["choices"].split("|")]
-        names = list(dict.fromkeys(filter(None, parts)))
-        # Other brackets belong to the question.
-        if 2 <= len(names) <= MAX_CHOICES and all(len(name) <= LONGEST_CHOICE for name in names):
-            text, choices = with_choices["question"], names
+    text, choices = _split_choices(last[match.end() :].strip(_EMPHASIS))
     return Question(text or NO_QUESTION, choices, "\n".join(before).strip())
+
+
+def _split_choices(text: str) -> tuple[str, Sequence[str]]:
+    """Return a question without its choices, and the choices; other brackets belong to the question."""
+    question, _, inside = text.removesuffix("]").rpartition("[")
+    if not text.endswith("]") or "]" in inside or not question.strip():
+        return text, []
+    names = list(dict.fromkeys(filter(None, (part.strip() for part in inside.split("|")))))
+    if 2 <= len(names) <= MAX_CHOICES and all(len(name) <= LONGEST_CHOICE for name in names):
+        return question.rstrip(), names
+    return text, []
 
 
 def prompt_with_answer(answered: Approval) -> str:
@@ -65,5 +70,5 @@ def prompt_with_answers(prompt: str, answered: Sequence[Approval]) -> str:
 
 
 def _without_marks(text: str) -> str:
-    # An answer must not be able to close its own marks.
-    return re.sub(r"</?answer>", "", text, flags=re.IGNORECASE).strip()
+    """Escape the marks in an answer, so that it cannot close its own."""
+    return re.sub(r"<(?=\s*(?:/\s*)?answer)", "&lt;", text, flags=re.IGNORECASE).strip()

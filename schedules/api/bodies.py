@@ -2,8 +2,9 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from django.conf import settings
 from django.http import HttpRequest
@@ -13,6 +14,8 @@ from schedules.api.problems import ProblemError
 
 MAX_DEPTH = 20
 JSON_TYPES = ("application/json",)
+# The place of a value: the place around it, and its name or number there.
+_Place: TypeAlias = tuple[()] | tuple[Any, str | int]
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -37,6 +40,13 @@ class BodyParser(Parser):
             if isinstance(error, _DuplicateError):
                 raise ProblemError(400, "malformed", str(error), errors=[(error.name, str(error))]) from error
             raise ProblemError(400, "malformed", f"The body is not valid JSON: {error}.") from error
+        if value is None:
+            raise ProblemError(
+                422,
+                "invalid",
+                "body: send an object, not null",
+                errors=[("body", "Send an object, not null.")],
+            )
         _check(value)
         return value
 
@@ -56,8 +66,8 @@ class _DuplicateError(ValueError):
 def _without_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise _DuplicateError(next(name for name in names if names.count(name) > 1))
+        counts = Counter(name for name, _ in pairs)
+        raise _DuplicateError(next(name for name, count in counts.items() if count > 1))
     return values
 
 
@@ -71,20 +81,30 @@ def _too_deep() -> ProblemError:
 
 def _check(value: Any) -> None:
     """Refuse deep nesting and text that cannot be stored, without recursion."""
-    level = [("", value)]
+    # Places are pairs of the place around it and a name: written out, long names would be copied for every value.
+    level: list[tuple[_Place, Any]] = [((), value)]
     for _ in range(MAX_DEPTH + 1):
-        deeper: list[tuple[str, Any]] = []
-        for path, each in level:
+        deeper: list[tuple[_Place, Any]] = []
+        for place, each in level:
             match each:
                 case str() if _UNSTORABLE.search(each):
+                    path = _path(place)
                     why = "Remove the NUL character or the broken half of a surrogate pair."
                     raise ProblemError(422, "invalid", f"{path or 'body'}: {why}", errors=[(path, why)])
                 case dict():
-                    deeper += [(path, name) for name in each]
-                    deeper += [(f"{path}.{name}".lstrip("."), item) for name, item in each.items()]
+                    deeper += [(place, name) for name in each]
+                    deeper += [((place, name), item) for name, item in each.items()]
                 case list():
-                    deeper += [(f"{path}.{number}".lstrip("."), item) for number, item in enumerate(each)]
+                    deeper += [((place, number), item) for number, item in enumerate(each)]
         if not deeper:
             return
         level = deeper
     raise _too_deep()
+
+
+def _path(place: _Place) -> str:
+    names: list[str] = []
+    while place:
+        place, name = place
+        names.append(str(name))
+    return ".".join(reversed(names))

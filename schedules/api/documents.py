@@ -1,6 +1,6 @@
 """JSON documents of jobs, runs, events and settings, for the API and `cronty --json`; secrets are masked."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from schedules.models import (
@@ -18,7 +18,7 @@ from schedules.secrets import masking
 from schedules.services.activity import changes_of_event
 from schedules.services.files.plans import Plan
 from schedules.services.files.sources import source_note
-from schedules.services.jobs.forecasts import policies_of, preview_of, shown_next_run, words_of
+from schedules.services.jobs.forecasts import preview_of, shown_next_run, words_of
 from schedules.services.jobs.heartbeats import PingAddress, ping_address_of
 from schedules.services.jobs.masked_arguments import shown_arguments
 from schedules.services.people.calendars import ShownCalendar
@@ -27,10 +27,13 @@ from schedules.services.people.incidents import ShownIncident
 from schedules.services.permissions import Actor
 from schedules.services.runs.explanations import Why, explain
 from schedules.services.runs.question_words import describe_question, last_reminder
+from schedules.spec.job import JobSpec
 from schedules.tasks.heartbeat import grace_of
 from schedules.templatetags.cronty_times import local
 from schedules.when import durations
 
+# What lists of jobs show already.
+_IN_LISTS = ("timezone", "label", "tags")
 OUTCOMES = {letter: outcome for outcome, letter in OUTCOME_LETTERS.items()}
 
 
@@ -73,16 +76,16 @@ def job_json(job: Job) -> dict[str, Any]:
 
 def settings_of(job: Job) -> dict[str, Any]:
     """Return the policies of a job, its end, and the days and runs that it skips."""
-    return {
-        **policies_of(job),
-        "grants": job.grants,
-        "spread": durations.typed(job.spread),
-        "max_runs": job.max_runs,
-        "ends_at": iso_in(job.ends_at, job.timezone),
-        "skips": job.skips.split(),
-        "calendars": job.calendars,
-        "on_closed": job.on_closed,
+    values = {name: getattr(job, name) for name in JobSpec.of_columns() if name not in _IN_LISTS}
+    return {name: _shown(value, job.timezone) for name, value in values.items()} | {
+        "skips": job.skips.split()
     }
+
+
+def _shown(value: Any, zone: str) -> Any:
+    if isinstance(value, timedelta):
+        return durations.typed(value)
+    return iso_in(value, zone) if isinstance(value, datetime) else value
 
 
 def reminder_json(job: Job) -> dict[str, Any]:
@@ -97,7 +100,7 @@ def reminder_json(job: Job) -> dict[str, Any]:
             "status": question.status,
             "asked_at": iso_in(question.asked_at, zone),
             "reminders": question.reminders,
-            "next_at": iso_in(question.due_at, zone),
+            "next_at": None if job.status == Job.Status.PAUSED else iso_in(question.due_at, zone),
             "answered_at": iso_in(question.answered_at, zone),
             "answered_by": question.answered_by or None,
         },
@@ -241,6 +244,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
                 ],
                 "adopted": step.is_adopted,
                 "restored": step.is_restored,
+                "warnings": list(step.warnings),
             }
             for step in plan.steps
         ],
@@ -285,7 +289,6 @@ def event_subscription_json(row: EventSubscription) -> dict[str, Any]:
     return {
         "id": row.public_id,
         "name": row.name,
-        "kind": row.kind,
         "url": row.url,
         "types": row.types,
         "tag": row.tag,
@@ -294,7 +297,6 @@ def event_subscription_json(row: EventSubscription) -> dict[str, Any]:
         "reason": job.pause_reason or None if not row.is_on else None,
         "last_sent_at": job.last_success_at.isoformat() if job.last_success_at else None,
         "last_error": job.last_error or None,
-        "expires_at": row.expires_at.isoformat() if row.expires_at else None,
     }
 
 

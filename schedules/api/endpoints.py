@@ -12,12 +12,14 @@ from ninja.params.models import Query as QueryParameters
 from pydantic import BaseModel
 
 from schedules.api.auth import READS, WRITES, actor_of
+from schedules.api.bodies import BodyParser
 from schedules.api.problems import ProblemError, expect, invalid_value
 from schedules.services.idempotency import FIELD, answer_once
 
 Function = Callable[..., Any]
 # A cache buster that some clients add.
 _IGNORED = ("_",)
+_KEYWORD = inspect.Parameter.POSITIONAL_OR_KEYWORD
 _STORED_HEADERS = ("ETag", "Location")
 
 
@@ -45,27 +47,37 @@ def _route(
     answers: dict[int, Any],
     auth: Any,
     *,
-    repeatable: bool = False,
+    repeatable: bool = True,
     needs_match: bool = False,
     takes_match: bool = False,
 ) -> Callable[[Function], Function]:
-    """`repeatable` routes take an Idempotency-Key; their functions return a document and take a `response`."""
+    """Changes by POST take an Idempotency-Key unless `repeatable` is False: the stored answer holds no secrets."""
+    takes_key = repeatable and method == "POST" and auth is WRITES
 
     def declare(function: Function) -> Function:
         accepted = _query_names(function)
+        # Evaluate annotations here: ninja would look up those of a wrapper in this module.
+        signature = inspect.signature(function, eval_str=True)
+        takes_response, takes_body = "response" in signature.parameters, "body" in signature.parameters
 
         @functools.wraps(function)
-        def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        def checked(request: HttpRequest, response: HttpResponse, **kwargs: Any) -> Any:
             check_query(request, accepted)
+            if auth is WRITES and not takes_body:
+                _check_no_body(request)
+            if takes_response:
+                kwargs["response"] = response
             key = request.headers.get(FIELD)
             if key is None:
-                return function(request, *args, **kwargs)
-            if not repeatable:
+                return function(request, **kwargs)
+            if not takes_key:
                 raise invalid_value(FIELD, "this address takes no idempotency key")
-            return _answer_once(request, key, functools.partial(function, request, *args, **kwargs))
+            return _answer_once(request, response, key, functools.partial(function, request, **kwargs))
 
-        # Evaluate annotations here: ninja would look up those of a wrapper in this module.
-        checked.__signature__ = inspect.signature(function, eval_str=True)  # type: ignore[attr-defined]
+        shown = [*signature.parameters.values()]
+        if not takes_response:
+            shown.insert(1, inspect.Parameter("response", _KEYWORD, annotation=HttpResponse))
+        checked.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
         docstring = inspect.getdoc(function) or ""
         router.api_operation(
             [method],
@@ -78,7 +90,7 @@ def _route(
             description=docstring,
             openapi_extra={
                 "x-scope": "write" if auth is WRITES else "read",
-                "x-repeatable": repeatable,
+                "x-repeatable": takes_key,
                 "x-if-match": "required" if needs_match else "optional" if takes_match else "",
             },
         )(checked)
@@ -87,9 +99,18 @@ def _route(
     return declare
 
 
-def _answer_once(request: HttpRequest, key: str, call: Function) -> Any:
+def _check_no_body(request: HttpRequest) -> None:
+    """Refuse the fields of a body that the route does not take; an empty object is no body."""
+    value = BodyParser().parse_body(request) if request.body else None
+    if isinstance(value, dict) and value:
+        errors = [(name[:70], "Unknown field.") for name in value]
+        raise ProblemError(422, "invalid", "This address takes no body.", errors=errors)
+    if value not in (None, {}):
+        raise invalid_value("body", "this address takes none")
+
+
+def _answer_once(request: HttpRequest, response: HttpResponse, key: str, call: Function) -> Any:
     """Call the function, or return what it returned before to the same request."""
-    response: HttpResponse = call.keywords["response"]  # type: ignore[attr-defined]
 
     def act() -> dict[str, Any]:
         answer = call()

@@ -4,6 +4,7 @@ import functools
 import json
 from typing import Any
 
+from django.conf import settings
 from django.urls import reverse
 from ninja import NinjaAPI
 
@@ -38,6 +39,7 @@ def document(api: NinjaAPI) -> str:
     """Return the document as JSON; it is the same for everybody."""
     root = reverse("schedules:api-openapi").removesuffix("/openapi.json")
     schema: dict[str, Any] = dict(api.get_openapi_schema(path_prefix=f"{root.lstrip('/')}/"))
+    schema["servers"] = [{"url": getattr(settings, "CRONTY_URL", "").rstrip("/") or "/"}]
     schema["info"]["license"] = {"name": "MIT", "identifier": "MIT"}
     schema["components"]["schemas"] |= {
         model.__name__: model.model_json_schema(ref_template=_REF) for model in (FieldProblem, ProblemOut)
@@ -55,6 +57,8 @@ def _complete(method: str, operation: dict[str, Any]) -> None:
     operation["x-scope"] = scope
     operation["description"] = f"{operation['description']}\n\nScope of the token: `{scope}`."
     has_body = "requestBody" in operation
+    if has_body and not operation["requestBody"].get("required"):
+        _leave_out_null(operation["requestBody"]["content"])
     statuses = {401, 403, 404, 422, 429, 503} | ({400, 413, 415} if has_body else set())
     if scope == "write":
         statuses |= {400, 409}
@@ -85,6 +89,13 @@ def _complete(method: str, operation: dict[str, Any]) -> None:
     operation["responses"] |= {
         status: {"description": _REFUSALS[status], "content": content} for status in sorted(statuses)
     }
+
+
+def _leave_out_null(content: dict[str, Any]) -> None:
+    """Describe an optional body by its model alone; generated clients would send a null for one that is left out."""
+    for each in content.values():
+        models = [model for model in each["schema"].pop("anyOf", []) if model != {"type": "null"}]
+        each["schema"] |= {"$ref": models[0]["$ref"]} if models else {}
 
 
 def _header(

@@ -9,7 +9,8 @@ from schedules.models import Job
 from schedules.result import Code, Err
 
 MAX_TAG_LENGTH = 100
-_TAG = re.compile(r'"r([0-9]{1,18})"')
+# A compressed answer has a weak tag; it names the same revision.
+_TAG = re.compile(r'(?:W/)?"r([0-9]{1,18})"')
 
 
 def tag_of(job: Job) -> str:

@@ -47,7 +47,8 @@ class ProblemError(Exception):
         self.status, self.code, self.detail = status, code, detail
         self.errors, self.headers, self.more = errors, dict(headers or {}), more
 
-    def response(self) -> JsonResponse:
+    def document(self) -> dict[str, Any]:
+        """Return the problem as its JSON document."""
         content: dict[str, Any] = {
             "type": f"{reverse('schedules:api-reference')}#{self.code}",
             "title": HTTPStatus(self.status).phrase,
@@ -60,7 +61,10 @@ class ProblemError(Exception):
             content["errors"] = [
                 {"field": field, "detail": detail} for field, detail in self.errors[:MAX_ERRORS]
             ]
-        response = JsonResponse(content, status=self.status, content_type=PROBLEM_JSON)
+        return content
+
+    def response(self) -> JsonResponse:
+        response = JsonResponse(self.document(), status=self.status, content_type=PROBLEM_JSON)
         for name, value in self.headers.items():
             response[name] = value
         return response

@@ -3,11 +3,10 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
-
-from asgiref.sync import sync_to_async
+from weakref import WeakSet
 
 from schedules import clock
 from schedules.api.problems import ProblemError
@@ -28,7 +27,7 @@ MAX_STREAMS_IN_PROCESS = 100
 logger = logging.getLogger(__name__)
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, weakref_slot=True)
 class Stream:
     """An open stream: its token, its events, and how they are described."""
 
@@ -38,7 +37,8 @@ class Stream:
     is_over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-_open: set[Stream] = set()
+# Weak, because the response of a client that is gone already is never read.
+_open: WeakSet[Stream] = WeakSet()
 
 
 def end_streams() -> None:
@@ -47,21 +47,26 @@ def end_streams() -> None:
         stream.is_over.set()
 
 
-def refuse_if_full(token: Token) -> None:
-    of_person = [each for each in _open if each.token.owner_id == token.owner_id]
-    of_token = sum(each.token.pk == token.pk for each in of_person)
-    if (
-        of_token >= MAX_STREAMS
-        or len(of_person) >= MAX_STREAMS_PER_PERSON
-        or len(_open) >= MAX_STREAMS_IN_PROCESS
-    ):
-        detail = f"At most {MAX_STREAMS} streams of a token are open at a time: end one first."
-        raise ProblemError(429, "too_many_streams", detail, headers={"Retry-After": "30"})
+def take_place(stream: Stream) -> None:
+    """Count a stream as open, unless its person or this process has too many."""
+    most = MAX_STREAMS, MAX_STREAMS_PER_PERSON, MAX_STREAMS_IN_PROCESS
+    if reason := reason_if_full("streams", [each.token for each in _open], stream.token, most):
+        raise ProblemError(429, "too_many_streams", reason, headers={"Retry-After": "30"})
+    _open.add(stream)
+
+
+def reason_if_full(what: str, taken: Collection[Token], token: Token, most: tuple[int, int, int]) -> str:
+    """Return which limit is reached: that of a token, of a person, or of this process; empty if none is."""
+    of_person = [each for each in taken if each.owner_id == token.owner_id]
+    of_token = sum(each.pk == token.pk for each in of_person)
+    for count, limit, whose in zip((of_token, len(of_person)), most, ("token", "person"), strict=False):
+        if count >= limit:
+            return f"At most {limit} {what} of a {whose} are open at a time: end one first."
+    return f"All {most[2]} {what} of this server are taken: try again later." if len(taken) >= most[2] else ""
 
 
 async def listen(stream: Stream) -> AsyncGenerator[str]:
     """Yield new events until the client disconnects, the token ends or the server stops."""
-    _open.add(stream)
     silent_polls = 0
     try:
         yield "retry: 5000\n\n"
@@ -112,10 +117,3 @@ def _read_messages(stream: Stream) -> list[str] | None:
 
 def _message(position: Position, event: Event, document: dict[str, Any]) -> str:
     return f"id: {position}\nevent: {event.verb.replace(' ', '-')}\ndata: {json.dumps(document)}\n\n"
-
-
-async def in_threads(chunks: Iterator[str]) -> AsyncIterator[str]:
-    """Yield the chunks of a synchronous iterator without blocking the event loop."""
-    read_next = sync_to_async(lambda: next(chunks, None))
-    while (chunk := await read_next()) is not None:
-        yield chunk

@@ -39,7 +39,8 @@ from schedules.api.routes import (
     schedule,
     terminal,
 )
-from schedules.result import Code, Err
+from schedules.result import Code, Err, sentence
+from schedules.spec.job import reason_of
 
 logger = logging.getLogger(__name__)
 
@@ -87,10 +88,7 @@ def _field_problem(error: dict[str, Any]) -> tuple[str, str]:
     location = list(error["loc"])
     location = location[2 if location[0] == "body" else 1 :]
     field = ".".join(map(str, location))[:200] or str(error["loc"][0])
-    if error["type"] == "extra_forbidden":
-        return field, "Unknown field."
-    why = str(error["msg"])
-    return field, why if why.endswith(".") else f"{why}."
+    return field, sentence(reason_of(error))
 
 
 @api.exception_handler(HttpError)

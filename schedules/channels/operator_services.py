@@ -25,9 +25,7 @@ from schedules.tasks.processes.running import STANDARD_OUTPUT
 
 PROCESS = str(Path(apprise_process.__file__))
 TIMEOUT_SECONDS = 30
-MISSING = (
-    "Apprise is not installed: the operator runs pip install 'cronty[apprise]' and restarts the cluster."
-)
+MISSING = "Apprise is not installed: the operator runs pip install apprise and restarts the cluster."
 # The environment variables that the process needs: where programs and packages are, and how to connect.
 _PASSED_VARIABLES = (
     "PATH",

@@ -1,6 +1,6 @@
 """The engine: it claims due slots, starts and settles runs, and rescues the runs of dead clusters."""
 
-from schedules.engine.alerts import prepare_links, send_alerts
+from schedules.engine.alerts import prepare_links, reopen_incident, send_alerts
 from schedules.engine.approvals import ask_in_run
 from schedules.engine.claim import Claim, claim_runs, count_due, wake_up_at
 from schedules.engine.clusters import beat, enlist, probe_returned, retire
@@ -31,8 +31,9 @@ from schedules.engine.gaps import (
 )
 from schedules.engine.heartbeat_state import Signal
 from schedules.engine.history import Outcome
-from schedules.engine.incident_watch import OUTAGE, note_outage, watch_incidents
+from schedules.engine.incident_watch import note_outage, watch_incidents
 from schedules.engine.incidents import (
+    OUTAGE,
     end_for_everybody,
     end_incident,
     raise_incident,
@@ -45,6 +46,7 @@ from schedules.engine.pauses import pause, pause_each, rearm, rearm_each, withdr
 from schedules.engine.pings import receive
 from schedules.engine.progress import find_lost, save_agent_run, save_output
 from schedules.engine.questions import asked_by, read_reminder, send_reminders, withdraw_reminders
+from schedules.engine.quiet_hours import QuietHours, quiet_hours_ahead, release_held, waits_for_quiet_hours
 from schedules.engine.rescue import hand_back, release_claims, release_uncalled, sweep
 from schedules.engine.settle import (
     Settled,
@@ -69,7 +71,7 @@ from schedules.engine.upkeep.clock_rollback import (
     jobs_with_future_rows,
     recover_from_clock_rollback,
 )
-from schedules.engine.upkeep.hosts import host_warnings
+from schedules.engine.upkeep.hosts import dead_hosts, host_warnings
 from schedules.engine.upkeep.prune import prune_history
 from schedules.engine.upkeep.replan import follow_zone_data
 from schedules.engine.upkeep.restore import Accounted, catch_up_since_backup, newest_trace, skip_since_backup

@@ -1,7 +1,7 @@
 """Alerts: notify owners about incidents, several in one message, and not during their quiet hours."""
 
 import logging
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import transaction
 from django.urls import reverse
 
-from schedules.engine.incidents import is_proposal
+from schedules.engine.incidents import HOST, News, is_proposal, raise_incidents
 from schedules.engine.notices import create_notice
 from schedules.models import Approval, Incident, Job, Profile
 from schedules.models.alert_rules import NEVER, RECOVERED, AlertRules, quiet_until, stored_rules, wants
@@ -48,6 +48,7 @@ _TITLES: dict[str, tuple[str, str, str, str]] = {
     Kind.LATE: ("A run is late", "{} jobs are late", "A late run has started", "{} late jobs have started"),
     Kind.MISSED: ("A run was missed", "{} jobs missed runs", "A job runs again", "{} jobs run again"),
     Kind.NO_WORKER: ("No worker was running", "No worker was running", "A worker runs again", "A worker runs again"),
+    HOST: ("{} stopped responding", "{} hosts stopped responding", "{} is back", "{} hosts are back"),
     Kind.PROMPT: ("A prompt waits", "{} prompts wait", "A prompt was taken", "{} prompts were taken"),
     Kind.EXPIRING: ("A key expires soon", "{} keys expire soon", "A key was renewed", "{} keys were renewed"),
     Kind.NEEDS_YOU: ("You are needed", "You are needed {} times", "Answered", "{} were answered"),
@@ -79,6 +80,25 @@ def send_alerts(now: datetime) -> int:
 def prepare_links() -> None:
     """Load the URLs of the pages, so that the first alert of a process does not have to."""
     public_site()
+
+
+def reopen_incident(job: Job, now: datetime) -> None:
+    """Open the last incident of a restored job that still fails: its end was the end of the job, and no recovery."""
+    if job.status not in Job.ACTIVE or not (job.failure_streak or job.has_unreadable_schedule):
+        return
+    incidents = Incident.objects.filter(job=job, kind__in=(Kind.FAILING, Kind.PAUSED))
+    last = incidents.select_for_update(of=("self",)).order_by("-pk").first()
+    if last is None:
+        raise_incidents([News.of_job(Kind.FAILING, job, job.last_error)], now)
+    elif not (last.is_open or last.ending):
+        last.ended_at = None
+        last.due_at = _next_reminder(last, now) if last.told else now
+        last.save(update_fields=["ended_at", "due_at"])
+
+
+def _next_reminder(incident: Incident, now: datetime) -> datetime | None:
+    profile = _profile_of(incident)
+    return now + profile.alert_every if profile.alert_every and incident.told <= MAX_REMINDERS else None
 
 
 def _notify(owner_id: int, now: datetime) -> int:
@@ -123,9 +143,8 @@ def _send_one(group: Sequence[Incident], place: Mapping[str, str], profile: Prof
     lines = _lines_of(news)
     notice = _notice(news, lines, place, zone, now)
     for index, incident in enumerate(group):
-        needs_reminder = incident.is_open and profile.alert_every and incident.told < MAX_REMINDERS
-        incident.due_at = now + profile.alert_every if needs_reminder else None
         incident.told += 1
+        incident.due_at = _next_reminder(incident, now) if incident.is_open else None
         incident.told_at, incident.notice = now, notice
         message = {
             "at": now.isoformat(),
@@ -190,11 +209,14 @@ def _news_of(incident: Incident, zone: str) -> _News:
 
 
 def _title_of(news: Sequence[_News]) -> str:
-    counts = Counter((item.incident.kind, item.is_over) for item in news)
+    groups: dict[tuple[str, bool], list[str]] = defaultdict(list)
+    for incident, is_over, _ in news:
+        kind = HOST if incident.subject.startswith(HOST) else incident.kind
+        groups[kind, is_over].append(incident.name)
     parts = []
-    for (kind, is_over), count in counts.items():
+    for (kind, is_over), names in groups.items():
         one, many = _TITLES[kind][2:] if is_over else _TITLES[kind][:2]
-        parts.append(one if count == 1 else many.format(count))
+        parts.append(one.format(names[0]) if len(names) == 1 else many.format(len(names)))
     title = ", ".join([parts[0], *(part[:1].lower() + part[1:] for part in parts[1:])])
     is_reminder = all(item.incident.told and not item.is_over for item in news)
     return f"Reminder: {title[:1].lower()}{title[1:]}" if is_reminder else title

@@ -8,6 +8,7 @@ from django.urls import reverse
 from schedules import limits
 from schedules.engine.history import Outcome
 from schedules.engine.notices import create_notice
+from schedules.engine.quiet_hours import quiet_hours_of
 from schedules.models import Execution, Job
 from schedules.tasks.site import public_site
 
@@ -37,4 +38,7 @@ def _send(run: Execution, job: Job, answer: str, channel: str, now: datetime) ->
     }
     if site := public_site():
         arguments["click"] = f"{site}{reverse('schedules:run', args=[run.pk])}"
-    create_notice(run.owner_id, f"Answer: {job.name}", arguments, job.timezone, now, label=LABEL)
+    # Somebody who starts a run by hand waits for its answer.
+    quiet = None if run.cause == Execution.Cause.MANUAL else quiet_hours_of([job.pk]).get(job.pk)
+    at = quiet.until(now) if quiet else None
+    create_notice(run.owner_id, f"Answer: {job.name}", arguments, job.timezone, now, label=LABEL, at=at)

@@ -15,11 +15,12 @@ from django.db.models import F
 from schedules import limits
 from schedules.engine.failures import raise_unreadable
 from schedules.engine.gaps import PlannedJob, Slot, Span, unrecorded
-from schedules.engine.incidents import raise_missed
+from schedules.engine.incidents import Missed, raise_missed
 from schedules.engine.interruptions import Interruption, ReasonMissed
 from schedules.engine.pauses import pause_unreadable
 from schedules.engine.plan import Plan, WhyMissed, plan
 from schedules.engine.queued_runs import claim_queued
+from schedules.engine.quiet_hours import Hold, holds_of
 from schedules.engine.sql import claims as sql
 from schedules.engine.sql.claims import DueJob
 from schedules.engine.sql.statements import is_lock_timeout, update_rows
@@ -148,15 +149,17 @@ def _claim_due(
         return []
     by_id = {job.pk: job for job in jobs}
     live = sql.live_runs(by_id)
-    heartbeats = _arguments_of_heartbeats(jobs)
-    planned = _plan_all(jobs, now, live, limit, why_missed, heartbeats)
+    heartbeats, holds = _arguments_of_heartbeats(jobs), holds_of(jobs, now)
+    planned = _plan_all(jobs, now, live, limit, why_missed, heartbeats, holds)
     if unwritten_since:
         planned = [item for item in planned if not _is_undecided(item, live, unwritten_since)]
     plans = {item.job.pk: item for item in planned}
     plain = {pk: by_id[pk] for pk, item in plans.items() if item.is_plain}
     claims = _insert_plain(plain, cluster_id, lease_until, now)
     for pk, spans in _recorded_spans([pk for pk in plans if pk not in claims]).items():
-        plans[pk] = _plan_safely(by_id[pk], now, live[pk], why_missed, spans, heartbeats.get(pk))
+        plans[pk] = _plan_safely(
+            by_id[pk], now, live[pk], why_missed, spans, heartbeats.get(pk), holds.get(pk)
+        )
     others = [item for pk, item in plans.items() if pk not in claims]
     _advance([item for item in plans.values() if not item.broken], live)
     if broken := [item for item in plans.values() if item.broken]:
@@ -182,6 +185,7 @@ def _plan_all(
     limit: int,
     why_missed: WhyMissed,
     heartbeats: Mapping[int, Arguments],
+    holds: Mapping[int, Hold],
 ) -> list[Plan]:
     """Plan jobs until the limit is reached; the others stay due for the next claim."""
     plans: list[Plan] = []
@@ -189,7 +193,8 @@ def _plan_all(
     for job in jobs:
         if rows >= limit or time.monotonic() > deadline:
             break
-        plans.append(_plan_safely(job, now, live[job.pk], why_missed, (), heartbeats.get(job.pk)))
+        arguments, hold = heartbeats.get(job.pk), holds.get(job.pk)
+        plans.append(_plan_safely(job, now, live[job.pk], why_missed, (), arguments, hold))
         rows += len(plans[-1].slots)
     return plans
 
@@ -208,6 +213,7 @@ def _plan_safely(
     why_missed: WhyMissed,
     recorded: Sequence[Span] = (),
     arguments: Arguments | None = None,
+    hold: Hold | None = None,
 ) -> Plan:
     """Plan one job; if that fails, plan a failed row and a pause, so that other jobs are not affected.
 
@@ -222,6 +228,7 @@ def _plan_safely(
             why_missed=why_missed,
             recorded=recorded,
             grace=None if arguments is None else grace_of(*arguments),
+            hold=hold,
         )
     except Error:
         # A database error says nothing about the job.
@@ -272,8 +279,10 @@ def _insert_others(
         if row.status == Status.CLAIMED:
             row.cluster_id, row.claimed_at, row.lease_until = cluster_id, now, lease_until
     Execution.objects.bulk_create(rows)
-    if missed := [(row.job_id or 0, row.slots, row.reason) for row in rows if row.status == Status.MISSED]:
-        raise_missed(missed, now)
+    if missed := [row for row in rows if row.status == Status.MISSED]:
+        raise_missed(
+            [Missed(row.job_id or 0, row.slots, row.reason, row.scheduled_for) for row in missed], now
+        )
     jobs = {item.job.pk: item.job for item in plans}
     return [_claim_of(row.pk, jobs[row.job_id or 0]) for row in rows if row.status == Status.CLAIMED]
 

@@ -6,10 +6,10 @@ Without a subscription, an event costs one short query, and a run that succeeds 
 import secrets
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from django.db.models import Count
+from django.db.models import Count, Q
 from django.urls import reverse
 
 from schedules.engine.followers import depth_of
@@ -25,6 +25,10 @@ SEND_EVENT = "send_event"
 # How many deliveries of one subscription may wait; further events are only counted, in a skipped row.
 MAX_WAITING = 5000
 BATCH = 500
+# How many requests all workers together send to one receiver at a time; further deliveries wait in line.
+AT_ONCE = 4
+# While a receiver does not answer, one delivery in line tries this often; the others wait, with all their attempts.
+PROBE_EVERY = timedelta(seconds=10)
 LONGEST_TEXT = 1000
 # Verbs of events that do not change the job itself.
 _NO_CHANGES = (
@@ -63,7 +67,7 @@ def publish(happenings: Sequence[Happening], now: datetime, *, owners: Collectio
         return 0
     job_ids = {happening.job_id for happening in happenings}
     of_jobs: Any = Job.objects.filter(pk__in=job_ids).order_by().values("owner") if owners is None else owners
-    listening = EventSubscription.objects.listening(now).filter(owner__in=of_jobs).select_related("job")
+    listening = EventSubscription.objects.listening().filter(owner__in=of_jobs).select_related("job")
     by_owner: dict[int, list[EventSubscription]] = defaultdict(list)
     for subscription in listening.order_by("pk"):
         by_owner[subscription.owner_id].append(subscription)
@@ -96,7 +100,7 @@ def publish_prompts(outcomes: Iterable[Outcome], now: datetime) -> None:
 
 def publish_taken_prompt(owner_id: int, job_id: str, run_id: int, runner: str, now: datetime) -> None:
     """Publish a prompt that a runner works on at once; `job_id` is the public id."""
-    if not EventSubscription.objects.listening(now).filter(owner=owner_id).exists():
+    if not EventSubscription.objects.listening().filter(owner=owner_id).exists():
         return
     key = Job.objects.called(job_id).values_list("pk", flat=True).first()
     if key:
@@ -202,6 +206,33 @@ def waiting_deliveries(job_ids: Collection[int]) -> dict[int, int]:
     """Count the deliveries that are not finished, by the job of their subscription."""
     live = Execution.objects.live().filter(job__in=job_ids).order_by()
     return dict(live.values("job").annotate(count=Count("pk")).values_list("job", "count"))
+
+
+def free_places(rows: Iterable[Execution]) -> dict[int, int]:
+    """Return how many deliveries may start, by the job of their subscription, which the caller has locked."""
+    job_ids = {row.job_id or 0 for row in rows if row.cause == Execution.Cause.EVENT}
+    if not job_ids:
+        return {}
+    held = Execution.objects.live().filter(job__in=job_ids, status__in=Execution.HELD).order_by()
+    counts = dict(held.values("job").annotate(count=Count("pk")).values_list("job", "count"))
+    return {job_id: max(0, AT_ONCE - counts.get(job_id, 0)) for job_id in job_ids}
+
+
+def release_deliveries(ended: Iterable[Outcome], now: datetime) -> None:
+    """Let the next deliveries in line go, after these attempts; the caller has locked their jobs."""
+    silent: dict[int, bool] = {}
+    for outcome in ended:
+        is_unanswered = outcome.retry_at is not None and outcome.result is None
+        silent[outcome.job_id] = silent.get(outcome.job_id, False) or is_unanswered
+    for job_id, is_silent in silent.items():
+        live = Execution.objects.live().filter(job=job_id)
+        is_released = Q(status=Status.QUEUED, attempt=0, available_at__isnull=False)
+        free = (1 if is_silent else AT_ONCE) - live.filter(Q(status__in=Execution.HELD) | is_released).count()
+        if free > 0:
+            line = live.filter(status=Status.QUEUED, available_at=None).order_by("pk")
+            keys = list(line.values_list("pk", flat=True)[:free])
+            at = now + PROBE_EVERY if is_silent else now
+            Execution.objects.filter(pk__in=keys).update(available_at=at, reason="")
 
 
 def _write(

@@ -51,12 +51,13 @@ def _raise_paused(jobs: Collection[Job], now: datetime) -> None:
         raise_incidents([News.of_job(Kind.PAUSED, job, _why_paused(job)) for job in jobs], now)
 
 
-def _pause_failing(job_ids: Collection[int], now: datetime) -> set[int]:
-    failing = list(
+def _pause_failing(failures: Mapping[int, int], now: datetime) -> set[int]:
+    reached = (
         Job.objects.armed()
-        .filter(pk__in=job_ids, pause_after_failures__gt=0, failure_streak__gte=F("pause_after_failures"))
+        .filter(pk__in=failures, pause_after_failures__gt=0, failure_streak__gte=F("pause_after_failures"))
         .select_for_update(of=("self",), no_key=True)
     )
+    failing = [job for job in reached if _reaches_limit(job, failures[job.pk])]
     for job in failing:
         streak = job.failure_streak
         reason = (
@@ -68,6 +69,12 @@ def _pause_failing(job_ids: Collection[int], now: datetime) -> set[int]:
         note(job, "pause", now, {"reason": reason, "error": job.last_error[:500]})
     _raise_paused(failing, now)
     return {job.pk for job in failing}
+
+
+def _reaches_limit(job: Job, failures: int) -> bool:
+    """Return whether these failures reached the limit, or a multiple of it: a resumed job may fail as often again."""
+    limit = job.pause_after_failures
+    return job.failure_streak // limit > (job.failure_streak - failures) // limit
 
 
 def _starts_failing(job: Job, failures: int) -> bool:

@@ -10,7 +10,6 @@ from schedules.engine.history import Outcome
 from schedules.models import AgentRun, Execution, Job
 from schedules.models.jobs import why_skipped
 from schedules.models.people import is_active
-from schedules.models.triggers import TRIGGER_COLUMNS
 from schedules.tasks.placeholders import has_placeholder
 from schedules.when.triggers import TriggerError
 from schedules.when.unplanned import After, Ending
@@ -22,8 +21,7 @@ DEEPEST_CHAIN = 10
 _ENDED = (Status.SUCCEEDED, Status.FAILED, Status.LOST)
 _COLUMNS = (
     *("owner_id", "public_id", "name", "task", "args", "kwargs", "status", "deleted_at", "created_at"),
-    *TRIGGER_COLUMNS,
-    *("timezone", "skips", "closed_by", "spread", "follows_id", "paused_until", "pause_reason"),
+    *(*Job.SLOT_FIELDS, "follows_id", "paused_until", "pause_reason"),
 )
 
 
@@ -80,7 +78,7 @@ def _is_met(when: Ending, outcome: Outcome, verdict: str) -> bool:
 
 def _verdicts(ended: Mapping[int, Outcome]) -> dict[int, str]:
     """Return the verdicts of the agents' runs, by run."""
-    runs = AgentRun.objects.filter(execution__in=list(ended)).order_by("execution", "attempt")
+    runs = AgentRun.objects.filter(execution__in=list(ended)).order_by("execution_id", "attempt")
     return dict(runs.values_list("execution", "verdict"))
 
 

@@ -40,7 +40,7 @@ class Slot:
     count: int = 1
     error: str = ""
     until: datetime | None = None
-    """Only for heartbeats: when the wait for its ping ends."""
+    """When the wait for the ping of a heartbeat ends, or when quiet hours end."""
 
     def row_of(self, job: PlannedJob, now: datetime) -> Execution:
         return Execution.of(

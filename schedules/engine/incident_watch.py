@@ -4,11 +4,14 @@ from datetime import datetime, timedelta
 
 from django.contrib.auth import get_user_model
 from django.db import transaction
-from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from schedules.engine.event_deliveries import publish_recoveries
 from schedules.engine.incidents import (
+    HOST,
+    OUTAGE,
+    RUNS_AGAIN_WITHIN,
     SECRET,
     TOKEN,
     Kind,
@@ -19,6 +22,7 @@ from schedules.engine.incidents import (
     subject_of,
     subject_of_secret,
 )
+from schedules.engine.upkeep.hosts import dead_hosts
 from schedules.models import Cluster, Execution, Incident, Job, Secret, Token
 from schedules.models.job_queries import NOTICE_PREFIX
 from schedules.models.people import is_active
@@ -31,8 +35,6 @@ Status = Execution.Status
 # How long after its slot a run is late, and how long a prompt waits before its owner is notified.
 LATE_AFTER = timedelta(minutes=5)
 UNTAKEN_AFTER = timedelta(minutes=30)
-# A shorter time without any cluster counts as a restart.
-OUTAGE = timedelta(minutes=2)
 RESTART = timedelta(seconds=30)
 EXPIRES_WITHIN = timedelta(days=7)
 # How many incidents of each kind one call handles; the next calls handle the others.
@@ -50,6 +52,7 @@ def watch_incidents(now: datetime) -> None:
     open_incidents = Incident.objects.filter(ended_at=None).order_by()
     if open_incidents.exists():
         _end_over(open_incidents, now)
+        _end_dead_hosts(open_incidents, now)
 
 
 def note_outage(cluster_id: int, silent_since: datetime | None, now: datetime) -> None:
@@ -207,6 +210,34 @@ def _expiry_news(
     return News(Kind.EXPIRING, owner_id, subject_of_secret(secret_id), f"Secret {name}", sentence)
 
 
+def raise_dead_hosts(now: datetime) -> None:
+    """Alert the operators of hosts that died while others go on, unless they are back after a restart."""
+    raise_incidents(
+        [
+            News(
+                Kind.NO_WORKER,
+                owner_id,
+                f"{HOST}{host}",
+                host,
+                f"It stopped responding on {short_words(at, zone or 'UTC')}; other hosts go on.",
+                due_at=at + OUTAGE,
+            )
+            for host, at in dead_hosts(now).items()
+            for owner_id, zone in _superusers()
+        ],
+        now,
+    )
+
+
+def _end_dead_hosts(open_incidents: QuerySet[Incident], now: datetime) -> None:
+    of_hosts = open_incidents.filter(kind=Kind.NO_WORKER, subject__startswith=HOST)
+    if of_hosts.exists():
+        over = of_hosts.exclude(name__in=dead_hosts(now))
+        back = over.filter(told__gt=0, name__in=Cluster.objects.fresh(now).order_by().values("host"))
+        end_all(back, now, "It is back")
+        end_all(over, now)
+
+
 def _superusers() -> list[tuple[int, str | None]]:
     """Return who manages the secrets of the installation, with their time zones."""
     users = get_user_model()
@@ -224,12 +255,21 @@ def _end_over(open_incidents: QuerySet[Incident], now: datetime) -> None:
     end_all(of_jobs.filter(gone), now)
     failing = open_incidents.filter(kind=Kind.FAILING)
     _end_recovered(failing.filter(job__failure_streak=0, job__last_success_at__gte=F("opened_at")), now)
-    # The job was resumed by hand, or it cannot work again because it runs only once.
+    # Its history was corrected, or it cannot work again because it runs only once.
     over = Q(job__failure_streak=0) | ~Q(job__status__in=Job.ACTIVE)
     end_all(failing.filter(over & is_notified), now)
-    end_all(open_incidents.filter(~Q(job__status=Job.Status.PAUSED), kind=Kind.PAUSED), now)
+    resumed = open_incidents.filter(~Q(job__status=Job.Status.PAUSED), kind=Kind.PAUSED)
+    # It is over when a run succeeds, not when somebody resumes the job.
+    unproven = Job.objects.filter(pk=OuterRef("job"), failure_streak__gt=0, status=Job.Status.PENDING)
+    others = Incident.objects.filter(ended_at=None, kind=Kind.FAILING, job=OuterRef("job"))
+    resumed.filter(Exists(unproven), ~Exists(others)).update(
+        kind=Kind.FAILING, details=Subquery(unproven.values("last_error"))
+    )
+    end_all(resumed, now)
     missed = open_incidents.filter(kind=Kind.MISSED)
-    end_all(missed.filter(job__last_run_at__gt=F("opened_at")), now, "Runs again")
+    again = missed.filter(job__last_run_at__gt=F("opened_at"))
+    end_all(again.filter(told=0, due_at=F("opened_at") + RUNS_AGAIN_WITHIN), now)
+    end_all(again, now, "Runs again")
     end_all(missed.filter(~Q(job__status__in=Job.ACTIVE) & is_notified), now)
     _end_late(open_incidents.filter(kind=Kind.LATE), now)
     waiting = _untaken(now).filter(job=OuterRef("job"))

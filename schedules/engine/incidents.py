@@ -4,7 +4,7 @@ Raising one costs one statement, and raising one that is already open changes no
 """
 
 from collections.abc import Collection, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from django.db.models import Case, F, Q, QuerySet, When
@@ -16,10 +16,16 @@ from schedules.models.incidents import LONGEST_DETAILS
 
 Kind = Incident.Kind
 
+# A shorter time without any cluster counts as a restart, and jobs that it delayed are alerted of only if they do not run
+# again soon.
+OUTAGE = timedelta(minutes=2)
+RUNS_AGAIN_WITHIN = timedelta(minutes=15)
 # The prefix of the subject of incidents about proposed jobs.
 _PROPOSAL = "proposal "
 # The prefixes of the subjects of incidents about keys that expire.
 TOKEN, SECRET = "token ", "secret "
+# And about a host of several that stopped responding.
+HOST = "host "
 
 
 class News(NamedTuple):
@@ -33,10 +39,22 @@ class News(NamedTuple):
     """The name that people see."""
     details: str = ""
     job_id: int | None = None
+    due_at: datetime | None = None
+    """When to alert the owner, if not soon."""
 
     @classmethod
     def of_job(cls, kind: Incident.Kind, job: Job, details: str) -> "News":
         return cls(kind, job.owner_id, subject_of(job.pk), job.name, details, job.pk)
+
+
+class Missed(NamedTuple):
+    """Slots of one job that were missed."""
+
+    job_id: int
+    slots: int
+    reason: str
+    since: datetime
+    """The first of them."""
 
 
 def subject_of(job_id: int) -> str:
@@ -49,10 +67,11 @@ def raise_incidents(news: Iterable[News], now: datetime) -> None:
         (
             Incident(
                 **item._replace(
-                    name=item.name[: limits.NAME_LENGTH], details=item.details[:LONGEST_DETAILS]
+                    name=item.name[: limits.NAME_LENGTH],
+                    details=item.details[:LONGEST_DETAILS],
+                    due_at=item.due_at or now,
                 )._asdict(),
                 opened_at=now,
-                due_at=now,
             )
             for item in news
         ),
@@ -92,19 +111,23 @@ def end_confirmed(open_incidents: QuerySet[Incident], now: datetime) -> None:
     end_all(over, now)
 
 
-def raise_missed(rows: Iterable[tuple[int, int, str]], now: datetime) -> None:
-    """Raise incidents for missed slots: the job, how many, and why; alerts about alerts are left out."""
-    missed: dict[int, tuple[int, str]] = {}
-    for job_id, count, reason in rows:
-        missed[job_id] = (missed.get(job_id, (0, ""))[0] + count, reason)
+def raise_missed(rows: Iterable[Missed], now: datetime) -> None:
+    """Raise incidents for missed slots; alerts about alerts are left out."""
+    missed: dict[int, Missed] = {}
+    for row in rows:
+        earlier = missed.get(row.job_id, row._replace(slots=0))
+        missed[row.job_id] = row._replace(
+            slots=earlier.slots + row.slots, since=min(earlier.since, row.since)
+        )
     jobs = Job.objects.kept().without_notices().filter(pk__in=missed).only("pk", "owner_id", "name")
     news = []
     for job in jobs.order_by("pk"):
-        count, reason = missed[job.pk]
+        _, count, reason, since = missed[job.pk]
         sentence = f"{count} run{' was' if count == 1 else 's were'} missed. {reason}"
-        news.append(News.of_job(Kind.MISSED, job, sentence.strip()))
+        due_at = now if now - since >= OUTAGE else now + RUNS_AGAIN_WITHIN
+        news.append(News.of_job(Kind.MISSED, job, sentence.strip())._replace(due_at=due_at))
     raise_incidents(news, now)
-    publish_missed(missed, now)
+    publish_missed({job_id: (row.slots, row.reason) for job_id, row in missed.items()}, now)
 
 
 def raise_incident(

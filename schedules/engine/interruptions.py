@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
-from schedules.models import Cluster
+from schedules.models import FRESH_FOR, Cluster
 
 NO_CLUSTER = "No worker was running."
 DATABASE = "The database did not answer, or was locked."
@@ -39,6 +39,11 @@ class _Lifetime(NamedTuple):
     end: datetime
     interruptions: Sequence[Interruption]
 
+    def spans(self) -> list[tuple[datetime, datetime]]:
+        """Return the parts of it that were not interrupted."""
+        begins = [self.start, *(item.until for item in self.interruptions)]
+        return list(zip(begins, [*(item.since for item in self.interruptions), self.end], strict=True))
+
     def reason_at(self, moment: datetime) -> str:
         """Return why this cluster could not claim at a moment, or an empty text if it could."""
         reasons = (item.reason for item in self.interruptions if item.since <= moment <= item.until)
@@ -64,12 +69,35 @@ class ReasonMissed:
 
     @cached_property
     def _lifetimes(self) -> list[_Lifetime]:
-        rows = Cluster.objects.order_by("-pk").only("started_at", "last_seen_at", "interruptions")
         return [
-            _Lifetime(row.started_at, self.now, self.interruptions)
-            if row.pk == self.cluster_id
-            else _Lifetime(
-                row.started_at, row.last_seen_at, [*map(Interruption.from_json, row.interruptions or ())]
-            )
-            for row in rows[:MAX_CLUSTERS]
+            _Lifetime(each.start, self.now, self.interruptions) if key == self.cluster_id else each
+            for key, each in _read_lifetimes()
         ]
+
+
+def absences() -> list[tuple[datetime, datetime]]:
+    """Return the periods, oldest first, in which Cronty was away: no cluster could work, so a ping may have been lost."""
+    spans = sorted(span for _, lifetime in _read_lifetimes() for span in lifetime.spans())
+    absent = []
+    seen = spans[0][1] if spans else None
+    for since, until in spans:
+        assert seen is not None
+        # A shorter silence is within what counts as alive.
+        if since - seen > FRESH_FOR:
+            absent.append((seen, since))
+        seen = max(seen, until)
+    return absent
+
+
+def _read_lifetimes() -> list[tuple[int, _Lifetime]]:
+    """Read the lifetimes of the newest clusters, as of their last heartbeats."""
+    rows = Cluster.objects.order_by("-pk").only("started_at", "last_seen_at", "interruptions")
+    return [
+        (
+            row.pk,
+            _Lifetime(
+                row.started_at, row.last_seen_at, [*map(Interruption.from_json, row.interruptions or ())]
+            ),
+        )
+        for row in rows[:MAX_CLUSTERS]
+    ]

@@ -12,9 +12,16 @@ from schedules.models.jobs import new_public_id
 
 
 def create_notice(
-    owner_id: int, name: str, arguments: Mapping[str, Any], timezone: str, now: datetime, *, label: str = ""
+    owner_id: int,
+    name: str,
+    arguments: Mapping[str, Any],
+    timezone: str,
+    now: datetime,
+    *,
+    label: str = "",
+    at: datetime | None = None,
 ) -> Job:
-    """Create a job that sends a notification now; `arguments` are those of the task notify."""
+    """Create a job that sends a notification now, or at a moment; `arguments` are those of the task notify."""
     name = name[: limits.NAME_LENGTH]
     notice = Job(
         owner_id=owner_id,
@@ -25,8 +32,8 @@ def create_notice(
         task="notify",
         kwargs=dict(arguments),
         trigger_type=Job.TriggerType.ONCE,
-        run_at=now,
-        next_run_at=now,
+        run_at=at or now,
+        next_run_at=at or now,
         timezone=timezone,
         attempts=5,
         made_by="cronty",

@@ -7,13 +7,15 @@ from django.db.models import Q
 
 from schedules.engine.plan import HELD_RUNS
 from schedules.models import Execution, Job
+from schedules.models.executions import HELD_UNTIL
 
 Status = Execution.Status
 Cause = Execution.Cause
 
 
 def _obeys_overlap(row: Execution, job: Job) -> bool:
-    is_new = row.attempt == 0 and row.claimed_at is None
+    # Runs that quiet hours have held are ready at the same moment.
+    is_new = row.attempt == 0 and row.claimed_at is None and not row.reason.startswith(HELD_UNTIL)
     return is_new and row.cause in (Cause.AFTER, Cause.TRIGGER) and job.overlap != Job.Overlap.ALLOW
 
 

@@ -33,7 +33,6 @@ _RESUMED_COLUMNS = {
     "paused_at": None,
     "paused_until": None,
     "pause_reason": "",
-    "failure_streak": 0,
     "has_unreadable_schedule": False,
 }
 _UNSTARTED = (Status.QUEUED, Status.CLAIMED, Status.WAITING)
@@ -42,11 +41,11 @@ _UNSTARTED = (Status.QUEUED, Status.CLAIMED, Status.WAITING)
 def pause(job: Job, now: datetime, reason: str, *, until: datetime | None = None) -> None:
     """Pause a job that the caller has locked: account for its due slots, and withdraw runs that have not started.
 
-    Prompts that wait for an agent stay, and agents can claim them again after the pause.
+    Prompts that wait for an agent stay, and agents can claim them again after the pause; reminders go on after it.
     """
     changes = _write_pause(job, now, reason, paused_until=until)
     account_for(job, job.next_run_at, now, _PAUSED_BEFORE)
-    if withdraw(job, now, "paused", keep_prompts=True):
+    if withdraw(job, now, "paused", is_pause=True):
         job.refresh_from_db()
     else:
         job.apply_changes(changes, now)
@@ -58,13 +57,13 @@ def pause_each(jobs: Sequence[Job], now: datetime, reason: str, *, until: dateti
     ids = [job.pk for job in jobs]
     columns = _columns_of_pause(now, reason, until)
     Job.objects.filter(pk__in=ids).update(**columns, revision=F("revision") + 1, updated_at=now)
-    withdraw_each(ids, now, "paused", keep_prompts=True)
+    withdraw_each(ids, now, "paused", is_pause=True)
 
 
 def pause_unreadable(job: Job, now: datetime, reason: str) -> None:
     """Pause a locked job whose schedule cannot be read, so that its slots cannot be counted."""
     # Withdraw first: it may set `last_error` to the error of a withdrawn run.
-    withdraw(job, now, "paused", keep_prompts=True)
+    withdraw(job, now, "paused", is_pause=True)
     _write_pause(job, now, reason, paused_until=None, last_error=reason, has_unreadable_schedule=True)
     note(job, "pause", now, {"reason": reason})
 
@@ -91,14 +90,15 @@ def _columns_of_pause(
 
 
 def withdraw(
-    job: Job, now: datetime, done: str, *, also_manual: bool = False, keep_prompts: bool = False
+    job: Job, now: datetime, done: str, *, also_manual: bool = False, is_pause: bool = False
 ) -> bool:
     """Withdraw the runs of a stopped job that have not started; `done` says how it was stopped.
 
-    A run that waits for a retry ends as failed. Running executions and prompts that an agent holds may finish.
+    A run that waits for a retry ends as failed. Running executions and prompts that an agent holds may finish. A pause
+    keeps prompts and questions.
     Return whether a run failed, because that changes the job's own row.
     """
-    return bool(withdraw_each([job.pk], now, done, also_manual=also_manual, keep_prompts=keep_prompts))
+    return bool(withdraw_each([job.pk], now, done, also_manual=also_manual, is_pause=is_pause))
 
 
 def withdraw_each(
@@ -107,15 +107,16 @@ def withdraw_each(
     done: str,
     *,
     also_manual: bool = False,
-    keep_prompts: bool = False,
+    is_pause: bool = False,
 ) -> set[int]:
     """Do the same for several jobs; return those whose own row has changed."""
-    close_questions(job_ids, done)
+    if not is_pause:
+        close_questions(job_ids, done)
     # Do not lock a running execution: its worker locks the execution before the job.
     rows = Execution.objects.filter(job__in=job_ids, finished_at=None, status__in=_UNSTARTED)
     if not also_manual:
         rows = rows.exclude(cause=Execution.Cause.MANUAL)
-    if keep_prompts:
+    if is_pause:
         rows = rows.exclude(status=Status.WAITING)
     unstarted, unheld, failed, touched = [], [], [], set()
     columns = ("pk", "job_id", "status", "attempt", "error", "lease_until")
@@ -202,14 +203,19 @@ def end_pauses(now: datetime) -> list[int]:
         )
         deadline = time.monotonic() + RESUMING_SECONDS
         for job in jobs:
-            if not _resume(job, now):
+            if not _resume(job, now, "The pause ended."):
                 unreadable_jobs.append(job.pk)
             if time.monotonic() > deadline:
                 break
     return unreadable_jobs
 
 
-def _resume(job: Job, now: datetime) -> bool:
+def resume_pinged(job: Job, now: datetime) -> None:
+    """Resume an imported check that is paused without an end, because a ping has come; the caller has locked it."""
+    _resume(job, now, "A ping has come.")
+
+
+def _resume(job: Job, now: datetime, reason: str) -> bool:
     """End one pause; return False for a job whose schedule cannot be read, which stays paused for that reason."""
     try:
         is_armed = rearm(job, now)
@@ -218,7 +224,7 @@ def _resume(job: Job, now: datetime) -> bool:
         pause_unreadable(job, now, unreadable(error)[: limits.NAME_LENGTH])
         return False
     if is_armed:
-        note(job, "resume", now, {"reason": "The pause ended."})
+        note(job, "resume", now, {"reason": reason})
     else:
         Job.objects.filter(pk=job.pk).update(
             status=Job.Status.COMPLETED, paused_until=None, revision=F("revision") + 1, updated_at=now

@@ -9,11 +9,12 @@ from django.db import transaction
 
 from schedules.engine.heartbeat_state import HeartbeatState, Signal
 from schedules.engine.history import Outcome
+from schedules.engine.pauses import resume_pinged
 from schedules.engine.settle import conclude
 from schedules.engine.sql.statements import update_rows
 from schedules.limits import PING_BODY_BYTES
 from schedules.models import KEPT_PINGS, Execution, Heartbeat, Job, Ping, RunOutput
-from schedules.models.triggers import TRIGGER_COLUMNS
+from schedules.models.heartbeats import HEALTHCHECKS
 
 # After how many pings of a heartbeat its oldest ones are deleted.
 PRUNE_EVERY = 50
@@ -29,10 +30,11 @@ _JOB_COLUMNS = (
         "next_run_at",
         "deleted_at",
         "created_at",
+        "source",
+        "paused_until",
+        "proposed_at",
     ),
-    *TRIGGER_COLUMNS,
-    "timezone",
-    *("spread", "skips", "closed_by"),
+    *Job.SLOT_FIELDS,
     *("ends_at", "max_runs", "slot_count", "run_count", "overlap", "catch_up"),
 )
 _JOB_CHANGES = ("next_run_at", "anchor_at", "status", "slot_count", "run_count")
@@ -64,6 +66,11 @@ def _lock(signals: Sequence[Signal], now: datetime) -> dict[int, HeartbeatState]
     job_ids = {signal.job_id for signal in signals}
     rows = Job.objects.filter(pk__in=job_ids, deleted_at=None).order_by("pk").only(*_JOB_COLUMNS)
     jobs = {job.pk: job for job in rows.select_for_update(no_key=True)}
+    pinged = {signal.job_id for signal in signals if signal.kind != Ping.Kind.LOG}
+    for job in jobs.values():
+        is_endless = job.status == Job.Status.PAUSED and not (job.paused_until or job.proposed_at)
+        if is_endless and job.source == HEALTHCHECKS and job.pk in pinged:
+            resume_pinged(job, now)
     heartbeats = {each.job_id: each for each in Heartbeat.objects.filter(job__in=list(jobs))}
     live: dict[int, list[Execution]] = defaultdict(list)
     waiting = Execution.objects.live().filter(job__in=list(jobs)).order_by("scheduled_for", "pk")

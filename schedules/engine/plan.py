@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 
 from schedules.engine.gaps import PlannedJob, Slot, Span, gap_from, unrecorded
+from schedules.engine.quiet_hours import Hold, hold_slots
 from schedules.models import Execution, Job
 from schedules.models.jobs import why_skipped
 from schedules.when.durations import TICK
@@ -61,10 +62,12 @@ def plan(
     why_missed: WhyMissed,
     recorded: Sequence[Span] = (),
     grace: timedelta | None = None,
+    hold: Hold | None = None,
 ) -> Plan:
     """Decide on every slot of a due job up to now; `recorded` are the spans of existing rows.
 
-    `grace` is that of a heartbeat: its slots wait for a ping instead of a worker.
+    `grace` is that of a heartbeat: its slots wait for a ping instead of a worker. With a `hold`, they wait for the end
+    of quiet hours.
     """
     first = job.next_run_at
     assert first is not None
@@ -76,8 +79,8 @@ def plan(
     else:
         newest = trigger.latest_at_or_before(due_until, first) or first
         following = trigger.next_after(max(now, newest))
-    is_unrestricted = grace is None and not (recorded or job.skips or job.closed_by or live)
-    if first == newest and now - first <= ON_TIME and owner_is_active and is_unrestricted:
+    is_restricted = recorded or job.skips or job.closed_by or live or grace is not None or hold is not None
+    if first == newest and now - first <= ON_TIME and owner_is_active and not is_restricted:
         # The most frequent case: no policy has anything to decide.
         return _planned(job, [Slot(first, Status.CLAIMED)], following)
     if not owner_is_active:
@@ -98,6 +101,8 @@ def plan(
         chosen = [slot for slot, reason in due if not reason]
     if grace is not None:
         return _planned(job, rows + await_pings(chosen, grace, live, now, why_missed), following)
+    if hold is not None:
+        return _planned(job, rows + hold_slots(chosen, hold), following)
     return _planned(job, rows + apply_overlap(job, chosen, live, now), following)
 
 

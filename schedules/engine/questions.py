@@ -10,7 +10,9 @@ from typing import NamedTuple
 from django.db import transaction
 from django.db.models import Exists, OuterRef
 
+from schedules.engine.gaps import PAUSED
 from schedules.engine.history import Outcome, release_next
+from schedules.engine.quiet_hours import QuietHours, quiet_hours_of
 from schedules.models import Execution, Job, Question, Reminder
 from schedules.tasks.asking import Ask, ReminderStep, read_ask
 
@@ -28,15 +30,18 @@ def add_questions(outcomes: Sequence[Outcome]) -> None:
 
     A question may exist already: a quick reader may answer before the outcome is written.
     """
+    asked = [(outcome, outcome.question) for outcome in outcomes if outcome.question]
+    quiet = quiet_hours_of({outcome.job_id for outcome, ask in asked if ask.every})
     rows = [
         Question(
             execution_id=outcome.execution_id,
             job_id=outcome.job_id,
             asked_at=outcome.finished_at,
-            due_at=outcome.finished_at + outcome.question.every if outcome.question.every else None,
+            due_at=_after_quiet_hours(quiet.get(outcome.job_id), outcome.finished_at + ask.every)
+            if ask.every
+            else None,
         )
-        for outcome in outcomes
-        if outcome.question
+        for outcome, ask in asked
     ]
     Question.objects.bulk_create(rows, ignore_conflicts=True)
     older = Question.objects.filter(job__in={row.job_id for row in rows}, status__in=Question.PENDING)
@@ -66,19 +71,27 @@ def read_reminder(execution_id: int) -> ReminderStep | None:
 
 def send_reminders(now: datetime) -> int:
     """Queue the reminders that are due, a limited number at a time; return how many questions were checked."""
-    due = Question.objects.filter(due_at__lte=now).order_by("due_at")
+    # A paused job asks on when it is resumed.
+    due = Question.objects.filter(due_at__lte=now).exclude(job__status=Job.Status.PAUSED).order_by("due_at")
     if not due.exists():
         return 0
     with transaction.atomic():
-        later = Execution.objects.filter(
-            job=OuterRef("job"), scheduled_for__gt=OuterRef("execution__scheduled_for")
-        ).exclude(cause=Execution.Cause.REMINDER)
+        later = (
+            Execution.objects.filter(
+                job=OuterRef("job"), scheduled_for__gt=OuterRef("execution__scheduled_for")
+            )
+            .exclude(cause=Execution.Cause.REMINDER)
+            .exclude(status=Execution.Status.SKIPPED, reason__startswith=PAUSED)
+        )
         questions = list(
             due.annotate(has_later_run=Exists(later))
             .select_related("job")
             .select_for_update(skip_locked=True, of=("self",))[:BATCH]
         )
-        steps = [(question, _next_step(question, now)) for question in questions]
+        quiet = quiet_hours_of({question.job_id for question in questions if question.job_id})
+        steps = [
+            (question, _next_step(question, now, quiet.get(question.job_id or 0))) for question in questions
+        ]
         sent = [(question, step) for question, step in steps if step is not None]
         runs = Execution.objects.bulk_create(
             Execution.of(question.job, step.at, available_at=now, cause=Execution.Cause.REMINDER)
@@ -99,7 +112,11 @@ class _Step(NamedTuple):
     again: ReminderStep
 
 
-def _next_step(question: Question, now: datetime) -> _Step | None:
+def _after_quiet_hours(quiet: QuietHours | None, moment: datetime) -> datetime:
+    return (quiet and quiet.until(moment)) or moment
+
+
+def _next_step(question: Question, now: datetime, quiet: QuietHours | None) -> _Step | None:
     """Plan the next reminder of a due question, and return the one to send now, if any."""
     at, question.due_at = question.due_at or now, None
     job = question.job
@@ -109,6 +126,10 @@ def _next_step(question: Question, now: datetime) -> _Step | None:
     assert job is not None
     ask = asked_by(job) or Ask()
     number = 0
+    # A snooze is asked for, so its reminder comes at any hour.
+    if question.status != Status.SNOOZED and quiet and (until := quiet.until(now)):
+        question.due_at = until
+        return None
     if question.status == Status.SNOOZED:
         question.status = Status.OPEN
     elif question.reminders < ask.steps:
@@ -119,7 +140,7 @@ def _next_step(question: Question, now: datetime) -> _Step | None:
         return None
     if ask.every and question.reminders < ask.steps:
         # After an outage, do not send all the missed reminders.
-        question.due_at = max(at + ask.every, now + ask.every / 2)
+        question.due_at = _after_quiet_hours(quiet, max(at + ask.every, now + ask.every / 2))
     topic = ask.then if number > ask.times else ""
     return _Step(at, ReminderStep(number, ask.times, topic))
 
@@ -129,8 +150,6 @@ def _reason_to_close(question: Question, job: Job | None) -> str:
         return "The job was deleted."
     if job.status == Job.Status.CANCELLED:
         return "The job was stopped."
-    if job.status == Job.Status.PAUSED:
-        return "The job was paused."
     if question.has_later_run:  # type: ignore[attr-defined]
         return NEXT_RUN
     return "" if job.task == "notify" and job.argument("ask") else NOT_ASKING

@@ -6,7 +6,9 @@ from datetime import datetime
 
 from django.db.models import F, Q, Value
 
+from schedules.engine.event_deliveries import free_places
 from schedules.engine.overlaps import busy_jobs, must_wait, put_in_line
+from schedules.engine.quiet_hours import hold_runs
 from schedules.engine.settle import AT_MOST_ONCE, call_off, lose
 from schedules.engine.too_late import end_late_runs, is_too_late
 from schedules.engine.unpinged import end_unpinged
@@ -16,6 +18,13 @@ from schedules.models.people import is_active
 from schedules.tasks.heartbeat import HEARTBEAT
 
 Status = Execution.Status
+
+_COLUMNS = (
+    *("pk", "attempt", "task", "cause", "job_id", "scheduled_for", "available_at", "claimed_at", "reason"),
+)
+_COLUMNS_OF_JOB = (
+    *("pk", "public_id", "task", "status", "deleted_at", "timeout", "catch_up", "at_most_once", "overlap"),
+)
 
 
 def claim_queued(
@@ -34,9 +43,7 @@ def claim_queued(
         .select_for_update(skip_locked=True, of=("self",))
         .order_by("available_at")
         .annotate(owner_is_active=is_active("owner__") or Value(True), has_failed=~Q(error=""))
-        .only("pk", "attempt", "task", "cause", "job_id", "scheduled_for", "available_at", "claimed_at")[
-            :limit
-        ]
+        .only(*_COLUMNS)[:limit]
     )
     if not rows:
         return []
@@ -44,7 +51,7 @@ def claim_queued(
     jobs = (
         Job.objects.filter(pk__in={row.job_id for row in rows})
         .select_for_update(skip_locked=True, of=("self",))
-        .only("pk", "task", "status", "deleted_at", "timeout", "catch_up", "at_most_once", "overlap")
+        .only(*_COLUMNS_OF_JOB)
         .in_bulk()
     )
     claimed: list[tuple[Execution, Job]] = []
@@ -53,7 +60,14 @@ def claim_queued(
     lost: list[tuple[int, int, int | None]] = []
     called_off: dict[str, list[tuple[int, int, int | None]]] = defaultdict(list)
     unpinged: list[Execution] = []
+    startable = [
+        row for row in rows if (job := jobs.get(row.job_id or 0)) and not _reason_not_to_start(row, job)
+    ]
+    if held := hold_runs(startable, jobs, now):
+        rows = [row for row in rows if row.pk not in held]
     busy = busy_jobs(rows, jobs)
+    places = free_places(rows)
+    in_line: list[int] = []
     for row in rows:
         job = jobs.get(row.job_id or 0)
         if reason := _reason_not_to_start(row, job):
@@ -63,11 +77,15 @@ def claim_queued(
         elif job and job.at_most_once and row.attempt and not row.has_failed:  # type: ignore[attr-defined]
             # A rescue queued it again before its job got this policy.
             lost.append((row.pk, row.attempt, row.job_id))
+        elif job and row.cause == Execution.Cause.EVENT and not places[job.pk]:
+            in_line.append(row.pk)
         elif job and must_wait(row, job, busy):
             overlapping.append((row, job))
         elif job:
             is_late = is_too_late(row, job, row.available_at or now, now)
             (late if is_late else claimed).append((row, job))
+            if not is_late and row.cause == Execution.Cause.EVENT:
+                places[job.pk] -= 1
     Execution.objects.filter(pk__in=[row.pk for row, _ in claimed]).update(
         status=Status.CLAIMED,
         cluster_id=cluster_id,
@@ -77,6 +95,7 @@ def claim_queued(
     )
     _count_started_runs([row for row, _ in claimed])
     put_in_line(overlapping, now)
+    Execution.objects.filter(pk__in=in_line).update(available_at=None, reason="Waiting for earlier events.")
     for reason, ended in called_off.items():
         call_off(ended, now, reason)
     lose(lost, now, f"The worker crashed during this run. {AT_MOST_ONCE}")

@@ -12,12 +12,14 @@ from django.db.models.functions import Coalesce, Least
 
 from schedules.engine.failures import raise_unreadable
 from schedules.engine.history import Outcome
+from schedules.engine.incident_watch import raise_dead_hosts
 from schedules.engine.pauses import end_pauses
 from schedules.engine.progress import end_agent_runs
 from schedules.engine.settle import AT_MOST_ONCE, conclude, lose
 from schedules.engine.sql.statements import is_lock_timeout
 from schedules.engine.too_late import end_late_runs, is_too_late
 from schedules.engine.unpinged import end_unpinged
+from schedules.engine.upkeep.hosts import STOPPED_RESPONDING
 from schedules.models import FRESH_FOR, Cluster, Execution, Job
 from schedules.models.executions import ExecutionQuerySet, job_was_stopped
 from schedules.tasks.heartbeat import HEARTBEAT
@@ -62,13 +64,16 @@ def _silent_clusters(now: datetime) -> QuerySet[Cluster]:
 def _retire_dead_clusters(now: datetime) -> None:
     """Mark clusters without a heartbeat as stopped, and release their claims."""
     silent = _silent_clusters(now)
-    for cluster_id in list(silent.values_list("pk", flat=True)[:10]):
+    dead = list(silent.values_list("pk", flat=True)[:10])
+    for cluster_id in dead:
         hand_back(cluster_id, now)
         with transaction.atomic():
             row = silent.filter(pk=cluster_id).select_for_update(skip_locked=True, no_key=True).first()
             if row:
-                row.stopped_at, row.note = row.last_seen_at, "It stopped responding."
+                row.stopped_at, row.note = row.last_seen_at, STOPPED_RESPONDING
                 row.save(update_fields=["stopped_at", "note"])
+    if dead:
+        raise_dead_hosts(now)
 
 
 def _end_pauses(now: datetime) -> None:

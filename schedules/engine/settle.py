@@ -16,7 +16,7 @@ from django.db.models import Q, Subquery
 
 from schedules.engine.answer_messages import deliver_answers
 from schedules.engine.approvals import add_approvals
-from schedules.engine.event_deliveries import publish_failures, publish_prompts
+from schedules.engine.event_deliveries import publish_failures, publish_prompts, release_deliveries
 from schedules.engine.failures import handle_failures
 from schedules.engine.followers import start_followers
 from schedules.engine.gates import remember_gates
@@ -25,13 +25,14 @@ from schedules.engine.questions import add_questions
 from schedules.engine.sql.runs import Started, followers_of, lock_running
 from schedules.engine.sql.statements import update_rows
 from schedules.models import Cluster, Execution, Job
-from schedules.models.executions import job_was_stopped
+from schedules.models.executions import HELD_UNTIL, job_was_stopped
 
 Status = Execution.Status
 
 LONGEST_BACKOFF = timedelta(hours=1)
 LONGEST_WAIT = timedelta(days=30)
 AT_MOST_ONCE = "This job never repeats a run."
+_WAS_HELD = f"substr(reason, 1, {len(HELD_UNTIL)}) = '{HELD_UNTIL}'"
 
 
 class Settled(NamedTuple):
@@ -95,9 +96,12 @@ def settle_runs(cluster_id: int, outcomes: Sequence[Outcome]) -> Settled:
         update_rows(
             Execution,
             "status = {status}, finished_at = {finished_at}, result = {result}, error = {error},"
-            " traceback = {traceback}, reason = {reason}, available_at = {available_at}, lease_until = NULL,"
+            " traceback = {traceback}, available_at = {available_at}, lease_until = NULL,"
+            # A run that quiet hours have held was not late, and goes on to say so.
+            f" reason = CASE WHEN {{reason}} = '' AND {_WAS_HELD} THEN reason ELSE {{reason}} END,"
+            f" lateness = CASE WHEN {_WAS_HELD} THEN NULL ELSE COALESCE({{lateness}}, lateness) END,"
             # The start was committed slightly before the task was called.
-            " started_at = COALESCE({started_at}, started_at), lateness = COALESCE({lateness}, lateness)",
+            " started_at = COALESCE({started_at}, started_at)",
             (
                 "id",
                 "status",
@@ -138,6 +142,8 @@ def settle_runs(cluster_id: int, outcomes: Sequence[Outcome]) -> Settled:
         ]:
             publish_prompts(prompts, prompts[0].finished_at)
         conclude([outcome for outcome in ours if not outcome.retry_at and outcome.status != Status.WAITING])
+        if sent := [outcome for outcome in ours if mine[outcome.execution_id][0] == Execution.Cause.EVENT]:
+            release_deliveries(sent, sent[0].finished_at)
     others = [outcome for outcome in outcomes if outcome.execution_id not in mine]
     return Settled(len(ours), _still_mine(cluster_id, others) if others else [])
 

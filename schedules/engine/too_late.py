@@ -8,10 +8,11 @@ from django.conf import settings
 
 from schedules.engine.gaps import PlannedJob
 from schedules.engine.history import Outcome, uncount_missed
-from schedules.engine.incidents import raise_missed
+from schedules.engine.incidents import Missed, raise_missed
 from schedules.engine.plan import ON_TIME
 from schedules.engine.settle import conclude
 from schedules.models import Execution, Job
+from schedules.models.executions import HELD_UNTIL
 from schedules.when.durations import in_words
 
 Status = Execution.Status
@@ -32,6 +33,9 @@ def catch_up_window() -> timedelta:
 
 def is_too_late(row: Execution, job: Job, since: datetime, now: datetime) -> bool:
     """Return whether a run that could have started `since` then must not start any more."""
+    if row.reason.startswith(HELD_UNTIL):
+        # Its slot may be long past, and its one message stands for others.
+        return now - since > catch_up_window()
     if now - since > start_limit(job, row.cause):
         return True
     # Retries may run long after their slot.
@@ -73,7 +77,9 @@ def end_late_runs(late: Sequence[tuple[Execution, Job]], now: datetime) -> None:
     missed += _end_waiting_runs([job for _, job in late], now)
     uncount_missed(missed)
     if missed:
-        raise_missed([(job_id, 1, "No worker could start it in time.") for job_id in missed], now)
+        since = {row.job_id: row.scheduled_for for row, _ in late}
+        reason = "No worker could start it in time."
+        raise_missed([Missed(job_id, 1, reason, since[job_id]) for job_id in missed], now)
     conclude(outcomes)
 
 

@@ -40,13 +40,6 @@ def has_missing_migrations() -> bool:
     return bool(_migrations_of_code() - _applied_migrations())
 
 
-def unknown_migration_problem() -> str:
-    """Return the error for a database of a newer version, or an empty text."""
-    if unknown := _applied_migrations() - _migrations_of_code():
-        return f"The database has schedules.{max(unknown)}, which this version of Cronty does not know."
-    return ""
-
-
 def _migrations_of_code() -> set[str]:
     """Return the names of the migrations, without importing them into a long-running process."""
     return {module.name for module in iter_modules(migrations.__path__)}

@@ -14,6 +14,7 @@ from django.core.management.base import CommandError
 from django.db import DatabaseError, Error, connections
 
 from schedules import clock, engine
+from schedules.checks import MOVE_TO_THIS_BUILD, foreign_schema_problem
 from schedules.engine import sqlite_file
 from schedules.management.preparation_lock import preparation_lock
 from schedules.services.installation.secret_key import ForeignSecretKeyError, require_secret_key
@@ -36,6 +37,9 @@ def prepare(*, with_first_user: bool = True, max_wait: float = MAX_WAIT) -> Firs
     """Prepare the installation, one process at a time; return the login of the first user if one was created."""
     with preparation_lock(max_wait):
         sqlite_file.examine_replaced()
+        # `migrate` makes its own checks only when a person calls it.
+        if problem := foreign_schema_problem():
+            raise CommandError(f"{problem} {MOVE_TO_THIS_BUILD}")
         call_command("migrate", verbosity=0)
         require_secret_key()
         # Without STATIC_ROOT, the project serves its static files in another way.

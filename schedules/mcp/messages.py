@@ -8,7 +8,6 @@ from schedules.services.refusals import REFUSALS
 _MESSAGES: Mapping[Code, str] = {
     **REFUSALS,
     Code.JOB_NOT_PAUSED: "Job already {0.state}: {0.subject}",
-    Code.EVENT_SUBSCRIPTION_OFF: "A person has switched off {0.subject}, and only a person can switch it on again.",
     Code.LAST_CALL_NOT_UNDOABLE: (
         "Your last call cannot be undone: {0.state} ({0.subject}). To undo an earlier one, call undo_change with its"
         " number as change: list_changes shows them."

@@ -82,12 +82,11 @@ def agenda_today() -> str:
     zone = actor.read_profile().zone
     end = parse_period("today", now=now, timezone=zone).end
     agenda = read_agenda(actor, JobQuery(), now, until=end)
-    lines = [coming_out(line, zone) for line in agenda.lines]
     return _json(
         {
             "date": answers.iso(now, zone)[:10],
             "timezone": zone,
-            "agenda": lines,
+            "agenda": coming_out(agenda.lines, zone),
             "is_complete": not agenda.is_cut,
         }
     )

@@ -29,10 +29,8 @@ from schedules import __version__
 from schedules.mcp.apps import pages
 from schedules.mcp.argument_errors import argument_problems, refused_arguments
 from schedules.mcp.auth import CrontyTokens, current_caller, too_many_calls
-from schedules.mcp.claude_channel import ClaudeChannel
 from schedules.mcp.client_prompts import PROMPTS, add_prompts
 from schedules.mcp.completions import add_completions
-from schedules.mcp.events import Events, advertise
 from schedules.mcp.messages import message_of
 from schedules.mcp.offers import OFFER_BY_NAME, OFFERS, WORDING, Offer
 from schedules.mcp.questions import call_with_questions, can_ask
@@ -51,8 +49,6 @@ class CrontyServer(MCPServer[dict[str, Any]]):
     offers: Sequence[Offer] = OFFERS
     """The tools of this server; a caller may be permitted fewer."""
     hub: SubscriptionHub
-    channel: ClaudeChannel | None = None
-    """Announces due prompts to a session of Claude Code, if that is switched on."""
 
     async def list_tools(self) -> list[ToolEntry]:
         offered = self._offered()
@@ -114,8 +110,6 @@ class CrontyServer(MCPServer[dict[str, Any]]):
         # The overridden method uses this private attribute, too: the SDK has no public way to run on other streams.
         options = self._lowlevel_server.create_initialization_options()
         async with standard_streams() as (read_stream, write_stream), anyio.create_task_group() as tasks:
-            if self.channel:
-                tasks.start_soon(self.channel.push, write_stream.clone())
             await self._lowlevel_server.run(read_stream, write_stream, options)
             tasks.cancel_scope.cancel()
 
@@ -138,15 +132,11 @@ class CrontyServer(MCPServer[dict[str, Any]]):
             raise MCPError(code=INTERNAL_ERROR, message="The prompt could not be made") from error
 
 
-def build_server(
-    *, families: Collection[str] = FAMILIES, with_tokens: bool = False, with_channel: bool = False
-) -> CrontyServer:
+def build_server(*, families: Collection[str] = FAMILIES, with_tokens: bool = False) -> CrontyServer:
     """Build the server; with tokens, every call needs one, else the user who started the process is the caller."""
     hub = SubscriptionHub()
     offers = [offer for offer in OFFERS if offer.families & set(families)]
     access: dict[str, Any] = {}
-    # A subscription to events belongs to an app's access, which can be revoked.
-    has_events = with_tokens and settings.CRONTY_MCP_EVENTS
     if with_tokens:
         # Without resource_server_url, clients do not look for an authorization server.
         auth = AuthSettings(
@@ -165,7 +155,7 @@ def build_server(
         website_url=settings.CRONTY_URL,
         # An address instead of the image: every answer carries it.
         icons=[Icon(src=f"{settings.CRONTY_URL}/favicon.ico", mime_type="image/x-icon", sizes=["32x32"])],
-        extensions=[pages(), *([Events()] if has_events else [])],
+        extensions=[pages()],
         tools=[build_tool(offer) for offer in offers],
         subscriptions=hub,
         lifespan=hub.lifespan,
@@ -174,11 +164,6 @@ def build_server(
     )
     server.offers, server.hub = offers, hub
     server.middleware.append(server.intercept)
-    if with_channel:
-        server.channel = ClaudeChannel()
-        server.middleware.append(server.channel.intercept)
-    if has_events:
-        server.middleware.append(advertise)
     add_resources(server)
     add_prompts(server)
     add_completions(server)

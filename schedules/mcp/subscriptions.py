@@ -81,8 +81,8 @@ class SubscriptionHub:
         if len(addresses) > MAX_ADDRESSES:
             raise MCPError(code=INVALID_PARAMS, message=f"subscribe to at most {MAX_ADDRESSES} resources")
         caller, polled, states = await orm(_read_addresses)(addresses)
-        if self._is_full(caller):
-            message = f"at most {MAX_STREAMS} subscriptions at a time: end one, or name all resources in one"
+        if limit := self._reached_limit(caller):
+            message = f"at most {limit} at a time: end one, or name all resources in one"
             raise MCPError(code=INVALID_PARAMS, message=message)
         with anyio.CancelScope() as cancel_scope:
             subscription = Subscription(caller, polled, cancel_scope, states)
@@ -98,11 +98,14 @@ class SubscriptionHub:
                 self._subscriptions.discard(subscription)
         return SubscriptionsListenResult(_meta={SUBSCRIPTION_ID_META_KEY: ctx.request_id})
 
-    def _is_full(self, caller: Caller) -> bool:
+    def _reached_limit(self, caller: Caller) -> str:
         open_callers = [each.caller for each in self._subscriptions]
         of_person = [each for each in open_callers if each.actor.user == caller.actor.user]
         of_token = sum(each.token_id == caller.token_id for each in of_person)
-        return of_token >= MAX_STREAMS or len(of_person) >= MAX_STREAMS_PER_PERSON
+        if of_token >= MAX_STREAMS:
+            return f"{MAX_STREAMS} subscriptions"
+        too_many = len(of_person) >= MAX_STREAMS_PER_PERSON
+        return f"{MAX_STREAMS_PER_PERSON} subscriptions of all your tokens" if too_many else ""
 
     @asynccontextmanager
     async def lifespan(self, server: object) -> AsyncIterator[dict[str, Any]]:

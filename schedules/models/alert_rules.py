@@ -22,6 +22,8 @@ KINDS = (
 RECOVERED = "recovered"
 """The kind of the second message, when an incident is over."""
 NEVER = "never"
+OWNERS = "default"
+"""The word for the settings of the owner."""
 AT_NIGHT = "at night"
 RULES_OF_JOB = (
     f'Where its alerts go: a topic, channel:NAME or never; and which: "not late", "also missed", "{AT_NIGHT}"'
@@ -60,6 +62,9 @@ def read_rules(text: str) -> AlertRules:
             (on if switch == "also" else off).add(kind)
         elif part.lower() == AT_NIGHT:
             at_night = True
+        elif part.lower() == OWNERS:
+            # Strangers could read a public topic of this name.
+            continue
         elif _PLACE.fullmatch(part):
             if place:
                 raise ValueError(f"Name one place: {place} or {part}.")

@@ -67,7 +67,11 @@ _IS_PAUSED = Q(job__status=Job.Status.PAUSED) & ~Q(cause="manual")
 _MUST_NOT_BE_REPEATED = Q(job__at_most_once=True) & ~Q(leased_to="")
 # The `reason` of a run whose agent has asked a person.
 ASKS = "It waits until a person answers."
-_WAITS_FOR_SOMEBODY = Q(status="waiting", lease_until=None) | Q(status="queued", reason=ASKS)
+# How the `reason` of a run begins that waits for the end of its owner's quiet hours, or has waited for it.
+HELD_UNTIL = "Held until "
+_WAITS_FOR_SOMEBODY = Q(status="waiting", lease_until=None) | (
+    Q(status="queued") & (Q(reason=ASKS) | Q(reason__startswith=HELD_UNTIL, attempt=0))
+)
 # Shared by queries and partial indexes: SQLite uses these only if a query repeats the condition.
 _IS_UNSUCCESSFUL = ~Q(status="succeeded") & Q(finished_at__isnull=False)
 
@@ -76,7 +80,8 @@ def is_for_somebody(run: Any) -> bool:
     """Return whether a live run is one of `waiting_for_somebody`, without a query."""
     if run.status == "waiting":
         return run.lease_until is None
-    return bool(run.status == "queued" and run.reason == ASKS)
+    is_held = run.attempt == 0 and run.reason.startswith(HELD_UNTIL)
+    return bool(run.status == "queued" and (run.reason == ASKS or is_held))
 
 
 class ExecutionQuerySet(models.QuerySet["Execution"]):
@@ -117,7 +122,9 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
         return self.filter(finished_at=None, status=Execution.Status.QUEUED, reason=ASKS)
 
     def waiting_for_somebody(self) -> Self:
-        """Prompts that no agent has claimed since they became due or were released, and runs that ask a person."""
+        """Prompts that no agent has claimed since they became due or were released, runs that ask a person, and those
+        that wait for the end of quiet hours.
+        """
         return self.filter(_WAITS_FOR_SOMEBODY, finished_at=None)
 
     def unlocked(self) -> Self:
@@ -352,6 +359,11 @@ class Execution(models.Model):
             timezone=self.job.timezone,
             attempt=self.attempt,
         )
+
+    @property
+    def waits_for_quiet_end(self) -> bool:
+        """Whether it waits for the end of its owner's quiet hours."""
+        return self.status == self.Status.QUEUED and not self.attempt and self.reason.startswith(HELD_UNTIL)
 
     def is_held_at(self, now: datetime) -> bool:
         """Return whether an agent holds this prompt."""

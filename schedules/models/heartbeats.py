@@ -12,6 +12,8 @@ from schedules.tasks.heartbeat import SLUG_LENGTH
 
 # How many pings of one heartbeat are kept; their effects stay in the ledger.
 KEPT_PINGS = 100
+# The source of imported checks: as before, a ping resumes those that are paused.
+HEALTHCHECKS = "healthchecks"
 
 
 class Heartbeat(models.Model):

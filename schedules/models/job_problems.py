@@ -43,7 +43,7 @@ def problems_of(job: Columns) -> dict[str, str]:
             problems[field] = problem
     if job.name and not job.name.strip():
         problems["name"] = "Enter a name with visible characters."
-    problems |= _tag_problems(job) | _argument_problems(job) | _schedule_problems(job)
+    problems |= _tag_problems(job) | _argument_problems(job) | schedule_problems(job)
     if not limits.SHORTEST_TIMEOUT <= (job.timeout or timedelta()) <= limits.LONGEST_TIMEOUT:
         problems["timeout"] = "Choose between one second and one day."
     if not timedelta(0) <= (job.backoff or timedelta()) <= timedelta(days=1):
@@ -73,7 +73,7 @@ def _tag_problems(job: Columns) -> dict[str, str]:
 def _argument_problems(job: Columns) -> dict[str, str]:
     task = registry.get(job.task)
     if task is None:
-        return {"task": f"Unknown task: {job.task}. Choose one of: {', '.join(registry.names())}."}
+        return {"task": registry.unknown_with_choices(job.task)}
     if not isinstance(job.args, list):
         return {"args": "Give a JSON list of positional arguments."}
     if not isinstance(job.kwargs, dict):
@@ -85,7 +85,7 @@ def _argument_problems(job: Columns) -> dict[str, str]:
     return {"kwargs": f"Invalid arguments for task {job.task}: {'; '.join(problems)}"} if problems else {}
 
 
-def _schedule_problems(job: Columns) -> dict[str, str]:
+def schedule_problems(job: Columns) -> dict[str, str]:
     for kind in TriggerType:
         field = kind.column
         if getattr(job, field) and kind != job.trigger_type:

@@ -48,6 +48,12 @@ def trigger_of_job(job: Any) -> JobTrigger:
     return with_calendars(trigger, job) if job.closed_by else trigger
 
 
+def shared_schedule(job: Any) -> tuple[str, ...]:
+    """Return what alone determines the slots of a job, or of a row with its columns; empty if its id does, too."""
+    is_shared = job.cron and not job.spread
+    return (job.cron, job.timezone, job.skips, job.closed_by, job.on_closed) if is_shared else ()
+
+
 def why_skipped(job: Any, slot: datetime) -> str:
     """Return why a slot of a job, or of a row with its columns, is left out, or an empty text if it runs."""
     skips = skips_of(job)
@@ -104,6 +110,10 @@ class Job(models.Model):
         "calendars",
         "on_closed",
     )
+    # All that determines when a job runs, besides its id.
+    SLOT_FIELDS = (*TRIGGER_COLUMNS, "timezone", "spread", "skips", "closed_by", "on_closed")
+    # What means nothing to a job that runs once.
+    REPEATING_FIELDS = ("spread", "calendars", "on_closed")
     # The prefix of a channel's name in the column `alerts`.
     CHANNEL_PREFIX = limits.CHANNEL_PREFIX
     POLICY_FIELDS = (
@@ -115,6 +125,7 @@ class Job(models.Model):
         "catch_up",
         "pause_after_failures",
         "at_most_once",
+        "urgent",
         "alerts",
     )
 
@@ -155,10 +166,7 @@ class Job(models.Model):
     anchor_at = models.DateTimeField(null=True, blank=True, help_text="The first slot of an interval.")
     cron = models.CharField(max_length=limits.CRON_LENGTH, blank=True)
     timezone = models.CharField(max_length=64, default="UTC")
-    spread = models.DurationField(
-        default=timedelta(0),
-        help_text="Every run is later by a random delay below this, which stays the same for the job.",
-    )
+    spread = models.DurationField(default=timedelta(0))
     ends_at = models.DateTimeField(null=True, blank=True)
     max_runs = models.PositiveIntegerField(null=True, blank=True, validators=[MinValueValidator(1)])
     skips = models.TextField(
@@ -168,15 +176,9 @@ class Job(models.Model):
         editable=False,
         help_text="The days and slots that it leaves out, separated by blanks.",
     )
-    calendars = models.JSONField(
-        default=list, blank=True, help_text="The names of the calendars that close moments for it."
-    )
+    calendars = models.JSONField(default=list, blank=True)
     on_closed = models.CharField(
-        max_length=8,
-        choices=OnClosed,
-        default=OnClosed.SKIP,
-        db_default=OnClosed.SKIP,
-        help_text="What happens to a run at a closed moment.",
+        max_length=8, choices=OnClosed, default=OnClosed.SKIP, db_default=OnClosed.SKIP
     )
     closed_by = models.TextField(
         blank=True,
@@ -226,35 +228,16 @@ class Job(models.Model):
         default=1, validators=[MinValueValidator(1), MaxValueValidator(10)]
     )
     backoff = models.DurationField(default=timedelta(seconds=10))
-    fixed_backoff = models.BooleanField(
-        default=False,
-        db_default=False,
-        help_text="Wait equally long before each retry, instead of twice as long.",
-    )
+    fixed_backoff = models.BooleanField(default=False, db_default=False)
     timeout = models.DurationField(default=timedelta(minutes=1))
     overlap = models.CharField(max_length=5, choices=Overlap, default=Overlap.SKIP)
     catch_up = models.CharField(max_length=4, choices=CatchUp, default=CatchUp.ONCE)
-    pause_after_failures = models.PositiveSmallIntegerField(
-        default=10, help_text="Pause after this many failures in a row; 0 means never."
-    )
-    at_most_once = models.BooleanField(
-        default=False,
-        db_default=False,
-        help_text="Do not start a run again after its worker died: it ends as lost.",
-    )
-    alerts = models.CharField(
-        max_length=200,
-        blank=True,
-        default="",
-        db_default="",
-        help_text='Where its alerts go: a topic, channel:NAME or never, and which: "not late", "also missed"; empty for the settings of its owner.',
-    )
+    pause_after_failures = models.PositiveSmallIntegerField(default=10)
+    at_most_once = models.BooleanField(default=False, db_default=False)
+    urgent = models.BooleanField(default=False, db_default=False)
+    alerts = models.CharField(max_length=200, blank=True, default="", db_default="")
 
-    grants = models.JSONField(
-        default=list,
-        blank=True,
-        help_text="What its runs may do beyond what their runner allows: rules about tools.",
-    )
+    grants = models.JSONField(default=list, blank=True)
 
     paused_until = models.DateTimeField(null=True, editable=False)
     paused_at = models.DateTimeField(null=True, editable=False)
@@ -376,13 +359,14 @@ class Job(models.Model):
         """Return the argument with this name, whether passed by name or by position, or None."""
         return argument_of(self, name)
 
-    def waits_for_agent(self, now: datetime) -> bool:
-        """Return whether the job's last run is a due prompt that no agent holds."""
+    def waits_to_start(self, now: datetime) -> bool:
+        """Return whether the job's last run is a due prompt that no agent holds, or waits for the end of quiet hours."""
         if self.status != self.Status.RUNNING:
             return False
-        live = list(self.executions.live().only("status", "lease_until"))
+        live = list(self.executions.live().only("status", "lease_until", "attempt", "reason"))
         return bool(live) and all(
-            run.status == run.Status.WAITING and not run.is_held_at(now) for run in live
+            run.waits_for_quiet_end or (run.status == run.Status.WAITING and not run.is_held_at(now))
+            for run in live
         )
 
     def next_slot(self, after: datetime) -> datetime | None:

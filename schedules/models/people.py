@@ -78,7 +78,7 @@ class Profile(models.Model):
         blank=True,
         default="",
         db_default="",
-        help_text="When alerts wait until morning, like 22:00-07:00.",
+        help_text="When notifications, reminders and alerts wait, like 22:00-07:00.",
     )
     alert_every = models.DurationField(
         default=timedelta(days=1),

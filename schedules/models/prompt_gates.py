@@ -13,7 +13,7 @@ class PromptGate(models.Model):
     changed_at = models.DateTimeField()
 
     class Meta:
-        ordering = ["job"]
+        ordering = ["pk"]
 
     def __str__(self) -> str:
         return f"Gate of job {self.job_id}"

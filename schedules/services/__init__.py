@@ -35,6 +35,7 @@ from schedules.services.runs.prompts import (
     claim_prompts,
     complete_prompt,
     dismiss_prompt,
+    jobs_yet_to_start,
     release_prompt,
     unclaimed_jobs,
 )
@@ -62,6 +63,7 @@ __all__ = [
     "ends_sessions",
     "is_protected",
     "issue_token",
+    "jobs_yet_to_start",
     "look_alike",
     "other_zones",
     "output_since",

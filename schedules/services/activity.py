@@ -11,6 +11,7 @@ from django.utils.dateparse import parse_datetime, parse_duration
 from schedules.models import Event, Job
 from schedules.models.job_texts import named_arguments
 from schedules.models.triggers import TriggerType, trigger_of
+from schedules.spec.job import JobSpec
 from schedules.tasks import registry
 from schedules.tasks.forms.schema_fields import label_of
 from schedules.when import durations, moments
@@ -21,33 +22,17 @@ _MAX_VALUE_LENGTH = 200
 # A changed schedule leaves out the words that both versions begin with: at least two, if at most two others follow.
 _MAX_REST_WORDS = 2
 _MIN_SHARED_WORDS = 2
-_LABELS = {
-    "backoff": "Wait before the first retry",
-    "fixed_backoff": "Same wait before each retry",
-    "alerts": "Alerts",
-    "overlap": "If the previous run is still running",
-    "catch_up": "After downtime",
-    "pause_after_failures": "Automatic pause after failures",
-    "grants": "Permissions of its agent",
-    "at_most_once": "Don't retry after a crash",
-    "spread": "Random delay",
-    "max_runs": "Stops after runs",
-    "ends_at": "Ends",
-    "timezone": "Time zone",
-    "skips": "Skipped runs",
-    "on_closed": "At a closed time",
-    "until": "Until",
-    "held_by": "Claimed by",
-}
+# The labels of what is no option of a job.
+_LABELS = {"skips": "Skipped runs", "held_by": "Claimed by"}
 _TYPE_OF_COLUMN = {kind.column: kind for kind in TriggerType}
 # The columns that make up one schedule, which is described as a whole.
 _SCHEDULE = ("trigger_type", "calendar_unit", "anchor_at", *_TYPE_OF_COLUMN)
 # The columns of a job that are needed to describe its events.
 JOB_COLUMNS = ("public_id", "task", "timezone", *_SCHEDULE)
 _CHOICES: dict[str, Mapping[str, Any]] = {
-    "overlap": dict(Job.Overlap.choices),
-    "catch_up": dict(Job.CatchUp.choices),
-    "on_closed": dict(Job.OnClosed.choices),
+    field.name: dict(field.choices or ())
+    for field in Job._meta.concrete_fields
+    if field.name in JobSpec.model_fields
 }
 _MOMENTS = {field.name for field in Job._meta.concrete_fields if isinstance(field, DateTimeField)} | {"until"}
 _DURATIONS = {field.name for field in Job._meta.concrete_fields if isinstance(field, DurationField)}
@@ -120,7 +105,8 @@ def summary_of(event: Event, zone: str = "") -> str:
 
 def label_of_column(name: str) -> str:
     """Return the label of a column for people."""
-    return _LABELS.get(name, name.replace("_", " ").capitalize())
+    option = JobSpec.model_fields.get(name)
+    return option.title if option and option.title else _LABELS.get(name, name.replace("_", " ").capitalize())
 
 
 def _change(
@@ -147,7 +133,7 @@ def _change(
 def _text_of(name: str, value: Any, zone: str) -> str:
     if _is_empty(value):
         return NOTHING
-    if name in _CHOICES:
+    if _CHOICES.get(name):
         return str(_CHOICES[name].get(value, value))
     if name == "task":
         task = registry.get(value)

@@ -102,21 +102,6 @@ class EventFeed:
         self._missing = dict(sorted(self._missing.items())[-MAX_MISSING:])
 
 
-def settled_key(now: datetime) -> int:
-    """Return a key up to which all events are committed."""
-    settled = following = _newest_key()
-    events = Event.objects.order_by("-pk").values_list("pk", "at")
-    while keys := events.filter(pk__lte=following)[:MAX_KEYS]:
-        for key, at in keys:
-            if key < following - 1:
-                settled = key
-            if at <= now - LATEST_COMMIT:
-                return settled
-            following = key
-        following -= 1
-    return settled
-
-
 def _newest_key() -> int:
     return next(iter(Event.objects.order_by("-pk").values_list("pk", flat=True)[:1]), 0)
 

@@ -3,9 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
-
-from django.db.models import QuerySet
 
 from schedules.models import Event, Job
 from schedules.models.keysets import Segment
@@ -49,31 +46,6 @@ def read_events(
 ) -> ListPage:
     """Read the page of the audit log at a position, newest first."""
     return read_page([query.segment(actor)], position, size)
-
-
-class ScannedEvents(NamedTuple):
-    """Matching events, oldest first, and how far the log was scanned for them."""
-
-    events: list[Event]
-    scanned_count: int
-    last: int
-    """The key of the last scanned event."""
-
-
-def scan_events(actor: Actor, query: EventQuery, after: int, up_to: int, limit: int) -> ScannedEvents:
-    """Scan a limited number of events between two keys for those that match a query."""
-    segment = query.segment(actor)
-    scope = segment.rows if segment.walked is None else segment.walked
-    between = scope.filter(pk__gt=after, pk__lte=up_to)
-    keys = list(between.order_by("pk").values_list("pk", flat=True)[:limit])
-    events = list(segment.rows.filter(pk__in=keys).order_by("pk")) if keys else []
-    return ScannedEvents(events, len(keys), keys[-1] if keys else after)
-
-
-def newest_of_owner(owner_id: Any) -> QuerySet[Event]:
-    """Return the events of an owner, or of everybody if None, newest first."""
-    events = Event.objects.filter(owner=owner_id) if owner_id else Event.objects.all()
-    return events.order_by("-pk")
 
 
 def events_of(job: Job, limit: int, *, since: datetime | None = None) -> list[Event]:

@@ -19,7 +19,7 @@ from schedules.models.keysets import WALKED, Segment
 from schedules.models.standings import Standing, is_failing, is_stopped_failing, standings_of
 from schedules.services.paging import ListPage, read_page
 from schedules.services.permissions import Actor
-from schedules.services.runs.prompts import unclaimed_jobs
+from schedules.services.runs.prompts import jobs_yet_to_start
 from schedules.services.text_search import has_every_word
 
 # Filters count a run lost in a worker crash as failed.
@@ -32,11 +32,9 @@ STATUSES_OF_OUTCOME = {
 }
 
 
-def mentioning(jobs: JobQuerySet, text: str, *more: str) -> JobQuerySet:
-    """Filter jobs whose visible text, or one of these columns, contains every word of a text."""
-    return jobs.filter(
-        has_every_word(text, "public_id", "last_error", *more, normalized_column="search_text")
-    )
+def mentioning(jobs: JobQuerySet, text: str) -> JobQuerySet:
+    """Filter jobs whose visible text contains every word of a text."""
+    return jobs.filter(has_every_word(text, "public_id", "last_error", normalized_column="search_text"))
 
 
 def in_requested_state(jobs: JobQuerySet, status: str) -> JobQuerySet:
@@ -200,7 +198,7 @@ def read_jobs(
         and actor.is_agent
         and any(row.task == "prompt" and row.status == Job.Status.RUNNING for row in rows)
     ):
-        unclaimed = unclaimed_jobs(actor, clock.now())
+        unclaimed = jobs_yet_to_start(actor, clock.now())
     are_jobs_cut = query.is_filtered and count_up_to(parts[-1].order_by()) > COUNTED
     return JobPage(rows, start, total, unclaimed, matching, are_jobs_cut, are_runs_cut)
 
@@ -220,14 +218,6 @@ def read_newest(
 def key_of(public_id: str) -> int | None:
     """Return the primary key of the job with this id, whoever owns it."""
     return Job.objects.called(public_id).values_list("pk", flat=True).first()
-
-
-def newest_of_owner(owner_id: Any, *, in_trash: bool) -> JobQuerySet:
-    """Return the jobs of an owner, or of everybody if None, the newest or the last deleted first."""
-    jobs = Job.objects.owned_by(owner_id) if owner_id else Job.objects.all()
-    if in_trash:
-        return jobs.trashed().order_by("-deleted_at", "-pk")
-    return jobs.order_by("-created_at", "-pk") if owner_id else jobs.order_by("-pk")
 
 
 def newest_jobs(actor: Actor, *columns: str, limit: int) -> list[Any]:
@@ -275,7 +265,7 @@ def _parts(actor: Actor, query: JobQuery, jobs: JobQuerySet) -> tuple[list[JobQu
     if not actor.is_agent or query.status not in (Job.Status.PENDING, Job.Status.RUNNING):
         return [listed], []
     # For agents, a due prompt that nobody has claimed is pending.
-    unclaimed = unclaimed_jobs(actor, clock.now())
+    unclaimed = jobs_yet_to_start(actor, clock.now())
     if unclaimed and query.status == Job.Status.RUNNING:
         return [listed.exclude(pk__in=unclaimed)], unclaimed
     return [jobs.filter(pk__in=unclaimed), listed] if unclaimed else [listed], unclaimed

@@ -10,20 +10,26 @@ from django.db.models import F
 
 from schedules.models import Job, Profile
 from schedules.models.counting import count_up_to, has_key
-from schedules.models.executions import ExecutionQuerySet
 from schedules.models.job_texts import skeleton
 from schedules.models.jobs import JobQuerySet
 from schedules.models.keysets import Segment
 from schedules.models.standings import ATTENTION, BROKEN, ORDER, standings_of, with_rank
-from schedules.services import jobs_by_standing
 from schedules.services.job_list import JobQuery
 from schedules.services.job_row_details import add_details
-from schedules.services.jobs_by_standing import BY_NEXT_RUN, count_by_index, segments_of, worst_first
+from schedules.services.jobs_by_standing import (
+    BY_NEXT_RUN,
+    MAX_IN_ALARM,
+    NEWEST,
+    NEWEST_OF_OWNER,
+    broken_first,
+    count_alarming,
+    segment_of,
+)
 from schedules.services.paging import PAGE_SIZE, ListPage, read_page
 from schedules.services.people.profiles import user_called
 from schedules.services.permissions import Actor
 
-# With more jobs than this, the list only offers sort orders that have an index.
+# With more jobs than this, the list has one order: the broken ones, then the newest.
 LARGE = 5_000
 # How many jobs a search by the beginning of a name finds in a large list.
 MAX_NAMED = 500
@@ -75,7 +81,7 @@ class Overview:
 
     listed: ListPage
     counts: Mapping[str, int | None]
-    """How many jobs have each standing; None if no index finds them."""
+    """How many jobs have each standing; None if they are not counted."""
     total: int | None
     """How many jobs there are, whatever their standing."""
     planned: JobQuerySet | None
@@ -84,27 +90,27 @@ class Overview:
 
     @property
     def max_counted(self) -> int:
-        return jobs_by_standing.MAX_COUNTED if self.is_large else LARGE
+        return MAX_IN_ALARM if self.is_large else LARGE
 
 
 def read_overview(
     actor: Actor, query: OverviewQuery, now: datetime, profile: Profile, position: Mapping[str, str]
 ) -> Overview:
     """Read the page at a position, given by the key `before` or `after` of another page."""
-    jobs, runs = _of_owner(actor, query.owner)
+    jobs = _of_owner(actor, query.owner)
     total = count_up_to(jobs.order_by())
     if total <= LARGE:
         overview = _read_small(jobs, query, now, actor.sees_all, position)
     else:
-        counts = {} if query.is_narrowed else count_by_index(jobs, runs, now, profile)
+        counts = {} if query.is_narrowed else count_alarming(jobs, now, profile)
         is_filtered = query.is_narrowed or query.standing
         segments = [
             replace(segment, rows=_with_owner(segment.rows, actor.sees_all))
-            for segment in _large_list(actor, jobs, runs, query, now)
+            for segment in _large_list(actor, jobs, query, now)
         ]
         overview = Overview(
             listed=read_page(segments, position),
-            counts=counts,
+            counts={name: counts.get(name) for name in ORDER},
             total=None if query.is_narrowed else total,
             planned=None if is_filtered else jobs,
             is_large=True,
@@ -118,7 +124,7 @@ def read_overview(
 
 def matching_ids(actor: Actor, query: OverviewQuery, now: datetime, limit: int) -> list[str]:
     """Return the ids of the jobs in the list, the next to run first."""
-    jobs = with_rank(query.narrow(_of_owner(actor, query.owner)[0]), now)
+    jobs = with_rank(query.narrow(_of_owner(actor, query.owner)), now)
     if query.standing:
         jobs = jobs.filter(rank__in=[ORDER.index(name) for name in query.standings])  # type: ignore[misc]
     return list(jobs.order_by(*BY_NEXT_RUN).values_list("public_id", flat=True)[:limit])
@@ -140,13 +146,9 @@ def read_trash(actor: Actor, position: Mapping[str, str]) -> ListPage:
     return read_page([Segment(jobs, ("-deleted_at", "-pk"))], position)
 
 
-def _of_owner(actor: Actor, owner: str) -> tuple[JobQuerySet, ExecutionQuerySet]:
-    """Return all jobs and runs that an actor sees, or those of one owner."""
-    jobs, runs = actor.jobs(), actor.executions()
-    if not owner:
-        return jobs, runs
-    user = user_called(owner)
-    return jobs.filter(owner=user), runs.filter(owner=user)
+def _of_owner(actor: Actor, owner: str) -> JobQuerySet:
+    """Return all jobs that an actor sees, or those of one owner."""
+    return actor.jobs().filter(owner=user_called(owner)) if owner else actor.jobs()
 
 
 def _with_owner(jobs: JobQuerySet, sees_all: bool) -> JobQuerySet:
@@ -199,16 +201,11 @@ def _start_of_page(position: Mapping[str, str]) -> int:
     return int(after) if after.isdecimal() and len(after) < 6 else 0
 
 
-def _large_list(
-    actor: Actor, jobs: JobQuerySet, runs: ExecutionQuerySet, query: OverviewQuery, now: datetime
-) -> list[Segment]:
-    """Return the segments of a large list, in an order that has an index."""
-    if query.standing:
-        segments = [part for name in query.standings for part in segments_of(jobs, now, name, runs)]
-    elif query.sort in ("next", "-next"):
-        segments = _next_first(jobs, _SORTS.get(query.sort, BY_NEXT_RUN))
-    else:
-        segments = worst_first(jobs, now)
+def _large_list(actor: Actor, jobs: JobQuerySet, query: OverviewQuery, now: datetime) -> list[Segment]:
+    """Return the segments of a large list; what has no index is looked for in a number of jobs at a time."""
+    newest = NEWEST if actor.sees_all and not query.owner else NEWEST_OF_OWNER
+    segments = [segment_of(jobs, now, name, newest) for name in query.standings]
+    segments = segments or broken_first(jobs, now, newest)
     if not query.is_narrowed:
         return segments
     narrowed = [
@@ -224,9 +221,3 @@ def _large_list(
         keys += jobs.named_like(beginning).order_by().values_list("pk", flat=True)[:MAX_NAMED]
     first = Segment(query.narrow(jobs.filter(pk__in=keys)), ("name", "-pk"))
     return [first, *(replace(each, rows=each.rows.exclude(pk__in=keys)) for each in narrowed)]
-
-
-def _next_first(jobs: JobQuerySet, order: tuple[str, ...]) -> list[Segment]:
-    """Return all jobs by their next run; those without one come last."""
-    planned = jobs.filter(status=Job.Status.PENDING, next_run_at__isnull=False)
-    return [Segment(planned, order), *(Segment(jobs.stopped(status)) for status in STOPPED)]

@@ -168,12 +168,6 @@ def summarize_runs(actor: Actor, query: RunQuery, limit: int) -> RunSummary:
     return RunSummary(lines, counts, alerts, is_cut, len(groups) > limit)
 
 
-def newest_of_owner(owner_id: Any, status: str | None) -> ExecutionQuerySet:
-    """Return the runs of an owner, or of everybody if None, newest first; filter by status if that has an index."""
-    runs = Execution.objects.filter(owner=owner_id) if owner_id else Execution.objects.all()
-    return runs.indexed_for(status).order_by(*NEWEST_FIRST)
-
-
 def newest_runs(job: Job, limit: int, *, with_results: bool = False) -> list[Execution]:
     """Return the last runs of a job, newest first."""
     return list(_without_large_columns(_runs_of(job), with_results)[:limit])
@@ -259,7 +253,7 @@ def read_chunks(
         rest = ordered.filter(Q(scheduled_for__lt=moment) | Q(pk__lt=last), scheduled_for__lte=moment)
 
 
-def mentioning(runs: ExecutionQuerySet, text: str, *more: str) -> ExecutionQuerySet:
-    """Filter runs whose job's visible text, error, reason or one of these columns contains every word of a text."""
-    columns = ("job_name", "error", "reason", *more)
+def mentioning(runs: ExecutionQuerySet, text: str) -> ExecutionQuerySet:
+    """Filter runs whose job's visible text, error or reason contains every word of a text."""
+    columns = ("job_name", "error", "reason")
     return runs.filter(has_every_word(text, *columns, normalized_column="job__search_text"))

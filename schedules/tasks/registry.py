@@ -4,7 +4,7 @@ import enum
 import inspect
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
@@ -259,8 +259,17 @@ def all_tasks(include_system: bool = False) -> list[Task]:
 
 def unknown(name: str) -> str:
     """Return the message that there is no such task, and why an existing one may be missing."""
-    problems = [source.short_problem for source in _sources if source.short_problem]
-    return ". ".join([f"Unknown task: {name}", *problems])
+    return ". ".join([f"Unknown task: {name}", *_source_problems()])
+
+
+def unknown_with_choices(name: str, choices: Iterable[str] | None = None) -> str:
+    """Return the message that there is no such task, those that there are, and why an existing one may be missing."""
+    listed = ", ".join(names() if choices is None else choices)
+    return " ".join([f"Unknown task: {name}. Choose one of: {listed}.", *_source_problems()])
+
+
+def _source_problems() -> list[str]:
+    return [source.short_problem for source in _sources if source.short_problem]
 
 
 def plain_names() -> list[str]:

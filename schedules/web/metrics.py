@@ -8,9 +8,11 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from itertools import accumulate
 
+from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
 from django.db import Error
 from django.http import HttpRequest, HttpResponse
+from django.utils.crypto import constant_time_compare
 from django.views.decorators.http import require_safe
 
 from schedules import __version__
@@ -18,6 +20,7 @@ from schedules.models import Cluster, Execution
 from schedules.models.counting import COUNTED
 from schedules.services.installation.storage import database_size
 from schedules.services.installation.workload import monitored_jobs, read_backlog
+from schedules.services.people.client_addresses import address_of
 from schedules.services.runs.counters import BUCKETS, RunCounters
 from schedules.tasks import registry
 from schedules.web.health import database_time
@@ -33,6 +36,8 @@ counters = RunCounters()
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
     """Return all metrics; counters start at zero with each web process."""
+    if problem := _refusal(request):
+        return HttpResponse(f"{problem}\n", "text/plain", 403)
     try:
         now = database_time()
         text = "".join([*_clusters(now), *_work(now), *_runs(), *_jobs(), *_installation()])
@@ -43,6 +48,20 @@ def metrics(request: HttpRequest) -> HttpResponse:
             f"{TRY_AGAIN}.\n", "text/plain", 503, headers={"Retry-After": str(TRY_AGAIN_SECONDS)}
         )
     return HttpResponse(text, content_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _refusal(request: HttpRequest) -> str:
+    """Return why this client may not read metrics: it needs the token, or is on another machine and there is none."""
+    if token := settings.CRONTY_METRICS_TOKEN:
+        is_given = constant_time_compare(request.headers.get("Authorization", ""), f"Bearer {token}")
+        return (
+            ""
+            if is_given
+            else "Send the header Authorization: Bearer with the value of CRONTY_METRICS_TOKEN."
+        )
+    client = address_of(request.META.get("REMOTE_ADDR", ""))
+    is_here = client is not None and client.is_loopback
+    return "" if is_here else "Metrics are read on this machine only, unless CRONTY_METRICS_TOKEN is set."
 
 
 def _clusters(now: datetime) -> Iterator[str]:

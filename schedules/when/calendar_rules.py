@@ -200,15 +200,33 @@ def usual_name(text: str) -> str | None:
     """Return the usual name of the holidays that a text means: DE-BY for "public holidays in Bavaria"; None for other texts."""
     described = _HOLIDAYS.fullmatch(text.strip())
     place = (described["place"] if described else text).strip()
-    named = _PLACES.get(place.lower().removeprefix("the ")) if described else None
     try:
-        rule = holiday_rule(named or place)
+        rule = holiday_rule(place) or holiday_rule(_code_of(place))
     except RuleError:
         return None
     if rule is None:
         return None
     code = "-".join(filter(None, (rule["country"], rule["subdivision"])))
     return " ".join([code, *rule["categories"][len(DEFAULT_CATEGORIES) :]])
+
+
+def _code_of(place: str) -> str:
+    """Return the code of a place by its name, like DE-BY for "Bavaria" or "Bayern"; empty if none or several have it."""
+    name = place.lower().removeprefix("the ")
+    if code := _PLACES.get(name):
+        return code
+    countries: dict[str, str] = {
+        key.replace("_", " "): codes[1] for key, codes in import_module("holidays.registry").COUNTRIES.items()
+    }
+    if name in countries:
+        return countries[name]
+    parts = [
+        f"{country}-{part}"
+        for country in countries.values()
+        for alias, part in getattr(_library(), country).subdivisions_aliases.items()
+        if len(name) > len("abc") and alias.lower() == name
+    ]
+    return parts[0] if len(parts) == 1 else ""
 
 
 def categories_of(country: str) -> list[str]:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from typing import Any
 
 from schedules.when.calendar_rules import usual_name
 from schedules.when.grammar import PhraseError, clean, read_amounts, seconds_of, within_limit
@@ -28,6 +29,11 @@ class Plan:
     """The calendars whose days it skips, as typed: "public holidays in bavaria"."""
     spread: timedelta = timedelta(0)
     """Its runs start later by a delay below this, which is fixed for each job."""
+
+    @property
+    def clauses(self) -> dict[str, Any]:
+        """The columns that it sets besides the trigger."""
+        return {name: value for name in ("ends_at", "calendars", "spread") if (value := getattr(self, name))}
 
 
 def parse_plan(text: str, *, now: datetime, timezone: str) -> Plan:
@@ -68,9 +74,7 @@ def _read_spread(text: str) -> timedelta:
     try:
         return parse_delay(text)
     except PhraseError as error:
-        raise PhraseError(
-            f'couldn\'t read {text[:40]!r} as a random delay. Try "every day at 9:00 within 20 minutes"'
-        ) from error
+        raise PhraseError(f"couldn't read {text[:40]!r} as a random delay. Write minutes or hours") from error
 
 
 def _without_calendars(phrase: str) -> tuple[str, tuple[str, ...]]:
@@ -100,10 +104,11 @@ def named_calendars(names: Iterable[str], titles: Mapping[str, str]) -> list[str
         described = lowered.removeprefix("bank ")
         holidays = [each for each, title in titles.items() if f"{described} " in f"{title.lower()} "]
         matches = exact or holidays
-        if not matches and (usual := usual_name(name)) and usual not in titles:
+        if not matches and (usual := usual_name(name)):
             matches = [usual]
         if len(matches) != 1:
-            choices = f"Choose one of: {', '.join(titles)}" if titles else "Create it under Settings first"
+            choices = f"Choose one of: {', '.join(titles)}" if titles else "Create it under Settings"
+            choices += ", or name public holidays, like DE-BY"
             raise PhraseError(
                 f"{'no' if not matches else 'more than one'} calendar is called {name!r}. {choices}"
             )

@@ -3,13 +3,13 @@
 import re
 from bisect import bisect_left, bisect_right
 from calendar import monthrange
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import MAXYEAR, UTC, date, datetime, time, timedelta
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from cronsim import CronSim, CronSimError
+from croniter import croniter
 
 from schedules.when.durations import HORIZON, HORIZON_IN_WORDS, TICK
 from schedules.when.zones import first_change, first_pass, offset_at, wall_time
@@ -94,6 +94,35 @@ _HINTS = {
 _TERM = re.compile(r"(?P<low>\*|[0-9A-Z]+)(?:-(?P<high>[0-9A-Z]+))?(?:/(?P<step>[0-9]+))?")
 
 
+LAST = -1000
+"""The last day of a month among days, and the last week among weekdays that are counted in a month."""
+_RANGES = (range(60), range(24), range(1, 32), range(1, 13), range(7))
+
+
+class Values(NamedTuple):
+    """The values of the five fields; Sunday is 0, and (1, 2) is the second Monday of a month."""
+
+    minutes: frozenset[int]
+    hours: frozenset[int]
+    days: frozenset[int]
+    months: frozenset[int]
+    weekdays: frozenset[int | tuple[int, int]]
+    is_and: bool
+    """Whether the day of the month and the weekday must both match, as in Debian's cron."""
+
+    def match_day(self, day: date) -> bool:
+        """Return whether a date matches the day and the weekday; the month is not compared."""
+        length = monthrange(day.year, day.month)[1]
+        by_date = day.day in self.days or (day.day == length and LAST in self.days)
+        weekday = day.isoweekday() % 7
+        by_weekday = (
+            weekday in self.weekdays
+            or (weekday, (day.day + 6) // 7) in self.weekdays
+            or (day.day > length - 7 and (weekday, LAST) in self.weekdays)
+        )
+        return by_date and by_weekday if self.is_and else by_date or by_weekday
+
+
 @lru_cache(maxsize=8192)
 def normalise(text: str) -> str:
     """Return the expression as typed with single spaces, or raise CronError.
@@ -130,9 +159,7 @@ def check_grammar(text: str) -> str:
     if len(values) != len(FIELDS):
         count = len(values) if expression else 0
         extra = ", without seconds or years" if count > len(FIELDS) else ""
-        raise CronError(
-            f"write five fields{extra} (minute hour day-of-month month weekday), not {count}: 0 9 * * 1-5"
-        )
+        raise CronError(f"write five fields{extra} (minute hour day-of-month month weekday), not {count}")
     for field, value in zip(FIELDS, values, strict=True):
         for term in value.split(","):
             _check_term(field, term)
@@ -181,11 +208,11 @@ def _check_meaning(fields: list[str]) -> None:
     """Refuse expressions that cron programs interpret differently, or that do not run within five years."""
     if _is_ambiguous(fields):
         raise CronError("cron programs disagree about what it means: write the values as a plain list")
-    try:
-        first = next_wall(" ".join(fields), REFERENCE)
-    except CronSimError as error:
-        # The grammar was checked before, so cronsim refuses only a day that none of the months has.
-        raise NeverRunsError(f"this never runs: {_no_such_day(fields)}") from error
+    values = _matcher(" ".join(fields[2:]))
+    longest = max(monthrange(2028, month)[1] for month in values.months)
+    if values.is_and and min(values.days) > longest:
+        raise NeverRunsError(f"this never runs: {_no_such_day(fields)}")
+    first = next_wall(" ".join(fields), REFERENCE)
     if first is None or first - REFERENCE > HORIZON:
         raise NeverRunsError(f"this doesn't run within {HORIZON_IN_WORDS}: choose days that come more often")
 
@@ -268,8 +295,8 @@ def _first_time(minutes: list[int], hours: list[int], hour: int, minute: int) ->
 @lru_cache(maxsize=8192)
 def times(minute: str, hour: str) -> tuple[list[int], list[int]]:
     """Return the minutes and the hours that the first two fields match, in order."""
-    matcher = CronSim(f"{minute} {hour} * * *", REFERENCE)
-    return sorted(matcher.minutes), sorted(matcher.hours)
+    values = values_of(f"{minute} {hour} * * *")
+    return sorted(values.minutes), sorted(values.hours)
 
 
 def days_between(days: str, first: date, last: date) -> Iterator[date]:
@@ -305,9 +332,8 @@ def _next_day(days: str, day: date) -> date | None:
 @lru_cache(maxsize=16384)
 def _days_of_month(days: str, year: int, month: int) -> tuple[int, ...]:
     """Return the days of a month that the last three fields match."""
-    day, rest = days.split(" ", 1)
-    others, working = split_working_days(day)
-    matcher = _matcher(f"{others or '*'} {rest}")
+    others, working = split_working_days(days.split(" ", 1)[0])
+    matcher = _matcher(days)
     if month not in matcher.months:
         return ()
     length = monthrange(year, month)[1]
@@ -330,10 +356,45 @@ def _working_day(term: str, year: int, month: int, length: int) -> int | None:
     return number
 
 
+def _matcher(days: str) -> Values:
+    """Return the values of the last three fields, without working days."""
+    day, rest = days.split(" ", 1)
+    return values_of(f"0 0 {split_working_days(day)[0] or '*'} {rest}")
+
+
 @lru_cache(maxsize=8192)
-def _matcher(days: str) -> CronSim:
-    """Return an object that matches dates; threads may share it, because it is never advanced."""
-    return CronSim(f"0 0 {days}", REFERENCE)
+def values_of(expression: str) -> Values:
+    """Return the values of five fields in capitals, whose grammar was checked and which name no working days."""
+    minute, hour, day, month, weekday = expression.split(" ")
+    return Values(
+        _expanded(0, minute),
+        _expanded(1, hour),
+        _expanded(2, day),
+        _expanded(3, month),
+        _weekdays(weekday),
+        is_and=day.startswith("*") or weekday.startswith("*"),
+    )
+
+
+# Cached by field, because schedules share most of theirs.
+@lru_cache(maxsize=8192)
+def _expanded(place: int, field: str) -> frozenset[int]:
+    values = croniter.expand(" ".join(["*"] * place + [field] + ["*"] * (4 - place)))[0][place]
+    if "*" in values:
+        return frozenset(_RANGES[place])
+    return frozenset(LAST if value == "l" else int(value) for value in values)
+
+
+@lru_cache(maxsize=8192)
+def _weekdays(field: str) -> frozenset[int | tuple[int, int]]:
+    # croniter spells the last Friday L5.
+    spelled = re.sub(r"\b([0-7])L\b", r"L\1", field, flags=re.IGNORECASE)
+    # Its annotation leaves out the "l" of the last week.
+    counted: Mapping[int, Iterable[Any]] = croniter.expand(f"* * * * {spelled}")[1]
+    # A field counts all its weekdays, or none.
+    return frozenset(
+        (int(day), LAST if nth == "l" else int(nth)) for day, places in counted.items() for nth in places
+    ) or _expanded(4, spelled)
 
 
 def months_of(fields: list[str]) -> set[int]:

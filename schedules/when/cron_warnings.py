@@ -26,9 +26,10 @@ def cron_warnings(expression: str, timezone: str, after: datetime | None) -> lis
     return warnings
 
 
-def _star_step(term: str) -> int | None:
-    match = re.fullmatch(r"\*/([0-9]+)", term)
-    return int(match[1]) if match else None
+def _open_step(term: str, field: cron.Field) -> tuple[int, int] | None:
+    """Return the first value and the step of a term like */15 or 0/15."""
+    match = re.fullmatch(r"(\*|[0-9]+)/([0-9]+)", term)
+    return (field.low if match[1] == "*" else int(match[1]), int(match[2])) if match else None
 
 
 def clock_warning(wall: datetime, timezone: str, effect: str, *, is_forward: bool) -> str:
@@ -51,16 +52,17 @@ def _step_warnings(fields: list[str]) -> list[str]:
     warnings = []
     for field, value in zip(cron.FIELDS, fields, strict=True):
         for term in value.split(","):
-            step = _star_step(term)
-            if step and step > 1 and (field.size % step or field.cycle == "month"):
-                warnings.append(f"{term} restarts every {field.cycle}: it runs at {_listed(field, step)}.")
+            first, step = _open_step(term, field) or (0, 1)
+            if step > 1 and (field.size % step or field.cycle == "month"):
+                listed = _listed(field, first, step)
+                warnings.append(f"{term} restarts every {field.cycle}: it runs at {listed}.")
     return warnings
 
 
-def _listed(field: cron.Field, step: int) -> str:
+def _listed(field: cron.Field, first: int, step: int) -> str:
     """List the values of a step: "minute :00 and :45"."""
     pattern = ":{:02}" if field.cycle == "hour" else "{}"
-    values = [pattern.format(number) for number in range(field.low, field.low + field.size, step)]
+    values = [pattern.format(number) for number in range(first, field.low + field.size, step)]
     return f"{field.name} {' and '.join(filter(None, [', '.join(values[:-1]), values[-1]]))}"
 
 

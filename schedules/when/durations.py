@@ -29,7 +29,9 @@ def short(span: timedelta) -> str:
 
 
 def typed(span: timedelta) -> str:
-    """Format a duration as people type it: "1d2h30m10s"; `parse_delay` reads it back, except for "0s"."""
+    """Format a duration as people type it: "1d2h30m10s", or "0.5s"."""
+    if span.microseconds:
+        return f"{span.total_seconds():f}".rstrip("0") + "s"
     return "".join(f"{count}{name[0]}" for name, count in _parts(span))
 
 

@@ -16,7 +16,7 @@ from schedules.when.zones import first_pass
 
 AT_EVENT = "@event"
 LONGEST_OFFSET = timedelta(days=28)
-EXAMPLE = 'Write 30 minutes before every event in calendar work, or @event 10m after "standup" in work'
+EXAMPLE = 'Write how long before or after, the title in quotes or "any", and the calendar: @event TIME before any in NAME'
 _UNITS = {"m": 1, "h": 60, "d": 1440}
 _TIMES = re.compile(
     r"(?P<amounts>(?:\d{1,5} ?(?:minutes?|mins?|m|hours?|hrs?|h|days?|d)\b ?(?:and )?|\d{1,5}[dh](?=\d))*)"

@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from schedules.when.durations import HORIZON, HORIZON_IN_WORDS
-from schedules.when.foreign_words import has_known_words, in_english
 
 MAX_LENGTH = 200
 MOMENT_EXAMPLES = 'Try "tomorrow at 9am", "in 20 minutes", "friday at noon" or "2026-12-24 18:00"'
@@ -40,7 +39,12 @@ _SPELLINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"(?<![\d.:/-])([01]?\d|2[0-3])\.([0-5]\d)(?![\d.])", r"\1:\2"),
     (r"(\d{1,2}:\d\d) ?h(?:rs)?\b", r"\1"),
     (r" o'?clock\b", ""),
-    (rf"\bat ({'|'.join(list(_SMALL)[:12])})\b", lambda match: f"at {_SMALL[match[1]]}"),
+    (r"\ba quarter (?=past |to )", "quarter "),
+    (
+        rf"\b(at|(?:half|quarter) past|quarter to) ({'|'.join(list(_SMALL)[:12])})\b",
+        lambda match: f"{match[1]} {_SMALL[match[2]]}",
+    ),
+    (r"\b(?:a )?fortnight\b", "2 weeks"),
     (r"\b(?:tmrw|tmr|tomo)\b", "tomorrow"),
     (r"\b(tue)s\b|\b(wed)s\b|\b(thu)rs?\b|\b(sep)t\b", lambda match: match[match.lastindex or 0]),
     (r"\b(\d{1,4})[.,]5 ?(?:hours?|hrs?|h)\b", lambda match: f"{int(match[1]) * 60 + 30} minutes"),
@@ -55,23 +59,27 @@ def _names(names: tuple[str, ...]) -> str:
 
 
 WEEKDAY = _names(_WEEKDAYS)
-_MONTH = _names(_MONTHS)
+MONTH = _names(_MONTHS)
 NTH = r"\d{1,2}(?:st|nd|rd|th)?"
-_CLOCK = r"(?:noon|midnight|\d{1,2}(?::\d\d)? ?[ap]m|\d{1,2}:\d\d)"
+_PART_HOUR = r"(?P<part>half past|quarter past|quarter to) "
+_CLOCK = rf"(?:noon|midnight|{_PART_HOUR.replace('?P<part>', '?:')}\d{{1,2}}(?: ?[ap]m)?|\d{{1,2}}(?::\d\d)? ?[ap]m|\d{{1,2}}:\d\d)"
 _AT_CLOCK = rf"(?:at (?:{_CLOCK}|\d{{1,2}})|{_CLOCK})"
 
 _END_OF_NIGHT = 6
 _NAMES_A_DAY = re.compile(
-    rf"\b(?:{WEEKDAY}s?|(?:week|work|business |working )days?|weekends?|today|tomorrow|yesterday|{_MONTH}|month|"
+    rf"\b(?:{WEEKDAY}s?|(?:week|work|business |working )days?|weekends?|today|tomorrow|yesterday|{MONTH}|month|"
     r"\d{1,2}(?:st|nd|rd|th))\b|\d{4}-\d\d-\d\d|\d\.\d"
 )
 # 24.12. is a date; in any other text, the last dot ends a sentence.
 _ENDS_WITH_DATE = re.compile(rf"(?:^|\bon |\b{WEEKDAY},? )(?:0?[1-9]|[12]\d|3[01])\.(?:0?[1-9]|1[0-2])\.$")
 CLOCK_LAST = re.compile(
-    rf"(?:(?!at )(?P<day>.+?),? )?(?P<clock>{_AT_CLOCK}(?:(?:,|,? and) (?:{_AT_CLOCK}|\d{{1,2}}))*)"
+    rf"(?:(?!at |half past |quarter )(?P<day>.+?),? )?(?P<clock>{_AT_CLOCK}(?:(?:,|,? and) (?:{_AT_CLOCK}|\d{{1,2}}))*)"
 )
 CLOCK_FIRST = re.compile(rf"(?P<clock>{_AT_CLOCK}),? (?P<day>.+)")
-_ONE_CLOCK = re.compile(r"(?P<hour>\d{1,2})(?::(?P<minute>\d\d))?(?: ?(?P<half>[ap]m))?")
+_PARTS_OF_HOUR = {"half past": 30, "quarter past": 15, "quarter to": -15}
+_ONE_CLOCK = re.compile(
+    rf"(?:{_PART_HOUR})?" r"(?P<hour>\d{1,2})(?::(?P<minute>\d\d))?(?: ?(?P<half>[ap]m))?"
+)
 _TIMES = re.compile(
     rf"(?:(?:at|from|between) (?:{_CLOCK}|\d{{1,2}})|{_CLOCK})"
     rf"(?:(?: ?-|,|,? and| to| until| till) ?(?:at )?(?:{_CLOCK}|\d{{1,2}}(?![\w:])))*"
@@ -82,9 +90,7 @@ _AMOUNT = re.compile(
     r"(?P<unit>w(?:eeks?)?|d(?:ays?)?|h(?:ours?|rs?)?|m(?:inutes?|ins?)?|s(?:econds?|ecs?)?)(?![a-z])"
     r"(?P<more>(?:,? and|,)? ?)"
 )
-DAY_AND_MONTH = (
-    rf"(?:(?P<month>{_MONTH}) (?P<day>{NTH})|(?:the )?(?P<day2>{NTH})(?: of)? (?P<month2>{_MONTH}))"
-)
+DAY_AND_MONTH = rf"(?:(?P<month>{MONTH}) (?P<day>{NTH})|(?:the )?(?P<day2>{NTH})(?: of)? (?P<month2>{MONTH}))"
 
 
 class PhraseError(ValueError):
@@ -117,9 +123,8 @@ class Clock(NamedTuple):
 
     def question(self) -> PhraseError:
         """Return the error for a time that could be am or pm."""
-        minutes = f":{self.minute:02}" if self.kind == "plain" else ""
-        halves = f"{self.hour}{minutes}am, {self.hour}{minutes}pm"
-        return PhraseError(f"morning or evening? Write {halves}, or a 24-hour time like 20:00")
+        minutes = f":{self.minute:02}" if self.kind == "plain" or self.minute else ""
+        return PhraseError(f"morning or evening? Write {self.hour}{minutes}am or {self.hour}{minutes}pm")
 
 
 def clean(text: object, examples: str) -> str:
@@ -128,10 +133,7 @@ def clean(text: object, examples: str) -> str:
         raise NotUnderstoodError(f"enter at most {MAX_LENGTH} characters")
     text = text.translate(_TYPOGRAPHY)
     if not re.fullmatch(r"[ -~]*", text):
-        english = in_english(text)
-        if english.isascii() and english.isprintable() and has_known_words(text):
-            raise NotUnderstoodError(f'write it in English: "{english}"')
-        raise NotUnderstoodError(f"use English letters, digits and punctuation only. {examples}".strip())
+        raise NotUnderstoodError("use English letters, digits and punctuation only")
     phrase = " ".join(text.lower().split()).rstrip(" !")
     if not _ENDS_WITH_DATE.search(phrase):
         phrase = phrase.rstrip(" .!")
@@ -173,9 +175,7 @@ def _refuse_early_hours(phrase: str) -> None:
     """Refuse the hours after midnight of "friday night": are they on Friday or on Saturday?"""
     for time in re.finditer(r"\d{1,2}(?::\d\d)?(?: ?[ap]m)|\d{1,2}:\d\d|midnight", phrase):
         if read_clock(time[0]).hour < _END_OF_NIGHT:
-            raise PhraseError(
-                'on which day is that, after midnight? Write it with that day: "saturday at 1am"'
-            )
+            raise PhraseError("on which day is that, after midnight? Write that day, without night")
 
 
 def read_clock(text: str) -> Clock:
@@ -185,15 +185,24 @@ def read_clock(text: str) -> Clock:
         return Clock(12, 0) if text == "noon" else Clock(0, 0, "midnight")
     match = _ONE_CLOCK.fullmatch(text)
     if not match:
-        raise PhraseError(f"enter one time only. {MOMENT_EXAMPLES}")
+        raise PhraseError("enter one time only")
     hour, minute, half = int(match["hour"]), int(match["minute"] or 0), match["half"]
-    if minute > 59 or hour > 23 or (half and not 1 <= hour <= 12):
-        raise PhraseError(f'"{text}" is not a time. Write 9am, 9:30 pm or 21:30')
+    if minute > 59 or hour > 23 or (half and not 1 <= hour <= 12) or (match["part"] and match["minute"]):
+        raise PhraseError(f'"{text}" is not a time. Write HH:MM, from 00:00 to 23:59')
+    kind = "plain" if match["minute"] else "bare"
     if half:
-        return Clock(hour % 12 + (12 if half == "pm" else 0), minute, "half")
-    if text.startswith("0") or hour > 12:
-        return Clock(hour, minute)
-    return Clock(hour, minute, "plain" if match["minute"] else "bare")
+        hour, kind = hour % 12 + (12 if half == "pm" else 0), "half"
+    elif match["hour"].startswith("0") or hour > 12:
+        kind = "exact"
+    if part := match["part"]:
+        hour, minute = divmod((hour * 60 + _PARTS_OF_HOUR[part]) % 1440, 60)
+        # "Quarter to 1"
+        hour = hour or (12 if kind == "bare" else 0)
+    return Clock(hour, minute, kind)
+
+
+def is_number(text: str) -> bool:
+    return text in _NUMBERS
 
 
 def read_count(text: str) -> int:
@@ -211,6 +220,10 @@ def read_day_and_month(match: re.Match[str]) -> tuple[int, int]:
     name = match["month"] or match["month2"]
     month = next(number for number, month in enumerate(_MONTHS, start=1) if month.startswith(name[:3]))
     return read_ordinal(match["day"] or match["day2"]), month
+
+
+def is_month(name: str, number: int) -> bool:
+    return _MONTHS[number - 1].startswith(name[:3])
 
 
 def read_amounts(phrase: str) -> dict[str, int] | None:

@@ -18,12 +18,12 @@ LONGEST_TITLE = 100
 # Steps through repetitions: of all events together, and of one event before it counts as unreadable.
 MAX_STEPS = 300_000
 MAX_STEPS_PER_EVENT = 100_000
-_BLOCK = re.compile(
-    r"^BEGIN:(VEVENT|VTODO|VJOURNAL|VFREEBUSY)[ \t]*\r?\n.*?^END:\1[ \t]*(?:\r?\n|\Z)",
-    re.MULTILINE | re.DOTALL | re.IGNORECASE,
+_MARK = re.compile(
+    r"^(BEGIN|END):(VEVENT|VTODO|VJOURNAL|VFREEBUSY)[ \t]*\r?(?:\n|\Z)", re.MULTILINE | re.IGNORECASE
 )
 _MOMENT = re.compile(r"^DT(?:START|END)[^:\r\n]*:(\d{8})", re.MULTILINE | re.IGNORECASE)
 _OPEN = re.compile(r"^(?:RRULE|RDATE|RECURRENCE-ID|DURATION)[;:]", re.MULTILINE | re.IGNORECASE)
+_BROKEN = "The ICS calendar is broken: export it again."
 _DAY = timedelta(days=1)
 # The Gregorian calendar repeats every 400 years. dateutil tries a rule that never matches until the year 9999, so rules
 # are expanded in the years closest to it.
@@ -70,18 +70,35 @@ def read_ics(text: str, first: date, last: date, timezone: str) -> Ics:
             "This is not an ICS calendar: it does not begin with BEGIN:VCALENDAR. "
             "Use the address or file that the calendar program calls iCal or ICS."
         )
-    blocks = [match[0] for match in _BLOCK.finditer(text) if _may_matter(match, first, last)]
+    blocks, others, done = [], [], 0
+    for name, start, end in _blocks(text):
+        others.append(text[done:start])
+        done, block = end, text[start:end]
+        if name == "VEVENT" and _may_matter(block, first, last):
+            blocks.append(block)
     if len(blocks) > MAX_BLOCKS:
         raise IcsError(f"The calendar has more than {MAX_BLOCKS:,} current events. Use a smaller one.")
-    head = re.sub(r"^END:VCALENDAR\s*\Z", "", _BLOCK.sub("", text), flags=re.MULTILINE | re.IGNORECASE)
+    head = "".join([*others, text[done:]])
+    head = re.sub(r"^END:VCALENDAR\s*\Z", "", head, flags=re.MULTILINE | re.IGNORECASE)
     return _Reader(first, last, timezone).read(f"{head.rstrip()}\r\n{''.join(blocks)}\r\nEND:VCALENDAR\r\n")
 
 
-def _may_matter(match: re.Match[str], first: date, last: date) -> bool:
+def _blocks(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the name, start and end of each event and its like, in one pass over their first and last lines."""
+    opened, start = "", 0
+    for mark in _MARK.finditer(text):
+        name, begins = mark[2].upper(), mark[1].upper() == "BEGIN"
+        if begins and not opened:
+            opened, start = name, mark.start()
+        elif opened == name and not begins:
+            yield name, start, mark.end()
+            opened = ""
+    if opened:
+        raise IcsError(_BROKEN)
+
+
+def _may_matter(block: str, first: date, last: date) -> bool:
     """Return whether an event may lie in the period, because parsing every event would take far longer."""
-    block = match[0]
-    if match[1].upper() != "VEVENT":
-        return False
     days = _MOMENT.findall(block)
     if not days or _OPEN.search(block):
         return True
@@ -103,7 +120,7 @@ class _Reader:
             components = calendar.walk("VEVENT")
         except Exception as error:
             # Files of strangers can make the library raise anything.
-            raise IcsError("The ICS calendar is broken: export it again.") from error
+            raise IcsError(_BROKEN) from error
         self._floating = exact_zone(str(calendar.get("X-WR-TIMEZONE", ""))) or self._floating
         replaced: dict[str, set[datetime | date]] = {}
         for event in components:

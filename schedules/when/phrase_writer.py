@@ -3,9 +3,8 @@
 import re
 from datetime import UTC, datetime
 
-from cronsim import CronSim
-
 from schedules.when import cron
+from schedules.when.cron import values_of
 from schedules.when.event_times import AtEvents
 from schedules.when.grammar import MAX_LENGTH, PhraseError
 from schedules.when.repeats import parse_trigger
@@ -72,17 +71,7 @@ def _matches(one: str, other: str) -> bool:
 def _fields(expression: str) -> tuple[object, ...]:
     minute, hour, day, *rest = cron.split(expression)
     others, working = cron.split_working_days(day)
-    parsed = CronSim(" ".join([minute, hour, others or "L", *rest]), cron.REFERENCE)
-    weekdays = {day % 7 if isinstance(day, int) else (day[0] % 7, day[1]) for day in parsed.weekdays}
-    days = (frozenset(parsed.days), not others, working)
+    parsed = values_of(" ".join([minute, hour, others or "L", *rest]))
     # With a step or a list, an expression may differ after a change of clocks.
     is_any = (minute.startswith("*"), hour.startswith("*"))
-    return (
-        is_any,
-        tuple(parsed.minutes),
-        tuple(parsed.hours),
-        days,
-        tuple(parsed.months),
-        frozenset(weekdays),
-        parsed.day_and,
-    )
+    return is_any, parsed, not others, working

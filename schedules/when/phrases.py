@@ -12,6 +12,7 @@ from schedules.when.grammar import (
     DAY_AND_MONTH,
     MAX_LENGTH,
     MOMENT_EXAMPLES,
+    NTH,
     UNITS,
     WEEKDAY,
     Clock,
@@ -22,11 +23,13 @@ from schedules.when.grammar import (
     read_amounts,
     read_clock,
     read_day_and_month,
+    read_ordinal,
     seconds_of,
     weekday_number,
     within_limit,
 )
-from schedules.when.suggestions import MOMENTS, PAST_MOMENTS, not_understood
+from schedules.when.months import add_months
+from schedules.when.suggestions import not_understood
 from schedules.when.triggers import TriggerError, load_zone
 
 __all__ = ["MAX_LENGTH", "NotUnderstoodError", "PhraseError", "TooFarError", "parse_delay", "parse_moment"]
@@ -39,6 +42,12 @@ _NUMERIC_DATE = re.compile(
 _NAMED_DATE = re.compile(rf"{DAY_AND_MONTH}(?:,? (?P<year>\d{{4}}))?")
 _DATE_WITHOUT_YEAR = re.compile(r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.")
 _DATE_WITH_WEEKDAY = re.compile(rf"(?P<name>{WEEKDAY}),? (?P<date>\d.*|(?:the )?\d.*|[a-z]+ \d.*)")
+_WEEKS_FROM = re.compile(
+    rf"(?P<amounts>\S+ \S+) from (?P<day>today|tomorrow|(?:the )?day after tomorrow|{WEEKDAY})|(?P<weekday>{WEEKDAY}) week"
+)
+_DATE_OF_MONTH = re.compile(
+    rf"(?P<which>next|this) month,? on (?:the )?(?P<day>{NTH})|(?:the )?(?P<day2>{NTH}) of (?P<which2>next|this) month"
+)
 _SLASHED_DATE = re.compile(r"(?P<first>\d{1,2})/(?P<second>\d{1,2})/(?P<year>\d{4})")
 
 _BARE_HOUR = re.compile(
@@ -79,9 +88,7 @@ def parse_moment(
     except NotUnderstoodError as error:
         if str(error):
             raise
-        suggestions = PAST_MOMENTS if past else MOMENTS
-        reason = not_understood("date and time", phrase, suggestions, read, fallback=examples)
-        raise NotUnderstoodError(reason) from error
+        raise NotUnderstoodError(not_understood("date and time", phrase, read)) from error
 
 
 def parse_past(text: str, *, now: datetime, timezone: str) -> datetime | date:
@@ -140,7 +147,7 @@ def parse_day(text: str, *, now: datetime, timezone: str) -> date:
     try:
         days = _days(clean(text, _DAY_EXAMPLES), today, past=False)
     except NotUnderstoodError as error:
-        raise NotUnderstoodError(str(error) or f"couldn't read that day. {_DAY_EXAMPLES}") from error
+        raise NotUnderstoodError(str(error) or "couldn't read that day. Write it as YYYY-MM-DD") from error
     return next((day for day in days if day >= today), days[0])
 
 
@@ -148,7 +155,11 @@ def parse_delay(text: str) -> timedelta:
     """Return the elapsed time that a text like "1d2h30m10s" means."""
     delay = _delay(clean(text, _DELAY_EXAMPLES))
     if delay is None:
-        raise PhraseError(f"couldn't read that duration. {_DELAY_EXAMPLES}")
+        # An example would change the amount that was written.
+        example = (
+            "Write it as days, hours, minutes and seconds" if re.search(r"\d", text) else _DELAY_EXAMPLES
+        )
+        raise PhraseError(f"couldn't read that duration. {example}")
     return delay
 
 
@@ -176,7 +187,7 @@ def _moment(phrase: str, now: datetime, *, past: bool, may_be_day: bool) -> date
         return next((moment for moment in beginnings if moment > now), beginnings[0])
     if not past:
         if phrase == "today":
-            raise PhraseError('at what time? Write "today at 18:00"')
+            raise PhraseError('at what time? Write "today at HH:MM"')
         return _on_day(phrase, _TONIGHT if phrase == "tonight" else _DEFAULT_CLOCK, now, past=False)
     if phrase.endswith(" ago") and (amounts := read_amounts(phrase.removesuffix(" ago"))):
         return _after_amounts(now, amounts, sign=-1)
@@ -188,7 +199,7 @@ def _iso_moment(phrase: str, now: datetime, *, has_offset: bool, past: bool) -> 
     try:
         moment = datetime.fromisoformat(phrase.upper())
     except ValueError as error:
-        raise NotUnderstoodError(f"that date or time doesn't exist. {MOMENT_EXAMPLES}") from error
+        raise NotUnderstoodError("that date or time doesn't exist") from error
     if has_offset:
         return moment.astimezone(now.tzinfo)
     return _local(moment.date(), moment.time(), now, past=past)
@@ -228,7 +239,7 @@ def _tonight(clock: Clock) -> Clock:
         return clock
     if 5 <= clock.hour <= 11 and clock.is_open:
         return Clock(clock.hour + 12, clock.minute)
-    raise PhraseError('"tonight" is from 17:00 to 23:59. Write "tonight at 8" or "tomorrow at 1am"')
+    raise PhraseError('"tonight" is from 17:00 to 23:59. Write the day and the time')
 
 
 def _days(text: str | None, today: date, *, past: bool) -> list[date]:
@@ -249,6 +260,14 @@ def _days(text: str | None, today: date, *, past: bool) -> list[date]:
         return _past_weekday_dates(match["name"], match["which"], today)
     if match := re.fullmatch(rf"(?P<which>next |this )?(?P<name>{WEEKDAY})", text):
         return _weekday_dates(match["name"], match["which"], today)
+    if match := _WEEKS_FROM.fullmatch(text):
+        return _days_from(match, today)
+    if match := _DATE_OF_MONTH.fullmatch(text):
+        first = add_months(
+            datetime.combine(today.replace(day=1), time()),
+            1 if "next" in (match["which"], match["which2"]) else 0,
+        )
+        return [_date(first.year, first.month, read_ordinal(match["day"] or match["day2"]))]
     if text.startswith("in ") and (amounts := read_amounts(text[3:])) and set(amounts) <= {"w", "d"}:
         return [today + within_limit(seconds_of(amounts))]
     if match := _NUMERIC_DATE.fullmatch(text):
@@ -263,6 +282,22 @@ def _days(text: str | None, today: date, *, past: bool) -> list[date]:
     if match := _SLASHED_DATE.fullmatch(text):
         raise PhraseError(_which_slashed_date(int(match["first"]), int(match["second"]), match["year"]))
     raise NotUnderstoodError
+
+
+def _days_from(match: re.Match[str], today: date) -> list[date]:
+    """Return the day that "a week from monday" or "friday week" means."""
+    day, amounts = match["day"] or match["weekday"], read_amounts(match["amounts"] or "1 week")
+    if not amounts or not set(amounts) <= {"w", "d"}:
+        raise NotUnderstoodError
+    shift = within_limit(seconds_of(amounts))
+    if weekdays := re.fullmatch(WEEKDAY, day):
+        nearest, following = _weekday_dates(weekdays[0], None, today)
+        if nearest == today:
+            raise PhraseError(
+                f'"{match[0]}" could be {nearest + shift} or {following + shift}. Write the date'
+            )
+        return [nearest + shift]
+    return [each + shift for each in _days(day, today, past=False)]
 
 
 def _on_weekday(name: str, days: list[date], today: date) -> list[date]:

@@ -172,7 +172,7 @@ def read_window(match: re.Match[str]) -> tuple[Clock, Clock]:
 def window_fields(minutes: int, start: Clock, end: Clock, *, is_daily: bool) -> str:
     """Return the minute and hour fields of a repetition within some hours; the end itself is excluded."""
     if minutes < 60 and (start.minute or end.minute not in {0, 59}):
-        raise PhraseError('write full hours, like "every 20 minutes from 8:00 to 18:00"')
+        raise PhraseError("write full hours as the start and the end")
     last = end.hour if end.minute >= (start.minute if minutes >= 60 else 59) else end.hour - 1
     if last % 24 == start.hour:
         hours = str(start.hour)
@@ -190,7 +190,7 @@ def window_fields(minutes: int, start: Clock, end: Clock, *, is_daily: bool) -> 
         return f"{minute_field(minutes)} {hours}"
     step = minutes // 60
     if step > 1 and not re.fullmatch(r"\d+-\d+", hours):
-        raise PhraseError('over midnight, write the hours one by one, like "every day at 22:00 and 2:00"')
+        raise PhraseError("over midnight, write the hours one by one")
     return f"{start.minute} {hours}{f'/{step}' if step > 1 else ''}"
 
 
@@ -230,7 +230,7 @@ def _days_in(text: str) -> int:
 def _next_dates(number: int, today: date) -> list[date]:
     """Return the date with this number in this month and in the next."""
     if not 1 <= number <= 28:
-        raise PhraseError('choose a day from 1 to 28, or try "on the last day of every month at 17:00"')
+        raise PhraseError("choose a day from 1 to 28: shorter months have no other in common")
     first = today.replace(day=1)
     later = (first + timedelta(days=32)).replace(day=1)
     return [first.replace(day=number), later.replace(day=number)]

@@ -7,18 +7,19 @@
 import re
 from datetime import UTC, datetime, time, timedelta
 
-from cronsim import CronSim
-
-from schedules.when.cron import REFERENCE
+from schedules.when.cron import values_of
 from schedules.when.durations import TICK
 from schedules.when.event_times import AtEvents, EventTimesError, read_event_times
 from schedules.when.grammar import (
     MAX_LENGTH,
+    MONTH,
     NUMBER,
     NotUnderstoodError,
     PhraseError,
     clean,
+    is_month,
     read_amounts,
+    read_count,
     seconds_of,
     within_limit,
 )
@@ -36,7 +37,7 @@ from schedules.when.repeated_days import (
     weekday_numbers,
     window_fields,
 )
-from schedules.when.suggestions import MOMENTS, REPEATS, not_understood
+from schedules.when.suggestions import not_understood
 from schedules.when.triggers import (
     CalendarInterval,
     Cron,
@@ -64,11 +65,15 @@ _SYNONYMS = {
     r"quarterly": "every quarter",
 }
 _VAGUE = {
-    r"twice .*": 'at which times? Try "every day at 9:00 and 17:00"',
-    r"bi-?weekly.*": '"biweekly" has two meanings. Try "every 2 weeks on monday at 9:00" or "mondays and thursdays at 9:00"',
-    rf"every {NUMBER} months?\b(?! on|,? starting).*": 'on which day? Try "every 3 months on the 1st at 9:00"',
-    r"(?:yearly|annually|every year)(?! on).*": 'on which day? Try "every year on 24 december at 18:00"',
+    rf"(?:twice|{NUMBER} times) (?:a|per|each|every) day": 'at which times? Write "at" and each of them',
+    rf"(?:twice|{NUMBER} times) .*": "on which days, at which times? Write each of them",
+    r"bi-?weekly.*": '"biweekly" has two meanings. Say how many weeks apart, or on which days',
+    rf"every {NUMBER} months?\b(?! on|,? starting).*": 'on which day? Write "on the" and its number',
+    r"(?:yearly|annually|every year)(?! on).*": 'on which day? Write "every year on", the day and the month',
 }
+_TIMES_A_DAY = re.compile(
+    rf"(?P<count>twice|{NUMBER} times) (?:a|per|each|every) day,? at (?P<times>(?:(?!until|except|within|starting).)+)"
+)
 _AT_START = re.compile(
     r"(?:every time |whenever |each time |when )(?:the |this |my )?(?:machine|computer|server|system|host|cronty)"
     r" (?:starts|boots|reboots|restarts)(?: up)?|(?:at|on|after) (?:every |each )?(?:start-?up|start|boot|reboot)"
@@ -90,6 +95,7 @@ _EXACT_START = re.compile(
     r"every (?P<count>\d{1,4}) (?P<unit>day|week|month)s?,? starting (?P<start>\d{4}-\d\d-\d\d[t ]\d\d:\d\d(?::\d\d)?)"
 )
 _START = re.compile(r"(?P<repeat>.+?),? (?:starting|beginning)(?: on| at| from)? (?P<start>.+)")
+_IN_MONTH = re.compile(rf"in (?P<month>{MONTH})(?: (?P<year>\d{{4}}))?")
 _EXCEPT_WEEKDAYS = re.compile(
     rf"(?P<repeat>.+?),? (?:except|but not)(?: on| every)? (?P<names>(?:weekends|{WEEKDAYS}))(?P<times>,? at .+)?"
 )
@@ -122,13 +128,13 @@ def parse_trigger(text: str, *, now: datetime, timezone: str) -> Trigger:
     except NotUnderstoodError as error:
         if str(error):
             raise
-        reason = not_understood("schedule", phrase, (*REPEATS, *MOMENTS), read, fallback=_EXAMPLES)
-        raise NotUnderstoodError(reason) from error
+        raise NotUnderstoodError(not_understood("schedule", phrase, read)) from error
 
 
 def _read(phrase: str, now: datetime, timezone: str) -> Trigger:
     for pattern, spelling in _SYNONYMS.items():
         phrase = re.sub(rf"^(?:{pattern})", spelling, phrase)
+    phrase = _without_times_a_day(phrase)
     for pattern, question in _VAGUE.items():
         if re.fullmatch(pattern, phrase):
             raise PhraseError(question)
@@ -138,6 +144,19 @@ def _read(phrase: str, now: datetime, timezone: str) -> Trigger:
     if re.match(r"every |each ", phrase):
         raise NotUnderstoodError
     return Once(read_moment(phrase, now=now, timezone=timezone), timezone)
+
+
+def _without_times_a_day(phrase: str) -> str:
+    """Turn "3 times a day at 8, 14 and 20" into "every day at 8, 14 and 20"; refuse another number of times."""
+    match = _TIMES_A_DAY.fullmatch(phrase)
+    if not match:
+        return phrase
+    named = len(re.findall(r" and |, ", match["times"].replace(", and ", ", "))) + 1
+    if named != (2 if match["count"] == "twice" else read_count(match["count"].removesuffix(" times"))):
+        raise PhraseError(
+            f"{match['count']} a day, but {named} {'time is' if named == 1 else 'times are'} named"
+        )
+    return f"every day at {match['times']}"
 
 
 def _at_events(text: object) -> Trigger | None:
@@ -157,7 +176,7 @@ def _after_job(text: object) -> After | None:
         return None
     delay, verb = timedelta(0), match["verb"].lower().removeprefix("has ")
     try:
-        if match["delay"]:
+        if match["delay"] and not re.fullmatch(r"0 ?[a-z]+", match["delay"], re.IGNORECASE):
             delay = _delay(clean(match["delay"], _EXAMPLES))
         when = read_ending(match["ending"]) if match["ending"] else _ENDINGS[verb[:3]]
         return After(match["quoted"] or match["job"], when, delay)
@@ -246,9 +265,13 @@ def _frequent(phrase: str, now: datetime, timezone: str) -> Trigger | None:
         return None
     within_limit(minutes * 60)
     if minutes < 60 and 60 % minutes:
-        raise PhraseError(f"{minutes} minutes don't divide an hour. Try every 10, 12, 15, 20 or 30 minutes")
+        raise PhraseError(
+            f"{minutes} minutes don't divide an hour: only 2, 3, 4, 5, 6, 10, 12, 15, 20 or 30 can have hours or days"
+        )
     if minutes > 60 and (minutes % 60 or 24 % (minutes // 60)):
-        raise PhraseError("this interval doesn't divide a day. Try every 2, 3, 4, 6, 8 or 12 hours")
+        raise PhraseError(
+            "this interval doesn't divide a day: only 2, 3, 4, 6, 8 or 12 hours can have a time or days"
+        )
     if window:
         start, end = read_window(window)
         return Cron(f"{window_fields(minutes, start, end, is_daily=days == '* * *')} {days}", timezone)
@@ -271,12 +294,13 @@ def _with_start(phrase: str, now: datetime, timezone: str) -> Trigger | None:
     match = _START.fullmatch(phrase)
     if not match:
         return None
-    start = read_moment(match["start"], now=now, timezone=timezone, may_be_day=True)
+    text = _start_of(match["start"], now, timezone)
+    start = read_moment(text, now=now, timezone=timezone, may_be_day=True)
     if amounts := _interval_amounts(match["repeat"]):
         seconds = int(within_limit(seconds_of(amounts)).total_seconds())
         if amounts.keys() <= {"d", "w"}:
-            if not re.search(r":|\d ?[ap]m|noon|\bat \d|midnight|^in ", match["start"]):
-                start = read_moment(f"{match['start']} at 9:00", now=now, timezone=timezone)
+            if not re.search(r":|\d ?[ap]m|noon|\bat \d|midnight|^in ", text):
+                start = read_moment(f"{text} at 9:00", now=now, timezone=timezone)
             return CalendarInterval(seconds // 86_400, "days", start, timezone)
         return Interval(seconds, start)
     trigger = _read(match["repeat"], start - TICK, timezone)
@@ -293,6 +317,15 @@ def _with_start(phrase: str, now: datetime, timezone: str) -> Trigger | None:
     raise PhraseError("this schedule can't start later. Create the job without its start, paused until then")
 
 
+def _start_of(text: str, now: datetime, timezone: str) -> str:
+    """Return the start as a date or a time: "in december" is its first day."""
+    if month := _IN_MONTH.fullmatch(text):
+        if not month["year"] and is_month(month["month"], wall_time(now, load_zone(timezone)).month):
+            raise PhraseError(f"{text[3:]} has begun already. Write the date of the start")
+        return f"1 {text[3:]}"
+    return text
+
+
 def _except_weekdays(phrase: str, now: datetime, timezone: str) -> Trigger | None:
     """Read "every day at 9 except sundays": the weekdays of a schedule without some of them."""
     match = _EXCEPT_WEEKDAYS.fullmatch(phrase)
@@ -300,13 +333,11 @@ def _except_weekdays(phrase: str, now: datetime, timezone: str) -> Trigger | Non
         return None
     trigger = _read(f"{match['repeat']}{match['times'] or ''}", now, timezone)
     if not isinstance(trigger, Cron) or not re.search(r" \* \* (?:\*|[0-6,-]+)$", trigger.expression):
-        raise PhraseError(
-            'only days of the week can be left out this way. Try "every day except sunday at 9:00"'
-        )
+        raise PhraseError("only days of the week can be left out this way, and only of days of the week")
     *times, days = trigger.expression.split(" ")
     names = match["names"]
     excluded = {0, 6} if names == "weekends" else weekday_numbers(names)
-    weekdays = {day % 7 for day in CronSim(f"0 0 * * {days}", REFERENCE).weekdays if isinstance(day, int)}
+    weekdays = {day % 7 for day in values_of(f"0 0 * * {days}").weekdays if isinstance(day, int)}
     remaining = weekdays - excluded
     if not remaining:
         raise PhraseError("no day is left")

@@ -6,9 +6,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from cronsim import CronSim
-
 from schedules.when import cron, durations
+from schedules.when.cron import LAST, Values, values_of
 
 _WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _MONTHS: tuple[str, ...] = ("January", "February", "March", "April", "May", "June")
@@ -73,7 +72,7 @@ def describe_cron(expression: str) -> str:
     """Describe a valid cron expression, without its zone: "Every 15 minutes", "Wednesdays at 05:00"."""
     minute, hour, day, *rest = cron.split(expression)
     others, working = cron.split_working_days(day)
-    parsed = CronSim(" ".join([minute, hour, others or "L", *rest]), cron.REFERENCE)
+    parsed = values_of(" ".join([minute, hour, others or "L", *rest]))
     days = _days(parsed, working) if others else _on_dates([], working, sorted(parsed.months), has_last=False)
     minutes, hours = sorted(parsed.minutes), sorted(parsed.hours)
     if repetition := _repetition(minutes, hours):
@@ -140,23 +139,23 @@ def _times(minutes: list[int], hours: list[int]) -> str:
     return _listed([f"{hour:02}:{minute:02}" for hour in hours for minute in minutes])
 
 
-def _days(parsed: CronSim, working: Sequence[str]) -> _Days:
+def _days(parsed: Values, working: Sequence[str]) -> _Days:
     """Describe the days that the last three fields match, and working days like 15W."""
-    dates = {day for day in parsed.days if day != CronSim.LAST}
-    has_last = CronSim.LAST in parsed.days
+    dates = {day for day in parsed.days if day != LAST}
+    has_last = LAST in parsed.days
     all_dates = len(dates) == 31
     plain = sorted({day % 7 for day in parsed.weekdays if isinstance(day, int)})
     nths = sorted({(day[0] % 7, day[1]) for day in parsed.weekdays if isinstance(day, tuple)})
     all_weekdays = len(plain) == 7
     months = sorted(parsed.months)
-    if (all_dates and all_weekdays) or (not parsed.day_and and (all_dates or all_weekdays)):
+    if (all_dates and all_weekdays) or (not parsed.is_and and (all_dates or all_weekdays)):
         return _every_day(months)
     if all_dates:
         return _on_weekdays(plain, nths, months)
     on_dates = _on_dates(sorted(dates), working, months, has_last=has_last)
     if all_weekdays:
         return on_dates
-    if parsed.day_and:
+    if parsed.is_and:
         condition = f", if it is {_alternatives(plain, nths)}"
         return _Days(f"{on_dates.first}{condition},", on_dates.after + condition)
     weekdays = _on_weekdays(plain, nths, months).first
@@ -277,7 +276,7 @@ def _nth_names(nths: list[tuple[int, int]]) -> str:
     names = []
     for day in _from_monday(sorted({day for day, _ in nths})):
         places = sorted((nth for other, nth in nths if other == day), key=lambda nth: (nth < 0, nth))
-        ordinals = ["last" if place == CronSim.LAST else _NTH[place - 1] for place in places]
+        ordinals = ["last" if place == LAST else _NTH[place - 1] for place in places]
         names.append(f"{_listed(ordinals)} {_WEEKDAYS[day]}")
     return _listed(names)
 

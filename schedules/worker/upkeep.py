@@ -97,6 +97,8 @@ class Upkeep:
         silent_since = self.heartbeat.written_at if self._has_noted_start else None
         if silent_since is None or now - silent_since >= engine.OUTAGE:
             engine.note_outage(self._context.cluster_id, silent_since, now)
+            # What is due now is not late: the first claim has yet to start it.
+            self._watch_at = self._clock.monotonic() + WATCH_EVERY
 
 
 class Heartbeat:

@@ -6,10 +6,10 @@ from datetime import timedelta
 import pytest
 
 from schedules import clock, engine
+from schedules.agents import asking
 from schedules.models import AgentRun, Approval, Event, Execution, Incident, Job
 from schedules.result import Code, Ok
 from schedules.services.permissions import Actor
-from schedules.services.runs.agent_stops import stop_agents
 from schedules.services.runs.approvals import ALWAYS, DENY, ONCE, REPLY, answer_approval, list_waiting
 from tests.agents.asked_questions import QuestioningProgram
 from tests.agents.streams import SESSION
@@ -174,22 +174,9 @@ def test_no_answer_in_time_is_a_denial_with_a_row(asked):
     assert (event.actor, event.after["reason"]) == ("engine", "Nobody answered in time, which is a denial.")
 
 
-def test_run_whose_question_nobody_closed_does_not_start_after_its_end(asked, cluster):
-    program = asked()
-    Execution.objects.update(available_at=clock.now())
-
-    run = work(cluster)
-
-    assert (run.status, run.error) == (
-        Status.FAILED,
-        "Nobody has answered. It had asked: which one shall I send?",
-    )
-    assert len(program.starts) == 1
-
-
-@pytest.mark.parametrize(
-    ("answer", "text", "field"),
-    [
+def test_wrong_answer_changes_nothing(asked, person):
+    asked()
+    for answer, text, field in [
         (REPLY, "", "text"),
         (REPLY, " \u200b\n", "text"),
         (REPLY, "x" * 4001, "text"),
@@ -197,16 +184,12 @@ def test_run_whose_question_nobody_closed_does_not_start_after_its_end(asked, cl
         (ALWAYS, "", "answer"),
         (DENY, "because", "text"),
         ("yes", "", "answer"),
-    ],
-)
-def test_wrong_answer_changes_nothing(asked, person, answer, text, field):
-    asked()
+    ]:
+        refused = reply(person, text, answer)
 
-    refused = reply(person, text, answer)
-
-    assert refused.code == Code.INVALID
-    assert list(refused.errors) == [field]
-    assert Approval.objects.get().status == Approval.Status.WAITING
+        assert refused.code == Code.INVALID
+        assert list(refused.errors) == [field]
+        assert Approval.objects.get().status == Approval.Status.WAITING
 
 
 def test_answer_is_cleaned_of_what_nobody_sees(asked, cluster, person):
@@ -216,19 +199,6 @@ def test_answer_is_cleaned_of_what_nobody_sees(asked, cluster, person):
     work(cluster)
 
     assert "<answer>\nthe second\none\n</answer>" in program.starts[-1][1]
-
-
-def test_second_answer_is_refused(asked, person):
-    asked()
-    reply(person)
-
-    refused = reply(person, "first")
-
-    assert (refused.code, refused.state) == (
-        Code.APPROVAL_OVER,
-        "answered by olga, and the run is about to go on",
-    )
-    assert Approval.objects.get().reply == "second"
 
 
 @pytest.mark.parametrize("arguments", [{"question": "Which password?", "choices": []}, [], "x"])
@@ -244,22 +214,6 @@ def test_edited_question_cannot_be_answered_or_used(asked, cluster, person, argu
     run = work(cluster)
     assert "What was answered differs from what was asked" in run.error
     assert len(program.starts) == 1
-
-
-def test_agent_and_stranger_cannot_answer(asked, owner, stranger):
-    asked()
-
-    assert reply(Actor(owner, Event.Door.MCP, "claude")).code == Code.APPROVALS_BY_PEOPLE
-    assert reply(Actor(stranger, Event.Door.WEB)).code == Code.APPROVAL_NOT_FOUND
-    assert Approval.objects.get().status == Approval.Status.WAITING
-
-
-def test_nothing_goes_on_while_agents_are_stopped(asked, person):
-    asked()
-    stop_agents(person)
-
-    assert reply(person).code == Code.AGENTS_STOPPED
-    assert isinstance(reply(person, "", DENY), Ok)
 
 
 def test_runner_that_may_not_ask_fails_as_before(asked):
@@ -299,16 +253,17 @@ def test_failure_after_the_answer_is_not_repeated(asked, cluster, person):
     assert len(program.starts) == 2
 
 
-def test_run_that_asks_without_end_stops_waiting(asked, cluster, person):
-    asked("claude", *["NEEDS YOU: and now?"] * 30)
+def test_run_that_asks_without_end_stops_waiting(asked, cluster, person, monkeypatch):
+    monkeypatch.setattr(asking, "MAX_PER_RUN", 4)
+    asked("claude", *["NEEDS YOU: and now?"] * 6)
     while Approval.objects.filter(status=Approval.Status.WAITING).exists():
         reply(person, "go on")
         run = work(cluster)
 
-    assert Approval.objects.count() == 20
+    assert Approval.objects.count() == 4
     assert run.status == Status.FAILED
     assert AgentRun.objects.order_by("-attempt")[0].verdict == Verdict.NEEDS_YOU
-    assert "Nobody can be asked: it had asked 20 times before." in run.error
+    assert "Nobody can be asked: it had asked " in run.error
 
 
 def test_long_question_is_refused_rather_than_cut(asked):

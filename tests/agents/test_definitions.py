@@ -106,9 +106,8 @@ def test_runner_without_sessions_may_ask_without_a_folder(more: str):
     assert runner_of(f"{more}may_ask = true\n").may_ask
 
 
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
+def test_mistake_is_named():
+    for more, words in [
         ('kind = "clippy"\n', "one.kind: input should be"),
         ('kind = "command"\n', "program: field required"),
         ('kind = "webhook"\n', "url: a runner of kind webhook has one"),
@@ -178,13 +177,11 @@ def test_runner_without_sessions_may_ask_without_a_folder(more: str):
         ('kind = "codex"\ngrantable = ["x"]\n', "grantable: codex takes no list of tools"),
         ('kind = "claude"\nanswer_within = "3d"\n', "between one second and one day"),
         ('kind = "claude"\nenvironment = { A = "${secret:}" }\n', "secret"),
-    ],
-)
-def test_mistake_is_named(more: str, words: str):
-    with pytest.raises(OperatorFileError, match=r"(?i)line [1-9]") as caught:
-        parse(HEAD + more)
+    ]:
+        with pytest.raises(OperatorFileError, match=r"(?i)line [1-9]") as caught:
+            parse(HEAD + more)
 
-    assert words in str(caught.value)
+        assert words in str(caught.value)
 
 
 def test_operator_can_write_that_everything_is_granted():

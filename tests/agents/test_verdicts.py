@@ -43,16 +43,16 @@ def test_every_ending_has_its_verdict(kind: str, name: str, ending: Ending, verd
     assert bool(judged.reason) == (verdict not in (Verdict.DONE, Verdict.NOTHING_TO_DO))
 
 
-@pytest.mark.parametrize("kind", ADAPTERS)
-def test_there_are_at_least_twelve_endings_of_each_program(kind: str):
-    assert len(COMMON | OWN[kind]) >= 12
+def test_there_are_at_least_twelve_endings_of_each_program():
+    for kind in ADAPTERS:
+        assert len(COMMON | OWN[kind]) >= 12
 
 
-@pytest.mark.parametrize("kind", ADAPTERS)
-def test_lines_may_come_in_any_pieces(kind: str):
-    for pieces in (1, 7, 100):
-        assert verdict_of(kind, "denied", Ending(), pieces).verdict == Verdict.REFUSED
-        assert verdict_of(kind, "done", Ending(), pieces).verdict == Verdict.DONE
+def test_lines_may_come_in_any_pieces():
+    for kind in ADAPTERS:
+        for pieces in (1, 7, 100):
+            assert verdict_of(kind, "denied", Ending(), pieces).verdict == Verdict.REFUSED
+            assert verdict_of(kind, "done", Ending(), pieces).verdict == Verdict.DONE
 
 
 @pytest.mark.parametrize(
@@ -91,10 +91,8 @@ def test_turns_tokens_money_and_tools_are_counted(kind: str):
     assert report.answer.endswith("Two files moved.")
 
 
-@pytest.mark.parametrize("kind", ADAPTERS)
-@pytest.mark.parametrize(
-    "data",
-    [
+def test_broken_and_hostile_lines_are_never_success():
+    for data in [
         b"not json\n{half",
         b'{"type": "result", "usage": 7, "modelUsage": [1], "permission_denials": {"a": 1}}\n',
         b'{"type": "assistant", "message": {"content": [null, 3, {"type": "tool_use", "input": [[]]}]}}\n',
@@ -105,13 +103,11 @@ def test_turns_tokens_money_and_tools_are_counted(kind: str):
         b'{"type": "result", "result": "\\ud800", "total_cost_usd": Infinity}\n',
         b"[" * 100_000 + b"\n",
         b"\xff\xfe\n" * 10,
-    ],
-    ids=range(10),
-)
-def test_broken_and_hostile_lines_are_never_success(kind: str, data: bytes):
-    recorder = record(kind, data)
+    ]:
+        for kind in ADAPTERS:
+            recorder = record(kind, data)
 
-    verdict = judge(recorder.report, Ending(), tells_all_at_end=False).verdict
+            verdict = judge(recorder.report, Ending(), tells_all_at_end=False).verdict
 
-    assert verdict not in (Verdict.DONE, Verdict.NOTHING_TO_DO)
-    assert recorder.report.tokens_in < 10**15
+            assert verdict not in (Verdict.DONE, Verdict.NOTHING_TO_DO)
+            assert recorder.report.tokens_in < 10**15

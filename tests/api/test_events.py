@@ -1,23 +1,19 @@
-"""Activity over the API: a list, a stream that can be resumed, and an export that cannot be changed unnoticed."""
+"""Activity over the API: a list, and a stream that can be resumed."""
 
 import asyncio
 import json
 from collections.abc import Callable, Iterator
-from io import StringIO
 from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
-from django.conf import LazySettings
-from django.core.management import CommandError, call_command
 from django.db import connections
 from django.test import AsyncClient
 
 from schedules import clock
 from schedules.api import streams
 from schedules.models import Event, Token
-from schedules.services import activity_export, long_answers, pause, resume, revoke_token
-from schedules.services.activity_export import verify_lines
+from schedules.services import long_answers, pause, resume, revoke_token
 from tests.api.conftest import Program, program_of
 from tests.factories import JobFactory
 from tests.waiting import PATIENCE
@@ -73,88 +69,12 @@ def test_unknown_door_is_refused_with_the_known_ones(program: Program):
     assert all(door in problem["detail"] for door in Event.Door.values)
 
 
-def export(program: Program, query: str = "") -> list[str]:
-    # The answer is asynchronous, as the server needs it.
-    async def read() -> str:
-        answer = await AsyncClient().get(
-            f"/api/v1/events/export{query}", headers={"Authorization": f"Bearer {program.text}"}
-        )
-        return b"".join([part async for part in answer.streaming_content]).decode()
-
-    return asyncio.run(read()).splitlines()
-
-
 @pytest.fixture
 def activity(transactional_db: None, owner, actor) -> list[Event]:
     job = JobFactory(owner=owner)
     for change in (pause, resume, pause):
         change(actor, job.public_id)
     return list(Event.objects.filter(job=job).order_by("pk"))
-
-
-def test_export_has_every_event_in_order_and_is_genuine(owner, activity):
-    program = program_of(owner)
-    lines = export(program)
-
-    assert [json.loads(line)["id"] for line in lines[1:-1]][:3] == [event.pk for event in activity]
-    assert verify_lines(lines).is_genuine
-
-
-def test_strangers_export_has_nothing_of_the_owner(activity, stranger):
-    lines = export(program_of(stranger))
-
-    assert not [line for line in lines if "olga" in line]
-    assert [json.loads(line)["verb"] for line in lines[1:-1]] == ["issue token"]
-
-
-def test_changed_moved_or_missing_line_is_noticed(owner, activity, settings: LazySettings):
-    lines = export(program_of(owner))
-    changed = [lines[0], lines[1].replace('"pause"', '"resume"'), *lines[2:]]
-    moved = [lines[0], lines[2], lines[1], *lines[3:]]
-
-    for wrong in (
-        changed,
-        moved,
-        lines[:-1],
-        [lines[0], *lines[2:]],
-        [*lines, lines[1]],
-        [],
-        ["{}"],
-        ["[" * 5000],
-    ):
-        assert not verify_lines(wrong).is_genuine
-    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "another key", [settings.SECRET_KEY]
-    assert verify_lines(lines).is_genuine
-    settings.SECRET_KEY_FALLBACKS = []
-    assert not verify_lines(lines).is_genuine
-
-
-def test_export_is_continued_where_it_ended(owner, activity, monkeypatch):
-    program = program_of(owner)
-    monkeypatch.setattr(activity_export, "MAX_EVENTS", 2)
-    monkeypatch.setattr(activity_export, "CHUNK", 2)
-    first = export(program)
-    end = json.loads(first[-1])
-    second = export(program, f"?after={end['last']}&previous={end['signature']}")
-
-    assert (end["events"], end["is_complete"]) == (2, False)
-    assert json.loads(second[1])["id"] > end["last"]
-    assert verify_lines(second).is_genuine
-    head = json.loads(second[0])
-    assert head["previous"] == end["signature"]
-
-
-def test_command_checks_a_file(owner, activity, tmp_path):
-    path = tmp_path / "activity.jsonl"
-    lines = export(program_of(owner))
-    path.write_text("\n".join(lines) + "\n")
-    out = StringIO()
-    call_command("verify_activity", str(path), stdout=out)
-    path.write_text("\n".join(lines[:-1]))
-
-    assert "4 events, unchanged" in out.getvalue()
-    with pytest.raises(CommandError, match="The end is missing"):
-        call_command("verify_activity", str(path))
 
 
 def in_thread(act: Callable[[], Any]) -> Any:
@@ -220,27 +140,36 @@ def test_stream_ends_with_its_token_and_with_the_server(owner, activity, monkeyp
         assert len(messages) <= 2
 
 
-def test_streams_of_a_token_are_bounded(owner, activity, monkeypatch):
-    monkeypatch.setattr(streams, "MAX_STREAMS", 0)
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        ("MAX_STREAMS", "of a token"),
+        ("MAX_STREAMS_PER_PERSON", "of a person"),
+        ("MAX_STREAMS_IN_PROCESS", "of this server"),
+    ],
+)
+def test_streams_are_bounded_and_the_refusal_says_by_what(owner, activity, monkeypatch, limit, words):
+    monkeypatch.setattr(streams, limit, 0)
 
-    async def ask() -> int:
+    async def ask() -> tuple[int, str]:
         program = await asyncio.to_thread(in_thread, lambda: program_of(owner))
         headers = {"Authorization": f"Bearer {program.text}"}
-        return (await AsyncClient().get("/api/v1/events/stream", headers=headers)).status_code
+        answer = await AsyncClient().get("/api/v1/events/stream", headers=headers)
+        return answer.status_code, answer.content.decode()
 
-    assert asyncio.run(ask()) == 429
+    status, problem = asyncio.run(ask())
+    assert (status, words in problem) == (429, True), problem
 
 
-@pytest.mark.parametrize("path", ["stream", "export"])
 @pytest.mark.parametrize("kind", ["none", "revoked", "write"])
-def test_stream_asks_for_a_usable_token_that_may_read(owner, activity, kind, path):
+def test_stream_asks_for_a_usable_token_that_may_read(owner, activity, kind):
     program = program_of(owner, scopes=["write"])
     if kind == "revoked":
         revoke_token(owner, program.token.pk)
     headers = {} if kind == "none" else {"Authorization": f"Bearer {program.text}"}
 
     async def ask() -> int:
-        return (await AsyncClient().get(f"/api/v1/events/{path}", headers=headers)).status_code
+        return (await AsyncClient().get("/api/v1/events/stream", headers=headers)).status_code
 
     assert asyncio.run(ask()) == (403 if kind == "write" else 401)
     assert Token.objects.count() == 1

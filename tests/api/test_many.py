@@ -37,10 +37,13 @@ def test_bulk_change_is_shown_first_and_done_as_it_was_shown(owner, program: Pro
 @pytest.mark.parametrize(("filters", "together"), [({}, 1), ({"tag": "home"}, 0)])
 def test_pause_without_a_filter_is_a_pause_of_everything(owner, program: Program, filters, together):
     JobFactory(owner=owner, tags=["home"])
+    held = JobFactory(owner=owner, once=True, status="running", next_run_at=None)
+    ExecutionFactory(job=held, status="queued", finished_at=None)
     asked = {"action": "pause", **filters}
 
-    program.ok("POST", "/bulk", asked | {"confirm": program.ok("POST", "/bulk", asked)["confirm"]})
+    answer = program.ok("POST", "/bulk", asked | {"confirm": program.ok("POST", "/bulk", asked)["confirm"]})
 
+    assert answer["note"].startswith("Not paused: 1 job") is bool(together)
     assert Job.objects.filter(status="paused").count() == 1
     assert Job.objects.filter(pause_reason="Everything was paused.").count() == together
 

@@ -2,12 +2,15 @@
 
 import json
 import uuid
+from datetime import timedelta
 
 import pytest
 
+from schedules import clock
 from schedules.models import Calendar, Channel, Execution, Ping, Profile, RunOutput
 from tests.api.conftest import Program
 from tests.api.test_jobs import fields
+from tests.factories import JobFactory
 
 DATES = {"kind": "dates", "lines": ["12-24..01-02 Christmas break"]}
 
@@ -165,3 +168,14 @@ def test_preferences_are_changed_and_shown(owner, program: Program):
     refused = program.call("PATCH", "/preferences", {"timezone": "Mars", "quiet_hours": "at night"})
     assert sorted(fields(refused)) == ["quiet_hours", "timezone"]
     assert program.ok("GET", "/preferences") == changed
+
+
+def test_upcoming_runs_say_until_when_quiet_hours_hold_a_message(owner, program: Program):
+    at = clock.now().replace(hour=12) + timedelta(days=1)
+    JobFactory(owner=owner, name="Tea", task="notify", once=True, run_at=at)
+    JobFactory(owner=owner, name="Backup", once=True, run_at=at)
+    Profile.objects.update(quiet_hours="11:00-14:00", timezone="UTC")
+
+    runs = program.ok("GET", "/upcoming?hours=48")["upcoming"]
+
+    assert {run["name"]: (run["held_until"] or "")[11:16] for run in runs} == {"Tea": "14:00", "Backup": ""}

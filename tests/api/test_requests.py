@@ -1,6 +1,7 @@
 """Requests of the API: tokens, bodies, idempotency keys, and answers that every client understands."""
 
 import json
+import re
 import threading
 from datetime import timedelta
 
@@ -113,6 +114,7 @@ def test_body_that_cannot_be_read_is_refused_as_a_problem(program: Program, body
         ("/preview", {"schedule": "every hour", "time_zone": "UTC"}),
         ("/tokens", {"name": "a", "scopes": ["read"], "admin": True}),
         ("/apply", {"text": "jobs: {}", "forced": True}),
+        ("/jobs/1/run", {"now": True}),
     ],
 )
 def test_unknown_field_is_refused_by_its_name(program: Program, path, body):
@@ -190,12 +192,27 @@ def test_key_is_forgotten_after_a_day_and_keys_are_bounded(program: Program, mon
     assert IdempotencyKey.objects.count() == 1
 
 
-def test_address_that_takes_no_key_says_so(program: Program, owner):
+NO_KEY = {"create_token", "open_trigger", "add_event_subscription", "rotate_event_secret"}
+
+
+def test_changes_by_post_take_a_key_and_others_say_that_they_do_not(program: Program, owner):
     job = JobFactory(owner=owner)
+    document = json.loads(Client().get("/api/v1/openapi.json").content)
+    posts = [each["post"] for each in document["paths"].values() if "post" in each]
 
+    keyless = {
+        each["operationId"]
+        for each in posts
+        if each["x-scope"] == "write"
+        and not any(parameter["name"] == "Idempotency-Key" for parameter in each["parameters"])
+    }
     answer = program.call("PATCH", f"/jobs/{job.pk}", {}, **{"Idempotency-Key": "a", "If-Match": "*"})
+    stopped = [program.call("POST", "/agents/stop", **{"Idempotency-Key": "b"}) for _ in range(2)]
 
+    assert keyless == NO_KEY | {"test_channel", "ping_heartbeat"}
     assert fields(answer) == ["Idempotency-Key"]
+    assert stopped[0].content == stopped[1].content
+    assert stopped[1]["Idempotent-Replayed"] == "true"
 
 
 @pytest.mark.django_db(transaction=True)
@@ -237,6 +254,19 @@ def test_of_edits_that_saw_the_same_job_one_wins(owner):
     assert sorted(statuses) == [200, 412, 412, 412]
 
 
+def test_client_that_compresses_changes_the_job_that_it_saw(program: Program, owner):
+    gzip = {"Accept-Encoding": "gzip"}
+    job = JobFactory(owner=owner)
+    seen = program.call("GET", f"/jobs/{job.pk}", **gzip)["ETag"]
+
+    changed = program.call("PATCH", f"/jobs/{job.pk}", {"name": "New"}, **gzip, **{"If-Match": seen})
+    again = program.call("PATCH", f"/jobs/{job.pk}", {"name": "Newer"}, **gzip, **{"If-Match": seen})
+
+    assert seen.startswith("W/")
+    assert [changed.status_code, again.status_code] == [200, 412]
+    assert program.call("DELETE", f"/jobs/{job.pk}", **{"If-Match": changed["ETag"]}).status_code == 204
+
+
 def test_long_answer_is_compressed(program: Program, owner):
     JobFactory.create_batch(20, owner=owner)
 
@@ -245,7 +275,7 @@ def test_long_answer_is_compressed(program: Program, owner):
     assert answer["Content-Encoding"] == "gzip"
 
 
-def test_document_describes_every_address_and_its_refusals(db):
+def test_document_describes_every_address_and_its_refusals(db, settings):
     document = json.loads(Client().get("/api/v1/openapi.json").content)
 
     assert document["openapi"].startswith("3.1")
@@ -255,3 +285,38 @@ def test_document_describes_every_address_and_its_refusals(db):
             assert {"401", "429"} <= operation["responses"].keys()
             assert operation["x-scope"] in {"read", "write"}
             assert operation["summary"]
+            body = operation.get("requestBody")
+            assert body is None or "anyOf" not in json.dumps(body)
+    assert document["servers"] == [{"url": settings.CRONTY_URL}]
+    run = document["components"]["schemas"]["RunOut"]["properties"]
+    assert run["scheduled_for"]["format"] == run["started_at"]["anyOf"][0]["format"] == "date-time"
+
+
+def test_examples_of_the_document_are_accepted(program: Program):
+    document = json.loads(Client().get("/api/v1/openapi.json").content)
+    models = document["components"]["schemas"]
+    refused = []
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            model = models[reference(operation)] if "requestBody" in operation else {}
+            properties = model.get("properties", {})
+            fields = {name: each["examples"][0] for name, each in properties.items() if "examples" in each}
+            address = re.sub(r"[{](\w+)[}]", "1", path.removeprefix("/api/v1"))
+            match = {"If-Match": "*"} if method == "patch" else {}
+            for example in model.get("examples", []):
+                # Tools put the examples of fields together; their kind decides which belong to it.
+                body = example | fields if "kind" in example else example
+                if program.call(method.upper(), address, body, **match).status_code == 422:
+                    refused.append((path, body))
+
+    assert not refused
+
+
+def reference(operation) -> str:
+    [content] = operation["requestBody"]["content"].values()
+    return content["schema"]["$ref"].rpartition("/")[2]
+
+
+def test_false_is_no_first_day_of_the_week(program: Program):
+    assert fields(program.call("PATCH", "/preferences", {"week_start": False})) == ["week_start"]
+    assert program.ok("PATCH", "/preferences", {"week_start": 0})["week_start"] == 0

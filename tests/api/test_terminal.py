@@ -1,7 +1,9 @@
 """Command lines over HTTP: with which tokens, what is streamed, and what they may not do."""
 
 import asyncio
+import gc
 import json
+import sys
 import threading
 from typing import Any
 
@@ -9,14 +11,16 @@ import pytest
 from django.db import connections
 from django.test import AsyncClient
 
-from cronty_site.terminal.serving import SiteTerminal
+from cronty_site.terminal.serving import RemoteConsole, SiteTerminal
 from schedules.api.auth import caller_of
 from schedules.api.routes import terminal
 from schedules.api.schemas.terminal import LineIn
-from schedules.models import Event, Job, Token
+from schedules.models import AgentRun, Event, Execution, Job, Token
 from schedules.services import revoke_token
+from tests.agents.streams import as_bytes, lines_of
+from tests.agents.work import work
 from tests.api.conftest import Program, program_of
-from tests.factories import JobFactory
+from tests.factories import ClusterFactory, JobFactory
 
 PATIENCE = 60.0
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -103,6 +107,44 @@ def test_token_passes_on_no_more_than_it_has_and_not_for_long(owner):
     assert refused[-1] == {"exit": 1}
 
 
+def test_check_of_a_runner_is_a_run_of_a_cluster_within_all_limits(owner, use_runners, tmp_path, monkeypatch):
+    (tmp_path / "lines").write_bytes(as_bytes(lines_of("claude", "done")))
+    agent = tmp_path / "agent"
+    agent.write_text(
+        f"#!{sys.executable}\nimport sys\nsys.stdin.read()\nopen({str(tmp_path / 'starts')!r}, 'a').write('x')\n"
+        f"sys.stdout.write(open({str(tmp_path / 'lines')!r}).read())\n"
+    )
+    agent.chmod(0o700)
+    use_runners(
+        f'[notes]\ndescription = "x"\nkind = "claude"\nprogram = "{agent}"\nallow = ["everyone"]\n'
+        "per_person_per_day = { runs = 1 }\n"
+    )
+    program, check = program_of(owner), ("runner", "check", "notes")
+    _, events = asyncio.run(send(program, *check))
+    assert (events[-1], "No cluster is running" in said(events, "err")) == ({"exit": 5}, True)
+    cluster = ClusterFactory()
+    monkeypatch.setattr(RemoteConsole, "pause", lambda *_: work(cluster))
+
+    for refused, why in (
+        (program_of(owner, name="agent", kind=Token.Kind.CONVERSATION), "Agents may not use the runner"),
+        (program_of(owner, name="asks", confirm=Token.Confirm.PROMPTS), "a person would have to confirm"),
+        (program_of(owner, name="notes only", families=["notifications"]), "Choose one of: notify."),
+    ):
+        _, events = asyncio.run(send(refused, *check))
+        assert (events[-1], why in said(events, "err")) == ({"exit": 1}, True), events
+    assert not Job.objects.exists()
+
+    _, events = asyncio.run(send(program, *check))
+    assert (events[-1], "Done" in said(events, "out")) == ({"exit": 0}, True), events
+    _, events = asyncio.run(send(program, *check))
+    assert (events[-1], "have used up today's 1 runs" in said(events, "err")) == ({"exit": 4}, True), events
+
+    assert (tmp_path / "starts").read_text() == "x"
+    assert list(Execution.objects.order_by("pk").values_list("status", flat=True)) == ["succeeded", "skipped"]
+    assert Job.objects.get().name == "Check of the runner notes"
+    assert AgentRun.objects.filter(verdict="done").count() == 1
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -175,12 +217,36 @@ def test_what_follows_ends_with_its_token_and_with_the_server(owner):
         assert not terminal._open
 
 
-def test_command_lines_of_a_token_are_bounded(owner, monkeypatch):
-    monkeypatch.setattr(terminal, "MAX_LINES", 0)
+def test_crontab_is_refused_alike_whatever_the_server_has_at_its_path(owner, tmp_path):
+    (tmp_path / "file").touch()
+    programs, answers = program_of(owner), set()
+    for name in ("file", "missing", "."):
+        for words in (("--write", str(tmp_path / name)), (str(tmp_path / name),)):
+            _, events = asyncio.run(send(programs, "import", "crontab", *words))
+            answers.add((said(events, "err"), events[-1]["exit"]))
 
-    status, [problem] = asyncio.run(send(program_of(owner), "jobs"))
+    [(problem, code)] = answers
+    assert ("on the machine of Cronty itself" in problem, code) == (True, 1)
 
-    assert (status, problem["code"]) == (429, "too_many_lines")
+
+def test_lines_are_bounded_by_token_person_and_process_and_the_refusal_says_which(owner, stranger):
+    own, second, third = (program_of(owner, name=f"p{number}") for number in range(3))
+    foreign = program_of(stranger)
+
+    for taken, words in (
+        ([own] * 5, "At most 5 command lines of a token"),
+        ([own] * 4 + [second] * 4, "At most 8 command lines of a person"),
+        ([foreign] * 20, "All 20 command lines of this server"),
+    ):
+        held = [terminal.Line(caller_of(each.token)) for each in taken]
+        terminal._open.update(held)
+        status, [problem] = asyncio.run(send(third if taken != [own] * 5 else own, "jobs"))
+        assert (status, problem["code"], words in problem["detail"]) == (429, "too_many_lines", True), problem
+        if foreign not in taken:
+            assert asyncio.run(send(foreign, "jobs"))[0] == 200
+        del held
+        gc.collect()
+    assert not terminal._open
 
 
 def test_colours_and_width_are_those_of_the_terminal_that_asks(owner):

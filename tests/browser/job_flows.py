@@ -8,7 +8,6 @@ from schedules import clock, services
 from schedules.models import Execution, Job
 from tests.browser.flow_data import Data, Flow
 from tests.browser.people import Step, fill, follow, pick, press, switch, tick, unfold
-from tests.factories import JobFactory
 
 
 def runs_of(name: str) -> Callable[[Data], int]:
@@ -17,15 +16,6 @@ def runs_of(name: str) -> Callable[[Data], int]:
 
 def status_of(name: str) -> Callable[[Data], str]:
     return lambda data: data.job(name).status
-
-
-def demo_jobs(data: Data) -> int:
-    return Job.objects.kept().filter(owner=data.owner, public_id__startswith="demo_").count()
-
-
-def add_demo_jobs(data: Data) -> None:
-    for number in range(3):
-        JobFactory(owner=data.owner, public_id=f"demo_{number}")
 
 
 def skip_next(data: Data) -> None:
@@ -91,25 +81,6 @@ CREATING = {
         stored=lambda data: data.jobs_called("My first reminder"),
         stale="Your reminder goes out",
         stays=2,
-    ),
-    "add demo jobs": Flow(
-        start="/settings/",
-        steps=(),
-        send=press("Add three demo jobs"),
-        seen="3 demo jobs added",
-        stored=demo_jobs,
-        becomes=3,
-        stale="You already have demo jobs",
-    ),
-    "remove demo jobs": Flow(
-        start="/settings/",
-        steps=(),
-        send=press("Remove demo jobs"),
-        seen="3 demo jobs moved to the trash",
-        stored=demo_jobs,
-        becomes=0,
-        stale="There are no demo jobs",
-        prepare=add_demo_jobs,
     ),
 }  # fmt: skip
 

@@ -75,7 +75,6 @@ def all_pages(jobs: dict[str, Job]) -> dict[str, str]:
         "calendar": "/calendar/",
         "week": "/calendar/?view=week",
         "day": "/calendar/?view=day",
-        "rehearsal": "/rehearsal/",
         "inbox": "/inbox/",
         "notifications": "/notifications/",
         "connect": "/connect/",
@@ -106,8 +105,7 @@ def admin_pages(jobs: dict[str, Job]) -> dict[str, str]:
     }
     return lists | {
         "admin": "/admin/",
-        "choose a task": "/admin/schedules/job/add/",
-        "add a job": "/admin/schedules/job/add/?task=webhook",
+        "add a job": "/admin/schedules/job/add/",
         "change a job": f"/admin/schedules/job/{job.pk}/change/",
         "delete a job": f"/admin/schedules/job/{job.pk}/delete/",
         "history of a job": f"/admin/schedules/job/{job.pk}/history/",

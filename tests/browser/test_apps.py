@@ -136,6 +136,7 @@ def test_agenda_shows_what_comes_and_its_buttons_act(chat, owner):
     assert chat.complaints == []
 
 
+@full_matrix
 def test_agenda_shows_a_failed_job_behind_many_others(chat, owner):
     JobFactory.create_batch(100, owner=owner)
     JobFactory(owner=owner, name="Backup", once=True, status="failed", next_run_at=None, recent="F")
@@ -173,6 +174,7 @@ def test_card_of_a_new_job_says_when_it_runs_and_can_be_undone(chat, settings):
     assert chat.complaints == []
 
 
+@full_matrix
 def test_refusal_is_shown_in_the_words_of_the_tool(chat, owner):
     job = JobFactory(owner=owner, name="Backup", cron="0 * * * *", trigger_type="cron")
     shown = chat.say("upcoming", {})

@@ -81,6 +81,7 @@ def test_answer_that_is_being_typed_is_not_refreshed_away(
     expect(page.locator("[name=answer]")).to_have_value("Half an answer")
 
 
+@full_matrix
 def test_focus_stays_on_the_button_that_skips_a_run(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     job = jobs["Stretch"]
     page = visit().open(f"/jobs/{job.public_id}/")

@@ -4,12 +4,13 @@ from collections.abc import Callable
 
 import pytest
 from django.contrib.auth.models import User
-from playwright.sync_api import Page
 
 from schedules.models import Execution, Job, Profile, Token
 from tests.browser.checks import overflow, violations
-from tests.browser.conftest import Visitor
+from tests.browser.conftest import Visitor, full_matrix
 from tests.browser.sample_results import result_pages
+
+pytestmark = full_matrix
 
 # Pairs of cells or controls of which one is printed over the other, or glued to it.
 OVERLAPPING = """() => [...document.querySelectorAll("table.runs tbody tr")].flatMap((row) => {
@@ -114,13 +115,9 @@ def test_today_is_marked_in_forced_colours(visit: Callable[..., Visitor], jobs: 
     assert outline == "solid"
 
 
-def first_day(page: Page) -> str:
-    return str(page.locator("table.cal td:visible").first.get_attribute("class"))
-
-
 def test_calendar_on_a_phone_begins_with_today(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     page = visit("phone").open("/calendar/?view=week")
-    assert "today" in first_day(page)
+    assert "today" in str(page.locator("table.cal td:visible").first.get_attribute("class"))
 
     earlier = page.locator(".show-earlier input")
     if earlier.count():

@@ -11,7 +11,7 @@ from schedules.models import Job
 from schedules.tasks.commands.output import KeptOutput
 from schedules.tasks.interface import OutputText
 from tests.browser.checks import violations
-from tests.browser.conftest import Visitor
+from tests.browser.conftest import Visitor, full_matrix
 from tests.factories import ExecutionFactory, JobFactory
 
 
@@ -40,6 +40,7 @@ def test_matches_are_counted_and_stepped_through(log: Page):
     expect(found).to_have_text("No match")
 
 
+@full_matrix
 def test_long_lines_are_wrapped_unless_switched_off(log: Page):
     is_wider = "element => element.scrollWidth > element.clientWidth"
     console = log.locator(".console")
@@ -50,6 +51,7 @@ def test_long_lines_are_wrapped_unless_switched_off(log: Page):
     assert console.evaluate(is_wider)
 
 
+@full_matrix
 @pytest.mark.parametrize("mode", ["light", "dark"])
 def test_colours_of_an_output_can_be_read_and_searched(
     visit: Callable[..., Visitor], jobs: dict[str, Job], owner: User, axe: str, mode: str

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Visitor
+from tests.browser.conftest import Visitor, full_matrix
 
 
 def test_message_is_previewed_while_it_is_typed(visit: Callable[..., Visitor]):
@@ -22,6 +22,7 @@ def test_message_is_previewed_while_it_is_typed(visit: Callable[..., Visitor]):
     assert visitor.complaints == []
 
 
+@full_matrix
 def test_lost_session_leaves_what_is_typed_on_the_page(visit: Callable[..., Visitor]):
     page = visit("light").open("/jobs/new/")
     page.fill("#id_name", "Bins")

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from schedules.models import Execution, Job
-from tests.browser.conftest import Visitor
+from tests.browser.conftest import Visitor, full_matrix
 
 
 def open_palette(page: Page, typed: str) -> None:
@@ -15,6 +15,7 @@ def open_palette(page: Page, typed: str) -> None:
     page.keyboard.type(typed)
 
 
+@full_matrix
 def test_page_is_opened_with_the_keyboard_alone(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     visitor = visit()
     page = visitor.open("/")
@@ -27,7 +28,8 @@ def test_page_is_opened_with_the_keyboard_alone(visit: Callable[..., Visitor], j
     assert visitor.complaints == []
 
 
-@pytest.mark.parametrize("key", ["ArrowDown", "ArrowUp"])
+@full_matrix
+@pytest.mark.parametrize("key", ["ArrowUp"])
 def test_arrows_say_to_screen_readers_what_is_chosen(
     visit: Callable[..., Visitor], jobs: dict[str, Job], key: str
 ):
@@ -56,6 +58,7 @@ def test_job_is_found_and_run_by_name(visit: Callable[..., Visitor], jobs: dict[
     assert visitor.complaints == []
 
 
+@full_matrix
 def test_escape_closes_the_palette(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     page = visit().open("/")
 

@@ -2,15 +2,14 @@
 
 import asyncio
 import json
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from schedules import clock, engine
-from schedules.channels import event_delivery, event_requests
+from schedules.channels import event_delivery
 from schedules.channels.event_delivery import ATTEMPTS, PAUSES, pause_after
-from schedules.engine.event_deliveries import Happening, publish
+from schedules.engine.event_deliveries import AT_ONCE, Happening, publish
 from schedules.models import Event, EventSubscription, EventType, Execution, Incident, Job
 from schedules.models.event_subscriptions import GONE
 from schedules.services.people.event_deliveries import redeliver, send_test_event
@@ -30,8 +29,8 @@ from tests.receivers import (
     start_ready,
 )
 from tests.sink import Answer
-from tests.tasks.builtin.conftest import RUN
-from tests.waiting import PATIENCE
+
+SECOND = timedelta(seconds=1)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -125,7 +124,8 @@ def test_receiver_that_fails_for_long_is_switched_off_with_an_alert(sink, cluste
     opened = listen(job.owner, sink.url())
     happen(job, 6)
 
-    for _ in range(ATTEMPTS):
+    # Only a few are sent at a time.
+    for _ in range(2 * ATTEMPTS):
         make_due(opened)
         deliver(cluster)
 
@@ -203,22 +203,44 @@ def test_address_that_is_private_now_is_refused_without_a_retry(sink, cluster, j
     assert sink.requests == []
 
 
-def test_receiver_that_hangs_does_not_keep_a_thousand_runs_waiting(sink, cluster, job, monkeypatch):
-    monkeypatch.setattr(event_requests, "TIMEOUT_SECONDS", 0.5)
-    monkeypatch.setattr(event_delivery, "SILENCE_SECONDS", PATIENCE)
-    sink.default = Answer(manner="hang")
-    hanging = listen(job.owner, sink.url())
-    other = listen(job.owner, sink.url("/quick"), name="Other")
-    EventSubscription.objects.filter(pk=other.subscription.pk).update(types=["run.failed"])
-    happen(job, 1000)
+@pytest.mark.parametrize("manner", ["hang", "reset"])
+def test_events_behind_a_dead_receiver_keep_their_attempts_and_come_back_soon(
+    sink, cluster, job, monkeypatch, manner
+):
+    monkeypatch.setattr(event_delivery, "REQUEST_TIMEOUT_SECONDS", 0.5)
+    sink.default = Answer(manner=manner)
+    dead = listen(job.owner, sink.url())
+    happen(job, 40)
+    now = clock.now()
 
-    outcomes = deliver(cluster)
+    deliver(cluster)
+    for step in range(1, 4):
+        deliver(cluster, now + step * 15 * SECOND)
 
-    assert len(outcomes) == 1000
-    # The first ran into the time limit, and those that waited behind them did not try.
-    assert 1 <= len(sink.requests) <= event_delivery.MAX_CONCURRENT
-    assert {row.status for row in deliveries(hanging)} == {"queued"}
-    assert all(outcome.retry_at for outcome in outcomes)
+    rows = deliveries(dead)
+    assert {row.status for row in rows} == {"queued"}
+    # Four at first, their second attempts, and one more each time.
+    assert len(sink.requests) == sum(row.attempt for row in rows) <= 4 + 4 + 3 * 2
+    assert sum(not row.attempt for row in rows) >= 40 - 4 - 3
+
+    sink.default = Answer()
+    before = len(sink.requests)
+    later = clock.now() + 60 * SECOND
+    while deliver(cluster, later):
+        pass
+    assert len(sink.requests) - before >= 40 - 4 - 3
+
+
+def test_no_more_than_a_few_requests_wait_for_one_receiver_in_all_clusters(sink, cluster, job):
+    opened = listen(job.owner, sink.url())
+    happen(job, 20)
+
+    mine, others = start_ready(cluster), start_ready(ClusterFactory())
+
+    assert (len(mine), len(others)) == (AT_ONCE, 0)
+    engine.settle_runs(cluster.pk, call(mine[:1]))
+    assert len(start_ready(ClusterFactory())) == 1
+    assert sum(row.status == "running" for row in deliveries(opened)) == AT_ONCE
 
 
 @pytest.mark.verify
@@ -226,25 +248,15 @@ def test_thousand_events_at_once_all_arrive_over_few_connections(sink, cluster, 
     opened = listen(job.owner, sink.url())
     happen(job, 1000)
 
-    while deliver(cluster):
-        pass
+    # A worker has one loop, and its connections are of that loop.
+    with asyncio.Runner() as runner:
+        while deliver(cluster, run=runner.run):
+            pass
 
     assert len(sink.requests) == 1000
     assert len({each.headers["webhook-id"] for each in sink.requests}) == 1000
     assert {row.status for row in deliveries(opened)} == {"succeeded"}
     assert sink.connections <= 100
-
-
-def test_no_more_than_a_few_requests_wait_for_one_receiver(sink, cluster, job):
-    sink.default = Answer(delay=0.05)
-    listen(job.owner, sink.url())
-    happen(job, 20)
-
-    deliver(cluster)
-
-    starts = sorted(each.at for each in sink.requests)
-    # The fifth begins only when one of the first four has its answer.
-    assert starts[event_delivery.MAX_CONCURRENT] - starts[0] >= 0.04
 
 
 def test_worker_that_died_before_it_wrote_the_outcome_sends_the_same_id_again(sink, cluster, job):
@@ -326,24 +338,6 @@ def test_run_started_by_hand_sends_a_test(sink, cluster):
     deliver(cluster)
 
     assert sent(sink.requests[0])["type"] == "test"
-
-
-def test_receivers_are_forgotten_when_nothing_waits_for_them(sink, cluster, job):
-    listen(job.owner, sink.url())
-    happen(job)
-
-    runs = start_ready(cluster)
-
-    async def deliver_here():
-        registry = event_delivery._receivers
-        await asyncio.gather(*(event_delivery.send_event(run=_run(each)) for each in runs))
-        return dict(registry.get(asyncio.get_running_loop(), {}))
-
-    assert asyncio.run(deliver_here()) == {}
-
-
-def _run(started):
-    return replace(RUN, execution_id=started.execution_id, attempt=started.attempt)
 
 
 def test_page_shows_an_event_as_it_is_sent(sink, cluster, settings):

@@ -126,7 +126,7 @@ def test_service_that_fails_is_tried_again_only_if_that_may_help(answer, error, 
 
 
 def test_flood_is_cut_off_and_the_message_not_repeated(sink, values, settings):
-    settings.CRONTY_OUTBOUND_TIMEOUT = 0.5
+    settings.CRONTY_OUTBOUND_TIMEOUT = 2
     sink.default = Answer(manner="endless")
 
     deliver(values)

@@ -107,7 +107,21 @@ def test_slots_during_an_automatic_pause_are_skipped_when_it_ends(cluster):
     assert ledger(job) == [("failed", NOW), ("skipped", NOW + HOUR)]
     assert Execution.objects.get(status="skipped").slots == 3
     job.refresh_from_db()
-    assert (job.status, job.next_run_at, job.failure_streak) == ("pending", NOW + 4 * HOUR, 0)
+    assert (job.status, job.next_run_at, job.failure_streak) == ("pending", NOW + 4 * HOUR, 3)
+
+
+def test_job_resumed_after_an_automatic_pause_may_fail_as_often_again(cluster):
+    job = failing(failure_streak=3)
+
+    states = []
+    for minutes in range(3):
+        at = NOW + timedelta(minutes=minutes)
+        row = begin(cluster, job, now=at)
+        engine.settle_runs(cluster.pk, [outcome_of(row, "failed", at=at, error="no route")])
+        job.refresh_from_db()
+        states.append((job.status, job.failure_streak))
+
+    assert states == [("pending", 4), ("pending", 5), ("paused", 6)]
 
 
 @pytest.mark.parametrize("topic", ["", "alarm"])

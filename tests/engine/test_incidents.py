@@ -3,18 +3,21 @@
 from datetime import timedelta
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from schedules import engine
 from schedules.engine import alerts, incident_watch
 from schedules.engine.incidents import Kind
-from schedules.models import Execution, Incident, Job, Profile, Secret
+from schedules.models import Cluster, Execution, Incident, Job, Profile, Secret
+from schedules.models.standings import standings_of
 from tests.engine.conftest import NOW, begin, new_cluster, outcome_of
 from tests.factories import ExecutionFactory, JobFactory, TokenFactory
 
 pytestmark = pytest.mark.django_db
 
+SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
@@ -196,7 +199,7 @@ def test_rules_of_the_job_come_before_those_of_the_person(owner, sent, cluster, 
     assert Incident.objects.filter(job=job).count() == 1
 
 
-def test_pause_after_failures_replaces_the_failure_and_ends_with_the_pause(owner, sent, cluster):
+def test_pause_after_failures_replaces_the_failure_and_both_last_until_a_success(owner, sent, cluster):
     job = job_of(owner, pause_after_failures=2)
     settle(cluster, job, "failed", error="no route")
     settle(cluster, job, "failed", error="no route")
@@ -208,7 +211,32 @@ def test_pause_after_failures_replaces_the_failure_and_ends_with_the_pause(owner
     look(NOW + HOUR)
 
     assert len(sent()) == 1
+    incident = Incident.objects.get(ended_at=None)
+    assert (incident.kind, incident.details) == (Kind.FAILING, "no route")
+
+    Job.objects.update(next_run_at=NOW + DAY)
+    settle(cluster, job, "succeeded", at=NOW + 2 * HOUR)
+    look(NOW + 2 * HOUR)
+
+    assert [title for title, _ in sent()] == ["A job was paused", "A job works again"]
     assert not Incident.objects.filter(ended_at=None).exists()
+
+
+def test_pause_of_everything_ends_no_failure(owner, sent, cluster):
+    job = job_of(owner)
+    settle(cluster, job, "failed", error="no route")
+    look(NOW)
+
+    engine.pause_each([job], NOW, "Everything was paused.")
+    look(NOW + HOUR)
+    job.refresh_from_db()
+    engine.rearm_each([job], NOW + HOUR)
+    look(NOW + HOUR)
+
+    job.refresh_from_db()
+    assert (job.failure_streak, standings_of([job], NOW + HOUR)[job.pk].name) == (1, "failing")
+    assert Incident.objects.get().is_open
+    assert len(sent()) == 1
 
 
 @pytest.mark.parametrize("is_claimed", [False, True])
@@ -299,6 +327,22 @@ def test_missed_run_is_over_when_the_job_runs_again(owner, sent, cluster):
     look(NOW + 2 * HOUR)
 
     assert [title for title, _ in sent()] == ["A run was missed", "A job runs again"]
+
+
+@pytest.mark.parametrize("runs_again", [True, False])
+def test_slots_missed_in_a_restart_are_told_only_if_the_job_does_not_run_again(
+    owner, sent, cluster, runs_again
+):
+    job = job_of(owner, catch_up="none", interval=True, every=5 * SECOND, next_run_at=NOW)
+    engine.claim_runs(cluster.pk, NOW + 65 * SECOND, 10)
+    look(NOW + 65 * SECOND)
+    if runs_again:
+        settle(cluster, job, "succeeded", NOW + 70 * SECOND)
+    look(NOW + 80 * SECOND)
+    look(NOW + 20 * MINUTE)
+
+    assert any("missed" in title for title, _ in sent()) is not runs_again
+    assert Incident.objects.filter(kind="missed").exists()
 
 
 def test_prompt_that_no_agent_takes_is_told(owner, sent):
@@ -428,3 +472,34 @@ def test_quiet_system_looks_with_few_queries(owner, django_assert_max_num_querie
 
 def test_outage_is_long_and_a_restart_is_not():
     assert incident_watch.RESTART < incident_watch.OUTAGE
+
+
+@pytest.mark.parametrize("comes_back", [20 * SECOND, 5 * MINUTE], ids=["restart", "outage"])
+def test_host_that_died_while_another_goes_on_is_told(owner, sent, cluster, comes_back):
+    User.objects.filter(pk=owner.pk).update(is_superuser=True)
+    Cluster.objects.filter(pk=cluster.pk).update(host="db-1")
+    new_cluster(host="db-2")
+
+    def pass_time(now, *hosts):
+        Cluster.objects.filter(host__in=hosts).update(last_seen_at=now)
+        engine.sweep(now)
+        look(now)
+
+    pass_time(NOW + 16 * SECOND, "db-1")
+    assert list(engine.dead_hosts(NOW + 16 * SECOND)) == ["db-2"]
+    if comes_back > MINUTE:
+        pass_time(NOW + 3 * MINUTE, "db-1")
+    new_cluster(host="db-2", started_at=NOW + comes_back, last_seen_at=NOW + comes_back)
+    pass_time(NOW + comes_back, "db-1", "db-2")
+    pass_time(NOW + comes_back + 5 * MINUTE, "db-1", "db-2")
+
+    told = ["db-2 stopped responding", "db-2 is back"] if comes_back > MINUTE else []
+    assert [title for title, _ in sent()] == told
+    assert engine.dead_hosts(NOW + comes_back + 5 * MINUTE) == {}
+
+
+def test_only_host_that_was_killed_and_came_back_under_another_name_is_not_dead(cluster):
+    engine.sweep(NOW + 16 * SECOND)
+    new_cluster(host="container-2", started_at=NOW + 17 * SECOND, last_seen_at=NOW + 17 * SECOND)
+
+    assert engine.dead_hosts(NOW + 18 * SECOND) == {}

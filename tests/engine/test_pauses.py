@@ -184,7 +184,7 @@ def test_expired_pause_is_ended_and_its_slots_are_skipped():
     engine.sweep(NOW)
     job.refresh_from_db()
     assert (job.status, job.next_run_at, job.revision) == ("pending", NOW + HOUR, 2)
-    assert (job.paused_at, job.paused_until, job.pause_reason, job.failure_streak) == (None, None, "", 0)
+    assert (job.paused_at, job.paused_until, job.pause_reason, job.failure_streak) == (None, None, "", 4)
     row = Execution.objects.get()
     assert (row.status, row.slots, row.reason) == ("skipped", 3, "Paused: holiday")
     assert (row.scheduled_for, row.last_slot) == (NOW - 2 * HOUR, NOW)

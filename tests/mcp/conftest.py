@@ -65,9 +65,9 @@ def cluster(db: None) -> Any:
 
 
 @pytest.fixture
-def olga(caller: Actor, era: str) -> InMemory:
-    """Olga's agent, which calls tools through the official client."""
-    return InMemory(era)
+def olga(caller: Actor) -> InMemory:
+    """Olga's agent, which calls tools through the official client; the scenarios and transports are tested in both eras."""
+    return InMemory("modern")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""How people of six languages write times, as an agent passes them on, and when each is meant.
+"""How people of five languages write times, as an agent passes them on, and when each is meant.
 
 It is Wednesday, 4 February 2026, 12:00 in Berlin. The agent sees nothing but the list of tools: it sends what it was
 told, and if that is refused, once more with what the error proposes.
@@ -51,31 +51,6 @@ HABITS = (
         ("Erinnere mich am 24.12.2026 um 18:00.", "24.12.2026 18:00", "2026-12-24T18:00"),
         ("Erinnere mich am 5.2. um 9:00.", "5.2. 9:00", "2026-02-05T09:00"),
         ("Erinnere mich morgen um 9.30.", "tomorrow 9.30", "2026-02-05T09:30"),
-    ),
-    *_habits(
-        "German",
-        ("Erinnere mich morgen um 9 Uhr.", "morgen um 9 Uhr", "2026-02-05T09:00"),
-        ("Erinnere mich übermorgen um 8:00.", "übermorgen um 8:00", "2026-02-06T08:00"),
-        ("Erinnere mich in 20 Minuten.", "in 20 Minuten", "2026-02-04T12:20"),
-        ("Erinnere mich heute um 18 Uhr.", "heute um 18 Uhr", "2026-02-04T18:00"),
-        ("Erinnere mich am Freitag um 10 Uhr.", "am Freitag um 10 Uhr", "2026-02-06T10:00"),
-        ("Erinnere mich am 5. Februar um 9 Uhr.", "5. Februar 2026 um 9 Uhr", "2026-02-05T09:00"),
-        ("Erinnere mich jeden Tag um 8 Uhr.", "jeden Tag um 8 Uhr", "0 8 * * *"),
-        ("Erinnere mich montags um 7:15.", "montags um 7:15", "15 7 * * 1"),
-        cured=True,
-    ),
-    *_habits(
-        "Spanish",
-        ("Recuérdame mañana a las 9.", "mañana a las 9", "2026-02-05T09:00"),
-        ("Recuérdame el viernes a las 10.", "el viernes a las 10", "2026-02-06T10:00"),
-        ("Recuérdame el jueves a las 18:00.", "jueves a las 18:00", "2026-02-05T18:00"),
-        ("Recuérdame dentro de 2 horas.", "dentro de 2 horas", "2026-02-04T14:00"),
-        ("Recuérdame en 20 minutos.", "en 20 minutos", "2026-02-04T12:20"),
-        ("Recuérdame el 5 de febrero a las 9.", "5 de febrero a las 9", "2026-02-05T09:00"),
-        ("Recuérdame el viernes a las 8 de la tarde.", "viernes a las 8 de la tarde", "2026-02-06T20:00"),
-        ("Recuérdame el 24/12/2026 a las 18:00.", "24/12/2026 18:00", "2026-12-24T18:00"),
-        ("Recuérdame todos los días a las 7.", "todos los días a las 7", "0 7 * * *"),
-        cured=True,
     ),
     *_habits(
         "French",

@@ -13,9 +13,8 @@ from tests.mcp.agents import InMemory, ToolRefusalError, answer_of
 WEBHOOK = {"name": "Backup 2", "task": "webhook", "kwargs": {"url": "https://example.org/x"}}
 CRON = {"trigger_type": "cron", "trigger_config": {"expression": "0 9 * * *"}}
 NOTE = {"message": "Hi", "notification_topic": "phone"}
-TOMORROW = {"trigger_type": "once", "trigger_config": {"run_at": "tomorrow at 9:00"}}
 BINS = '"Take out the bins" \\((job_[0-9_]+)\\)'
-READS_MOMENTS = 'Try "(.+?)"'
+READS_MOMENTS = '(?:Try|Did you mean) "(.+?)"'
 
 
 class Error(NamedTuple):
@@ -45,11 +44,6 @@ ERRORS = [
     # Unknown and missing arguments.
     error("schedule_job", job(when="tomorrow"), r'"once" with trigger_config (\{.*?\})', {"trigger_config": "{json 1}", "trigger_type": "once"}, without=["when"]),
     error("schedule_job", job(cron="0 9 * * *"), r'"cron" with trigger_config (\{.*?\})', {"trigger_config": "{json 1}"}, without=["cron"]),
-    error("schedule_job", job(url="https://example.org"), "arguments of the task go into (kwargs)", {}, without=["url"]),
-    error("schedule_job", job(fixed_backoff=True), "call (update_job) with it afterwards", {}, without=["fixed_backoff"]),
-    error("schedule_job", job(alerts="never"), "call (update_job) with it afterwards", {}, without=["alerts"]),
-    error("schedule_notification", NOTE | {"delay": "1h", "timeout": "1m"}, "call (update_job) with it afterwards", {}, without=["timeout"]),
-    error("schedule_job", job(trigger_config=5), r"send an object, like (\{.*?\})", {"trigger_config": "{json 1}"}),
     error("list_jobs", {"search": "bins"}, "use (query)", {"{1}": "bins"}, without=["search"]),
     error("schedule_notification", {"message": "Hi", "topic": "phone", "delay": "1h"}, "use (notification_topic)", {"{1}": "phone"}, without=["topic"]),
     error("schedule_cron_notification", NOTE | {"schedule": "0 9 * * *"}, "use (cron)", {"{1}": "0 9 * * *"}, without=["schedule"]),
@@ -60,25 +54,14 @@ ERRORS = [
     error("schedule_job", job(task="webhok"), '"(webhook)"', {"task": "{1}"}),
     error("schedule_job", job(trigger_type="weekly"), r"interval with (\{.*?\})", {"trigger_type": "interval", "trigger_config": "{json 1}"}),
     error("schedule_job", job(trigger_type="weekly"), r"cron with (\{.*?\})", {"trigger_type": "cron", "trigger_config": "{json 1}"}),
-    error("preview_schedule", {"trigger_type": "daily", "trigger_config": {}}, r"interval with (\{.*?\})", {"trigger_type": "interval", "trigger_config": "{json 1}"}),
+    error("schedule_job", job(trigger_config="every second tuesday at 18:30"), r"trigger_type interval with trigger_config (\{.*?\})", {"trigger_type": "interval", "trigger_config": "{json 1}"}),
+    error("schedule_job", job(trigger_config="tomorrow at 18:30"), r"trigger_type once with (\{.*?\})", {"trigger_type": "once", "trigger_config": "{json 1}"}),
+    error("schedule_job", job(trigger_config="0/90 * * * *"), r"trigger_type interval with (\{.*?\})", {"trigger_type": "interval", "trigger_config": "{json 1}"}),
     error("schedule_job", job(trigger_config="every weekday at 9"), 'write "(.+?)"', {"trigger_config": "{1}"}),
-    error("schedule_job", job(trigger_config="*/90 * * * *"), r"interval with (\{.*?\})", {"trigger_type": "interval", "trigger_config": "{json 1}"}),
     error("schedule_job", job(trigger_type="once", trigger_config={}), r"write (\{.*?\})", {"trigger_config": "{json 1}"}),
-    error("schedule_job", job(trigger_type="once", trigger_config={"run_at": "sunset"}), 'send it, like "(.+?)"', {"trigger_config": {"run_at": "{1}"}}),
-    error("schedule_job", job(trigger_type="once", trigger_config={"run_at": "jetzt"}), READS_MOMENTS, {"trigger_config": {"run_at": "{1}"}}),
-    error("schedule_job", job(trigger_type="once", trigger_config={"run_at": "asap"}), READS_MOMENTS, {"trigger_config": {"run_at": "{1}"}}),
-    error("schedule_job", job(trigger_type="once", trigger_config={"run_at": "2020-01-01 9:00"}), r"is in the (past) \(now", TOMORROW),
-    error("schedule_job", job(trigger_type="interval", trigger_config={"fortnights": 1}), "takes seconds, minutes, hours, days, (weeks)", {"trigger_config": {"{1}": 2}}),
-    error("schedule_job", job(trigger_type="interval", trigger_config={}), r"write (\{.*?\})", {"trigger_config": "{json 1}"}),
     error("schedule_job", job(timezone="Berln"), "Did you mean (.+?)[?]", {"timezone": "{1}"}),
-    error("schedule_job", job(kwargs={}), "Invalid arguments for task webhook: (url)", {"kwargs": {"{1}": "https://example.org"}}),
-    error("schedule_job", job(max_runs=0), "(1) or more|at least (1)|greater than or equal to (1)", {"max_runs": 1}),
-    error("schedule_job", job(attempts=99), "(10)", {"attempts": 10}),
     error("schedule_job", job(backoff="some"), READS_MOMENTS, {"backoff": "{1}"}),
-    error("schedule_job", job(timeout="some"), READS_MOMENTS, {"timeout": "{1}"}),
     error("schedule_job", job(overlap="maybe"), "choose one of: (skip)", {"overlap": "{1}"}),
-    error("schedule_job", job(catch_up="maybe"), "choose one of: (once|all|none)", {"catch_up": "{1}"}),
-    error("schedule_job", job(ends_at="whenever"), 'Try "(.+?)"', {"ends_at": "{1}"}),
     error("schedule_job", job(idempotency_key="used"), "choose a (new) one", {"idempotency_key": "{1}"}),
     error("undo_change", {"last": True}, "it takes (change)", {}, without=["last"]),
     error("list_runs", {"search": "bins"}, "use (query)", {"{1}": "bins"}, without=["search"]),
@@ -116,45 +99,27 @@ ERRORS = [
     error("update_job", {"job_id": "Take out the bins", "trigger_type": "cron"}, "give (trigger_config) together", {"{1}": "0 8 * * *"}),
     # Times in words.
     error("schedule", {"at": "in 20 minuts", "prompt": "x"}, 'Did you mean "(.+?)"', {"at": "{1}"}),
-    error("schedule", {"at": "today at sunset", "prompt": "x"}, 'send it, like "(.+?)"', {"at": "{1}"}),
-    error("schedule", {"at": "mañana a las 9", "prompt": "x"}, 'write it in English: "(.+?)"', {"at": "{1}"}),
-    error("schedule", {"at": "morgen um 9", "prompt": "x"}, 'write it in English: "(.+?)"', {"at": "{1}"}),
     error("schedule", {"at": "every day at 8", "prompt": "x"}, 'schedule_job; the cron is "(.+?)"', {**WEBHOOK, "trigger_type": "cron", "trigger_config": "{1}"}, "schedule_job", without=["at", "prompt"]),
-    error("schedule", {"at": "every 90 minutes", "prompt": "x"}, r"trigger_type interval with trigger_config (\{.*?\})", {**WEBHOOK, "trigger_type": "interval", "trigger_config": "{json 1}"}, "schedule_job", without=["at", "prompt"]),
     error("schedule", {"at": "tomorrow", "prompt": "x", "timezone": "Berln"}, "Did you mean (.+?)[?]", {"timezone": "{1}"}),
     error("schedule_list", {"state": "pending"}, "use (status)", {"{1}": "pending"}, without=["state"]),
     error("schedule_notification", NOTE | {"datetime": "every day at 8"}, 'the cron is "(.+?)"', {"cron": "{1}"}, "schedule_cron_notification", without=["datetime"]),
     error("schedule_notification", NOTE, r'datetime \("(.+?)"\)', {"datetime": "{1}"}),
-    error("schedule_notification", NOTE, r'date "(2.+?)"', {"date": "{1}", "time": "15:00", "timezone": "Europe/Berlin"}),
-    error("schedule_notification", NOTE | {"delay": "1h", "datetime": "tomorrow"}, r'(delay) \("1d2h30m10s"\)', {}, without=["datetime"]),
     error("schedule_notification", NOTE | {"delay": "soon"}, READS_MOMENTS, {"delay": "{1}"}),
-    error("schedule_notification", NOTE | {"date": "5.2.", "time": "9:00", "timezone": "UTC"}, 'like "(.+?)"', {"date": "{1}"}),
-    error("schedule_notification", NOTE | {"date": "2030-02-05", "time": "9am", "timezone": "UTC"}, 'like "(.+?)"', {"time": "{1}"}),
     error("schedule_cron_notification", NOTE | {"cron": "every day at 8"}, 'write "(.+?)"', {"cron": "{1}"}),
-    error("schedule_cron_notification", NOTE | {"cron": "99 8 * * *"}, "minute field takes (0)-59", {"cron": "{1} 8 * * *"}),
     error("get_current_time", {"timezone": "Berln"}, "Did you mean (.+?)[?]", {"timezone": "{1}"}),
-    error("pause_job", {"job_id": "Take out the bins", "until": "whenever"}, READS_MOMENTS, {"until": "{1}"}),
-    error("skip_runs", {"job_id": "Take out the bins", "dates": ["whenever"]}, READS_MOMENTS, {"dates": ["{1}"]}),
-    error("why", {"job_id": "Take out the bins", "at": "whenever"}, READS_MOMENTS, {"at": "{1}"}),
+    error("pause_job", {"job_id": "Take out the bins", "until": "tomorow"}, READS_MOMENTS, {"until": "{1}"}),
+    error("skip_runs", {"job_id": "Take out the bins", "dates": ["christmas"]}, "(YYYY-MM-DD)", {"dates": ["2026-12-24"]}),
+    error("why", {"job_id": "Take out the bins", "at": "yesterdy at 9"}, READS_MOMENTS, {"at": "{1}"}),
     # Choices and ranges.
     error("list_jobs", {"status": "active"}, "Choose one of: (pending)", {"status": "{1}"}),
-    error("list_jobs", {"outcome": "bad"}, "choose one of: succeeded, (failed)", {"outcome": "{1}"}),
-    error("list_jobs", {"since": "whenever"}, READS_MOMENTS, {"since": "{1}"}),
-    error("list_jobs", {"limit": 5000}, "choose 1 to ([0-9]+)", {"limit": 1000}),
     error("list_jobs", {"task": "webhok"}, '"(webhook)"', {"task": "{1}"}),
     error("list_scheduled_notifications", {"limit": 0}, "choose (1) to", {"limit": 1}),
     error("claim_prompts", {"limit": 99}, "choose 1 to (20)", {"limit": 20}),
-    error("claim_prompts", {"lease_minutes": 0}, "between (1) minute", {"lease_minutes": 1}),
     error("preview_schedule", CRON | {"count": 99}, "choose 1 to (50)", {"count": 50}),
-    error("run_job", {"job_id": "Take out the bins", "wait_seconds": 99}, "choose (0) to 50", {"wait_seconds": 0}),
     error("run_task", {"task": "webhok", "kwargs": {"url": "https://example.org"}}, '"(webhook)"', {"task": "{1}"}),
     error("upcoming", {"hours": 9999}, "at most (744)", {"hours": 744}),
     error("bulk_jobs", {"action": "stop", "tag": "x"}, "choose one of: (pause)", {"action": "{1}"}),
-    error("bulk_jobs", {"action": "cancel", "tag": "x", "until": "monday"}, "only a (pause) has", {"action": "{1}"}),
-    error("bulk_jobs", {"action": "pause", "tag": "x", "until": "whenever"}, READS_MOMENTS, {"until": "{1}"}),
     error("set_preferences", {}, "give (timezone)", {"timezone": "Lisbon"}),
-    error("set_preferences", {"timezone": "Berln"}, "Did you mean (.+?)[?]", {"timezone": "{1}"}),
-    error("set_preferences", {"topic": "a b"}, "can't contain (spaces)", {"topic": "ab"}),
 ]  # fmt: skip
 NEVER_ADVISES = {
     # Its refusals are played with a real server in test_notifications.py.

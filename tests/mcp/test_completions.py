@@ -1,16 +1,13 @@
 """Completions: what is offered for ids, topics, zones and tasks, and to whom."""
 
 import pytest
-from django.db import OperationalError, connection
 from mcp import MCPError
-from mcp_types import PromptReference, ResourceTemplateReference
+from mcp_types import ResourceTemplateReference
 
 from schedules.mcp import completions
 from schedules.mcp.auth import local_caller, set_local_caller
 from schedules.models import Profile
-from schedules.services import issue_token
 from tests.factories import JobFactory
-from tests.mcp.over_http import OverHttp
 
 JOB = ResourceTemplateReference(uri="jobs://{job_id}")
 
@@ -39,16 +36,6 @@ def test_topics_are_those_of_the_user_and_of_their_notifications(olga, owner):
     assert found.values == ["my-phone", "my-tablet"]
 
 
-def test_zones_and_tasks_are_completed(olga):
-    zone = ResourceTemplateReference(uri="timezones://{+zone}")
-
-    assert completed(olga, "zone", "berlin", zone).values == ["Europe/Berlin"]
-    assert "America/New_York" in completed(olga, "zone", "new y", zone).values
-    assert completed(olga, "zone", "europe/b", zone).values[0] == "Europe/Belfast"
-    assert completed(olga, "task", "web").values == ["webhook"]
-    assert completed(olga, "task", "prune").values == []
-
-
 def test_answer_is_bounded_and_says_that_there_is_more(
     olga, owner, monkeypatch, django_assert_max_num_queries
 ):
@@ -62,10 +49,6 @@ def test_answer_is_bounded_and_says_that_there_is_more(
         assert len(completed(olga, "job_id", "").values) == 3
 
 
-def test_unknown_argument_has_no_completions(olga):
-    assert completed(olga, "colour", "r", PromptReference(name="daily_briefing")).values == []
-
-
 def test_agent_without_the_right_to_read_gets_nothing(olga, owner):
     set_local_caller(local_caller(owner, scopes=("write",)))
 
@@ -73,23 +56,7 @@ def test_agent_without_the_right_to_read_gets_nothing(olga, owner):
         completed(olga, "job_id", "")
 
 
-def test_completions_are_served_over_http(era, owner):
-    job = JobFactory(owner=owner, name="Tea")
-    agent = OverHttp(era, issue_token(owner, name="laptop", families=["jobs"]).value.text)
-
-    assert completed(agent, "job_id", "tea").values == [job.public_id]
-
-
 def test_agent_without_notifications_does_not_learn_the_topics(owner):
     Profile.objects.filter(user=owner).update(topic="my-phone")
 
     assert completions.complete_topics(local_caller(owner, families=["prompts"]).actor, "") == []
-
-
-def test_database_that_is_away_is_named(olga):
-    def fail(*args):
-        raise OperationalError("SELECT secrets FROM /var/lib")
-
-    words = "The database does not answer just now: try again in a moment"
-    with connection.execute_wrapper(fail), pytest.raises(MCPError, match=words):
-        completed(olga, "job_id", "")

@@ -5,6 +5,7 @@ import pytest
 from tests.mcp.conformance import SMALL, check_scenarios, node_problem
 
 
+@pytest.mark.verify
 @pytest.mark.timeout(3600)
 def test_official_suite_passes_in_both_eras(site):
     if problem := node_problem(offline=True):

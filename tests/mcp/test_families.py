@@ -10,10 +10,8 @@ from schedules import services
 from schedules.mcp import subscriptions
 from schedules.mcp.auth import caller_of, local_caller, set_local_caller
 from schedules.mcp.http import build_http_app
-from schedules.mcp.offers import OFFER_BY_NAME, OFFERS
+from schedules.mcp.offers import OFFERS
 from schedules.mcp.server import build_server
-from schedules.models import Job
-from schedules.result import Kind
 from schedules.services.people.tokens import FAMILIES, tasks_of
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, TokenFactory
 from tests.mcp.agents import InMemory, answer_of, connected
@@ -104,17 +102,6 @@ def test_lists_and_resources_show_only_the_family(agent_of, rows):
     assert agent.call("pause_schedule", schedule_id=tea)["success"]
 
 
-def test_job_of_another_family_cannot_be_created(agent_of, owner):
-    caller = local_caller(owner, families=["notifications"])
-
-    refused = services.schedule(
-        caller.actor, name="New", task="webhook", trigger_type="cron", cron="0 9 * * *"
-    )
-
-    assert refused.kind == Kind.INVALID
-    assert not Job.objects.exists()
-
-
 @pytest.mark.parametrize(
     ("families", "tasks"),
     [
@@ -150,13 +137,6 @@ def test_token_at_a_server_of_some_families_has_what_both_have(owner, families, 
     assert {family for family in FAMILIES if caller.is_offered({family})} == offered
 
 
-def test_everyday_tool_is_offered_where_the_server_has_its_family(owner):
-    caller = caller_of(TokenFactory(owner=owner, families=["core"]), ["notifications"])
-
-    assert caller.is_offered(OFFER_BY_NAME["schedule_notification"].families)
-    assert not caller.is_offered(OFFER_BY_NAME["delete_schedule"].families)
-
-
 def test_token_of_all_families_sees_only_what_the_server_is_about(owner, rows):
     token = services.issue_token(owner, name="laptop").value.text
     deploy, tea = rows["jobs"].public_id, rows["notifications"].public_id
@@ -182,15 +162,6 @@ def test_token_of_all_families_sees_only_what_the_server_is_about(owner, rows):
     assert "undo" not in own
 
 
-@pytest.mark.parametrize(
-    ("families", "has_undo"), [(["notifications"], False), (["notifications", "more"], True)]
-)
-def test_undo_is_named_only_if_its_tool_is_offered(agent_of, rows, families, has_undo):
-    said = agent_of(*families).call("delete_schedule", schedule_id=rows["notifications"].public_id)
-
-    assert ("undo" in said) == has_undo
-
-
 def test_stream_about_a_job_of_another_family_is_refused(owner, rows):
     set_local_caller(local_caller(owner, families=["notifications"]))
     try:
@@ -201,14 +172,3 @@ def test_stream_about_a_job_of_another_family_is_refused(owner, rows):
         set_local_caller(None)
 
     assert list(watched.values()) == [f"jobs://{rows['notifications'].public_id}"]
-
-
-def test_agenda_changes_only_with_the_jobs_of_the_family(actor, owner, rows):
-    narrow = local_caller(owner, families=["notifications"]).actor
-    seen = subscriptions._states(narrow, ["agenda://today"])
-
-    services.edit(actor, rows["jobs"].public_id, name="Other")
-    assert subscriptions._states(narrow, ["agenda://today"]) == seen
-
-    services.edit(actor, rows["notifications"].public_id, name="Other")
-    assert subscriptions._states(narrow, ["agenda://today"]) != seen

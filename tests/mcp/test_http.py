@@ -8,7 +8,6 @@ import subprocess
 import sys
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
-from functools import partial
 from urllib.parse import urlsplit
 
 import httpx2
@@ -89,7 +88,7 @@ def test_refused_token_is_named_as_what_it_is_with_the_way_to_a_new_one(owner, s
 
 
 @DOORS
-@pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "HEAD", "OPTIONS"])
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
 def test_other_methods_are_not_allowed(token, build, method):
     answer = post(token, build, method=method)
 
@@ -142,13 +141,6 @@ def test_case_of_an_allowed_host_means_nothing(token, settings):
     assert post(token, build_http_app, **request).status_code == 200
 
 
-def test_case_of_a_host_that_the_caller_allows_means_nothing(token):
-    request = modern_call("list_jobs")
-    request["headers"]["Host"] = "MyHost"
-
-    assert post(token, partial(build_http_app, hosts=["MyHost"]), **request).status_code == 200
-
-
 def test_public_host_is_allowed_and_patterns_turn_the_check_off():
     exact, pattern = _transport_security(["cronty.example"]), _transport_security([".example"])
 
@@ -184,9 +176,7 @@ def test_body_of_300_kilobytes_is_refused(token):
     assert not Job.objects.exists()
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"{", b"[]", b"null", b'"x"', b"\xff\xfe", b'{"jsonrpc": "1.0"}', b"[" * 100_000]
-)
+@pytest.mark.parametrize("body", [b"", b"[]", b"\xff\xfe", b'{"jsonrpc": "1.0"}', b"[" * 100_000])
 def test_malformed_request_is_refused(token, body):
     answer = post(
         token, content=body, headers=modern_call("x")["headers"] | {"Content-Type": "application/json"}
@@ -220,10 +210,6 @@ def test_subscription_without_resources_logs_no_traceback(token, number, version
 
     assert answer.status_code < 500
     assert not [record for record in caplog.records if record.exc_info]
-
-
-def test_unknown_tool_is_a_tool_error(token):
-    assert "Unknown tool: nope" in post(token, **modern_call("nope")).text
 
 
 @asynccontextmanager
@@ -344,14 +330,6 @@ def test_printed_address_is_an_allowed_host_but_the_wildcard_address_is_not(site
     assert (answer.status_code, refused.status_code) == (200, 421)
 
 
-def test_server_warns_at_its_start_if_no_cluster_is_running(site):
-    with announced(site) as (process, _):
-        process.terminate()
-        _, words = process.communicate()
-
-    assert words.startswith(b"No worker is running")
-
-
 def test_server_starts_without_its_database_and_warns_and_reports_the_outage_to_clients(tmp_path):
     with (
         announced(Site(tmp_path, "")) as (process, address),
@@ -373,8 +351,6 @@ def test_server_starts_without_its_database_and_warns_and_reports_the_outage_to_
     ("arguments", "way_out"),
     [
         (["--user", "olga"], "--user: not with --http; `issue_token --user NAME`"),
-        (["--name", "laptop"], "--name: not with --http; `issue_token --name NAME`"),
-        (["--name", ""], "--name: not with --http"),
         (["--read-only"], "--read-only: not with --http; `issue_token --scopes read`"),
     ],
 )

@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from django.contrib.auth import get_user_model
 from mcp import Client
 from mcp.client.stdio import stdio_client
 from mcp_types import INTERNAL_ERROR, ElicitResult, ErrorData
@@ -12,7 +11,6 @@ from schedules.mcp.auth import local_caller, set_local_caller
 from schedules.models import Event, Job, Profile
 from schedules.result import Ok
 from schedules.services import Actor, issue_token, resume
-from schedules.services.people.tokens import CallRate
 from tests.factories import JobFactory
 from tests.mcp.agents import InMemory, ToolRefusalError, answer_of, mode_of
 from tests.mcp.over_http import OverHttp
@@ -115,16 +113,6 @@ def test_same_call_after_an_answer_is_the_same_request(beside, cluster, tool, ar
     assert again[id_name] == first[id_name]
 
 
-def test_answer_counts_in_the_call_of_a_token(owner, nowhere, cluster):
-    person = Person(timezone="Berlin", topic="my-phone")
-    token = issue_token(owner, name="laptop").value.text
-    agent = OverHttp("modern", token, {"elicitation_callback": person})
-
-    made = agent.call("schedule_cron_notification", message="Tea", cron="0 9 * * *")
-
-    assert (made["timezone"], made["notification_topic"]) == ("Europe/Berlin", "my-phone")
-
-
 def test_client_that_answers_with_an_error_gets_what_a_client_without_questions_gets(
     caller, nowhere, cluster
 ):
@@ -141,44 +129,6 @@ def test_nobody_is_asked_about_a_call_with_invalid_arguments(beside, more):
     person = Person(timezone="Berlin")
 
     assert beside(person).raw("schedule", LOCAL | more).is_error
-    assert person.asked == []
-
-
-def test_nobody_is_asked_after_too_many_calls(beside, settings, monkeypatch):
-    monkeypatch.setattr("schedules.mcp.auth.call_rate", CallRate())
-    settings.CRONTY_MCP_CALLS_PER_MINUTE = 1
-    person = Person(timezone="Berlin")
-    agent = beside(person)
-    agent.call("list_jobs")
-
-    assert "at most 1 calls a minute" in agent.call("schedule", **LOCAL)
-    assert person.asked == []
-
-
-def test_question_costs_one_call(beside, owner, cluster, settings, monkeypatch):
-    monkeypatch.setattr("schedules.mcp.auth.call_rate", CallRate())
-    settings.CRONTY_MCP_CALLS_PER_MINUTE = 2
-
-    said = beside(Person(timezone="Berlin")).call("schedule", **LOCAL)
-
-    assert "15:00" in said
-    assert Profile.objects.get(user=owner).timezone == "Europe/Berlin"
-
-
-def test_answer_is_kept_even_if_no_call_is_left(beside, owner, settings, monkeypatch):
-    monkeypatch.setattr("schedules.mcp.auth.call_rate", CallRate())
-    settings.CRONTY_MCP_CALLS_PER_MINUTE = 1
-
-    assert "at most 1 calls a minute" in beside(Person(timezone="Berlin")).call("schedule", **LOCAL)
-    assert Profile.objects.get(user=owner).timezone == "Europe/Berlin"
-
-
-def test_nobody_is_asked_by_the_server_of_a_user_who_is_gone(beside, owner):
-    person = Person(timezone="Berlin")
-    get_user_model().objects.filter(pk=owner.pk).update(is_active=False)
-
-    with pytest.raises(ToolRefusalError, match="was deactivated"):
-        beside(person).call("schedule", **LOCAL)
     assert person.asked == []
 
 
@@ -209,14 +159,6 @@ def test_nothing_is_asked_without_need(beside, cluster, tool, arguments):
 
     beside(person).raw(tool, arguments)
 
-    assert person.asked == []
-
-
-def test_agent_that_may_only_read_does_not_ask(beside, owner):
-    person = Person(timezone="Berlin")
-    set_local_caller(local_caller(owner, scopes=("read",)))
-
-    assert beside(person).raw("schedule", LOCAL).is_error
     assert person.asked == []
 
 
@@ -276,18 +218,6 @@ def test_without_consent_nothing_changes_and_the_agent_sees_what_would(beside, o
 
     assert (shown["would_change"], "confirm" in shown) == (1, True)
     assert not Job.objects.filter(status="paused").exists()
-
-
-def test_nothing_is_asked_about_no_jobs_or_when_the_agent_brings_the_confirmation(beside, owner):
-    JobFactory(owner=owner, tags=["home"])
-    person = Person("cancel")
-    agent = beside(person)
-
-    token = agent.call("bulk_jobs", action="pause", tag="home")["confirm"]
-    assert agent.call("bulk_jobs", action="pause", tag="home", confirm=token)["changed"] == 1
-    assert agent.call("bulk_jobs", action="pause", tag="nothing")["would_change"] == 0
-
-    assert len(person.asked) == 1
 
 
 DAILY = {

@@ -9,7 +9,6 @@ from mcp import MCPError
 from cronty_site.asgi import build_application
 from schedules import services
 from schedules.mcp.offers import OFFERS
-from schedules.mcp.server import build_server
 from schedules.mcp.wording import INSTRUCTIONS
 from schedules.models import Job
 from schedules.services import issue_token
@@ -18,6 +17,11 @@ from tests.mcp.agents import InMemory, ToolRefusalError, answer_of, text_of
 from tests.mcp.over_http import browser, http_client, running
 
 HOURLY = {"name": "x", "task": "tests.ping", "trigger_type": "interval", "trigger_config": {"hours": 1}}
+
+
+@pytest.fixture
+def olga(caller, era):
+    return InMemory(era)
 
 
 def test_server_introduces_itself(olga):
@@ -33,12 +37,6 @@ def test_server_introduces_itself(olga):
 def test_every_tool_belongs_to_a_family_known_to_tokens():
     assert {family for offer in OFFERS for family in offer.families} == set(FAMILIES)
     assert len({offer.name for offer in OFFERS}) == len(OFFERS)
-
-
-def test_families_can_be_left_out(caller):
-    tools = InMemory("modern", build_server(families=["jobs"])).do(lambda client: client.list_tools()).tools
-
-    assert [tool.name for tool in tools] == ["schedule_job", "list_jobs", "cancel_job", "job_status"]
 
 
 def test_lists_and_objects_are_accepted_as_json_text(call):

@@ -22,7 +22,6 @@ from schedules.mcp.offers import OFFERS
 from schedules.mcp.stdio import MAX_LINE_LENGTH
 from schedules.services.installation.command_words import how_to_run
 from tests.factories import UserFactory
-from tests.mcp.agents import answer_of
 from tests.mcp.over_http import modern_call
 from tests.mcp.processes import ROOT, Site
 from tests.waiting import PATIENCE
@@ -314,14 +313,6 @@ def test_unprepared_folder_is_reported_with_the_fix(tmp_path, arguments):
 def test_invalid_agent_name_is_refused(name):
     with pytest.raises(CommandError, match="--name: give it 1 to 150 printable characters"):
         call_command("mcp_serve", name=name)
-
-
-def test_agent_has_the_given_name(site):
-    async def work(client):
-        made = answer_of(await client.call_tool("schedule_job", A_JOB))
-        return answer_of(await client.call_tool("job_status", {"job_id": made["job_id"]}))["made_by"]
-
-    assert talk(site, work, "--name", "x" * 150) == "x" * 150
 
 
 def test_importing_the_app_on_sqlite_imports_neither_the_sdk_nor_psycopg(site):

@@ -1,7 +1,6 @@
 """What an agent reads about the tools names only those that it is offered."""
 
 import json
-from itertools import combinations
 
 import pytest
 from mcp import MCPError
@@ -14,7 +13,7 @@ from schedules.services.people.tokens import FAMILIES, SCOPES
 from tests.mcp.agents import InMemory
 from tests.mcp.over_http import OverHttp
 
-SETS = [*combinations(FAMILIES, 1), *combinations(FAMILIES, 2), FAMILIES]
+SETS = [*((family,) for family in FAMILIES), FAMILIES]
 
 
 async def read_all(client):
@@ -69,10 +68,3 @@ def test_token_of_a_family_is_introduced_to_that_family(owner, era):
 def test_prompt_that_needs_other_tools_is_unknown(read_by):
     with pytest.raises(MCPError, match="Unknown prompt: daily_briefing"):
         read_by(["prompts"], work=lambda client: client.get_prompt("daily_briefing"))
-
-
-def test_sentence_about_a_missing_tool_is_left_out():
-    text = "Stop a job. For a while, use pause_job. Ask `why`. Ask why not."
-
-    assert WORDING.text_for({"why"}, text) == "Stop a job. Ask `why`. Ask why not."
-    assert WORDING.text_for({"pause_job"}, text) == "Stop a job. For a while, use pause_job. Ask why not."

@@ -2,21 +2,15 @@
 
 from pathlib import Path
 
-from cronty_site.terminal.adding import add_command
-from schedules.api.schemas.jobs import PolicyIn
 from schedules.models.alert_rules import read_rules
-from schedules.services.files.schema import job_schema
-from schedules.web.forms.jobs import JobForm
+from schedules.spec.job import JobSpec
 
 CHANNELS = Path(__file__).parents[2] / "docs/how-to/channels.md"
 
 
 def test_short_help_of_each_interface_names_the_rules():
     helps = [
-        str(JobForm.base_fields["alerts"].help_text),
-        next(str(option.help) for option in add_command.params if option.name == "alerts"),
-        str(PolicyIn.model_fields["alerts"].description),
-        str(job_schema({})),
+        str(JobSpec.model_fields["alerts"].description),
         CHANNELS.read_text(encoding="utf-8"),
     ]
 

@@ -24,30 +24,34 @@ def test_row_copies_the_fields_of_its_job_that_can_change():
     assert (row.scheduled_for, row.cause, row.available_at, row.status) == (NOW, "manual", NOW, "queued")
 
 
-@pytest.mark.parametrize(
-    ("status", "cause", "is_deleted"), list(product(Job.Status, Execution.Cause, [False, True]))
-)
-def test_python_and_query_agree_on_whether_a_job_is_stopped(status, cause, is_deleted):
-    job = JobFactory(
-        status=status,
-        next_run_at=NOW if status == Job.Status.PENDING else None,
-        deleted_at=NOW if is_deleted else None,
+def test_python_and_query_agree_on_whether_a_job_is_stopped():
+    expected = {}
+    for status, cause, is_deleted in product(Job.Status, Execution.Cause, [False, True]):
+        job = JobFactory(
+            status=status,
+            next_run_at=NOW if status == Job.Status.PENDING else None,
+            deleted_at=NOW if is_deleted else None,
+        )
+        is_stopping = status in ("paused", "cancelled") and not (status == "paused" and cause == "manual")
+        expected[ExecutionFactory(job=job, cause=cause).pk] = is_stopping or is_deleted
+
+        assert job_was_stopped(cause, job.status, job.deleted_at) is (is_stopping or is_deleted)
+
+    stopped = {pk for pk, is_stopped in expected.items() if is_stopped}
+    assert set(Execution.objects.filter(JOB_WAS_STOPPED).values_list("pk", flat=True)) == stopped
+    assert (
+        set(Execution.objects.exclude(JOB_WAS_STOPPED).values_list("pk", flat=True))
+        == set(expected) - stopped
     )
-    ExecutionFactory(job=job, cause=cause)
-    is_stopping = status in ("paused", "cancelled") and not (status == "paused" and cause == "manual")
-
-    assert job_was_stopped(cause, job.status, job.deleted_at) is (is_stopping or is_deleted)
-    assert Execution.objects.filter(JOB_WAS_STOPPED).exists() is (is_stopping or is_deleted)
-    assert Execution.objects.exclude(JOB_WAS_STOPPED).exists() is not (is_stopping or is_deleted)
 
 
-@pytest.mark.parametrize("cause", list(Execution.Cause))
-def test_purged_job_counts_as_stopped(cause):
-    ExecutionFactory(cause=cause)
-    Execution.objects.update(job=None)
+def test_purged_job_counts_as_stopped():
+    for cause in list(Execution.Cause):
+        ExecutionFactory(cause=cause)
+        Execution.objects.update(job=None)
 
-    assert job_was_stopped(cause, None, None)
-    assert Execution.objects.filter(JOB_WAS_STOPPED).exists()
+        assert job_was_stopped(cause, None, None)
+        assert Execution.objects.filter(JOB_WAS_STOPPED).exists()
 
 
 def test_prompt_is_not_claimable_if_its_job_has_another_task_now():

@@ -1,7 +1,5 @@
 """Masking of values under names that sound like a secret, and of secrets in texts."""
 
-import pytest
-
 from schedules.secrets import masking
 from schedules.secrets.masking import MASK, Masker
 
@@ -24,9 +22,8 @@ def test_secrets_are_masked_at_any_depth():
     }
 
 
-@pytest.mark.parametrize(
-    ("value", "is_shown"),
-    [
+def test_reference_to_a_secret_is_shown_if_nothing_secret_is_beside_it():
+    for value, is_shown in [
         ("${secret:KEY}", True),
         ("Bearer ${secret:KEY}", True),
         ("Bearer abc ${secret:KEY}", False),
@@ -34,18 +31,15 @@ def test_secrets_are_masked_at_any_depth():
         ("${secret:KEY}abc", False),
         ("${secret:}", False),
         (["${secret:KEY}"], False),
-    ],
-)
-def test_reference_to_a_secret_is_shown_if_nothing_secret_is_beside_it(value, is_shown):
-    shown = value if is_shown else MASK
+    ]:
+        shown = value if is_shown else MASK
 
-    assert masking.masked({"password": value}) == {"password": shown}
-    assert masking.masked({"headers": {"authorization": value}}) == {"headers": {"authorization": shown}}
+        assert masking.masked({"password": value}) == {"password": shown}
+        assert masking.masked({"headers": {"authorization": value}}) == {"headers": {"authorization": shown}}
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "is_shown"),
-    [
+def test_amount_is_shown_although_its_name_sounds_like_a_secret():
+    for key, value, is_shown in [
         ("max_tokens", 500, True),
         ("tokens-per-minute", 0.5, True),
         ("token_count", 3, True),
@@ -53,10 +47,8 @@ def test_reference_to_a_secret_is_shown_if_nothing_secret_is_beside_it(value, is
         ("max_tokens", "500", False),
         ("password", 1234, False),
         ("permit_token", 1234, False),
-    ],
-)
-def test_amount_is_shown_although_its_name_sounds_like_a_secret(key, value, is_shown):
-    assert masking.masked({key: value}) == {key: value if is_shown else MASK}
+    ]:
+        assert masking.masked({key: value}) == {key: value if is_shown else MASK}
 
 
 def test_request_headers_are_masked_unless_they_are_known_to_be_harmless():

@@ -44,7 +44,6 @@ OWN = {
     *("create_job", "preview_schedule", "list_jobs", "list_runs", "show_me", "list_tasks", "list_upcoming"),
     *("change_jobs", "undo_change", "apply_file", "claim_prompts", "set_secret_value", "create_token"),
     *(
-        "rehearse_period",
         "list_tokens",
         "list_events",
         "list_heartbeats",
@@ -71,7 +70,7 @@ OWN = {
 
 
 # Answers that are read while they are written; tests/api/test_events.py and test_terminal.py ask with all kinds of tokens.
-STREAMED = {"stream_events", "export_events", "run_command_line"}
+STREAMED = {"stream_events", "run_command_line"}
 
 
 class Operation(NamedTuple):

@@ -7,9 +7,7 @@ from django.db import connection
 
 from schedules import clock, services
 from schedules.models import Event
-from schedules.services.activity_export import export_lines
 from schedules.services.event_feed import MAX_MISSING, EventFeed, Position
-from schedules.services.event_list import EventQuery
 from tests.factories import JobFactory
 from tests.services.test_turns import held
 
@@ -60,24 +58,6 @@ def test_stream_that_begins_during_a_change_sends_it(actor, jobs):
     assert [job for _, _, job in read(feed)] == [first.pk]
 
 
-@on_postgresql
-def test_export_ends_before_a_change_that_is_not_committed(actor, jobs):
-    def exported(after: int = 0) -> list[str]:
-        return list(
-            export_lines(actor, EventQuery(), lambda event: {"n": event.pk}, clock.now(), after=after)
-        )
-
-    first, second = jobs
-    before = Event.objects.latest("pk").pk
-    with held(lambda: services.resume(actor, first.public_id)):
-        services.resume(actor, second.public_id)
-        end = exported()[-1]
-    later = exported(before)
-
-    assert f'"last": {before}, "is_complete": true' in end
-    assert len("".join(later[1:-1]).splitlines()) == 2
-
-
 def test_missing_key_is_forgotten_after_a_while(owner, actor, jobs):
     newest = Event.objects.latest("pk")
     now = clock.now()
@@ -94,23 +74,11 @@ def test_missing_key_is_forgotten_after_a_while(owner, actor, jobs):
     assert min(later.missing) > newest.pk + 500
 
 
-def test_export_since_a_moment_looks_past_the_events_before_it(actor, jobs, monkeypatch):
-    monkeypatch.setattr("schedules.services.activity_export.CHUNK", 1)
-    Event.objects.update(at=clock.now() - timedelta(days=2))
-    services.resume(actor, jobs[0].public_id)
-    query = EventQuery(since=clock.now() - timedelta(days=1))
-
-    lines = list(export_lines(actor, query, lambda event: {"verb": event.verb}, clock.now()))
-
-    assert [line for line in lines if '"verb": "resume"' in line]
-    assert '"events": 1' in lines[-1]
+def test_text_that_is_no_position_is_refused():
+    for text in ["", "x", "-1", "1-", "1-2.", "1.2", "٣", "1-2\n", "9" * 19]:
+        assert Position.parse(text) is None
 
 
-@pytest.mark.parametrize("text", ["", "x", "-1", "1-", "1-2.", "1.2", "٣", "1-2\n", "9" * 19])
-def test_text_that_is_no_position_is_refused(text):
-    assert Position.parse(text) is None
-
-
-@pytest.mark.parametrize("text", ["0", "17", "17-3.5"])
-def test_position_is_read_as_it_is_written(text):
-    assert str(Position.parse(text)) == text
+def test_position_is_read_as_it_is_written():
+    for text in ["0", "17", "17-3.5"]:
+        assert str(Position.parse(text)) == text

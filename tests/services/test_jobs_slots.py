@@ -56,8 +56,9 @@ AFTER_A_CLOCK_ROLLBACK = {
 
 
 @pytest.mark.parametrize("verbs", AFTER_A_CLOCK_ROLLBACK.values(), ids=AFTER_A_CLOCK_ROLLBACK.keys())
-@pytest.mark.parametrize("catch_up", ["once", "all", "none"])
-@pytest.mark.parametrize("trigger", [CRON, INTERVAL], ids=["cron", "interval"])
+@pytest.mark.parametrize(
+    ("trigger", "catch_up"), [(CRON, "once"), (INTERVAL, "all"), (CRON, "none")], ids=["once", "all", "none"]
+)
 def test_every_slot_has_one_row_after_the_clock_was_ahead(actor, time_machine, trigger, catch_up, verbs):
     """The clock is an hour ahead while the job is claimed; then it is corrected."""
     job = value_of(services.schedule(actor, **PLAIN, **trigger, catch_up=catch_up, overlap="allow")).job

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
-from django.test import Client
-from django.urls import reverse
 
 from schedules import clock, engine, services
 from schedules.models import Event, Job, Secret, Token
@@ -216,18 +214,6 @@ def test_limit_of_runs_and_notifications_holds_for_simultaneous_calls(actor, set
         sending = waits(lambda: services.begin_push(actor, {"message": "Two"}))
 
     assert [begun.result().kind for begun in (running, sending)] == [Kind.TOO_FAST] * 2
-
-
-def test_demo_jobs_are_added_once(actor):
-    tabs = [Client(), Client()]
-    for tab in tabs:
-        tab.force_login(actor.user)
-
-    with held(lambda: tabs[0].post(reverse("schedules:demo"))):
-        second = waits(lambda: tabs[1].post(reverse("schedules:demo")))
-
-    assert second.result().status_code in (302, 303)
-    assert Job.objects.filter(public_id__startswith="demo_").count() == 3
 
 
 def test_event_names_the_preference_that_was_replaced(actor):

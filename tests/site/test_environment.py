@@ -31,11 +31,11 @@ def test_secret_is_read_from_a_file(given, monkeypatch, tmp_path):
     assert environment.secret("X") == "hidden"
 
 
-@pytest.mark.parametrize(("value", "truth"), [("1", True), ("Yes", True), ("off", False), ("FALSE", False)])
-def test_boolean_accepts_common_words(given, value, truth):
-    given(value)
+def test_boolean_accepts_common_words(given):
+    for value, truth in [("1", True), ("Yes", True), ("off", False), ("FALSE", False)]:
+        given(value)
 
-    assert environment.boolean("X", not truth) is truth
+        assert environment.boolean("X", not truth) is truth
 
 
 def test_whole_number_within_its_bounds_is_read(given):
@@ -50,27 +50,22 @@ def test_list_is_split_at_commas_and_blanks(given):
     assert environment.words("X") == ["a.example", "b.example", "c.example"]
 
 
-@pytest.mark.parametrize(
-    ("value", "arguments"),
-    [
-        pytest.param("", [], id="none"),
-        pytest.param("agent --say 'two words'", ["agent", "--say", "two words"], id="line"),
-        pytest.param('["agent", "two words"]', ["agent", "two words"], id="array"),
-    ],
-)
-def test_command_is_a_list_of_arguments(given, value, arguments):
-    given(value)
+def test_command_is_a_list_of_arguments(given):
+    for value, arguments in [
+        ("", []),
+        ("agent --say 'two words'", ["agent", "--say", "two words"]),
+        ('["agent", "two words"]', ["agent", "two words"]),
+    ]:
+        given(value)
 
-    assert environment.command("X") == arguments
+        assert environment.command("X") == arguments
 
 
-@pytest.mark.parametrize(
-    ("value", "names"), [("", []), ("*", ["*"]), ("olga, otto@example.com", ["olga", "otto@example.com"])]
-)
-def test_users_are_login_names_or_everybody(given, value, names):
-    given(value)
+def test_users_are_login_names_or_everybody(given):
+    for value, names in [("", []), ("*", ["*"]), ("olga, otto@example.com", ["olga", "otto@example.com"])]:
+        given(value)
 
-    assert environment.users("X") == names
+        assert environment.users("X") == names
 
 
 def test_trailing_slash_of_a_url_is_removed(given):
@@ -86,77 +81,66 @@ def test_secret_address_is_kept_as_it_is_and_optional(given):
     assert environment.secret_address("X") == "https://watch.example/5ec2e7/"
 
 
-@pytest.mark.parametrize(
-    ("reader", "value"),
-    [
-        pytest.param(lambda: environment.boolean("X", True), "perhaps", id="boolean"),
-        pytest.param(lambda: environment.integer("X", 1, minimum=0, maximum=9), "many", id="no number"),
-        pytest.param(lambda: environment.integer("X", 1, minimum=0, maximum=9), "1.5", id="fraction"),
-        pytest.param(lambda: environment.integer("X", 1, minimum=1, maximum=9), "0", id="below the minimum"),
-        pytest.param(lambda: environment.command("X"), "[torn", id="truncated array"),
-        pytest.param(lambda: environment.command("X"), "[1]", id="array of numbers"),
-        pytest.param(lambda: environment.web_address("X", ""), "cronty.example", id="no scheme"),
-        pytest.param(lambda: environment.web_address("X", ""), "ftp://cronty.example", id="another scheme"),
-        pytest.param(lambda: environment.web_address("X", ""), "http://[torn", id="truncated address"),
-        pytest.param(
-            lambda: environment.secret_address("X"), "hc-ping.com/5ec2e7", id="secret without scheme"
-        ),
-        pytest.param(lambda: environment.web_address("X", ""), "http://a:70000", id="no such port"),
-        pytest.param(lambda: environment.email_settings("X", ""), "http://mail.example", id="no mail server"),
-        pytest.param(lambda: environment.email_settings("X", ""), "smtp://a:b", id="mail port is no number"),
-        pytest.param(lambda: environment.email_settings("X", ""), "smtps://a?tls=true", id="ssl and tls"),
-        pytest.param(lambda: environment.email_settings("X", ""), "smtp://a?tls=maybe", id="unclear tls"),
-        pytest.param(lambda: environment.email_settings("X", ""), "smtp://a?tls", id="tls without a value"),
-        pytest.param(lambda: environment.email_settings("X", ""), "smtp://a?ssl=true", id="no mail option"),
-        pytest.param(lambda: environment.integer("X", 1, minimum=1, maximum=9), "10", id="above the maximum"),
-        pytest.param(lambda: environment.web_address("X", ""), "https://a b", id="blank in an address"),
-        pytest.param(lambda: environment.destinations("X"), "nas.local:99999", id="destination port"),
-        pytest.param(lambda: environment.networks("X"), "127.0.0.1, proxy.local", id="name as network"),
-        pytest.param(lambda: environment.networks("X"), "10.0.0.1/8", id="network with a host's address"),
-        pytest.param(lambda: environment.networks("X"), "*", id="every network"),
-        pytest.param(lambda: environment.destinations("X"), "http://nas.local", id="address as destination"),
-        pytest.param(lambda: environment.destinations("X"), "10.0.0.5/8", id="address within a network"),
-        pytest.param(lambda: environment.destinations("X"), "300.1.1.1", id="mistyped address"),
-        pytest.param(
-            lambda: environment.header_names("X"), "X-Team, Host", id="header of the request itself"
-        ),
-        pytest.param(lambda: environment.users("X"), "olga, *", id="everybody and somebody"),
-        pytest.param(lambda: environment.choice("X", "A", ("A", "B")), "C", id="not a choice"),
-        pytest.param(lambda: environment.zone_data("X"), "elsewhere", id="unknown source of zone data"),
-        pytest.param(lambda: environment.time_zone("X", "UTC"), "Mars/Base", id="unknown zone"),
-        pytest.param(
-            lambda: environment.time_zone("X", "UTC"), "../etc/passwd", id="zone outside the folder"
-        ),
-        pytest.param(lambda: environment.host("X", ""), "http://a", id="address as host"),
-        pytest.param(lambda: environment.host("X", ""), "300.1.1.1", id="not an IP address"),
-        pytest.param(lambda: environment.apps("X"), "tests.no_such_app", id="app cannot be imported"),
-        pytest.param(lambda: environment.apps("X"), "no_such_app.sub", id="package cannot be imported"),
-        pytest.param(lambda: environment.apps("X"), "no-such-app.Config", id="AppConfig without module"),
-        pytest.param(lambda: environment.database("X", ""), "mysql://u:p@h/name", id="another database"),
-        pytest.param(lambda: environment.database("X", ""), "nonsense", id="no database address"),
-        pytest.param(lambda: environment.database("X", ""), "postgres://u:p@h:port/n", id="database port"),
-        pytest.param(lambda: environment.database("X", ""), "postgres://u:p@h", id="database without name"),
-        pytest.param(lambda: environment.database("X", ""), "sqlite://:memory:", id="database in memory"),
-        pytest.param(lambda: environment.database("X", ""), "sqlite:////no/such/db", id="no such folder"),
-        pytest.param(
-            lambda: environment.folder("X", Path("data")), "/dev/null/data", id="folder under a file"
-        ),
-    ],
-)
-def test_invalid_value_is_refused_with_the_name_of_the_variable(given, reader, value):
-    given(value)
+def test_invalid_value_is_refused_with_the_name_of_the_variable(given):
+    for reader, value in [
+        (lambda: environment.boolean("X", True), "perhaps"),
+        (lambda: environment.integer("X", 1, minimum=0, maximum=9), "many"),
+        (lambda: environment.integer("X", 1, minimum=0, maximum=9), "1.5"),
+        (lambda: environment.integer("X", 1, minimum=1, maximum=9), "0"),
+        (lambda: environment.command("X"), "[torn"),
+        (lambda: environment.command("X"), "[1]"),
+        (lambda: environment.web_address("X", ""), "cronty.example"),
+        (lambda: environment.web_address("X", ""), "ftp://cronty.example"),
+        (lambda: environment.web_address("X", ""), "http://[torn"),
+        (lambda: environment.secret_address("X"), "hc-ping.com/5ec2e7"),
+        (lambda: environment.web_address("X", ""), "http://a:70000"),
+        (lambda: environment.email_settings("X", ""), "http://mail.example"),
+        (lambda: environment.email_settings("X", ""), "smtp://a:b"),
+        (lambda: environment.email_settings("X", ""), "smtps://a?tls=true"),
+        (lambda: environment.email_settings("X", ""), "smtp://a?tls=maybe"),
+        (lambda: environment.email_settings("X", ""), "smtp://a?tls"),
+        (lambda: environment.email_settings("X", ""), "smtp://a?ssl=true"),
+        (lambda: environment.integer("X", 1, minimum=1, maximum=9), "10"),
+        (lambda: environment.web_address("X", ""), "https://a b"),
+        (lambda: environment.destinations("X"), "nas.local:99999"),
+        (lambda: environment.networks("X"), "127.0.0.1, proxy.local"),
+        (lambda: environment.networks("X"), "10.0.0.1/8"),
+        (lambda: environment.networks("X"), "*"),
+        (lambda: environment.destinations("X"), "http://nas.local"),
+        (lambda: environment.destinations("X"), "10.0.0.5/8"),
+        (lambda: environment.destinations("X"), "300.1.1.1"),
+        (lambda: environment.header_names("X"), "X-Team, Host"),
+        (lambda: environment.users("X"), "olga, *"),
+        (lambda: environment.choice("X", "A", ("A", "B")), "C"),
+        (lambda: environment.zone_data("X"), "elsewhere"),
+        (lambda: environment.time_zone("X", "UTC"), "Mars/Base"),
+        (lambda: environment.time_zone("X", "UTC"), "../etc/passwd"),
+        (lambda: environment.host("X", ""), "http://a"),
+        (lambda: environment.host("X", ""), "300.1.1.1"),
+        (lambda: environment.apps("X"), "tests.no_such_app"),
+        (lambda: environment.apps("X"), "no_such_app.sub"),
+        (lambda: environment.apps("X"), "no-such-app.Config"),
+        (lambda: environment.database("X", ""), "mysql://u:p@h/name"),
+        (lambda: environment.database("X", ""), "nonsense"),
+        (lambda: environment.database("X", ""), "postgres://u:p@h:port/n"),
+        (lambda: environment.database("X", ""), "postgres://u:p@h"),
+        (lambda: environment.database("X", ""), "sqlite://:memory:"),
+        (lambda: environment.database("X", ""), "sqlite:////no/such/db"),
+        (lambda: environment.folder("X", Path("data")), "/dev/null/data"),
+    ]:
+        given(value)
 
-    with pytest.raises(ImproperlyConfigured, match=r"^X: "):
-        reader()
+        with pytest.raises(ImproperlyConfigured, match=r"^X: "):
+            reader()
 
 
-@pytest.mark.parametrize("rest", ["/cronty", "/cronty/", ":8000/cronty", "?a=b", "#top"])
-def test_site_address_has_no_path_but_another_address_may_have_one(given, rest):
-    given(f"https://cronty.example{rest}")
+def test_site_address_has_no_path_but_another_address_may_have_one(given):
+    for rest in ["/cronty", "/cronty/", ":8000/cronty", "?a=b", "#top"]:
+        given(f"https://cronty.example{rest}")
 
-    with pytest.raises(ImproperlyConfigured, match=r"^X: use an address without a path"):
-        environment.site_address("X", "")
-    assert environment.web_address("X", "").startswith("https://cronty.example")
+        with pytest.raises(ImproperlyConfigured, match=r"^X: use an address without a path"):
+            environment.site_address("X", "")
+        assert environment.web_address("X", "").startswith("https://cronty.example")
 
 
 def test_site_address_with_a_login_is_refused_without_showing_its_password(given):
@@ -170,11 +154,11 @@ def test_site_address_with_a_login_is_refused_without_showing_its_password(given
     assert "hunter2" not in str(refused.value)
 
 
-@pytest.mark.parametrize("address", ["http://[::1]:8000", "HTTPS://cronty.example/"])
-def test_site_address_is_a_host_with_or_without_a_port(given, address):
-    given(address)
+def test_site_address_is_a_host_with_or_without_a_port(given):
+    for address in ["http://[::1]:8000", "HTTPS://cronty.example/"]:
+        given(address)
 
-    assert environment.site_address("X", "") == address.rstrip("/")
+        assert environment.site_address("X", "") == address.rstrip("/")
 
 
 def test_database_address_is_refused_without_showing_its_password(given):
@@ -203,20 +187,18 @@ def test_unreadable_secret_file_is_refused_with_its_name(monkeypatch, tmp_path, 
         environment.secret("X")
 
 
-@pytest.mark.parametrize("app", ["tests.sample_app", "django.contrib.sites.apps.SitesConfig"])
-def test_app_is_a_package_or_the_path_of_its_config(given, app):
-    given(app)
+def test_app_is_a_package_or_the_path_of_its_config(given):
+    for app in ["tests.sample_app", "django.contrib.sites.apps.SitesConfig"]:
+        given(app)
 
-    assert environment.apps("X") == [app]
+        assert environment.apps("X") == [app]
 
 
-@pytest.mark.parametrize(
-    "entry", ["10.0.0.0/8", "fd00::/8", "127.0.0.1", "nas.local", "nas.local:8080", "[::1]:80"]
-)
-def test_destination_is_a_network_or_a_host(given, entry):
-    given(entry)
+def test_destination_is_a_network_or_a_host(given):
+    for entry in ["10.0.0.0/8", "fd00::/8", "127.0.0.1", "nas.local", "nas.local:8080", "[::1]:80"]:
+        given(entry)
 
-    assert environment.destinations("X") == [entry]
+        assert environment.destinations("X") == [entry]
 
 
 def test_networks_are_addresses_and_networks(given):
@@ -225,11 +207,11 @@ def test_networks_are_addresses_and_networks(given):
     assert environment.networks("X") == ["127.0.0.1", "10.0.0.0/8", "::1", "2001:db8::/32"]
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "node1", "cronty.example"])
-def test_host_is_an_ip_address_or_a_name(given, host):
-    given(host)
+def test_host_is_an_ip_address_or_a_name(given):
+    for host in ["127.0.0.1", "::1", "localhost", "node1", "cronty.example"]:
+        given(host)
 
-    assert environment.host("X", "") == host
+        assert environment.host("X", "") == host
 
 
 def test_folder_is_created_with_its_parents(given, tmp_path):
@@ -352,12 +334,12 @@ def test_sender_of_mail_is_given_or_derived(given, url, sender):
     assert environment.email_settings("X", "cronty@here")["DEFAULT_FROM_EMAIL"] == sender
 
 
-@pytest.mark.parametrize("key", ["short", "x" * 31, "ab" * 40])
-def test_secret_key_that_could_be_guessed_is_refused(monkeypatch, key):
-    monkeypatch.setenv("X", key)
+def test_secret_key_that_could_be_guessed_is_refused(monkeypatch):
+    for key in ["short", "x" * 31, "ab" * 40]:
+        monkeypatch.setenv("X", key)
 
-    with pytest.raises(ImproperlyConfigured, match=r"^X: use at least 32 random characters"):
-        environment.secret_key("X")
+        with pytest.raises(ImproperlyConfigured, match=r"^X: use at least 32 random characters"):
+            environment.secret_key("X")
 
 
 def test_long_secret_key_is_read_and_none_is_empty(monkeypatch):

@@ -2,16 +2,31 @@
 
 import json
 import logging
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
 from io import StringIO
+from logging.config import DictConfigurator
+from typing import Any
 
 import pytest
 from django.conf import settings
 from django.db import OperationalError
+from django.http import HttpResponse
+from django.test import Client, RequestFactory
+from django.urls import URLResolver
+from django.urls.converters import IntConverter
+from django.utils.log import log_response
 
-from cronty_site import logs
+from cronty_site import logs, urls
 from cronty_site.logs import JsonFormatter, LineFormatter, RepeatFilter
+from schedules.secrets.masking import MASK
+from schedules.tasks.approval_links import make_token
+from schedules.web.pings.limits import PingLimits
+from schedules.web.views import triggers
 from schedules.worker.log_context import current_run
 from tests.clusters import PROJECT
+from tests.factories import ApprovalFactory
 
 log = logging.getLogger("tests.logs")
 
@@ -179,3 +194,112 @@ def test_wrong_host_is_one_warning_that_names_the_setting(client, caplog):
     assert (line.levelname, line.exc_info) == ("WARNING", None)
     assert "'other.example'" in line.getMessage()
     assert "CRONTY_URL" in line.getMessage()
+
+
+# Parts of addresses that help nobody without a login or a token.
+PUBLIC = {
+    *("app_label", "client_id", "content_type_id", "id", "object_id", "url"),
+    *("calendar", "channel", "delivery", "job", "job_id", "name", "subscription", "subscription_id"),
+}
+KEY = "1.QEcrwOgv7E-abc_123~x:zTBcw"
+
+
+def addresses(patterns: Sequence[Any], before: str = "/") -> Iterator[tuple[str, set[str]]]:
+    """Yield each address of the site with the names of its parts, with a key in the place of each."""
+    for pattern in patterns:
+        route = before + re.sub(r"<(?:\w+:)?\w+>", KEY, str(pattern.pattern))
+        if isinstance(pattern, URLResolver):
+            yield from addresses(pattern.url_patterns, route)
+        else:
+            yield (
+                route,
+                {
+                    name
+                    for name, converter in pattern.pattern.converters.items()
+                    if not isinstance(converter, IntConverter)
+                },
+            )
+
+
+SECRET = sorted(
+    route for route, names in addresses([*urls.urlpatterns, *urls.password_reset]) if not names <= PUBLIC
+)
+
+
+@pytest.fixture(params=["text", "json"])
+def written(request):
+    """Everything that is logged meanwhile, without exception, in the product's format."""
+    stream = StringIO()
+    handler = logging.StreamHandler(stream)
+    formatters = settings.LOGGING["formatters"]
+    handler.setFormatter(DictConfigurator(settings.LOGGING).configure_formatter(formatters[request.param]))
+    root, access = logging.getLogger(), logging.getLogger("uvicorn.access")
+    level = access.level
+    root.addHandler(handler)
+    access.setLevel(logging.INFO)
+    yield stream
+    access.setLevel(level)
+    root.removeHandler(handler)
+
+
+def test_addresses_with_keys_are_the_known_ones():
+    assert {route.partition(KEY)[0] for route in SECRET} == {
+        *("/a/", "/agents/stop/", "/approve/", "/calendar/", "/password/new/", "/ping/", "/trigger/"),
+    }
+
+
+def test_no_line_has_the_key_of_an_address(written):
+    for route in SECRET:
+        for status in (400, 404, 405, 409, 413, 422, 429, 500):
+            request, answer = RequestFactory().post(f"{route}?wait=1"), HttpResponse(status=status)
+            log_response("Refused: %s", request.path, response=answer, request=request)
+        logging.getLogger("uvicorn.access").info(
+            '%s - "%s %s" %d', "127.0.0.1", "POST", f"{route}?wait=1", 404
+        )
+        for typed in (route.replace(KEY, f" {KEY}", 1), route.replace(KEY, f"'{KEY}", 1)):
+            log.warning("Not Found: %s", typed)
+        try:
+            raise ValueError(f"https://cronty.example{route}")
+        except ValueError:
+            log.exception("It broke at %s", {"url": route})
+
+    assert KEY not in written.getvalue()
+    assert written.getvalue().count(MASK) >= len(SECRET) * 11
+
+
+@pytest.mark.django_db
+def test_refused_requests_leave_no_key_in_the_log(written, settings, monkeypatch):
+    monkeypatch.setattr(triggers, "limits", PingLimits("CRONTY_TRIGGERS_PER_MINUTE"))
+    settings.CRONTY_TRIGGERS_PER_MINUTE = 3
+    approval = ApprovalFactory()
+    approve = f"/approve/{make_token(approval.pk, approval.digest)}/"
+    client, statuses = Client(raise_request_exception=False), set()
+    for send in (
+        lambda: client.get(f"/calendar/{KEY}.ics", headers={"host": "other.example"}),
+        lambda: client.post(approve, {"answer": "once", "seen": "old"}),
+        lambda: client.put(approve),
+        *(partial(client.post, f"/trigger/{KEY}") for _ in range(4)),
+        lambda: client.post(f"/trigger/x{KEY}?wait=x"),
+        lambda: client.post(f"/trigger/x{KEY}", "x" * 2_000_000, content_type="text/plain"),
+        *(partial(client.get, route) for route in SECRET),
+        *(partial(client.put, route) for route in SECRET),
+    ):
+        statuses.add(send().status_code)
+
+    assert statuses >= {400, 404, 405, 409, 413, 422, 429}
+    assert KEY not in written.getvalue()
+    assert approve.strip("/").rpartition("/")[2] not in written.getvalue()
+
+
+def test_page_that_has_no_key_is_named_whole(written):
+    line = "Not Found: /jobs/job_1_2/ /calendar/address/ /metrics /calendar/ (1 more)"
+    log.warning(line)
+
+    assert line in written.getvalue()
+
+
+def test_no_logger_of_django_has_a_handler_of_its_own():
+    """Those of Django write addresses with their keys."""
+    for name in ("django", "django.server", "django.request"):
+        logger = logging.getLogger(name)
+        assert (logger.handlers, logger.propagate) == ([], True), name

@@ -19,12 +19,14 @@ print(json.dumps([settings.CRONTY_URL, settings.CRONTY_WORKERS, settings.Q_CLUST
 """
 
 
-def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     return subprocess.run(
         [*python(), *arguments],
         cwd=ROOT,
-        env=inherited | {"CRONTY_DATA": str(folder), "DJANGO_SETTINGS_MODULE": "cronty_site.settings"},
+        env=inherited
+        | {"CRONTY_DATA": str(folder), "DJANGO_SETTINGS_MODULE": "cronty_site.settings"}
+        | variables,
         capture_output=True,
         text=True,
         check=False,
@@ -38,9 +40,32 @@ def test_options_of_up_are_settings_from_which_others_are_derived(tmp_path: Path
     done = run(tmp_path, "-c", SHOW, *command, *options)
 
     assert not done.returncode, done.stderr
-    url, workers, processes, hosts = json.loads(done.stdout)
+    first, *_, last = done.stdout.splitlines()
+    assert first == "Loading Cronty …"
+    url, workers, processes, hosts = json.loads(last)
     assert (url, workers, processes) == ("http://127.0.0.9:8123", 3, 4)
     assert "127.0.0.9" in hosts
+
+
+@pytest.mark.parametrize(
+    ("noted", "command", "variables", "url"),
+    [
+        ("http://127.0.0.1:8123", "jobs", {}, "http://127.0.0.1:8123"),
+        ("http://127.0.0.1:8123", "jobs", {"CRONTY_PORT": "8001"}, "http://127.0.0.1:8001"),
+        ("http://127.0.0.1:8123", "jobs", {"CRONTY_URL": "http://cronty.example"}, "http://cronty.example"),
+        ("http://127.0.0.1:8123", "up", {}, "http://127.0.0.1:8000"),
+        ("no address", "jobs", {}, "http://127.0.0.1:8000"),
+    ],
+)
+def test_commands_name_the_address_of_the_server_that_runs(
+    tmp_path: Path, noted: str, command: str, variables: dict[str, str], url: str
+):
+    (tmp_path / "web.address").write_text(noted)
+
+    done = run(tmp_path, "-c", SHOW, command, **variables)
+
+    assert not done.returncode, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])[0] == url
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,8 @@ from schedules.tasks.asking import Ask, read_ask
 TEN = timedelta(minutes=10)
 
 
-@pytest.mark.parametrize(
-    ("text", "ask"),
-    [
+def test_text_is_read():
+    for text, ask in [
         ("yes", Ask()),
         ("Yes", Ask()),
         ("every 10m", Ask(TEN, 10)),
@@ -23,15 +22,12 @@ TEN = timedelta(minutes=10)
         ("every half an hour then x", Ask(timedelta(minutes=30), 10, "x")),
         ("every 10m then channel:phone", Ask(TEN, 10, "channel:phone")),
         ("every  10  minutes 5 times, then channel:My Phone", Ask(TEN, 5, "channel:My Phone")),
-    ],
-)
-def test_text_is_read(text, ask):
-    assert read_ask(text) == ask
+    ]:
+        assert read_ask(text) == ask
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
+def test_refusal_names_the_reason():
+    for text, reason in [
         ("", "not understood"),
         ("no", "not understood"),
         ("every", "not understood"),
@@ -45,11 +41,9 @@ def test_text_is_read(text, ask):
         ("every 10m then channel:", "name of a channel"),
         ("every 10m then channel:a/b", "name of a channel"),
         ("every " + "9" * 5000, "not understood"),
-    ],
-)
-def test_refusal_names_the_reason(text, reason):
-    with pytest.raises(ValueError, match=reason):
-        read_ask(text)
+    ]:
+        with pytest.raises(ValueError, match=reason):
+            read_ask(text)
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,22 @@
 """Rules about tools: which are valid, which an operator's rule includes, and the narrowest one for a call."""
 
-import pytest
-
 from schedules.tasks.grants import LONGEST_GRANT, MAX_GRANTS, covers, grant_of, grants_problem
 
 
-@pytest.mark.parametrize(
-    "grant",
-    ["Read", "Bash(git push:*)", "Edit(src/**)", "WebFetch(domain:example.org)", "mcp__notes__*", "Bash(ls)"],
-)
-def test_rule_is_valid(grant):
-    assert grants_problem([grant]) is None
+def test_rule_is_valid():
+    for grant in [
+        "Read",
+        "Bash(git push:*)",
+        "Edit(src/**)",
+        "WebFetch(domain:example.org)",
+        "mcp__notes__*",
+        "Bash(ls)",
+    ]:
+        assert grants_problem([grant]) is None
 
 
-@pytest.mark.parametrize(
-    ("grants", "problem"),
-    [
+def test_what_is_no_rule_is_refused_with_the_reason():
+    for grants, problem in [
         ("Bash", "Give a list of rules"),
         ([1], "Give a list of rules"),
         (["Read"] * 2, "Name each permission once."),
@@ -28,15 +29,12 @@ def test_rule_is_valid(grant):
         ([""], "this is no rule"),
         (["Bash(git\u200bpush)"], "Remove the invisible character U+200B"),
         (["Bash(git\npush)"], "Remove the control character U+000A"),
-    ],
-)
-def test_what_is_no_rule_is_refused_with_the_reason(grants, problem):
-    assert problem in grants_problem(grants)
+    ]:
+        assert problem in grants_problem(grants)
 
 
-@pytest.mark.parametrize(
-    ("allowed", "grant", "is_included"),
-    [
+def test_operators_rule_includes_only_what_is_narrower():
+    for allowed, grant, is_included in [
         ("*", "Bash(rm -rf /)", True),
         ("Bash", "Bash(git push:*)", True),
         ("Bash(git:*)", "Bash(git push:*)", True),
@@ -53,15 +51,12 @@ def test_what_is_no_rule_is_refused_with_the_reason(grants, problem):
         ("Bash(git push)", "Bash(git push origin)", False),
         ("mcp__notes", "mcp__notesother__write", False),
         ("Read", "Write", False),
-    ],
-)
-def test_operators_rule_includes_only_what_is_narrower(allowed, grant, is_included):
-    assert covers(allowed, grant) is is_included
+    ]:
+        assert covers(allowed, grant) is is_included
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "grant"),
-    [
+def test_narrowest_rule_says_the_call_and_no_more():
+    for tool, arguments, grant in [
         ("Bash", {"command": "git push origin main", "description": "x"}, "Bash(git push origin main)"),
         ("mcp__notes__write", {"text": "x"}, "mcp__notes__write"),
         ("Bash", {"command": "rm *"}, ""),
@@ -70,7 +65,5 @@ def test_operators_rule_includes_only_what_is_narrower(allowed, grant, is_includ
         ("Bash", {"command": "x" * 300}, ""),
         ("Bash", {}, ""),
         ("Bash", None, ""),
-    ],
-)
-def test_narrowest_rule_says_the_call_and_no_more(tool, arguments, grant):
-    assert grant_of(tool, arguments) == grant
+    ]:
+        assert grant_of(tool, arguments) == grant

@@ -1,5 +1,3 @@
-import pytest
-
 from schedules.models import Execution
 from schedules.templatetags import cronty_statuses
 
@@ -14,16 +12,14 @@ def test_status_is_an_icon_and_a_word():
     assert "<script>" not in cronty_statuses.status(EVIL)
 
 
-@pytest.mark.parametrize(
-    "status", [*Execution.Status.values, "late", "failing", "healthy", "new", "paused", "completed"]
-)
-def test_every_status_has_a_word(status: str):
-    assert cronty_statuses.status_word(status) != status
+def test_every_status_has_a_word():
+    for status in [*Execution.Status.values, "late", "failing", "healthy", "new", "paused", "completed"]:
+        assert cronty_statuses.status_word(status) != status
 
 
-@pytest.mark.parametrize("name", list(cronty_statuses.ICONS))
-def test_icon_is_one_outline(name: str):
-    shown = cronty_statuses.icon(name)
+def test_icon_is_one_outline():
+    for name in list(cronty_statuses.ICONS):
+        shown = cronty_statuses.icon(name)
 
-    assert shown.count("<path") == 1
-    assert ("spin" in shown) is (name == "turning")
+        assert shown.count("<path") == 1
+        assert ("spin" in shown) is (name == "turning")

@@ -57,6 +57,31 @@ def test_metrics_count_clusters_and_unfinished_runs(client):
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("client_address", "token", "sent", "status"),
+    [
+        ("127.0.0.1", "", "", 200),
+        ("::1", "", "", 200),
+        ("::ffff:127.0.0.1", "", "", 200),
+        ("172.17.0.1", "", "", 403),
+        ("2001:db8::1", "", "Bearer ", 403),
+        ("", "", "", 403),
+        ("172.17.0.1", "tk", "Bearer tk", 200),
+        ("172.17.0.1", "tk", "Bearer other", 403),
+        ("127.0.0.1", "tk", "", 403),
+    ],
+)
+def test_metrics_are_for_this_machine_or_whoever_has_the_token(
+    client, settings, client_address, token, sent, status
+):
+    settings.CRONTY_METRICS_TOKEN = token
+
+    answer = client.get("/metrics", headers={"Authorization": sent}, REMOTE_ADDR=client_address)
+
+    assert answer.status_code == status
+
+
+@pytest.mark.django_db
 def test_metrics_are_unavailable_while_the_database_is_away(client):
     def refuse(*args):
         raise OperationalError("connection refused")

@@ -134,6 +134,11 @@ def test_names_of_calendars_are_found_by_name_and_words():
     known = {"DE-BY": "public holidays in Bavaria", "FR": "public holidays in France", "office": "office"}
 
     assert named_calendars(["de-by", "public holidays in france"], known) == ["DE-BY", "FR"]
+    assert named_calendars(["Bayern", "bank holidays in Sweden", "the Netherlands"], known) == [
+        "DE-BY",
+        "SE",
+        "NL",
+    ]
     with pytest.raises(PhraseError, match="more than one calendar is called 'holidays'"):
         named_calendars(["holidays"], known)
     with pytest.raises(PhraseError, match="no calendar is called 'moon'"):

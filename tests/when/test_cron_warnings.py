@@ -21,6 +21,7 @@ def utc(text):
         (Cron("*/20 * * * *", "Europe/Berlin"), []),
         (Cron("0 0 13 * 5"), ["match either"]),
         (Cron("0 0 */2 * 1"), ["must both match", "restarts every month"]),
+        (Cron("0/90 * * * *"), ["0/90 restarts every hour: it runs at minute :00."]),
         (Cron("*/45 * * * *"), ["*/45 restarts every hour: it runs at minute :00 and :45."]),
         (Cron("0 */5 * * *"), ["it runs at hour 0, 5, 10, 15 and 20."]),
         (Cron("*/70 * * * *"), ["it runs at minute :00."]),

@@ -52,9 +52,9 @@ def test_other_schedules_are_left_alone(text):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("@event", "Write 30 minutes before"),
-        ("@event 5m at any in work", "Write 30 minutes before"),
-        ("@event before any", "Write 30 minutes before"),
+        ("@event", "Write how long before"),
+        ("@event 5m at any in work", "Write how long before"),
+        ("@event before any", "Write how long before"),
         ("@event 29d before any in work", "at most 28 days"),
     ],
 )

@@ -80,6 +80,19 @@ def past_moment(text, now=NOW):
         ("tomorrow night", "2026-11-16 21:00"),
         ("tomorrow night at 11", "2026-11-16 23:00"),
         ("tomorrow at 2 in the morning", "2026-11-16 02:00"),
+        ("tomorrow at half past 9", "2026-11-16 09:30"),
+        ("friday half past nine", "2026-11-20 09:30"),
+        ("tomorrow at quarter past 3 in the afternoon", "2026-11-16 15:15"),
+        ("quarter to 1 tomorrow", "2026-11-16 12:45"),
+        ("tonight at a quarter to 9", "2026-11-15 20:45"),
+        ("half past 6pm", "2026-11-15 18:30"),
+        ("a week from monday at 9", "2026-11-23 09:00"),
+        ("2 weeks from tomorrow at 10:00", "2026-11-30 10:00"),
+        ("friday week at 10", "2026-11-27 10:00"),
+        ("next month on the 3rd", "2026-12-03 09:00"),
+        ("next month on the 3rd at 14:30", "2026-12-03 14:30"),
+        ("9:00 on the 3rd of next month", "2026-12-03 09:00"),
+        ("in a fortnight", "2026-11-29 10:00"),
     ],
 )
 def test_moment(phrase, expected):
@@ -89,18 +102,19 @@ def test_moment(phrase, expected):
 @pytest.mark.parametrize(
     ("phrase", "reason"),
     [
-        ("morgen um 9 Uhr", 'write it in English: "tomorrow at 9"'),
-        ("mañana a las 9", 'write it in English: "tomorrow at 9"'),
-        ("half past 3 tomorrow", "couldn't read that date and time"),
+        ("half past 3 tomorrow", "3:30am or 3:30pm"),
+        ("a week from sunday at 9", "2026-11-22 or 2026-11-29"),
+        ("2 hours from tomorrow", "couldn't read that date and time"),
+        ("this month on the 31st", "2026-11-31 doesn't exist"),
         ("", "this is empty"),
         ("today", "at what time"),
         ("12/24/2026 18:00", "Write 2026-12-24$"),
         ("03/04/2027 9:00", "Write 2027-03-04 or 2027-04-03$"),
         ("monday and tuesday at 9am", "couldn't read that date and time"),
         ("at 8", "morning or evening"),
-        ("tomorrow at 3", "3am, 3pm"),
-        ("tomorrow 5", "5am, 5pm"),
-        ("today at 9", "9am, 9pm"),
+        ("tomorrow at 3", "3am or 3pm"),
+        ("tomorrow 5", "5am or 5pm"),
+        ("today at 9", "9am or 9pm"),
         ("tomorrow at midnight", "00:00 or 23:59"),
         ("tonight at 8am", "17:00 to 23:59"),
         ("tonight at 1", "17:00 to 23:59"),
@@ -112,8 +126,7 @@ def test_moment(phrase, expected):
         ("feb 29 at noon", "2026-02-29 doesn't exist"),
         ("2026-13-01 10:00", "doesn't exist"),
         ("in 0 minutes", "1 second"),
-        ("in 2 hours,", "Try .in 2 hours"),
-        ("in 30 minutes 2 hours", "Try .in 20 minutes"),
+        ("in 30 minutes 2 hours", "YYYY-MM-DD HH:MM"),
         ("in 99999999999 days", "five years"),
         ("in 9999 days at 9am", "five years"),
         ("9999-12-31 23:59", "five years"),
@@ -206,7 +219,7 @@ def test_past_moment(phrase, expected):
     [
         ("", 'this is empty. Try "yesterday'),
         ("back then", "couldn't read that date and time"),
-        ("ago", 'Try "yesterday'),
+        ("ago", "YYYY-MM-DD HH:MM"),
         ("soon ago", "couldn't read that date and time"),
         ("99999 days ago", "five years"),
         ("yesterday at 3", "morning or evening"),
@@ -380,34 +393,3 @@ def test_day_alone_starts_where_clocks_skip_midnight():
     read = parse_moment("2026-09-06", now=datetime(2026, 9, 1, tzinfo=UTC), timezone="America/Santiago")
 
     assert read.isoformat() == "2026-09-06T01:00:00-03:00"
-
-
-@pytest.mark.parametrize(
-    ("phrase", "suggestion"),
-    [
-        ("tomorow 9am", "tomorrow 9am"),
-        ("tommorrow at 9", "tomorrow at 9"),
-        ("wendesday at 9am", "wednesday at 9am"),
-        ("in 20 minuets", "in 20 minutes"),
-    ],
-)
-def test_misspelt_phrase_is_corrected(phrase, suggestion):
-    with pytest.raises(
-        PhraseError, match=f'^couldn\'t read that date and time. Did you mean "{suggestion}"\\?$'
-    ):
-        moment(phrase)
-    moment(suggestion)
-
-
-@pytest.mark.parametrize(
-    ("phrase", "example"),
-    [
-        ("next week", "monday at 9:00"),
-        ("christmas", "25 december at 9:00"),
-        ("soon", "in 5 minutes"),
-    ],
-)
-def test_what_is_not_understood_gets_an_example(phrase, example):
-    with pytest.raises(PhraseError, match=f'^couldn\'t read that date and time. Try "{example}"$'):
-        moment(phrase)
-    moment(example)

@@ -25,6 +25,8 @@ SENTENCES = [
     ("drink water", "every hour from 9:00 to 17:00 on weekdays"),
     ("call mum", "tomorrow at 9"),
     ("call mum", "friday at noon"),
+    ("call mum", "tomorrow"),
+    ("swimming", "mondays"),
     ("call the dentist", "in 20 minutes"),
     ("pay the rent", "on the 1st of every month at 6:00"),
     ("send the report", "last friday of the month at 17:00"),
@@ -89,6 +91,32 @@ def test_other_orders_are_split(text, what, when):
 
 
 @pytest.mark.parametrize(
+    ("text", "what", "when", "ask"),
+    [
+        ("pills every weekday 8:30, ask every 10m", "Pills", "every weekday 8:30", "every 10m"),
+        (
+            "remind me every weekday at 8:30 to take my pills and nag me every 10 minutes until done",
+            "Take my pills",
+            "every weekday at 8:30",
+            "every 10 minutes",
+        ),
+        (
+            "tablet tomorrow at 9, remind me every hour 5 times",
+            "Tablet",
+            "tomorrow at 9",
+            "every hour 5 times",
+        ),
+        ("prepare for monday every sunday at 18:00", "Prepare for monday", "every sunday at 18:00", ""),
+        ("ask Anna tomorrow at 9", "Ask Anna", "tomorrow at 9", ""),
+    ],
+)
+def test_reminders_until_done_are_understood(text, what, when, ask):
+    found = read(text)
+
+    assert (found.what, found.when, found.ask) == (what, when, ask)
+
+
+@pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("take out the bins", "when\\?"),
@@ -98,9 +126,21 @@ def test_other_orders_are_split(text, what, when):
         ("every tuesday 18:00", "what should happen"),
         ("tomorrow at 9", "what should happen"),
         ("bins every day at 9 and 17:30", "one job for each"),
-        ("bins every day at 3", "3am, 3pm"),
-        ("clean every room tomorrow at 9", "every room tomorrow"),
-        ("bins every blue tuesday at 18:00", "every blue tuesday"),
+        ("bins every day at 3", "3am or 3pm"),
+        ("clean every room tomorrow at 9", '"every room" beside "tomorrow at 9"'),
+        ("bins every blue tuesday at 18:00", '"every blue" beside "tuesday at 18:00"'),
+        ("bins every monday every 3 days at 9", '"every monday" beside "every 3 days at 9"'),
+        ("every monday call mum tomorrow", '"every monday call mum" beside "tomorrow"'),
+        ("pills 8:30 every day at 9", '"8:30" beside'),
+        ("pills at 8 every day at 9", '"at 8" beside'),
+        ("pills 8 pm every weekday at 9", '"8 pm" beside'),
+        ("check the oven in 20 minutes tomorrow at 9", '"in 20 minutes" beside'),
+        ("brush teeth twice a day every day at 9", '"twice a day" beside'),
+        ("gym monday every 2 weeks", '"monday" beside'),
+        ("nag me about tablets every weekday at 8:30", '"nag me about tablets" beside'),
+        ("take pills every weekday at 8:30 until done", "how often until it is done"),
+        ("water plants every 3 days at 9 and nag me", "how often until it is done"),
+        ("take pills until it's done every weekday at 8:30", '"until it\'s done" beside'),
         ("x" * 301, "at most 300"),
     ],
 )

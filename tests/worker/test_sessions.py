@@ -68,7 +68,10 @@ def test_engine_session_never_plans_to_read_a_whole_table():
             cursor.execute(joined)
             return "\n".join(line for (line,) in cursor.fetchall())
 
-    assert "Index Scan using schedules_job_pkey" in in_engine_session(plan)
+    # Either an index scan or a bitmap of the index: which of the two depends on what ANALYZE has last seen.
+    planned = in_engine_session(plan)
+    assert "schedules_job_pkey" in planned
+    assert "Seq Scan" not in planned
     assert in_engine_session(lambda: show("plan_cache_mode")) == ["force_generic_plan"]
 
 

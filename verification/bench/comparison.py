@@ -1,10 +1,9 @@
 """What is compared: the systems, the measures, and what the results say about each."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-from verification.bench.drawing import duration, number
 
 NAMES = {
     "cronty": "Cronty",
@@ -55,7 +54,6 @@ class Measure:
 
     key: str
     row: str
-    title: str
     value: str
     reason: str
 
@@ -64,7 +62,6 @@ MEASURES = (
     Measure(
         "single",
         "single jobs: late by, p50 / p99",
-        "Single jobs, 4 a second: how late the task begins",
         "p99",
         "A due job takes one transaction to claim it, a message to a worker process and one transaction to start it, "
         "because a crash between any two steps must leave a row that says so. APScheduler calls the function in the "
@@ -73,14 +70,12 @@ MEASURES = (
     Measure(
         "coroutines",
         "1,000 coroutines due at once: late by, p99",
-        "1,000 coroutines due at once: how late the last ones begin",
         "p99",
         "Every run is a ledger row before its task begins, and another process runs it.",
     ),
     Measure(
         "plain",
         "1,000 functions due at once: late by, p99",
-        "1,000 plain functions due at once: how late the last ones begin",
         "p99",
         "Plain functions run one at a time in each worker, each under its own time limit, and their starts are "
         "committed before they are called.",
@@ -88,7 +83,6 @@ MEASURES = (
     Measure(
         "large",
         "10,000 due at once: all ended and stored",
-        "10,000 jobs due at once: until all have ended and the store says so",
         "settled",
         "Every run is written three times: claimed, started and settled.",
     ),
@@ -103,7 +97,7 @@ def find(run: Mapping[str, Any], measure: Measure) -> dict[str, Any]:
 
 
 def text_of(run: Mapping[str, Any], measure: Measure) -> str:
-    """Return what the table and the picture say about a measure."""
+    """Return what the table says about a measure."""
     result = find(run, measure)
     if run.get("absent"):
         return "absent"
@@ -175,3 +169,16 @@ def compared_value(run: Mapping[str, Any], measure: Measure) -> float:
     """Single jobs are compared by p50, because the p99 of sixty is one job; bursts by p99."""
     key = "p50" if measure.key == "single" else measure.value
     return float(find(run, measure)[key])
+
+
+def number(value: float) -> str:
+    """Write a value with the digits that matter: 0.012, 3.4, 1,200."""
+    if value == 0:
+        return "0"
+    digits = max(0, 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def duration(seconds: float) -> str:
+    return f"{number(seconds)} s" if seconds >= 1 else f"{number(seconds * 1000)} ms"

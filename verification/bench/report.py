@@ -1,4 +1,4 @@
-"""The report on Cronty and its peers: docs/reference/benchmarks.md and its pictures, from docs/reference/benchmarks.json."""
+"""The report on Cronty and its peers: docs/reference/benchmarks.md, from docs/reference/benchmarks.json."""
 
 import json
 import sys
@@ -6,21 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from verification.bench import drawing
 from verification.bench.comparison import (
     MEASURES,
     NAMES,
     PARTS,
     RATES,
-    Measure,
     compared_value,
-    find,
+    duration,
     is_durable,
     losses,
+    number,
     text_of,
     value_of,
 )
-from verification.bench.drawing import Bar, duration, number
 
 DOCS = Path(__file__).resolve().parents[2] / "docs/reference"
 RESULTS = DOCS / "benchmarks.json"
@@ -34,56 +32,8 @@ def read(path: Path = RESULTS) -> dict[str, Any]:
 
 
 def write(path: Path = RESULTS) -> None:
-    """Write the page beside the results, and its pictures into a folder of the same name."""
-    results = read(path)
-    pictures = path.with_suffix("")
-    pictures.mkdir(exist_ok=True)
-    for name, svg in draw(results["runs"]).items():
-        (pictures / f"{name}.svg").write_text(svg)
-    path.with_suffix(".md").write_text(page(results, pictures))
-
-
-def draw(runs: Mapping[str, Any]) -> dict[str, str]:
-    """Return the pictures by name."""
-    pictures = {}
-    for measure in MEASURES:
-        groups = {
-            part: sorted(bars_of(runs, names, measure), key=lambda bar: bar.value or 1e9)
-            for part, names in PARTS.items()
-            if any(name in runs for name in names)
-        }
-        note = "Logarithmic scale; shorter is better."
-        if measure.value == "p99":
-            note += " Bars end at p99; the gap marks p50."
-        pictures[measure.key] = drawing.bars(measure.title, groups, note=note)
-    if rates := {name: runs[key]["points"] for name, key in RATES.items() if runs.get(key, {}).get("points")}:
-        pictures["rates"] = drawing.lines(
-            "Cronty under a steady rate: p99 of lateness",
-            {
-                name: [(point["rate"], 1000 * point["p99"]) for point in points]
-                for name, points in rates.items()
-            },
-            across="firings a second",
-            up="p99, ms",
-            is_log_across=True,
-            is_log_up=True,
-            limit=250,
-        )
-    return pictures
-
-
-def bars_of(runs: Mapping[str, Any], names: Sequence[str], measure: Measure) -> Iterator[Bar]:
-    for name in names:
-        if run := runs.get(name):
-            system = name.partition("/")[0]
-            result = find(run, measure)
-            yield Bar(
-                NAMES[system],
-                value_of(run, measure),
-                text_of(run, measure),
-                middle=result.get("p50") if measure.value == "p99" else None,
-                is_ours=system == "cronty",
-            )
+    """Write the page beside the results."""
+    path.with_suffix(".md").write_text(page(read(path)))
 
 
 def line(name: str, run: Mapping[str, Any]) -> str:
@@ -106,7 +56,7 @@ def line(name: str, run: Mapping[str, Any]) -> str:
     return f"{name}: {figures}; {others}; {run.get('seconds', 0)} s{problem}"
 
 
-def page(results: Mapping[str, Any], pictures: Path) -> str:
+def page(results: Mapping[str, Any]) -> str:
     runs, machine = results["runs"], results["machine"]
     lines = [
         "# Cronty beside its peers",
@@ -128,10 +78,8 @@ def page(results: Mapping[str, Any], pictures: Path) -> str:
         "commit takes all that is due, one keeps the outcomes.",
         "",
     ]
-    for measure in MEASURES:
-        lines += [f"![{measure.title}]({pictures.name}/{measure.key}.svg)", ""]
     if any(key in runs for key in RATES.values()):
-        lines += [*rates_section(runs, pictures), ""]
+        lines += ["## Cronty under a steady rate", "", *rates_section(runs), ""]
     lines += ["## Where Cronty is behind", ""]
     if any(name.startswith("cronty/") for name in runs):
         lines += [*losses(runs), ""]
@@ -159,8 +107,8 @@ def table(runs: Mapping[str, Any], names: Sequence[str]) -> list[str]:
     return lines
 
 
-def rates_section(runs: Mapping[str, Any], pictures: Path) -> list[str]:
-    lines = [f"![Cronty under a steady rate]({pictures.name}/rates.svg)", ""]
+def rates_section(runs: Mapping[str, Any]) -> list[str]:
+    lines = []
     for name, key in RATES.items():
         points = runs.get(key, {}).get("points", [])
         if points:
@@ -176,8 +124,10 @@ def rates_section(runs: Mapping[str, Any], pictures: Path) -> list[str]:
                 else "; no slot was skipped or missed"
             )
             mark = " (loaded)" if runs[key]["load"]["is_heavy"] else ""
+            late = ", ".join(f"{point['rate']:.0f}/s {duration(point['p99'])}" for point in points)
             lines.append(
-                f"- {name}, {runs[key]['at']}: every slot ran up to {number(max(clean, default=0))} a second{tail}{mark}."
+                f"- {name}, {runs[key]['at']}: every slot ran up to {number(max(clean, default=0))} a second{tail}{mark}. "
+                f"Late by, p99: {late}."
             )
     return lines
 
@@ -232,7 +182,7 @@ REPEAT = [
     "make bench                          # everything, about 15 minutes",
     'make bench ARGS="cronty huey"       # some systems; results are merged into docs/reference/benchmarks.json',
     'make bench ARGS="celery --measures single plain"',
-    "python -m verification.bench.report # only this page and its pictures, from the results",
+    "python -m verification.bench.report # only this page, from the results",
     "```",
     "",
     "The peers are installed from [hashed requirements](../../verification/bench/peers/requirements.txt) into `.cache/peers`. "

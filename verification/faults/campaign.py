@@ -22,8 +22,9 @@ from verification.faults.checker import check
 from verification.faults.driver import Driver
 from verification.faults.excuses import Bounds
 from verification.faults.faults import BESIDE_CLUSTERS, LENGTHY, LONG, SHORT, kinds, unavailable
-from verification.faults.product import LEASE, PROJECT, Product, rest
+from verification.faults.product import LEASE, PROJECT, TOKEN_USER, Product, rest
 from verification.faults.records import Aftermath, Fault, History
+from verification.faults.wings import Wings
 from verification.faults.world import World
 
 DATABASES = ("sqlite", "postgresql")
@@ -53,10 +54,12 @@ def run(options: argparse.Namespace) -> int:
     with World(options.database, options.lease) as world:
         world.pace = paces[0]
         say(f"the product is up in {world.folder}")
+        world.wings = Wings(world)
+        world.wings.begin()
         drivers = [_driver(world, options, number) for number in range(options.drivers)]
         with restarting_dead_processes(world.product), stalls.watching(world.folder):
-            for driver in drivers:
-                driver.start()
+            for thread in (*drivers, world.wings):
+                thread.start()
             wait_for_jobs(options)
             for fault in inject_faults(world, dice, options):
                 faults.append(fault)
@@ -68,10 +71,13 @@ def run(options: argparse.Namespace) -> int:
             ended_at = time.time()
             complaints = wind_down(drivers)
             drain(world)
+            complaints += world.wings.end()
         aftermath = world.aftermath(complaints)
         orphans = world.product.stop()
         aftermath = replace(aftermath, orphans=orphans, held_after_stop=world.held_by())
         history, log = records(world, drivers, faults, aftermath, ended_at), world.log()
+        history = judged_wings(world, history, bounds_of(max(paces), options), is_over=True)
+        say(world.wings.words())
     return judge(history, bounds_of(max(paces), options), options, log)
 
 
@@ -101,6 +107,11 @@ def records(
         )
 
 
+def judged_wings(world: World, history: History, bounds: Bounds, *, is_over: bool = False) -> History:
+    assert world.wings
+    return replace(history, wings=world.wings.problems(history, bounds, is_over=is_over))
+
+
 def violating(
     world: World,
     drivers: Sequence[Driver],
@@ -114,7 +125,9 @@ def violating(
             paces.append(pace(options))
         # Slots that fell due after the recovery may not have been claimed yet.
         history = records(world, drivers, faults, Aftermath(), (faults[-1].healed_at or time.time()) - 2)
-        if not check(history, bounds_of(max(paces), options), exclude=FINAL_RULES):
+        bounds = bounds_of(max(paces), options)
+        history = judged_wings(world, history, bounds)
+        if not check(history, bounds, exclude=FINAL_RULES):
             return None
     return history
 
@@ -233,7 +246,8 @@ def drain(world: World) -> None:
     from schedules.models import Execution  # noqa: PLC0415
 
     until = time.monotonic() + DRAIN
-    while time.monotonic() < until and Execution.objects.live().exists():
+    live = Execution.objects.live().filter(job__owner__username=TOKEN_USER)
+    while time.monotonic() < until and live.exists():
         rest(0.3)
     healing(world, time.time())
 
@@ -268,10 +282,9 @@ def judge(
     folder.mkdir(parents=True, exist_ok=True)
     stem = f"{options.database}-{options.seed}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     (folder / f"{stem}.txt").write_text(f"seed {options.seed}, database {options.database}\n\n{text}")
-    (folder / f"{stem}.svg").write_text(report.picture(history))
     (folder / f"{stem}.log").write_bytes(log[-5_000_000:])
     report.save(history, folder / f"{stem}.json")
-    say(f"\n{text}\nreport: {folder / stem}.txt, .svg, .json, .log")
+    say(f"\n{text}\nreport: {folder / stem}.txt, .json, .log")
     shortfalls = [] if not options.bars else report.shortfalls(history, kinds=15, faults=10, slots=10_000)
     for words in shortfalls:
         say(f"short of the bar: {words}")

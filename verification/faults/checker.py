@@ -245,6 +245,10 @@ def all_is_quiet_afterwards(history: History, bounds: Bounds) -> Iterator[str]:
         yield f"{after.connections} connections to the database, more than {after.most_connections}"
 
 
+def wings_say_what_is_so(history: History, bounds: Bounds) -> Iterator[str]:
+    yield from history.wings
+
+
 RULES: dict[str, Rule] = {
     "lost": owed_slots_have_one_row,
     "doubled": no_slot_has_two_rows,
@@ -270,6 +274,7 @@ RULES: dict[str, Rule] = {
     "counters": counters_agree_with_the_ledger,
     "by hand": manual_runs_are_kept,
     "healing": faults_heal,
+    "wings": wings_say_what_is_so,
     "aftermath": all_is_quiet_afterwards,
 }
 

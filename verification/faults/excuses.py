@@ -30,6 +30,7 @@ AT_ONE_MOMENT = (
     "kill-sentinel",
     "kill-leader",
     "kill-everything",
+    "kill-all",
     "database-crash",
 )
 # Faults in which a run can be delivered without a recorded outcome: its process dies (a poisoned task may kill it,
@@ -66,9 +67,10 @@ WITHOUT_A_GAP = (
     "key-rotation",
     "kill-web",
     "kill-mcp",
+    "receiver-deaf",
 )
 # Kinds that kill the processes that run the tasks at the moment they strike, and no other later.
-KILL_AT_ONCE = ("kill-busy-worker", "kill-idle-worker", "kill-leader", "kill-everything")
+KILL_AT_ONCE = ("kill-busy-worker", "kill-idle-worker", "kill-leader", "kill-everything", "kill-all")
 # Kinds that leave the claim loop of their host alone: it claims further slots, which others take over from it.
 GO_ON_CLAIMING = ("kill-busy-worker", "kill-idle-worker", "freeze-worker")
 # Faults that last until the product itself ends them.

@@ -29,13 +29,14 @@ from verification.faults.restores import restore
 from verification.faults.sink import Manner
 from verification.faults.stops import deploy, refuse_spawns, start_on_empty_database, stop_under_load
 from verification.faults.wall_clock import no_wall_clock
+from verification.faults.wings import kill_all, receiver_deaf
 from verification.faults.world import World
 
 Inject = Callable[[World, random.Random, float], str]
 # Factors for the duration of faults, in the long and in the short campaign.
 LONG, SHORT = 1.0, 0.4
 # Faults that do not affect the clusters: the product has recovered as soon as the affected part has.
-BESIDE_CLUSTERS = ("target-", "kill-web", "kill-mcp")
+BESIDE_CLUSTERS = ("receiver-", "target-", "kill-web", "kill-mcp")
 
 
 def kill(role: str) -> Inject:
@@ -272,6 +273,7 @@ BOTH: dict[str, Inject] = {
     "kill-web": kill_web,
     "kill-mcp": kill_top("mcp"),
     "kill-everything": kill_top("up"),
+    "kill-all": kill_all,
     "kill-claiming": kill_claiming,
     "guard-killed": hit_guard(signal.SIGKILL),
     "guard-frozen": hit_guard(signal.SIGSTOP),
@@ -299,6 +301,7 @@ BOTH: dict[str, Inject] = {
     "target-429": misbehave("429"),
     "target-500": misbehave("500"),
     "target-redirects": misbehave("redirects"),
+    "receiver-deaf": receiver_deaf,
     "poisoned-job": poison,
     "two-clusters-start": two_clusters_concurrently,
     "migration": migrate,
@@ -326,7 +329,9 @@ LENGTHY = (
     "frozen-claim",
     "held-row",
     "key-rotation",
+    "kill-all",
     "partition",
+    "receiver-deaf",
     "restore",
     "skew-",
     "stuck-",

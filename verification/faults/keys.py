@@ -80,11 +80,11 @@ def _is_used(key: str) -> bool:
 
 
 def _wait_for_token() -> None:
-    """Let the drivers' token go over to the new key at its next use, which happens once a minute otherwise."""
+    """Let all tokens go over to the new key at their next use, which happens once a minute otherwise."""
     from schedules.models import Token  # noqa: PLC0415
 
-    before = Token.objects.get().digest
+    before = list(Token.objects.values_list("digest", flat=True))
     until = time.monotonic() + PATIENCE
-    while time.monotonic() < until and Token.objects.get().digest == before:
+    while time.monotonic() < until and Token.objects.filter(digest__in=before).exists():
         Token.objects.update(last_used_at=None)
         rest(0.5)

@@ -9,8 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -159,6 +159,16 @@ class Product:
             if name in self.commands:
                 self.start(name)
         return dead
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Kill everything, and start nothing while the block runs."""
+        with self._lock:
+            self.remember()
+            for process in self.processes.values():
+                process.kill()
+                process.wait()
+            yield
 
     def remember(self) -> None:
         """Remember the processes of the product, to find any that are left over at the end."""

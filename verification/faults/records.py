@@ -176,6 +176,8 @@ class History:
     shifts: Sequence[tuple[float, float]] = ()
     stalls: Sequence[tuple[float, float]] = ()
     aftermath: Aftermath = field(default_factory=Aftermath)
+    # What the wings said that was not so, or did not say.
+    wings: Sequence[str] = ()
     ended_at: float = 0.0
 
     def with_(self, **changes: object) -> "History":

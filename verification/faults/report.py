@@ -1,12 +1,11 @@
-"""Reports of a campaign: a table, and a picture of slots and faults over time."""
+"""Reports of a campaign: a table, and the records to examine and check again."""
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
-from xml.sax.saxutils import escape
 
 from verification.faults import repeats, stalls
 from verification.faults.checker import Violation
@@ -22,16 +21,6 @@ from verification.faults.records import (
     Row,
     When,
 )
-
-COLOURS = {
-    "succeeded": "#2e9e5b",
-    "failed": "#d64545",
-    "lost": "#7a1f1f",
-    "skipped": "#b9bec6",
-    "missed": "#222222",
-    "cancelled": "#8a93a6",
-}
-WIDTH, LABELS, BINS, LANE, CHART = 1200, 170, 240, 14, 120
 
 
 def table(
@@ -134,79 +123,6 @@ def _share(ordered: Sequence[float], percent: int) -> float:
     return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
 
 
-def picture(history: History) -> str:
-    """Return the timeline as SVG: slots by outcome, and below them the faults with their recovery."""
-    start = min((op.sent_at for op in history.operations), default=0.0)
-    end = max([history.ended_at, start + 1, *(fault.healed_at or fault.ended_at for fault in history.faults)])
-    scale = (WIDTH - LABELS - 10) / (end - start)
-
-    def x(at: float) -> float:
-        return LABELS + max(0.0, min(at, end) - start) * scale
-
-    kinds = sorted({fault.kind for fault in history.faults})
-    height = CHART + 40 + LANE * len(kinds)
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif"'
-        ' font-size="10">',
-        "<title>Slots and faults</title>",
-        f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
-        f'<text x="4" y="14">slots per {(end - start) / BINS:.1f} s</text>',
-    ]
-    parts += _legend()
-    parts += _bars(history.rows, start, end)
-    for lane, kind in enumerate(kinds):
-        top = CHART + 24 + lane * LANE
-        parts.append(f'<text x="4" y="{top + 9}">{escape(kind)}</text>')
-        parts.append(f'<line x1="{LABELS}" y1="{top + 12}" x2="{WIDTH}" y2="{top + 12}" stroke="#eee"/>')
-        for fault in history.faults:
-            if fault.kind == kind:
-                parts += _fault(fault, top, x)
-    minutes = range(0, int(end - start) + 1, max(10, int((end - start) / 12) // 10 * 10))
-    parts += [f'<text x="{x(start + at):.0f}" y="{CHART + 18}" fill="#666">{at} s</text>' for at in minutes]
-    return "\n".join([*parts, "</svg>"]) + "\n"
-
-
-def _legend() -> list[str]:
-    parts = []
-    for number, (status, colour) in enumerate(COLOURS.items()):
-        parts.append(f'<rect x="4" y="{22 + 14 * number}" width="9" height="9" fill="{colour}"/>')
-        parts.append(f'<text x="18" y="{30 + 14 * number}">{status}</text>')
-    return parts
-
-
-def _bars(rows: Sequence[Row], start: float, end: float) -> list[str]:
-    bins: dict[int, Counter[str]] = defaultdict(Counter)
-    for row in rows:
-        place = int((row.scheduled_for - start) / (end - start) * BINS)
-        if 0 <= place < BINS:
-            bins[place][row.status] += 1
-    most = max((sum(counts.values()) for counts in bins.values()), default=1)
-    width, parts = (WIDTH - LABELS - 10) / BINS, []
-    for place, counts in bins.items():
-        top = float(CHART)
-        for status, colour in COLOURS.items():
-            tall = counts[status] / most * (CHART - 14)
-            top -= tall
-            if tall:
-                parts.append(
-                    f'<rect x="{LABELS + place * width:.1f}" y="{top:.1f}" width="{width:.1f}"'
-                    f' height="{tall:.1f}" fill="{colour}"/>'
-                )
-    return parts
-
-
-def _fault(fault: Fault, top: float, x: Callable[[float], float]) -> list[str]:
-    began, ended = x(fault.began_at), x(fault.ended_at)
-    healed = x(fault.healed_at or fault.ended_at)
-    words = escape(f"{fault.kind} {fault.note}")
-    return [
-        f'<rect x="{ended:.1f}" y="{top}" width="{max(healed - ended, 0.5):.1f}" height="10" fill="#f2c14e">'
-        f"<title>{words}</title></rect>",
-        f'<rect x="{began:.1f}" y="{top}" width="{max(ended - began, 2):.1f}" height="10" fill="#d64545">'
-        f"<title>{words}</title></rect>",
-    ]
-
-
 def save(history: History, path: Path) -> None:
     """Save the records, so that they can be examined and checked again."""
     path.write_text(json.dumps(asdict(history)))
@@ -232,5 +148,6 @@ def load(path: Path) -> History:
         shifts=[(at, offset) for at, offset in kept["shifts"]],
         stalls=[(at, seconds) for at, seconds in kept.get("stalls", ())],
         aftermath=Aftermath(**kept["aftermath"]),
+        wings=kept.get("wings", ()),
         ended_at=kept["ended_at"],
     )

@@ -1,6 +1,7 @@
 """The target of the campaign's jobs: records every delivery by its own clock, and misbehaves on demand."""
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import Callable, Coroutine
@@ -69,6 +70,13 @@ class Sink:
         self.manner: Manner = "well"
         self.port = 0
         self._accepted: set[str] = set()
+        # What the wings sent: to which topic or path, with which key, and the body.
+        self.messages: list[dict[str, Any]] = []
+        # A receiver of events that gives no answer, and how many of its requests waited at once.
+        self.is_deaf = False
+        self.most_at_once = 0
+        self.unanswered: list[dict[str, Any]] = []
+        self._waiting = 0
 
     async def start(self) -> None:
         server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=512)
@@ -76,7 +84,14 @@ class Sink:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, asyncio.IncompleteReadError, ValueError):
-            path, headers = await _read(reader)
+            path, headers, body = await _read(reader)
+            if path == "/wing/deaf" and await self._is_unanswered(reader, body):
+                writer.close()
+                return
+            if self._is_of_wings(path, headers, body):
+                await self._answer(writer, "well")
+                writer.close()
+                return
             manner = self.manner if path.startswith("/weak/") else "well"
             if path.startswith("/sealed/") and headers.get("x-api-key") != API_KEY:
                 manner = "500"
@@ -86,6 +101,30 @@ class Sink:
             await asyncio.sleep(hold)
             await self._answer(writer, manner)
         writer.close()
+
+    async def _is_unanswered(self, reader: asyncio.StreamReader, body: bytes) -> bool:
+        """Keep a request waiting while the receiver is deaf, until its caller gives up."""
+        self._waiting += 1
+        self.most_at_once = max(self.most_at_once, self._waiting)
+        try:
+            if self.is_deaf:
+                self.unanswered.append(json.loads(body))
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(reader.read(), 30)
+                return True
+            await asyncio.sleep(0.05)
+            return False
+        finally:
+            self._waiting -= 1
+
+    def _is_of_wings(self, path: str, headers: dict[str, str], body: bytes) -> bool:
+        sent = json.loads(body) if body.startswith(b"{") else {}
+        place = path if path.startswith("/wing/") else str(sent.get("topic", ""))
+        if not place.startswith(("/wing/", "wing-")):
+            return False
+        key = headers.get("webhook-id") or headers.get("idempotency-key", "")
+        self.messages.append({"at": time.time(), "place": place, "key": key, "body": sent})
+        return True
 
     def _note(self, key: str, headers: dict[str, str], manner: Manner, hold: float) -> None:
         # A server that streams has answered 200, and its caller must not send the request again.
@@ -119,14 +158,14 @@ class Sink:
         await writer.drain()
 
 
-async def _read(reader: asyncio.StreamReader) -> tuple[str, dict[str, str]]:
+async def _read(reader: asyncio.StreamReader) -> tuple[str, dict[str, str], bytes]:
     lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     headers = {}
     for line in lines[1:]:
         name, _, value = line.partition(":")
         headers[name.strip().lower()] = value.strip()
-    await reader.readexactly(int(headers.get("content-length", 0)))
-    return lines[0].split()[1], headers
+    body = await reader.readexactly(int(headers.get("content-length", 0)))
+    return lines[0].split()[1], headers, body
 
 
 class Proxy:

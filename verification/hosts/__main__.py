@@ -1,7 +1,6 @@
 """Several hosts on one PostgreSQL: throughput, shares, doubles, and a host that is cut off and comes back."""
 
 import argparse
-import logging
 import os
 import signal
 import sys
@@ -23,8 +22,6 @@ RATE, RATE_SECONDS = 200.0, 15.0
 # A host is cut off for longer than a lease and a heartbeat last: before, away and after, in seconds, and the task's length.
 BEFORE, AWAY, AFTER = 8.0, 20.0, 15.0
 TASK_SECONDS = 0.5
-# Simulated hosts, simulated seconds under faults, and threads.
-FLEETS = ((20, 60.0, 1), (60, 10.0, 1), (12, 40.0, 4))
 LEAD = timedelta(seconds=3)
 # How much less than the busiest host the idlest one may do.
 SHARE = 0.3
@@ -189,29 +186,10 @@ def cut_off(lab: Lab, report: Report) -> None:
     _lateness(report, "cut_of_others", lab, without=set(taken.values()))
 
 
-def fleet(lab: Lab, report: Report) -> None:
-    """Simulate fleets under faults with the real claim code, one of them with hosts that claim at the same time."""
-    logging.disable(logging.WARNING)
-    from verification.hosts.fleet import simulate
-    from verification.hosts.invariants import violations
-
-    for seed, (hosts, seconds, threads) in enumerate(FLEETS):
-        lab.forget()
-        name = f"fleet_{hosts}_hosts" + ("_at_once" if threads > 1 else "")
-        story = simulate(seed, hosts=hosts, seconds=seconds, jobs=2 * hosts, threads=threads)
-        found = violations(story)
-        report.show(f"{name}_runs", len(story.calls), "calls")
-        report.show(f"{name}_faults", len(story.faults), "faults")
-        report.show(f"{name}_repeated_after_a_fault", sum(call.attempt > 1 for call in story.calls), "calls")
-        report.show(f"{name}_violations", len(found), "")
-        report.problems += [f"{name}: {problem}" for problem in found[:10]]
-
-
 PHASES: dict[str, Callable[[Lab, Report], None]] = {
     "burst": throughput,
     "rate": even_rate,
     "cut": cut_off,
-    "fleet": fleet,
 }
 
 

@@ -189,7 +189,6 @@ class Job:
         self._skip_due_slots(now)
         self._withdraw_future_slots(now)
         self.status, self.next_run_at, self.paused_at, self.paused_until = "pending", following, None, None
-        self.failure_streak = 0
         return True
 
     def cancel(self, now: datetime) -> bool:
@@ -223,7 +222,6 @@ class Job:
         if self.status in ("pending", "paused"):
             self._account_for(self.slots(since, now), "skipped")
         self.deleted_at = None
-        self.failure_streak = 0
         if self.status == "pending":
             self._withdraw_future_slots(now)
             self.next_run_at = self.first_after(now)
@@ -444,14 +442,17 @@ class Job:
         self._release_next(now)
 
     def _conclude(self, ended: list[Row], now: datetime) -> None:
+        before = self.failure_streak
         for row in ended:
             self.failure_streak = 0 if row.status == "succeeded" else self.failure_streak + row.is_failure
+            before = min(before, self.failure_streak)
         has_failed = ended[-1].status != "succeeded"
         if self.status == "running" and not self.live:
             self._end(has_failed=has_failed)
         self._release_next(now)
         limit = self.terms.pause_after_failures
-        if any(row.is_failure for row in ended) and self.is_armed and 0 < limit <= self.failure_streak:
+        # A resumed job may fail as often again.
+        if limit and self.is_armed and self.failure_streak // limit > before // limit:
             self._pause(now, None)
 
     def _release_next(self, now: datetime) -> None:

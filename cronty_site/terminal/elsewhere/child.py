@@ -19,8 +19,9 @@ MAX_OUTPUT_BYTES = 100_000
 # How long to wait for the end of the output, which a process that the command left behind may hold open.
 DRAIN_SECONDS = 1.0
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
+_ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 _FORWARDED = (
-    *(signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT),
+    *_ENDING,
     *(signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM),
 )
 # The terminal itself sends these to the command.
@@ -53,32 +54,54 @@ class Tail:
             return self._bytes.decode(errors="replace")
 
 
-def run(command: Sequence[str], *, keeps_output: bool, on_start: Callable[[], None]) -> CommandResult:
-    """Run a command until its end, and pass its output on at once."""
+def run(
+    command: Sequence[str],
+    *,
+    keeps_output: bool,
+    on_start: Callable[[], None],
+    on_end: Callable[[CommandResult], None],
+    afterwards: Callable[[], None],
+) -> CommandResult:
+    """Run a command until its end, and pass its output on at once; a signal ends what is done afterwards."""
+    with _signals() as child:
+        result = _run(child, command, keeps_output=keeps_output, on_start=on_start)
+        on_end(result)
+        try:
+            child.is_over = True
+            afterwards()
+        except _StoppedError:
+            pass
+        finally:
+            child.is_over = False
+    return result
+
+
+def _run(
+    child: "_Child", command: Sequence[str], *, keeps_output: bool, on_start: Callable[[], None]
+) -> CommandResult:
     pipe = subprocess.PIPE if keeps_output else None
     tail = Tail()
     sys.stdout.flush()
-    with _signals() as child:
-        try:
-            process = subprocess.Popen(list(command), stdout=pipe, stderr=pipe)  # noqa: S603  # nosec B603  # of the person who types it
-        except OSError as error:
-            on_start()
-            is_missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
-            message = f"cronty: {command[0]}: {error.strerror}\n"
-            sys.stderr.write(message)
-            return CommandResult(NOT_FOUND if is_missing else NOT_EXECUTABLE, output=message)
-        child.started(process)
+    try:
+        process = subprocess.Popen(list(command), stdout=pipe, stderr=pipe)  # noqa: S603  # nosec B603  # of the person who types it
+    except OSError as error:
         on_start()
-        readers = [
-            threading.Thread(target=_copy_output, args=(stream, target, tail), daemon=True)
-            for stream, target in ((process.stdout, 1), (process.stderr, 2))
-            if stream
-        ]
-        for reader in readers:
-            reader.start()
-        status = child.wait()
-        for reader in readers:
-            reader.join(DRAIN_SECONDS)
+        is_missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
+        message = f"cronty: {command[0]}: {error.strerror}\n"
+        sys.stderr.write(message)
+        return CommandResult(NOT_FOUND if is_missing else NOT_EXECUTABLE, output=message)
+    child.started(process)
+    on_start()
+    readers = [
+        threading.Thread(target=_copy_output, args=(stream, target, tail), daemon=True)
+        for stream, target in ((process.stdout, 1), (process.stderr, 2))
+        if stream
+    ]
+    for reader in readers:
+        reader.start()
+    status = child.wait()
+    for reader in readers:
+        reader.join(DRAIN_SECONDS)
     if status < 0:
         return CommandResult(128 - status, -status, tail.text())
     return CommandResult(status, output=tail.text())
@@ -110,8 +133,15 @@ def _copy_output(stream: IO[bytes], target: int, tail: Tail) -> None:
             return
 
 
+class _StoppedError(BaseException):
+    """A signal has ended what was done after the command."""
+
+
 class _Child:
     """The command; it gets all signals that arrive while it runs, and those that arrived before it started."""
+
+    is_over = False
+    """Whether signals are for this process again."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -126,6 +156,9 @@ class _Child:
             process.send_signal(number)
 
     def send(self, number: int) -> None:
+        if self.is_over and number in _ENDING:
+            self.is_over = False
+            raise _StoppedError
         if self._process is None:
             self._pending.append(number)
         else:
@@ -160,7 +193,7 @@ def _signals() -> Iterator[_Child]:
     child = _Child()
 
     def forward(number: int, frame: FrameType | None) -> None:
-        if not (is_foreground and number in _SENT_BY_TERMINAL):
+        if child.is_over or not (is_foreground and number in _SENT_BY_TERMINAL):
             child.send(number)
 
     before = {}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from cronty_site.terminal.elsewhere.child import die_by, run
+from cronty_site.terminal.elsewhere.child import CommandResult, die_by, run
 from cronty_site.terminal.elsewhere.reports import UUID, Outcome, Report, Spool
 from cronty_site.terminal.elsewhere.server import Server, read_secret, read_url
 
@@ -17,54 +17,72 @@ PAUSES = (1.0, 2.0, 4.0, 8.0)
 
 
 class Reporter:
-    """Sends reports in order, and spools on disk what cannot be sent."""
+    """Keeps reports on disk until they are sent, in order."""
 
     def __init__(self, server: Server, folder: Path, timeout: float, retry_for: float) -> None:
         self._server, self._timeout, self._retry_for = server, timeout, retry_for
         self._spool = Spool(folder, server)
+        self._kept: dict[Path, Report] = {}
+        # Reports that could not be written, with the reason.
+        self._unkept: list[tuple[Report, str]] = []
 
-    def send(self, report: Report, *, retries: bool) -> None:
-        """Send a report after the spooled ones; spool it if the server stays unavailable."""
-        deadline = time.monotonic() + (self._retry_for if retries else 0.0)
+    def keep(self, report: Report) -> None:
+        """Write a report to the disk, so that nothing that happens to this process loses it."""
+        try:
+            self._kept[self._spool.add(report)] = report
+        except OSError as error:
+            self._unkept.append((report, str(error.strerror)))
+
+    def send(self) -> None:
+        """Try once to send what was kept."""
+        self._try()
+
+    def send_end(self) -> None:
+        """Send everything; go on for a while if the server is unavailable."""
+        deadline = time.monotonic() + self._retry_for
         pause = threading.Event()
-        outcome, why = Outcome.AWAY, ""
+        why = ""
         for seconds in (*PAUSES, *[PAUSES[-1]] * 1000):
-            outcome, why = self._try(report)
-            if outcome != Outcome.AWAY or time.monotonic() + seconds > deadline:
+            why = self._try()
+            if not (why or self._is_left()) or time.monotonic() + seconds > deadline:
                 break
             pause.wait(seconds)
-        if outcome == Outcome.REFUSED:
-            say(f"The server refuses the report about {report.job}: {why}.")
-        elif outcome == Outcome.AWAY:
-            self._save(report, why)
+        for report, problem in self._unkept:
+            say(f"The report about {report.job} is lost: {why}, and it cannot be kept ({problem}).")
+        if self._is_left():
+            say(f"{self._server.url} is not reached ({why}): the report is kept, and sent with the next one.")
+            if dropped := self._spool.make_room():
+                say(f"{dropped} older reports were deleted to make room.")
 
     def send_spooled(self) -> bool:
         """Send the spooled reports; return whether the server was reachable."""
         try:
-            return self._spool.send(self._timeout, say) != Outcome.AWAY
+            return self._spool.send(self._timeout, say)[0] != Outcome.AWAY
         except OSError as error:
             say(f"Reports that were kept cannot be read ({error.strerror}).")
             return False
 
-    def _try(self, report: Report) -> tuple[Outcome, str]:
+    def _try(self) -> str:
+        """Send once; return why the server is unavailable, or an empty text."""
         try:
-            # An end must not arrive before its start.
-            if self._spool.send(self._timeout, say) == Outcome.AWAY:
-                return Outcome.AWAY, "it does not answer"
+            # In order: an end must not arrive before its start.
+            outcome, why = self._spool.send(self._timeout, say, self._kept)
+            if outcome == Outcome.AWAY:
+                return why or "it does not answer"
         except OSError as error:
             say(f"Reports that were kept cannot be read ({error.strerror}).")
-        return report.send(self._server, self._timeout)
+        while self._unkept:
+            report, _ = self._unkept[0]
+            outcome, why = report.send(self._server, self._timeout)
+            if outcome == Outcome.AWAY:
+                return why
+            if outcome == Outcome.REFUSED:
+                say(f"The server refuses the report about {report.job}: {why}.")
+            self._unkept.pop(0)
+        return ""
 
-    def _save(self, report: Report, why: str) -> None:
-        try:
-            dropped = self._spool.add(report)
-        except OSError as error:
-            say(f"The report about {report.job} is lost: {why}, and it cannot be kept ({error.strerror}).")
-            return
-        if report.code is not None:
-            say(f"{self._server.url} is not reached ({why}): the report is kept, and sent with the next one.")
-        if dropped:
-            say(f"{dropped} older reports were deleted to make room.")
+    def _is_left(self) -> bool:
+        return any(file.exists() for file in self._kept)
 
 
 @click.command(
@@ -131,15 +149,19 @@ def exec_command(
     starting: list[threading.Thread] = []
 
     def on_start() -> None:
-        # The command does not wait for the network.
-        report = Report(name, rid, time.time(), create=create)
-        starting.append(threading.Thread(target=reporter.send, args=(report,), kwargs={"retries": False}))
+        reporter.keep(Report(name, rid, time.time(), create=create))
+        # The command does not wait for the network, nor its end for the start.
+        starting.append(threading.Thread(target=reporter.send, daemon=True))
         starting[0].start()
 
-    result = run(command, keeps_output=not no_output, on_start=on_start)
-    at = time.time()
-    starting[0].join()
-    reporter.send(Report(name, rid, at, result.code, result.output, create), retries=True)
+    def on_end(result: CommandResult) -> None:
+        reporter.keep(Report(name, rid, time.time(), result.code, result.output, create))
+
+    def afterwards() -> None:
+        starting[0].join()
+        reporter.send_end()
+
+    result = run(command, keeps_output=not no_output, on_start=on_start, on_end=on_end, afterwards=afterwards)
     if result.signal:
         die_by(result.signal)
     return result.code

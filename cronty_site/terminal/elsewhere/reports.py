@@ -6,7 +6,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from enum import Enum
@@ -147,8 +147,8 @@ class Spool:
         self._folder = folder / server.digest
         self._server = server
 
-    def add(self, report: Report) -> int:
-        """Store a report on disk; return how many older ones were deleted for it. Raises OSError."""
+    def add(self, report: Report) -> Path:
+        """Store a report on disk, and return its file. Raises OSError."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         name = f"{time.time_ns():020}-{os.getpid()}-{next(_number)}"
         partial = self._folder / f".{name}"
@@ -159,29 +159,36 @@ class Spool:
             file.flush()
             os.fsync(file.fileno())
         # Rename it when it is complete, so that nobody reads half of it.
-        partial.rename(self._folder / f"{name}.json")
-        return self._make_room()
+        return partial.rename(self._folder / f"{name}.json")
 
-    def send(self, timeout: float, say: Callable[[str], None]) -> Outcome:
-        """Send the reports, oldest first, until the server is unavailable."""
+    def send(
+        self, timeout: float, say: Callable[[str], None], own: Mapping[Path, Report] | None = None
+    ) -> tuple[Outcome, str]:
+        """Send the reports, oldest first, until the server is unavailable; return why it is.
+
+        `own` reports of this process have their whole output.
+        """
+        own = own or {}
         if not self._files():
-            return Outcome.STORED
+            return Outcome.STORED, ""
         deadline = time.monotonic() + SPOOL_SECONDS
         with self._locked() as is_mine:
             # If the lock is taken, another process is sending them.
             for file in self._files() if is_mine else []:
                 if time.monotonic() > deadline:
                     break
-                report = _read(file)
+                report = own.get(file) or _read(file)
                 outcome, why = (
                     report.send(self._server, timeout) if report else (Outcome.REFUSED, "unreadable")
                 )
                 if outcome == Outcome.AWAY:
-                    return outcome
-                if outcome == Outcome.REFUSED:
+                    return outcome, why
+                if outcome == Outcome.REFUSED and file in own:
+                    say(f"The server refuses the report about {own[file].job}: {why}.")
+                elif outcome == Outcome.REFUSED:
                     say(f"A report that was kept is dropped, because the server refuses it: {why}.")
                 file.unlink(missing_ok=True)
-        return Outcome.STORED
+        return Outcome.STORED, ""
 
     def _files(self) -> list[Path]:
         try:
@@ -189,7 +196,8 @@ class Spool:
         except OSError:
             return []
 
-    def _make_room(self) -> int:
+    def make_room(self) -> int:
+        """Delete the oldest reports beyond the limits; return how many."""
         sizes = []
         for file in self._files():
             try:

@@ -7,7 +7,7 @@ from schedules.agents.adapters.base import Adapter, Event, RunnerOptions, quoted
 from schedules.agents.reports import LONGEST_ANSWER, Report, ToolUse, mapping_of, number_of, text_of
 
 # The only trace of a command that was refused because nobody can be asked; standard output does not mention it.
-_REFUSED = re.compile(r"error=(?P<why>.*\b(?:reject|rejected|denied|not allowed|approval policy)\b.*)")
+_REFUSED = re.compile(r"\b(?:reject|rejected|denied|not allowed|approval policy)\b")
 _TOOLS = {
     "command_execution": "command",
     "mcp_tool_call": "tool",
@@ -73,8 +73,9 @@ class Codex(Adapter):
         return ""
 
     def read_error_line(self, line: str, report: Report) -> None:
-        if "codex_core" in line and (refusal := _REFUSED.search(line)):
-            report.refuse(ToolUse("command", refusal["why"][:300]))
+        why = line.partition("error=")[2]
+        if "codex_core" in line and _REFUSED.search(why):
+            report.refuse(ToolUse("command", why[:300]))
 
     def _begin(self, item: Event, report: Report) -> None:
         if kind := _TOOLS.get(text_of(item.get("type"))):

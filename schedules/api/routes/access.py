@@ -71,7 +71,7 @@ def list_tokens(request: HttpRequest) -> Any:
     return {"tokens": [_listed_token(token, actor.read_profile().zone) for token in own_tokens(actor)]}
 
 
-@changes(router, "POST", "/tokens", {201: NewTokenOut})
+@changes(router, "POST", "/tokens", {201: NewTokenOut}, repeatable=False)
 def create_token(request: HttpRequest, body: NewToken) -> Any:
     """Create a token that may do no more than this one, and ends no later, within 30 days; its text is shown once.
 

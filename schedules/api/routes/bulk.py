@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from ninja import Router
 
 from schedules import clock
@@ -27,7 +27,7 @@ from schedules.services.jobs import bulk, moves, undo
 from schedules.services.jobs.edits import PreparedEdit
 from schedules.services.jobs.later_moves import move_later
 from schedules.services.jobs.move_words import read_clock, read_move
-from schedules.services.jobs.pause_all import pause_reason
+from schedules.services.jobs.pause_all import pause_reason, what_goes_on
 from schedules.services.jobs.states import pause_problem
 from schedules.when.phrases import parse_moment
 
@@ -46,8 +46,8 @@ _OF_UPDATE = (
 )
 
 
-@changes(router, "POST", "/bulk", {200: BulkOut}, repeatable=True)
-def change_jobs(request: HttpRequest, response: HttpResponse, body: BulkIn) -> Any:
+@changes(router, "POST", "/bulk", {200: BulkOut})
+def change_jobs(request: HttpRequest, body: BulkIn) -> Any:
     """Do the same to all jobs that match, up to 500; an update shifts times, or sets a time of day, a zone, tags or a topic.
 
     The first call changes nothing: it answers which jobs would be changed, with `confirm`. The same request with
@@ -72,6 +72,7 @@ def change_jobs(request: HttpRequest, response: HttpResponse, body: BulkIn) -> A
     jobs, _ = bulk.matching_jobs(actor, body.action, query)
     if len(jobs) > bulk.MAX_JOBS:
         raise problem_of(Err(Code.TOO_MANY_MATCHES, limit=bulk.MAX_JOBS))
+    note = what_goes_on(actor) if is_everything else ""
     revisions = [(job.pk, job.revision) for job in jobs]
     request_body = body.model_dump(exclude={"confirm"})
     if body.confirm:
@@ -86,6 +87,7 @@ def change_jobs(request: HttpRequest, response: HttpResponse, body: BulkIn) -> A
             "jobs": _named_jobs(done.jobs),
             "undo": done.undo,
             "paused_until": iso_in(until, zone),
+            "note": note,
         }
     return {
         "is_done": False,
@@ -93,6 +95,7 @@ def change_jobs(request: HttpRequest, response: HttpResponse, body: BulkIn) -> A
         "jobs": _named_jobs(jobs),
         "confirm": bulk.confirmation_of(actor, request_body, revisions) if jobs else None,
         "paused_until": iso_in(until, zone),
+        "note": note,
     }
 
 
@@ -149,8 +152,8 @@ def _shown_edit(edit: PreparedEdit) -> dict[str, str]:
     return {"id": edit.job.public_id, "name": edit.job.name, "change": changes}
 
 
-@changes(router, "POST", "/undo", {200: UndoOut}, repeatable=True)
-def undo_change(request: HttpRequest, response: HttpResponse, body: UndoIn | None = None) -> Any:
+@changes(router, "POST", "/undo", {200: UndoOut})
+def undo_change(request: HttpRequest, body: UndoIn | None = None) -> Any:
     """Undo your last call that changed jobs, or any change by its number from `GET /events`."""
     actor, options = actor_of(request), body or UndoIn()
     events = undo.last_call(actor) if options.change is None else undo.events_of_call(actor, options.change)
@@ -168,8 +171,8 @@ def undo_change(request: HttpRequest, response: HttpResponse, body: UndoIn | Non
     }
 
 
-@changes(router, "POST", "/apply", {200: ApplyOut}, repeatable=True)
-def apply_file(request: HttpRequest, response: HttpResponse, body: ApplyIn) -> Any:
+@changes(router, "POST", "/apply", {200: ApplyOut})
+def apply_file(request: HttpRequest, body: ApplyIn) -> Any:
     """Make jobs as a file describes them.
 
     The first call changes nothing: it answers with the plan, field by field, and `confirm`. The same request with

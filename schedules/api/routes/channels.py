@@ -44,7 +44,7 @@ def set_one_channel(request: HttpRequest, channel: str, body: ChannelIn) -> Any:
     return channel_json(expect(set_channel(actor_of(request), channel, body.kind, body.values)))
 
 
-@changes(router, "POST", "/{channel}/test", {200: TestedOut})
+@changes(router, "POST", "/{channel}/test", {200: TestedOut}, repeatable=False)
 def test_channel(request: HttpRequest, channel: str) -> Any:
     """Send a test message, or the code to an e-mail address that is not confirmed yet."""
     tested = expect(send_test(actor_of(request), channel))

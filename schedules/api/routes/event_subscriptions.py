@@ -43,7 +43,7 @@ def list_event_subscriptions(request: HttpRequest) -> Any:
     return {"subscriptions": [event_subscription_json(each) for each in list_subscriptions(actor)]}
 
 
-@changes(router, "POST", "", {201: NewEventSubscriptionOut})
+@changes(router, "POST", "", {201: NewEventSubscriptionOut}, repeatable=False)
 def add_event_subscription(request: HttpRequest, body: EventSubscriptionIn) -> Any:
     """Tell a receiver of events from now on. The answer has its secret, which is not shown again."""
     return Status(201, _with_secret(expect(add_subscription(actor_of(request), _spec(body)))))
@@ -67,7 +67,7 @@ def switch_event_subscription_off(request: HttpRequest, subscription: str) -> An
     return event_subscription_json(expect(switch_subscription(actor_of(request), subscription, is_on=False)))
 
 
-@changes(router, "POST", "/{subscription}/secret", {200: NewEventSubscriptionOut})
+@changes(router, "POST", "/{subscription}/secret", {200: NewEventSubscriptionOut}, repeatable=False)
 def rotate_event_secret(request: HttpRequest, subscription: str) -> Any:
     """Create a new secret; for a day, requests are signed with both."""
     return _with_secret(expect(rotate_secret(actor_of(request), subscription)))

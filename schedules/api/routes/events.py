@@ -1,4 +1,4 @@
-"""Activity: who changed what, as a list, as a stream, and as a signed export."""
+"""Activity: who changed what, as a list and as a stream."""
 
 from functools import partial
 from typing import Any
@@ -13,9 +13,8 @@ from schedules.api.documents import event_json
 from schedules.api.endpoints import check_query, reads
 from schedules.api.paging import position_of
 from schedules.api.reading import known_job_of, read_past_moment
-from schedules.api.schemas.events import EventFilters, EventsOut, ExportFilters
-from schedules.api.streams import Stream, feed_of, in_threads, listen, refuse_if_full
-from schedules.services.activity_export import export_lines
+from schedules.api.schemas.events import EventFilters, EventsOut
+from schedules.api.streams import Stream, feed_of, listen, take_place
 from schedules.services.event_list import EventQuery, read_events
 from schedules.services.long_answers import stream_while_waiting
 
@@ -42,76 +41,39 @@ def list_events(request: HttpRequest, filters: Query[EventFilters]) -> Any:
     return {"events": [event_json(event, zone) for event in page.rows], "next_cursor": page.after or None}
 
 
-def _documented(operation_id: str, summary: str, description: str, media_type: str) -> dict[str, Any]:
-    content = {media_type: {"schema": {"type": "string"}}}
-    return {
-        "auth": READS,
-        "operation_id": operation_id,
-        "summary": summary,
-        "description": f"{summary}.\n\n{description}",
-        "openapi_extra": {
-            "x-scope": "read",
-            "x-repeatable": False,
-            "x-if-match": "",
-            "x-last-event-id": operation_id == "stream_events",
-            "responses": {200: {"description": "OK", "content": content}},
-        },
-    }
-
-
 @router.get(
     "/stream",
-    **_documented(
-        "stream_events",
-        "Follow what changes, as server-sent events",
+    auth=READS,
+    operation_id="stream_events",
+    summary="Follow what changes, as server-sent events",
+    description=(
+        "Follow what changes, as server-sent events.\n\n"
         "The stream begins with what changes from now on, or after the event that `Last-Event-ID` names: the id of an "
-        "event of the stream, or of `GET /events`. The data of each event is that of `GET /events`. A token may keep five streams open.",
-        "text/event-stream",
+        "event of the stream, or of `GET /events`. The data of each event is that of `GET /events`. A token may keep "
+        "five streams open."
     ),
+    openapi_extra={
+        "x-scope": "read",
+        "x-repeatable": False,
+        "x-if-match": "",
+        "x-last-event-id": True,
+        "responses": {
+            200: {"description": "OK", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
+        },
+    },
 )
 async def stream_events(request: HttpRequest) -> Any:
     check_query(request, ())
     actor, token = actor_of(request), request.auth.token  # type: ignore[attr-defined]
-    refuse_if_full(token)
     zone = (await sync_to_async(actor.read_profile)()).zone
     feed = await sync_to_async(feed_of)(actor, request.headers.get("Last-Event-ID", ""))
     # Compression would hold back what is sent.
     request.META["HTTP_ACCEPT_ENCODING"] = ""
     stream = Stream(token, feed, partial(event_json, zone=zone))
+    take_place(stream)
     response = StreamingHttpResponse(
         stream_while_waiting(request, listen(stream)), content_type="text/event-stream"
     )
     response["Cache-Control"] = "no-store"
     response["X-Accel-Buffering"] = "no"
-    return response
-
-
-@router.get(
-    "/export",
-    **_documented(
-        "export_events",
-        "Export what changed as signed lines of JSON, the oldest first",
-        "Each line has a code over itself and all lines before; `cronty manage verify_activity FILE` checks them. To "
-        "append to an export, send its `last` as `after` and its `signature` as `previous`.",
-        "application/jsonl",
-    ),
-)
-async def export_events(request: HttpRequest, filters: Query[ExportFilters]) -> Any:
-    check_query(request, ExportFilters.model_fields)
-    actor, now = actor_of(request), clock.now()
-    zone = (await sync_to_async(actor.read_profile)()).zone
-    query = EventQuery(
-        since=read_past_moment(filters.since, "since", zone, now),
-        until=read_past_moment(filters.until, "until", zone, now),
-    )
-    lines = export_lines(
-        actor,
-        query,
-        partial(event_json, zone="UTC"),
-        now,
-        after=filters.after,
-        previous=filters.previous,
-    )
-    response = StreamingHttpResponse(in_threads(lines), content_type="application/jsonl")
-    response["Content-Disposition"] = 'attachment; filename="cronty-activity.jsonl"'
     return response

@@ -52,7 +52,7 @@ def show_heartbeat(request: HttpRequest, job: str) -> Any:
     }
 
 
-@changes(router, "POST", "/{job}/ping", {200: PingedOut})
+@changes(router, "POST", "/{job}/ping", {200: PingedOut}, repeatable=False)
 def ping_heartbeat(request: HttpRequest, job: str, body: PingIn) -> Any:
     """Report the start or the end of a job that runs elsewhere, like a request to its ping address.
 

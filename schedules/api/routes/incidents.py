@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from ninja import Query, Router
 
 from schedules.api.auth import actor_of
@@ -30,10 +30,8 @@ def list_incidents(request: HttpRequest, filters: Query[IncidentFilters]) -> Any
     return {"incidents": _incidents_json(actor, page.rows), "next_cursor": page.after or None}
 
 
-@changes(router, "POST", "/{int:incident}/snooze", {200: IncidentOut}, repeatable=True)
-def snooze_one_incident(
-    request: HttpRequest, response: HttpResponse, incident: int, body: SnoozeIn | None = None
-) -> Any:
+@changes(router, "POST", "/{int:incident}/snooze", {200: IncidentOut})
+def snooze_one_incident(request: HttpRequest, incident: int, body: SnoozeIn | None = None) -> Any:
     """Send no alert about an open incident until a time, or for a day; its end is still announced.
 
     Only a token of the type Program may do this.

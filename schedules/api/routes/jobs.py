@@ -15,16 +15,12 @@ from schedules.api.paging import jobs_page
 from schedules.api.preconditions import check_match, required_revision, tag_of
 from schedules.api.problems import expect, invalid_value, problem_of
 from schedules.api.reading import (
-    columns_of_policies,
     job_id_of,
     job_of,
     known_job_of,
     read_job_query,
     read_moment,
-    read_zone,
-    schedule_fields,
 )
-from schedules.api.schemas.common import Nothing
 from schedules.api.schemas.jobs import (
     JobChange,
     JobFilters,
@@ -43,6 +39,7 @@ from schedules.models import Job
 from schedules.result import Code, Err
 from schedules.services.jobs import trigger_addresses
 from schedules.services.jobs.masked_arguments import merged_arguments
+from schedules.services.jobs.schedule_texts import columns_of
 from schedules.services.permissions import read_activity
 from schedules.services.runs.answers import SNOOZE, answer_in_words
 from schedules.when.phrases import parse_day, parse_moment, parse_past
@@ -61,7 +58,7 @@ def list_jobs(request: HttpRequest, filters: Query[JobFilters]) -> Any:
     return jobs_page(actor, read_job_query(actor, filters, now), filters)
 
 
-@changes(router, "POST", "", {201: NewJobOut}, repeatable=True)
+@changes(router, "POST", "", {201: NewJobOut})
 def create_job(request: HttpRequest, response: HttpResponse, body: NewJob) -> Any:
     """Create a job; a notification that names no place goes to the default one of the owner.
 
@@ -69,18 +66,17 @@ def create_job(request: HttpRequest, response: HttpResponse, body: NewJob) -> An
     """
     actor, now = actor_of(request), clock.now()
     profile = actor.read_profile()
-    zone = read_zone(body.timezone) if body.timezone else profile.zone
+    columns = columns_of(body.schedule, body, owner_id=actor.user.pk, now=now, zone=profile.zone)
     made = expect(
         services.schedule(
             actor,
             profile=profile,
             paused=body.paused,
-            **schedule_fields(body.schedule, body, actor.user.pk, zone, now),
+            **expect(columns),
             name=body.name,
             task=body.task,
             args=body.args,
             kwargs=profile.with_default_place(body.task, body.args, body.kwargs),
-            timezone=zone,
         )
     )
     response["Location"] = f"{request.path}/{made.job.public_id}"
@@ -110,14 +106,9 @@ def change_job(request: HttpRequest, response: HttpResponse, job: str, body: Job
     actor, now = actor_of(request), clock.now()
     revision = required_revision(request)
     target = job_of(actor, job)
-    zone = read_zone(body.timezone) if body.timezone else target.timezone
-    columns = columns_of_policies(body, zone, now)
+    columns = expect(columns_of(body.schedule, body, owner_id=target.owner_id, now=now, zone=target.timezone))
     if body.name is not None:
         columns["name"] = body.name
-    if body.timezone:
-        columns["timezone"] = zone
-    if body.schedule is not None:
-        columns |= schedule_fields(body.schedule, body, target.owner_id, zone, now)
     if body.args is not None or body.kwargs is not None:
         columns["args"], columns["kwargs"] = merged_arguments(target, body.args, body.kwargs or {})
     match services.edit(actor, target.public_id, revision=revision, **columns):
@@ -137,7 +128,7 @@ def delete_job(request: HttpRequest, job: str) -> Any:
     return Status(204, None)
 
 
-@changes(router, "POST", "/{job}/pause", {200: WholeJobOut}, repeatable=True)
+@changes(router, "POST", "/{job}/pause", {200: WholeJobOut})
 def pause_job(request: HttpRequest, response: HttpResponse, job: str, body: Pause | None = None) -> Any:
     """Pause a job until it is resumed, or until a time; called again, it changes the end.
 
@@ -154,15 +145,15 @@ def pause_job(request: HttpRequest, response: HttpResponse, job: str, body: Paus
     )
 
 
-@changes(router, "POST", "/{job}/resume", {200: WholeJobOut}, repeatable=True)
-def resume_job(request: HttpRequest, response: HttpResponse, job: str, body: Nothing | None = None) -> Any:
+@changes(router, "POST", "/{job}/resume", {200: WholeJobOut})
+def resume_job(request: HttpRequest, response: HttpResponse, job: str) -> Any:
     """End a pause: the job goes on with its next scheduled time."""
     actor = actor_of(request)
     return _job_out(response, expect(services.resume(actor, job_id_of(actor, job))))
 
 
 @changes(router, "POST", "/{job}/confirm", {200: WholeJobOut}, takes_match=True)
-def confirm_job(request: HttpRequest, response: HttpResponse, job: str, body: Nothing | None = None) -> Any:
+def confirm_job(request: HttpRequest, response: HttpResponse, job: str) -> Any:
     """Let a job run that an agent has made or changed and that waits for a confirmation.
 
     Only a token of the type Program may do this, and none whose own jobs wait. Runs that were missed are skipped.
@@ -173,22 +164,22 @@ def confirm_job(request: HttpRequest, response: HttpResponse, job: str, body: No
     return _job_out(response, expect(services.confirm(actor, target.public_id, revision=target.revision)))
 
 
-@changes(router, "POST", "/{job}/cancel", {200: WholeJobOut}, repeatable=True)
-def cancel_job(request: HttpRequest, response: HttpResponse, job: str, body: Nothing | None = None) -> Any:
+@changes(router, "POST", "/{job}/cancel", {200: WholeJobOut})
+def cancel_job(request: HttpRequest, response: HttpResponse, job: str) -> Any:
     """End a job for good; a run in progress finishes, and `restore` undoes it."""
     actor = actor_of(request)
     return _job_out(response, expect(services.cancel(actor, job_id_of(actor, job))))
 
 
-@changes(router, "POST", "/{job}/restore", {200: WholeJobOut}, repeatable=True)
-def restore_job(request: HttpRequest, response: HttpResponse, job: str, body: Nothing | None = None) -> Any:
+@changes(router, "POST", "/{job}/restore", {200: WholeJobOut})
+def restore_job(request: HttpRequest, response: HttpResponse, job: str) -> Any:
     """Bring back a deleted or cancelled job."""
     actor = actor_of(request)
     job_id = job_id_of(actor, job, among=actor.restorable())
     return _job_out(response, expect(services.restore(actor, job_id)))
 
 
-@changes(router, "POST", "/{job}/skip", {200: WholeJobOut}, repeatable=True)
+@changes(router, "POST", "/{job}/skip", {200: WholeJobOut})
 def skip_runs(request: HttpRequest, response: HttpResponse, job: str, body: Skip | None = None) -> Any:
     """Leave out the next run of a repeating job, or its runs on certain days."""
     actor, now, options = actor_of(request), clock.now(), body or Skip()
@@ -203,7 +194,7 @@ def skip_runs(request: HttpRequest, response: HttpResponse, job: str, body: Skip
     return _job_out(response, expect(services.skip(actor, target.public_id, days, slots, undo=options.undo)))
 
 
-@changes(router, "POST", "/{job}/answer", {200: WholeJobOut}, repeatable=True)
+@changes(router, "POST", "/{job}/answer", {200: WholeJobOut})
 def answer_reminder(request: HttpRequest, response: HttpResponse, job: str, body: ReminderAnswer) -> Any:
     """Answer the last reminder of a job, or take the last answer back; `reminder` of the job says what came of it."""
     actor = actor_of(request)
@@ -214,8 +205,8 @@ def answer_reminder(request: HttpRequest, response: HttpResponse, job: str, body
     return _job_out(response, job_of(actor, job_id))
 
 
-@changes(router, "POST", "/{job}/run", {202: RunOut}, repeatable=True)
-def run_job(request: HttpRequest, response: HttpResponse, job: str, body: Nothing | None = None) -> Any:
+@changes(router, "POST", "/{job}/run", {202: RunOut})
+def run_job(request: HttpRequest, response: HttpResponse, job: str) -> Any:
     """Run a job once, now; its schedule does not change.
 
     The answer is the queued run; its address is in `Location`.
@@ -226,7 +217,7 @@ def run_job(request: HttpRequest, response: HttpResponse, job: str, body: Nothin
     return Status(202, masked_run(run, actor.read_profile().zone))
 
 
-@changes(router, "POST", "/{job}/trigger", {201: TriggerOut})
+@changes(router, "POST", "/{job}/trigger", {201: TriggerOut}, repeatable=False)
 def open_trigger(request: HttpRequest, job: str, body: TriggerIn | None = None) -> Any:
     """Give a job a trigger address, or a new one: a POST request to it starts a run. The address is shown once.
 

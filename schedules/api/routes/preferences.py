@@ -8,9 +8,10 @@ from ninja import Router
 from schedules.api.auth import actor_of
 from schedules.api.endpoints import changes, reads
 from schedules.api.problems import expect
-from schedules.api.reading import read_span
+from schedules.api.reading import read_value
 from schedules.api.schemas.preferences import PreferencesIn, PreferencesOut
 from schedules.services.people.preferences import Preferences, preferences_of, set_preferences
+from schedules.spec.readers import read_span
 
 router = Router(tags=["preferences"])
 
@@ -26,5 +27,5 @@ def change_preferences(request: HttpRequest, body: PreferencesIn) -> Any:
     """Change the preferences that are given."""
     given: dict[str, Any] = body.model_dump(exclude_none=True)
     if "alert_every" in given:
-        given["alert_every"] = int(read_span(given["alert_every"], "alert_every").total_seconds())
+        given["alert_every"] = int(read_value(read_span, given["alert_every"], "alert_every").total_seconds())
     return preferences_of(expect(set_preferences(actor_of(request), **cast(Preferences, given))))

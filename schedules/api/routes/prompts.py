@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from ninja import Router
 
 from schedules import services
@@ -18,8 +18,8 @@ from schedules.secrets import masking
 router = Router(tags=["prompts"])
 
 
-@changes(router, "POST", "/claim", {200: ClaimOut}, repeatable=True)
-def claim_prompts(request: HttpRequest, response: HttpResponse, body: ClaimIn | None = None) -> Any:
+@changes(router, "POST", "/claim", {200: ClaimOut})
+def claim_prompts(request: HttpRequest, body: ClaimIn | None = None) -> Any:
     """Take prompts that are due, the oldest first; complete each before its lease ends, or another agent may take it."""
     actor, options = actor_of(request), body or ClaimIn()
     lease = timedelta(minutes=options.lease_minutes)
@@ -39,8 +39,8 @@ def claim_prompts(request: HttpRequest, response: HttpResponse, body: ClaimIn | 
     }
 
 
-@changes(router, "POST", "/{int:run}/complete", {200: RunOut}, repeatable=True)
-def complete_prompt(request: HttpRequest, response: HttpResponse, run: int, body: CompleteIn) -> Any:
+@changes(router, "POST", "/{int:run}/complete", {200: RunOut})
+def complete_prompt(request: HttpRequest, run: int, body: CompleteIn) -> Any:
     """Report a claimed prompt as done, with a result, or as failed, with an error."""
     actor = actor_of(request)
     number = min(run, 2**63 - 1)

@@ -1,4 +1,4 @@
-"""Previews of schedules, upcoming runs, rehearsals, tasks, and the token of the caller."""
+"""Previews of schedules, upcoming runs, tasks, and the token of the caller."""
 
 from typing import Any
 
@@ -10,23 +10,19 @@ from schedules.api.auth import actor_of
 from schedules.api.documents import iso_in
 from schedules.api.endpoints import reads, reads_by_post
 from schedules.api.problems import expect, invalid_value
-from schedules.api.reading import check_texts, job_of, read_period, read_zone, schedule_fields
+from schedules.api.reading import job_of
 from schedules.api.schemas.schedule import (
     MeOut,
     PreviewIn,
     PreviewOut,
-    RehearsalFilter,
-    RehearsalOut,
     TasksOut,
     UpcomingFilter,
     UpcomingOut,
 )
-from schedules.services.job_list import JobQuery
-from schedules.services.jobs.forecasts import next_runs_of
+from schedules.services.jobs.chains import conditions_of, upcoming_of
+from schedules.services.jobs.schedule_texts import columns_of
 from schedules.services.jobs.validation import interval_problem, usable_tasks
 from schedules.services.people.tokens import FAMILIES
-from schedules.services.rehearsal.documents import rehearsal_document
-from schedules.services.rehearsal.rehearsal import rehearse
 
 router = Router(tags=["schedule"])
 
@@ -71,8 +67,9 @@ def list_tasks(request: HttpRequest) -> Any:
 def preview_schedule(request: HttpRequest, body: PreviewIn) -> Any:
     """Say what a schedule means, and when it runs next; nothing is stored."""
     actor, now = actor_of(request), clock.now()
-    zone = read_zone(body.timezone) if body.timezone else actor.read_profile().zone
-    fields = schedule_fields(body.schedule, body, actor.user.pk, zone, now) | {"timezone": zone}
+    zone = actor.read_profile().zone
+    fields = expect(columns_of(body.schedule, body, owner_id=actor.user.pk, now=now, zone=zone))
+    zone = fields["timezone"]
     if fields["every"] and (problem := interval_problem(actor, fields["every"])):
         expect(problem)
     preview = expect(services.preview(actor.user.pk, fields, now, body.count))
@@ -93,28 +90,22 @@ def list_upcoming(request: HttpRequest, filters: Query[UpcomingFilter]) -> Any:
     actor, now = actor_of(request), clock.now()
     zone = actor.read_profile().zone
     if filters.job:
-        job = job_of(actor, filters.job)
-        runs: list[tuple[Any, Any]] = [(at, job) for at in next_runs_of(job, now, filters.limit)]
+        runs = upcoming_of(job_of(actor, filters.job), now, filters.limit)
     else:
         runs = services.upcoming(actor, now, hours=filters.hours, limit=filters.limit)
+    conditions = conditions_of(job for _, job in runs)
+    quiet = engine.quiet_hours_ahead(job for _, job in runs)
     return {
-        "upcoming": [{"at": iso_in(at, zone), "id": job.public_id, "name": job.name} for at, job in runs],
+        "upcoming": [
+            {
+                "at": iso_in(at, zone),
+                "id": job.public_id,
+                "name": job.name,
+                "only_if": conditions.get(job.pk),
+                "held_until": iso_in(quiet[job.pk].until(at), zone) if job.pk in quiet else None,
+            }
+            for at, job in runs
+        ],
         "timezone": zone,
-        "is_worker_running": engine.is_any_cluster_running(now),
-    }
-
-
-@reads(router, "/rehearsal", RehearsalOut)
-def rehearse_period(request: HttpRequest, filters: Query[RehearsalFilter]) -> Any:
-    """Say what a period will bring if nothing changes: what fires, what is left out and why, collisions, and spend."""
-    actor, now = actor_of(request), clock.now()
-    zone = actor.read_profile().zone
-    check_texts(tag=filters.tag)
-    start, end = read_period(filters.from_, filters.to, zone, now)
-    job = job_of(actor, filters.job) if filters.job else None
-    query = JobQuery(tag=filters.tag.strip())
-    rehearsal = expect(rehearse(actor, now, start=start, end=end, query=query, job=job))
-    return {
-        **rehearsal_document(rehearsal, zone, filters.limit),
         "is_worker_running": engine.is_any_cluster_running(now),
     }

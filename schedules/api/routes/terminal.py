@@ -7,6 +7,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
+from weakref import WeakSet
 
 from django.db import connections
 from django.http import HttpRequest, StreamingHttpResponse
@@ -17,20 +18,23 @@ from schedules.api.auth import READS, Caller, scope_missing
 from schedules.api.endpoints import check_query
 from schedules.api.problems import ProblemError
 from schedules.api.schemas.terminal import LineIn
+from schedules.api.streams import reason_if_full
 from schedules.models import Token
 from schedules.services.long_answers import stream_while_waiting
 
 Emit = Callable[[dict[str, Any]], None]
 
-# Executed at a time, of one token and in this process.
+# Executed at a time, of one token, of one person and in this process.
 MAX_LINES = 5
+MAX_LINES_PER_PERSON = 8
 MAX_LINES_IN_PROCESS = 20
 SILENT_SECONDS = 10.0
 
 logger = logging.getLogger(__name__)
 router = Router(tags=["terminal"])
 _threads = ThreadPoolExecutor(MAX_LINES_IN_PROCESS, thread_name_prefix="terminal")
-_open: set["Line"] = set()
+# Weak, because the response of a client that is gone already is never read.
+_open: WeakSet["Line"] = WeakSet()
 
 
 class Terminal(Protocol):
@@ -95,13 +99,15 @@ async def run_command_line(request: HttpRequest, body: LineIn) -> Any:
         raise ProblemError(404, "not_found", "This site has no terminal.")
     if not terminal.only_reads(body.words) and "write" not in caller.scopes:
         raise scope_missing("write")
-    of_token = sum(line.caller.token_id == caller.token_id for line in _open)
-    if of_token >= MAX_LINES or len(_open) >= MAX_LINES_IN_PROCESS:
-        detail = f"At most {MAX_LINES} command lines of a token run at a time: end one first."
-        raise ProblemError(429, "too_many_lines", detail, headers={"Retry-After": "10"})
+    most = MAX_LINES, MAX_LINES_PER_PERSON, MAX_LINES_IN_PROCESS
+    taken = [line.caller.token for line in _open]
+    if reason := reason_if_full("command lines", taken, caller.token, most):
+        raise ProblemError(429, "too_many_lines", reason, headers={"Retry-After": "10"})
+    line = Line(caller)
+    _open.add(line)
     # Compression would hold back what is printed.
     request.META["HTTP_ACCEPT_ENCODING"] = ""
-    events = _events(terminal, Line(caller), body)
+    events = _events(terminal, line, body)
     response = StreamingHttpResponse(stream_while_waiting(request, events), content_type="application/jsonl")
     response["Cache-Control"] = "no-store"
     response["X-Accel-Buffering"] = "no"
@@ -127,7 +133,6 @@ async def _events(terminal: Terminal, line: Line, body: LineIn) -> AsyncGenerato
             connections.close_all()
             emit(None)
 
-    _open.add(line)
     try:
         running = loop.run_in_executor(_threads, run)
         while True:

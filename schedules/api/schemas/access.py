@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schedules.api.schemas.common import Input, Output, Phrase
+from schedules.api.schemas.common import Input, Moment, Output, Phrase
 
 Scope = Literal["read", "write"]
 
@@ -34,7 +34,7 @@ class SecretOut(Output):
     name: str
     hosts: list[str]
     commands: list[str]
-    expires_at: str | None
+    expires_at: Moment | None
     expired: bool
 
 
@@ -61,9 +61,9 @@ class TokenOut(Output):
     scopes: list[str]
     tools: list[str]
     confirm: str
-    created_at: str
-    expires_at: str | None
-    last_used_at: str | None
+    created_at: Moment
+    expires_at: Moment | None
+    last_used_at: Moment | None
 
 
 class TokensOut(Output):

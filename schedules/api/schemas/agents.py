@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from schedules.api.schemas.common import Input, Output
+from schedules.api.schemas.common import Input, Moment, Output
 from schedules.models.approvals import LONGEST_REPLY
 
 
@@ -18,7 +18,7 @@ class AgentStopOut(Output):
     """Who has stopped the agents, and when."""
 
     by: str
-    at: str
+    at: Moment
     everybody: bool
 
 
@@ -62,8 +62,8 @@ class ApprovalOut(Output):
         description='The rule that the answer "always" adds to the job; empty if there is none.'
     )
     digest: str = Field(description="Of everything that is asked; an answer repeats it.")
-    asked_at: str | None
-    expires_at: str | None
+    asked_at: Moment | None
+    expires_at: Moment | None
 
 
 class ApprovalsOut(Output):

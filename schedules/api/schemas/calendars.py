@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from schedules.api.schemas.common import Input, Output, Phrase, Text
+from schedules.api.schemas.common import Day, Input, Moment, Output, Phrase, Text
 
 CalendarKind = Literal["holidays", "dates", "hours", "ics"]
 
@@ -13,7 +13,7 @@ class CalendarIn(Input):
     """What a calendar is made from: public holidays of a place, own dates, weekly hours, or an ICS address or file."""
 
     kind: CalendarKind
-    place: Text = Field("", description="For holidays: a country or a part of it.", examples=["DE-BY"])
+    place: Text = Field("", description="For holidays: a country or a part of it, like DE-BY.")
     categories: list[Phrase] = Field(
         default_factory=list, max_length=20, description="For holidays: categories besides public ones."
     )
@@ -21,7 +21,6 @@ class CalendarIn(Input):
         default_factory=list,
         max_length=1000,
         description="For dates and hours.",
-        examples=[["12-24..01-02 Christmas break"]],
     )
     address: Annotated[str, Field(max_length=2000)] = Field("", description="For ics: where it is read.")
     file_name: Text = Field("", description="For ics: the name of a file instead of an address.")
@@ -29,13 +28,20 @@ class CalendarIn(Input):
     closes: bool = Field(True, description="False: jobs run only at these times.")
     timezone: Annotated[str, Field(max_length=64)] = Field("", description="Default: that of each job.")
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"kind": "holidays", "place": "DE-BY"}]})
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"kind": "holidays", "place": "DE-BY"},
+                {"kind": "dates", "lines": ["12-24..01-02 Christmas break"]},
+            ]
+        }
+    )
 
 
 class MarkedDay(Output):
     """A day that a calendar marks."""
 
-    day: str
+    day: Day
     title: str
 
 
@@ -51,9 +57,9 @@ class CalendarOut(Output):
     lines: list[str]
     days: list[MarkedDay]
     source: str | None
-    read_at: str | None
+    read_at: Moment | None
     error: str | None
-    until: str | None
+    until: Day | None
     jobs: list[str]
 
 

@@ -4,13 +4,13 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from schedules.api.schemas.common import Input, Output, Phrase
+from schedules.api.schemas.common import Input, Moment, Output, Phrase
 
 
 class ChannelIn(Input):
     """A kind of channel with the values of its fields, secrets included."""
 
-    kind: Phrase = Field(examples=["telegram"])
+    kind: Phrase
     values: dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=4096)]] = Field(
         default_factory=dict, description="The fields of its kind; an unknown one is refused by name."
     )
@@ -41,7 +41,7 @@ class ChannelOut(Output):
     confirmed: bool
     default: bool
     alerts: bool
-    last_sent_at: str | None
+    last_sent_at: Moment | None
     last_error: str | None
 
 

@@ -17,6 +17,8 @@ Zone = Annotated[
         examples=["Europe/Berlin"],
     ),
 ]
+Moment = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+Day = Annotated[str, Field(json_schema_extra={"format": "date"})]
 SCHEDULE = Field(
     min_length=1,
     max_length=300,
@@ -48,10 +50,6 @@ class Output(BaseModel):
     """An answer: exactly these fields."""
 
     model_config = ConfigDict(extra="forbid")
-
-
-class Nothing(Input):
-    """An empty object; the body may be left out."""
 
 
 class FieldProblem(BaseModel):

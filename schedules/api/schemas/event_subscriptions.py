@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from schedules.api.schemas.common import Input, Output, Phrase, Text
+from schedules.api.schemas.common import Input, Moment, Output, Phrase, Text
 
 EventName = Literal[
     "prompt.due", "run.failed", "run.recovered", "slot.missed", "job.changed", "approval.requested"
@@ -32,16 +32,14 @@ class EventSubscriptionOut(Output):
 
     id: str
     name: str
-    kind: Literal["webhook", "mcp"]
     url: str
     types: list[str]
     tag: str
     job: str | None
     on: bool
     reason: str | None = Field(description="Why it is off.")
-    last_sent_at: str | None
+    last_sent_at: Moment | None
     last_error: str | None
-    expires_at: str | None
 
 
 class NewEventSubscriptionOut(EventSubscriptionOut):
@@ -64,9 +62,9 @@ class DeliveryOut(Output):
     type: str | None
     status: str
     attempts: int
-    at: str
-    finished_at: str | None
-    next_attempt_at: str | None
+    at: Moment
+    finished_at: Moment | None
+    next_attempt_at: Moment | None
     answer: dict[str, Any] | None = Field(
         description="The status of the receiver, and how its answer begins."
     )

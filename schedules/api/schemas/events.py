@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, WithJsonSchema
 
-from schedules.api.schemas.common import Filter, Output, Paged
+from schedules.api.schemas.common import Moment, Output, Paged
 from schedules.models import Event
 
 # Without a schema of its own, because the reference page lists values where they are used.
@@ -22,22 +22,11 @@ class EventFilters(Paged):
     until: str = Field("", max_length=200, description="Before: a time or a phrase.")
 
 
-class ExportFilters(Filter):
-    """Which changes to export, and which export to continue."""
-
-    after: int = Field(0, ge=0, le=2**53, description="The last `id` of the export before.")
-    previous: str = Field(
-        "", pattern="^([0-9a-f]{64})?$", description="The `signature` of the export before."
-    )
-    since: str = Field("", max_length=200)
-    until: str = Field("", max_length=200)
-
-
 class EventOut(Output):
     """Who changed what, when and through which door."""
 
     id: int
-    at: str
+    at: Moment
     actor: str
     door: str
     verb: str

@@ -6,7 +6,7 @@ from uuid import UUID
 from pydantic import ConfigDict, Field
 
 from schedules import limits
-from schedules.api.schemas.common import Input, Output
+from schedules.api.schemas.common import Input, Moment, Output
 
 
 class HeartbeatOut(Output):
@@ -17,21 +17,21 @@ class HeartbeatOut(Output):
     status: str
     schedule: str
     timezone: str
-    next_run: str | None
+    next_run: Moment | None
     grace: str
     ping_url: str
     ping_url_by_name: str | None
     pings: int
-    last_ping_at: str | None
+    last_ping_at: Moment | None
     last_ping: str | None
-    last_success_at: str | None
+    last_success_at: Moment | None
     last_seconds: float | None
 
 
 class PingOut(Output):
     """An accepted ping."""
 
-    at: str
+    at: Moment
     kind: str
     run_id: str | None
     exit_code: int | None

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from schedules.api.schemas.common import Input, Output, Paged, Phrase
+from schedules.api.schemas.common import Input, Moment, Output, Paged, Phrase
 
 
 class IncidentFilters(Paged):
@@ -26,7 +26,7 @@ class SnoozeIn(Input):
 class SentAlertOut(Output):
     """One message about an incident."""
 
-    at: str
+    at: Moment
     title: str
     text: str
     place: str
@@ -40,14 +40,14 @@ class IncidentOut(Output):
     name: str
     job_id: str | None
     is_open: bool
-    opened_at: str
-    ended_at: str | None
+    opened_at: Moment
+    ended_at: Moment | None
     ending: str | None
     details: str | None
     alerts: int
-    last_alert_at: str | None
-    next_alert_at: str | None
-    snoozed_until: str | None
+    last_alert_at: Moment | None
+    next_alert_at: Moment | None
+    snoozed_until: Moment | None
     snoozed_by: str | None
     description: str
     delivery: str | None

@@ -2,71 +2,16 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, StrictFloat, StrictInt
+from pydantic import ConfigDict, Field, create_model
 
-from schedules.api.schemas.common import SCHEDULE, Input, Outcome, Output, Paged, Phrase, Text, Zone
-from schedules.models.alert_rules import RULES_OF_JOB
-from schedules.tasks.grants import LONGEST_GRANT, MAX_GRANTS
+from schedules.api.schemas.common import SCHEDULE, Input, Moment, Outcome, Output, Paged, Phrase, Text
+from schedules.spec.job import JobSpec, shown_type
 
 Status = Literal["pending", "running", "paused", "completed", "failed", "cancelled"]
-Overlap = Literal["skip", "queue", "allow"]
-OnClosed = Literal["skip", "next", "previous"]
-CatchUp = Literal["none", "once", "all"]
-Span = Annotated[
-    str | StrictInt | StrictFloat,
-    Field(description='Like "10s", "5m" or "1h30m", or a number of seconds.', examples=["5m"]),
-]
 
 
-class SchedulePolicies(Input):
-    """What belongs to a schedule besides its text."""
-
-    timezone: Zone | None = None
-    spread: Span | None = None
-    max_runs: int | None = Field(
-        None, ge=0, le=2**31 - 1, description="Stop after so many scheduled runs; 0: never."
-    )
-    calendars: list[Text] | None = Field(
-        None,
-        max_length=10,
-        description="The calendars that close times for it, by name; also public holidays, like DE-BY.",
-    )
-    on_closed: OnClosed | None = Field(None, description="What to do with a run at a closed time.")
-    ends_at: Text | None = Field(
-        None,
-        description='No run after it: a time, a day or a phrase; "none" removes it.',
-        examples=["2030-12-24"],
-    )
-
-
-class PolicyIn(SchedulePolicies):
-    """The policies of a job, its end, its label and its tags."""
-
-    label: Text | None = Field(None, description="A short text beside the name.")
-    tags: list[Annotated[str, Field(max_length=50)]] | None = Field(None, max_length=20, examples=[["home"]])
-    attempts: int | None = Field(None, ge=1, le=10, description="Tries per run.")
-    backoff: Span | None = None
-    fixed_backoff: bool | None = Field(None, description="Wait equally long before each try.")
-    timeout: Span | None = None
-    overlap: Overlap | None = Field(None, description="What to do while the last run goes on.")
-    catch_up: CatchUp | None = Field(None, description="Which missed runs to make up for.")
-    pause_after_failures: int | None = Field(None, ge=0, le=1000, description="0 never pauses it.")
-    at_most_once: bool | None = Field(None, description="Never start a run again that may have started.")
-    alerts: Text | None = Field(
-        None,
-        description=f'{RULES_OF_JOB}. "default" for the settings of its owner.',
-        examples=["channel:phone, not late, at night"],
-    )
-    grants: list[Annotated[str, Field(max_length=LONGEST_GRANT)]] | None = Field(
-        None,
-        max_length=MAX_GRANTS,
-        description="Of a prompt: what its agent may use beyond what its runner allows.",
-        examples=[["Bash(git push:*)"]],
-    )
-
-
-class NewJob(PolicyIn):
-    """A job to create."""
+class NewJob(JobSpec):
+    """A job to create; without a time zone, it has that of its owner."""
 
     name: Phrase = Field(examples=["Stand up"])
     schedule: str = SCHEDULE
@@ -94,8 +39,8 @@ class NewJob(PolicyIn):
     )
 
 
-class JobChange(PolicyIn):
-    """What to change; what is left out, or null, stays."""
+class JobChange(JobSpec):
+    """Fields to change. Omitted or null fields keep their value."""
 
     name: Phrase | None = None
     schedule: Annotated[str, SCHEDULE] | None = None
@@ -169,19 +114,22 @@ class JobOut(Output):
     schedule: str
     trigger_type: str
     timezone: str
-    next_run: str | None
-    last_run: str | None
+    next_run: Moment | None
+    last_run: Moment | None
     outcome: str | None
     run_count: int
     error: str | None
-    paused_until: str | None
+    paused_until: Moment | None
     pause_reason: str | None
     label: str | None
     tags: list[Any]
     made_by: str
     source: str | None
     revision: int
-    deleted_at: str | None
+    deleted_at: Moment | None
+
+
+_SHOWN: dict[str, Any] = {"ends_at": Moment | None, "max_runs": int | None}
 
 
 class ReminderOut(Output):
@@ -189,34 +137,26 @@ class ReminderOut(Output):
 
     run: int
     status: str
-    asked_at: str
+    asked_at: Moment
     reminders: int
-    next_at: str | None
-    answered_at: str | None
+    next_at: Moment | None
+    answered_at: Moment | None
     answered_by: str | None
 
 
-class WholeJobOut(JobOut):
+_settings: dict[str, Any] = {
+    name: (_SHOWN.get(name) or shown_type(field), ...)
+    for name, field in JobSpec.of_columns().items()
+    if name not in JobOut.model_fields
+}
+
+
+class WholeJobOut(create_model("_Settings", __base__=JobOut, **_settings)):  # type: ignore[misc]
     """A job with its policies, its next runs and its last reminder."""
 
-    attempts: int
-    backoff: str
-    fixed_backoff: bool
-    timeout: str
-    overlap: str
-    catch_up: str
-    pause_after_failures: int
-    at_most_once: bool
-    alerts: str
-    grants: list[str]
-    spread: str
-    max_runs: int | None
-    ends_at: str | None
     skips: list[str]
-    calendars: list[str]
-    on_closed: str
     managed_by: str | None
-    next_runs: list[str]
+    next_runs: list[Moment]
     warnings: list[str]
     reminder: str | None
     reminder_state: ReminderOut | None

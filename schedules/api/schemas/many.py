@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from schedules.api.schemas.common import Input, Outcome, Output, Phrase, Text, Zone
+from schedules.api.schemas.common import Input, Moment, Outcome, Output, Phrase, Text, Zone
 from schedules.api.schemas.jobs import Status
 
 
@@ -102,8 +102,9 @@ class BulkOut(Output):
     unmoved: list[RefusedJob] = Field(default_factory=list)
     confirm: str | None = None
     undo: int | None = None
-    paused_until: str | None = None
-    starting: str | None = None
+    paused_until: Moment | None = None
+    note: str = Field("", description="What a pause of everything does not stop.")
+    starting: Moment | None = None
     updated_by: str | None = None
 
 
@@ -131,6 +132,7 @@ class StepOut(Output):
     changes: list[DifferenceOut]
     adopted: bool
     restored: bool
+    warnings: list[str]
 
 
 class ApplyOut(Output):

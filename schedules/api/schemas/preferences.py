@@ -1,11 +1,16 @@
 """Schemas of a person's preferences."""
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from schedules.api.schemas.common import Input, Output
-from schedules.api.schemas.jobs import Span
+from schedules.spec.readers import Span
+
+
+def _refuse_booleans(value: Any) -> Any:
+    # In Python, False equals 0.
+    return str(value) if isinstance(value, bool) else value
 
 
 class PreferencesIn(Input):
@@ -24,12 +29,14 @@ class PreferencesIn(Input):
     alert_rules: str | None = Field(
         None, max_length=200, description='The alerts that are not wanted: "not late, not recovered".'
     )
-    quiet_hours: str | None = Field(None, max_length=20, description="When alerts wait: 22:00-07:00.")
-    alert_every: Span | None = Field(
-        None, description='How often to remind of what lasts, like "1d"; 0: never.'
+    quiet_hours: str | None = Field(
+        None, max_length=20, description="When notifications, reminders and alerts wait: 22:00-07:00."
     )
+    alert_every: Span = Field(None, description='How often to remind of what lasts, like "1d"; 0: never.')
     clock_hours: Literal[12, 24] | None = None
-    week_start: Literal[0, 5, 6] | None = Field(None, description="0: Monday, 5: Saturday, 6: Sunday.")
+    week_start: Annotated[Literal[0, 5, 6] | None, BeforeValidator(_refuse_booleans)] = Field(
+        None, description="0: Monday, 5: Saturday, 6: Sunday."
+    )
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"quiet_hours": "22:00-07:00"}]})
 
@@ -42,7 +49,7 @@ class PreferencesOut(Output):
     runner: str
     failure_topic: str
     alert_rules: str
-    quiet_hours: str
+    quiet_hours: str = Field(description="When notifications, reminders and alerts wait, to be sent once.")
     alert_every: int = Field(description="Seconds; 0: never.")
     clock_hours: int
     week_start: int

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from schedules.api.schemas.common import Input, Output
+from schedules.api.schemas.common import Input, Moment, Output
 
 
 class ClaimIn(Input):
@@ -27,8 +27,8 @@ class PromptOut(Output):
     run: int
     job_id: str | None
     prompt: Any
-    scheduled_for: str
-    lease_until: str
+    scheduled_for: Moment
+    lease_until: Moment
 
 
 class ClaimOut(Output):

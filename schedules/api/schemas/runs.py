@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from schedules.api.schemas.common import Filter, Outcome, Output, Paged
+from schedules.api.schemas.common import Filter, Moment, Outcome, Output, Paged
 
 RunStatus = Literal[
     "queued",
@@ -54,12 +54,12 @@ class RunOut(Output):
     job: str
     job_id: str | None
     task: str
-    scheduled_for: str
+    scheduled_for: Moment
     cause: str
     status: str
     attempt: int
-    started_at: str | None
-    finished_at: str | None
+    started_at: Moment | None
+    finished_at: Moment | None
     seconds: float | None
     result: Any
     error: str | None
@@ -116,7 +116,7 @@ class WhyOut(Output):
     """What became of a run, from the records."""
 
     id: str
-    at: str
+    at: Moment
     verdict: str
     explanation: str
     detail: str | None

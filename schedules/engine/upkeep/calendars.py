@@ -14,7 +14,8 @@ from schedules.engine.sql.statements import update_rows
 from schedules.models import Calendar, Job
 from schedules.models.calendars import EVENTS_OF
 from schedules.when import calendar_data
-from schedules.when.calendar_rules import RuleError, compile_events, compile_rule
+from schedules.when.calendar_files import compile_file
+from schedules.when.calendar_rules import RuleError, compile_rule
 from schedules.when.triggers import TriggerError
 
 logger = logging.getLogger(__name__)
@@ -37,19 +38,21 @@ def compile_calendar(calendar: Calendar, now: datetime, text: str = "") -> bool:
     A calendar at an address needs `text`, the content of the address.
     """
     first, last = years_of(now)
-    common: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "name": calendar.name,
         "closes": calendar.closes,
         "timezone": calendar.timezone,
         "first": first,
         "last": last,
     }
+    words: str
     if calendar.kind == Calendar.Kind.ICS:
-        result, calendar.unread = compile_events(text or calendar.source, calendar.rule["zone"], **common)
+        file = compile_file(text or calendar.source, calendar.rule["zone"], **settings)
+        calendar.compiled, words, calendar.until, calendar.unread = file
     else:
-        result = compile_rule(calendar.kind, calendar.rule, **common)
-    calendar.compiled, calendar.until = calendar_data.stored(result), result.until
-    calendar.words = result.words[:200]
+        result = compile_rule(calendar.kind, calendar.rule, **settings)
+        calendar.compiled, words, calendar.until = calendar_data.stored(result), result.words, result.until
+    calendar.words = words[:200]
     before, calendar.digest = calendar.digest, calendar_data.digest(calendar.compiled)
     return calendar.digest != before
 
@@ -60,15 +63,19 @@ def refresh_calendars(now: datetime) -> int:
     # Calendars at addresses are read again all the time.
     outdated = Calendar.objects.filter(until__lt=years_of(now)[1], sealed="")
     for key in outdated.values_list("pk", flat=True):
+        calendar = Calendar.objects.filter(pk=key).first()
+        if calendar is None:
+            continue
+        unchanged = Calendar.objects.filter(pk=key, updated_at=calendar.updated_at)
+        try:
+            # Outside the transaction, because it may take seconds.
+            is_new = compile_calendar(calendar, now)
+        except RuleError as error:
+            # A release of the library may have dropped a country: keep the compiled years.
+            logger.warning("Calendar %s cannot be continued: %s", calendar.pk, error)
+            continue
         with transaction.atomic():
-            calendar = Calendar.objects.select_for_update().filter(pk=key).first()
-            if calendar is None:
-                continue
-            try:
-                is_new = compile_calendar(calendar, now)
-            except RuleError as error:
-                # A release of the library may have dropped a country: keep the compiled years.
-                logger.warning("Calendar %s cannot be continued: %s", calendar.pk, error)
+            if unchanged.select_for_update().first() is None:
                 continue
             calendar.save(update_fields=COMPILED)
             if is_new:

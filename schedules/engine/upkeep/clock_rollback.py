@@ -13,6 +13,7 @@ from django.db.models import Q
 from schedules.engine.gaps import gap_between
 from schedules.engine.history import release_next, uncount
 from schedules.models import Cluster, Execution, Job
+from schedules.tasks.heartbeat import HEARTBEAT, grace_of
 from schedules.when.triggers import TriggerError
 
 logger = logging.getLogger(__name__)
@@ -43,7 +44,7 @@ class _Recovery:
         offset = now.timestamp() - time.monotonic()
         if offset < self._offset - ROLLBACK.total_seconds():
             self._last_checked = 0
-            _correct_timestamps(now)
+            _correct_timestamps(now, is_start=self._offset == float("inf"))
         self._offset = offset
         deadline = time.monotonic() + CHECKING_SECONDS
         while self._last_checked is not None and time.monotonic() < deadline:
@@ -64,13 +65,19 @@ class _Recovery:
 _recovery = _Recovery()
 
 
-def _correct_timestamps(now: datetime) -> None:
-    """Reset heartbeats, leases and waiting runs that lie too far in the future."""
+def _correct_timestamps(now: datetime, *, is_start: bool) -> None:
+    """Reset the signs of life of clusters, and leases and waits that are longer than any can be."""
     lease_until = now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS)
     Cluster.objects.filter(stopped_at=None, last_seen_at__gt=now).update(last_seen_at=now)
-    Execution.objects.held().filter(lease_until__gt=lease_until).update(lease_until=lease_until)
+    held = Execution.objects.held().exclude(task=HEARTBEAT)
+    held.filter(lease_until__gt=lease_until).update(lease_until=lease_until)
+    _shorten_graces(now)
     waiting = Execution.objects.filter(status=Status.QUEUED, available_at__gt=now)
-    waiting.filter(attempt=0, scheduled_for__lte=now).update(available_at=now)
+    released = waiting.filter(attempt=0, scheduled_for__lte=now).exclude(task=HEARTBEAT)
+    if is_start:
+        # At a start, nothing shows that the clock was ahead, and planned runs may wait on purpose.
+        released = released.filter(cause__in=Execution.STARTED)
+    released.update(available_at=now)
     # Later attempts keep their backoff, which began when the attempt before them ended.
     for run in waiting.filter(attempt__gt=0).only("available_at", "earlier_attempts"):
         ended = (
@@ -78,6 +85,16 @@ def _correct_timestamps(now: datetime) -> None:
         )
         if run.available_at and ended > now:
             waiting.filter(pk=run.pk).update(available_at=now + (run.available_at - ended))
+
+
+def _shorten_graces(now: datetime) -> None:
+    """Let no slot of a heartbeat wait for its ping longer than its grace time, counted from now."""
+    far = Execution.objects.live().filter(task=HEARTBEAT, job__isnull=False, scheduled_for__lte=now)
+    far = far.filter(Q(available_at__gt=now) | Q(lease_until__gt=now)).order_by()
+    for pk, args, kwargs in far.values_list("pk", "job__args", "job__kwargs").iterator():
+        until = now + grace_of(args, kwargs)
+        Execution.objects.filter(pk=pk, available_at__gt=until).update(available_at=until)
+        Execution.objects.filter(pk=pk, lease_until__gt=until).update(lease_until=until)
 
 
 def _arm_again(job: Job, now: datetime) -> bool:

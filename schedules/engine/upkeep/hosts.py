@@ -3,7 +3,7 @@
 import logging
 import socket
 import time
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db import connection
 
@@ -15,6 +15,9 @@ logger = logging.getLogger(__name__)
 
 # A clock that differs by more, in seconds, is reported.
 CLOCK_TOLERANCE = 1.0
+# The note of a cluster whose heartbeats ended, and for how long its host is reported.
+STOPPED_RESPONDING = "It stopped responding."
+DEAD_FOR = timedelta(hours=1)
 # How often the log may say so, in seconds.
 WARN_EVERY = 60.0
 
@@ -35,6 +38,19 @@ def host_warnings(now: datetime) -> list[str]:
             " time of the older one; install the same release everywhere."
         )
     return list(dict.fromkeys(warnings))
+
+
+def dead_hosts(now: datetime) -> dict[str, datetime]:
+    """Return the hosts that stopped responding lately and are not back, with when, although another one went on."""
+    alive = list(Cluster.objects.fresh(now).values_list("host", "started_at"))
+    died = Cluster.objects.filter(
+        note=STOPPED_RESPONDING, stopped_at__gte=now - DEAD_FOR, stopped_at__lte=now
+    ).exclude(host__in=[host for host, _ in alive])
+    return {
+        host: at
+        for host, at in died.order_by("stopped_at").values_list("host", "stopped_at")
+        if at and any(started_at < at for _, started_at in alive)
+    }
 
 
 def describe_surplus_clusters(now: datetime) -> str:

@@ -19,7 +19,6 @@ from schedules.engine.upkeep.run_pruning import (
 from schedules.models import (
     Cluster,
     Event,
-    EventSubscription,
     Execution,
     Incident,
     Installation,
@@ -45,7 +44,6 @@ def prune_history() -> dict[str, int]:
     jobs = _delete_in_steps(old_trash.order_by("-deleted_at", "-pk"))
     _delete_in_steps(Incident.objects.filter(ended_at__lt=oldest).order_by("ended_at"))
     _delete_in_steps(TriggerCall.objects.filter(received_at__lt=now - timedelta(days=TRIGGER_CALL_DAYS)))
-    _end_subscriptions(now)
     # Cronty created the alerts, so no person deletes them.
     old_notices = Job.objects.notices().filter(next_run_at=None, created_at__lt=oldest)
     jobs += _delete_in_steps(old_notices.order_by("public_id"))
@@ -54,15 +52,6 @@ def prune_history() -> dict[str, int]:
     events = _prune_events(oldest, events_before)
     _keep_progress(newest_runs, newest_events)
     return {"executions": executions, "jobs": jobs, "events": events}
-
-
-def _end_subscriptions(now: datetime) -> None:
-    """Move to the trash the jobs of subscriptions that apps did not renew, or whose access was revoked."""
-    ended = EventSubscription.objects.ended(now)
-    for key, job_id in ended.order_by("pk").values_list("pk", "job_id")[:BATCH]:
-        with transaction.atomic():
-            Job.objects.filter(pk=job_id, deleted_at=None).update(deleted_at=now, updated_at=now)
-            EventSubscription.objects.filter(pk=key).delete()
 
 
 def _prune_logins(now: datetime, oldest: datetime) -> None:

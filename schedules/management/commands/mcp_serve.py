@@ -44,11 +44,6 @@ class Command(CrontyCommand):
             "--read-only", action="store_true", help="offer only tools that change nothing (stdio)"
         )
         parser.add_argument(
-            "--claude-channel",
-            action="store_true",
-            help="experimental: tell a running Claude Code session of prompts that are due (stdio)",
-        )
-        parser.add_argument(
             "--tools", help=f"families to offer, like jobs,prompts; default: {','.join(FAMILIES)}"
         )
 
@@ -78,7 +73,7 @@ class Command(CrontyCommand):
         from schedules.mcp.auth import LOCAL_NAME, local_caller, set_local_caller
         from schedules.mcp.server import build_server
 
-        server = build_server(families=families, with_channel=options["claude_channel"])
+        server = build_server(families=families)
         name = LOCAL_NAME if options["name"] is None else _name(options["name"])
         user = _user(options["user"])
         refuse_foreign_secret_key()
@@ -105,7 +100,6 @@ def _refuse_stdio_options(options: dict[str, Any]) -> None:
     alternatives = {
         "user": "`issue_token --user NAME` sets the user for whom an agent acts",
         "name": "`issue_token --name NAME` sets the name of an agent",
-        "claude_channel": "a channel belongs to the session that starts the server",
         "read_only": "`issue_token --scopes read` creates a token that cannot change anything",
     }
     for option, alternative in alternatives.items():

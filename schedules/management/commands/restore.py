@@ -20,11 +20,12 @@ from django.core.management.base import CommandError
 from django.db import DatabaseError, connection, transaction
 
 from schedules import clock, engine
+from schedules.checks import MOVE_TO_THIS_BUILD, foreign_schema_problem
 from schedules.engine import sqlite_file
 from schedules.management import archive
 from schedules.management.base_command import CrontyCommand
 from schedules.management.commands.backup import connection_options, is_cronty, sync
-from schedules.management.database import missing_database_problem, unknown_migration_problem
+from schedules.management.database import missing_database_problem
 from schedules.models import Cluster, Job
 from schedules.models.counting import counted
 from schedules.services.installation.command_words import how_to_run
@@ -200,8 +201,8 @@ def maintenance_database(current: str) -> str:
 
 def _finish(slots: str) -> str:
     """Migrate the restored database, and skip or catch up with slots; return a report."""
-    if problem := unknown_migration_problem():
-        raise CommandError(f"{problem} Nothing was changed: upgrade Cronty on this host first.")
+    if problem := foreign_schema_problem():
+        raise CommandError(f"{problem} {MOVE_TO_THIS_BUILD}")
     call_command("migrate", verbosity=0, interactive=False)
     now = clock.now()
     backed_up_at = min(_recorded_moment() or engine.newest_trace() or now, now)

@@ -25,7 +25,8 @@ from schedules.management.preparation import (
 from schedules.models import Execution
 from schedules.services.installation.local_server import local_server, omitted_variable_note
 from schedules.services.installation.setup import FirstUser, create_check
-from schedules.services.people.profiles import superusers
+from schedules.services.people.alert_places import MEND, why_unalerted
+from schedules.services.people.profiles import profile_of, superusers
 from schedules.worker.database_errors import reason_of
 from schedules.worker.supervisor import Supervisor
 
@@ -45,11 +46,14 @@ class Command(CrontyCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         self._check_options(options)
+        self._say("Preparing the database and the files of the pages …")
         first = _prepare_for_check() if options["check"] else prepare_when_possible()
+        parts = {"no_web": "the web pages", "no_cluster": "a cluster"}
+        self._say(f"Starting {' and '.join(part for name, part in parts.items() if not options[name])} …")
         # Remember the file, so that all children can notice that it was replaced.
         sqlite_file.is_replaced()
         # The children open their own connections.
-        operator = _operator_name()
+        operator, unalerted = _operator()
         connections.close_all()
         supervisor = Supervisor(_commands(options))
         try:
@@ -60,12 +64,15 @@ class Command(CrontyCommand):
                 supervisor.run(lambda: _answers(_health_url(options)))
             # Even after a signal, because the password is shown only here.
             if first or not supervisor.stops:
-                self.stdout.write(greeting(options, first, operator))
-                # Standard output to a file or pipe, as under a service manager, is buffered.
-                self.stdout.flush()
+                self._say(greeting(options, first, operator, unalerted))
             supervisor.run()
         finally:
             supervisor.stop()
+
+    def _say(self, text: str) -> None:
+        self.stdout.write(text)
+        # Standard output to a file or pipe, as under a service manager, is buffered.
+        self.stdout.flush()
 
     def _check_options(self, options: dict[str, Any]) -> None:
         refuse_public_debug(options["host"])
@@ -115,13 +122,15 @@ def _health_url(options: dict[str, Any]) -> str:
     return f"http://{host_in_url(options['host'])}:{options['port']}{reverse('schedules:alive')}"
 
 
-def _operator_name() -> str:
-    """Return the name of the oldest superuser, or a placeholder if there is none or the database is unavailable."""
+def _operator() -> tuple[str, str]:
+    """Return the name of the oldest superuser, and that alerts do not reach them; a placeholder if there is none."""
     try:
         operator = superusers().first()
+        if operator:
+            return operator.get_username(), why_unalerted(profile_of(operator))
     except Error:
-        operator = None
-    return operator.get_username() if operator else "NAME"
+        pass
+    return "NAME", ""
 
 
 def _prepare_for_check() -> FirstUser | None:
@@ -132,8 +141,8 @@ def _prepare_for_check() -> FirstUser | None:
         raise CommandError(f"DATABASE_URL: the database cannot be used ({away}).") from away
 
 
-def greeting(options: dict[str, Any], first: FirstUser | None, operator: str) -> str:
-    """Return the message for the operator: the address, the first login, and how to connect an agent."""
+def greeting(options: dict[str, Any], first: FirstUser | None, operator: str, unalerted: str = "") -> str:
+    """Return the message for the operator: the address, the first login, how to connect an agent, what is missing."""
     url = settings.CRONTY_URL
     if (options["host"], options["port"]) != (settings.CRONTY_HOST, settings.CRONTY_PORT):
         url = f"http://{host_in_url(options['host'])}:{options['port']}"
@@ -149,6 +158,7 @@ def greeting(options: dict[str, Any], first: FirstUser | None, operator: str) ->
         *([f"    ({note})"] if (note := omitted_variable_note()) else []),
         *([] if options["no_web"] else [_other_way_to_connect(url)]),
         "",
+        *([f"  {unalerted}", f"    {MEND}", ""] if unalerted else []),
         "  Ctrl-C stops everything.",
         "",
     ]

@@ -12,6 +12,7 @@ from django.utils.module_loading import import_string
 
 from schedules.management.arguments import port, refuse_address, refuse_public_debug
 from schedules.management.base_command import CrontyCommand
+from schedules.management.running_server import note_address
 from schedules.management.secret_key import stop_with_foreign_secret_key
 from schedules.services.installation.command_words import how_to_run
 from schedules.worker import parent_death
@@ -42,6 +43,8 @@ class Command(CrontyCommand):
             )
         stop_with_foreign_secret_key()
         refuse_address(options["host"], options["port"])
+        if folder := getattr(settings, "CRONTY_DATA", None):
+            note_address(folder, settings.CRONTY_URL)
         import_string(settings.CRONTY_SERVER)(_application(), host=options["host"], port=options["port"])
 
 

@@ -8,15 +8,17 @@ from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
 
 from schedules import clock, engine
+from schedules.checks import MOVE_TO_THIS_BUILD, foreign_schema_problem
 from schedules.engine import sqlite_file
 from schedules.engine.upkeep.hosts import describe_deviation, describe_surplus_clusters
-from schedules.management.database import missing_database_problem, unknown_migration_problem
+from schedules.management.database import missing_database_problem
 from schedules.management.doctor import Finding, ok, problem, warning
 from schedules.models import Cluster, Execution, Installation, Job
 from schedules.models.counting import count_up_to, count_words
 from schedules.services.installation.command_words import how_to_run
 from schedules.services.installation.secret_key import secret_key_problem, secret_key_warning
 from schedules.services.installation.storage import database_size
+from schedules.services.people.alert_places import MEND, people_unalerted
 from schedules.worker.database_errors import reason_of
 
 REMEDY_FOR_LATE_WORK = "Start another cluster, or raise CRONTY_WORKERS."
@@ -71,6 +73,7 @@ def examine_content() -> Iterator[Finding]:
     yield from _clusters(now)
     yield from _work(now)
     yield _outside_watch(now)
+    yield _alerts()
 
 
 def _limits_of_role() -> Iterator[Finding]:
@@ -93,8 +96,8 @@ def _migrations() -> Finding:
     if missing:
         names = ", ".join(f"{migration.app_label}.{migration.name}" for migration, _ in missing[:3])
         return problem("migrations", f"{len(missing)} are missing: {names}.", _upgrade())
-    if message := unknown_migration_problem():
-        return problem("migrations", message, "Upgrade Cronty on this host.")
+    if message := foreign_schema_problem():
+        return problem("migrations", message, MOVE_TO_THIS_BUILD)
     return ok("migrations", "The tables are those of this version.")
 
 
@@ -123,6 +126,12 @@ def _clusters(now: datetime) -> Iterator[Finding]:
         )
         return
     yield ok("clusters", f"{len(alive)} running: {', '.join(map(str, alive[:5]))}{' …' if alive[5:] else ''}")
+    for host, at in engine.dead_hosts(now).items():
+        yield warning(
+            "clusters",
+            f"{host} stopped responding at {at:%Y-%m-%d %H:%M:%S} UTC and is not back.",
+            "Start it again; this is shown for an hour.",
+        )
     if message := describe_surplus_clusters(now):
         yield warning("clusters", message, "Stop all but one, and raise CRONTY_WORKERS instead.")
     for cluster in Cluster.objects.blocked(now):
@@ -183,6 +192,16 @@ def _outside_watch(now: datetime) -> Finding:
     if now - row.watch_answered_at > SILENT_WATCH:
         return warning("watch", f"CRONTY_HEARTBEAT_URL was last pinged at {answered}.", remedy)
     return ok("watch", f"CRONTY_HEARTBEAT_URL answered at {answered}.")
+
+
+def _alerts() -> Finding:
+    if names := people_unalerted():
+        return warning(
+            "alerts",
+            f"Nobody is alerted when a job of {', '.join(names)} fails: no topic or channel is set.",
+            f"`{MEND}` in their terminal, or Settings on their pages.",
+        )
+    return ok("alerts", "Everybody with jobs is alerted somewhere.")
 
 
 def _upgrade() -> str:

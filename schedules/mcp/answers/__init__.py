@@ -14,7 +14,7 @@ from schedules.models import Job
 from schedules.secrets import masking
 from schedules.services import Scheduled
 from schedules.services.jobs.creation import SimilarJob, policy_defaults
-from schedules.services.jobs.forecasts import next_runs_of, skipped_days_in_words, words_of
+from schedules.services.jobs.forecasts import next_runs_of, quiet_warnings, skipped_days_in_words, words_of
 from schedules.services.permissions import confirmation_hint
 from schedules.services.runs.prompts import will_wait_unclaimed
 from schedules.tasks.builtin import WEBHOOK_METHOD
@@ -162,7 +162,7 @@ def warning_on(job: Job, *notes: str, look_alike: SimilarJob | None = None) -> W
     """Return the warnings about a job that was just created or changed, these notes included."""
     now = clock.now()
     try:
-        warnings = [*job.trigger.warnings(now), *notes]
+        warnings = [*job.trigger.warnings(now), *quiet_warnings(job, next_runs_of(job, now)), *notes]
     except TriggerError as error:
         warnings = [f"{unreadable(error.reason)}.", *notes]
     message = job.argument("message") if job.task == "notify" else None

@@ -13,7 +13,6 @@ from schedules.models import Job
 from schedules.models.counting import COUNTED
 from schedules.models.executions import OUTCOME_LETTERS
 from schedules.models.jobs import JobQuerySet, state_of
-from schedules.models.triggers import TRIGGER_COLUMNS
 from schedules.services.job_list import JobPage
 from schedules.services.jobs.forecasts import shown_next_run
 
@@ -24,9 +23,7 @@ SUMMARY_COLUMNS = (
     "public_id",
     "name",
     "status",
-    *TRIGGER_COLUMNS,
-    "timezone",
-    "spread",
+    *Job.SLOT_FIELDS,
     "next_run_at",
     "run_count",
     "last_run_at",
@@ -38,9 +35,6 @@ SUMMARY_COLUMNS = (
     "short_error",
     "label",
     "tag_text",
-    "skips",
-    "closed_by",
-    "on_closed",
 )
 
 

@@ -96,7 +96,7 @@ def job_out(job: Job) -> JobOut:
         "job_id": job.public_id,
         "name": answers.line(job.name, 200),
         "next_run": answers.iso_or_none(shown_next_run(job), job.timezone),
-        "status": Job.Status.PENDING.value if job.waits_for_agent(clock.now()) else job.state,
+        "status": Job.Status.PENDING.value if job.waits_to_start(clock.now()) else job.state,
         **answers.schedule_of(job, clock.now()),
     }
 

@@ -148,7 +148,7 @@ def not_editable_text(reference: str, job: Job | None, verb: str) -> str:
     answer = f"Task {task} not found or not editable (only pending tasks can be {verb})."
     if job is None and (hint := refusals.did_you_mean(reference, "prompt")):
         answer += f"\nhint: {hint}"
-    if verb == "edited" and job and job.waits_for_agent(clock.now()):
+    if verb == "edited" and job and job.waits_to_start(clock.now()):
         answer += " It is due and waits for an agent: cancel it and schedule it anew."
     return answer
 

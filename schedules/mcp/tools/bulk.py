@@ -30,7 +30,7 @@ from schedules.services import Actor
 from schedules.services.jobs import bulk, moves
 from schedules.services.jobs.later_moves import move_later
 from schedules.services.jobs.move_words import read_clock, read_move
-from schedules.services.jobs.pause_all import pause_reason
+from schedules.services.jobs.pause_all import pause_reason, what_goes_on
 from schedules.services.jobs.states import pause_problem
 
 UPDATE = "update"
@@ -142,6 +142,8 @@ def _plan_change(
     keys = [job.pk for job in jobs]
     ending = bulk.count_ending(keys, end) if end else 0
     notes = [f"Jobs that have no run left after this pause, and end: {ending}."] if ending else []
+    if is_everything and (going_on := what_goes_on(actor)):
+        notes.append(going_on)
     paused_until = answers.iso(end, zone) if end else None
 
     def apply() -> ChangedJobsOut | Err:

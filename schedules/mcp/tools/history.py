@@ -1,6 +1,6 @@
 """Tools that list what happened: the runs of a period, and the changes of jobs."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, NotRequired
 
 from pydantic import Field, StrictBool
@@ -22,6 +22,9 @@ from schedules.services.change_list import NAMED_JOBS, Change, read_changes
 from schedules.services.permissions import not_found
 from schedules.services.run_list import RunLine, RunQuery, summarize_runs
 from schedules.when.durations import TICK
+
+# The first moment that has a date in every zone.
+EARLIEST = datetime(1, 1, 3, tzinfo=UTC)
 
 
 class RunLineOut(TypedDict):
@@ -183,7 +186,7 @@ def _changed(event: Event, zone: str) -> list[str]:
 
 def _bounds(since: datetime | None, until: datetime | None, now: datetime) -> tuple[datetime, datetime]:
     end = min(until or now, now)
-    return since or end - DEFAULT_PERIOD, end
+    return since or max(end, EARLIEST + DEFAULT_PERIOD) - DEFAULT_PERIOD, end
 
 
 def _period_problem(since: datetime, until: datetime, now: datetime, zone: str) -> Err | None:

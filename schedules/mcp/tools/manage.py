@@ -79,16 +79,15 @@ def update_job(
         "timezone": zone,
         "max_runs": max_runs,
     }
-    plain = {"name": name, "timezone": timezone, "label": label, "tags": tags}
-    changes: dict[str, Any] = {field: value for field, value in plain.items() if value is not None}
+    changes: dict[str, Any] = {
+        field: value for field, value in {"name": name, "timezone": timezone}.items() if value is not None
+    }
     if args is not None or kwargs is not None:
         changes["args"], changes["kwargs"] = merged_arguments(job, args, kwargs or {})
     if masking.has_mask([args, kwargs]):
         return refusal_of(invalid("kwargs", f"write the real value instead of {masking.MASK}"), request)
-    if max_runs is not None:
-        changes["max_runs"] = max_runs or None
-    end = {} if ends_at is None else {"ends_at": ends_at}
-    policies = read_policies({**options, **end}, zone, clock.now())
+    limits = {"max_runs": max_runs, "ends_at": ends_at}
+    policies = read_policies({**options, **limits, "label": label, "tags": tags}, zone, clock.now())
     if isinstance(policies, Err):
         return refusal_of(policies, request)
     changes |= policies.value

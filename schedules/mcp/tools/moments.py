@@ -3,13 +3,12 @@
 import json
 import re
 from collections.abc import Callable, Mapping
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from typing import Any, TypeVar
 
 from schedules import clock
 from schedules.mcp import answers
 from schedules.result import Code, Err, Ok, Result, invalid
-from schedules.when.grammar import MOMENT_EXAMPLES
 from schedules.when.phrases import (
     NotUnderstoodError,
     PhraseError,
@@ -19,7 +18,8 @@ from schedules.when.phrases import (
     parse_past,
 )
 from schedules.when.repeats import parse_trigger
-from schedules.when.spans import parse_clock_time, parse_longer_span, parse_span
+from schedules.when.spans import parse_clock_time, parse_longer_span
+from schedules.when.suggestions import MOMENT_FORM
 from schedules.when.triggers import CalendarInterval, Cron, Interval, TriggerError, load_zone
 
 M = TypeVar("M")
@@ -61,14 +61,14 @@ def read_with(parse: Callable[[], M], text: str, timezone: str, field: str) -> R
         return Err(Code.TOO_FAR, errors={field: [str(error)]})
     except PhraseError as error:
         if _REPEATING.match(text):
-            reason = REPEATING_HINT + _trigger_hint(text, timezone, clock.now())
+            reason = REPEATING_HINT + trigger_hint(text, timezone, clock.now())
             return Err(Code.INVALID, errors={field: [reason]}, hint=reason)
-        # The usual examples are in the descriptions already; any other reason is about this text.
-        is_general = isinstance(error, NotUnderstoodError) and str(error).endswith(MOMENT_EXAMPLES)
+        # The form is in the descriptions already; any other reason is about this text.
+        is_general = isinstance(error, NotUnderstoodError) and str(error).endswith(MOMENT_FORM)
         return Err(Code.INVALID, errors={field: [str(error)]}, hint="" if is_general else str(error))
 
 
-def _trigger_hint(text: str, timezone: str, now: datetime) -> str:
+def trigger_hint(text: str, timezone: str, now: datetime) -> str:
     """Say which arguments express a repeating schedule in words; empty if it is not understood."""
     try:
         trigger = parse_trigger(text, now=now, timezone=timezone)
@@ -86,13 +86,6 @@ def _trigger_hint(text: str, timezone: str, now: datetime) -> str:
         case _:
             return ""
     return f"; for schedule_job, trigger_type interval with trigger_config {json.dumps(config)}"
-
-
-def read_span(text: str, field: str) -> Result[timedelta]:
-    try:
-        return Ok(parse_span(text, clock.now()))
-    except PhraseError as error:
-        return invalid(field, str(error))
 
 
 def read_one_moment(when: Mapping[str, str], zone: str) -> Result[datetime]:

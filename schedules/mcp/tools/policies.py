@@ -7,44 +7,21 @@ from typing import Any
 from schedules import clock, services
 from schedules.mcp import answers
 from schedules.mcp.auth import current_actor
-from schedules.mcp.tools.arguments import ChangedPolicies, Columns, LimitedPolicies
-from schedules.mcp.tools.moments import read_end, read_span
+from schedules.mcp.tools.arguments import Columns
 from schedules.models import Job
 from schedules.result import Err, Ok, Result, invalid
 from schedules.services.jobs.validation import with_given
+from schedules.spec.job import JobSpec
 
-CHOICES = {"overlap": Job.Overlap.values, "catch_up": Job.CatchUp.values}
-DEFAULT_ALERTS = "default"
 NAME_LENGTH = 80
 
 
 def read_policies(options: Mapping[str, Any], timezone: str, now: datetime) -> Result[Columns]:
-    """Turn the policies among these options into columns of a job; `ends_at` "none" removes the end."""
-    columns: Columns = {
-        name: value
-        for name, value in options.items()
-        if name in LimitedPolicies.__annotations__ or name in ChangedPolicies.__annotations__
-    }
-    for name in columns.keys() & {"backoff", "timeout"}:
-        span = read_span(columns[name], name)
-        if isinstance(span, Err):
-            return span
-        columns[name] = span.value
-    if "calendars" in columns:
-        columns |= _calendars(columns.pop("calendars"))
-    if columns.get("alerts") == DEFAULT_ALERTS:
-        columns["alerts"] = ""
-    for name, choices in CHOICES.items():
-        if name in columns and columns[name] not in choices:
-            return invalid(name, f"choose one of: {', '.join(choices)}")
-    match columns.get("ends_at"):
-        case None:
-            return Ok(columns)
-        case "none" | "":
-            return Ok(columns | {"ends_at": None})
-        case text:
-            end = read_end(text, timezone, now, "ends_at")
-            return end if isinstance(end, Err) else Ok(columns | {"ends_at": end.value})
+    """Turn the policies among these options into columns of a job."""
+    given = {name: value for name, value in options.items() if name in JobSpec.of_columns()}
+    if "calendars" in given:
+        given |= _calendars(given["calendars"])
+    return JobSpec.read(given, now=now, zone=timezone)
 
 
 def _calendars(entries: list[str] | None) -> Columns:
@@ -68,6 +45,9 @@ def create(
     """Create a job, unless its trigger or one of its policies is refused."""
     if isinstance(trigger, Err):
         return trigger
+    if options.get("max_runs") == 0:
+        # To update_job, 0 removes the limit.
+        return invalid("max_runs", "choose 1 or more, or leave it out")
     policies = read_policies(options, timezone, clock.now())
     if isinstance(policies, Err):
         return policies

@@ -15,7 +15,7 @@ from schedules.models import Profile
 from schedules.result import Ok, invalid
 from schedules.services.people.channels import channel_names
 from schedules.services.people.holidays import calendar_titles
-from schedules.services.people.preferences import Preferences
+from schedules.services.people.preferences import Preferences, quiet_words
 from schedules.services.runs.agent_stops import read_stop
 from schedules.services.runs.runner_list import ListedRunner, list_runners
 
@@ -48,9 +48,9 @@ def set_preferences(
         str | None,
         Field(description='Where alerts go. "": nowhere.'),
     ] = None,
-    quiet_hours: Annotated[str | None, Field(description="Like 22:00-07:00.")] = None,
+    quiet_hours: Annotated[str | None, Field(description="Messages wait: 22:00-07:00.")] = None,
 ) -> PreferencesOut | ErrorOut:
-    """Remember where the user lives ("I live in Berlin"), their topic, or where failures are reported
+    """Remember where the user lives ("I live in Berlin"), their topic, or where failures go
     ("tell me when it fails"). Existing jobs keep theirs.
     """
     request: Preferences = {
@@ -60,7 +60,9 @@ def set_preferences(
         "quiet_hours": quiet_hours,
     }
     if all(value is None for value in request.values()):
-        return refusal_of(invalid("preferences", "give timezone, topic or failure_topic"), request)
+        return refusal_of(
+            invalid("preferences", "give timezone, topic, failure_topic or quiet_hours"), request
+        )
     match services.set_preferences(current_actor(), **request):
         case Ok(profile):
             out = preferences_out(profile)
@@ -99,7 +101,7 @@ def preferences_out(profile: Profile) -> PreferencesOut:
     if not profile.timezone:
         notes.append(answers.no_zone(profile.zone, "local times are"))
     if profile.quiet_hours:
-        notes.append(f"Alerts wait during {profile.quiet_hours}.")
+        notes.append(f"{quiet_words(profile.quiet_hours)} send_push_notification goes at once.")
     if titles := calendar_titles(actor.user.pk):
         notes.append(_calendars_line(titles))
     if stop := read_stop(actor):

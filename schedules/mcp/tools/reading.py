@@ -1,15 +1,17 @@
 """Tools that only read: preview a schedule, list the coming runs, and explain a past one."""
 
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Annotated
+from itertools import chain, islice
+from typing import Annotated, Any, NotRequired
 
 from pydantic import Field, StrictBool
+from typing_extensions import TypedDict
 
-from schedules import clock, limits, services
+from schedules import clock, engine, limits, services
 from schedules.mcp import answers
 from schedules.mcp.answers.job_refusals import ErrorOut, refusal_of
 from schedules.mcp.answers.jobs import DeletedOut, ExecutionOut, deleted_out, execution_out
-from schedules.mcp.answers.rehearsals import AheadOut, RunsOut, add_rehearsal
 from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import JobId, Number, Timezone, Whole
 from schedules.mcp.tools.filters import Query, TaskName, read_filter
@@ -17,17 +19,43 @@ from schedules.mcp.tools.moments import read_past
 from schedules.mcp.tools.periods import From, To, read_period
 from schedules.mcp.tools.triggers import Config, TriggerType, local_text, read_trigger, zone_notes
 from schedules.result import Code, Err, Ok, invalid, sentence
-from schedules.services.jobs.agenda import Agenda, Line, read_agenda
-from schedules.services.jobs.chains import is_conditional
+from schedules.services.jobs.agenda import MAX_LINES, Agenda, Line, read_agenda
+from schedules.services.jobs.chains import conditions_of
 from schedules.services.jobs.forecasts import words_of
+from schedules.services.jobs.outlook import USUAL_PERIOD, Outlook, notes_on, outlook_json, read_outlook
 from schedules.services.jobs.references import zone_of_job
 from schedules.services.jobs.validation import interval_problem
-from schedules.services.rehearsal import rehearsal as rehearsals
-from schedules.when.durations import TICK
+from schedules.services.people.preferences import quiet_words
+from schedules.when.unplanned import AFTER
 
 MAX_RUNS = 50
+# How many runs of a job are compared with quiet hours.
+MAX_MOMENTS = 2000
 MAX_HOURS = 24 * 31
 DEFAULT_PERIOD = timedelta(hours=24)
+
+
+class RunsOut(TypedDict):
+    """One upcoming run, or the first of several of the same job, with their number, the last, and its schedule."""
+
+    at: str
+    job_id: str
+    name: str
+    task: str
+    runs: NotRequired[int]
+    last: NotRequired[str]
+    description: NotRequired[str]
+
+
+class AheadOut(TypedDict):
+    """The jobs that run in a period, by their first run in it, with their number; rehearsed, also what gets in the way."""
+
+    upcoming: list[RunsOut]
+    count: int
+    since: NotRequired[str]
+    until: str
+    warning: NotRequired[str]
+    rehearsal: NotRequired[Any]
 
 
 class PreviewOut(answers.ScheduleOut):
@@ -123,7 +151,7 @@ def upcoming(
         return refusal_of(period, {})
     since, until = period.value
     if hours is not None or until is None:
-        default_period = rehearsals.USUAL_PERIOD if rehearse else DEFAULT_PERIOD
+        default_period = USUAL_PERIOD if rehearse else DEFAULT_PERIOD
         until = (since or now) + (default_period if hours is None else timedelta(hours=hours))
     if problem := _period_problem(since or now, until, now, zone):
         return refusal_of(problem, {})
@@ -131,26 +159,52 @@ def upcoming(
     if since and since > now:
         out["since"] = answers.iso(since, zone)
     if rehearse:
-        rehearsal = rehearsals.rehearse(actor, now, start=since, end=until + TICK, query=jobs.value)
-        if isinstance(rehearsal, Err):
-            return refusal_of(rehearsal, {})
-        notes = add_rehearsal(out, rehearsal.value, zone)
+        notes = _add_outlook(out, read_outlook(actor, jobs.value, now, since=since, until=until), zone)
     else:
-        notes = _add_agenda(out, read_agenda(actor, jobs.value, now, since=since, until=until), zone)
+        agenda = read_agenda(actor, jobs.value, now, since=since, until=until)
+        notes = _add_agenda(out, agenda, zone) + _quiet_notes(agenda.lines)
     warnings = [] if answers.is_worker_running() else [answers.NO_WORKER]
     if warnings := [*warnings, *notes, *zone_notes(profile, None, from_ or to)]:
         out["warning"] = " ".join(warnings)
     return out
 
 
+def _add_outlook(out: AheadOut, outlook: Outlook, zone: str) -> list[str]:
+    """Add the jobs that run in a period and what gets in their way, and return notes about them."""
+    lines = [
+        Line(plan.job, plan.starts[0].first, plan.starts[-1].last, plan.count, plan.starts)
+        for plan in outlook.plans
+        if plan.starts
+    ]
+    out["upcoming"], out["count"] = coming_out(lines[:MAX_LINES], zone), outlook.count
+    details = answers.readable(outlook_json(outlook, zone, MAX_LINES))
+    out["rehearsal"] = {name: value for name, value in details.items() if value or name == "left_out"}
+    return notes_on(outlook) + _quiet_notes(lines[:MAX_LINES])
+
+
 def _add_agenda(out: AheadOut, agenda: Agenda, zone: str) -> list[str]:
     """Add the jobs that run in a period, and return notes about them."""
-    out["upcoming"], out["count"] = [coming_out(line, zone) for line in agenda.lines], agenda.count
+    out["upcoming"], out["count"] = coming_out(agenda.lines, zone), agenda.count
     if not agenda.is_cut:
         return []
     return [
         f"Only the first {len(agenda.lines)} jobs are listed: ask for a shorter period, or by query or task."
     ]
+
+
+def _quiet_notes(lines: Sequence[Line]) -> list[str]:
+    """Say that notifications among these runs come later, because of quiet hours."""
+    quiet = engine.quiet_hours_ahead(line.job for line in lines)
+    held = {
+        hours.hours
+        for line in lines
+        if (hours := quiet.get(line.job.pk)) and any(map(hours.until, _moments(line)))
+    }
+    return [quiet_words(hours) for hours in sorted(held)]
+
+
+def _moments(line: Line) -> Iterator[datetime]:
+    return islice(chain.from_iterable(batch.moments() for batch in line.starts), MAX_MOMENTS)
 
 
 def _period_problem(start: datetime, until: datetime, now: datetime, zone: str) -> Err | None:
@@ -163,19 +217,26 @@ def _period_problem(start: datetime, until: datetime, now: datetime, zone: str) 
     return None
 
 
-def coming_out(line: Line, zone: str) -> RunsOut:
-    """Return one line of the agenda."""
-    out: RunsOut = {
-        "at": answers.iso(line.first, zone),
-        "job_id": line.job.public_id,
-        "name": answers.line(line.job.name, 200),
-        "task": line.job.task,
-    }
-    if line.count > 1:
-        out |= {"runs": line.count, "last": answers.iso(line.last, zone)}
-    if line.count > 1 or is_conditional(line.job):
-        out["description"] = words_of(line.job)
-    return out
+def coming_out(lines: Sequence[Line], zone: str) -> list[RunsOut]:
+    """Return lines of the agenda."""
+    conditions = conditions_of(line.job for line in lines)
+    outs = []
+    for line in lines:
+        out: RunsOut = {
+            "at": answers.iso(line.first, zone),
+            "job_id": line.job.public_id,
+            "name": answers.line(line.job.name, 200),
+            "task": line.job.task,
+        }
+        if line.count > 1:
+            out |= {"runs": line.count, "last": answers.iso(line.last, zone)}
+        if line.count > 1 or str(line.job.cron).startswith(AFTER):
+            condition = conditions.get(line.job.pk)
+            out["description"] = (
+                f"Only if {condition}: {words_of(line.job)}" if condition else words_of(line.job)
+            )
+        outs.append(out)
+    return outs
 
 
 def why(

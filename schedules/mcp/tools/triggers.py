@@ -1,5 +1,6 @@
 """Trigger arguments of tools: how `trigger_type` and `trigger_config` become the columns of a job."""
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -13,15 +14,15 @@ from schedules import clock
 from schedules.mcp import answers
 from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import Columns
-from schedules.mcp.tools.moments import read_span
+from schedules.mcp.tools.moments import trigger_hint
 from schedules.models import Job, Profile
 from schedules.models.triggers import MONTH, columns_of
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.services.jobs.schedule_texts import ScheduleText, read_schedule
 from schedules.services.jobs.validation import with_given
+from schedules.spec.job import JobSpec
 from schedules.when.cron import NeverRunsError
 from schedules.when.durations import HORIZON_IN_WORDS
-from schedules.when.foreign_words import in_english
 from schedules.when.months import add_months
 from schedules.when.phrases import NotUnderstoodError, PhraseError, parse_moment
 from schedules.when.repeats import parse_trigger
@@ -54,7 +55,9 @@ MAX_AMOUNT = 10**12
 _DISTANT_ZONES = ("Etc/GMT+5", "Etc/GMT-6")
 # No cron expression begins like this, so what is wrong with the words matters.
 _IN_WORDS = re.compile(r"\s*(?:every|each)\b", re.IGNORECASE)
-_LONG_STEP = re.compile(r"\s*(?:\*/(?P<minutes>[0-9]{1,6})\s|\S+\s+\*/(?P<hours>[0-9]{1,6})\s)")
+_LONG_STEP = re.compile(
+    r"\s*(?:(?P<first>\*|[0-9]+)/(?P<minutes>[0-9]{1,6})\s|\S+\s+(?P<hour>\*|[0-9]+)/(?P<hours>[0-9]{1,6})\s)"
+)
 
 TriggerType = Annotated[
     str,
@@ -177,11 +180,8 @@ def _read_spread(config: Mapping[str, Any]) -> Result[Columns]:
     text = config[SPREAD]
     if not isinstance(text, str):
         return invalid("trigger_config", 'spread must be text: write "20m", or "0" for none')
-    match read_span(text, "trigger_config"):
-        case Ok(value=spread):
-            return Ok({"spread": spread})
-        case refusal:
-            return invalid("trigger_config", f"spread: {refusal.reasons}")
+    spread = JobSpec.read({SPREAD: text}, now=clock.now(), zone="UTC")
+    return invalid("trigger_config", f"spread: {spread.reasons}") if isinstance(spread, Err) else spread
 
 
 def _interval_of(job: Job) -> dict[str, Any]:
@@ -282,12 +282,12 @@ def _read_expression(
     if step := _LONG_STEP.match(text):
         unit, number = ("minutes", step["minutes"]) if step["minutes"] else ("hours", step["hours"])
         if int(number) >= {"minutes": 60, "hours": 24}[unit]:
-            again = f"*/{number} starts again every {'hour' if unit == 'minutes' else 'day'}"
+            again = f"{step['first'] or step['hour']}/{number} starts again every {'hour' if unit == 'minutes' else 'day'}"
             first, *others = text.split()
             if set(others[unit == "hours" :]) <= {"*"} and (unit == "minutes" or first.isdigit()):
                 way = f'use trigger_type interval with {{"{unit}": {number}}}'
             else:
-                way = "list the times instead, like 0 9,12,15 * * 1-5, with a job for each minute"
+                way = "list the times instead, with a job for each minute"
             raise TriggerError("cron", f"{again}: {way}")
     try:
         return cron_trigger(text, timezone)
@@ -299,6 +299,13 @@ def _read_expression(
                 raise TriggerError("cron", f'for this, write "{expression}"') from error
             case Unplanned() as trigger:
                 return trigger
+            case Interval() | CalendarInterval():
+                raise TriggerError(
+                    "cron", f"cron cannot say this{trigger_hint(text, timezone, now)}"
+                ) from error
+            case Once():
+                way = f"use trigger_type once with {json.dumps({'run_at': text})}"
+                raise TriggerError("cron", f"this is one moment: {way}") from error
         if read and _IN_WORDS.match(text):
             try:
                 read(text)
@@ -326,7 +333,6 @@ def _read_phrase(text: str, read: Callable[[str], ScheduleText]) -> ScheduleText
 
 def _parse_phrase(text: str, timezone: str, now: datetime) -> Trigger | None:
     """Return the trigger that a phrase like "every weekday at 9" or "after backup succeeds" means, if any."""
-    for phrase in (text, in_english(text)):
-        with suppress(PhraseError, TriggerError):
-            return parse_trigger(phrase, now=now, timezone=timezone)
+    with suppress(PhraseError, TriggerError):
+        return parse_trigger(text, now=now, timezone=timezone)
     return None

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -14,10 +14,10 @@ from schedules.models import Job
 from schedules.models.triggers import TRIGGER_COLUMNS
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.services.files.exceptions import days_to_skip, with_calendars
-from schedules.services.files.jobs import JobSpec
+from schedules.services.files.jobs import DescribedJob
 from schedules.services.files.plans import CHUNK, Action, Plan, Progress, Step, described_changes
 from schedules.services.files.sources import COLUMNS, digest_of_job
-from schedules.services.files.writing import duration_text, end_text, schedule_value, write_jobs
+from schedules.services.files.writing import end_text, schedule_value, write_jobs
 from schedules.services.jobs.bulk import change_jobs
 from schedules.services.jobs.calendars import add_missing_holidays
 from schedules.services.jobs.creation import insert_jobs, policy_defaults
@@ -31,6 +31,7 @@ from schedules.services.people.holidays import calendar_titles
 from schedules.services.permissions import Actor, event_of, record_all
 from schedules.services.quotas import bulk_problem, wait_for_turn
 from schedules.tasks import registry
+from schedules.when import durations
 from schedules.when.grammar import PhraseError
 from schedules.when.triggers import Trigger, TriggerError, unreadable
 from schedules.when.unplanned import After
@@ -70,7 +71,7 @@ def apply_plan(actor: Actor, plan: Plan, *, on_progress: Progress = lambda done:
     return Ok(plan)
 
 
-def edit_as_described(actor: Actor, job: Job, spec: JobSpec) -> Result[Job]:
+def edit_as_described(actor: Actor, job: Job, spec: DescribedJob) -> Result[Job]:
     """Change one job to match its edited document; a job that changed since the export is a conflict."""
     try:
         spec = with_calendars(spec, calendar_titles(job.owner_id) if spec.named_calendars else {})
@@ -239,7 +240,7 @@ def _unreadable(job: Job) -> str:
 
 def exportable(actor: Actor, source: str | None = None) -> list[Job]:
     """Return the active jobs of a person, or of one source, without Cronty's own jobs."""
-    jobs = Job.objects.owned_by(actor.user.pk).active().without_notices()
+    jobs = actor.visible(Job.objects.owned_by(actor.user.pk)).active().without_notices()
     if source is not None:
         jobs = jobs.filter(source=source)
     system = [task.name for task in registry.all_tasks(include_system=True) if task.system]
@@ -280,6 +281,6 @@ def _exported(job: Job, key: str, zone: str, keys: Mapping[str, str]) -> dict[st
 
 
 def _field(name: str, value: Any, zone: str) -> Any:
-    if name in ("backoff", "spread", "timeout"):
-        return duration_text(value)
+    if isinstance(value, timedelta):
+        return durations.typed(value)
     return end_text(value, zone) if name == "ends_at" else value

@@ -37,9 +37,7 @@ _SIXTH_FIELD = re.compile(r"[\d*?/,-]+\s")
 _USER = re.compile(r"(?P<user>\S+)\s+(?P<rest>.*)")
 # Redirections that only silence output; Cronty stores the output of every run instead of mailing it.
 # A number before > is a stream only after a blank: in "server1>/dev/null", it is part of the argument.
-_SILENCED = re.compile(
-    r"(?:(?:\s*&>>?|\s[12]>>?|\s+>>?|(?<!\s\d)>>?)\s*/dev/null|(?:\s+|(?<=/dev/null))2>&1)+\s*$"
-)
+_REDIRECTED = re.compile(r"(?:&|(?<=\s)[12]|(?<!\s\d))>>?\Z")
 # A trailing & is dropped: here, a background process would be killed at the end of the run.
 _IN_BACKGROUND = re.compile(r"(?<![&\\])&\s*$")
 _SHELL_SYNTAX = re.compile(r"[|&;<>()$`\\*?\[\]#~{}!\n]")
@@ -62,7 +60,7 @@ _SHELL_WORDS = {
     ":",
 }
 _UNSUPPORTED = {
-    "MAILTO": "mail is not sent; Cronty keeps the output and alerts you when a job starts failing",
+    "MAILTO": "mail is not sent; Cronty keeps the output, and alerts go where your preferences say",
     "MAILFROM": "mail is not sent",
     "CONTENT_TYPE": "mail is not sent",
     "CONTENT_TRANSFER_ENCODING": "mail is not sent",
@@ -97,7 +95,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A line that is not taken over, and why."""
+    """A line that is not taken over, or only with a change, and why."""
 
     line: int
     text: str
@@ -106,10 +104,11 @@ class LeftOut:
 
 @dataclass(slots=True)
 class Crontab:
-    """The entries of a crontab, and the lines that are left out."""
+    """The entries of a crontab, the lines that are left out, and those whose effect is not the same here."""
 
     entries: list[Entry] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
+    changed: list[LeftOut] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -157,12 +156,13 @@ def parse_crontab(
             _note_comment(state, stripped, user, has_users)
         elif variable := _VARIABLE.fullmatch(line):
             _set_variable(crontab, state, number, variable["name"], _unquoted(variable["value"]))
+            state.comment = []
         else:
             match _entry(state, number, stripped, user if has_users else None):
                 case Entry() as entry:
                     crontab.entries.append(entry)
                     if entry.spread < state.spread:
-                        crontab.left_out.append(_shortened_delay(state, entry))
+                        crontab.changed.append(_shortened_delay(state, entry))
                 case left_out:
                     crontab.left_out.append(left_out)
             state.comment = []
@@ -199,12 +199,12 @@ def _set_variable(crontab: Crontab, state: _State, number: int, name: str, value
         case "RANDOM_DELAY" if _MINUTES.fullmatch(value):
             state.spread = timedelta(minutes=int(value or 0))
         case "RANDOM_DELAY":
-            crontab.left_out.append(LeftOut(number, f"{name}={value}"[:200], "it is not a number of minutes"))
+            crontab.changed.append(LeftOut(number, f"{name}={value}"[:200], "it is not a number of minutes"))
         case "MAILTO" if not value:
             # With an empty MAILTO, cron sends no mail either.
             pass
         case _ if name in _UNSUPPORTED:
-            crontab.left_out.append(LeftOut(number, f"{name}={value}", _UNSUPPORTED[name]))
+            crontab.changed.append(LeftOut(number, f"{name}={value}", _UNSUPPORTED[name]))
         case _:
             state.environment[name] = value
 
@@ -292,7 +292,7 @@ def _split_at_percent(text: str) -> tuple[str, str | None]:
 
 def _plain_words(command: str, home: str) -> list[str] | None:
     """Return the program and its arguments if they mean the same without a shell, else None."""
-    text = _SILENCED.sub("", command)
+    text = _without_silencing(command)
     if _SHELL_SYNTAX.search(text):
         return None
     try:
@@ -304,6 +304,22 @@ def _plain_words(command: str, home: str) -> list[str] | None:
     if "/" in words[0] and not words[0].startswith("/"):
         words[0] = str(PurePosixPath(home) / words[0])
     return words
+
+
+def _without_silencing(command: str) -> str:
+    """Cut redirections that only silence output from the end, one after the other."""
+    text = command.rstrip()
+    while True:
+        before = text.removesuffix("2>&1")
+        if before != text and before.endswith((" ", "\t", "/dev/null")):
+            text = before.rstrip()
+        elif text.endswith("/dev/null"):
+            before = text.removesuffix("/dev/null").rstrip()
+            if (sign := _REDIRECTED.search(before, max(0, len(before) - 3))) is None:
+                return text
+            text = before[: sign.start()].rstrip()
+        else:
+            return text
 
 
 def _unquoted(value: str) -> str:

@@ -3,11 +3,12 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+from pathlib import PurePosixPath
 from typing import Any
 
 from schedules.limits import NAME_LENGTH, line_problem, strip_unprintable
 from schedules.services.files.crontab import Entry
-from schedules.services.files.crontab_names import readable_name
 from schedules.when import durations
 
 # Like cron: runs may overlap, missed runs are not made up for, and runs are not stopped before the longest timeout.
@@ -15,6 +16,9 @@ LIKE_CRON = {"overlap": "allow", "catch_up": "none", "pause_after_failures": 0}
 TIMEOUT = "1d"
 MAX_NAME = 80
 LONGEST_COMMAND_NAME = 40
+MAX_KEY = 180
+# A command with such a word may contain a password, and names of jobs are sent to topics and channels.
+_PRIVATE = re.compile(r"pass|pwd|token|secret|key|auth|credential|\S@|\s-p\S", flags=re.IGNORECASE)
 _PARAMETER = re.compile(r"\{([a-z][a-z0-9_]{0,49})\}")
 
 Definition = dict[str, Any]
@@ -30,19 +34,24 @@ def make_jobs(
     An existing command with the same definition is reused. `is_taken` says which other names are taken.
     """
     commands = dict(existing)
+    by_meaning = {_meaning(definition): name for name, definition in reversed(list(existing.items()))}
+    numbers: dict[str, int] = {}
     jobs: dict[str, dict[str, Any]] = {}
     names: set[str] = set()
     for entry in entries:
         definition = definition_of(entry)
-        name = next((name for name, other in commands.items() if _same(other, definition)), None)
+        name = by_meaning.get(_meaning(definition))
         if name is None:
-            name = _free(_command_name(entry), lambda name: name in commands or is_taken(name), "-{}")
+            name = _free(
+                _command_name(entry), lambda name: name in commands or is_taken(name), "-{}", numbers
+            )
             commands[name] = definition
-        key = _free(_job_key(entry), jobs.__contains__, " ({})")
-        job_name = _free(_job_name(entry) or key, names.__contains__, " ({})")
+            by_meaning[_meaning(definition)] = name
+        key = _free(_job_key(entry), jobs.__contains__, " ({})", numbers)
+        job_name = _free(_job_name(entry), names.__contains__, " ({})", numbers)
         names.add(job_name)
         jobs[key] = {
-            **({"name": job_name} if job_name != key else {}),
+            "name": job_name,
             "schedule": entry.schedule,
             "timezone": entry.timezone,
             "task": name,
@@ -80,37 +89,44 @@ def toml_of(commands: Mapping[str, Definition]) -> str:
     return "\n\n".join(parts) + "\n" if parts else ""
 
 
-def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return whether two commands do the same, whatever their descriptions."""
+def _meaning(definition: Mapping[str, Any]) -> str:
+    """Return a text that is equal for commands that do the same, whatever their descriptions."""
     keys = ("program", "arguments", "directory", "user", "input", "timeout", "environment", "parameters")
-    return all((one.get(key) or None) == (other.get(key) or None) for key in keys)
+    return json.dumps([definition.get(key) or None for key in keys], sort_keys=True, default=str)
 
 
 def _command_name(entry: Entry) -> str:
-    """Return a name that says which program runs, and how."""
-    name = re.sub(r"[^A-Za-z0-9_.]+", "-", readable_name(entry.command) or entry.comment)
+    """Return the name of the job as commands are named, without the folders of its program."""
+    name = re.sub(r"[^A-Za-z0-9_.]+", "-", re.sub(r"\S*/(?=\S)", "", _job_name(entry)))
     name = name[:LONGEST_COMMAND_NAME].strip("-._").lower()
     return name if name[:1].isalpha() else f"cron-{name}".rstrip("-")
 
 
 def _job_key(entry: Entry) -> str:
-    """Return the key that identifies the job when the crontab is imported again: the comment, or the command."""
-    name = _line(entry.comment or entry.command)[:MAX_NAME].strip()
-    return name if name and not line_problem(name) else f"Line {entry.line}"
+    """Return the key that identifies the job when the crontab is imported again: the times and the command."""
+    key = _line(f"{entry.schedule} {entry.command}")
+    if line_problem(key):
+        return f"Line {entry.line}"
+    digest = sha256(key.encode()).hexdigest()[:8]
+    return key if len(key) <= MAX_KEY else f"{key[:MAX_KEY]} {digest}"
 
 
 def _job_name(entry: Entry) -> str:
-    """Return the comment of a line, or a name made from its program; empty if neither says anything."""
-    name = _line(entry.comment or readable_name(entry.command))[:MAX_NAME].strip()
-    return name if not line_problem(name) else ""
+    """Return the comment of a line, or its command: only the program if the rest may contain a password."""
+    name = _line(entry.comment or entry.command)
+    if not entry.comment and _PRIVATE.search(name):
+        program = next((word for word in name.split() if "=" not in word), "")
+        name = PurePosixPath(program).name
+    name = name[:MAX_NAME].strip()
+    return name if name and not line_problem(name) else f"Line {entry.line}"
 
 
-def _free(name: str, is_taken: Callable[[str], bool], suffix: str) -> str:
-    """Return the name, with the first free number if it is taken."""
-    number, candidate = 2, name
+def _free(name: str, is_taken: Callable[[str], bool], suffix: str, numbers: dict[str, int]) -> str:
+    """Return the name, with the first free number if it is taken; `numbers` remembers where the search ended."""
+    start, candidate = f"{name[: NAME_LENGTH - 10]}{suffix}", name
     while is_taken(candidate):
-        candidate = f"{name[: NAME_LENGTH - 10]}{suffix.format(number)}"
-        number += 1
+        numbers[start] = numbers.get(start, 1) + 1
+        candidate = f"{name[: NAME_LENGTH - 10]}{suffix.format(numbers[start])}"
     return candidate
 
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 from datetime import date, datetime
 
 from schedules.models import Job
-from schedules.services.files.jobs import JobSpec
+from schedules.services.files.jobs import DescribedJob
 from schedules.when.clauses import named_calendars
 from schedules.when.triggers import load_zone
 
 
-def with_calendars(spec: JobSpec, titles: Mapping[str, str]) -> JobSpec:
+def with_calendars(spec: DescribedJob, titles: Mapping[str, str]) -> DescribedJob:
     """Return a job of a file with the calendars that its schedule excludes; `titles` has all of the owner. Raises PhraseError."""
     if not spec.named_calendars:
         return spec
@@ -18,7 +18,7 @@ def with_calendars(spec: JobSpec, titles: Mapping[str, str]) -> JobSpec:
     return replace(spec, columns={**spec.columns, "calendars": calendars})
 
 
-def days_to_skip(job: Job, spec: JobSpec, now: datetime) -> list[date]:
+def days_to_skip(job: Job, spec: DescribedJob, now: datetime) -> list[date]:
     """Return the days ahead that the schedule in a file excludes, and that a job does not skip yet."""
     if not spec.skipped_days:
         return []

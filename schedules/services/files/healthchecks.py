@@ -28,7 +28,16 @@ from schedules.when.triggers import Cron, TriggerError, load_zone
 FORM = 'Give the JSON that its API answers at /api/v3/checks/, an object with "checks".'
 # Fields of checks that heartbeats do not have: integrations, and rules for pings by e-mail and by method.
 _UNSUPPORTED = (
-    *("channels", "methods", "start_kw", "success_kw", "failure_kw", "subject", "subject_fail"),
+    *(
+        "channels",
+        "methods",
+        "manual_resume",
+        "start_kw",
+        "success_kw",
+        "failure_kw",
+        "subject",
+        "subject_fail",
+    ),
     *("filter_subject", "filter_body", "filter_http_body", "filter_default_fail"),
 )
 

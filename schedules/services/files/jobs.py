@@ -6,31 +6,29 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+from pydantic_core import PydanticCustomError
+
 from schedules.limits import NAME_LENGTH, line_problem
 from schedules.result import Err, Ok
 from schedules.services.files.documents import DocumentError, Node, Place, Problem, parse_document
 from schedules.services.jobs.validation import with_given
+from schedules.spec.job import JobSpec
+from schedules.spec.readers import check_span, read_span
 from schedules.when.clauses import Plan, parse_plan
-from schedules.when.phrases import PhraseError, end_of_day, parse_delay, parse_moment
-from schedules.when.triggers import CalendarInterval, Cron, Interval, Once, Trigger, TriggerError, load_zone
+from schedules.when.phrases import PhraseError, parse_moment
+from schedules.when.triggers import CalendarInterval, Cron, Interval, Once, Trigger, TriggerError
 
-OVERLAPS = ("skip", "queue", "allow")
-CATCH_UPS = ("once", "all", "none")
-ON_CLOSED = ("skip", "next", "previous")
 TOP_FIELDS = ("timezone", "jobs")
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:[Zz]|[+-]\d\d:?\d\d)?")
-_DATE = re.compile(r"\d{4}-\d\d-\d\d")
-_ZERO = re.compile(r"0+s?")
-# These fields are read in the zone of their job.
-_ZONED = ("schedule", "ends_at")
 # A placeholder for a schedule that cannot be read, so that the other fields are still checked.
 _ANY_PLAN = Plan(Cron("* * * * *", "UTC"))
 # Days without a year mean others so much earlier.
 _EARLIER = timedelta(days=400)
+_MEANS_THE_SAME = "a file means the same whenever it is applied: write"
 
 
 @dataclass(frozen=True, slots=True)
-class JobSpec:
+class DescribedJob:
     """A job of a file: its columns, and the places of its fields."""
 
     key: str
@@ -58,7 +56,7 @@ _SCHEDULE = ("trigger_type", "run_at", "every", "calendar_unit", "anchor_at", "c
 
 def read_jobs(
     texts: Iterable[tuple[str, str]], timezone: str, now: datetime
-) -> tuple[list[JobSpec], list[Problem]]:
+) -> tuple[list[DescribedJob], list[Problem]]:
     """Read the jobs of files, given as names and texts.
 
     If there are problems, the jobs are incomplete: they can be checked further, but must not be applied.
@@ -81,7 +79,7 @@ class _Reader:
     def __init__(self, timezone: str, now: datetime) -> None:
         self._default_zone = timezone
         self._now = now
-        self.jobs: dict[str, JobSpec] = {}
+        self.jobs: dict[str, DescribedJob] = {}
         self.problems: list[Problem] = []
 
     def read_file(self, name: str, text: str) -> None:
@@ -98,7 +96,7 @@ class _Reader:
         self._refuse_unknown(document, TOP_FIELDS, "a file")
         zone = self._default_zone
         if entry := document.value.get("timezone"):
-            zone = self._try(entry, _zone) or zone
+            zone = self._read_options({"timezone": entry}, zone).get("timezone", zone)
         jobs = document.value.get("jobs")
         if jobs is None:
             self._add_problem(document.place, '"jobs" is missing')
@@ -120,33 +118,31 @@ class _Reader:
         if key in self.jobs:
             self._add_problem(place, f"{key!r} is also in {self.jobs[key].place}")
             return
-        self._refuse_unknown(node, tuple(FIELDS), "a job")
+        self._refuse_unknown(node, FIELDS, "a job")
         for name in ("task", "schedule"):
             if name not in node.value:
                 self._add_problem(place, f"{key}: {name!r} is missing")
-        values = self._read_fields(node, {name: FIELDS[name] for name in FIELDS if name not in _ZONED})
-        zone = values.get("timezone") or zone
+        values = self._read_options(node.value, zone)
+        zone = values.get("timezone", zone)
         values |= self._read_fields(
-            node,
-            {
-                "schedule": lambda entry: _schedule(entry, zone, self._now),
-                "ends_at": lambda entry: _end(entry, zone, self._now),
-            },
+            node, _READERS | {"schedule": lambda entry: _schedule(entry, zone, self._now)}
         )
         if "task" not in values:
             return
         plan, has_start = values.pop("schedule", (_ANY_PLAN, False))
-        clauses = {"ends_at": plan.ends_at, "calendars": plan.calendars}
-        match with_given({name: value for name, value in clauses.items() if value}, values):
+        match with_given(plan.clauses, values):
             case Ok(merged):
-                values |= {"ends_at": merged["ends_at"]} if plan.ends_at else {}
+                # The calendars are looked up by their names when the files are applied.
+                values = {
+                    name: value for name, value in merged.items() if name != "calendars" or name in values
+                }
             case Err(errors=errors):
                 for name, reasons in errors.items():
                     self._add_problem(node.value[name].place, " ".join(reasons))
         paused = values.pop("paused", None)
         columns = values | {"name": values.get("name") or key, "timezone": zone}
         columns["kwargs"] = columns.pop("arguments", {})
-        self.jobs[key] = JobSpec(
+        self.jobs[key] = DescribedJob(
             key,
             place,
             columns,
@@ -157,6 +153,20 @@ class _Reader:
             paused,
             {name: entry.place for name, entry in node.value.items()},
         )
+
+    def _read_options(self, entries: Mapping[str, Node], zone: str) -> dict[str, Any]:
+        """Read the options of a job, except those with a problem, which is recorded."""
+        entries = {name: entry for name, entry in entries.items() if name in JobSpec.of_columns()}
+        values = {name: entry.plain() for name, entry in entries.items()}
+        columns, problems = JobSpec.read_each(values, now=self._now, zone=zone)
+        if columns.get("ends_at"):
+            earlier, _ = JobSpec.read_each(values, now=self._now - _EARLIER, zone=zone)
+            if earlier.get("ends_at") != columns["ends_at"]:
+                problems.append((("ends_at",), f'{_MEANS_THE_SAME} a date and time, "2026-12-24T18:00"'))
+        for (name, *positions), reason in problems:
+            entry = entries[str(name)]
+            self._add_problem((entry.value[positions[0]] if positions else entry).place, reason)
+        return columns
 
     def _read_fields(self, node: Node, readers: Mapping[str, Callable[[Node], Any]]) -> dict[str, Any]:
         """Read the fields that a job has, except those with a problem, which is recorded."""
@@ -192,51 +202,16 @@ def _text(node: Node) -> str:
     return node.value
 
 
-def _one_of(*choices: str) -> Callable[[Node], str]:
-    def read(node: Node) -> str:
-        if node.value not in choices or not isinstance(node.value, str):
-            raise _FieldError(f"choose one of: {', '.join(choices)}")
-        return node.value
-
-    return read
-
-
 def _whole(node: Node) -> int:
     if not isinstance(node.value, int) or isinstance(node.value, bool):
         raise _FieldError("give a whole number")
     return node.value
 
 
-def _whole_or_none(node: Node) -> int | None:
-    return None if node.value is None else _whole(node)
-
-
 def _yes_or_no(node: Node) -> bool:
     if not isinstance(node.value, bool):
         raise _FieldError("give true or false")
     return node.value
-
-
-def _span(node: Node) -> timedelta:
-    if isinstance(node.value, int) and not isinstance(node.value, bool) and 0 <= node.value <= 10**9:
-        return timedelta(seconds=node.value)
-    if not isinstance(node.value, str):
-        raise _FieldError('give a duration like "5m" or "1h30m"')
-    if _ZERO.fullmatch(node.value):
-        return timedelta(0)
-    try:
-        return parse_delay(node.value)
-    except PhraseError as error:
-        raise _FieldError(str(error)) from error
-
-
-def _texts(node: Node) -> list[str]:
-    if not isinstance(node.value, list):
-        raise _FieldError("give a list of texts, like [home, backup]")
-    for item in node.value:
-        if not isinstance(item.value, str):
-            raise _FieldError("give a text, in quotes if it looks like a number", item.place)
-    return [item.value for item in node.value]
 
 
 _STARTING = re.compile(r" (?:starting|beginning) (?P<date>\d{4}-\d\d-\d\d[t ]\d\d:\d\d)?", re.IGNORECASE)
@@ -254,15 +229,6 @@ def _listed(node: Node) -> list[Any]:
     return list(node.plain())
 
 
-def _zone(node: Node) -> str:
-    name = _text(node)
-    try:
-        load_zone(name)
-    except TriggerError as error:
-        raise _FieldError(error.reason) from error
-    return name
-
-
 def _schedule(node: Node, zone: str, now: datetime) -> tuple[Plan, bool]:
     """Return the plan of a schedule, and whether the file sets the start of an interval."""
     try:
@@ -276,16 +242,12 @@ def _schedule(node: Node, zone: str, now: datetime) -> tuple[Plan, bool]:
     except (PhraseError, TriggerError) as error:
         raise _FieldError(str(error)) from error
     if isinstance(plan.trigger, Once):
-        raise _FieldError(
-            'a file means the same whenever it is applied: write a date and time, "2026-12-24T18:00"'
-        )
+        raise _FieldError(f'{_MEANS_THE_SAME} a date and time, "2026-12-24T18:00"')
     start = _STARTING.search(text)
     if start and not start["date"]:
-        raise _FieldError('a file means the same whenever it is applied: write "starting 2026-12-24 18:00"')
+        raise _FieldError(f'{_MEANS_THE_SAME} "starting 2026-12-24 18:00"')
     if not _is_fixed(plan, text, zone, now):
-        raise _FieldError(
-            'a file means the same whenever it is applied: write days with their year, like "until 2026-12-24"'
-        )
+        raise _FieldError(f'{_MEANS_THE_SAME} days with their year, like "until 2026-12-24"')
     return plan, bool(start)
 
 
@@ -315,13 +277,13 @@ def _steps(node: Node, zone: str, now: datetime) -> tuple[Trigger, bool]:
     amount = node.value[units[0]]
     try:
         if units == ["every"]:
-            seconds = _span(amount).total_seconds()
+            seconds = read_span(check_span(amount.plain()) or 0, now).total_seconds()
             return Interval(seconds, start or now + timedelta(seconds=seconds)), start is not None
         if start is None:
             raise _FieldError("give the start of days and months")
         return CalendarInterval(_whole(amount), units[0], start, zone), True
-    except _FieldError as error:
-        raise _FieldError(str(error), error.place or amount.place) from error
+    except (_FieldError, PhraseError, PydanticCustomError) as error:
+        raise _FieldError(str(error), amount.place) from error
     except OverflowError as error:
         raise _FieldError("this is too long", amount.place) from error
 
@@ -337,44 +299,11 @@ def _moment(node: Node, zone: str, now: datetime) -> datetime:
         raise _FieldError(str(error), node.place) from error
 
 
-def _end(node: Node, zone: str, now: datetime) -> datetime | None:
-    """Read the end of a job; a date alone includes its whole day."""
-    if node.value is None:
-        return None
-    text = _text(node).strip()
-    if not _DATE.fullmatch(text):
-        return _moment(node, zone, now)
-    try:
-        return end_of_day(date.fromisoformat(text), zone).astimezone(UTC)
-    except PhraseError as error:
-        raise _FieldError(str(error), node.place) from error
-    except ValueError as error:
-        raise _FieldError("there is no such date") from error
-
-
-FIELDS: dict[str, Callable[[Node], Any]] = {
+_READERS: dict[str, Callable[[Node], Any]] = {
     "name": _text,
     "task": _text,
     "arguments": _named,
     "args": _listed,
-    "schedule": _text,
-    "timezone": _zone,
-    "spread": _span,
-    "ends_at": _text,
-    "max_runs": _whole_or_none,
-    "calendars": _texts,
-    "on_closed": _one_of(*ON_CLOSED),
-    "attempts": _whole,
-    "backoff": _span,
-    "fixed_backoff": _yes_or_no,
-    "timeout": _span,
-    "overlap": _one_of(*OVERLAPS),
-    "catch_up": _one_of(*CATCH_UPS),
-    "pause_after_failures": _whole,
-    "at_most_once": _yes_or_no,
-    "alerts": _text,
-    "label": _text,
-    "tags": _texts,
-    "grants": _texts,
     "paused": _yes_or_no,
 }
+FIELDS = (*_READERS, "schedule", *JobSpec.of_columns())

@@ -17,12 +17,12 @@ from schedules.result import Err, Ok
 from schedules.secrets import masking
 from schedules.services.files.documents import Problem
 from schedules.services.files.exceptions import days_to_skip, with_calendars
-from schedules.services.files.jobs import JobSpec
+from schedules.services.files.jobs import DescribedJob
 from schedules.services.files.sources import COLUMNS, is_gone
 from schedules.services.files.writing import end_text
 from schedules.services.jobs.creation import build_job, policy_defaults
 from schedules.services.jobs.edits import PreparedEdit, prepare_edit
-from schedules.services.jobs.forecasts import words_of
+from schedules.services.jobs.forecasts import next_runs_of, quiet_warnings, words_of
 from schedules.services.jobs.masked_arguments import fill_in, named_arguments
 from schedules.services.jobs.references import resolve_job
 from schedules.services.jobs.validation import days_problem, default_of, resolve_channels
@@ -81,6 +81,8 @@ class Step:
     """The ended job that a new one replaces."""
     skipped_days: Sequence[date] = ()
     """The days that an existing job does not skip yet."""
+    warnings: Sequence[str] = ()
+    """When its messages are sent that are due in quiet hours."""
 
 
 @dataclass(slots=True)
@@ -103,7 +105,7 @@ class Plan:
 def make_plan(
     actor: Actor,
     source: str,
-    specs: Sequence[JobSpec],
+    specs: Sequence[DescribedJob],
     now: datetime,
     *,
     prune: bool = False,
@@ -111,9 +113,8 @@ def make_plan(
 ) -> Plan:
     """Compare the jobs of a file with those that exist; a plan with problems must not be applied."""
     plan = Plan(source)
-    existing_by_key = {
-        job.source_key: job for job in Job.objects.owned_by(actor.user.pk).filter(source=source)
-    }
+    visible = actor.visible(Job.objects.owned_by(actor.user.pk)).filter(source=source)
+    existing_by_key = {job.source_key: job for job in visible}
     candidates = _jobs_named_in(actor, source, [spec for spec in specs if spec.key not in existing_by_key])
     planned: dict[str, Job] = {}
     profile = actor.read_profile()
@@ -137,10 +138,14 @@ def make_plan(
         plan.steps += [Step(Action.DELETE, job.source_key, job) for job in gone]
     else:
         plan.unlisted = gone
+    for step in plan.steps:
+        if step.action != Action.DELETE:
+            job = step.edit.job if step.edit else step.job
+            step.warnings = quiet_warnings(job, next_runs_of(job, now), profile)
     return plan
 
 
-def _in_order(specs: Sequence[JobSpec]) -> list[JobSpec]:
+def _in_order(specs: Sequence[DescribedJob]) -> list[DescribedJob]:
     """Return the jobs of a file, sorted so that each comes after the job that it follows."""
     waiting = [spec for spec in specs if isinstance(spec.trigger, After)]
     ordered = [spec for spec in specs if not isinstance(spec.trigger, After)]
@@ -153,7 +158,7 @@ def _in_order(specs: Sequence[JobSpec]) -> list[JobSpec]:
     return ordered
 
 
-def _with_resolved_upstream(actor: Actor, spec: JobSpec, planned: Mapping[str, Job]) -> JobSpec:
+def _with_resolved_upstream(actor: Actor, spec: DescribedJob, planned: Mapping[str, Job]) -> DescribedJob:
     """Return a job of a file with the public id of the job that it follows, which is what is stored."""
     if not isinstance(spec.trigger, After):
         return spec
@@ -163,7 +168,7 @@ def _with_resolved_upstream(actor: Actor, spec: JobSpec, planned: Mapping[str, J
     return replace(spec, trigger=replace(spec.trigger, job=job.public_id)) if job else spec
 
 
-def _with_default_place(profile: Profile, spec: JobSpec) -> JobSpec:
+def _with_default_place(profile: Profile, spec: DescribedJob) -> DescribedJob:
     """Return a job of a file with the place of its notifications, which the file may leave out."""
     columns = spec.columns
     kwargs = profile.with_default_place(columns["task"], columns.get("args", ()), columns["kwargs"])
@@ -173,7 +178,7 @@ def _with_default_place(profile: Profile, spec: JobSpec) -> JobSpec:
 def _plan_job(
     plan: Plan,
     actor: Actor,
-    spec: JobSpec,
+    spec: DescribedJob,
     job: Job | None,
     now: datetime,
     planned: Mapping[str, Job],
@@ -229,13 +234,13 @@ def _plan_job(
     return step.edit.job if step.edit else job
 
 
-def described_changes(job: Job, spec: JobSpec) -> dict[str, Any] | Err:
+def described_changes(job: Job, spec: DescribedJob) -> dict[str, Any] | Err:
     """Return the columns to change so that a job is as a file describes it."""
     changes = _changes(job, spec)
     return changes if isinstance(changes, Err) else _with_whole_schedule(changes, spec)
 
 
-def _with_whole_schedule(changes: Mapping[str, Any], spec: JobSpec) -> dict[str, Any]:
+def _with_whole_schedule(changes: Mapping[str, Any], spec: DescribedJob) -> dict[str, Any]:
     """Add all columns of a changed schedule, so that none is derived from the changed ones."""
     is_rescheduled = not changes.keys().isdisjoint(TRIGGER_COLUMNS)
     schedule = {
@@ -249,7 +254,7 @@ def _with_whole_schedule(changes: Mapping[str, Any], spec: JobSpec) -> dict[str,
 def _plan_new_job(
     plan: Plan,
     actor: Actor,
-    spec: JobSpec,
+    spec: DescribedJob,
     now: datetime,
     planned: Mapping[str, Job],
     replaced: Job | None = None,
@@ -275,7 +280,7 @@ def _plan_new_job(
     return built.value
 
 
-def _columns_set_by(spec: JobSpec) -> dict[str, Any]:
+def _columns_set_by(spec: DescribedJob) -> dict[str, Any]:
     """Return the columns that the file sets."""
     columns = spec.columns | columns_of(spec.trigger)
     if isinstance(spec.trigger, Interval | CalendarInterval) and spec.has_start:
@@ -290,13 +295,13 @@ def _defaults(task_name: str) -> dict[str, Any]:
     return columns | {"args": [], "kwargs": {}} | policy_defaults(task_name)
 
 
-def _changes(job: Job, spec: JobSpec) -> dict[str, Any] | Err:
+def _changes(job: Job, spec: DescribedJob) -> dict[str, Any] | Err:
     """Return the columns in which a job differs from the file; arguments by name and by position are the same."""
     target = _defaults(spec.columns["task"]) | _columns_set_by(spec)
     filled = fill_in(job, {name: target[name] for name in ("task", "args", "kwargs")})
     if isinstance(filled, Err):
         return filled
-    target |= resolve_channels(job.owner_id, filled.value)
+    target = resolve_channels(job.owner_id, target | filled.value)
     changes = {name: value for name, value in target.items() if getattr(job, name) != value}
     is_only_start = changes.keys() & set(TRIGGER_COLUMNS) == {"anchor_at"} and not spec.has_start
     if is_only_start and isinstance(spec.trigger, CalendarInterval) and _keeps_time(job, spec.trigger):
@@ -360,20 +365,21 @@ def _text_of(value: Any, zone: str = "") -> str:
     return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def _jobs_named_in(actor: Actor, source: str, specs: Sequence[JobSpec]) -> dict[str, list[Job]]:
+def _jobs_named_in(actor: Actor, source: str, specs: Sequence[DescribedJob]) -> dict[str, list[Job]]:
     """Return the active jobs of other sources, or of none, that have the name of a new job, oldest first."""
     by_name: dict[str, list[Job]] = defaultdict(list)
     names = sorted({str(spec.columns["name"]) for spec in specs})
     for start in range(0, len(names), CHUNK):
         chunk = names[start : start + CHUNK]
-        jobs = Job.objects.owned_by(actor.user.pk).active().filter(name__in=chunk).exclude(source=source)
+        mine = actor.visible(Job.objects.owned_by(actor.user.pk)).active()
+        jobs = mine.filter(name__in=chunk).exclude(source=source)
         # Also by skeleton, which comes before the name in the index.
         for job in jobs.filter(name_skeleton__in={skeleton(name) for name in chunk}).order_by("pk"):
             by_name[job.name].append(job)
     return by_name
 
 
-def _adopt(candidates: Mapping[str, list[Job]], spec: JobSpec) -> Job | None:
+def _adopt(candidates: Mapping[str, list[Job]], spec: DescribedJob) -> Job | None:
     """Return the job of this name and task that the file takes over, if there is one.
 
     A job that no file describes may differ; one that moves from another file must be equal.
@@ -388,7 +394,7 @@ def _adopt(candidates: Mapping[str, list[Job]], spec: JobSpec) -> Job | None:
     return chosen
 
 
-def _add_problems(plan: Plan, spec: JobSpec, error: Err) -> None:
+def _add_problems(plan: Plan, spec: DescribedJob, error: Err) -> None:
     if not error.errors:
         plan.problems.append(Problem(spec.place_of(""), spec.key, error))
     plan.problems += [

@@ -26,7 +26,7 @@ COLUMNS = (
 
 def sources_of(actor: Actor) -> list[str]:
     """Return the files and folders that describe jobs of this person, including deleted jobs."""
-    named = Job.objects.owned_by(actor.user.pk).exclude(source="")
+    named = actor.visible(Job.objects.owned_by(actor.user.pk)).exclude(source="")
     return list(named.order_by("source").values_list("source", flat=True).distinct())
 
 

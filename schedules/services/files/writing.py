@@ -44,14 +44,15 @@ def schedule_value(trigger: Trigger, timezone: str) -> Any:
         case Cron(expression=expression):
             return expression
         case After():
-            delay = f"{duration_text(trigger.delay)} after" if trigger.delay else "after"
+            delay = f"{durations.typed(trigger.delay)} after" if trigger.delay else "after"
             return f'{delay} "{trigger.job}" {trigger.when.words}'
         case Unplanned():
             return trigger.expression
         case Once(run_at=moment):
             return moment_text(moment, timezone)
         case Interval(seconds=seconds, start=start):
-            return {"every": duration_text(timedelta(seconds=seconds)), "start": moment_text(start, timezone)}
+            every = durations.typed(timedelta(seconds=seconds))
+            return {"every": every, "start": moment_text(start, timezone)}
         case CalendarInterval(count=count, unit=unit, start=start):
             return {unit: count, "start": moment_text(start, timezone)}
 
@@ -66,7 +67,3 @@ def end_text(moment: datetime, timezone: str) -> str:
     # In UTC, because within a repeated hour, equal moments in two zones do not compare as equal.
     is_end_of_day = end_of_day(local.date(), timezone).astimezone(UTC) == moment.astimezone(UTC)
     return local.date().isoformat() if is_end_of_day else local.isoformat()
-
-
-def duration_text(span: timedelta) -> str:
-    return durations.typed(span)

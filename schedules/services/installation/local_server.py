@@ -42,11 +42,7 @@ def _start() -> list[str]:
 
 
 def _start_of_package(environment: Path) -> list[str]:
-    """Return the start of an installed package; `uvx` and `pipx run` start it again, because their caches are temporary."""
-    if "archive-v0" in environment.parts:
-        return ["uvx", "cronty", "mcp"]
-    if {"pipx", ".cache"} <= set(environment.parts):
-        return ["pipx", "run", "cronty", "mcp"]
+    """Return the start of an installed package."""
     script = environment / "bin" / "cronty"
     return [str(script), "mcp"] if script.is_file() else [sys.executable, "-m", "cronty_site", "mcp_serve"]
 

@@ -52,7 +52,7 @@ def is_any_job_late(now: datetime) -> bool:
 def read_backlog(now: datetime) -> Backlog:
     late = Job.objects.late(now).order_by(*_BY_NEXT_RUN)
     ready = Execution.objects.ready(now).order_by("available_at")
-    live = Execution.objects.live().order_by("job").values_list("status", flat=True)
+    live = Execution.objects.live().order_by("job_id").values_list("status", flat=True)
     return Backlog(
         late=min(count_up_to(late), COUNTED),
         due_since=_oldest_due(now),

@@ -29,6 +29,7 @@ class Line:
     first: datetime
     last: datetime
     count: int
+    starts: Sequence[Batch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,28 +46,68 @@ class Agenda:
 
 
 def read_agenda(
-    actor: Actor, query: JobQuery, now: datetime, *, since: datetime | None = None, until: datetime
+    actor: Actor,
+    query: JobQuery,
+    now: datetime,
+    *,
+    since: datetime | None = None,
+    until: datetime,
+    most: int = MAX_LINES,
 ) -> Agenda:
-    """Return the matching jobs that run from now, or from a later moment, up to the end of a period."""
+    """Return the first matching jobs that run from now, or from a later moment, up to the end of a period."""
     start = max(since or now, now)
     # If the period begins now, the first lines are the next runs of the first jobs.
-    limit = MAX_LINES if start == now else MAX_JOBS
+    limit = most if start == now else MAX_JOBS
     soonest = actor.jobs().armed().filter(next_run_at__lte=until).order_by("next_run_at")
     rows = list(_matching(soonest, query).values_list(*UPCOMING_COLUMNS, named=True)[: limit + 1])
     resumed = resumed_rows(query.narrow(actor.jobs()), now, until, limit)
     lines = [line for row in (*rows[:limit], *resumed) if (line := _line(row, now, start, until))]
-    lines += _expected_lines(query.narrow(actor.jobs()), lines, until)
+    if query.is_filtered:
+        lines += _matching_followers(actor, query, lines, now, start, until, most)
+    else:
+        lines += _expected_lines(actor.jobs(), lines, until, most)
     lines.sort(key=lambda line: line.first)
-    return Agenda(lines[:MAX_LINES], is_cut=len(rows) > limit or len(lines) > MAX_LINES)
+    return Agenda(lines[:most], is_cut=len(rows) > limit or len(lines) > most)
 
 
-def _expected_lines(jobs: JobQuerySet, lines: Sequence[Line], until: datetime) -> list[Line]:
+def _matching_followers(
+    actor: Actor,
+    query: JobQuery,
+    lines: Sequence[Line],
+    now: datetime,
+    start: datetime,
+    until: datetime,
+    most: int,
+) -> list[Line]:
+    """Return the lines of matching jobs that are expected to run after others, which need not match."""
+    jobs = actor.jobs()
+    followers = query.narrow(jobs).filter(status=Job.Status.PENDING, follows__isnull=False)
+    matching = dict(followers.values_list("pk", "follows")[:MAX_JOBS])
+    above = set[int]()
+    level = {key for key in matching.values() if key}
+    while level - above:
+        above |= level
+        level = {key for key in jobs.filter(pk__in=level).values_list("follows", flat=True) if key}
+    others = jobs.filter(pk__in=above - {line.job.pk for line in lines})
+    soonest = others.armed().filter(next_run_at__lte=until).order_by("next_run_at")
+    rows = [
+        *soonest.values_list(*UPCOMING_COLUMNS, named=True)[:MAX_JOBS],
+        *resumed_rows(others, now, until, MAX_JOBS),
+    ]
+    first_lines = [*lines, *(line for row in rows if (line := _line(row, now, start, until)))]
+    chain = jobs.filter(pk__in=above | set(matching))
+    return [line for line in _expected_lines(chain, first_lines, until, most) if line.job.pk in matching]
+
+
+def _expected_lines(jobs: JobQuerySet, lines: Sequence[Line], until: datetime, most: int) -> list[Line]:
     """Return the lines of jobs that are expected to run after others on the agenda."""
     of_job = {line.job.pk: line for line in lines}
     rows = []
-    for first, row in expected_after(jobs, [(line.first, line.job) for line in lines], until, MAX_LINES):
+    for first, row in expected_after(jobs, [(line.first, line.job) for line in lines], until, most):
         before = of_job[row.follows_id]
-        of_job[row.pk] = Line(row, first, min(first + (before.last - before.first), until), before.count)
+        shift = first - before.first
+        starts = [Batch(batch.origin + shift, batch.seconds) for batch in before.starts]
+        of_job[row.pk] = Line(row, first, min(before.last + shift, until), before.count, starts)
         rows.append(of_job[row.pk])
     return rows
 
@@ -79,7 +120,7 @@ def _line(row: Any, now: datetime, start: datetime, until: datetime) -> Line | N
     runs = list(_runs(row, now, start, until))
     if not runs:
         return None
-    return Line(row, runs[0].first, runs[-1].last, sum(map(len, runs)))
+    return Line(row, runs[0].first, runs[-1].last, sum(map(len, runs)), runs)
 
 
 def _runs(row: Any, now: datetime, start: datetime, until: datetime) -> Iterator[Batch]:

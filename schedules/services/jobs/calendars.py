@@ -14,9 +14,9 @@ from schedules import clock, engine, limits
 from schedules.models import Calendar, Job
 from schedules.models.calendars import MAX_CALENDARS_PER_JOB, has_unsaved, reference_unsaved
 from schedules.result import Err, invalid
-from schedules.services.people.holidays import add_holidays, holiday_calendar
+from schedules.services.people.holidays import NAME_LENGTH, add_holidays, holiday_calendar
 from schedules.services.permissions import Actor
-from schedules.when.calendar_rules import RuleError
+from schedules.when.calendar_rules import RuleError, usual_name
 from schedules.when.event_times import AtEvents, EventTimes
 from schedules.when.moves import MAX_MOVED_PER_DAY
 from schedules.when.slot_batches import runs_per_minute
@@ -145,6 +145,9 @@ def _problem(job: Job) -> Err | None:
 
 
 def _unknown(owner_id: int, name: str) -> str:
+    missing = f"There is no calendar {name[:64]!r}."
+    if len(name) <= NAME_LENGTH and (usual := usual_name(name)):
+        return f"{missing} For the public holidays there, write {usual}."
     names = list(Calendar.objects.filter(owner=owner_id).order_by("name").values_list("name", flat=True)[:20])
-    hint = f"Choose from: {', '.join(names)}." if names else "There are none yet: create it under Settings."
-    return f"There is no calendar {name[:64]!r}. {hint}"
+    choices = f"Choose from: {', '.join(names)}" if names else "Create it under Settings"
+    return f"{missing} {choices}, or name public holidays, like DE or DE-BY."

@@ -22,7 +22,7 @@ from schedules.services.jobs.upstream import MAX_FOLLOWERS, after_of
 from schedules.services.permissions import Actor
 from schedules.when.moments import local_words
 from schedules.when.triggers import TriggerError
-from schedules.when.unplanned import AFTER, After
+from schedules.when.unplanned import AFTER, After, Ending
 
 Status = Execution.Status
 _ENDINGS = (Status.SUCCEEDED, Status.FAILED, Status.LOST)
@@ -45,13 +45,16 @@ class Chain:
     followers: list[Link]
     expected: list[datetime]
     """When its next runs are expected if the upstream job runs on schedule and takes as long as last time."""
+    only_if: str
+    """On what those depend, like "Backup fails"; empty if they come however the upstream job ends."""
 
 
 def chain_of(actor: Actor, job: Job, now: datetime) -> Chain:
     """Return those neighbors of a job that the actor may see."""
     rows = actor.jobs().filter(follows=job.pk).order_by("pk")[:MAX_FOLLOWERS]
     upstream = actor.jobs().filter(pk=job.follows_id).first() if job.follows_id else None
-    return Chain(upstream, [Link(row, words_of(row)) for row in rows], expected_runs(job, now))
+    links = [Link(row, words_of(row)) for row in rows]
+    return Chain(upstream, links, expected_runs(job, now), conditions_of([job]).get(job.pk, ""))
 
 
 def expected_runs(job: Job, now: datetime, count: int = _EXPECTED) -> list[datetime]:
@@ -67,9 +70,30 @@ def expected_runs(job: Job, now: datetime, count: int = _EXPECTED) -> list[datet
     return [] if above is job else [slot + shift for slot in next_runs_of(above, now, count)]
 
 
-def is_conditional(row: Any) -> bool:
-    """Return whether a job, or a row with its cron column, runs only after another job."""
-    return str(row.cron).startswith(AFTER)
+def conditions_of(jobs: Iterable[Any]) -> dict[int, str]:
+    """Return on what the runs of those jobs depend that may not run at all, like "Backup fails", by key."""
+    following = {job.pk: job for job in jobs if str(job.cron).startswith(AFTER)}
+    return {pk: condition for pk, job in following.items() if (condition := _condition_of(job))}
+
+
+def _condition_of(job: Any) -> str:
+    """Return the nearest condition in the chain of a job: one that runs after any end has that of its upstream job."""
+    for _ in range(engine.DEEPEST_CHAIN):
+        try:
+            trigger = trigger_of_job(job)
+        except TriggerError:
+            break
+        if not isinstance(trigger, After) or (upstream := Job.objects.called(trigger.job).first()) is None:
+            break
+        if trigger.when is not Ending.ANY:
+            return f"{upstream.name} {trigger.when.words}"
+        job = upstream
+    return ""
+
+
+def upcoming_of(job: Job, now: datetime, limit: int) -> list[tuple[datetime, Any]]:
+    """List the next runs of one job, planned or expected, like `upcoming`."""
+    return [(at, job) for at in next_runs_of(job, now, limit) or expected_runs(job, now, limit)]
 
 
 def upcoming(

@@ -33,7 +33,7 @@ def copy_job(
         fields.pop("anchor_at", None)
     repeats = fields["trigger_type"] != Job.TriggerType.ONCE
     if not repeats:
-        for name in ("spread", "calendars", "on_closed"):
+        for name in Job.REPEATING_FIELDS:
             fields.pop(name, None)
     return schedule(
         actor,

@@ -18,7 +18,7 @@ from django.db.models import Q
 from schedules import clock, limits
 from schedules.models import Job, Profile
 from schedules.models.job_texts import searchable_text, shown_arguments, skeleton
-from schedules.models.jobs import new_public_id
+from schedules.models.jobs import new_public_id, shared_schedule
 from schedules.result import Code, Err, Ok, Result, invalid, invalid_fields
 from schedules.secrets.masking import has_mask
 from schedules.services.jobs.calendars import add_missing_holidays, attach_calendars, store_calendars
@@ -176,8 +176,8 @@ def insert_jobs(
         # Ids contain random numbers, which may repeat among thousands of jobs in one second.
         while job.public_id in ids:
             job.public_id = new_public_id("job", now)
-            if job.next_run_at and job.spread:
-                # The random delay depends on the id.
+            if job.next_run_at and not shared_schedule(job):
+                # A random delay depends on the id.
                 job.next_run_at = job.next_slot(now) or job.next_run_at
         ids.add(job.public_id)
     for start in range(0, len(new), INSERT_BATCH):

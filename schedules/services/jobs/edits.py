@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from operator import attrgetter
 from typing import Any
 
@@ -28,6 +28,7 @@ from schedules.services.jobs.states import account_until, account_until_each, is
 from schedules.services.jobs.upstream import Planned, attach_upstream
 from schedules.services.jobs.validation import (
     CALL,
+    default_of,
     editable_only,
     job_problem,
     no_runs_left,
@@ -210,11 +211,10 @@ def _reset_meaningless_columns(job: Job, changes: dict[str, Any], requested_colu
     if job.calendar_unit and has_new_interval and "calendar_unit" not in requested_columns:
         # The interval was set by a form that only knows elapsed time.
         job.calendar_unit = changes["calendar_unit"] = ""
-    if job.spread and is_once and "spread" not in requested_columns:
-        job.spread = changes["spread"] = timedelta(0)
-    if job.calendars and is_once and "calendars" not in requested_columns:
-        job.calendars, job.on_closed = [], Job.OnClosed.SKIP
-        changes |= {"calendars": job.calendars, "on_closed": job.on_closed}
+    for name in Job.REPEATING_FIELDS if is_once else ():
+        if name not in requested_columns and getattr(job, name) != (unused := default_of(name)):
+            changes[name] = unused
+            setattr(job, name, unused)
     if not job.calendars and "on_closed" not in requested_columns and job.on_closed != Job.OnClosed.SKIP:
         changes["on_closed"] = job.on_closed = Job.OnClosed.SKIP
 

@@ -9,13 +9,12 @@ from heapq import merge
 from itertools import chain, islice
 from typing import Any, TypeAlias
 
-from schedules import clock
-from schedules.models import Execution, Job
+from schedules import clock, engine
+from schedules.models import Execution, Job, Profile
 from schedules.models.calendars import closed_by
-from schedules.models.jobs import JobQuerySet, skips_of, trigger_of_job, why_skipped
-from schedules.models.triggers import TRIGGER_COLUMNS
+from schedules.models.jobs import JobQuerySet, shared_schedule, skips_of, trigger_of_job, why_skipped
 from schedules.services.permissions import Actor
-from schedules.when import durations
+from schedules.tasks.placeholders import NOTIFICATION
 from schedules.when.forecast import start_of_day
 from schedules.when.moments import short_words
 from schedules.when.triggers import TriggerError
@@ -27,21 +26,14 @@ MAX_UPCOMING = 100
 MAX_STEPS = 2000
 MAX_NAMED_DAYS = 5
 # What describing a schedule needs; rows of these columns are read several times faster than models.
-WORDS_COLUMNS = (
-    "public_id",
-    *TRIGGER_COLUMNS,
-    "timezone",
-    "spread",
-    "closed_by",
-    "on_closed",
-)
+WORDS_COLUMNS = ("public_id", *Job.SLOT_FIELDS)
 UPCOMING_COLUMNS = (
-    *("pk", *TRIGGER_COLUMNS, "timezone", "spread", "ends_at", "max_runs", "slot_count", "skips"),
-    *("closed_by", "on_closed", "public_id", "name", "task", "next_run_at"),
+    *("pk", "public_id", "name", "task", "next_run_at"),
+    *(*Job.SLOT_FIELDS, "ends_at", "max_runs", "slot_count"),
 )
 _Run: TypeAlias = tuple[datetime, int, Any]
-# By cron expression and time zone: a moment, and the next slot after it.
-_SlotCache: TypeAlias = dict[tuple[str, str], tuple[datetime, datetime | None]]
+# By what several jobs share: a moment, and the next slot after it.
+_SlotCache: TypeAlias = dict[tuple[str, ...], tuple[datetime, datetime | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +90,6 @@ def words_by_key(keys: Collection[int]) -> dict[int, str]:
     return {row.pk: words_of(row) for row in rows}
 
 
-def policies_of(job: Job) -> dict[str, Any]:
-    """Return the policies of a job by name, with durations as people type them."""
-    policies = {name: getattr(job, name) for name in Job.POLICY_FIELDS}
-    return {
-        name: durations.typed(value) if isinstance(value, timedelta) else value
-        for name, value in policies.items()
-    }
-
-
 def preview_of(job: Job, now: datetime, count: int = 5) -> Preview:
     """Preview a stored job up to its end; an unreadable schedule becomes a warning."""
     try:
@@ -117,7 +100,23 @@ def preview_of(job: Job, now: datetime, count: int = 5) -> Preview:
     is_waiting = as_resumed(job, now).next_run_at == UNKNOWN_START
     waits_for = trigger.awaited if is_waiting and isinstance(trigger, Unplanned) else ""
     runs = next_runs_of(job, now, count)
-    return Preview(words_of(job), job.timezone, runs, warnings + _calendar_warnings(job, runs), waits_for)
+    warnings += _calendar_warnings(job, runs) + quiet_warnings(job, runs)
+    return Preview(words_of(job), job.timezone, runs, warnings, waits_for)
+
+
+def quiet_warnings(job: Job, runs: Sequence[datetime], profile: Profile | None = None) -> list[str]:
+    """Say when a notification is sent that is due in its owner's quiet hours; a job without a task may be one."""
+    if not runs or job.urgent or not engine.waits_for_quiet_hours(job.task or NOTIFICATION, job.public_id):
+        return []
+    profile = profile or Profile.objects.filter(user=job.owner_id).first()
+    if profile is None or not profile.quiet_hours:
+        return []
+    quiet = engine.QuietHours(profile.quiet_hours, profile.zone)
+    first = next((run for run in runs if quiet.until(run)), None)
+    if first is None:
+        return []
+    at = short_words(first, quiet.zone)
+    return [f"Quiet hours are {quiet.hours}: a notification due on {at} is held and sent at {quiet.end}."]
 
 
 def _calendar_warnings(job: Job, runs: Sequence[datetime]) -> list[str]:
@@ -237,14 +236,13 @@ def slots_ahead(
 
 
 def _slot_after(job: Any, moment: datetime, slot_cache: _SlotCache) -> datetime | None:
-    schedule = job.cron, job.timezone
-    is_shared = bool(job.cron and not job.spread and not job.closed_by)
-    if is_shared and schedule in slot_cache:
+    schedule = shared_schedule(job)
+    if schedule and schedule in slot_cache:
         since, following = slot_cache[schedule]
         if following and since <= moment < following:
             return following
     following = trigger_of_job(job).next_after(moment)
-    if is_shared:
+    if schedule:
         slot_cache[schedule] = moment, following
     return following
 

@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from schedules.models import Job
+from schedules.models import Job, Question
+from schedules.models.counting import counted
 from schedules.models.jobs import JobQuerySet
 from schedules.result import Err, Ok, Result
-from schedules.services.jobs.bulk import change_each, changeable
+from schedules.services.jobs.bulk import change_each, changeable, without_own_jobs
 from schedules.services.permissions import Actor
 
 # Begins the reason of these pauses, to distinguish them from those of single jobs, which are not resumed together.
@@ -21,6 +22,8 @@ class State:
     active: int
     paused: int
     paused_until: datetime | None
+    going_on: str
+    """What a pause of everything does not stop, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,22 @@ class ChangedTogether:
 def read_state(actor: Actor) -> State:
     together = _paused_together(actor).order_by()
     until = together.values_list("paused_until", flat=True).first()
-    return State(_to_pause(actor).order_by().count(), together.count(), until)
+    return State(_to_pause(actor).order_by().count(), together.count(), until, what_goes_on(actor))
+
+
+def what_goes_on(actor: Actor) -> str:
+    """Say what a pause of everything does not stop: jobs without a further slot cannot be paused; empty if nothing."""
+    jobs = without_own_jobs(actor.jobs().filter(owner=actor.user.pk))
+    last = jobs.stopped(Job.Status.RUNNING).order_by().count()
+    asking = Question.objects.filter(due_at__isnull=False).order_by().values("job")
+    reminding = jobs.filter(status__in=(Job.Status.COMPLETED, Job.Status.FAILED), pk__in=asking)
+    reminded = reminding.order_by().count()
+    parts = [
+        f"{counted(last, 'job')} whose last run is due or held by quiet hours" if last else "",
+        f"the reminders of {counted(reminded, 'job')} that already ran" if reminded else "",
+    ]
+    text = " and ".join(filter(None, parts))
+    return f"Not paused: {text}." if text else ""
 
 
 def pause_reason(reason: str, *, is_everything: bool) -> str:

@@ -6,12 +6,12 @@ from datetime import datetime
 from typing import Any
 
 from schedules.models import Job
-from schedules.result import Ok, Result, invalid
+from schedules.models.job_problems import schedule_problems
+from schedules.result import Ok, Result, invalid_fields
 from schedules.services.jobs.calendars import attach_calendars
 from schedules.services.jobs.creation import set_anchor
 from schedules.services.jobs.forecasts import Preview, preview_of, whole_words_of
 from schedules.services.jobs.validation import days_problem, no_runs_left
-from schedules.when.spread import spread_problem
 
 
 def preview(owner_id: int, fields: Mapping[str, Any], now: datetime, count: int = 5) -> Result[Preview]:
@@ -25,8 +25,8 @@ def preview(owner_id: int, fields: Mapping[str, Any], now: datetime, count: int 
         return refusal
     job = Job(owner_id=owner_id, **columns, skips=" ".join(map(str, skipped_days)))
     set_anchor(job, now)
-    if problem := spread_problem(job.undelayed_trigger, job.spread):
-        return invalid("spread", problem)
+    if problems := schedule_problems(job):
+        return invalid_fields({name: [problem] for name, problem in problems.items()})
     if refusal := attach_calendars(job):
         return refusal
     job.next_run_at = job.next_slot(now)

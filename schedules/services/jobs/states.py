@@ -122,7 +122,7 @@ def resume(actor: Actor, job_id: str) -> Result[Job]:
 def cancel(actor: Actor, job_id: str, *, only: Collection[str] = Job.ACTIVE) -> Result[Job]:
     """Cancel a job that has one of these statuses: it never fires again, but a running run may finish.
 
-    A due prompt that no agent holds counts as pending.
+    A due prompt that no agent holds counts as pending, and so does a message that quiet hours hold.
     """
     now = clock.now()
     with transaction.atomic():
@@ -131,7 +131,7 @@ def cancel(actor: Actor, job_id: str, *, only: Collection[str] = Job.ACTIVE) -> 
             return job
         if is_protected(job):
             return protected(job)
-        if job.status not in only and not (Job.Status.PENDING in only and job.waits_for_agent(now)):
+        if job.status not in only and not (Job.Status.PENDING in only and job.waits_to_start(now)):
             return wrong_state(job)
         before = before_cancel(job)
         account_until(job, now, "The job was stopped before this run.")
@@ -184,7 +184,8 @@ def restore(
             return Err(Code.JOB_STOPPED_AGAIN, job_id)
         if (job.status in Job.ACTIVE or stop.is_cancellation) and (refusal := _room_problem(actor, job, now)):
             return refusal
-        change_row(job, now, deleted_at=None, failure_streak=0, **_columns_after(job, stop, now))
+        change_row(job, now, deleted_at=None, **_columns_after(job, stop, now))
+        engine.reopen_incident(job, now)
         record(actor, "restore", now, job=job)
         ask_to_confirm(actor, [job], now)
     job.refresh_from_db()

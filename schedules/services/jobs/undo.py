@@ -28,8 +28,6 @@ MAX_EVENTS = 500
 CALL = ("owner", "actor", "door", "verb", "at")
 # How many of the newest events are scanned for those to reverse.
 MAX_SCANNED = 10_000
-# Connected apps subscribe to events by themselves, so these are no calls of the agent.
-_MADE_BY_APPS = Q(door=Event.Door.MCP, verb__in=("add receiver", "delete receiver"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +96,7 @@ def last_call(actor: Actor) -> list[Event] | Err:
     )
     if actor.tasks is not None:
         own = own.filter(Q(job=None) | actor.within_tasks("job__task"))
-    calls = own.exclude(_MADE_BY_APPS).exclude(Exists(_reversals())).order_by("-pk")
+    calls = own.exclude(Exists(_reversals())).order_by("-pk")
     if (last := calls.only("verb", "subject", "before").first()) is None:
         return []
     code = Code.STARTED_RUN_NOT_UNDOABLE if last.verb == "run" else Code.LAST_CALL_NOT_UNDOABLE

@@ -13,7 +13,7 @@ from schedules import engine, limits
 from schedules.agents import choice
 from schedules.agents.catalog import AGENT_COMMAND
 from schedules.models import Channel, Job
-from schedules.models.alert_rules import NEVER, read_rules
+from schedules.models.alert_rules import NEVER, OWNERS, read_rules
 from schedules.models.job_texts import names_of
 from schedules.models.jobs import argument_of
 from schedules.result import Code, Err, Ok, Result, invalid, invalid_fields
@@ -123,7 +123,8 @@ def job_problem(actor: Actor, job: Job, now: datetime, *, changed: set[str]) -> 
     """Return an error if a job is invalid or not allowed for this actor, else None."""
     task = registry.get(job.task)
     if (task and task.system) or not actor.may_use(job.task):
-        return invalid("task", f"Unknown task: {job.task}. Choose one of: {', '.join(registry.names())}.")
+        choices = [usable.name for usable in usable_tasks(actor)]
+        return invalid("task", registry.unknown_with_choices(job.task, choices))
     is_call_changed = not changed.isdisjoint(CALL)
     if is_call_changed and job.task == "prompt" and (problem := gate_problem(actor, job)):
         return invalid("kwargs", problem)
@@ -183,9 +184,11 @@ def _place_problem(job: Job) -> str | None:
 def resolve_channels(owner_id: int, columns: Mapping[str, Any], job: Job | None = None) -> dict[str, Any]:
     """Write a channel that a notification names after “then” as `channel:NAME`, so that it is not taken for a topic.
 
-    `job` has the task if it is not among the columns.
+    Alerts to "default" are those of the owner, which is an empty text. `job` has the task if it is not among the columns.
     """
     resolved = dict(columns)
+    if str(columns.get("alerts", "")).strip().lower() == OWNERS:
+        resolved["alerts"] = ""
     if columns.get("task", job.task if job else "") != NOTIFICATION:
         return resolved
     args, kwargs = columns.get("args"), columns.get("kwargs")

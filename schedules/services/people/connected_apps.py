@@ -18,12 +18,10 @@ from django.db import transaction
 from schedules import clock, limits
 from schedules.models import Event, Token
 from schedules.result import Ok, Result, invalid
-from schedules.services.people.app_event_subscriptions import end_forbidden
 from schedules.services.people.client_addresses import network_of
 from schedules.services.people.hourly_limits import HourlyLimit
 from schedules.services.people.profiles import is_person, profile_of
 from schedules.services.people.tokens import FAMILIES, SCOPES, mark_used, record_token_event
-from schedules.services.permissions import Actor
 from schedules.services.quotas import token_problem, wait_for_turn
 
 UNUSED_CLIENT_LIFETIME = timedelta(days=1)
@@ -66,7 +64,6 @@ def connect_app(
         # Check again: a revocation does not wait for this lock.
         if token and Token.objects.filter(pk=token.pk, revoked_at=None).update(**consent):
             token.refresh_from_db()
-            end_forbidden(Actor(user, Event.Door.WEB), token, now)
         else:
             if refusal := token_problem(user):
                 return refusal

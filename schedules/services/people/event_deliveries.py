@@ -47,7 +47,7 @@ def _queue(
 ) -> Result[Execution]:
     now = clock.now()
     with transaction.atomic():
-        row = locked_subscription(actor, reference, any_kind=True)
+        row = locked_subscription(actor, reference)
         if isinstance(row, Err):
             return row
         if not row.is_on:

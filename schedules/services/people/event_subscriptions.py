@@ -27,8 +27,6 @@ from schedules.tasks import outbound
 from schedules.tasks.outbound.addresses import is_allowed_in_clear
 from schedules.when.unplanned import ON_DEMAND, UNKNOWN_START
 
-Kind = EventSubscription.Kind
-
 MAX_SUBSCRIPTIONS = 20
 # How long requests are also signed with the secret before a new one.
 OVERLAP = timedelta(hours=24)
@@ -61,7 +59,7 @@ def list_subscriptions(actor: Actor) -> list[EventSubscription]:
     if actor.is_agent:
         return []
     mine = EventSubscription.objects.filter(owner=actor.user.pk, job__deleted_at=None)
-    return list(mine.select_related("job", "only_job", "token").order_by("kind", "name", "pk")[:200])
+    return list(mine.select_related("job", "only_job").order_by("name", "pk")[:200])
 
 
 def find_subscription(actor: Actor, reference: str) -> Result[EventSubscription]:
@@ -69,11 +67,8 @@ def find_subscription(actor: Actor, reference: str) -> Result[EventSubscription]
     if actor.is_agent:
         return Err(Code.EVENTS_BY_PEOPLE)
     mine = EventSubscription.objects.filter(owner=actor.user.pk, job__deleted_at=None)
-    mine = mine.select_related("job", "only_job", "token")
-    match = (
-        mine.filter(public_id=reference).first()
-        or mine.filter(name__iexact=reference, kind=Kind.WEBHOOK).first()
-    )
+    mine = mine.select_related("job", "only_job")
+    match = mine.filter(public_id=reference).first() or mine.filter(name__iexact=reference).first()
     return Ok(match) if match else Err(Code.EVENT_SUBSCRIPTION_NOT_FOUND, reference[:100])
 
 
@@ -85,14 +80,27 @@ def add_subscription(actor: Actor, spec: SubscriptionSpec) -> Result[Subscriptio
     now, secret = clock.now(), new_secret()
     with transaction.atomic():
         wait_for_turn(profile_of(actor.user))
-        mine = EventSubscription.objects.filter(owner=actor.user.pk, kind=Kind.WEBHOOK)
+        mine = EventSubscription.objects.filter(owner=actor.user.pk)
         if mine.count() >= MAX_SUBSCRIPTIONS:
             return Err(Code.TOO_MANY_EVENT_SUBSCRIPTIONS, limit=MAX_SUBSCRIPTIONS)
-        row = EventSubscription(owner_id=actor.user.pk, public_id=new_id(), created_at=now, **columns.value)
-        if problem := _name_problem(row):
+        row = EventSubscription(
+            owner_id=actor.user.pk,
+            public_id=f"sub_{secrets.token_hex(16)}",
+            created_at=now,
+            updated_at=now,
+            **columns.value,
+        )
+        problem = (
+            _name_problem(row)
+            or creation_problem(profile_of(actor.user), 0.0, now)
+            or _seal_secrets(row, (secret,))
+        )
+        if problem:
             return problem
-        if problem := store_subscription(actor, row, secret, now):
-            return problem
+        row.job = _new_job(row, actor, now)
+        row.job.save(force_insert=True)
+        row.job_id = row.job.pk
+        row.save(force_insert=True)
         record_setting(actor, "add receiver", row.name, now, after=_facts_of(row))
     return Ok(SubscriptionSecret(row, secret))
 
@@ -114,7 +122,7 @@ def edit_subscription(actor: Actor, reference: str, spec: SubscriptionSpec) -> R
             setattr(row, name, value)
         if problem := _name_problem(row):
             return problem
-        if problem := seal_secrets(row, old_secrets.value):
+        if problem := _seal_secrets(row, old_secrets.value):
             return problem
         row.updated_at = now
         row.save()
@@ -127,10 +135,10 @@ def switch_subscription(actor: Actor, reference: str, *, is_on: bool) -> Result[
     """Switch a subscription on or off; events that happen while it is off are not sent later."""
     now = clock.now()
     with transaction.atomic():
-        row = locked_subscription(actor, reference, any_kind=True)
+        row = locked_subscription(actor, reference)
         if isinstance(row, Err):
             return row
-        if row.is_on == is_on and (is_on or not row.is_given_up):
+        if row.is_on == is_on:
             return Ok(row)
         if is_on:
             if refusal := restore_problem(profile_of(actor.user), 0.0, now):
@@ -138,13 +146,7 @@ def switch_subscription(actor: Actor, reference: str, *, is_on: bool) -> Result[
             engine.rearm(row.job, now)
             record_setting(actor, "switch on receiver", row.name, now)
         else:
-            reason = f"Switched off by {actor.label}."[: limits.NAME_LENGTH]
-            if row.is_on:
-                engine.pause(row.job, now, reason)
-            else:
-                # It was given up. From now on, only a person can switch it on again.
-                change_row(row.job, now, pause_reason=reason)
-                row.job.pause_reason = reason
+            engine.pause(row.job, now, f"Switched off by {actor.label}."[: limits.NAME_LENGTH])
             record_setting(actor, "switch off receiver", row.name, now)
     return Ok(row)
 
@@ -160,7 +162,7 @@ def rotate_secret(actor: Actor, reference: str) -> Result[SubscriptionSecret]:
         # An unreadable secret is replaced without an overlap.
         old = old_secrets.value[:1] if isinstance(old_secrets, Ok) else ()
         row.old_until, row.updated_at = now + OVERLAP, now
-        if problem := seal_secrets(row, (secret, *old)):
+        if problem := _seal_secrets(row, (secret, *old)):
             return problem
         row.save(update_fields=["sealed", "old_sealed", "old_until", "updated_at"])
         record_setting(actor, "rotate receiver", row.name, now)
@@ -171,41 +173,18 @@ def delete_subscription(actor: Actor, reference: str) -> Result[str]:
     """End a subscription: waiting deliveries are withdrawn, and sent ones stay in the ledger."""
     now = clock.now()
     with transaction.atomic():
-        row = locked_subscription(actor, reference, any_kind=True)
+        row = locked_subscription(actor, reference)
         if isinstance(row, Err):
             return row
-        end_subscription(row, now)
+        change_row(row.job, now, deleted_at=now)
+        engine.withdraw(row.job, now, "deleted", also_manual=True)
+        EventSubscription.objects.filter(pk=row.pk).delete()
         record_setting(actor, "delete receiver", row.name, now, before=_facts_of(row))
     return Ok(row.name)
 
 
 def new_secret() -> str:
     return f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}"
-
-
-def new_id() -> str:
-    return f"sub_{secrets.token_hex(16)}"
-
-
-def store_subscription(actor: Actor, row: EventSubscription, secret: str, now: datetime) -> Err | None:
-    """Store a new subscription and the job that holds its deliveries; the caller has locked the profile."""
-    if refusal := creation_problem(profile_of(actor.user), 0.0, now):
-        return refusal
-    row.updated_at = now
-    if problem := seal_secrets(row, (secret,)):
-        return problem
-    row.job = _new_job(row, actor, now)
-    row.job.save(force_insert=True)
-    row.job_id = row.job.pk
-    row.save(force_insert=True)
-    return None
-
-
-def end_subscription(row: EventSubscription, now: datetime) -> None:
-    """Delete a locked subscription; its job and the deliveries go to the trash."""
-    change_row(row.job, now, deleted_at=now)
-    engine.withdraw(row.job, now, "deleted", also_manual=True)
-    EventSubscription.objects.filter(pk=row.pk).delete()
 
 
 def reseal_subscriptions() -> list[str]:
@@ -220,7 +199,7 @@ def reseal_subscriptions() -> list[str]:
     return unreadable
 
 
-def url_problem(url: str) -> str | None:
+def _url_problem(url: str) -> str | None:
     """Return why no events may go to an address, or None; its name is looked up at every request."""
     if problem := outbound.problem_with_url(url):
         return problem
@@ -238,7 +217,7 @@ def _columns_of(actor: Actor, spec: SubscriptionSpec) -> Result[dict[str, Any]]:
     problems: dict[str, list[str]] = {}
     if not 0 < len(name) <= EventSubscription.NAME_LENGTH or limits.line_problem(name):
         problems["name"] = [f"Use 1 to {EventSubscription.NAME_LENGTH} printable characters."]
-    if problem := url_problem(url):
+    if problem := _url_problem(url):
         problems["url"] = [problem]
     if unknown := set(spec.types) - set(EventType.values):
         problems["types"] = [f"Unknown: {min(unknown)[:50]}. Choose from: {', '.join(EventType.values)}."]
@@ -265,26 +244,24 @@ def _job_of(actor: Actor, reference: str) -> Job | Err | None:
 
 
 def _name_problem(row: EventSubscription) -> Err | None:
-    others = EventSubscription.objects.filter(owner=row.owner_id, kind=Kind.WEBHOOK, name__iexact=row.name)
+    others = EventSubscription.objects.filter(owner=row.owner_id, name__iexact=row.name)
     if others.exclude(pk=row.pk).exists():
         return invalid("name", f"There is already a subscription {row.name}.")
     return None
 
 
-def locked_subscription(actor: Actor, reference: str, *, any_kind: bool = False) -> EventSubscription | Err:
-    """Lock a subscription and its job; only with `any_kind` may it be one that an app manages."""
+def locked_subscription(actor: Actor, reference: str) -> EventSubscription | Err:
+    """Lock a subscription and its job."""
     wait_for_turn(profile_of(actor.user))
     result = find_subscription(actor, reference)
     if isinstance(result, Err):
         return result
     row = result.value
-    if row.kind == Kind.MCP and not any_kind:
-        return Err(Code.EVENT_SUBSCRIPTION_OF_APP, row.name)
     row.job = Job.objects.select_for_update(of=("self",)).get(pk=row.job_id)
     return row
 
 
-def seal_secrets(row: EventSubscription, texts: Collection[str]) -> Err | None:
+def _seal_secrets(row: EventSubscription, texts: Collection[str]) -> Err | None:
     """Encrypt the secret, and the previous one if it is given."""
     key = current_key()
     if key is None:

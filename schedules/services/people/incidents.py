@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -204,12 +203,6 @@ def snooze_each(incidents: Sequence[Incident], until: datetime, by: str) -> None
         incident.snoozed_until = incident.due_at = until
         incident.snoozed_by = by
         incident.save(update_fields=["snoozed_until", "due_at", "snoozed_by"])
-
-
-def newest_of_owner(owner_id: Any) -> QuerySet[Incident]:
-    """Return the newest incidents of a person, or of everybody, as the admin lists them."""
-    newest = Incident.objects.order_by("-pk")
-    return (newest if owner_id is None else newest.filter(owner=owner_id)).select_related("owner")
 
 
 def _mine(actor: Actor) -> QuerySet[Incident]:

@@ -8,7 +8,7 @@ from django.db import transaction
 from django.db.models import Count
 from typing_extensions import Unpack
 
-from schedules import clock, limits
+from schedules import clock, engine, limits
 from schedules.agents.choice import usable
 from schedules.models import Profile
 from schedules.models.alert_rules import read_quiet_hours, rules_problem
@@ -59,6 +59,8 @@ def update_profile(user: Any, **preferences: Unpack[Preferences]) -> Result[Prof
     for name, value in columns.items():
         setattr(profile, name, value)
     profile.save(update_fields=list(columns))
+    if columns.keys() & {"quiet_hours", "timezone"}:
+        engine.release_held(user.pk, clock.now())
     return Ok(profile)
 
 
@@ -91,6 +93,16 @@ def preference(profile: Profile, name: str) -> Any:
         case "alert_every":
             return int(profile.alert_every.total_seconds())
     return getattr(profile, name)
+
+
+def quiet_words(hours: str) -> str:
+    """Say what quiet hours hold; empty if there are none."""
+    if not hours:
+        return ""
+    end = hours.partition("-")[2]
+    return (
+        f"During {hours}, scheduled notifications, reminders and alerts wait: they are sent once, at {end}."
+    )
 
 
 def preferences_of(profile: Profile) -> dict[str, Any]:

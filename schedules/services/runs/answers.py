@@ -125,7 +125,7 @@ def read_until(text: str, timezone: str) -> Result[datetime]:
 
 
 def latest_question(job: Job) -> Question | None:
-    return Question.objects.filter(job=job).order_by("-execution").first()
+    return Question.objects.filter(job=job).order_by("-pk").first()
 
 
 def is_last_answer(event: Event) -> bool:

@@ -66,12 +66,6 @@ def approvals_of(run: Execution) -> list[Approval]:
     return list(approvals.order_by("pk"))
 
 
-def newest_of_owner(owner_id: Any) -> QuerySet[Approval]:
-    """Return the approvals of an owner, or of everybody if None, newest first, for the admin."""
-    newest = Approval.objects.order_by("-pk").select_related("owner")
-    return newest if owner_id is None else newest.filter(owner=owner_id)
-
-
 def describe(actor: Actor, approvals: list[Approval]) -> list[Approval]:
     """Set on approvals how pages describe them, and whether the actor may answer them."""
     for approval in approvals:

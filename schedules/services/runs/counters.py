@@ -54,7 +54,7 @@ class RunCounters:
         with self._lock:
             if self._floor is None:
                 self._floor = Execution.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
-                live = Execution.objects.live().order_by("job").values_list("pk", flat=True)[:BATCH]
+                live = Execution.objects.live().order_by("job_id").values_list("pk", flat=True)[:BATCH]
                 self._pending = dict.fromkeys(live)
             else:
                 self._read_pending()

@@ -1,8 +1,8 @@
 """Prompts that wait for an agent: claim them with a lease, complete, dismiss or release them, and list them."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -13,7 +13,8 @@ from schedules.agents.stops import stop_in_force
 from schedules.agents.verdicts import says_nothing_to_do
 from schedules.models import Execution, Job, Profile
 from schedules.models.counting import count_up_to
-from schedules.models.keysets import WALKED, Key, Segment
+from schedules.models.executions import HELD_UNTIL
+from schedules.models.keysets import WALKED, Segment
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.services.paging import ListPage, read_page
 from schedules.services.permissions import Actor, forbidden, record
@@ -76,33 +77,6 @@ def claim_prompts(
     return Ok(rows)
 
 
-class Due(NamedTuple):
-    """A claimable prompt, by its position in the order of all."""
-
-    scheduled_for: datetime
-    pk: int
-
-
-def due_prompts(actor: Actor, after: Due | None = None) -> list[Due]:
-    """Return the prompts that this agent could claim now, oldest first, without claiming them."""
-    if stop_in_force(actor.user.pk):
-        return []
-    waiting = Execution.objects.filter(actor.within_tasks(), owner=actor.user.pk).claimable(clock.now())
-    segment = Segment(waiting, ("scheduled_for", "pk"))
-    if after:
-        waiting = waiting.filter(segment.beyond(Key(0, *after), is_backward=False))
-    keys = waiting.order_by("scheduled_for", "pk").values_list("scheduled_for", "pk")
-    return [Due(*key) for key in keys[:MAX_UNCLAIMED]]
-
-
-def read_prompts(due: Collection[Due]) -> list[Execution]:
-    """Return these prompts with their jobs, oldest first."""
-    if not due:
-        return []
-    rows = Execution.objects.filter(pk__in=[each.pk for each in due]).select_related("job")
-    return list(rows.defer(*_OTHER_COLUMNS).order_by("scheduled_for", "pk"))
-
-
 def has_agent_asked(profile: Profile, now: datetime) -> bool:
     """Return whether an agent asked for prompts recently, so that it will probably take the next one."""
     return profile.prompts_asked_at is not None and profile.prompts_asked_at > now - ASKED_WITHIN
@@ -131,8 +105,25 @@ def unclaimed_jobs(actor: Actor, now: datetime) -> list[int]:
     For agents they are pending: nobody works on them, and they can still be cancelled.
     """
     waiting = Execution.objects.filter(actor.within_tasks(), owner=actor.user.pk).unheld(now)
-    last_runs = waiting.filter(job__status=Job.Status.RUNNING, job__deleted_at=None)
-    return list(last_runs.order_by("scheduled_for").values_list("job", flat=True)[:MAX_UNCLAIMED])
+    return _last_runs(waiting.order_by("scheduled_for"))
+
+
+def jobs_yet_to_start(actor: Actor, now: datetime) -> list[int]:
+    """Return the jobs whose last run is a due prompt that no agent holds, or waits for the end of quiet hours."""
+    held = Execution.objects.filter(
+        actor.within_tasks(),
+        owner=actor.user.pk,
+        status=Execution.Status.QUEUED,
+        available_at__gt=now,
+        attempt=0,
+        reason__startswith=HELD_UNTIL,
+    )
+    return [*unclaimed_jobs(actor, now), *_last_runs(held.order_by("available_at"))]
+
+
+def _last_runs(runs: Any) -> list[int]:
+    ended = runs.filter(job__status=Job.Status.RUNNING, job__deleted_at=None)
+    return list(ended.values_list("job", flat=True)[:MAX_UNCLAIMED])
 
 
 def read_waiting(actor: Actor, position: Mapping[str, str], size: int) -> ListPage:

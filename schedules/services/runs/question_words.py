@@ -11,9 +11,12 @@ from schedules.when.moments import short_words
 
 Status = Question.Status
 
+_WAITS = " Reminders go on when the job is resumed."
+
 
 def describe_question(question: Question, job: Job) -> str:
     """Say who answered and after how long, or what comes next."""
+    is_paused = job.status == Job.Status.PAUSED
     match question.status:
         case Status.DONE:
             return f"Done by {question.answered_by}, {_after(question)}."
@@ -21,12 +24,14 @@ def describe_question(question: Question, job: Job) -> str:
             return f"Next run left out by {question.answered_by}, {_after(question)}."
         case Status.SNOOZED:
             until = _moment(question.due_at, job)
-            return f"Snoozed by {question.answered_by} until {until}."
+            return f"Snoozed by {question.answered_by} until {until}.{_WAITS if is_paused else ''}"
         case Status.CLOSED:
             return f"Not answered{_reminded(question)}. {question.reason}"
     sentence = f"Waiting for an answer since {_moment(question.asked_at, job)}{_reminded(question)}."
     if question.due_at is None:
         return sentence
+    if is_paused:
+        return f"{sentence}{_WAITS}"
     ask = engine.asked_by(job)
     number = question.reminders + 1
     step = f"reminder {number} of {ask.times}" if ask and number <= ask.times else "a reminder"

@@ -64,6 +64,21 @@ class Lines(forms.CharField):
         return bool((initial or []) != self.clean(data or ""))
 
 
+class Commas(forms.CharField):
+    """A list of short texts, separated by commas."""
+
+    def prepare_value(self, value: Any) -> Any:
+        return ", ".join(map(str, value)) if isinstance(value, list) else value
+
+    def clean(self, value: Any) -> Any:
+        text = super().clean(value)
+        return list(dict.fromkeys(tag.strip() for tag in text.split(",") if tag.strip()))
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        # A text with a comma is read as several.
+        return bool(self.clean(self.prepare_value(initial or [])) != self.clean(data or ""))
+
+
 class Json(forms.CharField):
     """A text that must be JSON; after an error, the form shows it unchanged."""
 

@@ -141,6 +141,9 @@ class WatchedFile(Generic[Entry]):
         except OperatorFileError as error:
             if may_be_partial:
                 return
+            if self._is_good and self._unsaved is not None:
+                # It is in force here, so other processes and later ones need it, too.
+                save_copy(path, self._nouns, self._unsaved)
             self._read, self._unsaved = signature, None
             if not self._is_good:
                 self._use_copy(path)

@@ -2,50 +2,39 @@
 
 import uuid
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from django import forms
 
 from schedules import clock
 from schedules.models import Job
-from schedules.models.alert_rules import RULES_OF_JOB
 from schedules.models.triggers import TRIGGER_COLUMNS
 from schedules.result import Err, Ok
 from schedules.secrets.masking import has_mask
 from schedules.services.jobs.creation import policy_defaults
-from schedules.services.jobs.forecasts import policies_of
 from schedules.services.jobs.later_moves import TASK as MOVE_JOBS
 from schedules.services.jobs.masked_arguments import fill_in
+from schedules.spec.job import JobSpec, ScheduleSpec
 from schedules.tasks import registry
 from schedules.tasks.forms.arguments import Arguments
-from schedules.tasks.forms.fields import Lines, Text, Whole
-from schedules.web.forms.when import Span, WhenForm, when_of
+from schedules.tasks.forms.fields import Commas, Text
+from schedules.web.forms.when import WhenForm, when_of
 from schedules.web.messages import add_errors
 from schedules.when import durations
 from schedules.when.triggers import TriggerError
 
 FIRST_TASKS = ("notify", "webhook", "prompt", "heartbeat")
 SCHEDULE_FIELDS = {"when", "phrase", "every_count", "every_unit", "every_start", "run_at", "timezone"}
-WHEN_ORDER = (
-    "when",
-    "phrase",
-    "every_count",
-    "every_unit",
-    "every_start",
-    "run_at",
-    "timezone",
-    "ends_at",
-    "max_runs",
-    "spread",
-    "calendars",
-    "on_closed",
-)
+WHEN_ORDER = ("when", "phrase", "every_count", "every_unit", "every_start", "run_at")
 # Which form field shows the errors of a column.
 FIELD_OF_COLUMN = {"trigger_type": "when", "cron": "phrase", "every": "every_count"}
 
 
 class JobForm(WhenForm):
     """The form of a job: task, schedule and policies."""
+
+    spec = JobSpec
 
     name = Text(
         max_length=200,
@@ -57,59 +46,7 @@ class JobForm(WhenForm):
         choices=(),
         error_messages={"required": "Choose what should happen.", "invalid_choice": "Choose one of these."},
     )
-    tags = Text(required=False, help_text="To find and group jobs; separate them with commas")
-    grants = Lines(
-        label="Permissions of its agent",
-        required=False,
-        help_text="What it may use besides the tools of its runner, one for each line: Bash(git push:*)",
-    )
-    attempts = Whole(
-        label="Attempts",
-        required=False,
-        min_value=1,
-        max_value=10,
-        help_text="The first one and its retries",
-    )
-    backoff = Span(
-        label="First retry after",
-        help_text="Like 10s or 5m; doubles each time, unless fixed",
-        placeholder="10s",
-    )
-    timeout = Span(label="Timeout", help_text="Like 30s, 10m or 1h")
-    overlap = forms.ChoiceField(
-        label="If the previous run is still running",
-        choices=Job.Overlap.choices,
-        required=False,
-        initial=Job.Overlap.SKIP,
-    )
-    catch_up = forms.ChoiceField(
-        label="If runs were missed during downtime",
-        choices=Job.CatchUp.choices,
-        required=False,
-        initial=Job.CatchUp.ONCE,
-    )
-    pause_after_failures = Whole(
-        label="Pause after this many failures in a row",
-        required=False,
-        min_value=0,
-        max_value=1000,
-        help_text="0 = never",
-        widget=forms.NumberInput(
-            attrs={"placeholder": Job._meta.get_field("pause_after_failures").get_default()}
-        ),
-    )
-    fixed_backoff = forms.BooleanField(label="Wait equally long before each retry", required=False)
-    alerts = Text(
-        label="Failure alerts",
-        required=False,
-        max_length=Job._meta.get_field("alerts").max_length,
-        help_text=f"{RULES_OF_JOB}; separate them with commas; empty for your settings",
-    )
-    at_most_once = forms.BooleanField(
-        label="Don't retry after a crash",
-        required=False,
-        help_text="For actions that must not happen twice, e.g. payments",
-    )
+    tags = Commas(required=False, help_text="To find and group jobs; separate them with commas.")
     revision = forms.IntegerField(widget=forms.HiddenInput, required=False)
     opened = forms.CharField(widget=forms.HiddenInput, required=False, max_length=40)
     idempotency_key = forms.CharField(widget=forms.HiddenInput, required=False, max_length=64)
@@ -149,8 +86,10 @@ class JobForm(WhenForm):
             choices.append((self.job.task, f"{self.job.task} (not installed)"))
         self.fields["task"].choices = choices  # type: ignore[attr-defined]
         if task := registry.get(self["task"].value() or ""):
-            self.fields["attempts"].widget.attrs["placeholder"] = task.attempts
-            self.fields["timeout"].widget.attrs["placeholder"] = durations.typed(task.timeout)
+            for name, value in policy_defaults(task.name).items():
+                if isinstance(value, timedelta | int) and not isinstance(value, bool):
+                    shown = durations.typed(value) if isinstance(value, timedelta) else value
+                    self.fields[name].widget.attrs["placeholder"] = shown
 
     def options(self) -> list[dict[str, Any]]:
         """Return each task with its own fields; the page shows those of the chosen task."""
@@ -191,6 +130,14 @@ class JobForm(WhenForm):
         """Return the fields for columns of a job that only this task uses."""
         return [self["grants"]] if arguments.task.name == "prompt" else []
 
+    def policies(self) -> list[list[forms.BoundField]]:
+        """Return the fields of the policies: numbers and durations, which are in two columns, and the others."""
+        short = ("attempts", "backoff", "timeout", "pause_after_failures")
+        return [
+            [self[name] for name in names]
+            for names in (short, [each for each in Job.POLICY_FIELDS if each not in short])
+        ]
+
     def has_policy_errors(self) -> bool:
         return any(name in self.errors for name in Job.POLICY_FIELDS)
 
@@ -198,7 +145,8 @@ class JobForm(WhenForm):
         """Return the fields with errors, in page order."""
         chosen = self._chosen_arguments() if self.is_bound else None
         tasks = [argument.key for argument in chosen.all] if chosen else []
-        order = ["name", *WHEN_ORDER, "task", *tasks, "grants", "tags", *Job.POLICY_FIELDS]
+        when = (*WHEN_ORDER, *ScheduleSpec.of_columns())
+        order = ["name", *when, "task", *tasks, "grants", "label", "tags", *Job.POLICY_FIELDS]
         return [self[name] for name in order if name in self.errors]
 
     def json_hints(self) -> list[str]:
@@ -248,11 +196,11 @@ class JobForm(WhenForm):
         """Return the columns for `services.schedule`, without empty policies."""
         cleaned = self.cleaned_data
         policies = {name: cleaned[name] for name in Job.POLICY_FIELDS if cleaned.get(name) not in (None, "")}
-        tags = list(dict.fromkeys(tag.strip() for tag in cleaned["tags"].split(",") if tag.strip()))
         # The field may still hold grants that were typed before another task was chosen.
         grants = cleaned.get("grants", []) if cleaned.get("task") == "prompt" else []
-        call = {name: cleaned[name] for name in ("name", "task", "args", "kwargs") if name in cleaned}
-        return call | self.trigger_columns() | policies | {"tags": tags, "grants": grants}
+        plain = ("name", "task", "args", "kwargs", "label", "tags")
+        typed = {name: cleaned[name] for name in plain if name in cleaned}
+        return typed | self.trigger_columns() | policies | {"grants": grants}
 
     def changes(self) -> dict[str, Any]:
         """Return the columns for `services.edit`, without those whose fields were not changed.
@@ -263,11 +211,8 @@ class JobForm(WhenForm):
         arguments = self._chosen_arguments()
         fields_of_columns: dict[tuple[str, ...], set[str]] = {
             TRIGGER_COLUMNS: SCHEDULE_FIELDS,
+            **{(name,): {name} for name in ("name", *JobSpec.of_columns()) if name != "timezone"},
             ("ends_at",): {"ends_at", "timezone"},
-            ("spread",): {"spread"},
-            ("calendars",): {"calendars"},
-            ("on_closed",): {"on_closed"},
-            **{(name,): {name} for name in ("name", "tags", "grants", *Job.POLICY_FIELDS)},
         }
         untouched = {
             column
@@ -279,8 +224,7 @@ class JobForm(WhenForm):
             untouched |= {"args", "kwargs"}
         if self.calendars_of_phrase:
             untouched.discard("calendars")
-        if self._end_of_phrase:
-            untouched.discard("ends_at")
+        untouched -= self.clauses.keys()
         columns = policy_defaults(self.cleaned_data["task"]) | self.columns()
         if (
             self.job
@@ -309,13 +253,10 @@ def _is_set(bound: forms.BoundField) -> bool:
 
 def _stored_values(job: Job) -> dict[str, Any]:
     """Return the form values of a stored job."""
-    values: dict[str, Any] = {
-        "name": job.name,
-        "task": job.task,
-        "tags": ", ".join(job.tags),
-        "grants": job.grants,
-        "revision": job.revision,
-        **policies_of(job),
+    names = ("name", "task", "revision", "label", "tags", "grants", *Job.POLICY_FIELDS)
+    stored = {name: getattr(job, name) for name in names}
+    values = {
+        name: durations.typed(each) if isinstance(each, timedelta) else each for name, each in stored.items()
     }
     try:
         values |= when_of(job)

@@ -77,7 +77,7 @@ class SettingsForm(PageForm):
         max_length=20,
         validators=[check_quiet_hours],
         widget=forms.TextInput(attrs={"autocomplete": "off", "placeholder": "22:00-07:00"}),
-        help_text="Alerts wait until they end.",
+        help_text="Scheduled notifications, reminders and alerts wait until they end, and are sent once.",
     )
     alert_every = forms.TypedChoiceField(
         label="Remind me while it lasts",

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, ClassVar
 from zoneinfo import available_timezones
 
 from django import forms
@@ -13,14 +13,17 @@ from django.core.exceptions import ValidationError
 from schedules import clock
 from schedules.models import Job
 from schedules.models.triggers import columns_of
-from schedules.result import sentence
+from schedules.result import Err, Ok, sentence
+from schedules.services.jobs.validation import default_of, with_given
+from schedules.spec.job import ScheduleSpec
+from schedules.spec.readers import read_zone
 from schedules.tasks.forms.fields import Whole
-from schedules.web.forms import PageForm
+from schedules.web.forms.options import OptionsForm
 from schedules.when import durations
 from schedules.when.clauses import named_calendars, parse_plan
 from schedules.when.moments import in_the_past
 from schedules.when.phrase_writer import phrase_of
-from schedules.when.phrases import PhraseError, parse_delay, parse_moment
+from schedules.when.phrases import PhraseError, parse_moment
 from schedules.when.repeats import first_of_interval
 from schedules.when.triggers import (
     TOO_LONG,
@@ -31,7 +34,7 @@ from schedules.when.triggers import (
     TriggerError,
     load_zone,
 )
-from schedules.when.zone_names import zone_named, zone_note
+from schedules.when.zone_names import zone_note
 
 UNITS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400}
 REQUIRED_MESSAGES = {
@@ -71,36 +74,17 @@ class Zone(forms.CharField):
         super().__init__(max_length=64, widget=widget, **kwargs)
 
     def clean(self, value: Any) -> str:
-        zone = zone_named(str(super().clean(value)))
+        text = str(super().clean(value))
         try:
-            if zone:
-                load_zone(zone)
+            return read_zone(text, clock.now()) if text else ""
         except TriggerError as error:
             raise ValidationError(sentence(error.reason)) from error
-        return zone
 
 
-class Span(forms.CharField):
-    """A duration like "90s", "5m" or "1h30m"."""
-
-    def __init__(self, *, placeholder: str = "", **kwargs: Any) -> None:
-        widget = forms.TextInput(attrs={"placeholder": placeholder} if placeholder else {})
-        super().__init__(required=False, max_length=40, widget=widget, **kwargs)
-
-    def clean(self, value: Any) -> timedelta | None:
-        text = super().clean(value).replace(" ", "")
-        if not text:
-            return None
-        if text in {"0", "0s"}:
-            return timedelta(0)
-        try:
-            return parse_delay(f"{text}s" if text.isdecimal() else text)
-        except PhraseError as error:
-            raise ValidationError(sentence(str(error))) from error
-
-
-class WhenForm(PageForm):
+class WhenForm(OptionsForm):
     """The fields of a schedule alone, which are all that the live preview needs."""
+
+    spec: ClassVar[type[ScheduleSpec]] = ScheduleSpec
 
     when = forms.ChoiceField(
         choices=[("phrase", "Words or cron"), ("every", "Every"), ("once", "Once")],
@@ -120,26 +104,9 @@ class WhenForm(PageForm):
     )
     every_start = LocalMoment(label="Start", required=False, help_text="Empty: at the next round time")
     run_at = LocalMoment(label="Date and time", required=False, help_text="In the time zone below")
-    timezone = Zone(label="Time zone", error_messages={"required": "Enter a time zone."})
-    ends_at = LocalMoment(label="End date", required=False, help_text="Don't run after this time")
-    max_runs = Whole(label="Max runs", required=False, min_value=1, max_value=2_000_000_000)
-    spread = Span(
-        label="Random delay up to",
-        help_text="Like 20m: every run starts later by the same delay, so that jobs do not all start at once",
-    )
-
-    calendars = forms.MultipleChoiceField(
-        label="Calendars",
-        required=False,
-        widget=forms.CheckboxSelectMultiple,
-        help_text="What they close is left out or moved",
-    )
-    on_closed = forms.ChoiceField(
-        label="A run at a closed time",
-        choices=Job.OnClosed.choices,
-        required=False,
-        initial=Job.OnClosed.SKIP,
-    )
+    timezone = Zone(error_messages={"required": "Enter a time zone."})
+    ends_at = LocalMoment(required=False, help_text="No run after this time.")
+    calendars = forms.MultipleChoiceField(required=False, widget=forms.CheckboxSelectMultiple)
 
     trigger: Trigger | None = None
     has_start = False
@@ -148,8 +115,8 @@ class WhenForm(PageForm):
     """The days that a phrase excludes: "except 24 december"."""
     calendars_of_phrase: Sequence[str] = ()
     """The calendars that a phrase names: "except public holidays in Bavaria"."""
-    _end_of_phrase: datetime | None = None
-    _spread_of_phrase = timedelta(0)
+    clauses: Mapping[str, Any] = {}
+    """The other columns that a phrase sets: "until june within 20 minutes"."""
 
     def __init__(self, *args: Any, calendars: Mapping[str, str] | None = None, **kwargs: Any) -> None:
         """Offer these calendars, a mapping of names to descriptions."""
@@ -166,7 +133,7 @@ class WhenForm(PageForm):
         return [*_city_zones(), "UTC"]
 
     def clean(self) -> dict[str, Any]:
-        cleaned = self.cleaned_data
+        cleaned = super().clean()
         if zone := cleaned.get("timezone"):
             field = self.when_field()
             try:
@@ -175,8 +142,7 @@ class WhenForm(PageForm):
                 self.add_error(field, sentence(str(error).removeprefix("cron: ")))
             except TriggerError as error:
                 self.add_error(field, sentence(error.reason))
-            self._read_end(zone)
-            self._read_spread()
+            self._take_clauses()
         return cleaned
 
     def when_field(self) -> str:
@@ -195,8 +161,8 @@ class WhenForm(PageForm):
             return Once(parse_moment(value, now=now, timezone=zone), zone)
         if field == "phrase":
             plan = parse_plan(value, now=now, timezone=zone)
-            self.skipped_days, self._end_of_phrase = plan.skipped_days, plan.ends_at
-            self._spread_of_phrase = plan.spread
+            self.skipped_days = plan.skipped_days
+            self.clauses = {name: value for name, value in plan.clauses.items() if name != "calendars"}
             self.calendars_of_phrase = named_calendars(plan.calendars, self.offered)
             self.has_start = " starting " in value.lower()
             return plan.trigger
@@ -216,31 +182,28 @@ class WhenForm(PageForm):
         except OverflowError as error:
             raise TriggerError("every", TOO_LONG) from error
 
-    def _read_end(self, zone: str) -> None:
-        """Read the end of a repeating schedule; one that runs once has no end, and the form hides these fields."""
+    def _take_clauses(self) -> None:
+        """Add what the phrase says; one that runs once has no end, and the form hides these fields."""
         cleaned = self.cleaned_data
         if cleaned.get("when") == "once" and not self.shows_end_of_once():
             for name in ("ends_at", "max_runs"):
                 cleaned[name] = None
                 self._errors.pop(name, None)  # type: ignore[attr-defined]
-            return
-        text = cleaned.get("ends_at")
-        cleaned["ends_at"] = self._end_of_phrase
-        if text and self._end_of_phrase:
-            self.add_error("ends_at", "The schedule has an end already. Enter it once.")
-            return
-        try:
-            if text:
-                cleaned["ends_at"] = parse_moment(text, now=clock.now(), timezone=zone)
-        except PhraseError as error:
-            self.add_error("ends_at", sentence(str(error)))
+        entered = {name: cleaned.get(name) for name in self.clauses}
+        match with_given(self.clauses, entered, {name: str(self.fields[name].label) for name in entered}):
+            case Ok(merged):
+                cleaned |= merged
+            case Err(errors=errors):
+                for name, reasons in errors.items():
+                    self.add_error(name, reasons)
 
-    def _read_spread(self) -> None:
-        """Take the random delay from its field or from the phrase: "every day at 9:00 within 20 minutes"."""
-        if self._spread_of_phrase and self.cleaned_data.get("spread"):
-            self.add_error("spread", "The schedule has a random delay already. Enter it once.")
-        elif self._spread_of_phrase:
-            self.cleaned_data["spread"] = self._spread_of_phrase
+    def more_options(self) -> list[forms.BoundField]:
+        """Return the fields beside those that have a place of their own."""
+        placed = ("timezone", "ends_at", "max_runs", "calendars", "on_closed")
+        return [self[name] for name in ScheduleSpec.of_columns() if name not in placed]
+
+    def has_options(self) -> bool:
+        return any(field.value() for field in (self["ends_at"], self["max_runs"], *self.more_options()))
 
     def shows_end_of_once(self) -> bool:
         """Return whether the form edits a job that runs once but has an end, which only agents can set."""
@@ -278,14 +241,15 @@ class WhenForm(PageForm):
     def trigger_columns(self) -> dict[str, Any]:
         """Return the columns of the schedule; those that the trigger does not use are empty."""
         assert self.trigger is not None
-        entered = {name: self.cleaned_data.get(name) for name in ("timezone", "ends_at", "max_runs")}
+        entered = {
+            name: self.cleaned_data.get(name) or default_of(name) for name in ScheduleSpec.of_columns()
+        }
         columns = columns_of(self.trigger) | entered
         if isinstance(self.trigger, Interval):
             columns["anchor_at"] = self.trigger.start
         names = [*(self.cleaned_data.get("calendars") or ()), *self.calendars_of_phrase]
         calendars = [] if isinstance(self.trigger, Once) else list(dict.fromkeys(names))
         return columns | {
-            "spread": self.cleaned_data.get("spread") or timedelta(0),
             "calendars": calendars,
             "on_closed": (calendars and self.cleaned_data.get("on_closed")) or Job.OnClosed.SKIP,
         }
@@ -294,9 +258,11 @@ class WhenForm(PageForm):
 def when_of(job: Job) -> dict[str, Any]:
     """Return the form values of a stored schedule."""
     zone = load_zone(job.timezone)
+    stored = {name: getattr(job, name) for name in ScheduleSpec.of_columns()}
     values: dict[str, Any] = {"timezone": job.timezone, "max_runs": job.max_runs}
-    if job.spread:
-        values["spread"] = durations.typed(job.spread)
+    values |= {
+        name: durations.typed(span) for name, span in stored.items() if isinstance(span, timedelta) and span
+    }
     if job.calendars:
         values |= {"calendars": job.calendars, "on_closed": job.on_closed}
     if job.ends_at:

@@ -15,7 +15,7 @@ from schedules import services
 from schedules.result import Err, Ok
 from schedules.services.jobs.heartbeats import PING_PATH, change_ping_key
 from schedules.services.people.channels import channel_names
-from schedules.services.people.preferences import preference, runner_names
+from schedules.services.people.preferences import preference, quiet_words, runner_names
 from schedules.web.forms.people import SettingsForm
 from schedules.web.messages import add_errors
 from schedules.web.views.page import FormPageMixin, back, show_problem
@@ -62,9 +62,10 @@ class SettingsPage(FormPageMixin, TemplateView):
                 form.add_error(name, message)
         if form.is_valid():
             match services.update_profile(request.user, **form.changes()):
-                case Ok():
+                case Ok(profile):
                     note = zone_note(request.POST.get("timezone", ""), form.cleaned_data["timezone"])
-                    messages.success(request, f"Saved. {note}".rstrip())
+                    quiet = quiet_words(profile.quiet_hours) if "quiet_hours" in form.changes() else ""
+                    messages.success(request, " ".join(filter(None, ["Saved.", note, quiet])))
                     return HttpResponseRedirect(reverse("schedules:settings"))
                 case Err() as problem:
                     add_errors(form, problem)

@@ -13,6 +13,8 @@ from django.views.generic import TemplateView
 from schedules.models import AgentStop, Event
 from schedules.result import Err
 from schedules.services import Actor
+from schedules.services.job_list import JobQuery
+from schedules.services.jobs.outlook import USUAL_PERIOD, outlook_in_words, read_outlook
 from schedules.services.people.profiles import find_active
 from schedules.services.runs.agent_stops import (
     Stopped,
@@ -25,7 +27,7 @@ from schedules.services.runs.runner_list import list_runners
 from schedules.tasks.stop_links import read_token
 from schedules.web.messages import message_of
 from schedules.web.views.live import LivePageMixin
-from schedules.web.views.page import actor_of, finish, keep_address_private
+from schedules.web.views.page import actor_of, finish, is_of_somebody_else, keep_address_private
 
 FROM_ALERT = "Link in an alert"
 
@@ -34,15 +36,22 @@ class AgentsPage(LivePageMixin, TemplateView):
     template_name = "schedules/agents.html"
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        runners = list_runners(self.actor, self.page.now)
         stop = read_stop(self.actor)
         may_stop_all = may_stop_everybody(self.actor)
         return super().get_context_data(
-            runners=list_runners(self.actor, self.page.now),
+            runners=runners,
+            outlook=self._outlook() if runners else [],
             stop=stop,
             is_for_everybody=stop is not None and stop.scope == AgentStop.EVERYBODY,
             may_stop_all=may_stop_all,
             **kwargs,
         )
+
+    def _outlook(self) -> list[str]:
+        """Describe what the prompts of the coming days will use."""
+        now, query = self.page.now, JobQuery(task="prompt")
+        return outlook_in_words(read_outlook(self.actor, query, now, until=now + USUAL_PERIOD))
 
 
 @require_POST
@@ -82,5 +91,6 @@ def stop_link(request: HttpRequest, token: str) -> HttpResponse:
                 message_of(result) if isinstance(result, Err) else stopped_message(result.value)
             )
         context["stop"] = read_stop(actor)
+        context["is_of_somebody_else"] = is_of_somebody_else(request, user.pk)
     response = render(request, "schedules/stop_agents.html", context, status=200 if user else 404)
     return keep_address_private(response)

@@ -16,7 +16,7 @@ from schedules.services.runs.answers import DONE, SKIP, SNOOZE, UNDO, AnsweredQu
 from schedules.services.runs.question_words import describe_question
 from schedules.tasks.answer_links import LONGEST_TOKEN, Button, ExpiredLinkError, UnknownLinkError, read_token
 from schedules.web.messages import message_of
-from schedules.web.views.page import actor_of, finish, keep_address_private
+from schedules.web.views.page import actor_of, finish, is_of_somebody_else, keep_address_private
 
 SNOOZES = {"10 minutes": "10 minutes", "1 hour": "1 hour", "tomorrow at 9:00": "Tomorrow morning"}
 _STATUSES = {Kind.NOT_FOUND: 404, Kind.INVALID: 422, Kind.FORBIDDEN: 403, Kind.QUOTA: 429, Kind.TOO_FAST: 429}
@@ -98,6 +98,7 @@ def _show(
     last = question.answers[-1] if question and question.answers else None
     context: dict[str, Any] = {
         "job": job,
+        "is_of_somebody_else": is_of_somebody_else(request, job.owner_id),
         "message": job.argument("message"),
         "state": state,
         "confirmation": confirmation,

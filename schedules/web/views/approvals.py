@@ -25,7 +25,7 @@ from schedules.services.runs.approvals import (
 from schedules.tasks.answer_links import ExpiredLinkError, UnknownLinkError
 from schedules.tasks.approval_links import read_token
 from schedules.web.messages import message_of
-from schedules.web.views.page import actor_of, finish, keep_address_private
+from schedules.web.views.page import actor_of, finish, is_of_somebody_else, keep_address_private
 
 _STATUSES = {Kind.NOT_FOUND: 404, Kind.INVALID: 422, Kind.FORBIDDEN: 403}
 _DENIED_IN_RUN = "Denied. The run goes on without it."
@@ -103,6 +103,7 @@ def _show(
 ) -> HttpResponse:
     context: dict[str, Any] = {
         "approval": approval,
+        "is_of_somebody_else": is_of_somebody_else(request, approval.owner_id),
         "zone": approval.job.timezone if approval.job else "UTC",
         "state": state_words(approval),
         "is_waiting": approval.status == Approval.Status.WAITING,

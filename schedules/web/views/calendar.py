@@ -2,7 +2,7 @@
 
 import calendar as months
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 from itertools import chain, islice
 from operator import itemgetter
@@ -19,18 +19,25 @@ from django.utils.http import quote_etag
 from django.views.decorators.http import require_POST, require_safe
 from django.views.generic import TemplateView
 
-from schedules import clock
+from schedules import clock, engine
+from schedules.engine import QuietHours
 from schedules.models import Profile
 from schedules.models.people import is_active
 from schedules.services import Actor
+from schedules.services.job_list import JobQuery
+from schedules.services.jobs.outlook import outlook_in_words, read_outlook
 from schedules.services.people.profiles import change_calendar_address
 from schedules.web.views.calendar_days import HOUR, days_between, hours_of
 from schedules.web.views.forecast import MAX_JOBS, days_of, has_more, runs_of, soonest
 from schedules.web.views.page import PageMixin
+from schedules.when.durations import TICK
+from schedules.when.forecast import start_of_day
 
 # How many events each view shows in a day.
 SHOWN_JOBS = {"month": 3, "week": 12, "day": 0}
 YEARS = range(2000, 2101)
+# What lies further ahead than this is not counted up.
+LONGEST_OUTLOOK = timedelta(days=60)
 _FEED_PERIOD = timedelta(days=30)
 FEED_EVENTS = 2000
 # A job that fires more often than hourly would hide everything else in a calendar.
@@ -62,6 +69,7 @@ class CalendarPage(PageMixin, TemplateView):
             after=_shifted(chosen, view, 1),
             today=today,
             most_jobs=MAX_JOBS if has_more(self.page.actor.jobs()) else None,
+            outlook=self._outlook(*_ends(chosen, view, self.page.profile.week_start)),
             feed=f"{settings.CRONTY_URL}{feed}",
             feed_events=FEED_EVENTS,
             **kwargs,
@@ -79,6 +87,15 @@ class CalendarPage(PageMixin, TemplateView):
             "has_earlier": any(day.is_earlier for day in days.values()),
             "failed_earlier": sum(day.past.bad for day in days.values() if day.is_earlier),
         }
+
+    def _outlook(self, first: date, last: date) -> list[str]:
+        """Describe what lies ahead in the shown days, both included."""
+        zone, now = self.page.zone, self.page.now
+        start, end = start_of_day(first, zone), start_of_day(last + timedelta(days=1), zone)
+        if end <= now or start > now + LONGEST_OUTLOOK:
+            return []
+        outlook = read_outlook(self.actor, JobQuery(), now, since=start, until=end - TICK)
+        return outlook_in_words(outlook)
 
     def _hours(self, chosen: date) -> dict[str, Any]:
         hours, all_day = hours_of(self.page, chosen)
@@ -98,6 +115,16 @@ def _weeks(day: date, view: str, first_weekday: int) -> list[list[date]]:
         return months.Calendar(first_weekday).monthdatescalendar(day.year, day.month)
     first = day - timedelta(days=(day.weekday() - first_weekday) % 7)
     return [[first + timedelta(days=offset) for offset in range(7)]]
+
+
+def _ends(day: date, view: str, first_weekday: int) -> tuple[date, date]:
+    """Return the first and the last day of a view, without those of other months."""
+    if view == "day":
+        return day, day
+    days = [each for week in _weeks(day, view, first_weekday) for each in week]
+    if view == "month":
+        days = [each for each in days if each.month == day.month]
+    return days[0], days[-1]
 
 
 def _shifted(day: date, view: str, step: int) -> date | None:
@@ -128,10 +155,11 @@ def feed(request: HttpRequest, key: str) -> HttpResponse:
         raise Http404("calendar")
     now = clock.now()
     jobs = soonest(Actor(profile.user).jobs(), now + _FEED_PERIOD)
-    etag = _etag(jobs, now)
+    quiet = engine.quiet_hours_ahead(jobs)
+    etag = _etag([*jobs, *quiet.items()], now)
     response = get_conditional_response(request, etag=etag)
     if response is None:
-        text = "\r\n".join(_calendar_lines(jobs, now))
+        text = "\r\n".join(_calendar_lines(jobs, quiet, now))
         response = HttpResponse(
             f"{text}\r\n", content_type="text/calendar; charset=utf-8", headers={"ETag": etag}
         )
@@ -139,15 +167,15 @@ def feed(request: HttpRequest, key: str) -> HttpResponse:
     return response
 
 
-def _etag(jobs: list[Any], now: datetime) -> str:
-    """Return an entity tag that changes with these jobs, and every hour, because the feed starts now."""
-    digest = hashlib.sha256(repr([tuple(job) for job in jobs]).encode()).hexdigest()
+def _etag(rows: list[Any], now: datetime) -> str:
+    """Return an entity tag that changes with these rows, and every hour, because the feed starts now."""
+    digest = hashlib.sha256(repr([tuple(row) for row in rows]).encode()).hexdigest()
     return quote_etag(f"{digest[:32]}-{now:%Y%m%d%H}")
 
 
-def _calendar_lines(jobs: list[Any], now: datetime) -> Iterator[str]:
+def _calendar_lines(jobs: list[Any], quiet: Mapping[int, QuietHours], now: datetime) -> Iterator[str]:
     yield from ("BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//Cronty//EN", "X-WR-CALNAME:Cronty")
-    events = chain.from_iterable(_events_of(job, now) for job in _rare_first(jobs, now))
+    events = chain.from_iterable(_events_of(job, quiet.get(job.pk), now) for job in _rare_first(jobs, now))
     yield from chain.from_iterable(islice(events, FEED_EVENTS))
     yield "END:VCALENDAR"
 
@@ -162,13 +190,12 @@ def _rare_first(jobs: list[Any], now: datetime) -> list[Any]:
     return [job for _, job in sorted(counted_jobs, key=itemgetter(0))]
 
 
-def _events_of(job: Any, now: datetime) -> Iterator[Iterable[str]]:
+def _events_of(job: Any, quiet: QuietHours | None, now: datetime) -> Iterator[Iterable[str]]:
     """Yield the lines of each event of a job."""
     address = f"{settings.CRONTY_URL}{reverse('schedules:job', args=[job.public_id])}"
     constant_lines = (
         f"DTSTAMP:{now.astimezone(UTC):%Y%m%dT%H%M%SZ}",
         "DURATION:PT5M",
-        _folded(f"SUMMARY:{_escaped(job.name)}"),
         _folded(f"URL:{address}"),
         "TRANSP:TRANSPARENT",
         "END:VEVENT",
@@ -177,7 +204,15 @@ def _events_of(job: Any, now: datetime) -> Iterator[Iterable[str]]:
         for moment in batch.moments():
             stamp = f"{moment.astimezone(UTC):%Y%m%dT%H%M%SZ}"
             uid = _folded(f"UID:{job.public_id}-{stamp}@cronty")
-            yield ("BEGIN:VEVENT", uid, f"DTSTART:{stamp}", *constant_lines)
+            held = quiet.held_words(moment, quiet.zone) if quiet else ""
+            summary = f"{job.name} ({held})" if held else job.name
+            yield (
+                "BEGIN:VEVENT",
+                uid,
+                f"DTSTART:{stamp}",
+                _folded(f"SUMMARY:{_escaped(summary)}"),
+                *constant_lines,
+            )
 
 
 def _escaped(text: str) -> str:

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 from django.urls import reverse
 
+from schedules import engine
 from schedules.services.runs.outcomes import read_outcomes
 from schedules.templatetags.cronty_times import clock_words
 from schedules.web.views.forecast import days_of, runs_of, soonest
@@ -30,6 +31,8 @@ class Planned:
     job: Any
     first: datetime
     count: int = 0
+    held: str = ""
+    """Until when quiet hours hold the message of the first run."""
 
 
 @dataclass
@@ -201,6 +204,14 @@ def _add_planned_runs(page: Page, days: dict[date, Day], start: datetime, end: d
                 (square.routine if is_routine else square.planned).append(Planned(job, first, count))
     for square in days.values():
         square.planned.sort(key=lambda each: each.first)
+    _add_held(page, [each for square in days.values() for each in (*square.planned, *square.routine)])
+
+
+def _add_held(page: Page, planned: Sequence[Planned]) -> None:
+    quiet = engine.quiet_hours_ahead(each.job for each in planned)
+    for each in planned:
+        if hours := quiet.get(each.job.pk):
+            each.held = hours.held_words(each.first, page.zone)
 
 
 def is_frequent(days: Iterable[tuple[datetime, int]], weeks: int) -> bool:
@@ -233,6 +244,7 @@ def hours_of(page: Page, day: date) -> tuple[list[Hour], list[Planned]]:
                 hours[min(index, len(hours) - 1)].planned.append(planned)
     for hour in hours:
         hour.planned.sort(key=lambda each: (each.first, each.job.name))
+    _add_held(page, [*(each for hour in hours for each in hour.planned), *all_day])
     return hours, sorted(all_day, key=lambda each: each.job.name)
 
 

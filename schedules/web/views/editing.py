@@ -72,6 +72,8 @@ def preview_form(form: WhenForm, page: Page, job: Job | None = None) -> Preview 
     ):
         # A job that keeps its interval also keeps its anchor.
         planned.anchor_at = job.anchor_at
+    # The preview of a form without this field, and a form for no job yet, may be about a notification.
+    planned.task = form.data.get("task") or (job.task if job else "")
     planned.owner_id = job.owner_id if job else page.actor.user.pk
     problem = attach_calendars(planned) if planned.follows_calendars else None
     planned.next_run_at = planned.next_slot(page.now)
@@ -195,7 +197,12 @@ def _values_from_text(text: str, page: Page) -> dict[str, Any]:
         parsed = parse_sentence(text, now=page.now, timezone=page.zone)
     except PhraseError:
         return {"name": text.splitlines()[0][:200], "notify-message": text}
-    return {"name": parsed.what[:200], "notify-message": parsed.what, "phrase": parsed.when}
+    return {
+        "name": parsed.what[:200],
+        "notify-message": parsed.what,
+        "phrase": parsed.when,
+        "notify-ask": parsed.ask,
+    }
 
 
 class NewJobPage(_JobFormPage):

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
+from schedules import engine
+from schedules.models import Job
 from schedules.models.jobs import JobQuerySet, skips_of, trigger_of_job
-from schedules.models.triggers import TRIGGER_COLUMNS
 from schedules.services.jobs.forecasts import has_more_than, soonest_jobs
 from schedules.when import forecast
 from schedules.when.forecast import Bucket, PendingJob, fill
@@ -15,8 +16,8 @@ from schedules.when.triggers import TriggerError
 
 MAX_JOBS = 500
 COLUMNS = (
-    *("public_id", "name", *TRIGGER_COLUMNS, "timezone", "spread", "next_run_at", "ends_at", "max_runs"),
-    *("slot_count", "skips", "closed_by", "on_closed", "failure_streak"),
+    *("pk", "public_id", "name", "task", *Job.SLOT_FIELDS),
+    *("next_run_at", "ends_at", "max_runs", "slot_count", "failure_streak"),
 )
 
 
@@ -112,6 +113,16 @@ class Ahead:
             len(rows) == MAX_JOBS,
             frozenset(row.name for row in rows if row.failure_streak),
         )
+
+    @property
+    def soonest(self) -> list[tuple[Any, str]]:
+        """The next jobs, each with until when quiet hours hold its message."""
+        jobs = self.soon[:3]
+        quiet = engine.quiet_hours_ahead(jobs)
+        return [
+            (job, quiet[job.pk].held_words(job.next_run_at, self.zone) if job.pk in quiet else "")
+            for job in jobs
+        ]
 
     @property
     def total(self) -> int:

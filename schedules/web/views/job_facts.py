@@ -8,6 +8,8 @@ from typing import Any
 from schedules.models import Execution, Job
 from schedules.models.counting import counted
 from schedules.secrets import masking
+from schedules.services.activity import label_of_column, plain_text
+from schedules.services.jobs.validation import default_of
 from schedules.tasks import registry
 from schedules.tasks.forms.schema_fields import label_of
 from schedules.tasks.heartbeat import HEARTBEAT, grace_of
@@ -18,6 +20,9 @@ from schedules.when.skips import slot_entry
 from schedules.when.spread import delay_of
 
 _BAD = (Execution.Status.FAILED, Execution.Status.MISSED, Execution.Status.LOST)
+
+# The policies that are described in words of their own; the others as they are, unless they are as usual.
+_IN_WORDS = ("attempts", "backoff", "fixed_backoff", "timeout", "overlap", "catch_up", "pause_after_failures")
 
 
 @dataclass(frozen=True)
@@ -78,12 +83,11 @@ def policies(job: Job) -> list[tuple[str, str]]:
         described.append(
             ("Automatic pause", f"after {counted(job.pause_after_failures, 'failure')} in a row")
         )
-    if job.grants:
-        described.append(("Permissions of its agent", ", ".join(job.grants)))
-    if job.at_most_once:
-        described.append(("Worker crash", "don't retry after a crash"))
-    if job.alerts:
-        described.append(("Alerts", job.alerts))
+    described += [
+        (label_of_column(name), plain_text(getattr(job, name)))
+        for name in (*Job.POLICY_FIELDS, "grants")
+        if name not in _IN_WORDS and getattr(job, name) != default_of(name)
+    ]
     if job.spread:
         delays = durations.in_words(job.spread), durations.in_words(delay_of(job.public_id, job.spread))
         described.append(("Random delay", "up to {}; always {} for this job".format(*delays)))

@@ -23,6 +23,7 @@ from schedules.result import Err, Kind, Ok, Result
 from schedules.services import Actor, profile_of
 from schedules.services.job_list import count_due
 from schedules.services.jobs_by_standing import Alarm, read_alarm
+from schedules.services.people.alert_places import why_unalerted
 from schedules.services.people.profiles import owner_names
 from schedules.services.runs.approvals import count_waiting as count_waiting_approvals
 from schedules.services.runs.prompts import count_waiting
@@ -53,6 +54,10 @@ class Page:
     @property
     def zone(self) -> str:
         return self.profile.zone
+
+    @property
+    def unalerted(self) -> str:
+        return why_unalerted(self.profile)
 
     @cached_property
     def cluster(self) -> Cluster | None:
@@ -202,6 +207,11 @@ def show_problem(request: HttpRequest, problem: Err) -> None:
     if problem.kind == Kind.NOT_FOUND:
         raise Http404(message_of(problem))
     messages.error(request, message_of(problem))
+
+
+def is_of_somebody_else(request: HttpRequest, owner_id: Any) -> bool:
+    """Return whether a link that needs no login was opened by somebody who is logged in as another person."""
+    return request.user.is_authenticated and request.user.pk != owner_id
 
 
 def keep_address_private(response: HttpResponse) -> HttpResponse:

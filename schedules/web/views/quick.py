@@ -10,12 +10,13 @@ from django.views.decorators.http import require_http_methods
 
 from schedules import services
 from schedules.result import Err, Ok, sentence
+from schedules.services.jobs.forecasts import next_runs_of, quiet_warnings
 from schedules.services.jobs.schedule_texts import schedule_of
 from schedules.services.people.holidays import calendar_titles
+from schedules.tasks.asking import read_ask
 from schedules.templatetags.cronty_times import plain_at
 from schedules.web.messages import message_of
 from schedules.web.views.page import Page, page_of, render_page
-from schedules.when.grammar import PhraseError
 from schedules.when.sentences import Sentence, parse_sentence
 
 PREVIEWED_RUNS = 3
@@ -30,7 +31,8 @@ def quick(request: HttpRequest) -> HttpResponse:
         parsed = parse_sentence(line, now=page.now, timezone=page.zone)
         offered = calendar_titles(page.actor.user.pk) if parsed.plan.calendars else {}
         columns = schedule_of(parsed.plan, offered).fields | {"timezone": page.zone}
-    except PhraseError as error:
+        asked = f", asked {read_ask(parsed.ask).words}" if parsed.ask else ""
+    except ValueError as error:
         if request.method == "POST":
             messages.warning(request, sentence(str(error)))
             return HttpResponseRedirect(f"{reverse('schedules:jobs')}?{urlencode({'line': line})}")
@@ -43,6 +45,7 @@ def quick(request: HttpRequest) -> HttpResponse:
         return render_page(request, "schedules/parts/quick_preview.html", {"problem": message_of(previewed)})
     context = {
         "parsed": parsed,
+        "asked": asked,
         "preview": previewed.value,
         "topic": next(iter(page.profile.default_place.values()), ""),
     }
@@ -59,7 +62,11 @@ def _create(
         page.actor,
         name=parsed.what[:200],
         task="notify",
-        kwargs={"message": parsed.what, **page.profile.default_place},
+        kwargs={
+            "message": parsed.what,
+            **page.profile.default_place,
+            **({"ask": parsed.ask} if parsed.ask else {}),
+        },
         args=[],
         idempotency_key=request.POST.get("idempotency_key", "")[:64] or None,
         request={"line": line},
@@ -69,14 +76,12 @@ def _create(
         case Err() as problem:
             messages.warning(request, message_of(problem))
         case Ok(created):
-            first = (
-                f" First run {plain_at(created.job.next_run_at, created.job.timezone)}."
-                if created.job.next_run_at
-                else ""
-            )
+            job = created.job
+            first = f" First run {plain_at(job.next_run_at, job.timezone)}." if job.next_run_at else ""
+            held = quiet_warnings(job, next_runs_of(job, page.now))
             messages.success(
                 request,
-                f'Created "{created.job.name}".{first}',
-                extra_tags=f"undo-create {created.job.public_id}",
+                " ".join([f'Created "{job.name}".{first}', *held]),
+                extra_tags=f"undo-create {job.public_id}",
             )
     return HttpResponseRedirect(reverse("schedules:jobs"))

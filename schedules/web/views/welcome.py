@@ -1,4 +1,4 @@
-"""The welcome page, which sends a new user a first reminder, and the demo jobs."""
+"""The welcome page, which sends a new user a first reminder."""
 
 import secrets
 from dataclasses import dataclass
@@ -9,21 +9,18 @@ from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.views.decorators.http import require_POST
 from django.views.generic import TemplateView
 
 from schedules import clock, services
 from schedules.models import Execution, Job
-from schedules.models.counting import counted
-from schedules.result import Err, Kind, Ok, Result
+from schedules.result import Err, Ok, Result
 from schedules.services import Actor, Scheduled
-from schedules.services.installation.demo import DEMO_TAG, add_demo_jobs, remove_demo_jobs
 from schedules.services.run_list import last_run
 from schedules.templatetags.cronty_times import clock_words, local
 from schedules.web.forms.people import WelcomeForm
-from schedules.web.messages import add_errors, message_of
+from schedules.web.messages import add_errors
 from schedules.web.views.notifications import link_to_show
-from schedules.web.views.page import FormPageMixin, actor_of, back, find_job
+from schedules.web.views.page import FormPageMixin, find_job
 
 Status = Execution.Status
 FIRST_REMINDER_IN = timedelta(seconds=20)
@@ -135,23 +132,3 @@ def greet(actor: Actor, *, timezone: str, failure_topic: str, message: str) -> R
         run_at=clock.now() + FIRST_REMINDER_IN,
         timezone=timezone,
     )
-
-
-@require_POST
-def demo(request: HttpRequest) -> HttpResponse:
-    """Add three demo jobs, or remove them."""
-    actor = actor_of(request)
-    if request.POST.get("verb") == "remove":
-        if removed := remove_demo_jobs(actor):
-            messages.success(request, f"{counted(removed, 'demo job')} moved to the trash.")
-        else:
-            messages.warning(request, "There are no demo jobs to remove.")
-        return back(request, reverse("schedules:jobs"))
-    match add_demo_jobs(actor):
-        case Ok(added):
-            messages.success(request, f"{added} demo jobs added, tagged {DEMO_TAG}.")
-        case Err(kind=Kind.CONFLICT) as problem:
-            messages.warning(request, message_of(problem))
-        case Err() as problem:
-            messages.error(request, message_of(problem))
-    return back(request, reverse("schedules:jobs"))

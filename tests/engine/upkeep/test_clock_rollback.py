@@ -119,6 +119,42 @@ def test_run_released_with_a_future_time_becomes_available_now(fresh_recovery, c
 
 
 @pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"status": "queued", "available_at": NOW + 50 * MINUTE}, id="waits for its ping"),
+        pytest.param({"status": "running", "attempt": 1, "lease_until": NOW + 50 * MINUTE}, id="started"),
+    ],
+)
+def test_start_leaves_heartbeats_their_grace_and_a_rollback_bounds_it(fresh_recovery, fields):
+    job = hourly(task="heartbeat", kwargs={"grace": "1h"}, next_run_at=NOW + HOUR)
+    row = ExecutionFactory(job=job, scheduled_for=NOW - 10 * MINUTE, **fields)
+
+    def deadline():
+        row.refresh_from_db()
+        return row.available_at or row.lease_until
+
+    engine.recover_from_clock_rollback(NOW)
+    assert deadline() == NOW + 50 * MINUTE
+
+    Execution.objects.filter(pk=row.pk).update(
+        **{name: NOW + DAY for name in ("available_at", "lease_until") if fields.get(name)}
+    )
+    engine.recover_from_clock_rollback(NOW - 2 * MINUTE)
+    assert deadline() == NOW + 58 * MINUTE
+
+
+def test_start_leaves_a_planned_run_that_waits(fresh_recovery):
+    waiting = ExecutionFactory(
+        job=hourly(next_run_at=NOW + HOUR), status="queued", available_at=NOW + 8 * HOUR, scheduled_for=NOW
+    )
+
+    engine.recover_from_clock_rollback(NOW)
+
+    waiting.refresh_from_db()
+    assert waiting.available_at == NOW + 8 * HOUR
+
+
+@pytest.mark.parametrize(
     ("ended", "available", "expected"),
     [
         pytest.param(DAY, DAY + 30 * SECOND, 30 * SECOND, id="failed while the clock was ahead"),

@@ -37,6 +37,7 @@ def test_healthy_database_has_no_findings():
         "clusters",
         "work",
         "watch",
+        "alerts",
     }
 
 
@@ -92,6 +93,17 @@ def test_foreign_secret_key_is_a_problem_and_stays_unchanged():
 
     assert found("secret key")[0][0] == "problem"
     assert Installation.objects.get().secret_fingerprint == "other"
+
+
+def test_host_that_died_while_another_goes_on_is_a_warning():
+    now = clock.now()
+    ClusterFactory(host="db-1", started_at=now - timedelta(hours=1))
+    died = now - timedelta(minutes=1)
+    ClusterFactory(host="db-2", last_seen_at=died, stopped_at=died, note="It stopped responding.")
+
+    assert [words for level, words in found("clusters") if level == "warning"] == [
+        f"db-2 stopped responding at {died:%Y-%m-%d %H:%M:%S} UTC and is not back."
+    ]
 
 
 def test_clock_that_was_set_back_is_a_problem():

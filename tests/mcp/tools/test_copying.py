@@ -1,10 +1,7 @@
 """The tool that copies a job."""
 
-from datetime import timedelta
-
 import pytest
 
-from schedules import clock
 from schedules.models import Event, Job
 from tests.factories import JobFactory
 
@@ -47,25 +44,6 @@ def test_copy_has_everything_but_what_is_changed(call, owner, noon):
     assert call("undo_change")["undone"] == 1
 
 
-def test_copy_gets_another_schedule_and_a_name_of_its_own(call, owner, noon):
-    JobFactory(owner=owner, name="Backup", interval=True, timezone="Europe/Berlin")
-
-    answer = call(
-        "copy_job", job_id="Backup", trigger_config={"expression": "0 7 * * *"}, timezone="Asia/Tokyo"
-    )
-
-    assert answer["name"] == "Backup (copy)"
-    assert answer["next_run"] == "2026-02-05T07:00:00+09:00"
-    assert copied(answer).anchor_at is None
-
-
-def test_copy_of_a_reminder_is_named_after_its_new_message(call, owner, noon):
-    tea = {"message": "Tea", "topic": "mine"}
-    JobFactory(owner=owner, name="Tea", task="notify", kwargs=tea)
-
-    assert call("copy_job", job_id="Tea", kwargs={"message": "Coffee"})["name"] == "Coffee"
-
-
 def test_secret_goes_along_only_to_the_same_address(call, owner, noon):
     JobFactory(owner=owner, name="Ping", task="webhook", kwargs=SECRET)
 
@@ -92,17 +70,6 @@ def test_bad_change_makes_no_copy(call, owner, noon, arguments, words):
 
     assert words in call("copy_job", **{"job_id": "Ping", **arguments})["error"]
     assert Job.objects.count() == 1
-
-
-def test_copy_of_a_time_that_has_passed_needs_another(call, owner, noon):
-    past = clock.now() - timedelta(days=1)
-    JobFactory(owner=owner, name="Once", once=True, ended=True, run_at=past)
-
-    refused = call("copy_job", job_id="Once")
-    made = call("copy_job", job_id="Once", trigger_config={"run_at": "tomorrow at 9"})
-
-    assert refused["error"].startswith("Invalid trigger_config")
-    assert made["status"] == "pending"
 
 
 def test_repeated_copy_with_the_same_key_makes_no_second_job(call, owner, noon):

@@ -68,42 +68,6 @@ def test_rows_say_how_often_and_when_last_the_outcome_occurred(call, rows):
     assert "matching_runs" not in call("list_jobs", outcome="failed")["jobs"][0]
 
 
-@pytest.mark.parametrize("outcome", ["failed", "missed"])
-def test_rare_outcome_before_many_others_is_found(call, owner, monkeypatch, outcome):
-    monkeypatch.setattr("schedules.services.job_list.WALKED", 3)
-    job, now = JobFactory(owner=owner, recent="FSSSS"), clock.now()
-    ExecutionFactory(job=job, status=outcome, scheduled_for=now - timedelta(days=6))
-    for minute in range(8):
-        status = "skipped" if minute % 2 else "succeeded"
-        ExecutionFactory(job=job, status=status, scheduled_for=now - timedelta(minutes=minute))
-
-    answer = call("list_jobs", outcome=outcome, since="7 days ago")
-
-    [found] = answer["jobs"]
-    assert (found["job_id"], found["matching_runs"]) == (job.public_id, 1)
-    assert "note" not in answer
-
-
-OLDER = "Older runs were not looked through"
-
-
-@pytest.mark.parametrize(("outcome", "limit"), [("failed", "WALKED"), ("succeeded", "COUNTED")])
-def test_answer_says_that_not_all_runs_were_looked_through(call, owner, monkeypatch, outcome, limit):
-    monkeypatch.setattr(f"schedules.services.job_list.{limit}", 3)
-    job = JobFactory(owner=owner)
-    asked = {"outcome": outcome, "since": "7 days ago"}
-    for minute in range(3):
-        ExecutionFactory(job=job, status=outcome, scheduled_for=clock.now() - timedelta(minutes=minute))
-    assert "note" not in call("list_jobs", **asked)
-    ExecutionFactory(job=job, status=outcome, scheduled_for=clock.now() - timedelta(days=1))
-
-    answer = call("list_jobs", **asked)
-
-    assert answer["jobs"][0]["matching_runs"] == 3
-    assert OLDER in answer["note"]
-    assert call("bulk_jobs", action="pause", **asked)["next_step"].startswith(OLDER)
-
-
 @pytest.mark.parametrize(
     ("asked", "error"),
     [
@@ -132,15 +96,6 @@ def test_answer_says_how_to_go_on_until_the_last_page(call, owner, asked):
     assert "next_offset" not in call("list_jobs", **asked, limit=2, offset=10)
 
 
-def test_notifications_say_how_to_go_on(call, owner):
-    JobFactory.create_batch(3, owner=owner, task="notify", kwargs={"message": "Tea", "topic": "home"})
-
-    first = call("list_scheduled_notifications", limit=2)
-
-    assert first["next_offset"] == 2
-    assert "next_offset" not in call("list_scheduled_notifications", limit=2, offset=2)
-
-
 @pytest.mark.parametrize(("limit", "offset"), [(2, 0), (2, 4), (10, 0), (2, 9)])
 def test_list_of_more_jobs_than_are_counted_says_so(call, owner, monkeypatch, limit, offset):
     for module in ("models.counting", "mcp.answers.job_list", "services.job_list"):
@@ -153,14 +108,3 @@ def test_list_of_more_jobs_than_are_counted_says_so(call, owner, monkeypatch, li
 
     assert (exactly["total"], "note" in exactly) == (3, False)
     assert (answer["total"], answer["note"]) == (3, "More than 3 jobs match; only the first 3 are counted.")
-
-
-def test_answer_says_that_not_all_jobs_were_looked_through(call, owner, monkeypatch):
-    for module in ("models.counting", "mcp.answers.job_list", "services.job_list"):
-        monkeypatch.setattr(f"schedules.{module}.COUNTED", 3)
-    JobFactory.create_batch(5, owner=owner, name="One job")
-
-    answer = call("list_jobs", query="job")
-
-    assert answer["total"] == 3
-    assert "Only the first 3 jobs were looked through" in answer["note"]

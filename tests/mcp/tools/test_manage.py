@@ -7,9 +7,9 @@ import time_machine
 
 from schedules import clock
 from schedules.mcp.tools import running
-from schedules.models import Event, Execution, Job
-from schedules.services import issue_token, profile_of
-from tests.factories import ExecutionFactory, JobFactory
+from schedules.models import Execution, Job
+from schedules.services import issue_token
+from tests.factories import JobFactory
 from tests.mcp.agents import InMemory
 from tests.mcp.over_http import OverHttp
 
@@ -76,36 +76,6 @@ def test_update_job_changes_by_name_what_was_given_by_position(call, owner, noon
     assert (job.args, job.kwargs) == (["Newer"], {"title": "T", "topic": "phone"})
 
 
-def test_name_follows_the_message_unless_somebody_chose_it(call, owner, noon):
-    message = {"message": "Water the plants", "notification_topic": "phone"}
-    derived = call("schedule_notification", **message, delay="1h")["message_id"]
-    labelled = call(
-        "schedule_cron_notification", **message, cron="0 9 * * *", timezone="UTC", label="Plants"
-    )["schedule_id"]
-    chosen = JobFactory(owner=owner, task="notify", name="Mine", kwargs={"message": "a", "topic": "phone"})
-
-    for job_id in (derived, labelled, chosen.public_id):
-        call("update_job", job_id=job_id, kwargs={"message": "Feed the cat"})
-
-    names = dict(Job.objects.values_list("public_id", "name"))
-    assert (names[derived], names[labelled], names[chosen.public_id]) == ("Feed the cat", "Plants", "Mine")
-    assert call("update_job", job_id=labelled, label="Cat")["name"] == "Cat"
-
-
-def test_update_job_can_change_the_trigger_type(call, owner, noon):
-    job = JobFactory(owner=owner)
-
-    every = call("update_job", job_id=job.public_id, trigger_type="interval", trigger_config={"hours": 6})
-    once = call(
-        "update_job", job_id=job.public_id, trigger_type="once", trigger_config={"run_at": "tomorrow at 9am"}
-    )
-
-    assert every["description"] == "Every 6 hours"
-    assert once["next_runs"] == ["2026-02-05T09:00:00+00:00"]
-    job.refresh_from_db()
-    assert (job.every, job.anchor_at, job.cron) == (None, None, "")
-
-
 @pytest.mark.parametrize(
     ("changes", "error"),
     [
@@ -166,70 +136,12 @@ def test_job_is_paused_until_a_moment_and_resumed(olga, owner, noon):
         assert olga.call("resume_job", job_id=job.public_id)["status"] == "pending"
 
 
-def test_pause_can_be_changed_to_end_later_earlier_or_never(call, owner, noon):
-    job = JobFactory(owner=owner)
-    call("pause_job", job_id=job.public_id, until="tomorrow at 9am", reason="holiday")
-
-    later = call("pause_job", job_id=job.public_id, until="in 2 days")
-    earlier = call("pause_job", job_id=job.public_id, until="in 2 hours", reason="moving")
-    endless = call("pause_job", job_id=job.public_id)
-
-    assert later["paused_until"] == "2026-02-06T11:00:00+00:00"
-    assert earlier["paused_until"] == "2026-02-04T13:00:00+00:00"
-    assert (endless["paused_until"], endless["next_runs"]) == (None, [])
-    job.refresh_from_db()
-    assert (job.status, job.pause_reason, job.paused_until) == ("paused", "moving", None)
-    last = Event.objects.filter(job=job).first()
-    assert (last.verb, last.before["until"], last.after["until"]) == (
-        "pause",
-        "2026-02-04T13:00:00+00:00",
-        None,
-    )
-
-
-def test_pausing_a_schedule_removes_the_end_of_its_pause(call, owner, noon):
-    job = JobFactory(owner=owner, task="notify")
-    call("pause_job", job_id=job.public_id, until="tomorrow at 9am")
-
-    call("pause_schedule", schedule_id=job.public_id)
-
-    job.refresh_from_db()
-    assert job.paused_until is None
-
-
-def test_repeated_pause_changes_nothing(call, owner, noon):
-    job = JobFactory(owner=owner)
-
-    for _ in range(2):
-        call("pause_job", job_id=job.public_id, until="tomorrow at 9am", reason="holiday")
-
-    assert Event.objects.filter(job=job, verb="pause").count() == 1
-
-
-def test_moment_beyond_the_horizon_is_refused_as_such(call, owner, noon):
-    job = JobFactory(owner=owner)
-
-    answer = call("pause_job", job_id=job.public_id, until="2199-01-01T00:00:00Z")
-
-    assert answer["error"] == "Invalid until: that is too far ahead: the limit is five years"
-
-
 def test_pause_refuses_an_invalid_or_past_moment(call, owner, noon):
     job = JobFactory(owner=owner)
 
     assert call("pause_job", job_id=job.public_id, until="whenever")["error"].startswith("Invalid until: ")
     past = call("pause_job", job_id=job.public_id, until="2026-02-04 09:00")
     assert past["error"] == "Invalid until: choose a time in the future (now 2026-02-04 11:00:00 UTC)"
-
-
-def test_error_about_a_past_time_uses_the_zone_of_the_job(call, owner, noon):
-    job = JobFactory(owner=owner, timezone="Asia/Tokyo")
-    past = {"trigger_type": "once", "trigger_config": {"run_at": "2026-02-04T09:00"}}
-
-    answer = call("update_job", job_id=job.public_id, **past)
-
-    now = "2026-02-04 20:00:00 Asia/Tokyo"
-    assert answer["error"] == f"Invalid trigger_config: that time is in the past (now {now})"
 
 
 def test_pause_that_leaves_no_run_has_a_warning(olga, owner, noon):
@@ -255,25 +167,6 @@ def test_resume_of_a_job_whose_time_has_passed_suggests_a_fix(olga, owner, noon)
     assert as_schedule == f"{passed} To do so, delete it with delete_schedule and schedule it anew."
 
 
-def test_update_during_a_run_shows_the_job_as_running(olga, owner):
-    job = JobFactory(owner=owner)
-    ExecutionFactory(job=job, status="running", attempt=1)
-
-    changed = olga.call("update_job", job_id=job.public_id, name="Other")
-
-    assert changed["status"] == olga.call("job_status", job_id=job.public_id)["status"] == "running"
-
-
-def test_job_with_a_queued_run_is_pending_until_the_run_starts(olga, owner):
-    job = JobFactory(owner=owner)
-    olga.call("run_job", job_id=job.public_id)
-
-    assert olga.call("job_status", job_id=job.public_id)["status"] == "pending"
-    assert [found["job_id"] for found in olga.call("list_jobs", status="pending")["jobs"]] == [job.public_id]
-    Execution.objects.update(status="running", attempt=1, started_at=clock.now())
-    assert olga.call("job_status", job_id=job.public_id)["status"] == "running"
-
-
 def test_answers_to_changes_contain_warnings(olga, owner):
     job = JobFactory(owner=owner, timezone="Europe/Berlin")
 
@@ -284,28 +177,6 @@ def test_answers_to_changes_contain_warnings(olga, owner):
     for answer in (changed, resumed):
         assert "clocks in Europe/Berlin go forward: 02:30 is skipped" in answer["warning"]
         assert "No worker is running" in answer["warning"]
-
-
-@pytest.mark.parametrize("schedule", [cron("0 9 * * *"), cron("61 9 * * *")], ids=["good", "bad"])
-def test_system_task_is_unknown_to_agents(call, schedule):
-    answer = call("schedule_job", name="x", task="prune_history", kwargs={"days": 1}, **schedule)
-
-    assert answer["error"] == "Unknown task: prune_history"
-
-
-def test_empty_zone_is_unknown(call, owner):
-    job = JobFactory(owner=owner, timezone="Asia/Tokyo")
-
-    for more_changes in ({}, cron("0 9 * * *")):
-        answer = call("update_job", job_id=job.public_id, timezone="", **more_changes)
-        assert answer["error"] == "Unknown timezone: "
-
-
-def test_explicit_default_arguments_are_the_same_request(call):
-    request = {"name": "x", "task": "tests.ping", **cron("0 9 * * *"), "idempotency_key": "k"}
-    first = call("schedule_job", **request)
-
-    assert call("schedule_job", **request, args=[], kwargs={})["job_id"] == first["job_id"]
 
 
 def test_deleted_schedule_is_restored_by_what_its_deletion_says(call, owner):
@@ -329,21 +200,6 @@ def test_cancelled_job_is_restored_and_its_slots_are_recorded(call, owner):
     assert (restored["status"], restored["next_run"]) == ("pending", "2026-02-07T09:00:00+00:00")
     row = Execution.objects.get()
     assert (row.status, row.slots, row.reason) == ("skipped", 2, "The job was stopped.")
-
-
-def test_restored_job_whose_time_has_passed_is_paused(call, owner):
-    with time_machine.travel("2026-02-04T11:00:00+00:00", tick=False):
-        job = JobFactory(owner=owner, once=True)
-        call("cancel_job", job_id=job.public_id)
-    with time_machine.travel("2026-02-06T11:00:00+00:00", tick=False):
-        assert call("restore_job", job_id=job.public_id)["status"] == "paused"
-
-
-def test_foreign_job_is_not_restored(call, stranger):
-    foreign = JobFactory(owner=stranger, deleted_at=clock.now())
-
-    for job_id in (foreign.public_id, f"#{foreign.pk}"):
-        assert call("restore_job", job_id=job_id) == {"error": f"Job not found: {job_id}"}
 
 
 def test_next_run_is_skipped_and_recorded(call, cluster, owner, noon):
@@ -378,74 +234,6 @@ def test_days_are_skipped_in_the_zone_of_the_job(call, owner, noon):
     assert undone["next_run"] == "2026-02-05T00:30:00+09:00"
 
 
-def test_undo_of_one_run_keeps_the_other_skips(call, owner, noon):
-    # With a part of a second, which no answer shows.
-    first = clock.now() + timedelta(minutes=5, seconds=0.25)
-    hourly = {"interval": True, "every": timedelta(hours=1), "next_run_at": first}
-    job = JobFactory(owner=owner, timezone=profile_of(owner).zone, **hourly)
-    call("skip_runs", job_id=job.public_id, dates=["2026-12-24"])
-    runs = call("job_status", job_id=job.public_id)["next_runs"]
-
-    skipped = call("skip_runs", job_id=job.public_id, dates=[runs[1], runs[2]])
-
-    assert skipped["next_runs"][:2] == [runs[0], runs[3]]
-    undone = call("skip_runs", job_id=job.public_id, dates=[runs[1]], undo=True)
-    assert undone["next_runs"][:3] == [runs[0], runs[1], runs[3]]
-    assert len(undone["skips"]) == 2
-
-
-def test_moment_at_which_a_job_does_not_run_cannot_be_skipped(call, owner, noon):
-    job = JobFactory(owner=owner, cron="0 9 * * *", next_run_at=clock.now() + timedelta(hours=22))
-
-    refused = call("skip_runs", job_id=job.public_id, dates=["2026-02-05T09:30:00Z"])
-
-    assert refused["error"] == "Invalid dates: the job does not run at 2026-02-05T09:30:00+00:00"
-    assert Job.objects.get(pk=job.pk).skips == ""
-
-
-def test_skips_of_a_wrong_date_or_a_single_run_are_refused(call, owner, noon):
-    daily, once = JobFactory(owner=owner), JobFactory(owner=owner, once=True)
-
-    assert call("skip_runs", job_id=daily.public_id, dates=["someday"])["error"].startswith("Invalid dates: ")
-    assert call("skip_runs", job_id=once.public_id)["error"].startswith("Job runs only once: ")
-
-
-@pytest.mark.parametrize(
-    ("until", "end"), [("monday", "2026-02-09T00:00:00+00:00"), ("2026-11-23", "2026-11-23T00:00:00+00:00")]
-)
-def test_pause_until_a_day_ends_at_its_start(call, owner, noon, until, end):
-    job = JobFactory(owner=owner)
-
-    assert call("pause_job", job_id=job.public_id, until=until)["paused_until"] == end
-
-
-def test_job_that_runs_only_once_leaves_nothing_out(call, owner):
-    job = JobFactory(owner=owner, cron="0 18 * * *")
-    call("skip_runs", job_id=job.public_id, dates=["tomorrow"])
-
-    changed = call("update_job", job_id=job.public_id, trigger_config={"run_at": "tomorrow at 20:00"})
-
-    job.refresh_from_db()
-    assert (job.skips, len(changed["next_runs"])) == ("", 1)
-
-
-def test_another_interval_keeps_the_time_of_day(call, owner):
-    made = call(
-        "schedule_job",
-        name="Bins",
-        task="tests.ping",
-        trigger_type="interval",
-        trigger_config={"weeks": 2, "start": "2026-02-06T09:00"},
-        timezone="Europe/Berlin",
-    )
-
-    weekly = call("update_job", job_id=made["job_id"], trigger_config={"weeks": 1})
-    moved = call("update_job", job_id=made["job_id"], trigger_config={"start": "2026-02-07T10:00"})
-
-    assert weekly["description"].startswith("Every week on Friday at 09:00")
-    assert moved["description"].startswith("Every week on Saturday at 10:00")
-
-
 def test_restored_job_whose_time_has_passed_says_that_it_is_paused(call, owner):
     job = JobFactory(owner=owner, once=True, run_at=clock.now() + timedelta(hours=1))
     call("cancel_job", job_id=job.public_id)
@@ -457,22 +245,6 @@ def test_restored_job_whose_time_has_passed_says_that_it_is_paused(call, owner):
     assert "call resume_job" in restored["warning"]
     assert "call resume_job" in changed["warning"]
     assert "resume_job" not in call("resume_job", job_id=job.public_id).get("warning", "")
-
-
-def test_restoration_by_name_says_what_is_the_matter(call, owner):
-    job = JobFactory(owner=owner, name="Gym")
-
-    assert call("restore_job", job_id="Gym") == {"error": f"Job already pending: {job.public_id}"}
-
-
-def test_skipped_run_is_shown_in_the_zone_of_the_job(call, owner):
-    job = JobFactory(owner=owner, cron="0 0 * * *", timezone="Asia/Tokyo")
-    Job.objects.update(next_run_at=job.trigger.next_after(clock.now()))
-
-    [skipped] = call("skip_runs", job_id=job.public_id)["skips"]
-
-    assert skipped.endswith("T00:00:00+09:00")
-    assert call("job_status", job_id=job.public_id)["skips"] == [skipped]
 
 
 @pytest.fixture(params=["memory", "http"])

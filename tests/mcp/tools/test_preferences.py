@@ -36,7 +36,7 @@ def test_preferences_are_set_and_read(call, nowhere, owner):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({}, "give timezone, topic or failure_topic"),
+        ({}, "give timezone, topic, failure_topic or quiet_hours"),
         ({"timezone": "Atlantis"}, "Unknown timezone: Atlantis"),
         ({"topic": "two words"}, "Invalid topic"),
         ({"failure_topic": "two words"}, "Invalid failure_topic"),
@@ -52,18 +52,11 @@ def test_invalid_preferences_are_refused(call, given, words):
 def test_quiet_hours_are_set_named_and_removed(call, owner):
     said = call("set_preferences", quiet_hours="22:00-7:00")
 
-    assert "Alerts wait during 22:00-07:00." in said["note"]
+    assert "During 22:00-07:00, scheduled notifications, reminders and alerts wait" in said["note"]
+    assert "send_push_notification goes at once." in call("get_preferences")["note"]
     assert Profile.objects.get(user=owner).quiet_hours == "22:00-07:00"
     assert "Invalid quiet_hours" in call("set_preferences", quiet_hours="at night")["error"]
     assert "note" not in call("set_preferences", quiet_hours="")
-
-
-def test_one_preference_is_removed_and_the_other_stays(call):
-    call("set_preferences", timezone="Asia/Tokyo", topic="my-phone")
-
-    said = call("set_preferences", topic="")
-
-    assert (said["timezone"], said["topic"]) == ("Asia/Tokyo", None)
 
 
 def test_notification_without_topic_and_zone_uses_the_preferences(call, nowhere):
@@ -114,13 +107,6 @@ def test_failure_alerts_are_turned_on_and_off(call, nowhere, owner):
     assert Profile.objects.get(user=owner).failure_topic == ""
 
 
-def test_topic_for_failures_is_used_if_there_is_no_other(call, owner, nowhere):
-    Profile.objects.filter(user=owner).update(failure_topic="alarm")
-
-    assert call("get_preferences")["topic"] == "alarm"
-    assert call("schedule_notification", message="Tea", delay="1h")["notification_topic"] == "alarm"
-
-
 @pytest.mark.parametrize(
     ("tool", "given", "missing"),
     [
@@ -146,13 +132,6 @@ LOCAL_CALLS = [
     ("schedule_job", PING | {"trigger_type": "once", "trigger_config": {"run_at": LOCAL}}),
     ("preview_schedule", {"trigger_type": "once", "trigger_config": {"run_at": LOCAL}}),
 ]
-ZONED_CALLS = [
-    ("schedule_notification", NOTE | {"datetime": f"{LOCAL}Z"}),
-    ("schedule_notification", NOTE | {"datetime": LOCAL, "timezone": "UTC"}),
-    ("schedule_notification", NOTE | {"delay": "1h"}),
-    ("schedule", {"at": "in 20 minutes", "prompt": "Look"}),
-    ("schedule_job", PING | {"trigger_type": "interval", "trigger_config": {"hours": 1}}),
-]
 
 
 @pytest.mark.parametrize(("tool", "given"), LOCAL_CALLS)
@@ -161,15 +140,6 @@ def test_local_time_without_a_zone_is_answered_with_the_zone_it_was_read_in(call
 
     assert "read in UTC" in said
     assert "keep it in their preferences" in said
-
-
-@pytest.mark.parametrize(("tool", "given"), ZONED_CALLS)
-def test_time_that_does_not_depend_on_the_zone_is_answered_without_it(call, nowhere, tool, given):
-    assert "read in" not in str(call(tool, **given))
-
-
-def test_local_time_of_a_user_with_a_zone_needs_no_note(call):
-    assert "warning" not in call("schedule_notification", **NOTE, datetime=LOCAL)
 
 
 def test_runners_are_told_with_limits_and_what_is_left(call, nowhere, use_runners):

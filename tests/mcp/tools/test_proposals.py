@@ -1,15 +1,11 @@
 """What agents are told about jobs that wait for a confirmation, by every tool that makes or changes one."""
 
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 
-from schedules import clock
 from schedules.mcp.auth import local_caller, set_local_caller
 from schedules.models import Execution, Job
-from schedules.services.jobs.proposals import confirm
-from schedules.services.permissions import Actor
 from tests.factories import JobFactory
 
 CRON = {"trigger_type": "cron", "trigger_config": {"expression": "0 12 * * *"}}
@@ -56,15 +52,6 @@ def test_new_job_is_paused_and_the_answer_says_who_confirms_it(careful_call, too
         assert (answer["status"], answer["next_run"]) == ("paused", None)
 
 
-def test_copy_waits(careful_call, owner):
-    job = JobFactory(owner=owner)
-
-    answer = careful_call("copy_job", job_id=job.public_id, **CRON)
-
-    assert answer["status"] == "paused"
-    assert ASKED in answer["warning"]
-
-
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [
@@ -83,62 +70,6 @@ def test_what_would_run_it_is_refused_with_the_page(careful_call, tool, argument
     assert f"/jobs/{job.public_id}/" in answer["error"]
     assert only_job().status == "paused"
     assert not Execution.objects.exists()
-
-
-def test_notification_is_not_resumed(careful_call):
-    made = careful_call(
-        "schedule_cron_notification", message="Hi", notification_topic="phone", cron="0 9 * * *"
-    )
-
-    answer = careful_call("resume_schedule", schedule_id=made["schedule_id"])
-
-    assert answer["success"] is False
-    assert "until a person confirms it" in answer["error"]
-    assert only_job().status == "paused"
-
-
-def test_nothing_is_run_at_once(careful_call):
-    answer = careful_call("run_task", task="tests.ping")
-
-    assert "schedule it as a job" in answer["error"]
-    assert not Job.objects.exists()
-
-
-def test_several_are_not_resumed_together(careful_call):
-    careful_call("schedule_job", **PROMPT)
-
-    assert careful_call("bulk_jobs", action="resume")["would_change"] == 0
-    assert only_job().status == "paused"
-
-
-def test_change_of_what_runs_asks_again_and_other_changes_do_not(careful_call, owner):
-    careful_call("schedule_job", **PROMPT)
-    job = only_job()
-    confirm(Actor(owner), job.public_id)
-
-    renamed = careful_call("update_job", job_id=job.public_id, name="New name", tags=["home"])
-    changed = careful_call("update_job", job_id=job.public_id, kwargs={"prompt": "Another"})
-
-    assert (renamed["status"], changed["status"]) == ("pending", "paused")
-    assert ASKED not in renamed.get("warning", "")
-    assert ASKED in changed["warning"]
-    assert "resume_job" not in changed["warning"]
-
-
-def test_edited_prompt_asks_again(careful_call, owner):
-    job = JobFactory(
-        owner=owner,
-        once=True,
-        task="prompt",
-        kwargs={"prompt": "Old"},
-        next_run_at=clock.now() + timedelta(hours=1),
-    )
-
-    answer = careful_call("schedule_edit", id=str(job.pk), prompt="New")
-
-    assert answer.startswith(f"Updated task #{job.pk}")
-    assert ASKED in answer
-    assert only_job().status == "paused"
 
 
 def test_bulk_update_says_that_the_jobs_wait(careful_call, owner):

@@ -6,6 +6,7 @@ import pytest
 
 from schedules import clock
 from schedules.models import Incident, Job
+from schedules.when.unplanned import UNKNOWN_START
 from tests.factories import ExecutionFactory, JobFactory
 
 
@@ -49,54 +50,6 @@ def test_preview_refuses_what_scheduling_refuses(call, noon, arguments, error):
     assert call("preview_schedule", **arguments)["error"].startswith(error)
 
 
-def test_preview_warns_of_a_schedule_that_never_fires(call):
-    answer = call("preview_schedule", **cron("0 0 31 2 *"))
-
-    assert (answer["next_runs"], len(answer["warnings"])) == ([], 1)
-    assert answer["warnings"][0] == "This never runs: February has no 31st."
-
-
-def test_preview_of_an_interval_starts_one_interval_from_now(call, noon):
-    answer = call("preview_schedule", trigger_type="interval", trigger_config={"hours": 2}, count=1)
-
-    assert (answer["description"], answer["next_runs"]) == ("Every 2 hours", ["2026-02-04T14:00:00+01:00"])
-
-
-def test_runs_after_the_end_of_a_pause_are_shown(call, owner, noon):
-    daily = JobFactory(owner=owner, cron="0 9 * * *")
-    once = JobFactory(owner=owner, once=True, run_at=clock.now() + timedelta(hours=20))
-    for job in (daily, once):
-        paused = call("pause_job", job_id=job.public_id, until="in 3 hours")
-        assert paused["next_run"] is None
-        assert paused["next_runs"][0].startswith("2026-02-05T0")
-
-    shown = call("job_status", job_id=daily.public_id)
-    coming = call("upcoming", hours=24)["upcoming"]
-
-    assert shown["next_runs"][:2] == ["2026-02-05T09:00:00+00:00", "2026-02-06T09:00:00+00:00"]
-    assert [run["job_id"] for run in coming] == [once.public_id, daily.public_id]
-    assert call("upcoming", hours=2)["upcoming"] == []
-
-
-def test_why_does_not_call_a_run_skipped_before_its_time(call, owner, noon):
-    job = JobFactory(owner=owner, cron="0 9 * * *")
-    call("pause_job", job_id=job.public_id, until="in 3 days")
-
-    within, after, latest = (
-        call("why", job_id=job.public_id, **at) for at in ({"at": "2026-02-05"}, {"at": "2026-02-08"}, {})
-    )
-
-    assert (after["verdict"], after["at"]) == ("pending", "2026-02-08T09:00:00+00:00")
-    assert within["verdict"] == latest["verdict"] == "paused"
-    assert latest["explanation"].endswith("The pause ends on Sat 7 Feb 2026 11:00.")
-
-
-def test_why_about_a_distant_moment_is_answered(call, owner, noon):
-    job = JobFactory(owner=owner, cron="0 9 * * *")
-
-    assert call("why", job_id=job.public_id, at="2199-01-01")["verdict"] == "pending"
-
-
 def test_gap_shows_its_number_of_slots(olga, owner, noon):
     job = JobFactory(owner=owner)
     ExecutionFactory(job=job, scheduled_for=clock.now() - timedelta(hours=2))
@@ -133,19 +86,22 @@ def test_upcoming_shows_a_job_that_runs_often_on_one_line_in_the_zone_of_the_use
     assert "No worker is running" in answer["warning"]
 
 
-def test_upcoming_is_narrowed_by_words_and_task(call, owner, noon):
-    soon = {"owner": owner, "next_run_at": clock.now() + timedelta(hours=1)}
-    JobFactory(**soon, name="Bins", task="notify", kwargs={"message": "Paper", "topic": "t"})
-    JobFactory(**soon, name="Backup", tags=["paper"])
-    JobFactory(**soon, name="Other")
+def test_upcoming_by_name_has_a_job_that_runs_after_another(call, owner, noon):
+    backup = JobFactory(
+        owner=owner, name="Backup", cron="0 12 * * *", next_run_at=clock.now() + timedelta(hours=1)
+    )
+    JobFactory(
+        owner=owner,
+        name="Report",
+        cron=f"@after {backup.public_id} failed 0",
+        follows=backup,
+        next_run_at=UNKNOWN_START,
+    )
 
-    def names(**arguments):
-        return {line["name"] for line in call("upcoming", **arguments)["upcoming"]}
+    (line,) = call("upcoming", query="Report")["upcoming"]
 
-    assert names(query="paper") == {"Bins", "Backup"}
-    assert names(task="notify") == {"Bins"}
-    assert names(query="paper", task="tests.ping") == {"Backup"}
-    assert names() == {"Bins", "Backup", "Other"}
+    assert line["at"] == "2026-02-04T13:00:00+01:00"
+    assert line["description"] == "Only if Backup fails: After Backup fails"
 
 
 @pytest.mark.parametrize(
@@ -170,24 +126,6 @@ def test_upcoming_answers_about_any_period(call, owner, noon, arguments, since, 
         f"2026-02-{day:02}T09:00:00+01:00" for day in (runs[0], runs[-1])
     ]
     assert answer["count"] == line.get("runs", 1) == runs[-1] - runs[0] + 1
-
-
-def test_upcoming_counts_only_the_runs_that_a_job_still_has(call, owner, noon):
-    soon = {"owner": owner, "cron": "0 * * * *", "next_run_at": clock.now() + timedelta(hours=1)}
-    limited = JobFactory(**soon, max_runs=5, slot_count=2)
-    ends = JobFactory(**soon, ends_at=clock.now() + timedelta(hours=2, minutes=1))
-    skipping = JobFactory(**soon)
-    call("skip_runs", job_id=skipping.public_id, dates=["today"])
-    late = JobFactory(owner=owner, cron="0 * * * *", next_run_at=clock.now() - timedelta(hours=1))
-    missed = JobFactory(owner=owner, once=True, run_at=clock.now() - timedelta(minutes=1))
-
-    def runs(**arguments):
-        lines = call("upcoming", **arguments)["upcoming"]
-        return {line["job_id"]: line.get("runs", 1) for line in lines}
-
-    expected = {limited.public_id: 3, ends.public_id: 2, late.public_id: 5, missed.public_id: 1}
-    assert runs(hours=4) == expected
-    assert runs(**{"from": "today at 14:30"}, hours=10)[limited.public_id] == 1
 
 
 @pytest.mark.parametrize(
@@ -227,30 +165,6 @@ def test_why_explains_the_outcome_of_a_run(olga, owner, noon):
     assert olga.call("why", job_id=job.public_id, at="2020-01-01T00:00")["verdict"] == "nothing"
 
 
-def test_why_accepts_past_moments(call, owner, noon):
-    job = JobFactory(owner=owner, timezone="Europe/Berlin", created_at=clock.now() - timedelta(days=2))
-    row = ExecutionFactory(job=job, scheduled_for=clock.now() - timedelta(hours=1))
-
-    for at in ("11:00", "wednesday 11:00", "1 hour ago", "60m"):
-        assert call("why", job_id=job.public_id, at=at)["execution"]["id"] == row.pk, at
-
-
-def test_preview_warns_of_a_repeated_local_time(call, noon):
-    once = {"trigger_type": "once", "trigger_config": {"run_at": "2026-10-25T02:30"}}
-
-    answer = call("preview_schedule", **once, timezone="Europe/Berlin")
-
-    assert answer["warnings"] == [
-        "On 25 Oct 2026 clocks in Europe/Berlin go back: 02:30 happens twice, and the job runs the first time only."
-    ]
-
-
-def test_why_refuses_an_invalid_moment(call, owner):
-    job = JobFactory(owner=owner)
-
-    assert call("why", job_id=job.public_id, at="back then")["error"].startswith("Invalid at: ")
-
-
 def test_why_says_that_no_cluster_is_running(olga, owner):
     job = JobFactory(owner=owner, next_run_at=clock.now() - timedelta(minutes=5))
 
@@ -274,50 +188,32 @@ def test_upcoming_warns_if_more_jobs_run_than_it_lists(call, owner, noon):
     assert first["warning"].startswith("Only the first 100 jobs are listed")
 
 
-def test_preview_of_a_start_has_words_and_no_runs(olga, noon):
-    answer = olga.call("preview_schedule", **cron("@reboot"))
-
-    assert (answer["description"], answer["next_runs"]) == ("When the machine starts", [])
-    assert "restart of Cronty alone" in answer["warnings"][0]
-
-
-def test_job_of_a_start_is_scheduled_listed_and_explained_without_a_next_run(olga, noon):
-    made = olga.call("schedule_job", name="Tunnel", task="tests.ping", **cron("@reboot"))
-
-    assert (made["status"], made["next_run"], made["next_runs"]) == ("pending", None, [])
-    assert [job["next_run"] for job in olga.call("list_jobs")["jobs"]] == [None]
-    assert olga.call("why", job_id=made["job_id"])["explanation"] == "It waits for the next start."
-    assert olga.call("upcoming", hours=744)["upcoming"] == []
-
-
-def test_prompt_of_a_start_is_listed_with_its_words(call, noon):
-    call("schedule_job", name="Check", task="prompt", kwargs={"prompt": "Look"}, **cron("@reboot"))
-
-    assert "When the machine starts  [pending]  Look" in call("schedule_list")
-
-
 def test_upcoming_can_be_rehearsed(call, noon, owner):
-    slow = JobFactory(
+    JobFactory(owner=owner, name="Tea", cron="0 * * * *", next_run_at=clock.now() + timedelta(hours=1))
+    paused = JobFactory(
         owner=owner,
-        name="Slow",
-        cron="0 * * * *",
-        next_run_at=clock.now() + timedelta(hours=1),
-        last_duration=timedelta(minutes=90),
+        name="Backup",
+        cron="0 14,16 * * *",
+        timezone="Europe/Berlin",
+        status="paused",
+        next_run_at=None,
     )
 
     answer = call("upcoming", hours=5, rehearse=True)
 
-    assert [(line["name"], line["runs"]) for line in answer["upcoming"]] == [("Slow", 3)]
-    assert answer["rehearsal"]["left_out"] == [
-        {
-            "job_id": slow.public_id,
-            "name": "Slow",
-            "reason": "The previous run was still running.",
-            "count": 2,
-            "first": "2026-02-04T14:00:00+01:00",
-            "last": "2026-02-04T16:00:00+01:00",
-        }
-    ]
+    assert [(line["name"], line["runs"]) for line in answer["upcoming"]] == [("Tea", 5)]
+    assert answer["rehearsal"] == {
+        "left_out": [
+            {
+                "job_id": paused.public_id,
+                "name": "Backup",
+                "reason": "Paused: no reason given",
+                "count": 2,
+                "first": "2026-02-04T14:00:00+01:00",
+                "last": "2026-02-04T16:00:00+01:00",
+            }
+        ]
+    }
     assert "rehearsal" not in call("upcoming", hours=5)
 
 

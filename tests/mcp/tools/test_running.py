@@ -113,11 +113,3 @@ def test_run_task_refuses_unknown_tasks_bad_arguments_and_system_tasks(call, own
     assert bad["error"].startswith("Invalid arguments for task webhook: url")
     assert system["error"].startswith("Unknown task")
     assert not Job.objects.exists()
-
-
-def test_run_task_is_within_the_limit_of_runs_by_hand(call, owner, settings):
-    settings.CRONTY_MAX_RUNS_BY_HAND_PER_MINUTE = 1
-    call("run_task", task="tests.ping")
-
-    assert call("run_task", task="tests.ping")["error"].startswith("Quota exceeded")
-    assert Job.objects.count() == 1

@@ -1,6 +1,7 @@
 """Files applied and exported: plans field by field, one transaction, drift, and the same file again."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -13,7 +14,7 @@ from schedules.secrets import masking
 from schedules.services.files.applying import apply_plan, export_jobs, exportable
 from schedules.services.files.jobs import read_jobs
 from schedules.services.files.plans import Action, Plan, make_plan
-from schedules.services.files.sources import has_drifted, source_note
+from schedules.services.files.sources import has_drifted, source_note, sources_of
 from schedules.services.people.preferences import update_profile
 from tests.factories import ExecutionFactory, JobFactory
 
@@ -668,3 +669,17 @@ def test_another_interval_keeps_its_start(actor, before, after, kept):
     assert job.anchor_at is not None
     assert (job.calendar_unit, f"{job.anchor_at:%H:%M}") == kept
     assert planned(actor, REPEATED.format(schedule=after)).steps == []
+
+
+def test_token_of_one_family_reads_no_jobs_of_others_through_files(actor):
+    applied(actor)
+    applied(actor, "jobs: {Secret: {schedule: every day at 9, task: tests.ping}}", source="other.yaml")
+    limited = replace(actor, tasks=frozenset({"notify"}))
+
+    plan = planned(limited, "jobs: {Party: {schedule: every day at 9, task: notify}}")
+
+    assert [job.name for job in exportable(limited)] == ["Stand-up"]
+    assert exportable(limited, "other.yaml") == []
+    assert sources_of(limited) == ["jobs.yaml"]
+    assert [job.name for job in plan.unlisted] == ["Stand-up"]
+    assert [problem.place.file for problem in plan.problems] == ["jobs.yaml"]

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from schedules.limits import NAME_LENGTH
 from schedules.services.files.crontab import Crontab, parse_crontab
 from schedules.services.files.crontab_jobs import make_jobs, toml_of
 from schedules.tasks.commands.definitions import parse
@@ -32,7 +33,7 @@ def entry_at(crontab: Crontab, part: str):
 
 
 def reason_for(crontab: Crontab, part: str) -> str:
-    (found,) = [each.reason for each in crontab.left_out if part in each.text]
+    (found,) = [each.reason for each in crontab.left_out + crontab.changed if part in each.text]
     return found
 
 
@@ -42,7 +43,7 @@ def test_every_line_is_taken_over_or_listed(real):
     settings = ("SHELL", "PATH", "HOME", "BACKUP_DIR", "CRON_TZ", "TZ", "LANG", "RANDOM_DELAY")
     settled = {n for n in active if lines[n - 1].startswith(settings)}
 
-    handled = {entry.line for entry in real.entries} | {each.line for each in real.left_out}
+    handled = {entry.line for entry in real.entries} | {each.line for each in real.left_out + real.changed}
 
     assert len(active) > 50
     assert handled | settled == set(active)
@@ -58,14 +59,21 @@ def test_plain_commands_need_no_shell(real):
     assert entry_at(real, "relative").words == ["/home/olga/bin/relative.sh", "now"]
 
 
-@pytest.mark.parametrize(
-    "part",
-    ["pg_dump", "report.sh", "artisan", "month-end", "half-minute", "DISPLAY", "FOO=bar", ".profile", "awk"],
-)
-def test_shell_syntax_needs_the_shell_of_the_crontab(real, part):
-    entry = entry_at(real, part)
+def test_shell_syntax_needs_the_shell_of_the_crontab(real):
+    for part in [
+        "pg_dump",
+        "report.sh",
+        "artisan",
+        "month-end",
+        "half-minute",
+        "DISPLAY",
+        "FOO=bar",
+        ".profile",
+        "awk",
+    ]:
+        entry = entry_at(real, part)
 
-    assert (entry.words, entry.shell) == (None, "/bin/bash")
+        assert (entry.words, entry.shell) == (None, "/bin/bash")
 
 
 @pytest.mark.parametrize(
@@ -86,27 +94,24 @@ def test_text_after_a_percent_sign_is_standard_input(line, command, given):
     assert parsed.standard_input({}) == given
 
 
-@pytest.mark.parametrize(
-    ("schedule", "lowest", "highest"),
-    [
+def test_random_range_becomes_one_value_that_stays():
+    for schedule, lowest, highest in [
         ("0~30 5 * * *", 0, 30),
         ("~ 5 * * *", 0, 59),
         ("50~ 5 * * *", 50, 59),
         ("~9 5 * * *", 0, 9),
         ("7~7 5 * * *", 7, 7),
-    ],
-)
-def test_random_range_becomes_one_value_that_stays(schedule, lowest, highest):
-    lines = "".join(f"{schedule} /opt/random.sh {number}\n" for number in range(40))
-    minutes = [int(entry.schedule.split()[0]) for entry in read(lines).entries]
+    ]:
+        lines = "".join(f"{schedule} /opt/random.sh {number}\n" for number in range(40))
+        minutes = [int(entry.schedule.split()[0]) for entry in read(lines).entries]
 
-    assert len(minutes) == 40
-    assert lowest <= min(minutes)
-    assert max(minutes) <= highest
-    assert len(set(minutes)) > 3 or lowest == highest
-    assert [int(entry.schedule.split()[0]) for entry in read(lines).entries] == minutes
-    elsewhere = [int(entry.schedule.split()[0]) for entry in read(lines, host="other").entries]
-    assert elsewhere != minutes or lowest == highest
+        assert len(minutes) == 40
+        assert lowest <= min(minutes)
+        assert max(minutes) <= highest
+        assert len(set(minutes)) > 3 or lowest == highest
+        assert [int(entry.schedule.split()[0]) for entry in read(lines).entries] == minutes
+        elsewhere = [int(entry.schedule.split()[0]) for entry in read(lines, host="other").entries]
+        assert elsewhere != minutes or lowest == highest
 
 
 def test_random_ranges_of_every_field_and_in_lists_are_read():
@@ -146,9 +151,8 @@ def test_zone_environment_and_comment_belong_to_the_lines_below(real):
     assert berlin.environment["LANG"] == "de_DE.UTF-8"
 
 
-@pytest.mark.parametrize(
-    ("part", "reason"),
-    [
+def test_reasons_are_given(real):
+    for part, reason in [
         ("MAILTO", "mail is not sent"),
         ("never.sh", "never runs"),
         ("bad-hour", "out of range"),
@@ -157,10 +161,8 @@ def test_zone_environment_and_comment_belong_to_the_lines_below(real):
         ("six-fields", "a sixth field"),
         ("this is not", "the minute field does not know"),
         ("mars.sh", "CRON_TZ=Mars/Olympus"),
-    ],
-)
-def test_reasons_are_given(real, part, reason):
-    assert reason in reason_for(real, part)
+    ]:
+        assert reason in reason_for(real, part)
 
 
 @pytest.mark.parametrize("line", ["0 5 * *", "this is no line", "@daily", "* * * * *"])
@@ -227,20 +229,31 @@ def test_commands_run_what_cron_would_run(real):
 
     for entry, arguments in zip(real.entries, ran, strict=True):
         assert arguments == (entry.words or ["/bin/bash", "-c", entry.command])
-    assert parsed[jobs["Nightly backup"]["task"]].variables({})["BACKUP_DIR"] == "/srv/backups"
+    assert parsed[job_called("Nightly backup", jobs)["task"]].variables({})["BACKUP_DIR"] == "/srv/backups"
+
+
+@pytest.mark.parametrize("between", ["SHELL=/bin/bash\n", "\n", "MAILTO=root\n# "])
+def test_setting_or_empty_line_ends_a_comment(between):
+    found = read(f"# Machines of the shop\n{between}# Rotate logs\n@daily /opt/rotate\n")
+
+    assert [entry.comment for entry in found.entries] == ["Rotate logs"]
+
+
+def job_called(name, jobs):
+    return next(job for job in jobs.values() if job["name"] == name)
 
 
 def test_names_come_from_comments_and_are_unique(real):
     _, jobs = make_jobs(real.entries, {}, lambda name: False)
 
-    assert "Nightly backup" in jobs
-    assert {"New York opening bell", "New York opening bell (2)"} <= set(jobs)
+    bells = [job_called(name, jobs) for name in ("New York opening bell", "New York opening bell (2)")]
     # The same command at two times is one command.
-    assert jobs["New York opening bell"]["task"] == jobs["New York opening bell (2)"]["task"]
-    assert jobs["Nightly backup"] == {
+    assert bells[0]["task"] == bells[1]["task"]
+    assert jobs["0 3 * * * /usr/local/bin/backup.sh --all"] == {
+        "name": "Nightly backup",
         "schedule": "0 3 * * *",
         "timezone": "Europe/Vienna",
-        "task": "backup-all",
+        "task": "nightly-backup",
         "overlap": "allow",
         "catch_up": "none",
         "pause_after_failures": 0,
@@ -248,8 +261,37 @@ def test_names_come_from_comments_and_are_unique(real):
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("line", "name", "task"),
     [
+        ("/opt/bin/backup.sh --full", "/opt/bin/backup.sh --full", "backup.sh-full"),
+        ("cd /srv && make -s", "cd /srv && make -s", "cd-srv-make-s"),
+        ("/usr/bin/mysqldump -phunter2 shop", "mysqldump", "mysqldump"),
+        ("curl https://olga:hush@nas/x", "curl", "curl"),
+        ("TOKEN=hush /opt/x", "x", "x"),
+        ("x" * 5000, "x" * 80, "x" * 40),
+    ],
+)
+def test_line_without_a_comment_is_named_after_its_command(line, name, task):
+    _, jobs = make_jobs(read(f"0 3 * * * {line}\n").entries, {}, lambda name: False)
+
+    [(key, job)] = jobs.items()
+    assert (job["name"], job["task"]) == (name, task)
+    assert len(key) < NAME_LENGTH
+
+
+def test_another_comment_renames_the_job_and_another_time_is_another_job():
+    def keys(text):
+        return list(make_jobs(read(text).entries, {}, lambda name: False)[1])
+
+    before = keys("# Backup\n0 3 * * * /opt/x\n0 5 * * * /opt/x\n")
+
+    assert keys("# At night\n0 3 * * * /opt/x\n# Morning\n0 5 * * * /opt/x\n") == before
+    assert keys("0 5 * * * /opt/x\n0 3 * * * /opt/x\n") == before[::-1]
+    assert keys("# Backup\n0 4 * * * /opt/x\n")[0] not in before
+
+
+def test_odd_text_is_never_an_error():
+    for text in [
         "",
         "\n\n",
         "#\n",
@@ -264,12 +306,10 @@ def test_names_come_from_comments_and_are_unique(real):
         "\ufeff",
         "@@@ x",
         "% % % % % %",
-    ],
-)
-def test_odd_text_is_never_an_error(text):
-    found = read(text)
+    ]:
+        found = read(text)
 
-    assert found.entries == [] or all(entry.command for entry in found.entries)
+        assert found.entries == [] or all(entry.command for entry in found.entries)
 
 
 @pytest.mark.parametrize(
@@ -296,7 +336,7 @@ def test_empty_zone_is_that_of_the_host_again():
 
 
 def test_empty_mailto_loses_nothing():
-    assert read('MAILTO=""\nMAILTO=\n0 3 * * * a\n').left_out == []
+    assert read('MAILTO=""\nMAILTO=\n0 3 * * * a\n').changed == []
 
 
 def test_fields_that_only_cronty_knows_are_not_taken_over():
@@ -307,9 +347,8 @@ def test_fields_that_only_cronty_knows_are_not_taken_over():
     assert "cron knows neither L nor #" in found.left_out[0].reason
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
+def test_arguments_are_kept_beside_what_only_silences():
+    for line, words in [
         ("/bin/echo server1>/dev/null 2>&1", ["/bin/echo", "server1"]),
         ("/bin/echo server 1>/dev/null", ["/bin/echo", "server"]),
         ("/bin/echo server &>/dev/null", ["/bin/echo", "server"]),
@@ -318,12 +357,10 @@ def test_fields_that_only_cronty_knows_are_not_taken_over():
         ("/bin/echo server 3>/dev/null", None),
         ("/bin/echo a \\&", None),
         ("/bin/echo server >/dev/null 2>&1 &", ["/bin/echo", "server"]),
-    ],
-)
-def test_arguments_are_kept_beside_what_only_silences(line, words):
-    [entry] = read(f"0 3 * * * {line}\n").entries
+    ]:
+        [entry] = read(f"0 3 * * * {line}\n").entries
 
-    assert entry.words == words
+        assert entry.words == words
 
 
 @pytest.mark.parametrize("variable", ["SHELL=/usr/local/bin/wrapper", "BASH_ENV=/home/olga/.bashrc"])
@@ -339,7 +376,7 @@ def test_random_delay_is_the_spread_of_the_lines_below():
     _, jobs = make_jobs(crontab.entries, {}, lambda name: False)
 
     assert [job.get("spread") for job in jobs.values()] == [None, "30m", None]
-    assert crontab.left_out == []
+    assert crontab.left_out == crontab.changed == []
 
 
 def test_random_delay_longer_than_the_schedule_allows_is_shortened_and_listed():
@@ -347,6 +384,7 @@ def test_random_delay_longer_than_the_schedule_allows_is_shortened_and_listed():
 
     assert [entry.spread.total_seconds() for entry in crontab.entries] == [900]
     assert "line 2 runs again after 15 minutes" in reason_for(crontab, "RANDOM_DELAY=45")
+    assert crontab.left_out == []
 
 
 @pytest.mark.parametrize("value", ["soon", "-5", "1.5", "9" * 5000])

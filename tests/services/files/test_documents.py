@@ -11,9 +11,8 @@ def value_of(text: str) -> object:
     return node.plain() if node else None
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
+def test_plain_values_are_read_as_json_has_them():
+    for text, value in [
         ("", None),
         ("# nothing\n", None),
         ("a: 1\nb: [x, 2.5, true, null, ~, '3']", {"a": 1, "b": ["x", 2.5, True, None, None, "3"]}),
@@ -26,15 +25,12 @@ def value_of(text: str) -> object:
         ("1: x", {"1": "x"}),
         ("\ufeffa: 1", {"a": 1}),
         ("a: " + "9" * 40, {"a": "9" * 40}),
-    ],
-)
-def test_plain_values_are_read_as_json_has_them(text, value):
-    assert value_of(text) == value
+    ]:
+        assert value_of(text) == value
 
 
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
+def test_everything_else_is_refused_with_its_place():
+    for text, complaint in [
         ("a: &x [1]\nb: *x", "x.yaml:1:4: anchors (&x)"),
         ("b: *x", "x.yaml:1:4: aliases (*x)"),
         ("<<: {a: 1}\n<<: {b: 2}", "x.yaml:2:1: '<<' is given twice; the first is in line 1"),
@@ -49,13 +45,11 @@ def test_plain_values_are_read_as_json_has_them(text, value):
         ("ab: x\x07y", "x.yaml:1:"),
         ("a: " + "[" * 21 + "]" * 21, "x.yaml:1:23: nested too deeply"),
         ("[" * 100_000, "x.yaml:1:21: nested too deeply"),
-    ],
-)
-def test_everything_else_is_refused_with_its_place(text, complaint):
-    with pytest.raises(DocumentError) as refused:
-        parse_document(text, "x.yaml")
+    ]:
+        with pytest.raises(DocumentError) as refused:
+            parse_document(text, "x.yaml")
 
-    assert str(refused.value).startswith(complaint)
+        assert str(refused.value).startswith(complaint)
 
 
 def test_bomb_is_refused_before_it_grows():

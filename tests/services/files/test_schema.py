@@ -45,7 +45,7 @@ def test_schema_is_valid_and_has_every_field():
         {"task": "nothing"},
         {"arguments": {"topic": "t"}},
         {"arguments": {"message": "x", "topic": "t", "volume": 3}},
-        {"timeout": "soon"},
+        {"timeout": [5]},
         {"tags": "home"},
         {"schedule": {"hours": 1}},
         {"attempts": 11},

@@ -11,7 +11,9 @@ from schedules.services import Actor
 from schedules.services.files.applying import apply_plan, export_jobs
 from schedules.services.files.jobs import read_jobs
 from schedules.services.files.plans import make_plan
-from schedules.services.jobs.chains import chain_of
+from schedules.services.job_list import JobQuery
+from schedules.services.jobs.agenda import read_agenda
+from schedules.services.jobs.chains import chain_of, conditions_of, upcoming_of
 from schedules.services.jobs.forecasts import preview_of, words_of
 from schedules.services.jobs.undo import undo
 from schedules.when.unplanned import UNKNOWN_START
@@ -144,7 +146,28 @@ def test_expected_runs_are_in_the_forecast_of_both(actor):
     ]
     chain = chain_of(actor, Job.objects.get(pk=second.pk), NOW)
     assert (chain.upstream, [link.job.name for link in chain.followers]) == (first, ["third"])
-    assert chain.expected[0] == at + shift
+    assert (chain.expected[0], chain.only_if) == (at + shift, "first succeeds")
+
+
+def test_filtered_agenda_has_followers_of_other_jobs_and_says_on_what_they_depend(actor):
+    first = make(actor, "first", "0 10 * * *")
+    make(actor, "second", '@after "first" failed 600')
+    make(actor, "third", '@after "second" any')
+    make(actor, "fourth", '@after "first" any')
+    Job.objects.filter(pk=first.pk).update(last_duration=timedelta(minutes=5))
+
+    def listed(**query):
+        lines = read_agenda(actor, JobQuery(**query), NOW, until=NOW + timedelta(days=1)).lines
+        conditions = conditions_of(line.job for line in lines)
+        return {line.job.name: (line.first, conditions.get(line.job.pk)) for line in lines}
+
+    everything = listed()
+    at = NOW.replace(hour=10, minute=15)
+    assert everything["third"] == (at, "first fails")
+    assert everything["fourth"] == (NOW.replace(hour=10, minute=5), None)
+    for name in ("first", "second", "third"):
+        assert listed(text=name) == {name: everything[name]}
+    assert upcoming_of(Job.objects.get(name="third"), NOW, 1)[0][0] == at
 
 
 def end(job, status="succeeded"):

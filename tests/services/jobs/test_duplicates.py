@@ -102,9 +102,9 @@ def test_two_owners_can_use_the_same_key(actor, stranger):
     assert first != second
 
 
-@pytest.mark.parametrize("key", ["", "k" * 201, "k\x00", "k\u202e"], ids=["empty", "long", "NUL", "bidi"])
-def test_invalid_key_is_refused(actor, key):
-    refusal = services.schedule(actor, idempotency_key=key, **PLAIN, **CRON)
+def test_invalid_key_is_refused(actor):
+    for key in ["", "k" * 201, "k\x00", "k\u202e"]:
+        refusal = services.schedule(actor, idempotency_key=key, **PLAIN, **CRON)
 
-    assert isinstance(refusal, Err)
-    assert list(refusal.errors) == ["idempotency_key"]
+        assert isinstance(refusal, Err)
+        assert list(refusal.errors) == ["idempotency_key"]

@@ -120,10 +120,10 @@ def test_holidays_are_events_too(actor):
         (
             {"cron": "@event before any in play"},
             "cron",
-            "There is no calendar 'play'. Choose from: Work, office.",
+            "There is no calendar 'play'. Choose from: Work, office, or name public holidays, like DE or DE-BY.",
         ),
         ({"cron": "@event before any in office"}, "cron", "has weekly hours and no events"),
-        ({"cron": "@event sometimes"}, "cron", "Write 30 minutes before"),
+        ({"cron": "@event sometimes"}, "cron", "Write how long before"),
         ({"calendars": ["office"], "on_closed": "next"}, "on_closed", "can only skip"),
         ({"spread": timedelta(minutes=5)}, "spread", "no random delay"),
     ],

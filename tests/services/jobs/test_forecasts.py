@@ -8,7 +8,6 @@ from schedules.models import Job
 from schedules.services.jobs.chains import upcoming
 from schedules.services.jobs.forecasts import (
     next_runs_of,
-    policies_of,
     preview_of,
     words_of,
 )
@@ -26,15 +25,6 @@ def job_of(actor, **fields):
 
 
 # Previews
-
-
-def test_policies_have_durations_as_people_type_them():
-    job = Job(backoff=timedelta(seconds=90), timeout=timedelta(hours=2), attempts=3)
-
-    found = policies_of(job)
-
-    assert list(found) == list(Job.POLICY_FIELDS)
-    assert (found["backoff"], found["timeout"], found["attempts"]) == ("1m30s", "2h", 3)
 
 
 def test_preview_describes_the_schedule_and_lists_its_next_runs(actor):

@@ -11,42 +11,37 @@ from tests.factories import JobFactory
 from tests.services.made_jobs import CRON, NO_TRIGGER, ONCE, PLAIN, create_job, value_of
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        pytest.param("Backup", "Васkuр", id="Cyrillic"),
-        pytest.param("Report", "Rεport", id="Greek"),
-        pytest.param("paypal", "paypa1", id="digit"),
-        pytest.param("IO", "l0", id="capital i and o"),
-        pytest.param("modern", "modem", id="r and n"),
-        pytest.param("Backup", "\uff22\uff41ckup", id="full width"),
-        pytest.param("Backup", "backup", id="case"),
-        pytest.param("Nightly job", "Nightly  job", id="spaces"),
-        pytest.param("can't", "can’t", id="apostrophe"),
-        pytest.param("café", "cafe\u0301", id="composed"),
-        pytest.param("می‌خواهم", "میخواهم", id="non-joiner"),
-    ],
-)
-def test_names_that_look_alike_are_reported_both_ways(actor, first, second):
-    for one, other in ((first, second), (second, first)):
-        old = create_job(actor, name=one)
+def test_names_that_look_alike_are_reported_both_ways(actor):
+    for first, second in [
+        ("Backup", "Васkuр"),
+        ("Report", "Rεport"),
+        ("paypal", "paypa1"),
+        ("IO", "l0"),
+        ("modern", "modem"),
+        ("Backup", "Ｂａckup"),
+        ("Backup", "backup"),
+        ("Nightly job", "Nightly  job"),
+        ("can't", "can’t"),
+        ("café", "café"),
+        ("می\u200cخواهم", "میخواهم"),
+    ]:
+        for one, other in ((first, second), (second, first)):
+            old = create_job(actor, name=one)
 
-        made = value_of(services.schedule(actor, **PLAIN | CRON | {"name": other, "args": [1]}))
+            made = value_of(services.schedule(actor, **PLAIN | CRON | {"name": other, "args": [1]}))
 
-        assert made.look_alike == (old.public_id, one)
-        services.cancel(actor, old.public_id)
-        services.cancel(actor, made.job.public_id)
+            assert made.look_alike == (old.public_id, one)
+            services.cancel(actor, old.public_id)
+            services.cancel(actor, made.job.public_id)
 
 
-@pytest.mark.parametrize(
-    ("first", "second"), [("Backup", "Backup"), ("Backup", "Backups"), ("cafe", "café"), ("कु", "क")]
-)
-def test_equal_and_clearly_different_names_are_not_reported(actor, first, second):
-    create_job(actor, name=first)
+def test_equal_and_clearly_different_names_are_not_reported(actor):
+    for first, second in [("Backup", "Backup"), ("Backup", "Backups"), ("cafe", "café"), ("कु", "क")]:
+        create_job(actor, name=first)
 
-    made = value_of(services.schedule(actor, **PLAIN | CRON | {"name": second, "args": [1]}))
+        made = value_of(services.schedule(actor, **PLAIN | CRON | {"name": second, "args": [1]}))
 
-    assert made.look_alike is None
+        assert made.look_alike is None
 
 
 def test_jobs_of_others_and_ended_ones_do_not_count(actor):

@@ -261,8 +261,10 @@ def _apply(actor: Actor, text: str) -> object:
     return apply_plan(actor, make_plan(actor, "jobs.yaml", jobs, clock.now()))
 
 
-@pytest.mark.parametrize("way", [name for name in WAYS_AROUND if name != "file"])
-@pytest.mark.parametrize("setting", ["never", "always"])
+@pytest.mark.parametrize(
+    ("way", "setting"),
+    [*((name, "never") for name in WAYS_AROUND if name != "file"), ("resume", "always"), ("edit", "always")],
+)
 def test_no_agent_gets_around_the_confirmation(agent, way, setting, time_machine, now):
     job = propose(agent)
     actor = replace(agent, confirm=setting)

@@ -8,13 +8,11 @@ from django.db import IntegrityError, transaction
 from schedules import clock, services
 from schedules.models import Job
 from schedules.result import Err
-from schedules.services.files.applying import apply_plan, export_jobs
+from schedules.services.files.applying import apply_plan
 from schedules.services.files.jobs import read_jobs
 from schedules.services.files.plans import make_plan
 from schedules.services.jobs import creation
 from schedules.services.jobs.creation import build_job, insert_jobs
-from schedules.web.forms.jobs import JobForm
-from schedules.web.forms.when import WhenForm
 from schedules.when.spread import delay_of
 from tests.factories import JobFactory
 from tests.services.made_jobs import CRON, ONCE, PLAIN, create_job, once, value_of
@@ -42,21 +40,18 @@ def test_new_and_changed_spread_moves_the_next_run(actor):
     assert (plain.next_run_at.minute % 5, plain.next_run_at.second) == (0, 0)
 
 
-@pytest.mark.parametrize(
-    ("fields", "reason"),
-    [
+def test_bad_spread_is_refused_by_name_and_creates_nothing(actor):
+    for fields, reason in [
         (CRON | {"spread": timedelta(minutes=6)}, "Choose at most 5m"),
         (CRON | {"spread": -SPREAD}, "whole seconds"),
         (CRON | {"spread": "4m"}, "Give a duration"),
         (ONCE | {"spread": SPREAD}, "one-time job"),
-    ],
-)
-def test_bad_spread_is_refused_by_name_and_creates_nothing(actor, fields, reason):
-    answer = services.schedule(actor, **PLAIN, **fields)
+    ]:
+        answer = services.schedule(actor, **PLAIN, **fields)
 
-    assert isinstance(answer, Err)
-    assert reason in " ".join(answer.errors["spread"])
-    assert not Job.objects.exists()
+        assert isinstance(answer, Err)
+        assert reason in " ".join(answer.errors["spread"])
+        assert not Job.objects.exists()
 
 
 def test_schedule_that_became_too_frequent_for_its_spread_is_refused(actor):
@@ -104,32 +99,8 @@ def applied(actor, text):
     return value_of(apply_plan(actor, plan)) if not plan.problems else plan
 
 
-def test_file_sets_and_exports_the_spread(actor):
-    applied(actor, FILE.format("20m"))
-
-    job = Job.objects.get()
-    assert job.spread == timedelta(minutes=20)
-    assert "    spread: 20m\n" in export_jobs(actor, [job])
-
-
 def test_bad_spread_of_a_file_is_refused_with_its_line(actor):
     plan = applied(actor, FILE.format("25h"))
 
     assert [str(problem) for problem in plan.problems] == ["jobs.yaml:7:13: Ping: Choose at most 1d."]
     assert not Job.objects.exists()
-
-
-def test_form_shows_and_reads_the_spread():
-    job = JobFactory.build(owner=None, spread=SPREAD)
-
-    form = WhenForm({"when": "phrase", **JobForm(zone="UTC", job=job).initial})
-
-    assert form.is_valid(), form.errors
-    assert form["spread"].value() == "4m"
-    assert form.trigger_columns()["spread"] == SPREAD
-
-
-def test_form_names_the_field_of_a_bad_spread():
-    data = {"when": "phrase", "phrase": "@daily", "timezone": "UTC", "spread": "soon"}
-
-    assert list(WhenForm(data).errors) == ["spread"]

@@ -10,7 +10,6 @@ from schedules.result import Code, Err
 from schedules.services import Actor
 from schedules.services.jobs import bulk
 from schedules.services.jobs.undo import events_of_call, events_since, last_call, plan_undo, undo
-from schedules.services.people.setting_events import record_setting
 from tests.factories import UserFactory
 from tests.services.conftest import NOW
 from tests.services.made_jobs import create_job, value_of, verbs_on
@@ -218,13 +217,6 @@ def test_last_call_is_no_older_one_if_it_cannot_be_undone(actor):
     refusal = last_call(actor)
 
     assert (refusal.code, refusal.subject) == (Code.STARTED_RUN_NOT_UNDOABLE, job.name)
-
-
-def test_subscription_of_an_app_is_no_call(actor):
-    create_job(actor)
-    record_setting(actor, "add receiver", "ChatGPT", NOW)
-
-    assert [event.verb for event in last_call(actor)] == ["create"]
 
 
 def test_changed_secret_is_refused_because_its_old_value_is_not_kept(actor):

@@ -4,8 +4,10 @@ from datetime import UTC, date, datetime
 
 import pytest
 import time_machine
+from django.db import connection
 
 from schedules import engine, services
+from schedules.engine.upkeep import calendars
 from schedules.models import Calendar, Event, Job
 from schedules.result import Code, Err, Ok
 from schedules.services import Actor
@@ -154,7 +156,14 @@ def test_job_that_is_created_skips_what_its_calendars_close(actor):
 @pytest.mark.parametrize(
     ("fields", "column", "words"),
     [
-        ({"calendars": ["holidays"]}, "calendars", "There is no calendar 'holidays'. Choose from: weekends."),
+        (
+            {"calendars": ["holidays"]},
+            "calendars",
+            "There is no calendar 'holidays'. Choose from: weekends, or",
+        ),
+        ({"calendars": ["Bavaria"]}, "calendars", "write DE-BY."),
+        ({"calendars": ["Bayern"]}, "calendars", "write DE-BY."),
+        ({"calendars": ["Germany"]}, "calendars", "write DE."),
         ({"calendars": ["weekends", "weekends"]}, "calendars", "each once"),
         ({"calendars": "weekends"}, "calendars", "Give a list"),
         ({"on_closed": "next"}, "on_closed", "needs a calendar"),
@@ -334,6 +343,26 @@ def test_years_that_come_near_are_added(actor):
     assert calendar.until.year == 2029
     assert job.closed_by == calendar.reference
     assert engine.refresh_calendars(later) == 0
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_years_are_added_without_holding_the_database(actor, monkeypatch, is_changed):
+    set_calendar(actor, BAVARIA)
+    later = datetime(2027, 1, 5, tzinfo=UTC)
+    compile_calendar = calendars.compile_calendar
+
+    def compile_slowly(calendar, now):
+        # Every transaction within that of the test has a savepoint.
+        assert not connection.savepoint_ids
+        if is_changed:
+            Calendar.objects.update(updated_at=later)
+        return compile_calendar(calendar, now)
+
+    monkeypatch.setattr(calendars, "compile_calendar", compile_slowly)
+
+    assert engine.refresh_calendars(later) == (0 if is_changed else 1)
+    assert Calendar.objects.get().until.year == (2028 if is_changed else 2029)
 
 
 @pytest.mark.django_db

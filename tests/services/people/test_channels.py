@@ -254,9 +254,9 @@ def test_agents_see_names_only(agent, phone):
         assert refused.code == Code.CHANNELS_BY_PEOPLE
 
 
-@pytest.mark.parametrize("name", ["", " ", "never", "Default", "a:b", "-x", "x" * 41, "a\nb"])
-def test_name_that_would_be_confused_is_refused(actor, name):
-    assert "name" in set_channel(actor, name, "ntfy", {"topic": "plants"}).errors
+def test_name_that_would_be_confused_is_refused(actor):
+    for name in ["", " ", "never", "Default", "a:b", "-x", "x" * 41, "a\nb"]:
+        assert "name" in set_channel(actor, name, "ntfy", {"topic": "plants"}).errors
 
 
 def test_text_means_a_channel_before_a_topic(owner, phone):

@@ -4,7 +4,6 @@ import pytest
 from django.test import override_settings
 
 from schedules import clock, services
-from schedules.engine.upkeep.prune import prune_history
 from schedules.models import Event, EventSubscription, EventType, Execution, Job
 from schedules.result import Code, Err, Ok
 from schedules.secrets.encryption import unseal
@@ -21,7 +20,7 @@ from schedules.services.people.event_subscriptions import (
     rotate_secret,
     switch_subscription,
 )
-from tests.factories import JobFactory, TokenFactory
+from tests.factories import JobFactory
 from tests.receivers import deliveries, happen, listen, person
 
 pytestmark = pytest.mark.django_db
@@ -184,17 +183,6 @@ def test_secrets_follow_a_new_secret_key(actor, settings):
     with override_settings(SECRET_KEY="new" * 20, SECRET_KEY_FALLBACKS=[]):
         row = EventSubscription.objects.get()
         assert unseal(row.old_sealed, row.place) == opened.secret
-
-
-def test_receiver_whose_access_is_gone_is_pruned(actor, owner):
-    opened, kept = listen(owner), listen(owner, name="Kept")
-    token = TokenFactory(owner=owner, revoked_at=clock.now())
-    EventSubscription.objects.filter(pk=opened.subscription.pk).update(token=token)
-
-    prune_history()
-
-    assert list(EventSubscription.objects.all()) == [kept.subscription]
-    assert Job.objects.get(pk=opened.subscription.job_id).deleted_at
 
 
 def test_job_of_a_receiver_is_not_changed_in_another_way(actor, agent, owner):

@@ -92,32 +92,28 @@ def test_city_becomes_its_zone(owner):
     assert Profile.objects.get(user=owner).timezone == "America/New_York"
 
 
-@pytest.mark.parametrize(
-    ("changes", "field"),
-    [
-        pytest.param({"timezone": "Mars/Base"}, "timezone", id="unknown zone"),
-        pytest.param({"timezone": "../../etc/passwd"}, "timezone", id="zone that is a path"),
-        pytest.param({"failure_topic": "two words"}, "failure_topic", id="space in the topic"),
-        pytest.param({"failure_topic": "t" * 65}, "failure_topic", id="long topic"),
-        pytest.param({"topic": "two words"}, "topic", id="space in the own topic"),
-        pytest.param({"failure_topic": "a/b"}, "failure_topic", id="topic that is a path"),
-        pytest.param({"failure_topic": "channel:phone"}, "failure_topic", id="unknown channel"),
-        pytest.param({"quiet_hours": "22"}, "quiet_hours", id="quiet hours without an end"),
-        pytest.param({"quiet_hours": "07:00-07:00"}, "quiet_hours", id="quiet hours that never begin"),
-        pytest.param({"alert_rules": "not soon"}, "alert_rules", id="unknown kind of alert"),
-        pytest.param({"alert_rules": "phone"}, "alert_rules", id="place among the rules"),
-        pytest.param({"alert_every": 60}, "alert_every", id="reminder every minute"),
-        pytest.param({"runner": "nope"}, "runner", id="unknown runner"),
-    ],
-)
-def test_invalid_setting_is_refused_and_changes_nothing(owner, changes, field):
+def test_invalid_setting_is_refused_and_changes_nothing(owner):
     before = Profile.objects.values().get(user=owner)
+    for changes, field in [
+        ({"timezone": "Mars/Base"}, "timezone"),
+        ({"timezone": "../../etc/passwd"}, "timezone"),
+        ({"failure_topic": "two words"}, "failure_topic"),
+        ({"failure_topic": "t" * 65}, "failure_topic"),
+        ({"topic": "two words"}, "topic"),
+        ({"failure_topic": "a/b"}, "failure_topic"),
+        ({"failure_topic": "channel:phone"}, "failure_topic"),
+        ({"quiet_hours": "22"}, "quiet_hours"),
+        ({"quiet_hours": "07:00-07:00"}, "quiet_hours"),
+        ({"alert_rules": "not soon"}, "alert_rules"),
+        ({"alert_rules": "phone"}, "alert_rules"),
+        ({"alert_every": 60}, "alert_every"),
+        ({"runner": "nope"}, "runner"),
+    ]:
+        refusal = update_profile(owner, **changes)
 
-    refusal = update_profile(owner, **changes)
-
-    assert isinstance(refusal, Err)
-    assert (refusal.kind, list(refusal.errors)) == (Kind.INVALID, [field])
-    assert Profile.objects.values().get(user=owner) == before
+        assert isinstance(refusal, Err)
+        assert (refusal.kind, list(refusal.errors)) == (Kind.INVALID, [field])
+        assert Profile.objects.values().get(user=owner) == before
 
 
 @pytest.mark.verify

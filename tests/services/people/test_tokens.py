@@ -104,23 +104,19 @@ def test_token_of_an_inactive_owner_is_refused(owner):
     assert verify_token(new.text) is None
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        pytest.param(lambda text: text[:-1] + ("A" if text[-1] != "A" else "B"), id="another secret"),
-        pytest.param(lambda text: text + "x", id="too long"),
-        pytest.param(lambda text: text.replace("cronty", "crony"), id="another family"),
-        pytest.param(lambda text: text.upper(), id="upper case"),
-        pytest.param(lambda text: "", id="nothing"),
-        pytest.param(lambda text: "cronty_\x00_x", id="NUL"),
-        pytest.param(lambda text: "cronty_\ud800_x", id="lone surrogate"),
-        pytest.param(lambda text: f"cronty_{'0' * 8}_{'x' * 32}", id="unknown prefix"),
-    ],
-)
-def test_wrong_token_text_is_refused(owner, change):
+def test_wrong_token_text_is_refused(owner):
     new = issued(owner)
-
-    assert verify_token(change(new.text)) is None
+    for change in [
+        lambda text: text[:-1] + ("A" if text[-1] != "A" else "B"),
+        lambda text: text + "x",
+        lambda text: text.replace("cronty", "crony"),
+        lambda text: text.upper(),
+        lambda text: "",
+        lambda text: "cronty_\x00_x",
+        lambda text: "cronty_\ud800_x",
+        lambda text: f"cronty_{'0' * 8}_{'x' * 32}",
+    ]:
+        assert verify_token(change(new.text)) is None
 
 
 def test_last_use_is_written_at_most_once_a_minute(owner, time_machine, django_assert_num_queries):
@@ -170,10 +166,10 @@ def test_token_survives_a_change_of_the_secret_key_and_goes_over_to_the_new_one(
     assert verify_token(new.text) == new.token
 
 
-@pytest.mark.parametrize("name", ["olga", "OLGA", " olga "])
-def test_token_cannot_be_named_like_a_person(owner, stranger, name):
-    for user in (owner, stranger):
-        refused = issue_token(user, name=name)
+def test_token_cannot_be_named_like_a_person(owner, stranger):
+    for name in ["olga", "OLGA", " olga "]:
+        for user in (owner, stranger):
+            refused = issue_token(user, name=name)
 
-        assert isinstance(refused, Err)
-        assert "A user has this name" in str(refused.errors["name"])
+            assert isinstance(refused, Err)
+            assert "A user has this name" in str(refused.errors["name"])

@@ -12,9 +12,9 @@ from schedules.result import Code, Err, Ok
 from schedules.services.jobs.undo import last_call, undo
 from schedules.services.runs import answers
 from schedules.services.runs.answers import DONE, SKIP, SNOOZE, UNDO
-from schedules.services.runs.question_words import describe_question
+from schedules.services.runs.question_words import describe_question, reminder_words
 from schedules.tasks.answer_links import Button, make_token, read_token
-from tests.factories import ExecutionFactory, ReminderFactory, reminder_job
+from tests.factories import ExecutionFactory, QuestionFactory, ReminderFactory, reminder_job
 
 pytestmark = pytest.mark.django_db
 
@@ -264,9 +264,10 @@ def test_question_takes_a_limited_number_of_answers(run):
 
 def test_done_counts_while_the_job_is_paused_and_snooze_does_not(run, actor):
     services.pause(actor, run.job.public_id)
+    run.job.refresh_from_db()
 
     assert press(run, "snooze").code == Code.JOB_ALREADY_PAUSED
-    assert describe_question(question(), run.job) == "Not answered. The job was paused."
+    assert reminder_words(run.job).endswith("Reminders go on when the job is resumed.")
     assert isinstance(press(run), Ok)
 
 
@@ -324,6 +325,23 @@ def test_link_is_bound_to_its_slot_because_a_restore_may_give_its_number_to_anot
 
 
 # By reference
+
+
+def test_answer_by_reference_is_for_the_newest_question(run, actor):
+    yesterday = run.scheduled_for - timedelta(days=1)
+    first = Question.objects.get()
+    Question.objects.update(status="closed", reason="The next run came.", due_at=None)
+    Execution.objects.filter(pk=run.pk).update(scheduled_for=yesterday)
+    today = ExecutionFactory(job=run.job, scheduled_for=NOW - 10 * MINUTE)
+    QuestionFactory(execution=today, due_at=NOW)
+
+    assert "next: reminder 1" in reminder_words(run.job).lower()
+    assert isinstance(services.answer(actor, run.job.public_id, DONE), Ok)
+
+    assert Question.objects.get(pk=today.pk).status == "done"
+    assert Question.objects.get(pk=first.pk).status == "closed"
+    assert isinstance(undo(actor, last_call(actor)), Ok)
+    assert Question.objects.get(pk=today.pk).status == "open"
 
 
 def test_agent_answers_the_last_question_of_a_job(run, agent):

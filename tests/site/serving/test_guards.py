@@ -12,6 +12,7 @@ from django.conf import LazySettings
 from cronty_site import urls  # noqa: F401  (as they are without OAuth)
 from cronty_site.serving import guards
 from cronty_site.serving.guards import Guards
+from schedules.api.schemas.common import ProblemOut
 from schedules.services.long_answers import LEAVE_PLACE
 from tests.waiting import PATIENCE
 
@@ -108,7 +109,9 @@ LARGEST = pytest.mark.parametrize(
         ("/oauth/token/", "POST", 16_384),
         ("/admin/login/", "POST", 16_384),
         ("/mcp", "POST", 262_144),
+        ("/api/v1/jobs", "POST", 262_144),
         ("/jobs/new/", "POST", 1_000_000),
+        ("/ping/5e0b6f0a-0000-4000-8000-000000000000", "POST", 1_000_000),
         ("/admin/schedules/job/add/", "POST", 1_000_000),
         ("/no-such-page", "POST", 1_000_000),
     ],
@@ -129,6 +132,10 @@ def test_declared_body_is_refused_before_anything_is_read(path: str, method: str
         error = json.loads(answer[1]["body"])
         assert (error["jsonrpc"], error["id"]) == ("2.0", None)
         assert str(largest) in error["error"]["message"]
+    if path.startswith("/api/"):
+        problem = ProblemOut.model_validate_json(answer[1]["body"])
+        assert (problem.status, problem.code, problem.title) == (413, "too_large", "Request Entity Too Large")
+        assert headers_of(answer)["content-type"] == "application/problem+json"
     assert not reader.is_disconnected
 
 
@@ -181,12 +188,12 @@ def test_response_before_the_end_of_the_body_closes_the_connection():
     assert headers_of(without) == {}
 
 
-@pytest.mark.parametrize("limit", ["BETWEEN_BYTES", "WHOLE_BODY"])
-def test_body_that_stops_arriving_is_refused(monkeypatch: pytest.MonkeyPatch, limit: str):
+@pytest.mark.parametrize(("limit", "path"), [("BETWEEN_BYTES", "/jobs/new/"), ("WHOLE_BODY", "/api/v1/jobs")])
+def test_body_that_stops_arriving_is_refused(monkeypatch: pytest.MonkeyPatch, limit: str, path: str):
     monkeypatch.setattr(guards, limit, 0.05)
     reader = Reader()
 
-    answer = async_to_sync(ask)(Guards(reader), "/jobs/new/", b"x", length=10, is_endless=True)
+    answer = async_to_sync(ask)(Guards(reader), path, b"x", length=10, is_endless=True)
 
     assert answer[0]["status"] == 408
     assert headers_of(answer)["connection"] == "close"

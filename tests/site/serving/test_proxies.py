@@ -1,6 +1,5 @@
 from typing import Any
 
-import pytest
 from asgiref.sync import async_to_sync
 
 from cronty_site.serving.proxies import TrustProxies
@@ -25,20 +24,19 @@ def seen(peer: str, *headers: tuple[str, str], proxies: tuple[str, ...] = ("10.0
     return scopes[0]
 
 
-@pytest.mark.parametrize("proxies", [(), ("192.0.2.0/24",)], ids=["none", "others"])
-@pytest.mark.parametrize("peer", ["127.0.0.1", PROXY, CLIENT, "::1", "not-an-ip"])
-def test_headers_of_an_untrusted_peer_are_removed(peer: str, proxies: tuple[str, ...]):
+def test_headers_of_an_untrusted_peer_are_removed():
     forged = [(name, CLIENT) for name in ("X-Forwarded-For", "X-Real-IP", "Forwarded", "X-Forwarded-Host")]
-    scope = seen(peer, *forged, ("X-Forwarded-Proto", "https"), ("Accept", "*/*"), proxies=proxies)
+    for peer in ["127.0.0.1", PROXY, CLIENT, "::1", "not-an-ip"]:
+        for proxies in [(), ("192.0.2.0/24",)]:
+            scope = seen(peer, *forged, ("X-Forwarded-Proto", "https"), ("Accept", "*/*"), proxies=proxies)
 
-    assert scope["client"] == (peer, 4711)
-    assert scope["scheme"] == "http"
-    assert scope["headers"] == [(b"accept", b"*/*")]
+            assert scope["client"] == (peer, 4711)
+            assert scope["scheme"] == "http"
+            assert scope["headers"] == [(b"accept", b"*/*")]
 
 
-@pytest.mark.parametrize(
-    ("forwarded", "client"),
-    [
+def test_client_is_the_last_address_before_the_trusted_proxies():
+    for forwarded, client in [
         (CLIENT, CLIENT),
         (f"198.51.100.1, {CLIENT}", CLIENT),
         (f"{CLIENT}, 10.0.0.7", CLIENT),
@@ -53,11 +51,9 @@ def test_headers_of_an_untrusted_peer_are_removed(peer: str, proxies: tuple[str,
         ("10.0.0.8, 10.0.0.9", "10.0.0.8"),
         ("1" * 10_000, PROXY),
         ("203.0.113.9\xff", PROXY),
-    ],
-)
-def test_client_is_the_last_address_before_the_trusted_proxies(forwarded: str, client: str):
-    assert seen(PROXY, ("X-Forwarded-For", forwarded))["client"] == (client, 0)
-    assert seen(f"::ffff:{PROXY}", ("X-Forwarded-For", forwarded))["client"] == (client, 0)
+    ]:
+        assert seen(PROXY, ("X-Forwarded-For", forwarded))["client"] == (client, 0)
+        assert seen(f"::ffff:{PROXY}", ("X-Forwarded-For", forwarded))["client"] == (client, 0)
 
 
 def test_later_header_is_the_nearer_proxys():
@@ -66,15 +62,12 @@ def test_later_header_is_the_nearer_proxys():
     assert scope["client"] == (CLIENT, 0)
 
 
-@pytest.mark.parametrize(
-    ("said", "scheme"),
-    [
+def test_scheme_comes_from_the_trusted_proxy():
+    for said, scheme in [
         ("https", "https"),
         ("http", "http"),
         ("javascript", "http"),
         ("http, https", "https"),
         ("https, http", "http"),
-    ],
-)
-def test_scheme_comes_from_the_trusted_proxy(said: str, scheme: str):
-    assert seen(PROXY, ("X-Forwarded-Proto", said))["scheme"] == scheme
+    ]:
+        assert seen(PROXY, ("X-Forwarded-Proto", said))["scheme"] == scheme

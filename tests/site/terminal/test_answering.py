@@ -9,7 +9,7 @@ from schedules.models import Job, Question
 from tests.documented import blocks
 from tests.factories import ExecutionFactory, reminder_job
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 
 def ask(job: Job) -> None:

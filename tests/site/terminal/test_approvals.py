@@ -5,7 +5,7 @@ import pytest
 from schedules.models import Approval
 from tests.factories import ApprovalFactory, ExecutionFactory, JobFactory
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture

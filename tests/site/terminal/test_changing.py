@@ -9,7 +9,7 @@ import pytest
 from schedules import clock, engine, services
 from schedules.models import Execution, Job
 from schedules.tasks.interface import OutputText
-from tests.factories import JobFactory
+from tests.factories import ExecutionFactory, JobFactory
 
 
 def status_of(job: Job) -> str:
@@ -127,7 +127,6 @@ def test_run_waits_for_its_outcome(cronty, owner, monkeypatch, status, code):
     assert ("still queued" in ended.err) == (status == "queued")
 
 
-@pytest.mark.only_here
 def test_waiting_prints_the_output_while_it_runs(cronty, owner, monkeypatch, capsys):
     JobFactory(owner=owner, name="Backup")
     printed: list[str] = []
@@ -184,6 +183,10 @@ def test_everything_is_paused_and_resumed(cronty, owner):
     assert len(paused.json) == 2
     assert [status_of(job) for job in jobs] == ["paused"] * 2
     assert cronty("resume", "--all").out.strip() == "Resumed: 2 jobs"
+    held = JobFactory(owner=owner, once=True, status="running", next_run_at=None)
+    ExecutionFactory(job=held, status="queued", finished_at=None)
+    assert "Not paused: 1 job" in cronty("pause", "--all").err
+    cronty("resume", "--all")
     assert [status_of(job) for job in (*jobs, alone)] == ["pending", "pending", "paused"]
 
 

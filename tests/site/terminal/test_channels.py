@@ -1,7 +1,5 @@
 """The subcommand channels."""
 
-from io import StringIO
-
 import pytest
 
 from schedules.models import Channel
@@ -29,15 +27,6 @@ def test_secret_is_asked_for_and_never_an_argument(cronty, monkeypatch):
     assert refused.code == 2
     assert saved.code == 0, saved.err
     assert "Asecret" not in saved.out + cronty("channels", "--json").out
-
-
-def test_wrong_value_is_refused(cronty, monkeypatch):
-    monkeypatch.setattr("sys.stdin", StringIO())
-
-    refused = cronty("channels", "phone", "topic=no topic", "--add", "ntfy")
-
-    assert refused.code == 1
-    assert "Topics can't contain spaces" in refused.err
 
 
 @pytest.mark.parametrize("arguments", [("phone",), ("phone", "chat=1", "--add", "ntfy")])

@@ -56,9 +56,15 @@ def test_commands_and_jobs_are_created_once(cronty, file, tmp_path):
     written = (tmp_path / "data/commands.toml").read_text()
     assert written.startswith("[mine]")
     assert sorted(Job.objects.values_list("name", "task", "cron", "timezone", "source")) == [
-        ("Opening bell", "bell-open", "30 9 * * 1-5", "America/New_York", "my.crontab"),
-        ("pg_dump shop", "pg_dump-shop", "0 3 * * *", "America/New_York", "my.crontab"),
-        ("start", "start", "@reboot", "America/New_York", "my.crontab"),
+        ("/opt/start.sh", "start.sh", "@reboot", "America/New_York", "my.crontab"),
+        ("Opening bell", "opening-bell", "30 9 * * 1-5", "America/New_York", "my.crontab"),
+        (
+            "pg_dump shop | gzip > /srv/shop.gz",
+            "pg_dump-shop-gzip-shop.gz",
+            "0 3 * * *",
+            "America/New_York",
+            "my.crontab",
+        ),
     ]
     again = cronty("import", "crontab", str(file), "--yes", "--timezone", "Europe/Berlin", "--json")
     assert again.code == 0
@@ -76,15 +82,15 @@ def test_jobs_of_lines_that_are_gone_are_pruned_if_asked_for(cronty, file):
     assert Job.objects.kept().count() == 3
     pruned = cronty("import", "crontab", str(file), "--yes", "--prune")
 
-    assert "- /bin/true old" in pruned.out
-    assert sorted(Job.objects.kept().values_list("name", flat=True)) == ["true new", "true other"]
+    assert "- 0 3 * * * /bin/true old" in pruned.out
+    assert sorted(Job.objects.kept().values_list("name", flat=True)) == ["/bin/true new", "/bin/true other"]
 
 
 def test_system_crontab_is_recognised_by_its_users(cronty, file):
     file.write_text("17 * * * * root cd / && run-parts --report /etc/cron.hourly\n")
 
     assert "is read with --system" in cronty("import", "crontab", str(file), "--check").err
-    assert cronty("import", "crontab", str(file), "--check", "--system").err == ""
+    assert cronty("import", "crontab", str(file), "--check", "--system").err.startswith("You are not alerted")
 
 
 def test_crontab_of_real_life_is_taken_over(cronty, file):
@@ -93,6 +99,7 @@ def test_crontab_of_real_life_is_taken_over(cronty, file):
     ended = cronty("import", "crontab", str(file), "--yes", "--json")
 
     assert ended.code == 0, ended.err
+    assert "You are not alerted when a job fails" in ended.err
     assert Job.objects.count() == len(ended.json["jobs"]) > 30
     assert catalog.current_problem() == ""
 
@@ -102,8 +109,8 @@ def test_files_are_written_for_review(cronty, file, tmp_path):
 
     assert cronty("import", "crontab", str(file), "--write", str(folder), "--yes").code == 0
 
-    assert "[pg_dump-shop]" in (folder / "commands.toml").read_text()
-    assert "Opening bell:" in (folder / "jobs.yaml").read_text()
+    assert "[opening-bell]" in (folder / "commands.toml").read_text()
+    assert "name: Opening bell" in (folder / "jobs.yaml").read_text()
     assert not Job.objects.exists()
 
 
@@ -176,5 +183,6 @@ def test_notes_are_json_for_programs(cronty, tmp_path):
 
     shown = cronty("import", "crontab", str(path), "--check", "--json")
 
-    assert json.loads(shown.err)["note"].startswith("The commands begin with names of users")
+    notes = [json.loads(line)["note"] for line in shown.err.splitlines()]
+    assert notes[0].startswith("The commands begin with names of users")
     assert len(shown.json["jobs"]) == 1

@@ -10,7 +10,7 @@ from schedules.models import Event, Secret
 from schedules.secrets.encryption import unseal
 
 
-def test_secret_is_read_from_standard_input_listed_and_deleted(cronty, monkeypatch, door):
+def test_secret_is_read_from_standard_input_listed_and_deleted(cronty, monkeypatch):
     monkeypatch.setattr("sys.stdin", StringIO("hush-hush-7\n"))
 
     saved = cronty("secret", "KEY", "--host", "api.example", "--host", "b.example", "--command", "backup")
@@ -24,7 +24,7 @@ def test_secret_is_read_from_standard_input_listed_and_deleted(cronty, monkeypat
         ["backup"],
     )
     assert "hush" not in cronty("secret").out + saved.out + saved.err
-    assert Event.objects.get().door == door
+    assert Event.objects.get().door == "terminal"
     assert cronty("secret", "KEY", "--delete").code == 0
     assert not Secret.objects.exists()
     assert cronty("secret", "KEY", "--delete").code == 3
@@ -42,16 +42,6 @@ def test_last_line_break_belongs_to_a_secret_of_several_lines(cronty, monkeypatc
 
     row = Secret.objects.get()
     assert unseal(row.sealed, row.place) == value
-
-
-def test_secret_without_a_place_to_go_is_refused(cronty, monkeypatch):
-    monkeypatch.setattr("sys.stdin", StringIO("hush-hush-7"))
-
-    refused = cronty("secret", "KEY")
-
-    assert refused.code == 1
-    assert "Enter at least one host or command" in refused.err
-    assert "hush" not in refused.err
 
 
 def test_question_for_a_value_is_json_for_programs(cronty, monkeypatch):

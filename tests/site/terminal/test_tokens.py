@@ -48,13 +48,3 @@ def test_token_is_revoked_by_its_name(cronty, owner):
     assert Token.objects.get().revoked_at
     assert Event.objects.get(verb="revoke token").door == "terminal"
     assert cronty("token", "list").out == "No tokens.\n"
-
-
-def test_unknown_token_is_refused_with_the_nearest(cronty, owner, stranger):
-    issue_token(owner, name="laptop")
-    issue_token(stranger, name="lapdog")
-
-    refused = cronty("token", "revoke", "lapdop")
-
-    assert (refused.code, refused.err) == (3, "cronty: Token not found: lapdop. Did you mean laptop?\n")
-    assert not Token.objects.exclude(revoked_at=None).exists()

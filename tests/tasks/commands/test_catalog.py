@@ -184,6 +184,28 @@ def test_file_that_may_still_be_being_written_is_not_kept(commands_file, setting
     assert copy.exists()
 
 
+def test_file_that_breaks_before_it_was_kept_is_kept_for_other_processes(commands_file, settings):
+    copy = Path(settings.CRONTY_DATA) / "commands.last-good.toml"
+    copy.unlink(missing_ok=True)
+    write(commands_file, TRY.format(name="one"))
+    os.utime(commands_file, times=(time.time() + 600,) * 2)
+    running = Catalog()
+    assert names(running) == ["one"]
+
+    write(commands_file, "[half")
+    os.utime(commands_file, times=(time.time() - 2,) * 2)
+
+    assert names(running) == names(Catalog()) == ["one"]
+
+
+def test_unknown_task_names_the_broken_file(commands_file, settings):
+    Path(settings.CRONTY_DATA, "commands.last-good.toml").unlink(missing_ok=True)
+    write(commands_file, "[half")
+    catalog.refresh()
+
+    assert "The file commands.toml, line 1, cannot be used" in registry.unknown_with_choices("poll")
+
+
 def test_data_folder_that_cannot_be_written_is_logged_and_stops_nothing(
     commands_file, settings, tmp_path, caplog
 ):

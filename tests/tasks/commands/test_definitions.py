@@ -165,9 +165,8 @@ def test_every_mistake_of_a_file_is_named():
     assert all(place in str(caught.value) for place in ("try.shel", "try.timeout", "other.description"))
 
 
-@pytest.mark.parametrize(
-    ("text", "places", "line"),
-    [
+def test_problem_is_found_on_its_line():
+    for text, places, line in [
         ("[a]\nprogram = 'x'\n\n[a.parameters.b]\ntype = 'x'", ["a", "parameters", "b", "type"], 5),
         ("[a]\nprogram = 'x'\n\n[a.parameters.b]", ["a", "parameters", "b", "nothing"], 4),
         ("[a]\narguments = [\n 'x',\n 5,\n]", ["a", "arguments", "1"], 2),
@@ -175,10 +174,8 @@ def test_every_mistake_of_a_file_is_named():
         ("[a]\nparameters.b = { type = 'x' }", ["a", "parameters", "b", "type"], 2),
         ("[a]\n[b]", ["b", "program"], 2),
         ("", ["a"], None),
-    ],
-)
-def test_problem_is_found_on_its_line(text, places, line):
-    assert line_of(text, places) == line
+    ]:
+        assert line_of(text, places) == line
 
 
 def test_every_problem_names_its_line():
@@ -192,9 +189,8 @@ def test_every_problem_names_its_line():
     assert refused.value.line == 3
 
 
-@pytest.mark.parametrize(
-    ("keys", "words"),
-    [
+def test_input_user_and_limits_are_checked():
+    for keys, words in [
         ("user = 'ro ot'", "try.user: string should match pattern"),
         ("max_memory = '2'", 'try.max_memory: write a size like "512MB"'),
         ("max_memory = 2000", 'try.max_memory: write a size like "512MB"'),
@@ -204,24 +200,19 @@ def test_every_problem_names_its_line():
         ("arguments = ['--', '{x}']\nparameters.x = { multiline = true }", "can only be used in the input"),
         ("input = '{x}'\nparameters.x = { type = 'integer', multiline = true }", "multiline belongs to text"),
         ("input = '{x}'\nparameters.x = { default = \"a\\nb\" }", "remove the control character"),
-    ],
-)
-def test_input_user_and_limits_are_checked(keys, words):
-    with pytest.raises(OperatorFileError, match=f"(?i){re.escape(words)}"):
-        parse(f"[try]\ndescription = 'x'\nprogram = 'x'\n{keys}")
+    ]:
+        with pytest.raises(OperatorFileError, match=f"(?i){re.escape(words)}"):
+            parse(f"[try]\ndescription = 'x'\nprogram = 'x'\n{keys}")
 
 
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
+def test_sizes_are_read():
+    for text, size in [
         ("512MB", 512_000_000),
         ("1.5 GB", 1_500_000_000),
         ("16Mi", 2**24),
         ("2GiB", 2**31),
         ("20000kB", 2 * 10**7),
-    ],
-)
-def test_sizes_are_read(text, size):
-    command = parse(f"[try]\ndescription = 'x'\nprogram = 'x'\nmax_memory = '{text}'")["try"]
+    ]:
+        command = parse(f"[try]\ndescription = 'x'\nprogram = 'x'\nmax_memory = '{text}'")["try"]
 
-    assert command.max_memory == size
+        assert command.max_memory == size

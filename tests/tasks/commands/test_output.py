@@ -73,24 +73,21 @@ def test_secret_is_masked_however_it_is_cut_into_pieces(size):
     assert output.text.head == f"before {MASK} after {MASK}{MASK}!"
 
 
-@pytest.mark.parametrize("size", [1, 3, 4, 100])
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
+def test_secret_that_begins_like_another_is_masked_however_it_is_cut():
+    for text, shown in [
         ("key=prod-production end", f"key={MASK} end"),
         ("key=prod end", f"key={MASK} end"),
         ("abcababcabx", f"{MASK}{MASK}x"),
-    ],
-)
-def test_secret_that_begins_like_another_is_masked_however_it_is_cut(text, shown, size):
-    data = text.encode()
+    ]:
+        for size in [1, 3, 4, 100]:
+            data = text.encode()
 
-    output = kept(
-        *(data[start : start + size] for start in range(0, len(data), size)),
-        secrets=("prod", "prod-production", "abcab"),
-    )
+            output = kept(
+                *(data[start : start + size] for start in range(0, len(data), size)),
+                secrets=("prod", "prod-production", "abcab"),
+            )
 
-    assert output.text.head == shown
+            assert output.text.head == shown
 
 
 def test_secret_is_masked_as_part_of_an_address_and_line_by_line():
@@ -135,18 +132,16 @@ def test_gap_in_the_output_takes_nothing_from_the_error_output():
     assert output.last_lines == "fatal: disk full"
 
 
-@pytest.mark.parametrize("size", [1, 3, 5, 100])
-@pytest.mark.parametrize(
-    "hidden",
-    [b"\x1b[01;31m\x1b[K", b"\x1b]0;title\x07", b"\0", "\u200b".encode()],
-    ids=["colour", "title", "NUL", "invisible"],
-)
-def test_secret_is_masked_without_what_is_removed_within_it(hidden, size):
-    data = b"conf: pass" + hidden + b"word123\n"
+def test_secret_is_masked_without_what_is_removed_within_it():
+    for hidden in [b"\x1b[01;31m\x1b[K", b"\x1b]0;title\x07", b"\0", "\u200b".encode()]:
+        for size in [1, 3, 5, 100]:
+            data = b"conf: pass" + hidden + b"word123\n"
 
-    output = kept(*(data[at : at + size] for at in range(0, len(data), size)), secrets=("password123",))
+            output = kept(
+                *(data[at : at + size] for at in range(0, len(data), size)), secrets=("password123",)
+            )
 
-    assert output.text.head == f"conf: {MASK}\n"
+            assert output.text.head == f"conf: {MASK}\n"
 
 
 def test_secret_with_characters_that_are_removed_is_masked():

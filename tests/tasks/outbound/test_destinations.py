@@ -7,9 +7,8 @@ import pytest
 from schedules.tasks.outbound.destinations import parse_destination
 
 
-@pytest.mark.parametrize(
-    ("entry", "host", "port", "address"),
-    [
+def test_entry_includes_its_destination():
+    for entry, host, port, address in [
         ("10.0.0.0/8", "a.test", 80, "10.1.2.3"),
         ("fd00::/8", "a.test", 80, "fd00::1"),
         ("192.168.1.5", "a.test", 80, "192.168.1.5"),
@@ -20,24 +19,19 @@ from schedules.tasks.outbound.destinations import parse_destination
         ("NAS.local", "nas.LOCAL.", 80, "10.0.0.1"),
         ("my_nas:8080", "my_nas", 8080, "10.0.0.1"),
         ("server-1.example", "server-1.example", 443, "10.0.0.1"),
-    ],
-)
-def test_entry_includes_its_destination(entry, host, port, address):
-    assert parse_destination(entry).includes(host, port, ip_address(address))
+    ]:
+        assert parse_destination(entry).includes(host, port, ip_address(address))
 
 
-@pytest.mark.parametrize(
-    ("entry", "host", "port", "address"),
-    [
+def test_entry_does_not_include_another_destination():
+    for entry, host, port, address in [
         ("10.0.0.0/8", "a.test", 80, "11.0.0.1"),
         ("192.168.1.5:8080", "a.test", 80, "192.168.1.5"),
         ("nas.local", "evil.nas.local", 80, "10.0.0.1"),
         ("nas.local", "nas.local.evil.test", 80, "10.0.0.1"),
         ("10.0.0.0/8", "a.test", 80, "::1"),
-    ],
-)
-def test_entry_does_not_include_another_destination(entry, host, port, address):
-    assert not parse_destination(entry).includes(host, port, ip_address(address))
+    ]:
+        assert not parse_destination(entry).includes(host, port, ip_address(address))
 
 
 @pytest.mark.parametrize(

@@ -1,29 +1,35 @@
 """The request headers that a webhook may set."""
 
-import pytest
-
 from schedules.tasks.outbound import headers
 
 
-@pytest.mark.parametrize(
-    "name", ["Authorization", "x-api-key", "X-Custom-Team", "X-Webhook-Id", "CONTENT-TYPE"]
-)
-def test_known_header_is_allowed(name):
-    assert headers.header_problem(name, "v") is None
+def test_known_header_is_allowed():
+    for name in ["Authorization", "x-api-key", "X-Custom-Team", "X-Webhook-Id", "CONTENT-TYPE"]:
+        assert headers.header_problem(name, "v") is None
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "X-Team", "X-Client-IP", "X-Remote-User", "X-HTTP-Method-Override", "True-Client-IP", "CF-Connecting-IP",
-        "Forwarded", "Via", "Range", "Referer", "Origin", "Cookie", "Host", "Proxy-Authorization", "Cronty-Attempt",
-    ],
-)  # fmt: skip
-def test_unknown_header_is_refused_by_name(name):
-    problem = headers.header_problem(name, "v")
+def test_unknown_header_is_refused_by_name():
+    for name in [
+        "X-Team",
+        "X-Client-IP",
+        "X-Remote-User",
+        "X-HTTP-Method-Override",
+        "True-Client-IP",
+        "CF-Connecting-IP",
+        "Forwarded",
+        "Via",
+        "Range",
+        "Referer",
+        "Origin",
+        "Cookie",
+        "Host",
+        "Proxy-Authorization",
+        "Cronty-Attempt",
+    ]:
+        problem = headers.header_problem(name, "v")
 
-    assert problem is not None
-    assert repr(name) in problem
+        assert problem is not None
+        assert repr(name) in problem
 
 
 def test_operator_can_add_a_header_but_not_one_that_frames_the_request_or_is_ours():
@@ -43,12 +49,12 @@ def test_list_of_allowed_headers_contains_none_that_is_never_allowed():
     assert all(headers.setting_problem(name) is None for name in headers.ALLOWED)
 
 
-@pytest.mark.parametrize("value", [" key", "key ", " ", "key\n", "two\nlines", "ä", "x" * 2049])
-def test_value_that_is_no_header_is_refused_without_quoting_it(value):
-    assert "must be one line" in (problem := headers.shape_problem("x-api-key", value) or "")
-    assert repr(value) not in problem
+def test_value_that_is_no_header_is_refused_without_quoting_it():
+    for value in [" key", "key ", " ", "key\n", "two\nlines", "ä", "x" * 2049]:
+        assert "must be one line" in (problem := headers.shape_problem("x-api-key", value) or "")
+        assert repr(value) not in problem
 
 
-@pytest.mark.parametrize("value", ["", "k", "Bearer key", "x" * 2048])
-def test_value_with_spaces_inside_is_allowed(value):
-    assert headers.shape_problem("x-api-key", value) is None
+def test_value_with_spaces_inside_is_allowed():
+    for value in ["", "k", "Bearer key", "x" * 2048]:
+        assert headers.shape_problem("x-api-key", value) is None

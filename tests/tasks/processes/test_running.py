@@ -144,11 +144,11 @@ def test_directory_that_does_not_exist_is_named():
         run("/bin/true", directory="/nonexistent/folder")
 
 
-def test_gigabyte_of_output_is_bounded_to_its_beginning_and_end():
+def test_flood_of_output_is_bounded_to_its_beginning_and_end():
     sink = Sink()
     code = (
         "import sys\nblock, output = b'x' * 1_000_000, sys.stdout.buffer\noutput.write(b'first')\n"
-        "for _ in range(1000): output.write(block)\nsys.stderr.write('last')"
+        "for _ in range(150): output.write(block)\nsys.stderr.write('last')"
     )
 
     before = psutil.Process().memory_info().rss
@@ -158,7 +158,7 @@ def test_gigabyte_of_output_is_bounded_to_its_beginning_and_end():
     assert ended.code == 0
     assert sink.printed[1].startswith(b"first")
     assert sink.printed[2] == b"last"
-    assert printed + sink.skipped[1] == 1_000_000_009
+    assert printed + sink.skipped[1] == 150_000_009
     assert printed < 3_000_000
     assert psutil.Process().memory_info().rss - before < 50_000_000
 

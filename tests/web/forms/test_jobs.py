@@ -23,21 +23,9 @@ def test_empty_policies_keep_their_defaults():
     assert not {"attempts", "backoff", "timeout", "overlap"} & form.columns().keys()
 
 
-@pytest.mark.parametrize(
-    ("text", "span"),
-    [("90", timedelta(seconds=90)), ("1h 30m", timedelta(minutes=90)), ("0", timedelta(0)), ("", None)],
-)
-def test_typed_duration_is_parsed(text: str, span: timedelta | None):
-    assert JobForm.base_fields["backoff"].clean(text) == span
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0, "0s"), (59, "59s"), (90, "1m30s"), (3600, "1h"), (90_061, "1d1h1m1s")]
-)
-def test_duration_is_shown_in_a_form_that_can_be_typed(seconds: int, text: str):
-    assert durations.typed(timedelta(seconds=seconds)) == text
-    if seconds:
-        assert JobForm.base_fields["timeout"].clean(text) == timedelta(seconds=seconds)
+def test_duration_is_shown_in_a_form_that_can_be_typed():
+    for seconds, text in [(0, "0s"), (59, "59s"), (90, "1m30s"), (3600, "1h"), (90_061, "1d1h1m1s")]:
+        assert durations.typed(timedelta(seconds=seconds)) == text
 
 
 def test_tags_are_split_and_deduplicated():

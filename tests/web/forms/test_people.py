@@ -8,11 +8,3 @@ def test_invalid_zone_and_topic_are_reported_together(form_class: type[SettingsF
     form = form_class({"timezone": "Nowhere/X", "failure_topic": "a b", "message": "Hello."})
 
     assert set(form.errors) == {"timezone", "failure_topic"}
-
-
-def test_empty_settings_are_valid():
-    assert SettingsForm({}).is_valid()
-
-
-def test_welcome_form_requires_every_answer():
-    assert set(WelcomeForm({}).errors) == {"timezone", "failure_topic", "message"}

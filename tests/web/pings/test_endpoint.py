@@ -91,9 +91,8 @@ def test_every_form_of_an_address(client, ping_id, job, form, kind, exit_status,
     assert (row.kind, row.exit_status) == (kind, exit_status)
 
 
-@pytest.mark.parametrize(
-    ("address", "status", "text"),
-    [
+def test_what_cannot_be_meant_changes_nothing(client, ping_id):
+    for address, status, text in [
         ("{id}/256", 400, b"invalid url format"),
         ("{id}/99999", 400, b"invalid url format"),
         (f"{KEY}/Backup", 400, b"invalid url format"),
@@ -107,13 +106,11 @@ def test_every_form_of_an_address(client, ping_id, job, form, kind, exit_status,
         ("{id}/other", 404, b"not found"),
         ("{id}/start/fail", 404, b"not found"),
         ("x", 404, b"not found"),
-    ],
-)
-def test_what_cannot_be_meant_changes_nothing(client, ping_id, address, status, text):
-    response = client.get(f"/ping/{address.format(id=ping_id)}")
+    ]:
+        response = client.get(f"/ping/{address.format(id=ping_id)}")
 
-    assert (response.status_code, response.content) == (status, text)
-    assert kinds() == []
+        assert (response.status_code, response.content) == (status, text)
+        assert kinds() == []
 
 
 def test_ambiguous_name_is_a_conflict(client, owner, job):
@@ -144,11 +141,6 @@ def test_first_ping_creates_the_job_if_asked(client, owner):
     again = client.get(f"/ping/{KEY}/new-job?create=1")
     assert (again.status_code, again.content) == (200, b"OK")
     assert Job.objects.count() == 1
-
-
-def test_address_without_a_job_creates_none_unasked(client, owner):
-    assert client.get(f"/ping/{KEY}/new-job").status_code == 404
-    assert not Job.objects.exists()
 
 
 def test_body_is_the_output_of_the_run_up_to_the_limit(client, ping_id):
@@ -274,30 +266,29 @@ def test_one_ping_that_cannot_be_stored_does_not_fail_the_others(owner, monkeypa
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize(
-    ("late", "seconds"),
-    [
-        (b"-90", None),
-        (b"nan", None),
-        (b"inf", None),
-        (b"1e9", None),
-        (b"90,5", None),
-        (b"0", None),
-        (b"999999999999", None),
-        (b"99999999", 365 * 86_400),
-    ],
-)
-def test_sender_whose_clock_is_wrong_moves_no_ping_into_the_future(owner, late, seconds):
-    heartbeat = new_job(owner).heartbeat
+def test_sender_whose_clock_is_wrong_moves_no_ping_into_the_future(owner):
+    for number, (late, seconds) in enumerate(
+        [
+            (b"-90", None),
+            (b"nan", None),
+            (b"inf", None),
+            (b"1e9", None),
+            (b"90,5", None),
+            (b"0", None),
+            (b"999999999999", None),
+            (b"99999999", 365 * 86_400),
+        ]
+    ):
+        heartbeat = new_job(owner, f"job {number}").heartbeat
 
-    ((status, _),) = ask(f"/ping/{heartbeat.ping_id}", headers=[(b"cronty-late", late)])
+        ((status, _),) = ask(f"/ping/{heartbeat.ping_id}", headers=[(b"cronty-late", late)])
 
-    ping = Ping.objects.get()
-    heartbeat.refresh_from_db()
-    assert status == 200
-    assert ping.at <= clock.now()
-    assert heartbeat.last_ping_at <= clock.now()
-    assert (ping.late_by and ping.late_by.total_seconds()) == seconds
+        ping = Ping.objects.latest("pk")
+        heartbeat.refresh_from_db()
+        assert status == 200
+        assert ping.at <= clock.now()
+        assert heartbeat.last_ping_at <= clock.now()
+        assert (ping.late_by and ping.late_by.total_seconds()) == seconds, late
 
 
 @pytest.mark.django_db(transaction=True)
@@ -309,13 +300,6 @@ def test_streamed_body_and_delay_are_read(owner):
     assert RunOutput.objects.get().tail == "a" * 99_999 + "b"
     assert Ping.objects.get().late_by.total_seconds() == 90.5
     assert Ping.objects.get().sender == "192.0.2.7"
-
-
-@pytest.mark.django_db(transaction=True)
-def test_head_has_no_body(owner):
-    address = f"/ping/{new_job(owner).heartbeat.ping_id}"
-
-    assert ask(address, method="HEAD") == [(200, b"")]
 
 
 # Pages
@@ -389,11 +373,11 @@ def test_renamed_job_keeps_its_address_and_a_chosen_name_changes_it(owner, job):
     assert Heartbeat.objects.get().slug == "chosen"
 
 
-@pytest.mark.parametrize("kwargs", [{"grace": "soon"}, {"grace": 0}, {"grace": "2000d"}, {"slug": "Big"}])
-def test_bad_argument_is_refused_by_its_name(owner, kwargs):
-    made = services.schedule(
-        Actor(owner), name="x", task="heartbeat", trigger_type="cron", cron="0 3 * * *", kwargs=kwargs
-    )
+def test_bad_argument_is_refused_by_its_name(owner):
+    for kwargs in [{"grace": "soon"}, {"grace": 0}, {"grace": "2000d"}, {"slug": "Big"}]:
+        made = services.schedule(
+            Actor(owner), name="x", task="heartbeat", trigger_type="cron", cron="0 3 * * *", kwargs=kwargs
+        )
 
-    assert next(iter(kwargs)) in made.named_reasons
-    assert not Heartbeat.objects.exists()
+        assert next(iter(kwargs)) in made.named_reasons
+        assert not Heartbeat.objects.exists()

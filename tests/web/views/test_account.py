@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from datetime import UTC, datetime, time, timedelta
 
 import time_machine
@@ -7,19 +6,11 @@ from django.test import Client
 
 from schedules import services
 from schedules.models import Profile, Token
-from schedules.result import Err
 from schedules.services import Actor
 from schedules.services.people.channels import set_channel
 from schedules.services.people.preferences import preference
 from schedules.templatetags.cronty_times import clock_words
 from tests.factories import JobFactory
-
-
-def test_settings_are_saved(web: Client, owner: User):
-    web.post("/settings/", {"timezone": "Asia/Tokyo", "failure_topic": "alerts"})
-
-    profile = Profile.objects.get(user=owner)
-    assert (profile.timezone, profile.failure_topic) == ("Asia/Tokyo", "alerts")
 
 
 def test_alerts_are_settings(web: Client, owner: User):
@@ -57,15 +48,6 @@ def test_channel_of_alerts_is_shown_and_removed_by_an_empty_field(web: Client, o
     assert (profile.channel, profile.alert_channel) == ("My phone", "My phone")
     assert 'name="failure_topic" value="My phone"' in shown
     assert Profile.objects.get(user=owner).alert_place == {}
-
-
-def test_runner_of_prompts_is_a_setting(web: Client, owner: User, use_runners: Callable[[str], None]):
-    assert "runner" not in web.get("/settings/").context["form"].fields
-    use_runners('[notes]\ndescription = "Reads notes"\nkind = "inbox"\nallow = ["everyone"]\n')
-
-    web.post("/settings/", {"runner": "notes"})
-
-    assert '<option value="notes" selected>notes</option>' in web.get("/settings/").content.decode()
 
 
 def test_stale_settings_change_only_what_was_typed_and_say_what_was_changed_meanwhile(
@@ -174,15 +156,3 @@ def test_clock_of_one_person_does_not_stay_for_the_next_request(web: Client, oth
 
     assert clock_words(time(17, 30)) == "17:30"
     assert "The run on Sun 15 Nov 5:30 PM will be skipped." in web.get("/").content.decode()
-
-
-def test_unknown_clock_is_refused(web: Client, owner: User):
-    assert web.post("/settings/", {"clock_hours": "13"}).status_code == 422
-    assert isinstance(services.update_profile(owner, clock_hours=13), Err)
-
-
-def test_city_is_saved_as_its_zone_with_a_note(web: Client, owner: User):
-    page = web.post("/settings/", {"timezone": "new york"}, follow=True).content.decode()
-
-    assert "Saved. “new york” is read as America/New_York." in page
-    assert Profile.objects.get(user=owner).timezone == "America/New_York"

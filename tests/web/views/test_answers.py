@@ -46,13 +46,13 @@ def test_app_presses_done(phone, run):
     assert answer.content.decode().startswith("Done by ntfy: home, after ")
 
 
-@pytest.mark.parametrize("method", ["get", "head", "options", "put", "delete"])
-@pytest.mark.parametrize("button", ["done", "snooze", "skip", "page"])
-def test_scanners_change_nothing(phone, run, method, button):
-    getattr(phone, method)(address(run, button), **PAGE)
+def test_scanners_change_nothing(phone, run):
+    for button in ["done", "snooze", "skip", "page"]:
+        for method in ["get", "head", "options", "put", "delete"]:
+            getattr(phone, method)(address(run, button), **PAGE)
 
-    assert status() == "open"
-    assert not Event.objects.exists()
+            assert status() == "open"
+            assert not Event.objects.exists()
 
 
 def test_opened_button_asks_for_one_more_press(phone, run):
@@ -63,30 +63,12 @@ def test_opened_button_asks_for_one_more_press(phone, run):
     assert 'name="answer"' not in page
 
 
-def test_second_phone_is_told(phone, run):
-    phone.post(address(run, "done"))
+def test_forged_link_is_refused_without_asking_the_database(phone, django_assert_num_queries):
+    for token in ["x", "1.done.0123456789abcdef.abc.def", "é", "a" * 3000]:
+        with django_assert_num_queries(0):
+            answers = [phone.get(f"/a/{token}/", **PAGE), phone.post(f"/a/{token}/")]
 
-    answer = phone.post(address(run, "snooze"))
-
-    assert answer.status_code == 409
-    assert answer.content.decode().startswith("Answered already: done (ntfy: home, ")
-
-
-def test_same_button_twice_is_no_error(phone, run):
-    phone.post(address(run, "done"))
-
-    answer = phone.post(address(run, "done"))
-
-    assert answer.status_code == 200
-    assert answer.content.decode().startswith("Already: Done by ntfy: home")
-
-
-@pytest.mark.parametrize("token", ["x", "1.done.0123456789abcdef.abc.def", "é", "a" * 3000])
-def test_forged_link_is_refused_without_asking_the_database(phone, token, django_assert_num_queries):
-    with django_assert_num_queries(0):
-        answers = [phone.get(f"/a/{token}/", **PAGE), phone.post(f"/a/{token}/")]
-
-    assert [answer.status_code for answer in answers] == [404, 404]
+        assert [answer.status_code for answer in answers] == [404, 404]
 
 
 def test_expired_link_is_refused(phone, run):
@@ -114,9 +96,7 @@ def test_page_shows_every_choice(phone, run):
     assert 'value="undo"' not in page
 
 
-@pytest.mark.parametrize(
-    "words", ["10 minutes", "1 hour", "1h", "tomorrow at 9:00", "friday at 5pm", "in 20 minutes"]
-)
+@pytest.mark.parametrize("words", ["1h", "tomorrow at 9:00"])
 def test_page_snoozes_in_words(phone, run, words):
     answer = phone.post(address(run), {"answer": "snooze", "words": words, "seen": "0"}, **PAGE)
 
@@ -140,20 +120,14 @@ def test_page_undoes_an_answer(phone, run):
     assert (answer.status_code, status()) == (200, "open")
 
 
-@pytest.mark.parametrize("seen", ["0", "", "x", "9" * 50])
-def test_page_that_is_out_of_date_shows_how_it_stands(phone, run, seen):
+def test_page_that_is_out_of_date_shows_how_it_stands(phone, run):
     phone.post(address(run, "snooze"))
+    for seen in ["0", "", "x", "9" * 50]:
+        answer = phone.post(address(run), {"answer": "done", "seen": seen}, **PAGE)
 
-    answer = phone.post(address(run), {"answer": "done", "seen": seen}, **PAGE)
-
-    assert (answer.status_code, status()) == (409, "snoozed")
-    assert "Somebody has answered meanwhile" in answer.content.decode()
-    assert 'name="seen" value="1"' in answer.content.decode()
-
-
-def test_unknown_answer_is_refused(phone, run):
-    assert phone.post(address(run), {"answer": "explode", "seen": "0"}, **PAGE).status_code == 422
-    assert status() == "open"
+        assert (answer.status_code, status()) == (409, "snoozed")
+        assert "Somebody has answered meanwhile" in answer.content.decode()
+        assert 'name="seen" value="1"' in answer.content.decode()
 
 
 def test_page_keeps_its_address_to_itself(phone, run):
@@ -163,24 +137,11 @@ def test_page_keeps_its_address_to_itself(phone, run):
     assert answer["X-Robots-Tag"] == "noindex"
 
 
-def test_deleted_job_is_no_server_error(phone, run):
-    run.job.deleted_at = clock.now()
-    run.job.save()
-
-    assert phone.post(address(run, "done")).status_code == 404
-    assert phone.get(address(run), **PAGE).status_code == 404
-
-
 def test_owner_answers_on_the_page_of_the_job(web, run):
     answer = web.post(f"/jobs/{run.job.public_id}/answer/", {"answer": "snooze", "until": "1h"}, follow=True)
 
     assert status() == "snoozed"
     assert f"Snoozed by {run.owner.username} until" in answer.content.decode()
-
-
-def test_stranger_does_not_answer_on_the_page_of_the_job(other, run):
-    assert other.post(f"/jobs/{run.job.public_id}/answer/", {"answer": "done"}).status_code == 404
-    assert status() == "open"
 
 
 def test_logged_in_reader_of_the_link_answers_under_their_own_name(web, run):

@@ -122,22 +122,3 @@ def test_ics_file_is_uploaded_shown_and_starts_jobs(client, person):
     page = client.get(f"/jobs/{job.public_id}/edit/").content.decode()
     assert "2 hours before every event &quot;dance&quot; in calendar Work" in page
     assert client.get(f"/jobs/{job.public_id}/").status_code == 200
-
-
-def test_reminder_of_one_line_leaves_out_holidays(client, person):
-    person.cronty_profile.topic = "phone"
-    person.cronty_profile.save()
-    set_calendar(Actor(person), CalendarSpec("DE-BY", "holidays", "DE-BY"))
-
-    client.post("/jobs/quick/", {"line": "stand up every weekday at 9:00 except holidays"})
-
-    assert Job.objects.get().calendars == ["DE-BY"]
-
-
-def test_job_page_says_which_calendars_close_it(client, person):
-    set_calendar(Actor(person), CalendarSpec("weekends", "hours", lines=["sat,sun"]))
-    client.post("/jobs/new/", JOB | {"calendars": ["weekends"]})
-
-    page = client.get(f"/jobs/{Job.objects.get().public_id}/").content.decode()
-
-    assert "except weekends" in page

@@ -34,12 +34,3 @@ def test_form_takes_the_other_job_by_name_and_both_pages_show_the_chain(web, own
     assert "Report" in web.get(f"/jobs/{first.public_id}/").text
     edit = web.get(f"/jobs/{job.public_id}/edit/").text
     assert f"10 minutes after {first.public_id} fails" in edit
-
-
-def test_form_says_that_there_is_no_such_job(web, owner):
-    page = web.post(
-        "/jobs/new/",
-        {"name": "R", "task": "tests.ping", "when": "phrase", "phrase": "after x fails", "timezone": "UTC"},
-    )
-
-    assert "There is no job &#x27;x&#x27; to run after." in page.text

@@ -74,8 +74,6 @@ def test_form_says_which_fields_may_stay_empty_and_names_those_that_may_not(web)
     assert "Fill in address." in html_of(refused)
 
 
-@pytest.mark.parametrize(
-    "kind", ["ntfy", "email", "telegram", "slack", "discord", "gotify", "pushover", "matrix", "x"]
-)
-def test_every_kind_has_a_form(web, kind):
-    assert web.get(f"/channels/new/?kind={kind}").status_code == 200
+def test_every_kind_has_a_form(web):
+    for kind in ["ntfy", "email", "telegram", "slack", "discord", "gotify", "pushover", "matrix", "x"]:
+        assert web.get(f"/channels/new/?kind={kind}").status_code == 200

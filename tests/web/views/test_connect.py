@@ -3,7 +3,6 @@
 from datetime import timedelta
 from typing import Any
 
-import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils.html import strip_tags
@@ -11,7 +10,6 @@ from django.utils.html import strip_tags
 from schedules import clock
 from schedules.models import Event, Token
 from schedules.services import verify_token
-from schedules.web import snippets
 from tests.factories import TokenFactory
 
 
@@ -28,23 +26,13 @@ def test_token_is_shown_once_and_works(web: Client, owner: User):
     assert text not in web.get("/connect/").content.decode()
 
 
-@pytest.mark.parametrize(
-    "data", [{"name": ""}, {"name": " "}, {"name": "x" * 101}, {"name": "x", "scopes": "root"}]
-)
-def test_invalid_token_form_shows_the_error_beside_its_field(web: Client, data: dict[str, str]):
-    answer = web.post("/connect/", data)
+def test_invalid_token_form_shows_the_error_beside_its_field(web: Client):
+    for data in [{"name": ""}, {"name": " "}, {"name": "x" * 101}, {"name": "x", "scopes": "root"}]:
+        answer = web.post("/connect/", data)
 
-    assert answer.status_code == 422
-    assert 'class="err"' in answer.content.decode()
-    assert not Token.objects.exists()
-
-
-def test_second_token_with_the_same_name_is_refused(web: Client, owner: User):
-    TokenFactory(owner=owner, name="laptop")
-
-    answer = web.post("/connect/", {"name": "laptop"})
-
-    assert "You already have a token named" in answer.content.decode()
+        assert answer.status_code == 422
+        assert 'class="err"' in answer.content.decode()
+        assert not Token.objects.exists()
 
 
 def test_page_shows_connected_after_the_first_call(web: Client, owner: User):
@@ -57,15 +45,6 @@ def test_page_shows_connected_after_the_first_call(web: Client, owner: User):
     assert strip_tags(web.get(path).content.decode()).strip().startswith("laptop is connected: it called")
 
 
-def test_token_can_be_revoked_only_once(web: Client, owner: User):
-    token = TokenFactory(owner=owner, name="laptop")
-
-    page = web.post(f"/connect/{token.pk}/revoke/", follow=True).content.decode()
-
-    assert "Token &quot;laptop&quot; revoked." in page
-    assert "is already revoked" in web.post(f"/connect/{token.pk}/revoke/", follow=True).content.decode()
-
-
 def test_rotated_token_keeps_its_name_and_replaces_the_old_text(web: Client):
     old = web.post("/connect/", {"name": "laptop", "scopes": "read", "expires": "30"}).context
 
@@ -75,14 +54,6 @@ def test_rotated_token_keeps_its_name_and_replaces_the_old_text(web: Client):
     fresh = verify_token(new["text"])
     assert fresh is not None
     assert (fresh.name, fresh.scopes) == ("laptop", ["read"])
-
-
-def test_rotated_token_keeps_the_expiry_of_the_old_one(web: Client, owner: User):
-    old = TokenFactory(owner=owner, expires_at=clock.now() + timedelta(days=3))
-
-    fresh = web.post(f"/connect/{old.pk}/rotate/").context["token"]
-
-    assert abs(fresh.expires_at - old.expires_at) < timedelta(minutes=1)
 
 
 def test_rotated_expired_token_gets_the_same_lifetime(web: Client, owner: User):
@@ -109,18 +80,6 @@ def test_token_that_cannot_be_replaced_is_kept(web: Client, owner: User):
     assert not Event.objects.exists()
 
 
-def test_page_mentions_settings_missing_from_its_snippets(web: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(snippets, "omitted_variable_note", lambda: "It needs one thing more.")
-
-    assert "It needs one thing more." in web.get("/connect/").content.decode()
-
-
-def test_page_suggests_the_everyday_tools(web: Client):
-    form = web.get("/connect/").context["form"]
-
-    assert form["tools"].value() == "core"
-
-
 def test_every_program_has_a_snippet_with_the_address(web: Client, settings: Any):
     settings.CRONTY_URL = "https://cronty.example"
 
@@ -128,7 +87,3 @@ def test_every_program_has_a_snippet_with_the_address(web: Client, settings: Any
 
     assert {key for key, text in texts.items() if "https://cronty.example/mcp" not in text} == {"desktop"}
     assert len(texts) == 11
-
-
-def test_examples_do_not_mention_tags(web: Client):
-    assert "tagged" not in web.get("/connect/").content.decode()

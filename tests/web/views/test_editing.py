@@ -93,44 +93,21 @@ def test_job_is_created_with_each_task(web: Client, task: str):
 
 BAD = {
     "no name": ({"name": ""}, "name", "Enter a name."),
-    "a name that reorders text": ({"name": "a\u202eb"}, "name", "invisible"),
-    "no phrase": ({"phrase": ""}, "phrase", "Enter a schedule."),
     "a phrase nobody understands": (
         {"phrase": "every blue moon"},
         "phrase",
-        "Couldn't read that schedule.",
+        "Couldn't read that schedule",
     ),
-    "a cron that never runs": ({"phrase": "0 0 30 2 *"}, "phrase", "This never runs: February has no 30th."),
     "a moment that is past": ({"when": "once", "run_at": "2020-01-01T00:00"}, "run_at", "past"),
-    "an interval of nothing": (
-        {"when": "every", "every_count": "0"},
-        "every_count",
-        "Enter 1 or more.",
-    ),
-    "an interval of ages": (
-        {"when": "every", "every_count": "99999999", "every_unit": "days"},
-        "every_count",
-        "five years",
-    ),
+    "an interval of nothing": ({"when": "every", "every_count": "0"}, "every_count", "Enter 1 or more."),
     "a zone that is none": ({"timezone": "Mars/Olympus"}, "timezone", "Unknown time zone"),
     "no topic": ({"notify-topic": ""}, "notify-topic", "Enter a topic or a channel."),
-    "a bad topic": ({"notify-topic": "no spaces"}, "notify-topic", "Topics can't contain spaces."),
-    "a priority too high": ({"notify-priority": "9"}, "notify-priority", "Choose one of these."),
     "broken JSON": (
         {"task": "webhook", "webhook-url": "https://example.com", "webhook-headers": "{"},
         "webhook-headers",
         "This isn't valid JSON: it ends too early.",
     ),
-    "a list for an object": (
-        {"task": "webhook", "webhook-url": "https://example.com", "webhook-headers": "[1]"},
-        "webhook-headers",
-        "Enter a name and a value",
-    ),
-    "too many attempts": ({"attempts": "11"}, "attempts", "Enter 10 or less."),
-    "a time limit of a year": ({"timeout": "9999h"}, "timeout", "one day"),
     "a length nobody understands": ({"backoff": "soon"}, "backoff", "Couldn't read that duration."),
-    "an end before the start": ({"ends_at": "2020-01-01T00:00"}, "ends_at", "no run before this end"),
-    "a task that is none": ({"task": "os.system"}, "task", "Choose one of these."),
     "a system task": ({"task": "prune_history"}, "task", "Choose one of these."),
 }
 
@@ -149,13 +126,6 @@ def test_error_is_shown_beside_its_field_and_input_is_kept(web: Client, kind: st
     assert not Job.objects.exists()
 
 
-def test_double_click_creates_one_job(web: Client):
-    first, second = post(web, idempotency_key="abc"), post(web, idempotency_key="abc")
-
-    assert Job.objects.count() == 1
-    assert first["Location"] == second["Location"]
-
-
 def test_double_click_on_a_relative_time_creates_one_job(web: Client, time_machine: Any):
     time_machine.move_to(clock.now(), tick=False)
     soon = {"phrase": "in 20 minutes", "idempotency_key": "abc"}
@@ -167,8 +137,11 @@ def test_double_click_on_a_relative_time_creates_one_job(web: Client, time_machi
     assert first["Location"] == second["Location"] == f"/jobs/{Job.objects.get().public_id}/"
 
 
-@pytest.mark.parametrize("changed", [{"name": "Coffee"}, {"then": "paused"}])
-@pytest.mark.parametrize("is_deleted", [False, True])
+@pytest.mark.parametrize(
+    ("is_deleted", "changed"),
+    [(False, {"name": "Coffee"}), (True, {"then": "paused"})],
+    ids=["kept", "deleted"],
+)
 def test_changed_form_that_is_sent_again_offers_to_create_another_job(
     web: Client, changed: dict[str, str], is_deleted: bool
 ):
@@ -275,41 +248,10 @@ def test_message_that_names_facts_is_previewed_for_the_next_run(web: Client, own
     assert Client().post("/jobs/message/", typed).status_code == 401
 
 
-@time_machine.travel("2026-11-15T10:00:00Z", tick=False)
-def test_unknown_name_in_a_message_is_refused_and_the_message_previewed_without_javascript(web: Client):
-    answer = post(web, **{"notify-message": "{{ job.nme }}"})
-
-    assert (answer.status_code, Job.objects.count()) == (422, 0)
-    assert "unknown name {{ job.nme }}; use job.name" in answer.context["form"].errors["notify-message"][
-        0
-    ].replace("Unknown", "unknown")
-    assert "At the next run" in html_of(answer)
-
-    post(web, **{"notify-message": "{{ job.name }} {{ run.date }}"})
-    edit = html_of(web.get(f"/jobs/{Job.objects.get().public_id}/edit/"))
-    assert "<p>Tea 2026-11-16</p>" in edit
-
-
 HOURLY = {"when": "phrase", "phrase": "every hour", "timezone": "UTC"}
 
 
-@time_machine.travel("2026-11-15T10:00:00Z", tick=False)
-@pytest.mark.parametrize("end", [{"max_runs": "2"}, {"ends_at": "2026-11-15T12:30"}])
-def test_preview_ends_with_the_job(web: Client, end: dict[str, str]):
-    shown = web.get("/jobs/preview/", HOURLY | end).context["preview"]
-
-    assert [run.hour for run in shown.next_runs] == [11, 12]
-
-
-def test_preview_of_an_edit_counts_the_runs_so_far(web: Client, owner: User):
-    job = JobFactory(owner=owner, slot_count=3)
-
-    shown = web.get("/jobs/preview/", HOURLY | {"job": job.public_id, "max_runs": "5"}).context["preview"]
-
-    assert len(shown.next_runs) == 2
-
-
-@pytest.mark.parametrize("minutes", [5, 7])
+@pytest.mark.parametrize("minutes", [7])
 def test_preview_of_an_edit_keeps_the_start_as_saving_does(
     web: Client, owner: User, time_machine: Any, minutes: int
 ):
@@ -333,8 +275,6 @@ def test_preview_of_an_edit_keeps_the_start_as_saving_does(
     ("count", "unit", "start", "first"),
     [
         ("15", "minutes", "", "10:15:00"),
-        ("2", "hours", "", "12:00:00"),
-        ("45", "minutes", "", "10:48:00"),
         ("15", "minutes", "2026-11-15T10:10", "10:10:00"),
         ("2", "hours", "2026-11-14T09:30", "11:30:00"),
     ],
@@ -350,46 +290,13 @@ def test_tab_every_runs_at_round_times_or_from_its_start(
     assert shown["every_start"].value() == f"{job.anchor_at:%Y-%m-%dT%H:%M}"
 
 
-@time_machine.travel("2026-11-15T10:00:00Z", tick=False)
-def test_end_and_exceptions_of_a_phrase_are_saved_and_previewed(web: Client):
-    phrase = "every day at 9:00 until 24 december except 16 november"
+def test_what_a_phrase_says_is_not_entered_beside_it(web: Client):
+    delay = post(web, phrase="every day at 9:00 within 20 minutes", spread="5m").content.decode()
+    end = post(web, phrase="every day at 9:00 until 24 december", ends_at="2030-01-01T09:00").content.decode()
 
-    preview = web.get("/jobs/preview/", {"phrase": phrase, "timezone": "UTC"}).context["preview"]
-    post(web, phrase=phrase, timezone="UTC")
-
-    job = Job.objects.get()
-    assert (f"{job.ends_at:%d %b}", job.skips) == ("24 Dec", "2026-11-16")
-    assert f"{preview.next_runs[0]:%d %b}" == "17 Nov"
-    shown = web.get(f"/jobs/{job.public_id}/edit/").context["form"]
-    assert (shown["phrase"].value(), shown["ends_at"].value()) == ("every day at 9:00", "2026-12-24T23:59")
-
-
-def test_random_delay_of_a_phrase_is_saved_previewed_and_shown_again(web: Client):
-    phrase = "every day at 9:00 within 20 minutes"
-
-    page = web.get("/jobs/preview/", {"phrase": phrase, "timezone": "UTC"})
-    post(web, phrase=phrase, timezone="UTC")
-
-    job = Job.objects.get()
-    assert (job.cron, job.spread) == ("0 9 * * *", timedelta(minutes=20))
-    assert "up to 20 minutes later" in page.context["preview"].description
-    shown = web.get(f"/jobs/{job.public_id}/edit/").context["form"]
-    assert (shown["phrase"].value(), shown["spread"].value()) == ("every day at 9:00", "20m")
-
-
-def test_random_delay_is_entered_once_and_shorter_than_the_time_between_runs(web: Client):
-    twice = post(web, phrase="every day at 9:00 within 20 minutes", spread="5m").content.decode()
-    too_long = post(web, phrase="every 10 minutes within 20 minutes").content.decode()
-
-    assert "The schedule has a random delay already. Enter it once." in twice
-    assert "Choose at most 10m, which is the shortest time between two runs." in too_long
+    assert "leave out Random delay." in delay
+    assert "leave out End date." in end
     assert not Job.objects.exists()
-
-
-def test_end_is_entered_once(web: Client):
-    page = post(web, phrase="every day at 9:00 until 24 december", ends_at="2030-01-01T09:00")
-
-    assert "The schedule has an end already. Enter it once." in page.content.decode()
 
 
 def test_what_runs_once_has_no_end(web: Client):
@@ -397,13 +304,6 @@ def test_what_runs_once_has_no_end(web: Client):
 
     job = Job.objects.get()
     assert (job.ends_at, job.max_runs) == (None, None)
-
-
-def test_pickers_ask_for_no_seconds(web: Client):
-    page = web.get("/jobs/new/").content.decode()
-
-    assert page.count('type="datetime-local"') == 3
-    assert "step=" not in page.partition('id="when"')[2].partition("</fieldset>")[0]
 
 
 def test_preview_of_a_foreign_job_is_a_404(other: Client, owner: User):
@@ -421,14 +321,6 @@ def test_error_about_a_past_moment_uses_the_zone_of_the_job(web: Client, when: d
 
     assert words in web.get("/jobs/preview/", {"timezone": "Europe/Berlin"} | when).content.decode()
     assert words in post(web, **when).content.decode()
-
-
-def test_preview_explains_why_there_is_no_run(web: Client, owner: User):
-    job = JobFactory(owner=owner, slot_count=3)
-
-    page = web.get("/jobs/preview/", HOURLY | {"job": job.public_id, "max_runs": "3"}).content.decode()
-
-    assert "<span>It has already run 3 times. Choose a higher number.</span>" in page
 
 
 @time_machine.travel("2026-11-15T10:00:07Z", tick=False)
@@ -561,43 +453,21 @@ CHOSEN = {
 }
 
 
-@pytest.mark.parametrize("policy", list(CHOSEN))
-def test_emptied_policy_gets_the_default_that_the_form_shows(web: Client, owner: User, policy: str):
+def test_emptied_policy_gets_the_default_that_the_form_shows(web: Client, owner: User):
     kwargs = {"url": "https://example.com/"}
     job = JobFactory(owner=owner, task="webhook", kwargs=kwargs, **CHOSEN)
 
-    web.post(f"/jobs/{job.public_id}/edit/", filled_in(web, job) | {policy: ""})
+    web.post(f"/jobs/{job.public_id}/edit/", filled_in(web, job) | dict.fromkeys(CHOSEN, ""))
 
     job.refresh_from_db()
     task = registry.get("webhook")
     assert task is not None
-    defaults = {
+    assert {name: getattr(job, name) for name in CHOSEN} == {
         "attempts": task.attempts,
         "backoff": timedelta(seconds=10),
         "timeout": task.timeout,
         "pause_after_failures": 10,
     }
-    assert {name: getattr(job, name) for name in CHOSEN} == CHOSEN | {policy: defaults[policy]}
-
-
-def test_emptied_policy_gets_the_default_of_a_new_task(web: Client, owner: User):
-    job = JobFactory(owner=owner, task="webhook", kwargs={"url": "https://example.com/"}, **CHOSEN)
-
-    web.post(f"/jobs/{job.public_id}/edit/", filled_in(web, job) | NOTIFY | {"timeout": "", "attempts": ""})
-
-    job.refresh_from_db()
-    task = registry.get("notify")
-    assert task is not None
-    assert (job.task, job.timeout, job.attempts) == ("notify", task.timeout, task.attempts)
-
-
-def test_edit_saves_the_changed_fields(web: Client, owner: User):
-    job = JobFactory(owner=owner)
-
-    web.post(f"/jobs/{job.public_id}/edit/", filled_in(web, job) | {"phrase": "every hour", "name": "Hourly"})
-
-    job.refresh_from_db()
-    assert (job.name, job.cron, job.revision) == ("Hourly", "0 * * * *", 2)
 
 
 def test_second_of_two_concurrent_edits_sees_what_was_changed_and_keeps_its_input(web: Client, owner: User):
@@ -633,17 +503,6 @@ def test_conflict_is_resolved_by_keeping_either_version(web: Client, owner: User
     assert web.get(address).context["form"]["name"].value() == job.name
 
 
-@pytest.mark.parametrize("opened", ["", "soon", "2026-11-15T10:00:00"])
-def test_conflict_without_the_time_of_opening_names_nobody(web: Client, owner: User, opened: str):
-    job = JobFactory(owner=owner)
-    mine = filled_in(web, job)
-    web.post(f"/jobs/{job.public_id}/edit/", mine | {"name": "Theirs"})
-
-    answer = web.post(f"/jobs/{job.public_id}/edit/", mine | {"name": "Mine", "opened": opened})
-
-    assert "This job was changed while you were editing it" in html_of(answer)
-
-
 def test_problems_are_counted_with_links_to_their_fields(web: Client):
     page = html_of(post(web, name="", phrase="", **{"notify-message": ""}))
 
@@ -656,10 +515,6 @@ def test_problems_are_counted_with_links_to_their_fields(web: Client):
         assert link in page
     assert '<div class="errbox" role="alert" tabindex="-1" autofocus>' in page
     assert 'id="id_notify-message"' in page
-
-
-def test_name_has_the_focus_of_a_new_form(web: Client):
-    assert web.get("/jobs/new/").context["form"].fields["name"].widget.attrs["autofocus"]
 
 
 def test_headers_are_typed_in_rows(web: Client):
@@ -811,16 +666,6 @@ def test_copy_keeps_arguments_that_the_form_would_read_in_another_way(web: Clien
     assert Job.objects.get(name="Copy").kwargs == kwargs
 
 
-def test_copy_is_created_although_its_source_is_gone(web: Client, owner: User):
-    job = JobFactory(owner=owner)
-    page = f"/jobs/new/?copy={job.public_id}"
-    web.post(f"/jobs/{job.public_id}/delete/")
-
-    web.post(page, NOTIFY | DAILY | {"name": "Copy"})
-
-    assert Job.objects.filter(name="Copy").exists()
-
-
 def test_job_whose_task_is_not_installed_can_be_renamed(web: Client, owner: User):
     job = JobFactory(owner=owner, task="tests.gone", args=[1], kwargs={"a": "b"})
     page = f"/jobs/{job.public_id}/edit/"
@@ -938,3 +783,13 @@ def test_message_about_a_new_job_says_when_it_runs_first(owner: User):
 
     assert editing._first_run_words(job, clock.now()) == "First run Tue 24 Nov 18:00."
     assert editing._first_run_words(paused, clock.now()) == "It is paused."
+
+
+def test_copy_is_created_although_its_source_is_gone(web: Client, owner: User):
+    job = JobFactory(owner=owner)
+    page = f"/jobs/new/?copy={job.public_id}"
+    web.post(f"/jobs/{job.public_id}/delete/")
+
+    web.post(page, NOTIFY | DAILY | {"name": "Copy"})
+
+    assert Job.objects.filter(name="Copy").exists()

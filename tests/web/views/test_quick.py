@@ -1,7 +1,5 @@
 """The box on the jobs page that creates a reminder from one line."""
 
-from datetime import timedelta
-
 import pytest
 import time_machine
 from django.contrib.auth.models import User
@@ -33,6 +31,17 @@ def test_line_creates_a_reminder_for_the_topic_and_undo_deletes_it(web: Client):
     assert not Job.objects.kept().filter(status="pending").exists()
 
 
+@time_machine.travel("2026-11-15T10:00:00Z", tick=False)
+@pytest.mark.usefixtures("topic")
+def test_pages_say_when_a_reminder_in_quiet_hours_is_sent(web: Client):
+    Profile.objects.update(quiet_hours="17:00-20:00")
+    said = "a notification due on Tue 17 Nov 2026 18:00 is held and sent at 20:00."
+
+    assert said in html_of(web.get("/jobs/quick/", {"line": LINE}))
+    assert said in html_of(web.post("/jobs/quick/", {"line": LINE}, follow=True))
+    assert said in html_of(web.get(f"/jobs/{Job.objects.get().public_id}/"))
+
+
 @pytest.mark.usefixtures("topic")
 def test_line_that_is_sent_twice_creates_one_job(web: Client):
     for _ in range(2):
@@ -60,12 +69,36 @@ def test_unclear_line_says_why_and_stays_in_the_box(web: Client):
     assert not Job.objects.exists()
 
 
+@time_machine.travel("2026-11-15T10:00:00Z", tick=False)
+@pytest.mark.usefixtures("topic")
+def test_line_may_ask_until_it_is_done(web: Client):
+    line = "pills every weekday 8:30, ask every 10m"
+
+    assert "asked every 10 minutes, at most 10 times" in html_of(web.get("/jobs/quick/", {"line": line}))
+    web.post("/jobs/quick/", {"line": line})
+
+    job = Job.objects.get()
+    assert (job.name, job.cron) == ("Pills", "30 8 * * 1-5")
+    assert job.kwargs == {"message": "Pills", "topic": "my-phone", "ask": "every 10m"}
+
+
+@pytest.mark.usefixtures("topic")
+@pytest.mark.parametrize(
+    "line", ["pills every weekday 8:30 every 10m", "pills every weekday 8:30, ask every 10 moons"]
+)
+def test_line_that_is_understood_in_part_creates_nothing(web: Client, line: str):
+    web.post("/jobs/quick/", {"line": line})
+
+    assert not Job.objects.exists()
+
+
 def test_without_a_topic_the_form_opens_with_the_line(web: Client):
-    answer = web.post("/jobs/quick/", {"line": LINE}, follow=True)
+    answer = web.post("/jobs/quick/", {"line": f"{LINE}, ask every 10m"}, follow=True)
 
     form = answer.context["form"]
     assert form["name"].value() == form["notify-message"].value() == "Take out the bins"
     assert form["phrase"].value() == "every second tuesday 18:00"
+    assert form["notify-ask"].value() == "every 10m"
 
 
 def test_shared_text_fills_in_a_new_reminder(web: Client):
@@ -73,15 +106,3 @@ def test_shared_text_fills_in_a_new_reminder(web: Client):
 
     assert form["name"].value() == "An article"
     assert form["notify-message"].value() == "An article\nhttps://example.org/a"
-
-
-@pytest.mark.usefixtures("topic")
-def test_line_may_name_a_random_delay(web: Client):
-    line = "water the plants every day at 9 within 20 minutes"
-
-    preview = html_of(web.get("/jobs/quick/", {"line": line}))
-    web.post("/jobs/quick/", {"line": line})
-
-    job = Job.objects.get()
-    assert "up to 20 minutes later" in preview
-    assert (job.name, job.spread) == ("Water the plants", timedelta(minutes=20))

@@ -129,18 +129,9 @@ def test_refusal_names_the_job_and_the_reason(
     assert foreign.public_id not in toasts
 
 
-@pytest.mark.parametrize("data", [{}, {"verb": "pause"}, {"verb": "explode", "job": ["x"]}])
-def test_action_without_a_selection_says_so(web: Client, data: dict[str, str]):
-    assert "Select at least one job first." in html_of(web.post("/jobs/bulk/", data, follow=True))
-
-
-def test_odd_address_of_the_list_chooses_nothing_else(web: Client, owner: User):
-    JobFactory(owner=owner)
-
-    answer = web.post("/jobs/bulk/", {"verb": "pause", "all": "1", "next": "//["})
-
-    assert (answer.status_code, answer["Location"]) == (303, "/")
-    assert Job.objects.get().status == "paused"
+def test_action_without_a_selection_says_so(web: Client):
+    for data in [{}, {"verb": "pause"}, {"verb": "explode", "job": ["x"]}]:
+        assert "Select at least one job first." in html_of(web.post("/jobs/bulk/", data, follow=True))
 
 
 def bulk(web: Client, jobs: list[Job], **typed: str) -> str:
@@ -163,12 +154,11 @@ def test_selected_jobs_are_paused_until_a_moment_and_resumed_by_undo(web: Client
     assert {job.status for job in Job.objects.all()} == {"pending"}
 
 
-@pytest.mark.parametrize(("until", "reason"), [("xyzzy", "read that"), ("2020-01-01 09:00", "in the past")])
-def test_pause_until_a_wrong_moment_changes_nothing(web: Client, owner: User, until: str, reason: str):
+def test_pause_until_a_wrong_moment_changes_nothing(web: Client, owner: User):
     jobs = JobFactory.create_batch(2, owner=owner)
-
-    assert reason in bulk(web, jobs, verb="pause_until", until=until)
-    assert {job.status for job in Job.objects.all()} == {"pending"}
+    for until, reason in [("xyzzy", "read that"), ("2020-01-01 09:00", "in the past")]:
+        assert reason in bulk(web, jobs, verb="pause_until", until=until)
+        assert {job.status for job in Job.objects.all()} == {"pending"}
 
 
 def test_next_run_of_selected_jobs_is_skipped_until_undo(web: Client, owner: User):
@@ -202,12 +192,3 @@ def test_tag_is_added_and_removed_and_both_are_undone(web: Client, owner: User):
     bulk(web, jobs, verb="untag", tag="home")
     assert tags() == [[], ["kids"]]
     assert "tagged like that already" in bulk(web, jobs, verb="untag", tag="home")
-
-
-def test_stranger_tags_no_job(other: Client, owner: User):
-    job = JobFactory(owner=owner, tags=[])
-
-    bulk(other, [job], verb="tag", tag="mine")
-
-    job.refresh_from_db()
-    assert job.tags == []

@@ -9,9 +9,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from schedules import clock, services
-from schedules.web.views.system import setting_text
-from schedules.when import zones
+from schedules import clock
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 from tests.web.html import html_of
 
@@ -32,15 +30,6 @@ def test_clusters_queue_and_lateness_are_shown(web: Client, owner: User):
     assert ">Offline<" in page.replace("</svg>Offline", ">Offline")
 
 
-@pytest.mark.parametrize(("zone", "clocks"), [("UTC", 1), ("Europe/Berlin", 2)])
-def test_time_is_shown_in_utc_once(web: Client, owner: User, zone: str, clocks: int):
-    services.update_profile(owner, timezone=zone)
-
-    clock_row = html_of(web.get("/system/")).partition("<dt>Clock</dt>")[2].partition("</dd>")[0]
-
-    assert clock_row.count("</time>") == clocks
-
-
 def test_use_of_the_budgets_is_shown_to_their_owner(web: Client, owner: User, stranger: User):
     JobFactory(owner=owner, runs_per_minute=60, next_run_at=clock.now())
     JobFactory(owner=stranger, runs_per_minute=7, next_run_at=clock.now())
@@ -50,14 +39,6 @@ def test_use_of_the_budgets_is_shown_to_their_owner(web: Client, owner: User, st
 
     assert "<dt>Your runs per minute</dt> <dd> 60 of at most 3,000</dd>" in page
     assert "<dt>Your stored runs</dt> <dd> 1 of at most 200,000</dd>" in page
-
-
-def test_last_finished_run_is_shown(web: Client, owner: User):
-    job, now = JobFactory(owner=owner), clock.now()
-    ExecutionFactory(job=job, scheduled_for=now - timedelta(hours=2), finished_at=now - timedelta(hours=1))
-    ExecutionFactory(job=job, scheduled_for=now, status="running")
-
-    assert web.get("/system/").context["last_finished_at"] == now - timedelta(hours=1)
 
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL plans by the size of its tables")
@@ -75,10 +56,6 @@ def test_page_does_not_scan_the_executions_table(web: Client):
     assert all("INDEX" in plan or "PRIMARY KEY" in plan for plan in ledger)
 
 
-def test_page_names_the_backup_command(staff: Client):
-    assert "cronty backup PATH" in staff.get("/system/").content.decode()
-
-
 def test_settings_are_shown_only_to_staff(web: Client, staff: Client):
     assert "CRONTY_MAX_ACTIVE_JOBS" not in web.get("/system/").content.decode()
     assert "CRONTY_MAX_ACTIVE_JOBS" in staff.get("/system/").content.decode()
@@ -88,20 +65,6 @@ def test_secret_setting_is_never_shown(staff: Client, settings: LazySettings):
     settings.NTFY_TOKEN = "tk_verysecret"
 
     assert "tk_verysecret" not in staff.get("/system/").content.decode()
-
-
-@pytest.mark.parametrize(("value", "words"), [([], "—"), (["a", "b"], "a b"), (5, "5")])
-def test_setting_is_formatted_as_text(settings: LazySettings, value: object, words: str):
-    settings.CRONTY_OUTBOUND_ALLOW = value
-
-    assert setting_text("CRONTY_OUTBOUND_ALLOW") == words
-
-
-def test_version_of_the_time_zone_data_is_shown(web: Client):
-    answer = web.get("/system/")
-
-    assert answer.context["versions"]["Zone data"] == zones.data_version()
-    assert zones.data_version() in answer.content.decode()
 
 
 def test_wrong_clocks_and_other_zone_data_are_shown(web: Client):

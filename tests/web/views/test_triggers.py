@@ -75,10 +75,10 @@ def test_request_starts_a_run_and_names_its_address(job):
     assert Event.objects.filter(verb="run").get().door == "trigger"
 
 
-@pytest.mark.parametrize("method", ["get", "head", "put", "delete"])
-def test_only_post_starts_a_run(job, method):
-    assert getattr(Client(), method)(opened(job)).status_code == 405
-    assert not runs().exists()
+def test_only_post_starts_a_run(job):
+    for method in ["get", "head", "put", "delete"]:
+        assert getattr(Client(), method)(opened(job)).status_code == 405
+        assert not runs().exists()
 
 
 def test_wrong_keys_are_limited_without_a_query(job, django_assert_num_queries):
@@ -238,22 +238,17 @@ def test_body_becomes_an_argument_of_its_type(owner):
     assert runs().get().given["trigger"] == {"body": {"ref": "main", "level": 4}}
 
 
-@pytest.mark.parametrize(
-    ("body", "status"),
-    [
+def test_bad_bodies_are_refused_and_start_nothing(owner):
+    job = JobFactory(owner=owner, task="notify", kwargs={"message": "{{ trigger.body }}", "topic": "t"})
+    for body, status in [
         (b"[" * 1000, 422),
         (b'{"a": ' * 1000, 422),
         (b"\xff\xfe", 422),
         (b'{"a": 1e999}', 422),
         (b"x" * 262_145, 413),
-    ],
-    ids=["arrays", "objects", "no text", "infinite", "too long"],
-)
-def test_bad_bodies_are_refused_and_start_nothing(owner, body, status):
-    job = JobFactory(owner=owner, task="notify", kwargs={"message": "{{ trigger.body }}", "topic": "t"})
-
-    assert post(opened(job), body).status_code == status
-    assert not runs().exists()
+    ]:
+        assert post(opened(job), body).status_code == status, body[:9]
+        assert not runs().exists()
 
 
 def test_webhook_that_calls_its_own_job_is_stopped_and_said(job, owner):
@@ -288,9 +283,9 @@ def test_stopped_job_is_not_started(owner, status):
     assert post(opened(job)).status_code == 409
 
 
-@pytest.mark.parametrize("wait", ["61", "-1", "x", "1e9", "٣"])
-def test_wait_is_limited(job, wait):
-    assert post(f"{opened(job)}?wait={wait}").status_code == 422
+def test_wait_is_limited(job):
+    for wait in ["61", "-1", "x", "1e9", "٣"]:
+        assert post(f"{opened(job)}?wait={wait}").status_code == 422
 
 
 @pytest.mark.django_db(transaction=True)

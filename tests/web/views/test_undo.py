@@ -99,53 +99,13 @@ def test_one_of_several_changes_of_one_click_offers_to_undo_them_all(web: Client
     assert len(every.context["steps"]) == 3
 
 
-@pytest.mark.parametrize(
-    "asked", [{"event": "x"}, {"event": "9" * 30}, {"call": "0"}, {"actor": "nobody", "since": "today"}]
-)
-def test_odd_requests_find_nothing_to_undo(web: Client, asked: dict[str, str]):
-    assert "Nothing to undo" in html_of(web.get("/activity/undo/", asked))
-    assert "There is nothing to undo" in html_of(web.post("/activity/undo/", asked, follow=True))
-
-
-def test_page_without_a_question_asks_whose_changes_and_since_when(web: Client, agent: Actor, weekly: Job):
-    services.edit(agent, weekly.public_id, cron="0 3 * * 0")
-
-    page = html_of(web.get("/activity/undo/", {"next": "/activity/?actor=laptop"}))
-
-    assert '<option value="olga">' in page
-    assert '<input type="hidden" name="next" value="/activity/?actor=laptop">' in page
-    assert "Nothing to undo" not in page
-
-
-def test_activity_leads_to_the_undo_of_the_person_it_is_filtered_by(web: Client, agent: Actor, weekly: Job):
-    services.edit(agent, weekly.public_id, cron="0 3 * * 0")
-
-    every = html_of(web.get("/activity/"))
-    filtered = html_of(web.get("/activity/", {"actor": "laptop", "from": "2026-01-02"}))
-
-    assert 'href="/activity/undo/?actor=&amp;since=today' in every
-    assert 'href="/activity/undo/?actor=laptop&amp;since=2026-01-02' in filtered
-
-
-def test_unreadable_moment_is_refused(web: Client):
-    page = html_of(web.get("/activity/undo/", {"actor": "laptop", "since": "whenever"}))
-
-    assert 'aria-invalid="true"' in page
-    assert "Nothing to undo" not in page
+def test_odd_requests_find_nothing_to_undo(web: Client):
+    for asked in [{"event": "x"}, {"event": "9" * 30}, {"call": "0"}, {"actor": "nobody", "since": "today"}]:
+        assert "Nothing to undo" in html_of(web.get("/activity/undo/", asked))
+        assert "There is nothing to undo" in html_of(web.post("/activity/undo/", asked, follow=True))
 
 
 def test_address_of_another_site_is_not_followed(web: Client):
     page = web.get("/activity/undo/", {"next": "javascript:alert(1)"})
 
     assert "javascript:" not in page.content.decode()
-
-
-def test_strangers_can_undo_nothing(other: Client, actor: Actor, weekly: Job):
-    services.edit(actor, weekly.public_id, cron="0 3 * * 0")
-    event = Event.objects.get()
-
-    assert "Nothing to undo" in html_of(other.get("/activity/undo/", {"event": event.pk}))
-    assert reverted(other, weekly).cron == "0 3 * * 0"
-    other.post("/activity/undo/", {"verb": "edit", "job": weekly.public_id})
-    weekly.refresh_from_db()
-    assert weekly.cron == "0 3 * * 0"

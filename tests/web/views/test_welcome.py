@@ -1,4 +1,4 @@
-"""The welcome page and the demo jobs."""
+"""The welcome page."""
 
 from datetime import timedelta
 from typing import Any
@@ -8,9 +8,8 @@ from django.conf import LazySettings
 from django.contrib.auth.models import User
 from django.test import Client
 
-from schedules import clock, services
+from schedules import clock
 from schedules.models import Job, Profile
-from schedules.services import Actor
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 from tests.web.html import html_of
 
@@ -98,10 +97,6 @@ def test_page_of_a_failed_reminder_sends_it_again(web: Client, reminder: Job):
     assert answer.context["delivery"].step == "waiting"
 
 
-def test_reminder_of_another_is_a_404(other: Client, reminder: Job):
-    assert other.get("/welcome/", {"job": reminder.public_id}).status_code == 404
-
-
 def test_page_shows_the_qr_code_of_the_topic_that_is_typed(web: Client, settings: LazySettings):
     settings.NTFY_URL = "https://ntfy.example/"
 
@@ -114,50 +109,3 @@ def test_page_shows_the_qr_code_of_the_topic_that_is_typed(web: Client, settings
     assert 'href="https://ntfy.example/my-phone"' in typed
     assert "<svg" not in wrong
     assert "<b>" not in wrong
-
-
-def test_demo_jobs_can_be_added_and_removed(web: Client, owner: User):
-    mine = JobFactory(owner=owner, name="Mine", tags=["demo"])
-
-    web.post("/demo/")
-    assert Job.objects.kept().count() == 4
-
-    web.post("/demo/", {"verb": "remove"})
-    assert list(Job.objects.kept()) == [mine]
-
-
-def test_demo_jobs_are_added_once_and_not_removed_twice(web: Client, owner: User):
-    pages = [
-        web.post("/demo/", form, follow=True).content.decode()
-        for form in ({}, {}, {"verb": "remove"}, {"verb": "remove"})
-    ]
-
-    assert "You already have demo jobs, tagged demo." in pages[1]
-    assert "3 demo jobs moved to the trash." in pages[2]
-    assert "There are no demo jobs to remove." in pages[3]
-
-
-def test_quota_is_shown_as_a_sentence(web: Client, owner: User, settings: LazySettings):
-    settings.CRONTY_MAX_ACTIVE_JOBS = 1
-    JobFactory(owner=owner)
-
-    page = html_of(web.post("/demo/", follow=True))
-    form = html_of(web.post("/welcome/", ANSWERS))
-
-    assert ">At most 1 active jobs; stop or delete some first.<" in page
-    assert ">At most 1 active jobs; stop or delete some first.<" in form
-
-
-def test_renamed_demo_job_is_removed_with_the_others(web: Client, actor: Actor):
-    web.post("/demo/")
-    services.edit(actor, Job.objects.all()[0].public_id, name="Mine now", tags=[])
-
-    web.post("/demo/", {"verb": "remove"})
-
-    assert not Job.objects.kept().exists()
-
-
-def test_demo_jobs_send_nothing_unless_resumed(web: Client):
-    web.post("/demo/")
-
-    assert {job.task for job in Job.objects.armed()} == {"prompt"}

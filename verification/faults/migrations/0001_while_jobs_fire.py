@@ -14,13 +14,16 @@ def _newest() -> str:
     return max(path.stem for path in Path(spec.submodule_search_locations[0]).glob("0*.py"))
 
 
+ADD = "ALTER TABLE schedules_execution ADD COLUMN faults_extra integer NULL"
+DROP = "ALTER TABLE schedules_execution DROP COLUMN faults_extra"
+
+
 class Migration(migrations.Migration):
     dependencies = [("schedules", _newest())]
     operations = [
-        migrations.RunSQL(
-            "ALTER TABLE schedules_execution ADD COLUMN faults_extra integer NULL",
-            "ALTER TABLE schedules_execution DROP COLUMN faults_extra",
-        ),
+        # The product refuses to start on tables with other columns than its own, so none stays.
+        migrations.RunSQL(ADD, DROP),
+        migrations.RunSQL(DROP, ADD),
         migrations.RunSQL(
             "CREATE INDEX faults_job_name ON schedules_job (name)", "DROP INDEX faults_job_name"
         ),

@@ -157,15 +157,6 @@ def test_endless_questions_end(sink):
         run_remotely(Server(sink.url(""), "t"), ["apply", "-"])
 
 
-def test_word_without_a_value_names_no_folder(cronty_there, sink, tmp_path):
-    (tmp_path / "secret.yaml").write_text("key: hush")
-    ask = {"action": "read_files", "arguments": [""], "values": {"most": 1000}}
-    sink.default = streamed({"ask": ask, "digest": ""})
-
-    assert cronty_there("jobs", "list").returncode == 1
-    assert len(sink.requests) == 1
-
-
 def test_empty_path_is_no_folder():
     with pytest.raises(Failure, match="Name a file"):
         read_files("", most=1000)
