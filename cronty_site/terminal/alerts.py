@@ -5,7 +5,7 @@ import click
 from cronty_site.terminal.output import answer, print_facts, print_json, print_list, say
 from cronty_site.terminal.rows import clock_text
 from cronty_site.terminal.session import Session, subcommand
-from schedules.api.documents import incident_json
+from schedules.services.documents import incident_json
 from schedules.services.people.incidents import (
     ShownIncident,
     described,

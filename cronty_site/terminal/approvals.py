@@ -6,8 +6,8 @@ import click
 
 from cronty_site.terminal.output import answer, line, note, print_facts, print_json, print_list
 from cronty_site.terminal.session import Session, subcommand
-from schedules.api.documents import approval_json
 from schedules.models import Approval
+from schedules.services.documents import approval_json
 from schedules.services.runs.approvals import (
     ALWAYS,
     ANSWERS,

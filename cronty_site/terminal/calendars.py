@@ -8,8 +8,8 @@ import click
 from cronty_site.terminal.consoles import current_console
 from cronty_site.terminal.output import answer, print_list
 from cronty_site.terminal.session import Session, subcommand
-from schedules.api.documents import calendar_json
 from schedules.models import Calendar
+from schedules.services.documents import calendar_json
 from schedules.services.people.calendars import (
     CalendarSpec,
     ShownCalendar,

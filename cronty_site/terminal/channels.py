@@ -7,8 +7,8 @@ import click
 from cronty_site.terminal.output import answer, print_list
 from cronty_site.terminal.rows import clock_text
 from cronty_site.terminal.session import Session, subcommand
-from schedules.api.documents import channel_json
 from schedules.channels.catalog import KINDS
+from schedules.services.documents import channel_json
 from schedules.services.people.channel_tests import send_test
 from schedules.services.people.channels import (
     ListedChannel,

@@ -5,8 +5,8 @@ import click
 from cronty_site.terminal.output import answer, print_list, show_once
 from cronty_site.terminal.rows import clock_text
 from cronty_site.terminal.session import Session, subcommand
-from schedules.api.documents import delivery_json, event_subscription_json
 from schedules.models import EventSubscription, EventType, Execution
+from schedules.services.documents import delivery_json, event_subscription_json
 from schedules.services.people.event_deliveries import list_deliveries, redeliver, send_test_event
 from schedules.services.people.event_subscriptions import (
     SubscriptionSecret,

@@ -11,9 +11,9 @@ from cronty_site.terminal.failures import ExitCode, Failure
 from cronty_site.terminal.messages import message_of
 from cronty_site.terminal.output import COLOURS, answer, block, console, line, note, print_json, say
 from cronty_site.terminal.session import Session, subcommand
-from schedules.api.documents import plan_json
 from schedules.models import Job
 from schedules.models.counting import counted
+from schedules.services.documents import plan_json
 from schedules.services.files.applying import apply_plan, export_jobs, exportable
 from schedules.services.files.documents import MAX_BYTES, Problem
 from schedules.services.files.jobs import DescribedJob, read_jobs

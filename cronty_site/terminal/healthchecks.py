@@ -8,10 +8,10 @@ from cronty_site.terminal.failures import ExitCode, Failure
 from cronty_site.terminal.files import invalid_file, print_plan, read_text
 from cronty_site.terminal.output import note, print_json, print_table, say
 from cronty_site.terminal.session import Session, refused, subcommand
-from schedules.api.documents import plan_json
 from schedules.models.counting import counted
 from schedules.models.heartbeats import HEALTHCHECKS
 from schedules.result import Err
+from schedules.services.documents import plan_json
 from schedules.services.files.healthchecks import (
     Checks,
     ChecksError,

@@ -26,10 +26,10 @@ from cronty_site.terminal.rows import (
 )
 from cronty_site.terminal.session import Session, subcommand
 from schedules import engine, services
-from schedules.api.documents import reminder_json
 from schedules.models import Job, TriggerAddress
 from schedules.models.counting import COUNTED
 from schedules.models.jobs import JobQuerySet
+from schedules.services.documents import reminder_json
 from schedules.services.files.sources import source_note
 from schedules.services.job_list import JobQuery, read_jobs
 from schedules.services.jobs.chains import chain_of, conditions_of, upcoming_of

@@ -7,7 +7,8 @@ from typing import Any
 
 from schedules import limits
 from schedules.agents.definitions import dollars
-from schedules.api.documents import (
+from schedules.models import AgentRun, Execution, Job
+from schedules.services.documents import (
     OUTCOMES,
     agent_json,
     iso_in,
@@ -17,10 +18,10 @@ from schedules.api.documents import (
     run_json,
     settings_of,
 )
-from schedules.models import AgentRun, Execution, Job
 from schedules.services.jobs.forecasts import words_of
-from schedules.templatetags.cronty_times import local, relative
+from schedules.templatetags.cronty_times import relative
 from schedules.when import durations
+from schedules.when.zones import local
 
 __all__ = ["agent_json", "iso_in", "job_json", "ping_url_of", "run_json", "settings_of"]
 

@@ -12,10 +12,10 @@ from cronty_site.terminal.failures import ExitCode, Failure, did_you_mean
 from cronty_site.terminal.output import answer, print_json, print_list
 from cronty_site.terminal.rows import clock_text, iso_in
 from cronty_site.terminal.session import Session, subcommand
-from schedules.api.documents import token_json
 from schedules.models import Event, Token
 from schedules.result import Kind
 from schedules.services import issue_token, revoke_token
+from schedules.services.documents import token_json
 from schedules.services.people.token_rules import LONGEST_LIFE, issue_lesser_token, revoke_own_token
 from schedules.services.people.tokens import FAMILIES, SCOPES
 

@@ -3,7 +3,6 @@
 import re
 from typing import Any
 
-from schedules.api.documents import heartbeat_json, listed_job, masked_run
 from schedules.api.problems import ProblemError, invalid_value
 from schedules.api.schemas.common import Paged
 from schedules.api.schemas.jobs import JobFilters
@@ -11,6 +10,7 @@ from schedules.api.schemas.runs import RunFilters
 from schedules.models.counting import COUNTED
 from schedules.models.jobs import JobQuerySet
 from schedules.services import Actor
+from schedules.services.documents import heartbeat_json, listed_job, masked_run
 from schedules.services.job_list import JobQuery, read_jobs, read_newest
 from schedules.services.jobs.heartbeats import ping_addresses_of
 from schedules.services.run_list import RunQuery, read_runs

@@ -13,7 +13,8 @@ from django.utils.safestring import SafeString
 
 from schedules.models import Execution
 from schedules.templatetags.cronty_statuses import OUTCOMES, STATUSES
-from schedules.templatetags.cronty_times import clock_words, duration, local, local_and_utc
+from schedules.templatetags.cronty_times import clock_words, duration, local_and_utc
+from schedules.when.zones import local
 
 register = template.Library()
 

@@ -4,7 +4,6 @@ import re
 from contextvars import ContextVar
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
-from zoneinfo import ZoneInfo
 
 from django import template
 from django.utils.html import format_html
@@ -12,6 +11,7 @@ from django.utils.safestring import SafeString
 
 from schedules import clock
 from schedules.when import durations
+from schedules.when.zones import local
 
 register = template.Library()
 
@@ -49,14 +49,6 @@ def relative(moment: datetime, now: datetime) -> str:
     unit, name = next((unit, name) for limit, unit, name in UNITS if size < limit)
     text = f"{int(size / unit + 0.5)} {name}"
     return f"in {text}" if seconds > 0 else f"{text} ago"
-
-
-def local(moment: datetime, zone: str) -> datetime:
-    """Convert a moment to a zone, or to UTC if the zone is unknown."""
-    try:
-        return moment.astimezone(ZoneInfo(zone))
-    except (KeyError, ValueError, OSError, OverflowError):
-        return moment.astimezone(UTC)
 
 
 def local_and_utc(moment: datetime, zone: str) -> str:

@@ -128,3 +128,11 @@ def _version_in(folder: Path) -> str:
             if line.startswith(prefix):
                 return line.removeprefix(prefix)
     return ""
+
+
+def local(moment: datetime, zone: str) -> datetime:
+    """Convert a moment to a zone, or to UTC if the zone is unknown."""
+    try:
+        return moment.astimezone(ZoneInfo(zone))
+    except (KeyError, ValueError, OSError, OverflowError):
+        return moment.astimezone(UTC)

@@ -14,12 +14,12 @@ from django.contrib.auth.models import User
 from cronty_site.terminal.arguments import option_of
 from cronty_site.terminal.group import main
 from schedules.admin.jobs import JobAdminForm
-from schedules.api.documents import settings_of
 from schedules.mcp.auth import local_caller, set_local_caller
 from schedules.mcp.tools.manage import update_job
 from schedules.models import Job
 from schedules.result import Err, Ok
 from schedules.services import Actor
+from schedules.services.documents import settings_of
 from schedules.services.files.applying import export_jobs
 from schedules.services.files.jobs import read_jobs
 from schedules.services.jobs.edits import edit

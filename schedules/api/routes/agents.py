@@ -7,11 +7,11 @@ from ninja import Router
 
 from schedules import clock
 from schedules.api.auth import actor_of
-from schedules.api.documents import approval_json, iso_in
 from schedules.api.endpoints import changes, reads
 from schedules.api.problems import expect
 from schedules.api.schemas.agents import AgentsOut, AgentStopIn, ApprovalAnswerIn, ApprovalOut, ApprovalsOut
 from schedules.services import Actor
+from schedules.services.documents import approval_json, iso_in
 from schedules.services.runs import approvals
 from schedules.services.runs.agent_stops import read_stop, resume_agents, stop_agents
 from schedules.services.runs.runner_list import list_runners

@@ -8,7 +8,6 @@ from ninja import Router
 
 from schedules import clock
 from schedules.api.auth import actor_of
-from schedules.api.documents import iso_in, plan_json
 from schedules.api.endpoints import changes
 from schedules.api.messages import message_of
 from schedules.api.problems import ProblemError, expect, invalid_value, problem_of
@@ -18,6 +17,7 @@ from schedules.api.schemas.many import ApplyIn, ApplyOut, BulkIn, BulkOut, UndoI
 from schedules.result import Code, Err
 from schedules.services import Actor
 from schedules.services.activity import changes_between
+from schedules.services.documents import iso_in, plan_json
 from schedules.services.files.applying import apply_plan
 from schedules.services.files.documents import Problem
 from schedules.services.files.jobs import read_jobs

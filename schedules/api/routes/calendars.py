@@ -6,10 +6,10 @@ from django.http import HttpRequest
 from ninja import Router, Status
 
 from schedules.api.auth import actor_of
-from schedules.api.documents import calendar_json
 from schedules.api.endpoints import changes, reads, reads_by_post
 from schedules.api.problems import expect
 from schedules.api.schemas.calendars import CalendarIn, CalendarOut, CalendarsOut
+from schedules.services.documents import calendar_json
 from schedules.services.people.calendars import (
     CalendarSpec,
     delete_calendar,

@@ -6,7 +6,6 @@ from django.http import HttpRequest
 from ninja import Router, Status
 
 from schedules.api.auth import actor_of
-from schedules.api.documents import delivery_json, event_subscription_json
 from schedules.api.endpoints import changes, reads
 from schedules.api.problems import expect, problem_of
 from schedules.api.schemas.event_subscriptions import (
@@ -18,6 +17,7 @@ from schedules.api.schemas.event_subscriptions import (
     NewEventSubscriptionOut,
 )
 from schedules.result import Code, Err
+from schedules.services.documents import delivery_json, event_subscription_json
 from schedules.services.people.event_deliveries import list_deliveries, redeliver, send_test_event
 from schedules.services.people.event_subscriptions import (
     SubscriptionSecret,

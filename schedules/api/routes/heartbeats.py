@@ -7,7 +7,6 @@ from django.http import HttpRequest
 from ninja import Query, Router
 
 from schedules.api.auth import actor_of
-from schedules.api.documents import heartbeat_json, ping_json
 from schedules.api.endpoints import changes, reads
 from schedules.api.paging import heartbeats_page
 from schedules.api.problems import expect, problem_of
@@ -22,6 +21,7 @@ from schedules.api.schemas.heartbeats import (
 from schedules.models import Ping
 from schedules.result import Code, Err
 from schedules.services import pings
+from schedules.services.documents import heartbeat_json, ping_json
 from schedules.services.jobs.heartbeats import newest_pings, ping_addresses_of
 from schedules.services.people.client_addresses import network_of
 from schedules.services.permissions import read_activity

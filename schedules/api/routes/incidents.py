@@ -6,13 +6,13 @@ from django.http import HttpRequest
 from ninja import Query, Router
 
 from schedules.api.auth import actor_of
-from schedules.api.documents import incident_json
 from schedules.api.endpoints import changes, reads
 from schedules.api.paging import position_of
 from schedules.api.problems import expect
 from schedules.api.schemas.incidents import IncidentFilters, IncidentOut, IncidentsOut, SnoozeIn
 from schedules.models import Incident
 from schedules.services import Actor
+from schedules.services.documents import incident_json
 from schedules.services.people.incidents import described, read_incidents, snooze_incident
 
 router = Router(tags=["alerts"])

@@ -9,7 +9,6 @@ from ninja import Query, Router, Status
 
 from schedules import clock, services
 from schedules.api.auth import actor_of
-from schedules.api.documents import masked_run, whole_job, why_json
 from schedules.api.endpoints import changes, reads
 from schedules.api.paging import jobs_page
 from schedules.api.preconditions import check_match, required_revision, tag_of
@@ -37,6 +36,7 @@ from schedules.api.schemas.jobs import (
 from schedules.api.schemas.runs import RunOut, WhyFilter, WhyOut
 from schedules.models import Job
 from schedules.result import Code, Err
+from schedules.services.documents import masked_run, whole_job, why_json
 from schedules.services.jobs import trigger_addresses
 from schedules.services.jobs.masked_arguments import merged_arguments
 from schedules.services.jobs.schedule_texts import columns_of

@@ -8,12 +8,12 @@ from ninja import Router
 
 from schedules import services
 from schedules.api.auth import actor_of
-from schedules.api.documents import iso_in, masked_run
 from schedules.api.endpoints import changes
 from schedules.api.problems import expect
 from schedules.api.schemas.prompts import ClaimIn, ClaimOut, CompleteIn
 from schedules.api.schemas.runs import RunOut
 from schedules.secrets import masking
+from schedules.services.documents import iso_in, masked_run
 
 router = Router(tags=["prompts"])
 

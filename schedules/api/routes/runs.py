@@ -7,7 +7,6 @@ from ninja import Query, Router
 
 from schedules import clock, services
 from schedules.api.auth import actor_of
-from schedules.api.documents import agent_json, masked_run
 from schedules.api.endpoints import reads
 from schedules.api.paging import runs_page
 from schedules.api.problems import problem_of
@@ -16,6 +15,7 @@ from schedules.api.schemas.runs import OutputFilter, OutputOut, RunFilters, Runs
 from schedules.models import Execution
 from schedules.result import Code, Err
 from schedules.services import Actor
+from schedules.services.documents import agent_json, masked_run
 from schedules.services.run_list import find_run
 from schedules.services.runs.agent_runs import agent_run_of
 

@@ -7,7 +7,6 @@ from ninja import Query, Router
 
 from schedules import __version__, clock, engine, services
 from schedules.api.auth import actor_of
-from schedules.api.documents import iso_in
 from schedules.api.endpoints import reads, reads_by_post
 from schedules.api.problems import expect, invalid_value
 from schedules.api.reading import job_of
@@ -19,6 +18,7 @@ from schedules.api.schemas.schedule import (
     UpcomingFilter,
     UpcomingOut,
 )
+from schedules.services.documents import iso_in
 from schedules.services.jobs.chains import conditions_of, upcoming_of
 from schedules.services.jobs.schedule_texts import columns_of
 from schedules.services.jobs.validation import interval_problem, usable_tasks

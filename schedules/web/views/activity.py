@@ -13,9 +13,10 @@ from schedules.services.job_overview import read_trash
 from schedules.services.jobs.undo import UNDOABLE, plan_undo
 from schedules.services.permissions import Actor
 from schedules.templatetags.cronty_text import VERBS
-from schedules.templatetags.cronty_times import day_words, local
+from schedules.templatetags.cronty_times import day_words
 from schedules.web.views.page import Page, PageMixin, owners_for
 from schedules.when.forecast import start_of_day
+from schedules.when.zones import local
 
 FILTERS = ("actor", "door", "verb", "job", "from", "to")
 # On the page of a job.

@@ -27,7 +27,7 @@ from schedules.services.runs.runner_list import runner_of_job
 from schedules.tasks import registry
 from schedules.tasks.heartbeat import HEARTBEAT
 from schedules.tasks.outbound.signing import OVERLAP
-from schedules.templatetags.cronty_times import day_and_clock, day_words, local
+from schedules.templatetags.cronty_times import day_and_clock, day_words
 from schedules.web.messages import message_of
 from schedules.web.middleware import take_draft
 from schedules.web.ping_snippets import ping_snippets
@@ -49,6 +49,7 @@ from schedules.web.views.proposals import shown_proposal
 from schedules.web.views.triggers import take_new_address
 from schedules.when.moments import in_the_past
 from schedules.when.phrases import PhraseError, parse_moment, parse_past
+from schedules.when.zones import local
 
 TABS = {
     "runs": "Runs",

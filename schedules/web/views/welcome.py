@@ -16,11 +16,12 @@ from schedules.models import Execution, Job
 from schedules.result import Err, Ok, Result
 from schedules.services import Actor, Scheduled
 from schedules.services.run_list import last_run
-from schedules.templatetags.cronty_times import clock_words, local
+from schedules.templatetags.cronty_times import clock_words
 from schedules.web.forms.people import WelcomeForm
 from schedules.web.messages import add_errors
 from schedules.web.views.notifications import link_to_show
 from schedules.web.views.page import FormPageMixin, find_job
+from schedules.when.zones import local
 
 Status = Execution.Status
 FIRST_REMINDER_IN = timedelta(seconds=20)

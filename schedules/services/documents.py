@@ -29,8 +29,8 @@ from schedules.services.runs.explanations import Why, explain
 from schedules.services.runs.question_words import describe_question, last_reminder
 from schedules.spec.job import JobSpec
 from schedules.tasks.heartbeat import grace_of
-from schedules.templatetags.cronty_times import local
 from schedules.when import durations
+from schedules.when.zones import local
 
 # What lists of jobs show already.
 _IN_LISTS = ("timezone", "label", "tags")
