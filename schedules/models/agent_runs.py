@@ -45,40 +45,30 @@ class AgentRun(models.Model):
     )
     runner = models.CharField(max_length=100)
     kind = models.CharField(max_length=20)
-    verdict = models.CharField(
-        max_length=13,
-        choices=Verdict,
-        blank=True,
-        help_text="Empty while it runs, and of a run that was skipped.",
-    )
+    # Empty while it runs, and of a run that was skipped.
+    verdict = models.CharField(max_length=13, choices=Verdict, blank=True)
     started_at = models.DateTimeField()
-    is_waiting = models.BooleanField(
-        default=False,
-        db_default=False,
-        help_text="It waits for a place, or ended while it did: its program has not started.",
-    )
+    # It waits for a place, or ended while it did: its program has not started.
+    is_waiting = models.BooleanField(default=False)
     ended_at = models.DateTimeField(null=True)
     program_version = models.CharField(max_length=40, blank=True)
     session_id = models.CharField(max_length=200, blank=True)
     turns = models.PositiveIntegerField(default=0)
-    tokens_in = models.PositiveBigIntegerField(default=0, help_text="Also those that came from a cache.")
+    # Also those that came from a cache.
+    tokens_in = models.PositiveBigIntegerField(default=0)
     tokens_out = models.PositiveBigIntegerField(default=0)
-    cost = models.DecimalField(
-        max_digits=12,
-        decimal_places=6,
-        null=True,
-        help_text="US dollars as the program reports them, if it does.",
-    )
+    # US dollars as the program reports them, if it does.
+    cost = models.DecimalField(max_digits=12, decimal_places=6, null=True)
     session_cost = models.DecimalField(max_digits=12, decimal_places=6, null=True)
     session_tokens = models.PositiveBigIntegerField(null=True)
     tool_calls = models.PositiveIntegerField(default=0)
-    tools = models.JSONField(default=list, help_text="The first calls: name, input and outcome of each.")
-    denials = models.JSONField(default=list, help_text="The calls that were not permitted.")
+    # The first calls: name, input and outcome of each.
+    tools = models.JSONField(default=list)
+    denials = models.JSONField(default=list)
     answer = models.TextField(blank=True)
-    words = models.TextField(blank=True, help_text="Why it ended like this.")
-    cap = models.CharField(
-        max_length=200, blank=True, help_text="The daily limit that was used up, so that the run was skipped."
-    )
+    words = models.TextField(blank=True)
+    # The daily limit that was used up, so that the run was skipped.
+    cap = models.CharField(max_length=200, blank=True)
 
     class Meta:
         ordering = ["-started_at", "-pk"]

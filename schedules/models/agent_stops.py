@@ -10,9 +10,8 @@ class AgentStop(models.Model):
 
     EVERYBODY = ""
 
-    scope = models.CharField(
-        max_length=64, primary_key=True, help_text="The key of the user; empty for everybody."
-    )
+    # The key of the user; empty for everybody.
+    scope = models.CharField(max_length=64, primary_key=True)
     at = models.DateTimeField()
     by = models.CharField(max_length=limits.ACTOR_LENGTH)
 

@@ -71,7 +71,7 @@ class Approval(models.Model):
     execution = models.ForeignKey(
         Execution, on_delete=models.DO_NOTHING, related_name="approvals", db_constraint=False, db_index=False
     )
-    attempt = models.PositiveSmallIntegerField(help_text="The attempt that has asked.")
+    attempt = models.PositiveSmallIntegerField()
     job = models.ForeignKey(
         Job, null=True, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
     )
@@ -86,28 +86,27 @@ class Approval(models.Model):
     runner = models.CharField(max_length=100)
     session_id = models.CharField(max_length=200)
     folder = models.TextField()
-    call_id = models.CharField(max_length=200, help_text="Empty for a question.")
-    call_digest = models.CharField(max_length=64, help_text="Of the call as the program has made it.")
+    call_id = models.CharField(max_length=200)
+    # Of the call as the program has made it.
+    call_digest = models.CharField(max_length=64)
     tool = models.CharField(max_length=200)
-    arguments = models.JSONField(help_text="All of them, with secrets masked.")
-    why = models.TextField(blank=True, help_text="What the agent said before the call.")
-    grant = models.CharField(
-        max_length=200, blank=True, help_text="The rule that would always allow it; empty if there is none."
-    )
-    digest = models.CharField(max_length=64, help_text="Of everything that is shown.")
+    # All of them, with secrets masked.
+    arguments = models.JSONField()
+    # What the agent said before the call.
+    why = models.TextField(blank=True)
+    # The rule that would always allow it; empty if there is none.
+    grant = models.CharField(max_length=200, blank=True)
+    digest = models.CharField(max_length=64)
     asked_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     answered_at = models.DateTimeField(null=True)
     answered_by = models.CharField(max_length=limits.ACTOR_LENGTH, blank=True)
-    is_always = models.BooleanField(default=False, help_text="Whether the rule was added to the job.")
-    reply = models.TextField(
-        blank=True, default="", db_default="", help_text="The answer of the person to a question."
-    )
+    is_always = models.BooleanField(default=False)
+    reply = models.TextField(blank=True, default="")
     used_at = models.DateTimeField(null=True)
 
-    in_run = models.BooleanField(
-        default=False, db_default=False, help_text="Whether the program of the run waits for the answer."
-    )
+    # Whether the program of the run waits for the answer.
+    in_run = models.BooleanField(default=False)
 
     class Meta:
         ordering = ["-pk"]

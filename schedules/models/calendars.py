@@ -34,37 +34,29 @@ class Calendar(models.Model):
     )
     name = models.CharField(max_length=64)
     kind = models.CharField(max_length=8, choices=Kind)
-    closes = models.BooleanField(
-        default=True, help_text="Whether it closes what it marks; otherwise, it closes everything else."
-    )
-    timezone = models.CharField(
-        max_length=64, blank=True, help_text="The zone of its days and hours; empty for that of each job."
-    )
-    rule = models.JSONField(default=dict, help_text="What it is made from, as a person wrote it.")
-    words = models.CharField(max_length=200, editable=False, help_text="How a schedule in words calls it.")
-    compiled = models.TextField(editable=False, help_text="What it marks, for the claim and for forecasts.")
-    digest = models.CharField(max_length=16, editable=False, help_text="A digest of what it marks.")
-    until = models.DateField(null=True, editable=False, help_text="The last day that its data covers.")
+    # Whether it closes what it marks; otherwise, it closes everything else.
+    closes = models.BooleanField(default=True)
+    # The zone of its days and hours; empty for that of each job.
+    timezone = models.CharField(max_length=64, blank=True)
+    # What it is made from, as a person wrote it.
+    rule = models.JSONField(default=dict)
+    # How a schedule in words calls it.
+    words = models.CharField(max_length=200, editable=False)
+    compiled = models.TextField(editable=False)
+    digest = models.CharField(max_length=16, editable=False)
+    until = models.DateField(null=True, editable=False)
     created_at = models.DateTimeField(editable=False)
     updated_at = models.DateTimeField(editable=False)
-    sealed = models.TextField(
-        blank=True, default="", editable=False, help_text="The address of an ICS calendar, encrypted."
-    )
-    source = models.TextField(
-        blank=True, default="", editable=False, help_text="An ICS file, to read further years of it."
-    )
-    source_digest = models.CharField(
-        max_length=32,
-        blank=True,
-        default="",
-        editable=False,
-        help_text="Tells whether an address says something new.",
-    )
-    unread = models.PositiveIntegerField(
-        default=0, editable=False, help_text="The events that cannot be read."
-    )
-    tried_at = models.DateTimeField(null=True, editable=False, help_text="When its address was asked last.")
-    read_at = models.DateTimeField(null=True, editable=False, help_text="When its address answered last.")
+    # The address of an ICS calendar, encrypted.
+    sealed = models.TextField(blank=True, default="", editable=False)
+    # An ICS file, to read further years of it.
+    source = models.TextField(blank=True, default="", editable=False)
+    # Tells whether an address says something new.
+    source_digest = models.CharField(max_length=32, blank=True, default="", editable=False)
+    # The events that cannot be read.
+    unread = models.PositiveIntegerField(default=0, editable=False)
+    tried_at = models.DateTimeField(null=True, editable=False)
+    read_at = models.DateTimeField(null=True, editable=False)
     last_error = models.TextField(blank=True, default="", editable=False)
 
     class Meta:

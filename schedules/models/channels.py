@@ -16,13 +16,12 @@ class Channel(models.Model):
     )
     name = models.CharField(max_length=NAME_LENGTH)
     kind = models.CharField(max_length=20)
-    options = models.JSONField(default=dict, help_text="What may be shown: addresses and ids.")
-    sealed = models.TextField(
-        blank=True, help_text="Its secrets, encrypted together with the owner, the kind and the options."
-    )
-    confirmed_at = models.DateTimeField(
-        null=True, help_text="When its owner showed that messages arrive there; only e-mail asks for that."
-    )
+    # What may be shown: addresses and ids.
+    options = models.JSONField(default=dict)
+    # Its secrets, encrypted together with the owner, the kind and the options.
+    sealed = models.TextField(blank=True)
+    # When its owner showed that messages arrive there; only e-mail asks for that.
+    confirmed_at = models.DateTimeField(null=True)
     last_sent_at = models.DateTimeField(null=True)
     last_failed_at = models.DateTimeField(null=True)
     last_error = models.TextField(blank=True, default="")

@@ -26,32 +26,23 @@ class Cluster(models.Model):
     host = models.CharField(max_length=255)
     pid = models.PositiveIntegerField()
     started_at = models.DateTimeField()
-    last_seen_at = models.DateTimeField(help_text="The last heartbeat of the claim loop.")
-    probe_returned_at = models.DateTimeField(
-        help_text="When the last probe that returned was sent through the pusher and a worker."
-    )
-    watched_at = models.DateTimeField(
-        null=True, help_text="When the leader last checked whether the database takes writes."
-    )
-    blocked_since = models.DateTimeField(
-        null=True, help_text="Since when it waits for rows or tables that another session has locked."
-    )
+    last_seen_at = models.DateTimeField()
+    # When the last probe that returned was sent through the pusher and a worker.
+    probe_returned_at = models.DateTimeField()
+    # When the leader last checked whether the database takes writes.
+    watched_at = models.DateTimeField(null=True)
+    # Since when it waits for rows or tables that another session has locked.
+    blocked_since = models.DateTimeField(null=True)
     stopped_at = models.DateTimeField(null=True)
     claimed_count = models.PositiveBigIntegerField(default=0)
-    clock_ahead = models.FloatField(
-        default=0, db_default=0, help_text="How many seconds its host's clock is ahead of the database's."
-    )
-    zone_data = models.CharField(
-        max_length=20, blank=True, default="", db_default="", help_text="The version of its time zone data."
-    )
-    secret_keys = models.JSONField(
-        default=list, help_text="The fingerprints of the secret keys that it can read with."
-    )
-    interruptions = models.JSONField(
-        null=True,
-        help_text="When it could not claim lately: first and last moment, and the reason.",
-    )
-    note = models.CharField(max_length=200, blank=True, help_text="Why it was stopped or restarted.")
+    # How many seconds its host's clock is ahead of the database's.
+    clock_ahead = models.FloatField(default=0)
+    zone_data = models.CharField(max_length=20, blank=True, default="")
+    # The fingerprints of the secret keys that it can read with.
+    secret_keys = models.JSONField(default=list)
+    # When it could not claim lately: first and last moment, and the reason.
+    interruptions = models.JSONField(null=True)
+    note = models.CharField(max_length=200, blank=True)
 
     objects = ClusterQuerySet.as_manager()
 
@@ -69,11 +60,10 @@ def is_any_cluster_running(now: datetime) -> bool:
 class MachineStart(models.Model):
     """A start of a machine with a cluster, for which jobs that run at machine starts were armed."""
 
-    boot_id = models.CharField(
-        max_length=64, unique=True, help_text="The kernel's random id of this start of the machine."
-    )
+    # The kernel's random id of this start of the machine.
+    boot_id = models.CharField(max_length=64, unique=True)
     host = models.CharField(max_length=255)
-    noticed_at = models.DateTimeField(help_text="When its first cluster noticed it.")
+    noticed_at = models.DateTimeField()
 
     class Meta:
         ordering = ["-pk"]

@@ -42,20 +42,13 @@ class EventSubscription(models.Model):
     name = models.CharField(max_length=NAME_LENGTH)
     url = models.CharField(max_length=2048)
     types = models.JSONField(default=list)
-    tag = models.CharField(
-        max_length=limits.TAG_LENGTH, blank=True, default="", help_text="Only events of jobs with this tag."
-    )
-    only_job = models.ForeignKey(
-        Job,
-        null=True,
-        on_delete=models.CASCADE,
-        related_name="+",
-        db_index=False,
-        help_text="Only events of this job.",
-    )
-    sealed = models.TextField(help_text="Its signing secret, encrypted together with the address.")
-    old_sealed = models.TextField(blank=True, default="", help_text="The secret before that.")
-    old_until = models.DateTimeField(null=True, help_text="Until when requests are signed with both.")
+    tag = models.CharField(max_length=limits.TAG_LENGTH, blank=True, default="")
+    only_job = models.ForeignKey(Job, null=True, on_delete=models.CASCADE, related_name="+", db_index=False)
+    # Its signing secret, encrypted together with the address.
+    sealed = models.TextField()
+    old_sealed = models.TextField(blank=True, default="")
+    # Until when requests are signed with both.
+    old_until = models.DateTimeField(null=True)
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()
 

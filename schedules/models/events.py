@@ -35,12 +35,10 @@ class Event(models.Model):
     job = models.ForeignKey(
         "schedules.Job", null=True, on_delete=models.SET_NULL, related_name="events", db_index=False
     )
-    subject = models.CharField(
-        max_length=limits.NAME_LENGTH, help_text="The name of the changed job or token."
-    )
-    undoes = models.PositiveBigIntegerField(
-        null=True, editable=False, help_text="The id of the event that this one has reversed."
-    )
+    # The name of the changed job or token.
+    subject = models.CharField(max_length=limits.NAME_LENGTH)
+    # The id of the event that this one has reversed.
+    undoes = models.PositiveBigIntegerField(null=True, editable=False)
     before = models.JSONField(default=dict)
     after = models.JSONField(default=dict)
 

@@ -232,7 +232,7 @@ class Execution(models.Model):
     cause = models.CharField(max_length=8, choices=Cause, default=Cause.SCHEDULE)
     status = models.CharField(max_length=9, choices=Status, default=Status.QUEUED)
     reason = models.CharField(max_length=300, blank=True)
-    attempt = models.PositiveSmallIntegerField(default=0, help_text="How many times it was started.")
+    attempt = models.PositiveSmallIntegerField(default=0)
     # For prompts, since when agents can claim them again after a pause of their job.
     available_at = models.DateTimeField(null=True)
     # No index: `lease_until` finds what a cluster holds now, and an index over the history would only grow.
@@ -241,37 +241,25 @@ class Execution(models.Model):
     )
     claimed_at = models.DateTimeField(null=True)
     lease_until = models.DateTimeField(null=True)
-    leased_to = models.CharField(
-        max_length=limits.ACTOR_LENGTH, blank=True, help_text="The agent that holds a waiting prompt."
-    )
-    lease_key = models.CharField(
-        max_length=32,
-        blank=True,
-        db_default="",
-        default="",
-        help_text="Tells apart agents of the same name after the first lease has expired.",
-    )
+    # The agent that holds a waiting prompt.
+    leased_to = models.CharField(max_length=limits.ACTOR_LENGTH, blank=True)
+    # Tells apart agents of the same name after the first lease has expired.
+    lease_key = models.CharField(max_length=32, blank=True, default="")
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
-    lateness = models.DurationField(null=True, help_text="The time between its slot and its first start.")
+    # The time between its slot and its first start.
+    lateness = models.DurationField(null=True)
     result = models.JSONField(null=True)
     error = models.TextField(blank=True)
     traceback = models.TextField(blank=True)
-    earlier_attempts = models.JSONField(
-        null=True, help_text="The attempts before the last one: number, start, end and error of each."
-    )
-    last_slot = models.DateTimeField(
-        null=True, help_text="The last slot of a gap; scheduled_for is the first."
-    )
-    slots = models.PositiveIntegerField(default=1, help_text="The number of slots that this row stands for.")
-    origin = models.PositiveBigIntegerField(
-        null=True,
-        help_text="The run that has started this one: by its end, or by a request to a trigger address.",
-    )
-    given = models.JSONField(
-        null=True,
-        help_text="What has started it: the end of another run, the body of a request, or an event.",
-    )
+    # The attempts before the last one: number, start, end and error of each.
+    earlier_attempts = models.JSONField(null=True)
+    last_slot = models.DateTimeField(null=True)
+    slots = models.PositiveIntegerField(default=1)
+    # The run that has started this one: by its end, or by a request to a trigger address.
+    origin = models.PositiveBigIntegerField(null=True)
+    # What has started it: the end of another run, the body of a request, or an event.
+    given = models.JSONField(null=True)
 
     objects = ExecutionQuerySet.as_manager()
 

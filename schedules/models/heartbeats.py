@@ -24,17 +24,16 @@ class Heartbeat(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="cronty_heartbeats", db_index=False
     )
     ping_id = models.UUIDField(default=uuid.uuid4, unique=True)
-    slug = models.CharField(
-        max_length=SLUG_LENGTH, blank=True, help_text="Its name in addresses with the owner's ping key."
-    )
-    pings = models.PositiveBigIntegerField(default=0, help_text="How many pings have been accepted.")
+    # Its name in addresses with the owner's ping key.
+    slug = models.CharField(max_length=SLUG_LENGTH, blank=True)
+    pings = models.PositiveBigIntegerField(default=0)
     last_ping_at = models.DateTimeField(null=True)
     last_kind = models.CharField(max_length=7, blank=True)
     last_rid = models.UUIDField(null=True)
     # Of the newest success, for the error about a missing ping.
     last_success_at = models.DateTimeField(null=True)
     last_duration = models.DurationField(null=True)
-    started_rid = models.UUIDField(null=True, help_text="The run id of the newest start.")
+    started_rid = models.UUIDField(null=True)
 
     class Meta:
         indexes = [models.Index(name="heartbeat_slug", fields=["owner", "slug"])]
@@ -62,8 +61,9 @@ class Ping(models.Model):
     kind = models.CharField(max_length=7, choices=Kind)
     rid = models.UUIDField(null=True)
     exit_status = models.PositiveSmallIntegerField(null=True)
-    late_by = models.DurationField(null=True, help_text="How long its sender kept it, while Cronty was away.")
-    sender = models.CharField(max_length=45, blank=True, help_text="The address that it came from.")
+    # How long its sender kept it, while Cronty was away.
+    late_by = models.DurationField(null=True)
+    sender = models.CharField(max_length=45, blank=True)
     # No database constraint: pruning the ledger must not check every ping.
     execution = models.ForeignKey(
         Execution,
@@ -73,7 +73,8 @@ class Ping(models.Model):
         db_constraint=False,
         db_index=False,
     )
-    body = models.TextField(blank=True, help_text="Its body, if no run has it as output.")
+    # Its body, if no run has it as output.
+    body = models.TextField(blank=True)
 
     class Meta:
         ordering = ["-number"]

@@ -42,31 +42,23 @@ class Incident(models.Model):
         Job, null=True, on_delete=models.SET_NULL, related_name="incidents", db_index=False
     )
     kind = models.CharField(max_length=12, choices=Kind)
-    subject = models.CharField(
-        max_length=limits.NAME_LENGTH, help_text="What it is about; only one of a kind is open for each."
-    )
-    name = models.CharField(max_length=limits.NAME_LENGTH, help_text="How people call that.")
+    # What it is about; only one of a kind is open for each.
+    subject = models.CharField(max_length=limits.NAME_LENGTH)
+    name = models.CharField(max_length=limits.NAME_LENGTH)
     details = models.TextField(blank=True, default="")
     opened_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True)
-    ending = models.CharField(max_length=200, blank=True, default="", help_text="How it ended.")
-    due_at = models.DateTimeField(null=True, help_text="When the next message about it is due, if one is.")
-    told = models.PositiveSmallIntegerField(default=0, help_text="How many messages have named it.")
+    ending = models.CharField(max_length=200, blank=True, default="")
+    # When the next message about it is due, if one is.
+    due_at = models.DateTimeField(null=True)
+    told = models.PositiveSmallIntegerField(default=0)
     told_at = models.DateTimeField(null=True)
-    sent = models.JSONField(
-        default=list,
-        db_default=models.Value([], models.JSONField()),
-        help_text="The newest messages that named it: when, title, text and place.",
-    )
+    # The newest messages that named it: when, title, text and place.
+    sent = models.JSONField(default=list)
     snoozed_until = models.DateTimeField(null=True)
     snoozed_by = models.CharField(max_length=limits.ACTOR_LENGTH, blank=True, default="")
-    notice = models.ForeignKey(
-        Job,
-        null=True,
-        on_delete=models.SET_NULL,
-        related_name="reported",
-        help_text="The notification that named it last.",
-    )
+    # The notification that named it last.
+    notice = models.ForeignKey(Job, null=True, on_delete=models.SET_NULL, related_name="reported")
 
     class Meta:
         ordering = ["-pk"]

@@ -1,6 +1,5 @@
 """Constraints and indexes of the table of jobs, with the queries that they serve."""
 
-from datetime import timedelta
 from typing import Any
 
 from django.db import models
@@ -64,47 +63,18 @@ CONSTRAINTS: list[models.BaseConstraint] = [
         name="job_has_only_its_own_trigger",
         condition=(
             Q(trigger_type="once", run_at__isnull=False, every=None, anchor_at=None, cron="")
-            | Q(
-                trigger_type="interval",
-                run_at=None,
-                every__isnull=False,
-                anchor_at__isnull=False,
-                cron="",
-            )
+            | Q(trigger_type="interval", run_at=None, every__isnull=False, anchor_at__isnull=False, cron="")
             | (Q(trigger_type="cron", run_at=None, every=None, anchor_at=None) & ~Q(cron=""))
         ),
-        violation_error_message="Fill in exactly what the trigger type needs: run_at, every or cron.",
     ),
     models.CheckConstraint(
         name="job_is_pending_exactly_when_armed",
         condition=Q(status="pending", next_run_at__isnull=False)
         | (~Q(status="pending") & Q(next_run_at=None)),
-        violation_error_message="A pending job has a next run, and no other job has one.",
     ),
     models.CheckConstraint(
         name="job_waits_while_it_is_proposed",
         condition=Q(proposed_at=None) | (~Q(status="pending") & ~Q(status="running")),
-        violation_error_message="A job that nobody has confirmed yet does not run.",
-    ),
-    models.CheckConstraint(
-        name="job_every_is_at_least_a_second",
-        condition=Q(every=None) | Q(every__gte=timedelta(seconds=1)),
-        violation_error_message="every: the smallest interval is one second.",
-    ),
-    models.CheckConstraint(
-        name="job_spread_is_up_to_a_day",
-        condition=Q(spread__gte=timedelta(0), spread__lte=timedelta(days=1)),
-        violation_error_message="spread: choose at most one day.",
-    ),
-    models.CheckConstraint(
-        name="job_attempts_are_1_to_10",
-        condition=Q(attempts__gte=1, attempts__lte=10),
-        violation_error_message="attempts: choose 1 to 10.",
-    ),
-    models.CheckConstraint(
-        name="job_max_runs_is_positive",
-        condition=Q(max_runs=None) | Q(max_runs__gte=1),
-        violation_error_message="max_runs: at least 1, or empty for no limit.",
     ),
     # Not `unique` on the column, because PostgreSQL would then need a second index to find ids by prefix.
     models.UniqueConstraint(

@@ -134,20 +134,10 @@ class Job(models.Model):
     )
     public_id = models.CharField(max_length=64, editable=False)
     name = models.CharField(max_length=limits.NAME_LENGTH)
-    name_skeleton = models.CharField(
-        max_length=limits.NAME_LENGTH,
-        default="",
-        db_default="",
-        editable=False,
-        help_text="What the name looks like, to find names that are easily taken for it.",
-    )
-    likeness = models.CharField(
-        max_length=32,
-        default="",
-        db_default="",
-        editable=False,
-        help_text="A digest of task, arguments and schedule, to find jobs that do the same.",
-    )
+    # What the name looks like, to find names that are easily taken for it.
+    name_skeleton = models.CharField(max_length=limits.NAME_LENGTH, default="", editable=False)
+    # A digest of task, arguments and schedule, to find jobs that do the same.
+    likeness = models.CharField(max_length=32, default="", editable=False)
     task = models.CharField(max_length=100)
     args = models.JSONField(default=list, blank=True)
     kwargs = models.JSONField(default=dict, blank=True)
@@ -155,38 +145,20 @@ class Job(models.Model):
     trigger_type = models.CharField(max_length=10, choices=TriggerType)
     run_at = models.DateTimeField(null=True, blank=True)
     every = models.DurationField(null=True, blank=True)
-    calendar_unit = models.CharField(
-        max_length=6,
-        choices=CalendarUnit,
-        blank=True,
-        default="",
-        db_default="",
-        help_text="For an interval on the wall clock of its zone: whether `every` is days, or months of 30 days.",
-    )
-    anchor_at = models.DateTimeField(null=True, blank=True, help_text="The first slot of an interval.")
+    # For an interval on the wall clock of its zone: whether `every` is days, or months of 30 days.
+    calendar_unit = models.CharField(max_length=6, choices=CalendarUnit, blank=True, default="")
+    anchor_at = models.DateTimeField(null=True, blank=True)
     cron = models.CharField(max_length=limits.CRON_LENGTH, blank=True)
     timezone = models.CharField(max_length=64, default="UTC")
     spread = models.DurationField(default=timedelta(0))
     ends_at = models.DateTimeField(null=True, blank=True)
     max_runs = models.PositiveIntegerField(null=True, blank=True, validators=[MinValueValidator(1)])
-    skips = models.TextField(
-        blank=True,
-        default="",
-        db_default="",
-        editable=False,
-        help_text="The days and slots that it leaves out, separated by blanks.",
-    )
+    skips = models.TextField(blank=True, default="", editable=False)
     calendars = models.JSONField(default=list, blank=True)
-    on_closed = models.CharField(
-        max_length=8, choices=OnClosed, default=OnClosed.SKIP, db_default=OnClosed.SKIP
-    )
-    closed_by = models.TextField(
-        blank=True,
-        default="",
-        db_default="",
-        editable=False,
-        help_text="The keys of its calendars, each with the digest of what it marks.",
-    )
+    on_closed = models.CharField(max_length=8, choices=OnClosed, default=OnClosed.SKIP)
+    # The keys of its calendars, each with the digest of what it marks.
+    closed_by = models.TextField(blank=True, default="", editable=False)
+    # The job whose end it waits for, if its schedule names one.
     follows = models.ForeignKey(
         "self",
         null=True,
@@ -195,95 +167,60 @@ class Job(models.Model):
         on_delete=models.SET_NULL,
         related_name="followers",
         db_index=False,
-        help_text="The job whose end it waits for, if its schedule names one.",
     )
-    runs_per_minute = models.FloatField(
-        default=0.0,
-        db_default=0.0,
-        editable=False,
-        help_text="How often its schedule fires on a day it runs, for the owner's budget.",
-    )
+    # How often its schedule fires on a day it runs, for the owner's budget.
+    runs_per_minute = models.FloatField(default=0.0, editable=False)
 
     status = models.CharField(max_length=10, choices=Status, default=Status.PENDING, editable=False)
     next_run_at = models.DateTimeField(null=True, editable=False)
     last_run_at = models.DateTimeField(null=True, editable=False)
     last_success_at = models.DateTimeField(null=True, editable=False)
-    last_duration = models.DurationField(
-        null=True, editable=False, help_text="How long the last attempt took that was started."
-    )
+    last_duration = models.DurationField(null=True, editable=False)
     run_count = models.PositiveIntegerField(default=0, editable=False)
-    slot_count = models.PositiveIntegerField(
-        default=0, editable=False, help_text="The number of scheduled runs, limited by max_runs."
-    )
+    # The number of scheduled runs, limited by max_runs.
+    slot_count = models.PositiveIntegerField(default=0, editable=False)
     failure_streak = models.PositiveIntegerField(default=0, editable=False)
     last_error = models.TextField(blank=True, editable=False)
-    recent = models.CharField(
-        max_length=30,
-        blank=True,
-        editable=False,
-        help_text="The last 30 outcomes, one letter each, newest last.",
-    )
+    # The last 30 outcomes, one letter each, newest last.
+    recent = models.CharField(max_length=30, blank=True, editable=False)
 
     attempts = models.PositiveSmallIntegerField(
         default=1, validators=[MinValueValidator(1), MaxValueValidator(10)]
     )
     backoff = models.DurationField(default=timedelta(seconds=10))
-    fixed_backoff = models.BooleanField(default=False, db_default=False)
+    fixed_backoff = models.BooleanField(default=False)
     timeout = models.DurationField(default=timedelta(minutes=1))
     overlap = models.CharField(max_length=5, choices=Overlap, default=Overlap.SKIP)
     catch_up = models.CharField(max_length=4, choices=CatchUp, default=CatchUp.ONCE)
     pause_after_failures = models.PositiveSmallIntegerField(default=10)
-    at_most_once = models.BooleanField(default=False, db_default=False)
-    urgent = models.BooleanField(default=False, db_default=False)
-    alerts = models.CharField(max_length=200, blank=True, default="", db_default="")
+    at_most_once = models.BooleanField(default=False)
+    urgent = models.BooleanField(default=False)
+    alerts = models.CharField(max_length=200, blank=True, default="")
 
     grants = models.JSONField(default=list, blank=True)
 
     paused_until = models.DateTimeField(null=True, editable=False)
     paused_at = models.DateTimeField(null=True, editable=False)
     pause_reason = models.CharField(max_length=limits.NAME_LENGTH, blank=True, editable=False)
-    has_unreadable_schedule = models.BooleanField(
-        default=False,
-        db_default=False,
-        editable=False,
-        help_text="It was paused because its schedule cannot be read.",
-    )
+    has_unreadable_schedule = models.BooleanField(default=False, editable=False)
 
-    proposed_at = models.DateTimeField(
-        null=True, editable=False, help_text="Since when it waits for a person to confirm what an agent made."
-    )
-    proposed_by = models.CharField(
-        max_length=limits.ACTOR_LENGTH, blank=True, default="", db_default="", editable=False
-    )
+    # Since when it waits for a person to confirm what an agent made.
+    proposed_at = models.DateTimeField(null=True, editable=False)
+    proposed_by = models.CharField(max_length=limits.ACTOR_LENGTH, blank=True, default="", editable=False)
 
     label = models.CharField(max_length=limits.NAME_LENGTH, blank=True)
     tags = models.JSONField(default=list, blank=True)
     made_by = models.CharField(max_length=limits.ACTOR_LENGTH, blank=True, editable=False)
-    source = models.CharField(
-        max_length=limits.NAME_LENGTH,
-        blank=True,
-        default="",
-        db_default="",
-        editable=False,
-        help_text="The file or folder that describes it, if any.",
-    )
-    source_key = models.CharField(
-        max_length=limits.NAME_LENGTH, blank=True, default="", db_default="", editable=False
-    )
-    source_digest = models.CharField(
-        max_length=32,
-        blank=True,
-        default="",
-        db_default="",
-        editable=False,
-        help_text="A digest of the columns as the file was applied: if it differs, the job was changed elsewhere.",
-    )
+    # The file or folder that describes it, if any.
+    source = models.CharField(max_length=limits.NAME_LENGTH, blank=True, default="", editable=False)
+    source_key = models.CharField(max_length=limits.NAME_LENGTH, blank=True, default="", editable=False)
+    # A digest of the columns as the file was applied: if it differs, the job was changed elsewhere.
+    source_digest = models.CharField(max_length=32, blank=True, default="", editable=False)
     idempotency_key = models.CharField(max_length=200, null=True, editable=False)  # noqa: DJ001  (NULL is not unique)
     request_digest = models.CharField(max_length=64, blank=True, editable=False)
 
-    signing_version = models.PositiveIntegerField(
-        default=1, db_default=1, editable=False, help_text="How many signing keys its webhook has had."
-    )
+    # How many signing keys its webhook has had.
+    signing_version = models.PositiveIntegerField(default=1, editable=False)
     signing_changed_at = models.DateTimeField(null=True, editable=False)
 
     revision = models.PositiveIntegerField(default=1, editable=False)
@@ -291,13 +228,8 @@ class Job(models.Model):
     updated_at = models.DateTimeField(editable=False)
     deleted_at = models.DateTimeField(null=True, editable=False)
     # The last column, because it may be long and SQLite reads a row from its beginning.
-    search_text = models.TextField(
-        blank=True,
-        default="",
-        db_default="",
-        editable=False,
-        help_text="All that people see of it, in small letters, to find it by its words and tags.",
-    )
+    # All that people see of it, in small letters, to find it by its words and tags.
+    search_text = models.TextField(blank=True, default="", editable=False)
 
     is_running: bool
     """Whether a run is under way; set only by `with_activity` or by `Actor`."""

@@ -15,15 +15,10 @@ class RunOutput(models.Model):
     attempt = models.PositiveSmallIntegerField()
     head = models.TextField(blank=True)
     tail = models.TextField(blank=True)
-    position = models.PositiveBigIntegerField(
-        help_text="The number of characters that were printed in all, of which the last are the tail."
-    )
-    colours = models.JSONField(
-        default=list,
-        db_default=models.Value([], models.JSONField()),
-        blank=True,
-        help_text="Where colours begin: pairs of a position and the codes of the sequence for terminals.",
-    )
+    # The number of characters that were printed in all, of which the last are the tail.
+    position = models.PositiveBigIntegerField()
+    # Where colours begin: pairs of a position and the codes of the sequence for terminals.
+    colours = models.JSONField(default=list, blank=True)
     updated_at = models.DateTimeField()
 
     class Meta:

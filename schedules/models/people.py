@@ -41,69 +41,33 @@ class Profile(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="cronty_profile"
     )
     timezone = models.CharField(max_length=64, blank=True)
-    topic = models.CharField(
-        max_length=64, blank=True, default="", db_default="", help_text="Where notifications go by default."
-    )
+    topic = models.CharField(max_length=64, blank=True, default="")
     failure_topic = models.CharField(max_length=64, blank=True)
-    runner = models.CharField(
-        max_length=100,
-        blank=True,
-        default="",
-        db_default="",
-        help_text="Works on the prompts that name no runner; empty for the default of the installation.",
-    )
-    channel = models.CharField(
-        max_length=40,
-        blank=True,
-        default="",
-        db_default="",
-        help_text="The channel of notifications that name none, instead of the topic.",
-    )
-    alert_channel = models.CharField(
-        max_length=40,
-        blank=True,
-        default="",
-        db_default="",
-        help_text="The channel of alerts, instead of their topic.",
-    )
-    alert_rules = models.CharField(
-        max_length=200,
-        blank=True,
-        default="",
-        db_default="",
-        help_text='What alerts are not wanted, like "not late, not recovered".',
-    )
-    quiet_hours = models.CharField(
-        max_length=11,
-        blank=True,
-        default="",
-        db_default="",
-        help_text="When notifications, reminders and alerts wait, like 22:00-07:00.",
-    )
-    alert_every = models.DurationField(
-        default=timedelta(days=1),
-        db_default=timedelta(days=1),
-        help_text="How often somebody is reminded of what lasts; zero for never.",
-    )
-    clock_hours = models.PositiveSmallIntegerField(
-        choices=ClockHours, default=ClockHours.TWENTY_FOUR, db_default=ClockHours.TWENTY_FOUR
-    )
-    week_start = models.PositiveSmallIntegerField(
-        choices=WeekStart, default=WeekStart.MONDAY, db_default=WeekStart.MONDAY
-    )
+    # Works on the prompts that name no runner; empty for the default of the installation.
+    runner = models.CharField(max_length=100, blank=True, default="")
+    # The channel of notifications that name none, instead of the topic.
+    channel = models.CharField(max_length=40, blank=True, default="")
+    alert_channel = models.CharField(max_length=40, blank=True, default="")
+    # What alerts are not wanted, like "not late, not recovered".
+    alert_rules = models.CharField(max_length=200, blank=True, default="")
+    # When notifications, reminders and alerts wait, like 22:00-07:00.
+    quiet_hours = models.CharField(max_length=11, blank=True, default="")
+    # How often somebody is reminded of what lasts; zero for never.
+    alert_every = models.DurationField(default=timedelta(days=1))
+    clock_hours = models.PositiveSmallIntegerField(choices=ClockHours, default=ClockHours.TWENTY_FOUR)
+    week_start = models.PositiveSmallIntegerField(choices=WeekStart, default=WeekStart.MONDAY)
     signing_key = models.CharField(max_length=64, default=_random_key)
     calendar_key = models.CharField(max_length=64, default=_random_key, unique=True)
     # Plain, because every ping looks it up, and it permits nothing but pings.
     ping_key = models.CharField(max_length=64, null=True, editable=False, unique=True)  # noqa: DJ001  (NULL is not unique)
-    prompts_asked_at = models.DateTimeField(
-        null=True, editable=False, help_text="About when an agent last asked for prompts that are due."
-    )
+    # About when an agent last asked for prompts that are due.
+    prompts_asked_at = models.DateTimeField(null=True, editable=False)
     # Upper bounds for the quotas (`services.quotas`), so that not every new job has to count all the others.
     counted_at = models.DateTimeField(null=True, editable=False)
-    active_jobs = models.PositiveIntegerField(default=0, db_default=0, editable=False)
+    active_jobs = models.PositiveIntegerField(default=0, editable=False)
     created_since = models.DateTimeField(null=True, editable=False)
-    created_jobs = models.PositiveIntegerField(default=0, db_default=0, editable=False)
-    planned_runs = models.FloatField(default=0.0, db_default=0.0, editable=False)
+    created_jobs = models.PositiveIntegerField(default=0, editable=False)
+    planned_runs = models.FloatField(default=0.0, editable=False)
 
     def __str__(self) -> str:
         return str(self.user)

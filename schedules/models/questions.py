@@ -41,15 +41,14 @@ class Question(models.Model):
     status = models.CharField(max_length=7, choices=Status, default=Status.OPEN)
     reason = models.CharField(max_length=limits.NAME_LENGTH, blank=True)
     asked_at = models.DateTimeField()
-    due_at = models.DateTimeField(null=True, help_text="When the next reminder is sent, if one is.")
-    reminders = models.PositiveSmallIntegerField(
-        default=0, help_text="How many reminders were sent that nobody asked for, the escalation included."
-    )
+    # When the next reminder is sent, if one is.
+    due_at = models.DateTimeField(null=True)
+    # How many reminders were sent that nobody asked for, the escalation included.
+    reminders = models.PositiveSmallIntegerField(default=0)
     answered_at = models.DateTimeField(null=True)
     answered_by = models.CharField(max_length=limits.ACTOR_LENGTH, blank=True)
-    answers = models.JSONField(
-        default=list, help_text="Each answer: what, when, by whom, until when, and with which link."
-    )
+    # Each answer: what, when, by whom, until when, and with which link.
+    answers = models.JSONField(default=list)
 
     class Meta:
         indexes = [
@@ -89,11 +88,11 @@ class Reminder(models.Model):
     question = models.ForeignKey(
         Question, on_delete=models.DO_NOTHING, related_name="sent", db_constraint=False
     )
-    number = models.PositiveSmallIntegerField(help_text="Which one it is; 0 for one that a snooze asked for.")
-    most = models.PositiveSmallIntegerField(help_text="How many there are at most.")
-    topic = models.CharField(
-        max_length=64, blank=True, help_text="Where it went because nobody had answered the others."
-    )
+    # Which one it is; 0 for one that a snooze asked for.
+    number = models.PositiveSmallIntegerField()
+    most = models.PositiveSmallIntegerField()
+    # Where it went because nobody had answered the others.
+    topic = models.CharField(max_length=64, blank=True)
     """A topic, or `channel:` and the name of a channel."""
 
     class Meta:

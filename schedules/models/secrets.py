@@ -10,22 +10,19 @@ from django.db.models import Q
 class Secret(models.Model):
     """A secret of one person or of the installation, and the hosts and commands that may get it."""
 
+    # Empty for a secret of the installation, which commands.toml refers to.
     owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        null=True,
-        on_delete=models.CASCADE,
-        related_name="cronty_secrets",
-        help_text="Empty for a secret of the installation, which commands.toml refers to.",
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.CASCADE, related_name="cronty_secrets"
     )
     name = models.CharField(max_length=64)
-    sealed = models.TextField(help_text="The value, encrypted together with its place.")
+    # The value, encrypted together with its place.
+    sealed = models.TextField()
     hosts = models.JSONField(default=list)
     commands = models.JSONField(default=list)
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()
-    expires_at = models.DateTimeField(
-        null=True, help_text="When the other side stops accepting it; Cronty itself goes on using it."
-    )
+    # When the other side stops accepting it; Cronty itself goes on using it.
+    expires_at = models.DateTimeField(null=True)
 
     class Meta:
         ordering = ["name"]

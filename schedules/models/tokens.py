@@ -38,27 +38,18 @@ class Token(models.Model):
     prefix = models.CharField(max_length=16, unique=True)
     digest = models.CharField(max_length=64)
     scopes = models.JSONField(default=list)
-    families = models.JSONField(
-        default=list, help_text="The tool families that the agent sees; empty means all."
-    )
-    confirm = models.CharField(
-        max_length=7,
-        choices=Confirm,
-        default=Confirm.NEVER,
-        db_default=Confirm.NEVER,
-        help_text="Which of the jobs that it makes wait until a person confirms them.",
-    )
+    # The tool families that the agent sees; empty means all.
+    families = models.JSONField(default=list)
+    # Which of the jobs that it makes wait until a person confirms them.
+    confirm = models.CharField(max_length=7, choices=Confirm, default=Confirm.NEVER)
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField(null=True)
     last_used_at = models.DateTimeField(null=True)
     revoked_at = models.DateTimeField(null=True)
-    oauth_client = models.PositiveBigIntegerField(
-        null=True,
-        help_text="The application that a person has connected by OAuth; it has access tokens of its own.",
-    )
-    call_count = models.PositiveBigIntegerField(
-        default=0, db_default=0, help_text="Calls that all web processes have reported so far."
-    )
+    # The application that a person has connected by OAuth; it has access tokens of its own.
+    oauth_client = models.PositiveBigIntegerField(null=True)
+    # Calls that all web processes have reported so far.
+    call_count = models.PositiveBigIntegerField(default=0)
 
     objects = TokenQuerySet.as_manager()
 

@@ -28,9 +28,8 @@ class TriggerAddress(models.Model):
     old_digest = models.CharField(max_length=64, null=True, unique=True)  # noqa: DJ001  (NULL is not unique)
     old_until = models.DateTimeField(null=True)
     scheme = models.CharField(max_length=8, choices=Scheme, blank=True)
-    secret_name = models.CharField(
-        max_length=64, blank=True, help_text="The secret of its owner that verifies signatures."
-    )
+    # The secret of its owner that verifies signatures.
+    secret_name = models.CharField(max_length=64, blank=True)
     created_at = models.DateTimeField()
     rotated_at = models.DateTimeField(null=True)
 
@@ -44,8 +43,10 @@ class TriggerCall(models.Model):
     address = models.ForeignKey(
         TriggerAddress, on_delete=models.CASCADE, related_name="calls", db_index=False
     )
-    message_id = models.CharField(max_length=64, help_text="A digest of what names the message.")
-    signature = models.CharField(max_length=64, help_text="A digest of its signature: a replay has the same.")
+    # A digest of what names the message.
+    message_id = models.CharField(max_length=64)
+    # A digest of its signature: a replay has the same.
+    signature = models.CharField(max_length=64)
     received_at = models.DateTimeField()
     execution = models.ForeignKey(
         Execution,

@@ -138,6 +138,7 @@ class Filling:
             "reason": "''",
             "attempt": "1",
             "leased_to": "''",
+            "lease_key": "''",
             "started_at": self._ago("i * 7907 % " + str(MONTH)),
             "finished_at": self._ago("i * 7907 % " + str(MONTH)),
             "lateness": "20000" if connection.vendor == "sqlite" else "interval '20 milliseconds'",
