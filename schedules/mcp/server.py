@@ -4,7 +4,6 @@ import functools
 from collections.abc import Collection, Sequence
 from typing import Any
 
-import anyio
 from django.conf import settings
 from mcp import MCPError
 from mcp.server import MCPServer
@@ -107,11 +106,8 @@ class CrontyServer(MCPServer[dict[str, Any]]):
             return CallToolResult(content=[text], is_error=True)
 
     async def run_stdio_async(self) -> None:
-        # The overridden method uses this private attribute, too: the SDK has no public way to run on other streams.
-        options = self._lowlevel_server.create_initialization_options()
-        async with standard_streams() as (read_stream, write_stream), anyio.create_task_group() as tasks:
-            await self._lowlevel_server.run(read_stream, write_stream, options)
-            tasks.cancel_scope.cancel()
+        with standard_streams():
+            await super().run_stdio_async()
 
     async def get_prompt(
         self,

@@ -3,17 +3,17 @@
 The SDK's own transport answers neither malformed lines nor calls that are still open when the input ends.
 """
 
+import io
 import logging
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from io import TextIOWrapper
-from typing import Any, TypeAlias
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Condition
+from typing import IO, Any, cast
 
-import anyio
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from mcp.server.stdio import stdio_server
-from mcp.shared.message import SessionMessage
+import anyio.from_thread
 from mcp_types import (
     INVALID_REQUEST,
     PARSE_ERROR,
@@ -21,7 +21,7 @@ from mcp_types import (
     JSONRPCError,
     JSONRPCNotification,
     JSONRPCRequest,
-    JSONRPCResponse,
+    jsonrpc_message_adapter,
 )
 from pydantic import ValidationError
 
@@ -30,134 +30,130 @@ from schedules.mcp.subscriptions import end_streams
 
 MAX_LINE_LENGTH = 64 * 2**20
 DRAIN_SECONDS = 10.0
+_ID_OF_ANSWER = re.compile(rb'\{"jsonrpc":"2\.0","id":"?([^",]+)"?,"(?:result|error)"')
 
 logger = logging.getLogger(__name__)
 
-Item: TypeAlias = SessionMessage | Exception
-Streams: TypeAlias = tuple[MemoryObjectReceiveStream[Item], MemoryObjectSendStream[SessionMessage]]
 
-
-@asynccontextmanager
-async def standard_streams() -> AsyncIterator[Streams]:
-    """Yield a server's message streams on standard input and output.
+@contextmanager
+def standard_streams() -> Iterator[None]:
+    """Have the SDK's transport read and write through `Input` and `Output`.
 
     Meanwhile, nothing else in the process can read standard input, and prints go to standard error.
     """
-    try:
-        async with (
-            stdio_server(anyio.wrap_file(_take_standard_input())) as (read_stream, write_stream),
-            answering_streams(read_stream, write_stream) as streams,
-        ):
-            yield streams
-    except* (BrokenPipeError, anyio.BrokenResourceError):
-        logger.info("The client has closed the connection")
+    output = Output(os.fdopen(os.dup(1), "wb"))
+    standard_input = Input(os.fdopen(os.dup(0), "rb"), output)
+    with open(os.devnull) as empty:
+        os.dup2(empty.fileno(), 0)
+        os.dup2(2, 1)
+        # The transport takes only the buffers.
+        sys.stdin = cast(Any, _Stream(empty, standard_input))
+        sys.stdout = cast(Any, _Stream(sys.stderr, output))
+        try:
+            yield
+        except* (BrokenPipeError, anyio.BrokenResourceError):
+            logger.info("The client has closed the connection")
 
 
-@asynccontextmanager
-async def answering_streams(read_stream: Any, write_stream: Any) -> AsyncIterator[Streams]:
-    """Forward messages in both directions, answer malformed ones, and wait for open calls before the end."""
-    to_server, incoming = anyio.create_memory_object_stream[Item]()
-    outgoing, from_server = anyio.create_memory_object_stream[SessionMessage]()
-    open_calls = _OpenCalls()
+class _Stream:
+    """A text stream with the buffer of another one."""
 
-    async def forward_incoming() -> None:
-        async with read_stream, to_server:
-            async for item in read_stream:
-                if refusal := refuse(item):
-                    await write_stream.send(SessionMessage(refusal))
-                elif isinstance(item, SessionMessage):
-                    open_calls.note_incoming(item)
-                    await to_server.send(item)
-            # Subscriptions are answered only when they end.
-            end_streams()
-            with anyio.move_on_after(DRAIN_SECONDS):
-                await open_calls.wait()
+    def __init__(self, text: Any, buffer: io.BufferedIOBase) -> None:
+        self._text, self.buffer = text, buffer
 
-    async def forward_outgoing() -> None:
-        async with from_server, write_stream:
-            async for item in from_server:
-                if getattr(item.message, "id", None) != ANSWERED_ID:
-                    await write_stream.send(item)
-                open_calls.note_outgoing(item)
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(forward_incoming)
-        tasks.start_soon(forward_outgoing)
-        async with incoming, outgoing:
-            yield incoming, outgoing
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._text, name)
 
 
-def refuse(item: Item) -> JSONRPCError | None:
-    """Return the answer to an item that is not a valid message, or None if the server can handle it."""
-    match item:
-        case ValidationError():
-            [problem, *_] = problems = item.errors()
+class Output(io.BufferedIOBase):
+    """Standard output, with the requests that are still to be answered on it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._open: set[str] = set()
+        self._changed = Condition()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        """Write an answer or another message, except the second answer to a request that was answered early."""
+        answered = _ID_OF_ANSWER.match(data)
+        with self._changed:
+            if not (answered and answered[1] == ANSWERED_ID.encode()):
+                self._file.write(data)
+                self._file.flush()
+        if answered:
+            self.close_request(answered[1].decode())
+        return len(data)
+
+    def open_request(self, request_id: object) -> None:
+        with self._changed:
+            self._open.add(str(request_id))
+
+    def close_request(self, request_id: object) -> None:
+        with self._changed:
+            self._open.discard(str(request_id))
+            self._changed.notify_all()
+
+    def wait_for_answers(self, seconds: float) -> None:
+        """Wait until no request is open, but no longer than this."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._open, seconds)
+
+
+class Input(io.BufferedIOBase):
+    """Standard input without malformed lines, which are answered; it ends when all requests have been answered."""
+
+    def __init__(self, file: IO[bytes], output: Output) -> None:
+        self._file, self._output = file, output
+
+    def readable(self) -> bool:
+        return True
+
+    def read1(self, size: int = -1, /) -> bytes:
+        """Return the next line with a message, however long it is; empty at the end."""
+        while line := self._read_line():
+            if not line.strip():
+                continue
+            refusal = self._note(line)
+            if refusal is None:
+                return line
+            self._output.write(refusal.model_dump_json(by_alias=True).encode() + b"\n")
+        # Subscriptions are answered only when they end.
+        anyio.from_thread.run_sync(end_streams)
+        self._output.wait_for_answers(DRAIN_SECONDS)
+        return b""
+
+    def _read_line(self) -> bytes:
+        line = self._file.readline(MAX_LINE_LENGTH)
+        if len(line) < MAX_LINE_LENGTH or line.endswith(b"\n"):
+            return line
+        while (rest := self._file.readline(MAX_LINE_LENGTH)) and not rest.endswith(b"\n"):
+            continue
+        return b"this line is too long, and not JSON: it is answered like any other malformed line\n"
+
+    def _note(self, line: bytes) -> JSONRPCError | None:
+        """Note which request a line opens or cancels; return the answer to a line that is not a valid message."""
+        try:
+            message = jsonrpc_message_adapter.validate_json(line.decode(errors="replace"), by_name=False)
+        except ValidationError as error:
+            [problem, *_] = problems = error.errors()
             if problem["type"] == "json_invalid":
-                is_blank = not problem["input"].strip()
-                return None if is_blank else _error(PARSE_ERROR, f"Parse error: {problem['msg']}")
-            message = "Invalid request: this is not a JSON-RPC 2.0 message"
-            return _error(INVALID_REQUEST, message, _id_of_request(problems))
-        case SessionMessage(message=JSONRPCNotification(method=method)):
-            # The SDK reads a request with an invalid id as a notification, and would not answer it.
-            if not method.startswith("notifications/"):
+                return _error(PARSE_ERROR, f"Parse error: {problem['msg']}")
+            why = "Invalid request: this is not a JSON-RPC 2.0 message"
+            return _error(INVALID_REQUEST, why, _id_of_request(problems))
+        match message:
+            case JSONRPCRequest(id=request_id):
+                self._output.open_request(request_id)
+            case JSONRPCNotification(method="notifications/cancelled", params={"requestId": request_id}):
+                self._output.close_request(request_id)
+            case JSONRPCNotification(method=method) if not method.startswith("notifications/"):
+                # The SDK reads a request with an invalid id as a notification, and would not answer it.
                 return _error(
                     INVALID_REQUEST, "Invalid request: a request needs an id, a string or an integer"
                 )
-    return None
-
-
-class _OpenCalls:
-    """The requests that have not been answered yet."""
-
-    def __init__(self) -> None:
-        self._ids: set[str] = set()
-        self._all_answered = anyio.Event()
-
-    def note_incoming(self, item: Item) -> None:
-        match item:
-            case SessionMessage(message=JSONRPCRequest(id=request_id)):
-                self._ids.add(str(request_id))
-            case SessionMessage(
-                message=JSONRPCNotification(
-                    method="notifications/cancelled", params={"requestId": request_id}
-                )
-            ):
-                self._close(request_id)
-
-    def note_outgoing(self, item: SessionMessage) -> None:
-        if isinstance(item.message, JSONRPCResponse | JSONRPCError):
-            self._close(item.message.id)
-
-    async def wait(self) -> None:
-        """Wait until no request is open."""
-        if self._ids:
-            self._all_answered = anyio.Event()
-            await self._all_answered.wait()
-
-    def _close(self, request_id: object) -> None:
-        self._ids.discard(str(request_id))
-        if not self._ids:
-            self._all_answered.set()
-
-
-class _InputLines(TextIOWrapper):
-    """Standard input, with a limit on the memory for one line."""
-
-    def readline(self, size: int | None = -1, /) -> str:  # type: ignore[override]
-        line = super().readline(MAX_LINE_LENGTH)
-        if len(line) < MAX_LINE_LENGTH or line.endswith("\n"):
-            return line
-        while (rest := super().readline(MAX_LINE_LENGTH)) and not rest.endswith("\n"):
-            continue
-        return "this line is too long, and not JSON: it is answered like any other malformed line\n"
-
-
-def _take_standard_input() -> _InputLines:
-    """Return a copy of standard input, and leave an empty one to the rest of the process."""
-    copy = os.fdopen(os.dup(0), "rb")
-    with open(os.devnull) as empty:
-        os.dup2(empty.fileno(), 0)
-    return _InputLines(copy, encoding="utf-8", errors="replace")
+        return None
 
 
 def _error(code: int, message: str, request_id: str | int | None = None) -> JSONRPCError:

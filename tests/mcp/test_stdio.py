@@ -1,6 +1,7 @@
 """mcp_serve over standard input and output, in a separate process."""
 
 import asyncio
+import io
 import json
 import signal
 import subprocess
@@ -8,13 +9,10 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-import anyio
 import pytest
 from django.core.management import CommandError, call_command
 from mcp import Client
 from mcp.client.stdio import stdio_client
-from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCNotification, JSONRPCRequest
 
 from schedules.mcp import stdio
 from schedules.mcp.auth import LOCAL_NAME
@@ -248,40 +246,32 @@ def test_open_calls_are_answered_after_the_end_of_input(site, era, tmp_path):
     assert process.returncode == 0
 
 
-def end_of(*messages):
-    """Send these messages and close the stream, answering no call; return the messages passed on."""
-
-    async def conversation():
-        inbox, incoming = anyio.create_memory_object_stream(10)
-        outgoing, outbox = anyio.create_memory_object_stream(10)
-        async with (
-            asyncio.timeout(PATIENCE),
-            outbox,
-            stdio.answering_streams(incoming, outgoing) as (reading, _),
-        ):
-            async with inbox:
-                for message in messages:
-                    await inbox.send(SessionMessage(message))
-            return [item.message async for item in reading]
-
-    return asyncio.run(conversation())
+def end_of(monkeypatch, *messages: dict[str, Any], answer: bytes = b"") -> bytes:
+    """Send these messages and end the input; return what the transport reads, up to the end."""
+    monkeypatch.setattr("anyio.from_thread.run_sync", lambda end_streams: None)
+    output = stdio.Output(io.BytesIO())
+    lines = b"".join(json.dumps(message).encode() + b"\n" for message in messages)
+    source = stdio.Input(io.BytesIO(lines), output)
+    read = b"".join(source.read1() for _ in messages)
+    if answer:
+        output.write(answer)
+    assert source.read1() == b""
+    return read
 
 
-def test_cancelled_call_does_not_delay_the_shutdown(monkeypatch):
+def test_answered_or_cancelled_call_does_not_delay_the_shutdown(monkeypatch):
     monkeypatch.setattr(stdio, "DRAIN_SECONDS", 2 * PATIENCE)
-    call = JSONRPCRequest(jsonrpc="2.0", id=7, method="tools/call")
-    withdrawn = JSONRPCNotification(
-        jsonrpc="2.0", method="notifications/cancelled", params={"requestId": "7"}
-    )
+    withdrawn = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "7"}}
 
-    assert end_of(call, withdrawn) == [call, withdrawn]
+    assert end_of(monkeypatch, CALL | {"id": 7}, withdrawn).count(b"\n") == 2
+    assert end_of(monkeypatch, CALL, answer=b'{"jsonrpc":"2.0","id":2,"result":{}}\n')
+    assert end_of(monkeypatch, CALL | {"id": "a"}, answer=b'{"jsonrpc":"2.0","id":"a","error":{}}\n')
 
 
 def test_call_that_never_ends_delays_the_shutdown_only_briefly(monkeypatch):
     monkeypatch.setattr(stdio, "DRAIN_SECONDS", 0.01)
-    call = JSONRPCRequest(jsonrpc="2.0", id=7, method="tools/call")
 
-    assert end_of(call) == [call]
+    assert end_of(monkeypatch, CALL)
 
 
 def test_command_names_the_option_that_is_missing_or_wrong(db):
