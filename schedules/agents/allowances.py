@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.conf import settings
-from django.db import connections
 from django.db.models import Count, DateTimeField, DurationField, ExpressionWrapper, F, Q, Sum, Value
 from django.db.models.functions import Coalesce
 
@@ -95,14 +94,10 @@ def allowances_of_run(
     execution_id: int, attempt: int, owner_id: int, name: str, runner: Runner, now: datetime
 ) -> list[Allowance]:
     """Return the daily limits for one run, whose row exists already; only runs that began before it count."""
-    try:
-        job_id = Execution.objects.filter(pk=execution_id).values_list("job", flat=True).first()
-        rows = AgentRun.objects.filter(execution=execution_id, attempt=attempt)
-        own_pk = rows.values_list("pk", flat=True).first()
-        return allowances(name, runner, owner_id, job_id, now, before=own_pk)
-    finally:
-        # A pooled thread would keep the connection open.
-        connections.close_all()
+    job_id = Execution.objects.filter(pk=execution_id).values_list("job", flat=True).first()
+    rows = AgentRun.objects.filter(execution=execution_id, attempt=attempt)
+    own_pk = rows.values_list("pk", flat=True).first()
+    return allowances(name, runner, owner_id, job_id, now, before=own_pk)
 
 
 def start_of_today(now: datetime) -> datetime:

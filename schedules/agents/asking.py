@@ -8,13 +8,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from django.db import connections
-
 from schedules import clock, limits
 from schedules.agents import hook
 from schedules.agents.adapters.base import Adapter
 from schedules.agents.definitions import Runner
-from schedules.agents.questions import LONGEST_QUESTION, prompt_with_answer, prompt_with_answers, question_in
+from schedules.agents.prompt_texts import (
+    LONGEST_QUESTION,
+    prompt_with_answer,
+    prompt_with_answers,
+    question_in,
+)
 from schedules.agents.reports import Call, Report
 from schedules.agents.spending import EarlierSession, session_of
 from schedules.models import AgentRun, Approval, Execution
@@ -52,33 +55,26 @@ class AskingState(NamedTuple):
 
 def read_asking_state(execution_id: int) -> AskingState:
     """Return what a run may do, and what it has asked before."""
-    try:
-        grants = Execution.objects.filter(pk=execution_id).values_list("job__grants", flat=True).first()
-        approvals = list(Approval.objects.filter(execution=execution_id).order_by("-pk")[: MAX_PER_RUN + 1])
-        if not approvals:
-            return AskingState(grants or ())
-        newest = approvals[0]
-        was_allowed = newest.in_run and newest.status in (Status.ALLOWED, Status.USED)
-        interrupted = newest if was_allowed else None
-        last = next((each for each in approvals if not each.in_run), None)
-        if last is None:
-            return AskingState(grants or (), len(approvals), interrupted=interrupted)
-        row = AgentRun.objects.filter(execution=execution_id, attempt=last.attempt).first()
-        session = session_of(row) if row and row.session_id else EarlierSession(last.session_id)
-        answered = [each for each in reversed(approvals) if each.is_question and each.reply]
-        return AskingState(grants or (), len(approvals), last, session, answered, interrupted)
-    finally:
-        # A pooled thread would keep the connection open.
-        connections.close_all()
+    grants = Execution.objects.filter(pk=execution_id).values_list("job__grants", flat=True).first()
+    approvals = list(Approval.objects.filter(execution=execution_id).order_by("-pk")[: MAX_PER_RUN + 1])
+    if not approvals:
+        return AskingState(grants or ())
+    newest = approvals[0]
+    was_allowed = newest.in_run and newest.status in (Status.ALLOWED, Status.USED)
+    interrupted = newest if was_allowed else None
+    last = next((each for each in approvals if not each.in_run), None)
+    if last is None:
+        return AskingState(grants or (), len(approvals), interrupted=interrupted)
+    row = AgentRun.objects.filter(execution=execution_id, attempt=last.attempt).first()
+    session = session_of(row) if row and row.session_id else EarlierSession(last.session_id)
+    answered = [each for each in reversed(approvals) if each.is_question and each.reply]
+    return AskingState(grants or (), len(approvals), last, session, answered, interrupted)
 
 
 def use_approval(approval_id: int) -> bool:
     """Mark an approval as used, before its call is made; return False if it is not allowed, or used already."""
-    try:
-        allowed = Approval.objects.filter(pk=approval_id, status=Status.ALLOWED)
-        return bool(allowed.update(status=Status.USED, used_at=clock.now()))
-    finally:
-        connections.close_all()
+    allowed = Approval.objects.filter(pk=approval_id, status=Status.ALLOWED)
+    return bool(allowed.update(status=Status.USED, used_at=clock.now()))
 
 
 def approval_to_use(state: AskingState) -> Approval | None:

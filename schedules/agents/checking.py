@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from schedules import clock
 from schedules.agents.adapters import version_note
+from schedules.agents.choice import stop_in_force
 from schedules.agents.definitions import Runner
 from schedules.agents.reports import Report
 from schedules.agents.runs import AgentSession
-from schedules.agents.stops import stop_in_force
 from schedules.agents.verdicts import Judgement, Verdict
 from schedules.agents.workplaces import workplace
 from schedules.models import AgentRun

@@ -1,6 +1,6 @@
-"""The choice of a runner for a prompt, and the check that its owner may use it."""
+"""The choice of a runner for a prompt: whether its owner may use it, and whether agents are stopped."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from django.conf import settings
@@ -8,7 +8,7 @@ from django.contrib.auth import get_user_model
 
 from schedules.agents.catalog import AGENT_COMMAND, catalog
 from schedules.agents.definitions import Runner
-from schedules.models import Profile
+from schedules.models import AgentStop, Profile
 
 EVERYBODY = "*"
 INBOX = "inbox"
@@ -66,6 +66,19 @@ def is_always_inbox() -> bool:
 
 def owner_of(owner_id: int) -> Any:
     return get_user_model()._default_manager.filter(pk=owner_id).first()
+
+
+def stop_in_force(owner_id: Any) -> AgentStop | None:
+    """Return the stop that keeps agents from working for a person, or None; a stop for everybody comes first."""
+    return AgentStop.objects.filter(scope__in=[AgentStop.EVERYBODY, str(owner_id)]).order_by("scope").first()
+
+
+def stops_in_force(owner_ids: Collection[Any]) -> dict[Any, AgentStop]:
+    """Return the stops that keep agents from working for these people, by owner."""
+    scopes = [AgentStop.EVERYBODY, *map(str, owner_ids)]
+    by_scope = {stop.scope: stop for stop in AgentStop.objects.filter(scope__in=scopes)}
+    stops = {owner: by_scope.get(AgentStop.EVERYBODY) or by_scope.get(str(owner)) for owner in owner_ids}
+    return {owner: stop for owner, stop in stops.items() if stop}
 
 
 def _refusal(user: Any, name: str, runner: Runner, is_agent: bool) -> str | None:

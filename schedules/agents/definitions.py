@@ -21,12 +21,12 @@ from schedules.tasks.operator_files.tables import (
     without_nul,
 )
 
-Kind = Literal["claude", "codex", "gemini", "goose", "opencode", "command", "webhook", "inbox"]
+Kind = Literal["claude", "codex", "gemini", "opencode", "command", "webhook", "inbox"]
 Word = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(without_nul)]
 ParameterName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,99}$")]
 MAX_TOOLS = 200
 # The kinds of runners that start a program.
-_PROGRAM_KINDS = ("claude", "codex", "gemini", "goose", "opencode", "command")
+_PROGRAM_KINDS = (*ADAPTERS, "command")
 # The kinds that report what limits in these units are compared with; others would be bounded by nothing.
 _KINDS_THAT_REPORT = {
     "tokens": (*ADAPTERS, "webhook"),

@@ -1,12 +1,9 @@
 """Gates: ask a command or an address whether anything has changed, before a prompt wakes an agent."""
 
-import asyncio
 import hashlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
-
-from django.db import connections
 
 from schedules import limits
 from schedules.models import PromptGate
@@ -15,6 +12,7 @@ from schedules.tasks.argument_types import is_address
 from schedules.tasks.builtin import with_secrets
 from schedules.tasks.commands.catalog import catalog
 from schedules.tasks.commands.output import KeptOutput
+from schedules.tasks.database_threads import in_thread
 from schedules.tasks.interface import Final, RetryLater, Run
 from schedules.tasks.placeholders import LONGEST_PART
 from schedules.tasks.processes.running import STANDARD_OUTPUT
@@ -64,7 +62,7 @@ async def _ask_address(address: str, headers: Mapping[str, str] | None, run: Run
     if not 200 <= reply.status < 300:
         raise failure(reply, problem, beginning(reply, MAX_QUOTED_CHARACTERS, run))
     digest = hashlib.sha256(reply.text.encode("utf-8", "replace")).hexdigest()
-    is_changed = digest != await asyncio.to_thread(_last_digest, run.job_id)
+    is_changed = digest != await in_thread(_last_digest, run.job_id)
     # With a line break, the masker does not mistake the last word for the beginning of a secret.
     body = run.mask_cut(limits.clean_output(reply.text[:LONGEST_PART]) + "\n").strip()
     await _save_as_output(body, run)
@@ -99,9 +97,5 @@ async def _save_as_output(text: str, run: Run) -> None:
 
 
 def _last_digest(job_id: str) -> str:
-    try:
-        rows = PromptGate.objects.filter(job__public_id=job_id)
-        return rows.values_list("digest", flat=True).first() or ""
-    finally:
-        # A pooled thread would keep the connection open.
-        connections.close_all()
+    rows = PromptGate.objects.filter(job__public_id=job_id)
+    return rows.values_list("digest", flat=True).first() or ""

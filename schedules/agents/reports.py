@@ -81,11 +81,6 @@ class Report:
         return self.tokens_in + self.tokens_out
 
     @property
-    def open_tools(self) -> list[ToolUse]:
-        """The calls without a result yet."""
-        return list(self._open.values())
-
-    @property
     def open_keys(self) -> set[str]:
         return set(self._open)
 

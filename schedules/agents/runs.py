@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping
-from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
@@ -14,10 +13,9 @@ from schedules.agents.asking import AskingState
 from schedules.agents.catalog import AGENT_COMMAND
 from schedules.agents.definitions import Runner
 from schedules.agents.hosted import ask
-from schedules.agents.preamble import preamble_for, uses_previous, with_previous
-from schedules.agents.recording import Bounds, Recorder
+from schedules.agents.prompt_texts import preamble_for, uses_previous, with_previous
+from schedules.agents.recording import Bounds, Recorder, RunRecord
 from schedules.agents.reports import Call, Report
-from schedules.agents.run_records import RunRecord
 from schedules.agents.spending import (
     EarlierSession,
     earlier_session,
@@ -31,6 +29,7 @@ from schedules.models import AgentRun, Approval
 from schedules.secrets.masking import Masker
 from schedules.secrets.references import fill_in_secrets
 from schedules.tasks.commands.output import KeptOutput
+from schedules.tasks.database_threads import in_thread
 from schedules.tasks.interface import AskPerson, Final, RetryLater, Run, Skip
 from schedules.tasks.processes import Ended, Program, StartError, run_program
 
@@ -102,7 +101,7 @@ class AgentSession:
     async def begin(self, prompt: str) -> None:
         """Prepare the prompt and the secrets, and wait until the runner has a free place."""
         if uses_previous(prompt):
-            answer = await asyncio.to_thread(previous_answer, self._run.execution_id)
+            answer = await in_thread(previous_answer, self._run.execution_id)
             prompt = with_previous(prompt, answer)
         # An agent would read invisible characters, which a person who checks the prompt cannot see.
         preamble = preamble_for(may_ask=self._runner.may_ask) if self._runner.preamble else ""
@@ -116,7 +115,7 @@ class AgentSession:
             self._earlier = self._asking_state.session if self._approval.session_id else EarlierSession()
             self._prompt = asking.prompt_to_continue(self._asking_state, self._prompt)
         elif self._runner.session == "continue":
-            self._earlier = await asyncio.to_thread(earlier_session, self._run.execution_id, self._name)
+            self._earlier = await in_thread(earlier_session, self._run.execution_id, self._name)
         if self._name == AGENT_COMMAND or not self._run.execution_id:
             await self._record.save(self._blank_report)
             return
@@ -129,7 +128,7 @@ class AgentSession:
         """Read what the job may do, and the answer of a person that this attempt continues with."""
         if not self._run.execution_id:
             return
-        self._asking_state = await asyncio.to_thread(asking.read_asking_state, self._run.execution_id)
+        self._asking_state = await in_thread(asking.read_asking_state, self._run.execution_id)
         if problem := self._runner.ungrantable(self._asking_state.grants):
             raise Final(f"The runner {self._name} {problem}")
         self._approval = asking.approval_to_use(self._asking_state)
@@ -142,7 +141,7 @@ class AgentSession:
             return
         run = self._run
         scope = run.execution_id, run.attempt, run.owner_id, self._name, self._runner
-        allowances = await asyncio.to_thread(allowances_of_run, *scope, clock.now())
+        allowances = await in_thread(allowances_of_run, *scope, clock.now())
         if cap := next((each.used_up_message for each in allowances if each.is_used_up), ""):
             await self._record.save(self._blank_report, cap=cap)
             raise Skip(cap)
@@ -226,7 +225,7 @@ class AgentSession:
             return False
         self._question_count += 1
         run = self._run.execution_id, self._run.attempt
-        approval = await asyncio.to_thread(waiting.record_request, *run, request, within)
+        approval = await in_thread(waiting.record_request, *run, request, within)
         return approval is not None and await waiting.wait_for_answer(approval)
 
     async def record_stop(self) -> None:
@@ -280,7 +279,7 @@ class AgentSession:
 
     async def _use_approval(self) -> None:
         """Mark the approval as used, right before the run continues with it."""
-        if self._approval and not await asyncio.to_thread(asking.use_approval, self._approval.pk):
+        if self._approval and not await in_thread(asking.use_approval, self._approval.pk):
             raise Final("What was allowed was used before.")
 
     async def _record_start(self) -> None:
@@ -329,8 +328,7 @@ class AgentSession:
             if self._may_ask and adapter.can_defer:
                 rules = runner, adapter, grants, self._approval, place.folder, socket
                 arguments += await asyncio.to_thread(asking.arguments_for_asking, *rules)
-            adapter_variables = adapter.environment(runner, place.folder)
-            await asyncio.to_thread(_write_files, place.folder, adapter.files(runner))
+            adapter_variables = adapter.environment(runner)
         if any("\0" in text for text in (*arguments, *variables.values())):
             raise Final("A secret of the runner has a NUL character, which no program can be given.")
         return Program(
@@ -362,7 +360,7 @@ class AgentSession:
         has_waited = False
         try:
             async with asyncio.timeout(self._run.timeout):
-                while not await asyncio.to_thread(is_place_free, *arguments):
+                while not await in_thread(is_place_free, *arguments):
                     has_waited = True
                     await asyncio.sleep(PLACE_POLL_SECONDS)
         except TimeoutError:
@@ -370,10 +368,3 @@ class AgentSession:
             await self._record.save(self._blank_report, Judgement(Verdict.TIMED_OUT, reason))
             raise RetryLater(reason) from None
         return has_waited
-
-
-def _write_files(folder: str, files: Mapping[str, str]) -> None:
-    for path, text in files.items():
-        file = Path(folder, path)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
-from django.db import connections
 from django.db.models import F, Sum
 
 from schedules.agents.reports import Report
@@ -43,14 +42,10 @@ def _with_usage(row: AgentRun, session: EarlierSession) -> EarlierSession:
 
 def earlier_session(execution_id: int, name: str) -> EarlierSession:
     """Return the last session of a run's job with this runner, or an empty one."""
-    try:
-        job = Execution.objects.filter(pk=execution_id).values("job")
-        rows = AgentRun.objects.filter(job__in=job, runner=name).exclude(session_id="")
-        newest = list(rows.order_by("-started_at", "-pk")[:MAX_RUNS_WITHOUT_TOTALS])
-        return _with_usage(newest[0], _newest_session(newest)) if newest else EarlierSession()
-    finally:
-        # A pooled thread would keep the connection open.
-        connections.close_all()
+    job = Execution.objects.filter(pk=execution_id).values("job")
+    rows = AgentRun.objects.filter(job__in=job, runner=name).exclude(session_id="")
+    newest = list(rows.order_by("-started_at", "-pk")[:MAX_RUNS_WITHOUT_TOTALS])
+    return _with_usage(newest[0], _newest_session(newest)) if newest else EarlierSession()
 
 
 def _newest_session(newest: Sequence[AgentRun]) -> EarlierSession:
@@ -66,32 +61,26 @@ def _newest_session(newest: Sequence[AgentRun]) -> EarlierSession:
 
 def previous_answer(execution_id: int) -> str:
     """Return the answer of the last successful run of the same job, or an empty text."""
-    try:
-        run = Execution.objects.filter(pk=execution_id).values("job", "scheduled_for").first()
-        if run is None or run["job"] is None:
-            return ""
-        rows = Execution.objects.filter(
-            job=run["job"], scheduled_for__lte=run["scheduled_for"], status=Execution.Status.SUCCEEDED
-        ).exclude(pk=execution_id)
-        answer = rows.order_by("-scheduled_for").values_list("result", flat=True).first()
-        return answer if isinstance(answer, str) else ""
-    finally:
-        connections.close_all()
+    run = Execution.objects.filter(pk=execution_id).values("job", "scheduled_for").first()
+    if run is None or run["job"] is None:
+        return ""
+    rows = Execution.objects.filter(
+        job=run["job"], scheduled_for__lte=run["scheduled_for"], status=Execution.Status.SUCCEEDED
+    ).exclude(pk=execution_id)
+    answer = rows.order_by("-scheduled_for").values_list("result", flat=True).first()
+    return answer if isinstance(answer, str) else ""
 
 
 def is_place_free(execution_id: int, attempt: int, name: str, at_once: int) -> bool:
     """Return whether fewer than `at_once` unfinished runs began before this one, whose row exists already."""
-    try:
-        live = AgentRun.objects.filter(
-            runner=name,
-            ended_at=None,
-            execution__status=Execution.Status.RUNNING,
-            execution__attempt=F("attempt"),
-        )
-        mine = live.filter(execution=execution_id, attempt=attempt).values_list("pk", flat=True).first()
-        return mine is None or len(live.filter(pk__lt=mine).order_by()[:at_once]) < at_once
-    finally:
-        connections.close_all()
+    live = AgentRun.objects.filter(
+        runner=name,
+        ended_at=None,
+        execution__status=Execution.Status.RUNNING,
+        execution__attempt=F("attempt"),
+    )
+    mine = live.filter(execution=execution_id, attempt=attempt).values_list("pk", flat=True).first()
+    return mine is None or len(live.filter(pk__lt=mine).order_by()[:at_once]) < at_once
 
 
 def subtract_earlier_usage(report: Report, earlier: EarlierSession) -> None:

@@ -1,18 +1,17 @@
 """The task `prompt`: give a prompt to a runner, or leave it in the inbox for an agent to claim."""
 
-import asyncio
 from datetime import timedelta
 from typing import Annotated, Any
 
-from django.db import connections, transaction
+from django.db import transaction
 from pydantic import Field
 
 from schedules import clock, engine
-from schedules.agents.choice import Choice, choose, is_always_inbox, owner_of
+from schedules.agents.choice import Choice, choose, is_always_inbox, owner_of, stop_in_force
 from schedules.agents.gates import GateAnswer, ask_gate
 from schedules.agents.runs import run_prompt
-from schedules.agents.stops import stop_in_force
 from schedules.tasks.argument_types import Gate, Headers, PromptText, gate_problems
+from schedules.tasks.database_threads import in_thread
 from schedules.tasks.interface import WAITING, Answered, Final, RetryLater, Run, Skip, SpecialResult
 from schedules.tasks.placeholders import with_gate
 from schedules.tasks.registry import task
@@ -47,7 +46,7 @@ async def prompt(
     if runner is None and gate is None and is_always_inbox():
         return WAITING
     publish_now = run.attempt == 1 and not gate
-    login, choice = await asyncio.to_thread(_choose, run, runner, publish_now=publish_now)
+    login, choice = await in_thread(_choose, run, runner, publish_now=publish_now)
     if choice.problem:
         raise Final(choice.problem)
     gate_answer = await _pass_gate(gate, gate_arguments, gate_headers, run) if gate else None
@@ -55,7 +54,7 @@ async def prompt(
     if choice.runner is None:
         return Answered(WAITING, gate=gate_json) if gate_json else WAITING
     if run.attempt == 1 and gate:
-        await asyncio.to_thread(_publish_and_close, run, choice.name)
+        await in_thread(_publish, run, choice.name)
     if gate_json:
         prompt = with_gate(prompt, {"gate": gate_json})
     text, is_news = await run_prompt(prompt, choice.name, choice.runner, run, login)
@@ -81,26 +80,15 @@ async def _pass_gate(
 
 def _choose(run: Run, runner_name: str | None, *, publish_now: bool) -> tuple[str, Choice]:
     """Return the owner's login and the runner, and publish the event of a prompt that no gate holds back."""
-    try:
-        owner = owner_of(run.owner_id)
-        if owner is None:
-            raise Final("The owner of this job is gone.")
-        choice = choose(owner, runner_name)
-        if choice.runner is not None and (stop := stop_in_force(run.owner_id)):
-            raise Skip(stop.sentence)
-        if publish_now and choice.runner is not None and not choice.problem:
-            _publish(run, choice.name)
-        return owner.get_username(), choice
-    finally:
-        # A pooled thread would keep the connection open.
-        connections.close_all()
-
-
-def _publish_and_close(run: Run, runner: str) -> None:
-    try:
-        _publish(run, runner)
-    finally:
-        connections.close_all()
+    owner = owner_of(run.owner_id)
+    if owner is None:
+        raise Final("The owner of this job is gone.")
+    choice = choose(owner, runner_name)
+    if choice.runner is not None and (stop := stop_in_force(run.owner_id)):
+        raise Skip(stop.sentence)
+    if publish_now and choice.runner is not None and not choice.problem:
+        _publish(run, choice.name)
+    return owner.get_username(), choice
 
 
 def _publish(run: Run, runner: str) -> None:

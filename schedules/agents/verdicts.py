@@ -1,17 +1,12 @@
 """Verdicts: judge how a run ended from what its program reported, never from its exit code alone."""
 
-import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from schedules.agents.questions import question_in
+from schedules.agents.prompt_texts import question_in, says_nothing_to_do
 from schedules.agents.reports import Report, ToolUse
 from schedules.models import AgentRun
 
 Verdict = AgentRun.Verdict
-
-NOTHING_TO_DO = "NOTHING TO DO"
-# Some agents emphasise this line with Markdown.
-_NOTHING = re.compile(r"[\s*_`>#-]*nothing to do[\s*_`.!]*", re.IGNORECASE)
 
 
 class Ending(NamedTuple):
@@ -65,21 +60,14 @@ def judge(report: Report, ending: Ending, *, tells_all_at_end: bool = True) -> J
 
 
 def _judge_answer(report: Report) -> Judgement:
-    lines = report.answer.strip().splitlines()
-    if not lines:
+    if not report.answer.strip():
         return Judgement(Verdict.UNKNOWN, _after(report, "its answer is empty"))
-    if _NOTHING.fullmatch(lines[-1]):
+    if says_nothing_to_do(report.answer):
         return Judgement(Verdict.NOTHING_TO_DO)
     if question := question_in(report.answer):
         choices = f" [{' | '.join(question.choices)}]" if question.choices else ""
         return Judgement(Verdict.NEEDS_YOU, _after(report, f"it asks: {question.text}{choices}"))
     return Judgement(Verdict.DONE)
-
-
-def says_nothing_to_do(answer: Any) -> bool:
-    """Return whether the last line of an answer says that there was nothing to do."""
-    lines = answer.strip().splitlines() if isinstance(answer, str) else []
-    return bool(lines) and _NOTHING.fullmatch(lines[-1]) is not None
 
 
 def _after(report: Report, what: str) -> str:

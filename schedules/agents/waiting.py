@@ -9,11 +9,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from django.db import connections
-
 from schedules import clock, engine
 from schedules.agents.reports import Call, mapping_of, text_of
 from schedules.models import Approval
+from schedules.tasks.database_threads import in_thread
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +79,7 @@ async def answering(path: str, decide: Decide) -> AsyncIterator[None]:
 async def wait_for_answer(approval: Approval) -> bool:
     """Wait until a person has answered or the time is up; return whether the call may be made now, once."""
     while True:
-        status = await asyncio.to_thread(_take_status, approval)
+        status = await in_thread(_take_status, approval)
         if status != Status.WAITING:
             return status == Status.USED
         await asyncio.sleep(POLL_SECONDS)
@@ -88,23 +87,16 @@ async def wait_for_answer(approval: Approval) -> bool:
 
 def record_request(execution_id: int, attempt: int, request: Any, within: timedelta) -> Approval | None:
     """Record what a program waits for; return None if the run has ended, or has asked the same before."""
-    try:
-        return engine.ask_in_run(execution_id, attempt, request, clock.now(), within)
-    finally:
-        # A pooled thread would keep the connection open.
-        connections.close_all()
+    return engine.ask_in_run(execution_id, attempt, request, clock.now(), within)
 
 
 def _take_status(approval: Approval) -> str:
     """Return the status of an approval, after marking it as used if it was allowed, and closing it if it has expired."""
-    try:
-        rows, now = Approval.objects.filter(pk=approval.pk), clock.now()
-        if rows.filter(status=Status.ALLOWED).update(status=Status.USED, used_at=now):
-            return Status.USED
-        if now >= approval.expires_at:
-            engine.close_approval(approval.pk, now)
-        # If it was allowed just now, the next poll marks it as used.
-        status = rows.values_list("status", flat=True).first() or Status.WITHDRAWN
-        return Status.WAITING if status == Status.ALLOWED else status
-    finally:
-        connections.close_all()
+    rows, now = Approval.objects.filter(pk=approval.pk), clock.now()
+    if rows.filter(status=Status.ALLOWED).update(status=Status.USED, used_at=now):
+        return Status.USED
+    if now >= approval.expires_at:
+        engine.close_approval(approval.pk, now)
+    # If it was allowed just now, the next poll marks it as used.
+    status = rows.values_list("status", flat=True).first() or Status.WITHDRAWN
+    return Status.WAITING if status == Status.ALLOWED else status

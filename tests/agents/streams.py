@@ -45,7 +45,6 @@ OWN: dict[str, dict[str, tuple[Ending, Verdict]]] = {
         "done with a gap": (Ending(has_gap=True), Verdict.UNKNOWN),
     },
     "gemini": {"limit of turns": (Ending(code=53), Verdict.OVER_BUDGET)},
-    "goose": {},
     "opencode": {"denied, seen in the tool": (Ending(), Verdict.REFUSED)},
 }
 ERROR_LINES = {
@@ -61,9 +60,7 @@ def lines_of(kind: str, ending: str) -> Lines:
     """Return what a program of this kind prints, line by line."""
     if ending in ("says nothing at all", "fails before its first line"):
         return []
-    lines = {"claude": _claude, "codex": _codex, "gemini": _gemini, "goose": _goose, "opencode": _opencode}[
-        kind
-    ](ending)
+    lines = {"claude": _claude, "codex": _codex, "gemini": _gemini, "opencode": _opencode}[kind](ending)
     if ending in ("no last line", "dies in the middle"):
         return lines[:-1]
     return lines
@@ -180,28 +177,6 @@ def _gemini(ending: str) -> Lines:
         {"type": "message", "role": "assistant", "content": text[half:], "delta": True},
         end,
     ]
-
-
-def _goose(ending: str) -> Lines:
-    text = TEXTS.get(ending, DONE_TEXT)
-    call = {"name": "developer__shell", "arguments": PUSH}
-    request = {"type": "toolRequest", "id": "r1", "toolCall": {"status": "success", "value": call}}
-    response = {"type": "toolResponse", "id": "r1", "toolResult": {"status": "success", "value": []}}
-
-    def message(number: int, role: str, part: Any) -> dict[str, Any]:
-        return {"type": "message", "message": {"id": f"m{number}", "role": role, "content": [part]}}
-
-    lines = [
-        message(1, "assistant", request),
-        message(2, "user", response),
-        message(3, "assistant", {"type": "text", "text": text}),
-    ]
-    if ending == "denied":
-        # The first call that is not listed ends the run, and nothing says so.
-        return lines[:1]
-    if ending.startswith("reports an error"):
-        return [*lines, {"type": "error", "error": "Ran into this error: quota"}]
-    return [*lines, {"type": "complete", "total_tokens": 2040, "input_tokens": 2000, "output_tokens": 40}]
 
 
 def _opencode(ending: str) -> Lines:

@@ -101,16 +101,6 @@ def test_allowed_call_is_made_once_in_the_same_session(asked, cluster, person):
     assert work(cluster) is None
 
 
-def test_session_that_goes_on_counts_only_what_was_new(asked, cluster, person):
-    asked()
-    answer(person, ONCE)
-    work(cluster)
-
-    first, second = AgentRun.objects.order_by("attempt")
-    assert (first.session_id, float(first.cost)) == (second.session_id, 0.01)
-    assert second.verdict == Verdict.DONE
-
-
 def test_another_call_after_the_allowed_one_asks_again(asked, cluster, person):
     other = {"id": "toolu_2", "name": "Bash", "input": {"command": "git push --force"}}
     program = asked(PUSH, other)

@@ -6,7 +6,6 @@ from datetime import timedelta
 import pytest
 
 from schedules import clock, engine
-from schedules.agents import asking
 from schedules.models import AgentRun, Approval, Event, Execution, Incident, Job
 from schedules.result import Code, Ok
 from schedules.services.permissions import Actor
@@ -239,31 +238,6 @@ def test_interrupted_run_is_not_repeated_with_the_answer(asked, cluster, person)
     assert run.status == Status.FAILED
     assert "how far it came is unknown" in run.error
     assert len(program.starts) == 1
-
-
-def test_failure_after_the_answer_is_not_repeated(asked, cluster, person):
-    Job.objects.update(attempts=5)
-    program = asked(then="sys.exit(3) if count > 1 else None")
-    reply(person)
-
-    run = work(cluster)
-
-    assert run.status == Status.FAILED
-    assert work(cluster) is None
-    assert len(program.starts) == 2
-
-
-def test_run_that_asks_without_end_stops_waiting(asked, cluster, person, monkeypatch):
-    monkeypatch.setattr(asking, "MAX_PER_RUN", 4)
-    asked("claude", *["NEEDS YOU: and now?"] * 6)
-    while Approval.objects.filter(status=Approval.Status.WAITING).exists():
-        reply(person, "go on")
-        run = work(cluster)
-
-    assert Approval.objects.count() == 4
-    assert run.status == Status.FAILED
-    assert AgentRun.objects.order_by("-attempt")[0].verdict == Verdict.NEEDS_YOU
-    assert "Nobody can be asked: it had asked " in run.error
 
 
 def test_long_question_is_refused_rather_than_cut(asked):

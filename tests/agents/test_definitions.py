@@ -56,10 +56,6 @@ def test_runner_has_model_tools_limits_and_people():
             'kind = "gemini"\ntools = ["read_file"]\n',
             "--output-format stream-json --approval-mode default --allowed-tools=read_file",
         ),
-        (
-            'kind = "goose"\nmax_turns = 5\n',
-            "run --quiet --output-format stream-json --instructions - --max-turns 5",
-        ),
         ('kind = "opencode"\nmodel = "a/b"\n', "run --format json --model=a/b"),
     ],
 )
@@ -75,7 +71,6 @@ def test_adapter_builds_the_argument_list(more: str, arguments: str):
         ("claude", "--resume s1"),
         ("codex", "resume s1 -"),
         ("gemini", "--resume s1"),
-        ("goose", "--resume --session-id s1"),
         ("opencode", "--session s1"),
     ],
 )
@@ -127,8 +122,6 @@ def test_mistake_is_named():
         ('kind = "codex"\nmode = "danger-full-access"\n', "grants everything without asking"),
         ('kind = "codex"\nparameters = { sandbox_mode = "danger-full-access" }\n', "grants everything"),
         ('kind = "gemini"\nmode = "yolo"\n', "grants everything without asking"),
-        ('kind = "goose"\nmode = "auto"\n', "grants everything without asking"),
-        ('kind = "goose"\nmode = "chat"\nbypass_permissions = true\n', "reports skipped calls as done"),
         ('kind = "opencode"\nmode = "auto"\n', "grants everything without asking"),
         ('kind = "claude"\nmode = "sometimes"\n', "mode: choose one of dontAsk"),
         ('kind = "claude"\nparameters = { output-format = "json" }\n', "output-format is set by Cronty"),
@@ -140,7 +133,7 @@ def test_mistake_is_named():
         ),
         (
             'kind = "webhook"\nurl = "https://x.example"\nper_job_per_day = { money = 1 }\n',
-            "only claude, goose, opencode do",
+            "only claude, opencode do",
         ),
         (
             'kind = "command"\nprogram = "cat"\nmax_tokens = 9\n',
@@ -184,12 +177,6 @@ def test_mistake_is_named():
         assert words in str(caught.value)
 
 
-def test_operator_can_write_that_everything_is_granted():
-    runner = runner_of('kind = "goose"\nmode = "auto"\nbypass_permissions = true\n')
-
-    assert ADAPTERS["goose"].environment(runner, "/f") == {"GOOSE_MODE": "auto"}
-
-
 def test_two_defaults_are_refused():
     table = 'description = "x"\nkind = "inbox"\ndefault = true\n'
 
@@ -197,11 +184,12 @@ def test_two_defaults_are_refused():
         parse(f"[one]\n{table}[two]\n{table}")
 
 
-def test_tools_of_goose_and_opencode_are_the_only_ones_allowed():
-    goose, opencode = (runner_of(f'kind = "{kind}"\ntools = ["shell"]\n') for kind in ("goose", "opencode"))
+def test_operator_can_write_that_everything_is_granted():
+    assert runner_of('kind = "gemini"\nmode = "yolo"\nbypass_permissions = true\n').mode == "yolo"
 
-    files = ADAPTERS["goose"].files(goose)
-    assert '"always_allow": ["shell"]' in files["goose/config/permission.yaml"]
-    assert ADAPTERS["goose"].environment(goose, "/f")["GOOSE_PATH_ROOT"] == "/f/goose"
-    config = ADAPTERS["opencode"].environment(opencode, "/f")["OPENCODE_CONFIG_CONTENT"]
+
+def test_tools_of_opencode_are_the_only_ones_allowed():
+    opencode = runner_of('kind = "opencode"\ntools = ["shell"]\n')
+
+    config = ADAPTERS["opencode"].environment(opencode)["OPENCODE_CONFIG_CONTENT"]
     assert config == '{"permission": {"*": "ask", "shell": "allow"}}'

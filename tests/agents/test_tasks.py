@@ -5,8 +5,7 @@ from datetime import timedelta
 import pytest
 
 from schedules.tasks import registry
-from schedules.tasks.interface import WAITING
-from tests.tasks.builtin.conftest import perform, problems
+from tests.tasks.builtin.conftest import problems
 
 
 def test_built_in_tasks_are_registered_with_their_limits():
@@ -20,12 +19,6 @@ def test_built_in_tasks_are_registered_with_their_limits():
     assert limits["prune_history"] == (1, timedelta(minutes=5))
     assert {"notify", "webhook", "prompt"} <= set(registry.names())
     assert not {"prune_history", "check_cluster"} & set(registry.names())
-
-
-def test_prompt_waits_for_an_agent_when_no_command_is_set(settings):
-    settings.CRONTY_AGENT_COMMAND = []
-
-    assert perform("prompt", prompt="Summarise my day") is WAITING
 
 
 @pytest.mark.parametrize("prompt", ["", "x" * 16_385, "ä" * 8193])

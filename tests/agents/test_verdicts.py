@@ -43,11 +43,6 @@ def test_every_ending_has_its_verdict(kind: str, name: str, ending: Ending, verd
     assert bool(judged.reason) == (verdict not in (Verdict.DONE, Verdict.NOTHING_TO_DO))
 
 
-def test_there_are_at_least_twelve_endings_of_each_program():
-    for kind in ADAPTERS:
-        assert len(COMMON | OWN[kind]) >= 12
-
-
 def test_lines_may_come_in_any_pieces():
     for kind in ADAPTERS:
         for pieces in (1, 7, 100):
@@ -61,10 +56,6 @@ def test_lines_may_come_in_any_pieces():
         (
             "claude",
             "It ended after 2 turns: permission for `Bash: git push origin main` was not granted.",
-        ),
-        (
-            "goose",
-            "It ended after 1 turn: permission for `developer__shell: git push origin main` was not granted.",
         ),
         ("opencode", "It ended after 2 turns: permission for `bash: git push origin main` was not granted."),
     ],

@@ -6,11 +6,11 @@ from datetime import timedelta
 import pytest
 
 from schedules import clock, engine
-from schedules.agents import asking, waiting
+from schedules.agents import waiting
 from schedules.models import AgentRun, Approval, Event, Execution, Incident, Job
 from schedules.result import Code, Err, Ok
 from schedules.services.permissions import Actor
-from schedules.services.runs.approvals import ALWAYS, DENY, ONCE, answer_approval, list_waiting, state_words
+from schedules.services.runs.approvals import DENY, ONCE, answer_approval, list_waiting, state_words
 from tests.agents import asking_program
 from tests.agents.asking_program import PUSH, AskingProgram
 from tests.agents.work import Working
@@ -119,15 +119,6 @@ def test_call_that_nobody_answers_in_time_is_denied_with_a_row(start):
     assert Incident.objects.get(kind="needs-you").ending == "Not answered in time"
 
 
-def test_always_adds_the_rule_for_later_runs(start, person, job):
-    working = start(more='grantable = ["Bash"]\n')
-    assert isinstance(answer(person, ALWAYS, working.asked()), Ok)
-
-    assert working.end().status == Status.SUCCEEDED
-    job.refresh_from_db()
-    assert job.grants == ["Bash(git push origin main)"]
-
-
 def test_answer_after_the_end_of_the_run_changes_nothing(start, person):
     working = start()
     approval = working.asked()
@@ -189,23 +180,6 @@ def test_failure_after_an_allowed_call_is_not_retried(start, person, job):
     assert (run.status, run.attempt, working.program.made) == (Status.FAILED, 1, ["toolu_1"])
 
 
-def test_granted_call_does_not_ask(start, job):
-    Job.objects.update(grants=["Bash(git push origin main)"])
-
-    assert start(more='grantable = ["*"]\n').end().status == Status.SUCCEEDED
-    assert not Approval.objects.exists()
-
-
-def test_program_asks_only_so_often(start, monkeypatch):
-    monkeypatch.setattr(asking, "MAX_PER_RUN", 2)
-    working = start(*({**PUSH, "id": f"toolu_{number}"} for number in range(4)), within="1s")
-
-    working.end()
-
-    assert Approval.objects.count() == 2
-    assert working.program.made == []
-
-
 def test_call_that_was_asked_before_is_not_asked_again(start, person):
     working = start(PUSH, PUSH)
     answer(person, DENY, working.asked())
@@ -223,10 +197,3 @@ def test_denied_run_is_refused_even_if_its_program_does_not_say_so(start, person
 
     assert working.end().status == Status.FAILED
     assert AgentRun.objects.get().verdict == Verdict.REFUSED
-
-
-def test_call_that_cannot_be_shown_whole_is_denied_unasked(start):
-    long = {"id": "toolu_3", "name": "Bash", "input": {"command": "x" * 20_000}}
-
-    assert start(long).end().status == Status.FAILED
-    assert not Approval.objects.exists()

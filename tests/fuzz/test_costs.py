@@ -23,8 +23,7 @@ from cronty_site.logs import hide_keys
 from schedules import limits
 from schedules.agents.adapters import ADAPTERS
 from schedules.agents.hook import is_granted
-from schedules.agents.preamble import with_previous
-from schedules.agents.questions import prompt_with_answer
+from schedules.agents.prompt_texts import prompt_with_answer, with_previous
 from schedules.agents.recording import Bounds, Recorder
 from schedules.agents.verdicts import Ending, judge
 from schedules.api.bodies import BodyParser

@@ -79,12 +79,8 @@ class Adapter:
         """Return the arguments that make it run the hook of this settings file before each call of a tool."""
         raise NotImplementedError
 
-    def environment(self, runner: RunnerOptions, folder: str) -> dict[str, str]:
+    def environment(self, runner: RunnerOptions) -> dict[str, str]:
         """Return additional environment variables for the program."""
-        return {}
-
-    def files(self, runner: RunnerOptions) -> dict[str, str]:
-        """Return files that the program needs, by their path in the folder of the run."""
         return {}
 
     def read(self, event: Event, report: Report) -> str:
@@ -93,9 +89,6 @@ class Adapter:
 
     def read_error_line(self, line: str, report: Report) -> None:
         """Add a line of error output to the report."""
-
-    def finish(self, report: Report) -> None:
-        """Complete the report after the last line."""
 
     def mode_of(self, runner: RunnerOptions) -> str:
         return runner.mode or self.modes[0]

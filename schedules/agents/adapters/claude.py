@@ -85,7 +85,7 @@ class Claude(Adapter):
             arguments.append("--no-session-persistence")
         return arguments + options(runner.parameters)
 
-    def environment(self, runner: RunnerOptions, folder: str) -> dict[str, str]:
+    def environment(self, runner: RunnerOptions) -> dict[str, str]:
         return {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
 
     def read(self, event: Event, report: Report) -> str:

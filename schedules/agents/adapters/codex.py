@@ -40,7 +40,7 @@ class Codex(Adapter):
             arguments.append(f"--config={name}={text}")
         return [*arguments, "resume", resume, "-"] if resume else [*arguments, "-"]
 
-    def environment(self, runner: RunnerOptions, folder: str) -> dict[str, str]:
+    def environment(self, runner: RunnerOptions) -> dict[str, str]:
         # Refused commands appear only in the error log.
         return {"RUST_LOG": "error", "NO_COLOR": "1"}
 

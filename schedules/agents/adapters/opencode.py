@@ -35,7 +35,7 @@ class Opencode(Adapter):
             arguments += ["--session", resume]
         return arguments + options(runner.parameters)
 
-    def environment(self, runner: RunnerOptions, folder: str) -> dict[str, str]:
+    def environment(self, runner: RunnerOptions) -> dict[str, str]:
         if not runner.tools:
             return {}
         permission = {"*": "ask", **dict.fromkeys(runner.tools, "allow")}

@@ -12,9 +12,8 @@ from django.db.models import F, Window
 from django.db.models.functions import RowNumber
 
 from schedules.agents.allowances import Allowance, caps_of, start_of_today, used_by_job
-from schedules.agents.choice import Choice, choose_for_all
+from schedules.agents.choice import Choice, choose_for_all, stops_in_force
 from schedules.agents.definitions import Runner
-from schedules.agents.stops import stops_in_force
 from schedules.models import AgentRun, Job
 from schedules.models.jobs import argument_of
 from schedules.when.slot_batches import Batch

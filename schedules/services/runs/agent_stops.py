@@ -7,7 +7,7 @@ from typing import Any
 from django.db import transaction
 
 from schedules import clock, engine
-from schedules.agents.stops import stop_in_force
+from schedules.agents.choice import stop_in_force
 from schedules.models import AgentStop, Event, Execution, Job
 from schedules.models.executions import ExecutionQuerySet
 from schedules.result import Code, Err, Ok, Result

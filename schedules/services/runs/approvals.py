@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from schedules import clock, engine, limits
 from schedules.agents.adapters import ADAPTERS
 from schedules.agents.catalog import catalog
-from schedules.agents.stops import stop_in_force
+from schedules.agents.choice import stop_in_force
 from schedules.models import AgentRun, Approval, Execution, Job
 from schedules.models.approvals import LONGEST_REPLY
 from schedules.result import Code, Err, Ok, Result, invalid

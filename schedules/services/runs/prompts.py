@@ -9,8 +9,8 @@ from django.db import connection, transaction
 
 from schedules import clock, engine, limits
 from schedules.agents import choice
-from schedules.agents.stops import stop_in_force
-from schedules.agents.verdicts import says_nothing_to_do
+from schedules.agents.choice import stop_in_force
+from schedules.agents.prompt_texts import says_nothing_to_do
 from schedules.models import Execution, Job, Profile
 from schedules.models.counting import count_up_to
 from schedules.models.executions import HELD_UNTIL

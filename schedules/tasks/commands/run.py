@@ -8,13 +8,13 @@ from secrets import token_hex
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.db import connections
 
 from schedules.secrets.references import fill_in_secrets, names_in
 from schedules.tasks.commands.accounts import Account, AccountError, account_of
 from schedules.tasks.commands.definitions import Command
 from schedules.tasks.commands.output import KeptOutput
 from schedules.tasks.commands.parameters import value_problem
+from schedules.tasks.database_threads import in_thread
 from schedules.tasks.interface import Final, RetryLater, Run
 from schedules.tasks.processes import Ended, Limits, Program, StartError, run_program
 from schedules.when import durations
@@ -50,7 +50,7 @@ class CommandRun:
         self._name, self.command, self._hints = name, command, hints
 
     async def __call__(self, *args: Any, run: Run, **kwargs: Any) -> dict[str, Any]:
-        owner = await asyncio.to_thread(self._permitted_owner, run.owner_id)
+        owner = await in_thread(self._permitted_owner, run.owner_id)
         values = dict(zip(self.command.order, args, strict=False)) | kwargs
         arguments = {name: value for name, value in values.items() if value is not None}
         for name, parameter in self.command.parameters.items():
@@ -134,11 +134,7 @@ class CommandRun:
 
     def _permitted_owner(self, owner_id: int) -> str:
         """Return the login name of the owner; raises Final if they may not use this command."""
-        try:
-            owner = get_user_model()._default_manager.filter(pk=owner_id).first()
-        finally:
-            # A pooled thread would keep the connection open.
-            connections.close_all()
+        owner = get_user_model()._default_manager.filter(pk=owner_id).first()
         if owner is None:
             raise Final("The owner of this job is gone.")
         if problem := refusal_of(self._name, self.command)(owner, False):

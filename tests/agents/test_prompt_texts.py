@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from schedules.agents.questions import Question, prompt_with_answer, prompt_with_answers, question_in
+from schedules.agents.prompt_texts import Question, prompt_with_answer, prompt_with_answers, question_in
 from schedules.models import Approval
 from tests.documented import blocks
 
