@@ -23,6 +23,8 @@ class Address:
     route: str
     name: str
     is_public: bool
+    # Whether it takes forms without a CSRF token.
+    is_exempt: bool
 
     @property
     def parameters(self) -> list[str]:
@@ -89,7 +91,8 @@ def _walk(resolver: URLResolver, prefix: str, namespace: str) -> Iterator[Addres
             yield from _walk(pattern, route, inner)
         elif isinstance(pattern, URLPattern):
             is_public = not getattr(pattern.callback, "login_required", True)
-            yield Address(route, f"{namespace}{pattern.name or ''}", is_public)
+            is_exempt = getattr(pattern.callback, "csrf_exempt", False)
+            yield Address(route, f"{namespace}{pattern.name or ''}", is_public, is_exempt)
 
 
 def _readable(pattern: str) -> str:

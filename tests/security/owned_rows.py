@@ -313,7 +313,7 @@ def create_owned_rows() -> OwnedRows:
     )
 
 
-def everything(except_of: User | None = None) -> dict[str, list[dict[str, Any]]]:
+def everything(except_of: User | None = None) -> dict[str, list[tuple[Any, ...]]]:
     """Return every row of every table except sessions and the login log, without the rows of one person.
 
     Plain SQL, because the ORM would spend most of the tests' time on building the same queries.
@@ -324,15 +324,17 @@ def everything(except_of: User | None = None) -> dict[str, list[dict[str, Any]]]
             if model in (Session, UserSession, AccessLog):
                 continue
             cursor.execute(f"SELECT * FROM {model._meta.db_table} ORDER BY 1")  # noqa: S608
-            names = [column[0] for column in cursor.description]
-            rows = (dict(zip(names, values, strict=True)) for values in cursor.fetchall())
-            found[model._meta.label] = [row for row in rows if not _is_of(except_of, model, row)]
+            rows = cursor.fetchall()
+            if except_of and rows:
+                names = [column[0] for column in cursor.description]
+                rows = [
+                    row for row in rows if not _is_of(except_of, model, dict(zip(names, row, strict=True)))
+                ]
+            found[model._meta.label] = rows
     return found
 
 
-def _is_of(person: User | None, model: type[Model], row: dict[str, Any]) -> bool:
-    if person is None:
-        return False
+def _is_of(person: User, model: type[Model], row: dict[str, Any]) -> bool:
     if model is AgentStop:
         return bool(row["scope"] == str(person.pk))
     return person.pk in (row.get("owner_id"), row.get("user_id"), row["id"] if model is User else None)

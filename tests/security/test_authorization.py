@@ -152,9 +152,26 @@ def form(address: Address, owned: OwnedRows) -> dict[str, Any]:
     return {"answer": "mine", "verb": "delete", "job": job.public_id, "topic": "topic", "name": "mine"}
 
 
+# The address of an answer is a secret, which no other page learns, not even ours.
+SECRET_ADDRESSES = {"schedules:answer-link", "schedules:approval-link", "schedules:stop-link"}
+
+
 def ask(client: Client, method: str, address: Address, owned: OwnedRows, **values: Any) -> Any:
+    """Ask for an address; whatever it answers has the security headers."""
     path = address.path({**examples(address, owned), **values})
-    return client.get(path) if method == "get" else client.post(path, form(address, owned))
+    answer = client.get(path) if method == "get" else client.post(path, form(address, owned))
+    policy = answer["Content-Security-Policy"]
+    for part in ("default-src 'self'", "frame-ancestors 'none'", "base-uri 'none'", "object-src 'none'"):
+        assert part in policy
+    assert "unsafe" not in policy
+    assert answer["X-Content-Type-Options"] == "nosniff"
+    assert answer["X-Frame-Options"] == "DENY"
+    is_secret = address.name in SECRET_ADDRESSES
+    assert answer["Referrer-Policy"] == ("no-referrer" if is_secret else "same-origin")
+    assert answer["Cross-Origin-Opener-Policy"] == "same-origin"
+    kept = set(answer.get("Cache-Control", "").split(", "))
+    assert {"private", "no-store"} & kept or address.name == "admin:jsi18n"
+    return answer
 
 
 def body(answer: Any) -> str:

@@ -205,9 +205,13 @@ def test_foreign_id_is_answered_like_an_unknown_one(
     calls["resource", "job_id"] = [other_call("resources/read", {"uri": uri}, era, uri) for uri in uris]
 
     assert len(calls) > 10
-    for (name, argument), asking in calls.items():
-        answers = send(token, dict(enumerate(asking))).values()
-        plain = [whole(answer, str(asked)) for answer, asked in zip(answers, pointing[argument], strict=True)]
+    answers = send(
+        token, {(key, at): call for key, asking in calls.items() for at, call in enumerate(asking)}
+    )
+    for name, argument in calls:
+        plain = [
+            whole(answers[(name, argument), at], str(asked)) for at, asked in enumerate(pointing[argument])
+        ]
         assert plain == [plain[-1]] * len(plain), name
 
 

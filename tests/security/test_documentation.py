@@ -1,6 +1,5 @@
 """Claims of docs/explanation/security.md: the tests it names exist, dependencies are pinned, suppressions have reasons."""
 
-import ast
 import re
 
 from tests.clusters import PROJECT
@@ -13,9 +12,9 @@ def test_every_test_that_the_document_names_exists():
 
     assert len(named) > 30
     for path, name in named:
-        tree = ast.parse((PROJECT / path).read_text())
-        found = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
-        assert name in found, f"{path}::{name}"
+        assert re.search(rf"^(async )?def {name}\(", (PROJECT / path).read_text(), re.MULTILINE), (
+            f"{path}::{name}"
+        )
 
 
 def test_every_threat_has_a_test():

@@ -246,8 +246,7 @@ def test_refused_bearer_token_is_not_repeated(owned: OwnedRows, log_output: Stri
     assert SECRET not in answer.text + str(answer.headers) + log_output.getvalue()
 
 
-@pytest.mark.parametrize("command", ["check", "showmigrations"])
-def test_commands_do_not_print_settings(tmp_path: Any, command: str):
+def test_commands_do_not_print_settings(tmp_path: Any):
     environment = {
         **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
         **{"CRONTY_DATA": str(tmp_path), "DATABASE_URL": f"postgres://cronty:{SECRET}@127.0.0.1:1/cronty"},
@@ -255,8 +254,9 @@ def test_commands_do_not_print_settings(tmp_path: Any, command: str):
         "EMAIL_URL": f"smtp://me:{SECRET}@mail.example",
     }
 
+    # Nothing listens at that address, so the command fails with the driver's message.
     done = subprocess.run(
-        [*python(), str(PROJECT / "manage.py"), command],
+        [*python(), str(PROJECT / "manage.py"), "showmigrations"],
         env=environment,
         cwd=tmp_path,
         capture_output=True,
@@ -264,8 +264,7 @@ def test_commands_do_not_print_settings(tmp_path: Any, command: str):
         check=False,
     )
 
-    # Nothing listens at that address, so the second command fails with the driver's message.
-    assert (done.returncode == 0) == (command == "check")
+    assert done.returncode == 1
     assert SECRET not in done.stdout + done.stderr
 
 
