@@ -13,7 +13,7 @@ from django.db import connection
 
 from schedules import clock
 from schedules.clock import DatabaseClock
-from schedules.engine.upkeep.hosts import WARN_EVERY
+from schedules.engine.clusters import WARN_EVERY
 from schedules.models import Cluster, Execution
 from tests.clusters import PROJECT, environment, fresh_cluster, make_due
 from tests.forks import python
@@ -183,7 +183,7 @@ def running_skewed_cluster(ahead: int) -> Iterator[Cluster]:
         process.kill()
         _, log = process.communicate()
     direction = "ahead of" if ahead > 0 else "behind"
-    words = f"WARNING schedules.engine.upkeep.hosts: This host's clock is {abs(ahead)} seconds {direction} the database's"
+    words = f"WARNING schedules.engine.clusters: This host's clock is {abs(ahead)} seconds {direction} the database's"
     warned_at = [
         datetime.fromisoformat(line.split(",")[0]) for line in log.decode().splitlines() if words in line
     ]

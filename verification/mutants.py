@@ -153,7 +153,7 @@ MUTANTS = (
     ),
     Mutant(
         "grace time that goes on while Cronty is away",
-        "schedules/engine/unpinged.py",
+        "schedules/engine/pings.py",
         [("away = absences()", "away = []")],
         kinds=["kill-all"],
     ),

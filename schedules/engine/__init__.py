@@ -3,7 +3,18 @@
 from schedules.engine.alerts import prepare_links, reopen_incident, send_alerts
 from schedules.engine.approvals import ask_in_run
 from schedules.engine.claim import Claim, claim_runs, count_due, wake_up_at
-from schedules.engine.clusters import beat, enlist, probe_returned, retire
+from schedules.engine.clusters import (
+    beat,
+    dead_hosts,
+    enlist,
+    host_warnings,
+    note_machine_start,
+    note_watch_answer,
+    probe_returned,
+    remember_machine_start,
+    retire,
+    take_watch_turn,
+)
 from schedules.engine.denials import (
     close_approval,
     close_approvals,
@@ -19,7 +30,6 @@ from schedules.engine.event_deliveries import (
     publish_taken_prompt,
     waiting_deliveries,
 )
-from schedules.engine.failures import pause_for_good
 from schedules.engine.followers import DEEPEST_CHAIN, depth_of
 from schedules.engine.gaps import (
     COUNTED_SLOTS,
@@ -36,12 +46,11 @@ from schedules.engine.incidents import (
     OUTAGE,
     end_for_everybody,
     end_incident,
+    pause_for_good,
     raise_incident,
     raise_proposals,
     subject_of_secret,
 )
-from schedules.engine.machine_starts import note_machine_start, remember_machine_start
-from schedules.engine.outside_watch import note_watch_answer, take_watch_turn
 from schedules.engine.pauses import pause, pause_each, rearm, rearm_each, withdraw, withdraw_each
 from schedules.engine.pings import receive
 from schedules.engine.progress import find_lost, save_agent_run, save_output
@@ -71,9 +80,7 @@ from schedules.engine.upkeep.clock_rollback import (
     jobs_with_future_rows,
     recover_from_clock_rollback,
 )
-from schedules.engine.upkeep.hosts import dead_hosts, host_warnings
-from schedules.engine.upkeep.prune import prune_history
+from schedules.engine.upkeep.prune import RunPruner, prune_history
 from schedules.engine.upkeep.replan import follow_zone_data
 from schedules.engine.upkeep.restore import Accounted, catch_up_since_backup, newest_trace, skip_since_backup
-from schedules.engine.upkeep.run_pruning import RunPruner
 from schedules.models.clusters import is_any_cluster_running

@@ -13,9 +13,8 @@ from django.db import DatabaseError, Error, transaction
 from django.db.models import F
 
 from schedules import limits
-from schedules.engine.failures import raise_unreadable
 from schedules.engine.gaps import PlannedJob, Slot, Span, unrecorded
-from schedules.engine.incidents import Missed, raise_missed
+from schedules.engine.incidents import Missed, raise_missed, raise_unreadable
 from schedules.engine.interruptions import Interruption, ReasonMissed
 from schedules.engine.pauses import pause_unreadable
 from schedules.engine.plan import Plan, WhyMissed, plan
@@ -26,6 +25,7 @@ from schedules.engine.sql.claims import DueJob
 from schedules.engine.sql.statements import is_lock_timeout, update_rows
 from schedules.models import Execution, Job
 from schedules.tasks.heartbeat import HEARTBEAT, grace_of
+from schedules.tasks.placeholders import NOTIFICATION
 from schedules.when.triggers import unreadable
 
 logger = logging.getLogger(__name__)
@@ -149,7 +149,8 @@ def _claim_due(
         return []
     by_id = {job.pk: job for job in jobs}
     live = sql.live_runs(by_id)
-    heartbeats, holds = _arguments_of_heartbeats(jobs), holds_of(jobs, now)
+    messages = [job for job in jobs if job.task == NOTIFICATION]
+    heartbeats, holds = _arguments_of_heartbeats(jobs), holds_of(messages, now) if messages else {}
     planned = _plan_all(jobs, now, live, limit, why_missed, heartbeats, holds)
     if unwritten_since:
         planned = [item for item in planned if not _is_undecided(item, live, unwritten_since)]
@@ -292,7 +293,7 @@ def _advance(plans: Iterable[Plan], live: Counter[int]) -> None:
     rows = []
     for item in plans:
         running = len(item.to_run)
-        status = status_after(item, is_busy=bool(running or live[item.job.pk]))
+        status = item.status_after(is_busy=bool(running or live[item.job.pk]))
         rows.append((item.job.pk, item.next_run_at, status, running))
     update_rows(
         Job,
@@ -301,14 +302,3 @@ def _advance(plans: Iterable[Plan], live: Counter[int]) -> None:
         ("id", "next_run_at", "status", "slot_count"),
         rows,
     )
-
-
-def status_after(item: Plan, *, is_busy: bool) -> str:
-    """Return the status of a job that this plan has moved to its next slot."""
-    if item.next_run_at:
-        return Job.Status.PENDING.value
-    if is_busy:
-        return Job.Status.RUNNING.value
-    if item.job.trigger_type == Job.TriggerType.ONCE and item.slots:
-        return Job.Status.FAILED.value
-    return Job.Status.COMPLETED.value

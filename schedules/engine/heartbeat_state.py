@@ -1,20 +1,18 @@
 """One heartbeat job, locked with the slots that wait for its pings: apply each ping to them."""
 
 from collections.abc import Collection
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import NamedTuple
 from uuid import UUID
 
-from schedules.engine.claim import status_after
 from schedules.engine.interruptions import ReasonMissed
 from schedules.engine.plan import plan
-from schedules.engine.unpinged import clock_words, zone_of
 from schedules.models import Execution, Heartbeat, Job, Ping
 from schedules.models.jobs import why_skipped
 from schedules.tasks.heartbeat import grace_of
 from schedules.when import durations
 from schedules.when.durations import TICK
-from schedules.when.triggers import TriggerError
+from schedules.when.triggers import TriggerError, load_zone
 
 Status = Execution.Status
 Cause = Execution.Cause
@@ -152,7 +150,7 @@ class HeartbeatState:
         new = [slot.row_of(job, self.now) for slot in planned.slots]
         self.new += new
         self._live += [row for row in new if row.status in Execution.LIVE]
-        job.status = status_after(planned, is_busy=bool(self._live))
+        job.status = planned.status_after(is_busy=bool(self._live))
         self._move(planned.next_run_at, len(planned.to_run))
 
     def _start(self, signal: Signal, at: datetime, sent: datetime) -> Execution | None:
@@ -307,3 +305,18 @@ def _failure_text(signal: Signal) -> str:
         reason = f"The job ended with exit code {signal.exit_status}."
     last_lines = signal.body.strip()[-500:]
     return f"{reason}\n{last_lines}" if last_lines else reason
+
+
+def clock_words(moment: datetime, zone: tzinfo, near: datetime) -> str:
+    """Format a moment as a time of day, with the date if it is not that of the moment `near`."""
+    local = moment.astimezone(zone)
+    clock = f"{local:%H:%M:%S}" if local.second else f"{local:%H:%M}"
+    return clock if local.date() == near.astimezone(zone).date() else f"{local:%Y-%m-%d} {clock}"
+
+
+def zone_of(name: str) -> tzinfo:
+    """Return the zone with this name, or UTC if there is none."""
+    try:
+        return load_zone(name)
+    except TriggerError:
+        return UTC

@@ -7,6 +7,7 @@ from django.db import transaction
 from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
+from schedules.engine.clusters import dead_hosts
 from schedules.engine.event_deliveries import publish_recoveries
 from schedules.engine.incidents import (
     HOST,
@@ -22,7 +23,6 @@ from schedules.engine.incidents import (
     subject_of,
     subject_of_secret,
 )
-from schedules.engine.upkeep.hosts import dead_hosts
 from schedules.models import Cluster, Execution, Incident, Job, Secret, Token
 from schedules.models.job_queries import NOTICE_PREFIX
 from schedules.models.people import is_active

@@ -1,9 +1,10 @@
 """Incidents: raise them when something goes wrong, and end them when it is over; `engine.alerts` notifies people.
 
-Raising one costs one statement, and raising one that is already open changes nothing, so any code may do it.
+Raising one costs one statement, and raising one that is already open changes nothing, so any code may do it. A job that
+keeps failing is also paused.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -11,11 +12,12 @@ from django.db.models import Case, F, Q, QuerySet, When
 
 from schedules import limits
 from schedules.engine.event_deliveries import publish_missed
+from schedules.engine.pauses import note, pause
 from schedules.models import Incident, Job
 from schedules.models.incidents import LONGEST_DETAILS
+from schedules.models.jobs import PAUSED_AFTER
 
 Kind = Incident.Kind
-
 # A shorter time without any cluster counts as a restart, and jobs that it delayed are alerted of only if they do not run
 # again soon.
 OUTAGE = timedelta(minutes=2)
@@ -26,6 +28,7 @@ _PROPOSAL = "proposal "
 TOKEN, SECRET = "token ", "secret "
 # And about a host of several that stopped responding.
 HOST = "host "
+_STOPPED = (Job.Status.PAUSED, Job.Status.CANCELLED)
 
 
 class News(NamedTuple):
@@ -170,3 +173,78 @@ def end_all(incidents: QuerySet[Incident], now: datetime, ending: str = "") -> i
 
 def of_jobs(kind: Incident.Kind, job_ids: Collection[int]) -> QuerySet[Incident]:
     return Incident.objects.filter(kind=kind, job__in=job_ids)
+
+
+def handle_failures(failures: Mapping[int, int], now: datetime) -> None:
+    """Pause the jobs that reached their limit of failures in a row, and raise incidents.
+
+    `failures` are the new failures of each job since its last success.
+    """
+    paused = _pause_failing(failures, now)
+    jobs = Job.objects.kept().filter(pk__in=failures).order_by("pk")
+    raise_incidents(
+        [
+            News.of_job(Kind.FAILING, job, job.last_error)
+            for job in jobs
+            if job.pk not in paused and _starts_failing(job, failures[job.pk])
+        ],
+        now,
+    )
+
+
+def pause_for_good(job_id: int, reason: str, now: datetime) -> None:
+    """Pause a job until somebody resumes it, and alert its owner."""
+    jobs = list(Job.objects.armed().filter(pk=job_id).select_for_update(of=("self",), no_key=True))
+    for job in jobs:
+        pause(job, now, reason)
+        note(job, "pause", now, {"reason": reason})
+    _raise_paused(jobs, now)
+
+
+def raise_unreadable(job_ids: Collection[int], now: datetime) -> None:
+    """Raise incidents for jobs that were paused because their schedule cannot be read."""
+    _raise_paused(Job.objects.kept().filter(pk__in=job_ids).order_by("pk"), now)
+
+
+def _raise_paused(jobs: Collection[Job], now: datetime) -> None:
+    if jobs:
+        # The incident of the pause replaces that of the failures.
+        end_all(of_jobs(Kind.FAILING, [job.pk for job in jobs]), now)
+        raise_incidents([News.of_job(Kind.PAUSED, job, _why_paused(job)) for job in jobs], now)
+
+
+def _pause_failing(failures: Mapping[int, int], now: datetime) -> set[int]:
+    reached = (
+        Job.objects.armed()
+        .filter(pk__in=failures, pause_after_failures__gt=0, failure_streak__gte=F("pause_after_failures"))
+        .select_for_update(of=("self",), no_key=True)
+    )
+    failing = [job for job in reached if _reaches_limit(job, failures[job.pk])]
+    for job in failing:
+        streak = job.failure_streak
+        reason = (
+            f"{PAUSED_AFTER} {streak} failures in a row."
+            if streak > 1
+            else f"{PAUSED_AFTER} its first failure."
+        )
+        pause(job, now, reason)
+        note(job, "pause", now, {"reason": reason, "error": job.last_error[:500]})
+    _raise_paused(failing, now)
+    return {job.pk for job in failing}
+
+
+def _reaches_limit(job: Job, failures: int) -> bool:
+    """Return whether these failures reached the limit, or a multiple of it: a resumed job may fail as often again."""
+    limit = job.pause_after_failures
+    return job.failure_streak // limit > (job.failure_streak - failures) // limit
+
+
+def _starts_failing(job: Job, failures: int) -> bool:
+    """Return whether these are a job's first failures since a success, and it was not stopped meanwhile."""
+    return job.failure_streak <= failures and job.status not in _STOPPED
+
+
+def _why_paused(job: Job) -> str:
+    if job.has_unreadable_schedule:
+        return f"{job.pause_reason.rstrip('.')}. Edit its schedule, then resume it."
+    return f"{job.pause_reason}\n{job.last_error}".strip()

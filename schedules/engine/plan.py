@@ -52,6 +52,16 @@ class Plan:
             and self.slots[0].at == self.job.next_run_at
         )
 
+    def status_after(self, *, is_busy: bool) -> str:
+        """Return the status of the job when it has moved to its next slot."""
+        if self.next_run_at:
+            return Job.Status.PENDING.value
+        if is_busy:
+            return Job.Status.RUNNING.value
+        if self.job.trigger_type == Job.TriggerType.ONCE and self.slots:
+            return Job.Status.FAILED.value
+        return Job.Status.COMPLETED.value
+
 
 def plan(
     job: PlannedJob,

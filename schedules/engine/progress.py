@@ -1,6 +1,6 @@
 """Runs in progress: store their output and what their agents do, and find those that a cluster has lost."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -8,10 +8,13 @@ from django.db.models import Value
 from django.db.models.functions import Greatest
 
 from schedules import clock
-from schedules.engine.agent_limits import update_limit_incident
+from schedules.engine.history import Outcome
+from schedules.engine.incidents import Kind, end_all, raise_incident
 from schedules.engine.sql.runs import Started
-from schedules.models import AgentRun, Execution, RunOutput
+from schedules.models import AgentRun, Execution, Incident, PromptGate, RunOutput
 from schedules.tasks.interface import OutputText
+
+Status = Execution.Status
 
 
 def save_output(execution_id: int, attempt: int, output: OutputText) -> None:
@@ -68,3 +71,38 @@ def find_lost(cluster_id: int, attempts: Mapping[int, int]) -> list[int]:
     )
     mine = dict(running.order_by().values_list("pk", "attempt"))
     return [execution_id for execution_id, attempt in attempts.items() if mine.get(execution_id) != attempt]
+
+
+def update_limit_incident(owner_id: int, values: Mapping[str, Any], now: datetime) -> None:
+    """Raise an incident if a run was skipped because of a daily limit; the first run that fits ends it."""
+    subject = f"limits of {values.get('runner')}"
+    if values.get("cap"):
+        raise_incident(Kind.OVER_LIMIT, owner_id, subject, f"Runner {values['runner']}", values["cap"], now)
+    elif values.get("ended_at"):
+        # Runs that were already under way when the limit was reached do not end the incident.
+        open_before = Incident.objects.filter(
+            owner=owner_id, kind=Kind.OVER_LIMIT, subject=subject, opened_at__lt=values["started_at"]
+        )
+        end_all(open_before, now)
+
+
+def remember_gates(outcomes: Sequence[Outcome]) -> None:
+    """Remember the gate answers of runs that succeeded or wait in the inbox; the others ask their gate again.
+
+    A prompt in the inbox gets the answer of its gate. The caller has locked the runs.
+    """
+    settled = [outcome for outcome in outcomes if outcome.status in (Status.SUCCEEDED, Status.WAITING)]
+    PromptGate.objects.bulk_create(
+        [
+            PromptGate(job_id=item.job_id, digest=item.gate["digest"], changed_at=item.finished_at)
+            for item in settled
+            if item.gate and item.gate["digest"]
+        ],
+        update_conflicts=True,
+        unique_fields=["job"],
+        update_fields=["digest", "changed_at"],
+    )
+    waiting = {item.execution_id: item.gate for item in settled if item.status == Status.WAITING}
+    for row in Execution.objects.filter(pk__in=list(waiting)).only("given"):
+        row.given = {**(row.given or {}), "gate": waiting[row.pk]}
+        row.save(update_fields=["given"])

@@ -84,7 +84,7 @@ def quiet_hours_of(job_ids: Collection[int]) -> dict[int, QuietHours]:
 
 
 def holds_of(jobs: Sequence[DueJob], now: datetime) -> dict[int, Hold]:
-    """Return the holds of those due jobs whose slots must wait; without notifications, this costs no query."""
+    """Return the holds of those due jobs whose slots must wait."""
     return _holds([job.pk for job in jobs if waits_for_quiet_hours(job.task, job.public_id)], now)
 
 

@@ -10,16 +10,16 @@ from django.db import OperationalError, transaction
 from django.db.models import Q, QuerySet, Value
 from django.db.models.functions import Coalesce, Least
 
-from schedules.engine.failures import raise_unreadable
+from schedules.engine.clusters import STOPPED_RESPONDING
 from schedules.engine.history import Outcome
 from schedules.engine.incident_watch import raise_dead_hosts
+from schedules.engine.incidents import raise_unreadable
 from schedules.engine.pauses import end_pauses
+from schedules.engine.pings import end_unpinged
 from schedules.engine.progress import end_agent_runs
+from schedules.engine.queued_runs import end_late_runs, is_too_late
 from schedules.engine.settle import AT_MOST_ONCE, conclude, lose
 from schedules.engine.sql.statements import is_lock_timeout
-from schedules.engine.too_late import end_late_runs, is_too_late
-from schedules.engine.unpinged import end_unpinged
-from schedules.engine.upkeep.hosts import STOPPED_RESPONDING
 from schedules.models import FRESH_FOR, Cluster, Execution, Job
 from schedules.models.executions import ExecutionQuerySet, job_was_stopped
 from schedules.tasks.heartbeat import HEARTBEAT

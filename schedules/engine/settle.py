@@ -14,13 +14,13 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q, Subquery
 
-from schedules.engine.answer_messages import deliver_answers
 from schedules.engine.approvals import add_approvals
 from schedules.engine.event_deliveries import publish_failures, publish_prompts, release_deliveries
-from schedules.engine.failures import handle_failures
 from schedules.engine.followers import start_followers
-from schedules.engine.gates import remember_gates
 from schedules.engine.history import Outcome, add_to_history, failures_of, release_next
+from schedules.engine.incidents import handle_failures
+from schedules.engine.notices import deliver_answers
+from schedules.engine.progress import remember_gates
 from schedules.engine.questions import add_questions
 from schedules.engine.sql.runs import Started, followers_of, lock_running
 from schedules.engine.sql.statements import update_rows

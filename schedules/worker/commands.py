@@ -19,7 +19,7 @@ from schedules.engine import Started
 from schedules.tasks.interface import OutputText
 from schedules.worker.context import ClusterContext
 from schedules.worker.database_errors import reason_of
-from schedules.worker.leases import Leases
+from schedules.worker.outcomes import Leases
 from schedules.worker.sessions import use_engine_session
 
 logger = logging.getLogger(__name__)

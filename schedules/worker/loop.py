@@ -12,7 +12,7 @@
     main         django-q2's worker (packages.py): starts runs in the database, and calls plain functions itself
     coroutines   the event loop, in which coroutines and commands run
     outcomes     writes outcomes in batches (outcomes.py)
-    leases       renews and releases leases, one change after the other (leases.py)
+    leases       renews and releases leases, one change after the other (outcomes.py)
     lease timer  requests renewals, and asks the event loop for a heartbeat: if none comes, a coroutine blocks it
     output       saves what commands print (commands.py), which may wait for the database; it starts with the first output
 
@@ -46,8 +46,7 @@ from schedules.tasks import registry
 from schedules.worker.calls import run_coroutine
 from schedules.worker.commands import Commands
 from schedules.worker.context import ClusterContext
-from schedules.worker.leases import OVERTIME, Leases
-from schedules.worker.outcomes import WAIT_FOR_WRITER, OutcomeWriter
+from schedules.worker.outcomes import OVERTIME, WAIT_FOR_WRITER, Leases, OutcomeWriter
 
 logger = logging.getLogger(__name__)
 

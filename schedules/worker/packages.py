@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import chain
+from typing import Any
 
 from django.conf import settings
 from django.db import Error, connections
@@ -84,23 +85,34 @@ def lane_of(claim: Claim) -> Lane:
 
 def from_line(package: PlainPackage) -> Package:
     """Return the package of plain functions that a worker takes from their line."""
-    return q2.new_package(run_plain_functions, (package.attempt, package.execution_ids), package.timeout)
+    return _new_package(run_plain_functions, (package.attempt, package.execution_ids), package.timeout)
 
 
 def new_probe(now: datetime) -> Package:
     """Return a probe: when it is called, the pusher, the queue and a worker work."""
-    return q2.new_package(probe, (now.timestamp(),), START_LIMIT)
+    return _new_package(probe, (now.timestamp(),), START_LIMIT)
 
 
 def new_watch_ping() -> Package:
     """Return a ping to the outside watch; a worker sends it if no other cluster has in this minute."""
-    return q2.new_package(ping_outside_watch, (), START_LIMIT)
+    return _new_package(ping_outside_watch, (), START_LIMIT)
+
+
+def _new_package(function: Callable[..., None], arguments: tuple[Any, ...], timeout: int) -> Package:
+    """Return a package for a worker; after `timeout` seconds, django-q2 replaces the worker that runs it."""
+    return {
+        "name": function.__name__,
+        "func": function,
+        "args": arguments,
+        "kwargs": {},
+        "timeout": timeout,
+    }
 
 
 def _package(
     function: Callable[..., None], attempt: int, claims: list[Claim], timeout: int = START_LIMIT
 ) -> Package:
-    return q2.new_package(function, (attempt, [claim.execution_id for claim in claims]), timeout)
+    return _new_package(function, (attempt, [claim.execution_id for claim in claims]), timeout)
 
 
 def _chunks(claims: list[Claim], size: int) -> Iterator[list[Claim]]:

@@ -37,22 +37,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Package = dict[str, Any]
-"""A call for a worker: one of our functions, its arguments and a time limit."""
+"""A call for a worker as django-q2 takes it; `packages.py` builds them."""
 
 TimedOut = TimeoutException
 
 PAUSE_WITHOUT_CLUSTER = 0.5
-
-
-def new_package(function: Callable[..., None], arguments: tuple[Any, ...], timeout: int) -> Package:
-    """Return a package for a worker; after `timeout` seconds, django-q2 replaces the worker that runs it."""
-    return {
-        "name": function.__name__,
-        "func": function,
-        "args": arguments,
-        "kwargs": {},
-        "timeout": timeout,
-    }
 
 
 def worker_count() -> int:

@@ -6,7 +6,7 @@ import pytest
 
 from schedules import engine
 from schedules.engine import alerts
-from schedules.engine.agent_limits import update_limit_incident
+from schedules.engine.progress import update_limit_incident
 from schedules.models import Incident, Job, Profile
 from tests.engine.conftest import NOW
 

@@ -6,7 +6,7 @@ import pytest
 from django.db import Error
 
 from schedules import engine
-from schedules.engine import machine_starts
+from schedules.engine import clusters
 from schedules.models import Execution, Job, MachineStart
 from schedules.when.unplanned import UNKNOWN_START
 from tests.engine.conftest import NOW, begin, ledger, new_cluster
@@ -21,7 +21,7 @@ MINUTE = timedelta(minutes=1)
 def boot(tmp_path, monkeypatch):
     """Start the machine with an id, or on a system that has none."""
     path = tmp_path / "boot_id"
-    monkeypatch.setattr(machine_starts, "BOOT_ID", path)
+    monkeypatch.setattr(clusters, "BOOT_ID", path)
 
     def start(name: str = "") -> None:
         path.write_text(f"{name}\n") if name else path.unlink(missing_ok=True)
@@ -92,7 +92,7 @@ def test_without_an_id_of_the_machine_the_start_of_the_cluster_counts(cluster, b
 def test_crash_while_the_start_is_noted_leaves_it_to_the_next_cluster(cluster, boot, monkeypatch):
     job = at_start()
     with monkeypatch.context() as patch:
-        patch.setattr(machine_starts, "_arm", lambda now: (_ for _ in ()).throw(Error("gone")))
+        patch.setattr(clusters, "_arm", lambda now: (_ for _ in ()).throw(Error("gone")))
         with pytest.raises(Error):
             engine.note_machine_start(cluster.pk, NOW)
     assert not MachineStart.objects.exists()
@@ -219,7 +219,7 @@ def test_restored_backup_does_not_repeat_the_start(cluster, boot):
 
 
 def test_old_starts_are_forgotten(cluster, boot, monkeypatch):
-    monkeypatch.setattr(machine_starts, "REMEMBERED", 2)
+    monkeypatch.setattr(clusters, "REMEMBERED", 2)
     for name in ("a", "b", "c"):
         boot(name)
         engine.note_machine_start(cluster.pk, NOW)

@@ -6,7 +6,7 @@ import pytest
 import time_machine
 
 from schedules import engine, services
-from schedules.engine.answer_messages import LABEL, deliver_answers
+from schedules.engine.notices import LABEL, deliver_answers
 from schedules.models import Cluster, Execution, Job, Profile, Question, Reminder
 from schedules.models.job_queries import NOTICE_PREFIX
 from schedules.models.standings import standings_of

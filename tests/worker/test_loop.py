@@ -25,8 +25,8 @@ from schedules.engine import Started
 from schedules.models import Cluster, Execution, Job
 from schedules.tasks.interface import WAITING, Final, RetryLater, Run
 from schedules.tasks.registry import task
-from schedules.worker import leases as leases_module
 from schedules.worker import loop as loop_module
+from schedules.worker import outcomes as leases_module
 from schedules.worker import outcomes as writer_module
 from schedules.worker.context import ClusterContext
 from schedules.worker.loop import WorkerLoop

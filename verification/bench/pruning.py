@@ -19,7 +19,7 @@ DATA = harness.prepare()
 from django.db import OperationalError, connections  # noqa: E402
 
 from schedules import clock  # noqa: E402
-from schedules.engine.upkeep.run_pruning import SLACK  # noqa: E402
+from schedules.engine.upkeep.prune import SLACK  # noqa: E402
 from schedules.models import Execution, Job  # noqa: E402
 from schedules.worker.sessions import use_engine_session  # noqa: E402
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from schedules import clock, engine, services
-from schedules.engine import claim, gaps, pauses, plan, rescue, settle
+from schedules.engine import claim, gaps, pauses, plan, queued_runs, rescue, settle
 from schedules.engine.upkeep import clock_rollback
 from schedules.models import Execution, Job
 from tests.sizes import sizes
@@ -139,7 +139,7 @@ def test_run_that_waits_forever_is_detected(monkeypatch):
 
 
 @in_the_long_run
-@pytest.mark.parametrize("module", [claim, rescue])
+@pytest.mark.parametrize("module", [queued_runs, rescue])
 def test_run_that_starts_after_its_catch_up_limit_is_detected(monkeypatch, module):
     monkeypatch.setattr(module, "is_too_late", lambda *arguments: False)
 

@@ -7,9 +7,9 @@ from datetime import datetime
 from django.db import transaction
 from django.db.models import F, Max, Q
 
+from schedules.engine.clusters import remember_machine_start
 from schedules.engine.gaps import account_for
 from schedules.engine.history import Outcome, add_to_history
-from schedules.engine.machine_starts import remember_machine_start
 from schedules.engine.rescue import rescue, unclaim
 from schedules.models import Cluster, Event, Execution, Job
 from schedules.when.triggers import TriggerError

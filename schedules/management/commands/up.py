@@ -14,7 +14,7 @@ from django.urls import reverse
 
 from schedules import __version__, clock
 from schedules.engine import sqlite_file
-from schedules.engine.upkeep.hosts import describe_surplus_clusters
+from schedules.engine.clusters import describe_surplus_clusters
 from schedules.management.arguments import host_in_url, port, refuse_address, refuse_public_debug
 from schedules.management.base_command import CrontyCommand
 from schedules.management.preparation import (

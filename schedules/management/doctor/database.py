@@ -10,7 +10,7 @@ from django.db.migrations.executor import MigrationExecutor
 from schedules import clock, engine
 from schedules.checks import MOVE_TO_THIS_BUILD, foreign_schema_problem
 from schedules.engine import sqlite_file
-from schedules.engine.upkeep.hosts import describe_deviation, describe_surplus_clusters
+from schedules.engine.clusters import describe_deviation, describe_surplus_clusters
 from schedules.management.database import missing_database_problem
 from schedules.management.doctor import Finding, ok, problem, warning
 from schedules.models import Cluster, Execution, Installation, Job

@@ -13,7 +13,7 @@ from django.db import transaction
 
 from schedules import clock, engine, limits
 from schedules.channels.kinds import server_problem
-from schedules.engine.upkeep.calendar_addresses import AddressError, digest_of, fetch_calendar
+from schedules.engine.upkeep.tasks import AddressError, digest_of, fetch_calendar
 from schedules.models import Calendar, Job
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.secrets.encryption import UnreadableError, reseal, seal, unseal

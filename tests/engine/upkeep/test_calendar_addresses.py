@@ -6,8 +6,8 @@ import pytest
 import time_machine
 
 from schedules import services
-from schedules.engine.upkeep import calendar_addresses
-from schedules.engine.upkeep.calendar_addresses import read_calendars
+from schedules.engine.upkeep import tasks
+from schedules.engine.upkeep.tasks import read_calendars
 from schedules.models import Calendar, Event, Job
 from schedules.result import Err
 from schedules.services import Actor
@@ -97,7 +97,7 @@ def test_address_is_not_asked_again_before_its_time(actor, sink):
     ids=["failing", "reset", "hanging", "flooding", "redirecting", "login page", "broken"],
 )
 def test_calendar_is_kept_while_its_address_is_away(actor, sink, answer, words, monkeypatch):
-    monkeypatch.setattr(calendar_addresses, "TIMEOUT_SECONDS", 0.5)
+    monkeypatch.setattr(tasks, "TIMEOUT_SECONDS", 0.5)
     answers(sink, HOLIDAY)
     set_calendar(actor, spec(sink))
     before = Calendar.objects.get()
@@ -214,13 +214,13 @@ def test_change_by_its_owner_while_the_address_is_asked_wins(actor, sink, monkey
     answers(sink, HOLIDAY)
     set_calendar(actor, spec(sink))
     answers(sink, HOLIDAY, CLOSED)
-    compile_calendar = calendar_addresses.compile_calendar
+    compile_calendar = tasks.compile_calendar
 
     def compile_late(row, now, text):
         Calendar.objects.update(updated_at=now, closes=False)
         return compile_calendar(row, now, text)
 
-    monkeypatch.setattr(calendar_addresses, "compile_calendar", compile_late)
+    monkeypatch.setattr(tasks, "compile_calendar", compile_late)
     before = Calendar.objects.get().compiled
 
     read_calendars(LATER)

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from schedules import clock, engine
-from schedules.engine.upkeep import hosts
+from schedules.engine import clusters
 from schedules.when import zones
 from tests.factories import ClusterFactory
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def no_warning_before(monkeypatch):
-    monkeypatch.setattr(hosts, "_warned_at", float("-inf"))
+    monkeypatch.setattr(clusters, "_warned_at", float("-inf"))
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def no_warning_before(monkeypatch):
     ],
 )
 def test_difference_of_more_than_a_second_is_said_in_words(ahead, words):
-    assert hosts.describe_deviation(ahead) == words
+    assert clusters.describe_deviation(ahead) == words
 
 
 def test_living_clusters_with_a_wrong_clock_are_named_once_per_host():
@@ -78,7 +78,7 @@ def test_log_tells_of_a_wrong_clock_once_a_minute(monkeypatch, caplog):
     cluster.refresh_from_db()
     assert cluster.clock_ahead == 90
 
-    monkeypatch.setattr(hosts, "WARN_EVERY", 0.0)
+    monkeypatch.setattr(clusters, "WARN_EVERY", 0.0)
     engine.beat(cluster.pk, clock.now())
     assert len(caplog.records) == 2
 

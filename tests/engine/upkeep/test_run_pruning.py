@@ -7,8 +7,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from schedules import engine
-from schedules.engine.upkeep import run_pruning
-from schedules.engine.upkeep.run_pruning import RunPruner
+from schedules.engine.upkeep import prune
+from schedules.engine.upkeep.prune import RunPruner
 from schedules.models import Execution
 from tests.engine.conftest import NOW, new_cluster
 from tests.factories import ExecutionFactory, JobFactory, UserFactory
@@ -23,10 +23,10 @@ DAY = timedelta(days=1)
 def limits(settings, monkeypatch):
     settings.CRONTY_HISTORY_DAYS, settings.CRONTY_HISTORY_PER_JOB = 10, 5
     settings.CRONTY_HISTORY_PER_PERSON = 12
-    monkeypatch.setattr(run_pruning, "BATCH", 2)
-    monkeypatch.setattr(run_pruning, "COUNT_ROWS", 3)
-    monkeypatch.setattr(run_pruning, "SELECT_ROWS", 3)
-    monkeypatch.setattr(run_pruning, "SLACK", 1)
+    monkeypatch.setattr(prune, "RUNS_AT_ONCE", 2)
+    monkeypatch.setattr(prune, "COUNT_ROWS", 3)
+    monkeypatch.setattr(prune, "SELECT_ROWS", 3)
+    monkeypatch.setattr(prune, "SLACK", 1)
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def test_pruning_that_was_stopped_goes_on_the_next_time(pruner):
 
 
 def test_job_is_visited_once_it_has_enough_new_runs(pruner, monkeypatch):
-    monkeypatch.setattr(run_pruning, "SLACK", 4)
+    monkeypatch.setattr(prune, "SLACK", 4)
     job = JobFactory()
     for hours in range(9):
         ExecutionFactory(job=job, scheduled_for=NOW - hours * HOUR)

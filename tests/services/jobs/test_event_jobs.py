@@ -6,7 +6,7 @@ import pytest
 import time_machine
 
 from schedules import engine, services
-from schedules.engine import machine_starts
+from schedules.engine import clusters
 from schedules.models import Execution, Job
 from schedules.result import Code, Err, Ok
 from schedules.services import Actor
@@ -170,6 +170,6 @@ def test_title_that_names_a_start_of_the_machine_is_not_run_then(actor):
     calendar_of(actor)
     schedule(actor, '@event at "@reboot" in Work')
 
-    machine_starts._arm(NOW)
+    clusters._arm(NOW)
 
     assert Job.objects.get().next_run_at == UNKNOWN_START

@@ -3,7 +3,7 @@
 import pytest
 
 from schedules import engine
-from schedules.engine.upkeep.run_pruning import delete_batches
+from schedules.engine.upkeep.prune import delete_batches
 from schedules.models import Execution, RunOutput
 from schedules.services import output_since
 from schedules.tasks.commands.output import KeptOutput
