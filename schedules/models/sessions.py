@@ -6,15 +6,9 @@ from django.contrib.sessions.backends.db import SessionStore as DatabaseStore
 from django.contrib.sessions.base_session import AbstractBaseSession
 from django.db import models
 
-# The session key of an unsaved form.
-DRAFT = "cronty_draft"
-
 
 class UserSession(AbstractBaseSession):
-    """A session; `user_key` is the user's primary key, or empty before the login.
-
-    Before the login, an unsaved form counts as a draft of the person whose pages the browser has shown.
-    """
+    """A session; `user_key` is the user's primary key, or empty before the login."""
 
     user_key = models.CharField(max_length=64, blank=True, db_index=True)
 
@@ -32,11 +26,5 @@ class SessionStore(DatabaseStore):
 
     def create_model_instance(self, data: dict[str, Any]) -> UserSession:
         session = cast(UserSession, super().create_model_instance(data))
-        person = data.get(DRAFT, {}).get("person", "")
-        session.user_key = str(data.get("_auth_user_id") or (draft_key(person) if person else ""))
+        session.user_key = str(data.get("_auth_user_id") or "")
         return session
-
-
-def draft_key(person: str) -> str:
-    """Return the `user_key` of drafts from browsers that have shown this person's pages."""
-    return f"draft of {person}"

@@ -1,7 +1,6 @@
-"""Exports of runs as CSV and JSON, in chunks that keep memory use and transactions small."""
+"""Exports of runs as CSV, in chunks that keep memory use and transactions small."""
 
 import csv
-import json
 from collections.abc import AsyncIterator, Iterable, Iterator
 from datetime import UTC, datetime
 from io import StringIO
@@ -52,16 +51,6 @@ def csv_chunks(runs: ExecutionQuerySet) -> Iterator[str]:
     yield _csv_text([COLUMNS])
     for rows in _read(runs):
         yield _csv_text(_without_formulas(row) for row in rows)
-
-
-def json_chunks(runs: ExecutionQuerySet) -> Iterator[str]:
-    yield "["
-    separator = "\n"
-    for rows in _read(runs):
-        objects = (dict(zip(COLUMNS, row, strict=True)) for row in rows)
-        yield separator + ",\n".join(json.dumps(row, ensure_ascii=False) for row in objects)
-        separator = ",\n"
-    yield "\n]\n"
 
 
 def _read(runs: ExecutionQuerySet) -> Iterator[list[tuple[Any, ...]]]:

@@ -1,43 +1,27 @@
-"""The middleware of the pages: request checks, the login requirement, and drafts of forms sent without a login."""
+"""The middleware of the pages: request checks, the login requirement, and forms sent without a session."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from asgiref.sync import iscoroutinefunction
-from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import BadRequest
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.urls import reverse
 from django.utils.decorators import sync_and_async_middleware
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.csrf import csrf_failure
 
-from schedules import clock
-from schedules.models import UserSession
-from schedules.models.sessions import DRAFT, draft_key
 from schedules.templatetags.cronty_times import use_clock
 
-PERSON_COOKIE = "cronty_person"
-MAX_DRAFT_LENGTH = 65_536
-# Limits for drafts of a browser that isn't logged in now, but has shown this person's pages before.
-MAX_DRAFTS = 20
-DRAFT_SECONDS = 12 * 3600
-# "value" is that of a secret, which must never be written to a session.
-NEVER_STORED = ("csrfmiddlewaretoken", "value")
-DRAFT_KEPT = "You were logged out. What you typed is kept: log in to continue."
-DRAFT_NOT_KEPT = "What you typed isn't kept, because it is too long or too many other forms are kept already: go back and copy it."
 LOGGED_OUT = "You were logged out, so nothing was changed. Log in and try again."
 OUT_OF_DATE = "This page was opened before you logged in, so nothing was changed. Try again."
-DRAFT_RESTORED = "Not saved yet: check what you typed before, then save it."
-
-View = TypeVar("View", bound=Callable[..., HttpResponseBase])
 
 
 @sync_and_async_middleware
@@ -92,21 +76,9 @@ def requires_login(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpR
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if request.method == "POST" and not request.user.is_authenticated:
             return _turn_away(request)
-        response = required(request, *args, **kwargs)
-        person = str(request.user.pk)
-        if request.user.is_authenticated and _person_of(request) != person:
-            # Remember whose pages the browser shows, for a form that is sent after the session has ended.
-            is_secure = settings.SESSION_COOKIE_SECURE
-            response.set_signed_cookie(
-                PERSON_COOKIE, person, salt=PERSON_COOKIE, secure=is_secure, httponly=True, samesite="Lax"
-            )
-        return response
+        return required(request, *args, **kwargs)
 
     return guarded
-
-
-def _person_of(request: HttpRequest) -> str:
-    return str(request.get_signed_cookie(PERSON_COOKIE, "", salt=PERSON_COOKIE))
 
 
 def refuse_token(request: HttpRequest, reason: str = "") -> HttpResponseBase:
@@ -117,73 +89,11 @@ def refuse_token(request: HttpRequest, reason: str = "") -> HttpResponseBase:
 
 def _turn_away(request: HttpRequest) -> HttpResponse:
     """Redirect a form of an expired or earlier session to its page, through the login if that page needs one."""
-    page = _page_with_form(request)
-    is_logged_in = request.user.is_authenticated
-    if has_draft(request) and keep_draft(request, page):
-        if not is_logged_in:
-            messages.info(request, DRAFT_KEPT)
-    else:
-        messages.warning(request, OUT_OF_DATE if is_logged_in else LOGGED_OUT)
-        if has_draft(request):
-            messages.warning(request, DRAFT_NOT_KEPT)
+    page, is_logged_in = _page_with_form(request), request.user.is_authenticated
+    messages.warning(request, OUT_OF_DATE if is_logged_in else LOGGED_OUT)
     if is_logged_in or not getattr(_view_of(request), "login_required", True):
         return HttpResponseRedirect(page, status=303)
     return redirect_to_login(page)
-
-
-def keeps_draft(view: View, fields: Sequence[str] = ()) -> View:
-    """Mark a view that saves drafts of its form, if any of these fields is filled in; its page calls `take_draft`."""
-    view.keeps_draft = lambda post: not fields or any(post.get(name) for name in fields)  # type: ignore[attr-defined]
-    return view
-
-
-def has_draft(request: HttpRequest) -> bool:
-    """Return whether the form that was sent has input to keep."""
-    has_input = getattr(_view_of(request), "keeps_draft", None)
-    return bool(has_input and has_input(request.POST))
-
-
-def keep_draft(request: HttpRequest, page: str = "", *, note: str = DRAFT_RESTORED) -> bool:
-    """Store the posted values in the session, which survives a login, and return whether there was room for them.
-
-    Their page shows the note above them.
-    """
-    posted = request.POST.copy()
-    for name in NEVER_STORED:
-        posted.pop(name, None)
-    posted["action"] = request.path
-    text = posted.urlencode()
-    if len(text) > MAX_DRAFT_LENGTH:
-        return False
-    person = str(request.user.pk)
-    if not request.user.is_authenticated:
-        person = _person_of(request)
-        drafts = UserSession.objects.filter(user_key=draft_key(person), expire_date__gt=clock.now())
-        if not person or drafts.count() >= MAX_DRAFTS:
-            return False
-        request.session.set_expiry(DRAFT_SECONDS)
-    path = urlsplit(page or _page_with_form(request)).path
-    request.session[DRAFT] = {"path": path, "data": text, "note": note, "person": person}
-    return True
-
-
-def take_draft(request: HttpRequest) -> QueryDict | None:
-    """Return the draft of a form of this page, show its note, and delete it.
-
-    Its `action` is the address that the form was sent to.
-    """
-    draft = request.session.get(DRAFT)
-    # Partial refreshes, perhaps of another tab, would not show the draft.
-    if not draft or draft["path"] != request.path or "HX-Request" in request.headers:
-        return None
-    del request.session[DRAFT]
-    request.session.set_expiry(None)
-    if draft["person"] != str(request.user.pk):
-        # Another person has logged in since.
-        return None
-    if draft["note"]:
-        messages.info(request, draft["note"])
-    return QueryDict(draft["data"])
 
 
 def _view_of(request: HttpRequest) -> Any:

@@ -76,7 +76,6 @@ ACCOUNT = {
         stored=has_password(NEW_PASSWORD),
         becomes=True,
         stale="Your old password was entered incorrectly",
-        keeps=False,
     ),
     "sign out everywhere": Flow(
         start="/settings/",
@@ -131,7 +130,6 @@ ACCOUNT = {
         seen="Saved API_KEY",
         stored=lambda data: Secret.objects.filter(owner=data.owner, name="API_KEY").count(),
         stale="Replaced API_KEY",
-        forgets=("Value",),
     ),
     "delete a secret": Flow(
         start="/settings/secrets/",
@@ -141,15 +139,6 @@ ACCOUNT = {
         stored=lambda data: Secret.objects.filter(owner=data.owner).count(),
         becomes=0,
         stale="deleted already",
-    ),
-    "send a test": Flow(
-        start="/notifications/",
-        steps=(fill("Topic", "my-phone-1"),),
-        send=press("Send test"),
-        seen="ntfy accepted it",
-        stored=lambda data: len(data.sink.requests),
-        stale="ntfy accepted it",
-        stays=2,
     ),
     "change the calendar link": Flow(
         start="/calendar/",
@@ -175,7 +164,6 @@ READING = {
         send=press("Explain"),
         seen="Why did",
         finds="#why .answer",
-        keeps=False,
     ),
     "watch a command": Flow(
         start="/runs/",
@@ -183,14 +171,13 @@ READING = {
         send=follow("", "tbody tr:has-text('Disk space') .r-plan"),
         seen="Half of the disk is full",
     ),
-    "search": Flow(start="/", steps=(), send=fill("Search jobs", "stretch"), seen="All 1", keeps=False),
+    "search": Flow(start="/", steps=(), send=fill("Search jobs", "stretch"), seen="All 1"),
     "filter runs": Flow(
         start="/runs/",
         steps=(fill("Search by job name or error", "503"),),
         send=press("Filter"),
         seen="503: Service Unavailable",
         finds="tbody tr:only-child",
-        keeps=False,
     ),
     "page through the runs": Flow(
         start="/runs/",
@@ -212,7 +199,6 @@ READING = {
         send=press("Filter"),
         seen="No events found",
         prepare=skip_next,
-        keeps=False,
     ),
     "look at the system": Flow(
         start="/",

@@ -97,10 +97,8 @@ class Flow:
     resolve: tuple[Step, ...] = ()
     """How the second tab goes on after a conflict; then `resolved` is stored."""
     resolved: Any = None
-    forgets: tuple[str, ...] = ()
-    """What is typed and never kept after a lost session, such as passwords."""
-    keeps: bool = True
-    """Whether what was typed is kept after a lost session."""
+    keeps: bool = False
+    """Whether the browser keeps what was typed after a lost session, as it does for a job."""
     prepare: Callable[[Data], object] = bool
     """What has happened before the person comes."""
     person: str = "owner"

@@ -41,6 +41,7 @@ def new_job(name: str, *steps: Step, send: str = "Create job", seen: str = "", *
         stored=lambda data: data.jobs_called(name),
         stale=options.pop("stale", f"{name} does the same on the same schedule"),
         stays=2,
+        keeps=True,
         **options,
     )
 
@@ -88,6 +89,7 @@ CHANGING = {
     "edit a job": Flow(
         start="{job}/",
         steps=(follow("Edit"), fill("Name", "Stretch more", "Stretch less")),
+        keeps=True,
         send=press("Save"),
         seen="Stretch more saved",
         stored=lambda data: list(Job.objects.filter(pk=data.stretch.pk).values_list("name", flat=True)),

@@ -50,7 +50,6 @@ PUBLIC = {
 # The preview asks for a login itself: a redirect would replace the form.
 ASK_THEMSELVES = {
     "schedules:preview",
-    "schedules:message-preview",
     # For a token; `test_authorization_of_api.py` asks with all kinds of them.
     *(address.name for address in ADDRESSES if address.is_api),
 }
@@ -211,7 +210,7 @@ def test_nothing_is_shown_or_changed_without_a_login(owned: OwnedRows, visit: Vi
         elif address.is_api:
             assert answer.status_code in {401, 405}
             assert answer["Content-Type"] == "application/problem+json"
-        elif address.name in ("schedules:preview", "schedules:message-preview"):
+        elif address.name == "schedules:preview":
             assert (answer.status_code, body(answer)) in {(401, ""), (405, "")}
         else:
             assert answer.status_code == 302
@@ -519,7 +518,7 @@ def test_calendar_of_an_inactive_owner_is_answered_like_an_unknown_one(owned: Ow
 
 @pytest.mark.parametrize(
     "path",
-    ["/jobs/new/?copy=", "/runs/?job=", "/runs/export.csv?job=", "/runs/export.json?job=", "/activity/?job="],
+    ["/jobs/new/?copy=", "/runs/?job=", "/runs/export.csv?job=", "/activity/?job="],
 )
 def test_foreign_id_in_a_query_is_answered_like_an_unknown_one(
     owned: OwnedRows, visit: Visit, time_machine: Any, path: str

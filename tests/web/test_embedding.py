@@ -24,7 +24,6 @@ PUBLIC = {
     "trigger",
     "stop-link",
     "preview",
-    "message-preview",
     "worker",
     "manifest",
     "offline",

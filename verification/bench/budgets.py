@@ -219,7 +219,6 @@ def main() -> int:
     newest = Execution.objects.order_by("-pk").values_list("pk", flat=True)[0]
     for name, address in {
         "export_csv": "/runs/export.csv",
-        "export_json": "/runs/export.json",
         "runs": "/runs/",
         "last_runs": "/runs/?page=600",
         "search": "/runs/?q=nothing",

@@ -9,7 +9,6 @@ from schedules.models import Execution, Job
 from schedules.models.counting import count_beside
 from schedules.models.job_table import IS_UNSENT_NOTIFICATION, NotificationTopic
 from schedules.models.jobs import JobQuerySet
-from schedules.models.keysets import WALKED
 from schedules.services.permissions import Actor
 
 
@@ -27,25 +26,6 @@ def unsent_notifications(
         unsent = Job.objects.filter(pk__in=of_topic.order_by().values("pk"))
     page = list(columns(unsent)[start : start + size])
     return page, count_beside(page, unsent, size=size, start=start)
-
-
-def soonest_notifications(actor: Actor, limit: int) -> list[Job]:
-    """Return notifications with their arguments: first those sent next, then the newest others."""
-    if actor.sees_all:
-        # Everybody's notifications have no index: scan the jobs that run next, and the newest.
-        soon = actor.jobs().armed().order_by("next_run_at", "-pk").values_list("pk", "task")[:WALKED]
-        newest = actor.jobs().order_by("-pk").values_list("pk", "task")[:WALKED]
-        keys = list(dict.fromkeys(pk for pk, task in (*soon, *newest) if task == "notify"))[:limit]
-        return sorted(_read(Job.objects.filter(pk__in=keys)), key=lambda job: keys.index(job.pk))
-    # The index needs no status: only pending jobs have a next run.
-    armed = actor.jobs().filter(IS_UNSENT_NOTIFICATION, next_run_at__isnull=False)
-    planned = _read(armed.order_by("next_run_at", "-pk")[:limit])
-    others = actor.jobs().filter(task="notify", next_run_at=None)
-    return planned + _read(others[: limit - len(planned)])
-
-
-def _read(jobs: JobQuerySet) -> list[Job]:
-    return list(jobs.only("pk", "task", "kwargs", "args"))
 
 
 def last_deliveries(jobs: Sequence[Job]) -> list[Execution]:

@@ -114,6 +114,12 @@
       return moment.toLocaleString("en-GB", { ...options, timeZone: clock, hour12: hours === "12" }).replace(/,/g, "");
     } catch { return $("[data-clock]").textContent; }
   }
+  // A form of a job that was sent and led to another page is saved; the page of the log-in has no toasts.
+  if ($("#toasts") && !$("form[data-draft]")) {
+    try {
+      for (const key of Object.keys(sessionStorage)) if (key.startsWith("draft ") && JSON.parse(sessionStorage[key])?.sent) sessionStorage.removeItem(key);
+    } catch { /* no storage */ }
+  }
   const served = $("meta[name=served-at]");
   if (served) root.dataset.skew = Math.abs(Date.parse(served.content) - Date.now()) > 5000 ? Date.parse(served.content) - Date.now() : 0;
 

@@ -88,7 +88,7 @@
     $("#id_timeout").placeholder = target.dataset.timeout;
   });
 
-  // Keep a draft in this tab until the form is sent; after a lost session, the server keeps what was sent.
+  // Keep a draft in this tab until the form is saved; app.js forgets what was sent, unless the log-in came instead.
   const key = `draft ${form.dataset.draft}${location.search}`;
   const skipped = new Set(["csrfmiddlewaretoken", "idempotency_key", "revision", "opened"]);
   const state = () => JSON.stringify([...new FormData(form)].filter(([name]) => !skipped.has(name)));
@@ -121,7 +121,7 @@
     $("button", note).addEventListener("click", () => { write(null); note.hidden = true; fill(untouched); setBasis(current); $("#id_name").focus(); });
   } else if ("bound" in form.dataset) write(null);
   form.addEventListener("input", () => write({ state: state(), basis: basis() }));
-  form.addEventListener("submit", () => write(null));
+  form.addEventListener("submit", () => { const sent = read(); if (sent) write({ ...sent, sent: true }); });
   document.addEventListener("htmx:response:error", (event) => {
     if (event.detail.ctx?.response?.status === 401) $("#logged-out").hidden = false;
   });

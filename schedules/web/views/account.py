@@ -40,7 +40,6 @@ class SettingsPage(FormPageMixin, TemplateView):
         )
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        kwargs.setdefault("form", self.make_form())
         return super().get_context_data(
             ends_sessions=services.ends_sessions(),
             ping_key=self.page.profile.ping_key,
@@ -69,7 +68,7 @@ class SettingsPage(FormPageMixin, TemplateView):
                     return HttpResponseRedirect(reverse("schedules:settings"))
                 case Err() as problem:
                     add_errors(form, problem)
-        return self.render_to_response(self.get_context_data(form=form), status=422)
+        return self.refused(form)
 
 
 @require_POST

@@ -10,6 +10,7 @@ from django.views.generic import TemplateView
 
 from schedules import services
 from schedules.models import Token
+from schedules.models.tokens import TokenQuerySet
 from schedules.result import Err, Ok
 from schedules.services import IssuedToken
 from schedules.services.people.connected_apps import mcp_address
@@ -25,14 +26,16 @@ PLACEHOLDER = "YOUR_TOKEN"
 class ConnectPage(FormPageMixin, TemplateView):
     template_name = "schedules/connect.html"
 
+    @property
+    def tokens(self) -> TokenQuerySet:
+        return Token.objects.filter(owner=self.actor.user.pk, revoked_at=None)
+
     def make_form(self, data: Any = None) -> TokenForm:
-        return TokenForm(data)
+        return TokenForm(data, initial={"name": "" if self.tokens.exists() else "laptop"})
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        tokens = Token.objects.filter(owner=self.actor.user.pk, revoked_at=None)
-        kwargs.setdefault("form", TokenForm(initial={"name": "" if tokens.exists() else "laptop"}))
         return super().get_context_data(
-            tokens=tokens,
+            tokens=self.tokens,
             snippets=snippets(PLACEHOLDER, self.actor.user.get_username()),
             oauth=mcp_address() if settings.CRONTY_OAUTH else "",
             **kwargs,
@@ -40,15 +43,15 @@ class ConnectPage(FormPageMixin, TemplateView):
 
     def post(self, request: HttpRequest) -> HttpResponse:
         """Create a token."""
-        form = TokenForm(request.POST)
+        form = self.make_form(request.POST)
         if not form.is_valid():
-            return self.render_to_response(self.get_context_data(form=form), status=422)
+            return self.refused(form)
         match services.issue_token(request.user, **form.options()):
             case Ok(issued):
                 return show_token(request, issued)
             case Err() as problem:
                 add_errors(form, problem)
-                return self.render_to_response(self.get_context_data(form=form), status=422)
+                return self.refused(form)
 
 
 @require_POST

@@ -8,10 +8,10 @@ from typing import Any
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.html import format_html_join
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 from django.views.generic import TemplateView
 
 from schedules import services
@@ -26,13 +26,10 @@ from schedules.services.jobs.validation import no_runs_left, usable_tasks
 from schedules.services.people.holidays import calendar_titles
 from schedules.services.people.stored_secrets import secret_warnings
 from schedules.services.permissions import forbidden
-from schedules.tasks.placeholders import NOTIFICATION
-from schedules.tasks.run_facts import TEXTS
 from schedules.templatetags.cronty_times import day_and_clock
 from schedules.web.forms.jobs import JobForm, new_key
 from schedules.web.forms.when import EXAMPLES, WhenForm
 from schedules.web.messages import message_of
-from schedules.web.views.message_preview import preview_message
 from schedules.web.views.page import (
     FormPageMixin,
     Page,
@@ -47,7 +44,6 @@ from schedules.when.sentences import parse_sentence
 from schedules.when.triggers import Interval
 
 PREVIEWED_RUNS = 6
-_TEXTS_OF_MESSAGE = ("name", *(f"{NOTIFICATION}-{name}" for name in TEXTS))
 SHOWN_CHANGES = 5
 ALREADY_CREATED = "You have already created a job with this form. Send it again to create another."
 
@@ -92,31 +88,15 @@ def preview(request: HttpRequest) -> HttpResponse:
     if not request.user.is_authenticated:
         # Not a redirect to the login, which would replace the form: the page says that the session has ended.
         return HttpResponse(status=401)
-    page, job, form = _schedule_form(request, request.GET)
-    shown = preview_form(form, page, job)
-    context = {"form": form, "preview": shown, "moments": form.moments_ahead(page.now)}
-    return render_page(request, "schedules/parts/preview_with_moments.html", context)
-
-
-@login_not_required
-@require_POST
-def message_preview(request: HttpRequest) -> HttpResponse:
-    """Render a notification as of its next run, which the page requests after every change of the form."""
-    if not request.user.is_authenticated:
-        return HttpResponse(status=401)
-    page, job, form = _schedule_form(request, request.POST)
-    job_id = job.public_id if job else ""
-    shown = preview_message(request.POST, preview_form(form, page, job), page.now, job_id)
-    context = {"shown_message": shown, "source": job}
-    return render_page(request, "schedules/parts/message_preview.html", context)
-
-
-def _schedule_form(request: HttpRequest, data: QueryDict) -> tuple[Page, Job | None, WhenForm]:
-    """Return the page, the job that is edited on it, if any, and the form of its schedule."""
     page, job_id = page_of(request), request.GET.get("job")
     job = find_job(page.actor, job_id) if job_id else None
-    calendars = calendar_titles(job.owner_id if job else page.actor.user.pk)
-    return page, job, WhenForm(data, calendars=calendars)
+    form = WhenForm(request.GET, calendars=calendar_titles(job.owner_id if job else page.actor.user.pk))
+    context = {
+        "form": form,
+        "preview": preview_form(form, page, job),
+        "moments": form.moments_ahead(page.now),
+    }
+    return render_page(request, "schedules/parts/preview_with_moments.html", context)
 
 
 @require_safe
@@ -160,12 +140,8 @@ class _JobFormPage(FormPageMixin, TemplateView):
             if not self.page.profile.timezone and self.source is None:
                 form.fields["timezone"].widget.attrs["data-browser-zone"] = True
             form.fields["name"].widget.attrs["autofocus"] = True
-        edited = self.source if kwargs.get("is_edit") else None
-        shown = preview_form(form, self.page, edited)
-        typed = {name: str(form[name].value() or "") for name in _TEXTS_OF_MESSAGE if name in form.fields}
         return super().get_context_data(
-            preview=shown,
-            shown_message=preview_message(typed, shown, self.page.now, edited.public_id if edited else ""),
+            preview=preview_form(form, self.page, self.source if kwargs.get("is_edit") else None),
             examples=EXAMPLES,
             moments=form.moments_ahead(self.page.now),
             source=self.source,
@@ -178,7 +154,7 @@ class _JobFormPage(FormPageMixin, TemplateView):
             answer = self.save(form)
             if answer is not None:
                 return answer
-        return self.render_to_response(self.get_context_data(form=form), status=422)
+        return self.refused(form)
 
     @abstractmethod
     def save(self, form: JobForm) -> HttpResponse | None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 from django.views.generic import TemplateView
@@ -19,12 +19,13 @@ from schedules.services.runs.approvals import describe, list_waiting
 from schedules.services.runs.prompts import read_waiting, recently_ended
 from schedules.tasks.forms.fields import plain_lines
 from schedules.web.messages import message_of
-from schedules.web.middleware import DRAFT_NOT_KEPT, keep_draft, take_draft
 from schedules.web.views.live import LivePageMixin
 from schedules.web.views.page import actor_of, back, finish, is_number
 
 # The first line of a prompt is cut at this length in the list.
 LINE_LENGTH = 200
+# How much of an answer that was refused is shown.
+SHOWN_ANSWER = 2_000
 # The most prompts that one action can dismiss.
 MAX_SELECTED = 100
 
@@ -38,13 +39,9 @@ class InboxPage(LivePageMixin, TemplateView):
         listed = read_waiting(self.actor, self.request.GET, 20)
         groups = by_job(listed.rows)
         rows: list[Any] = [run for group in groups for run in group]
-        typed = take_draft(self.request) or QueryDict()
-        unsent = typed.get("answer", "")
         requested = self.request.GET.get("run", "")
         chosen = next((run for run in rows if str(run.pk) == requested), rows[0] if rows else None)
         for run in rows:
-            if typed.get("action") == reverse("schedules:answer", args=[run.pk]):
-                run.typed, unsent, chosen = unsent, "", run
             self._describe(run)
         following = rows[rows.index(chosen) + 1 :][:1] or rows[:-1][-1:] if chosen else []
         return super().get_context_data(
@@ -54,7 +51,6 @@ class InboxPage(LivePageMixin, TemplateView):
             can_dismiss=any(run.can_change for run in rows),
             list_address=self._address(None),
             following_address=self._address(following[0] if following else None),
-            unsent=unsent,
             most_typed=settings.CRONTY_MAX_JSON_BYTES,
             approvals=describe(self.actor, list_waiting(self.actor)),
             zone=self.page.zone,
@@ -98,13 +94,10 @@ def answer(request: HttpRequest, run_id: int) -> HttpResponse:
         return back(request, reverse("schedules:inbox"))
     actor = actor_of(request)
     result = services.complete_prompt(actor, run_id, result=text)
-    # Keep a refused answer as a draft: it may still be needed, even if the job is in the trash by now.
+    # What was typed may still be needed, even if the job is in the trash by now.
     if isinstance(result, Err) and find_run(actor, run_id):
-        messages.error(request, message_of(result))
-        response = back(request, reverse("schedules:inbox"))
-        if not keep_draft(request, response.url, note=""):
-            messages.warning(request, DRAFT_NOT_KEPT)
-        return response
+        messages.error(request, f"{message_of(result)} Your answer wasn't sent: “{text[:SHOWN_ANSWER]}”")
+        return back(request, reverse("schedules:inbox"))
     return finish(request, result, "{0.job_name} answered.", reverse("schedules:inbox"))
 
 

@@ -29,7 +29,6 @@ from schedules.tasks.heartbeat import HEARTBEAT
 from schedules.tasks.outbound.signing import OVERLAP
 from schedules.templatetags.cronty_times import day_and_clock, day_words
 from schedules.web.messages import message_of
-from schedules.web.middleware import take_draft
 from schedules.web.ping_snippets import ping_snippets
 from schedules.web.views.activity import events_of_job
 from schedules.web.views.answers import question_context
@@ -190,15 +189,13 @@ class JobPage(LivePageMixin, TemplateView):
                 return {"why_text": text, "why_problem": message_of(problem)}
 
     def _pause(self) -> dict[str, Any]:
-        """Return the input of the pause form, if it was sent before a login or was refused by `pause`."""
-        draft = take_draft(self.request)
-        source = self.request.GET if draft is None else draft
-        typed = {name: source.get(name, "") for name in PAUSE}
+        """Return the input of the pause form, if it was refused by `pause`."""
+        typed = {name: self.request.GET.get(name, "") for name in PAUSE}
         try:
             read_until(typed["until"], self.page)
         except PhraseError as error:
             return {"pause": typed, "pause_problem": sentence(str(error))}
-        return {"pause": typed} if draft else {}
+        return {}
 
 
 def crontab_line(job: Job) -> str:

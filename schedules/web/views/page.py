@@ -29,7 +29,6 @@ from schedules.services.runs.approvals import count_waiting as count_waiting_app
 from schedules.services.runs.prompts import count_waiting
 from schedules.templatetags.cronty_times import use_clock
 from schedules.web.messages import message_of
-from schedules.web.middleware import has_draft, keep_draft, take_draft
 
 # The navigation counts waiting prompts up to this number.
 MAX_WAITING = 99
@@ -117,16 +116,20 @@ class PageMixin(ContextMixin, View):
 
 
 class FormPageMixin(PageMixin, ABC):
-    """Base of pages with one form; restores the draft of a form that was sent before a login."""
+    """Base of pages with one form."""
 
     @abstractmethod
     def make_form(self, data: Any = None) -> Any:
         """Return the form, bound to `data` if there is any."""
 
-    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        draft = take_draft(request)
-        context = {} if draft is None else {"form": self.make_form(draft)}
-        return self.render_to_response(self.get_context_data(**kwargs, **context))  # type: ignore[attr-defined,no-any-return]
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        kwargs.setdefault("form", self.make_form())
+        return super().get_context_data(**kwargs)
+
+    def refused(self, form: Any) -> HttpResponse:
+        """Show a form again with what is wrong with it."""
+        context = self.get_context_data(form=form)
+        return self.render_to_response(context, status=422)  # type: ignore[attr-defined,no-any-return]
 
 
 def render_page(
@@ -161,9 +164,7 @@ def points_to_trash(view: Callable[..., HttpResponseBase]) -> Callable[..., Http
             # An open page that refreshes itself stays as it is.
             if job is None or (is_partial and request.method != "POST"):
                 raise
-            has_kept_draft = request.method == "POST" and has_draft(request) and keep_draft(request)
-            note = " What you typed is kept." if has_kept_draft else ""
-            messages.warning(request, f"{job.name} is in the trash. Restore it to use it again.{note}")
+            messages.warning(request, f"{job.name} is in the trash. Restore it to use it again.")
             if is_partial:
                 # The trash cannot replace a part of a page: on the 404 the script reloads, and the message is shown.
                 raise

@@ -12,7 +12,6 @@ from django.http import (
     HttpRequest,
     HttpResponse,
     HttpResponseBadRequest,
-    QueryDict,
     StreamingHttpResponse,
 )
 from django.http.response import HttpResponseBase
@@ -33,8 +32,7 @@ from schedules.services.runs.outputs import output_since
 from schedules.services.runs.question_words import describe_question
 from schedules.tasks import registry
 from schedules.tasks.forms.fields import json_problem, looks_like_json
-from schedules.web.exports import MAX_ROWS, csv_chunks, in_threads, json_chunks
-from schedules.web.middleware import take_draft
+from schedules.web.exports import MAX_ROWS, csv_chunks, in_threads
 from schedules.web.views.job_facts import shown_values
 from schedules.web.views.live import LivePageMixin
 from schedules.web.views.page import Page, actor_of, finish, owners_for, page_of, render_page
@@ -117,7 +115,9 @@ class RunPage(LivePageMixin, TemplateView):
             run=run,
             job=job,
             can_change=can_change,
-            **self._answer(run, can_change=can_change),
+            can_answer=can_change and run.status == Status.WAITING,
+            is_held=run.is_held_at(self.page.now),
+            most_typed=settings.CRONTY_MAX_JSON_BYTES,
             zone=zone,
             explanation=explain(run, zone),
             agent=agent_run_of(run),
@@ -150,17 +150,6 @@ class RunPage(LivePageMixin, TemplateView):
         if question is None or run.job is None:
             return {}
         return {"question": question, "question_words": describe_question(question, run.job)}
-
-    def _answer(self, run: Execution, *, can_change: bool) -> dict[str, Any]:
-        """Return the context of the form that answers a prompt, with an answer that was typed before a login."""
-        can_answer = can_change and run.status == Execution.Status.WAITING
-        typed = (take_draft(self.request) or QueryDict()).get("answer", "")
-        return {
-            "can_answer": can_answer,
-            "is_held": run.is_held_at(self.page.now),
-            "typed" if can_answer else "unsent": typed,
-            "most_typed": settings.CRONTY_MAX_JSON_BYTES,
-        }
 
 
 @dataclass(frozen=True)
@@ -283,18 +272,16 @@ def output(request: HttpRequest, run_id: int) -> HttpResponse:
 
 
 @require_safe
-def export(request: HttpRequest, kind: str) -> HttpResponseBase:
-    """Return the runs that match the query string, as CSV or JSON."""
+def export(request: HttpRequest) -> HttpResponseBase:
+    """Return the runs that match the query string as CSV."""
     page = page_of(request)
     query, problems = query_of(page, filters_of(request))
     if problems:
         text = "\n".join(f"{name}: {problem}" for name, problem in problems.items())
         return HttpResponseBadRequest(f"{text}\n", content_type="text/plain; charset=utf-8")
-    runs = query.segment(query.scope(page.actor)).rows
-    chunks = csv_chunks(runs) if kind == "csv" else json_chunks(runs)
+    chunks = csv_chunks(query.segment(query.scope(page.actor)).rows)
     # Django collects a synchronous iterator in memory under ASGI, and an asynchronous one under WSGI.
     content = in_threads(chunks) if isinstance(request, ASGIRequest) else chunks
-    content_type = "text/csv; charset=utf-8" if kind == "csv" else "application/json"
-    response = StreamingHttpResponse(content, content_type=content_type)
-    response["Content-Disposition"] = f'attachment; filename="runs.{kind}"'
+    response = StreamingHttpResponse(content, content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = 'attachment; filename="runs.csv"'
     return response

@@ -71,7 +71,7 @@ class WelcomePage(FormPageMixin, TemplateView):
                     return HttpResponseRedirect(reverse("schedules:welcome", query=query), status=303)
                 case Err() as problem:
                     add_errors(form, problem)
-        return self.render_to_response(self.get_context_data(form=form), status=422)
+        return self.refused(form)
 
 
 @dataclass(frozen=True)

@@ -231,23 +231,6 @@ def test_preview_shows_runs_and_warnings(web: Client):
     assert page.count("<tr>") == 7
 
 
-@time_machine.travel("2026-11-15T10:00:00Z", tick=False)
-def test_message_that_names_facts_is_previewed_for_the_next_run(web: Client, owner: User):
-    job = JobFactory(owner=owner)
-    typed = NOTIFY | DAILY | {"notify-message": "{{ job.name }} on {{ run.weekday }} <{{ run.time }}>"}
-
-    new = html_of(web.post("/jobs/message/", typed))
-    edited = web.post(
-        f"/jobs/message/?job={job.public_id}", typed | {"notify-title": "{{ job.id }} {{ job.nme }}"}
-    )
-
-    assert "Tea on Monday &lt;09:00&gt;" in new
-    assert edited.context["shown_message"].title == f"{job.public_id} "
-    assert "Unknown name {{ job.nme }}; use job.name, job.id" in html_of(edited)
-    assert web.post("/jobs/message/", NOTIFY | DAILY).context["shown_message"] is None
-    assert Client().post("/jobs/message/", typed).status_code == 401
-
-
 HOURLY = {"when": "phrase", "phrase": "every hour", "timezone": "UTC"}
 
 
@@ -562,18 +545,6 @@ def test_ended_job_cannot_be_edited_but_can_be_copied(web: Client, owner: User):
 
     assert escape("Done has finished and can't be edited.") in answer.content.decode()
     assert copy.context["form"]["name"].value() == "Done (copy)"
-
-
-def test_edit_of_a_job_deleted_meanwhile_is_kept_until_it_is_restored(web: Client, owner: User):
-    job = JobFactory(owner=owner)
-    data = filled_in(web, job)
-    web.post(f"/jobs/{job.public_id}/delete/")
-
-    trash = web.post(f"/jobs/{job.public_id}/edit/", data | {"name": "Typed"}, follow=True)
-    web.post("/jobs/restore/", {"job": job.public_id})
-
-    assert "is in the trash. Restore it to use it again. What you typed is kept." in trash.content.decode()
-    assert web.get(f"/jobs/{job.public_id}/edit/").context["form"]["name"].value() == "Typed"
 
 
 def test_name_that_looks_like_another_is_pointed_out(web: Client, owner: User):

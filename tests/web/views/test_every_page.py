@@ -15,7 +15,6 @@ PLAIN = [
     "/palette/?q=backup",
     "/runs/",
     "/runs/export.csv",
-    "/runs/export.json",
     "/calendar/",
     "/calendar/?view=week",
     "/inbox/",
