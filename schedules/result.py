@@ -1,10 +1,11 @@
-"""Results of services: Ok with a value, or Err with a code and facts, which each interface turns into its own words."""
+"""Results of services: Ok with a value, or Err with a code, whose text names the facts of the refusal."""
 
+import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, ParamSpec, Self, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
@@ -29,167 +30,231 @@ class Kind(StrEnum):
 
 
 class Code(Enum):
-    """Everything that a service refuses: the kind, and what happened with which facts."""
+    """Everything that a service refuses: the kind, and the text, in which {0} is the refusal."""
 
-    def __init__(self, kind: Kind, meaning: str) -> None:
-        self.kind = kind
+    kind: Kind
+    text: str
 
-    INVALID = Kind.INVALID, "Values are missing or wrong: errors."
-    TOO_FAR = Kind.INVALID, "A moment lies beyond the horizon: errors."
-    NEVER_RUNS = Kind.INVALID, "A schedule is valid but has no run: errors."
+    def __new__(cls, kind: Kind, text: str) -> Self:
+        member = object.__new__(cls)
+        # A value of its own, because several members have the same text.
+        member._value_ = len(cls.__members__)
+        member.kind, member.text = kind, text
+        return member
 
-    JOB_NOT_FOUND = Kind.NOT_FOUND, "No such job: subject."
-    JOB_READ_ONLY = Kind.FORBIDDEN, "The caller may see this job, but not change it: subject."
-    JOB_PROTECTED = Kind.FORBIDDEN, "Cronty itself needs this job: subject."
-    JOB_ALREADY_PENDING = Kind.WRONG_STATE, "The job is active: subject, state."
-    JOB_ALREADY_PAUSED = Kind.WRONG_STATE, "The job is paused: subject, state."
-    JOB_ALREADY_RUNNING = Kind.WRONG_STATE, "The last run of the job is under way: subject, state."
-    JOB_ALREADY_COMPLETED = Kind.WRONG_STATE, "The job has finished: subject, state."
-    JOB_ALREADY_FAILED = Kind.WRONG_STATE, "The job has failed for good: subject, state."
-    JOB_ALREADY_CANCELLED = Kind.WRONG_STATE, "The job was cancelled: subject, state."
-    JOB_NOT_PAUSED = Kind.WRONG_STATE, "Only a paused job can be resumed: subject, state."
-    JOB_STOPPED_AGAIN = Kind.WRONG_STATE, "The job was stopped again since the change to undo: subject."
-    JOB_RUNS_ONCE = Kind.WRONG_STATE, "No run of a one-time job can be skipped: subject."
-    JOB_HAS_NO_NEXT_RUN = Kind.WRONG_STATE, "There is no run to skip: subject."
-    JOB_RUNS_ELSEWHERE = Kind.WRONG_STATE, "A heartbeat only waits for pings: subject."
-    JOB_OWNER_INACTIVE = Kind.WRONG_STATE, "The owner of the job was deactivated: subject."
-    JOB_CHANGED = Kind.CONFLICT, "Somebody else changed the job first: subject."
-    JOB_FIRES_TOO_OFTEN = Kind.CONFLICT, "The job fired during every attempt to edit it: subject."
-    JOB_NAME_AMBIGUOUS = Kind.CONFLICT, "Several jobs have this name: subject, matches."
-    SIGNING_KEY_ALREADY_ROTATED = Kind.CONFLICT, "The signing key was rotated since it was shown: subject."
-    TASK_REFUSED = Kind.FORBIDDEN, "The caller may not start this task: reason, from the task."
-    JOB_UNCONFIRMED = Kind.WRONG_STATE, "A person has to confirm the job first: subject, hint is its page."
-    JOB_NOT_PROPOSED = Kind.WRONG_STATE, "The job waits for no confirmation: subject."
-    JOB_TIME_PASSED = Kind.WRONG_STATE, "No run is left of a job that nobody confirmed in time: subject."
+    INVALID = Kind.INVALID, "{0.named_reasons}"
+    TOO_FAR = Kind.INVALID, "{0.named_reasons}"
+    NEVER_RUNS = Kind.INVALID, "{0.reasons}"
+
+    JOB_NOT_FOUND = Kind.NOT_FOUND, "Job not found: {0.subject}"
+    JOB_READ_ONLY = Kind.FORBIDDEN, "You may look at this job, but not change it: {0.subject}"
+    JOB_PROTECTED = (
+        Kind.FORBIDDEN,
+        "Cronty needs this job: it cannot be edited, stopped or deleted ({0.subject}).",
+    )
+    JOB_ALREADY_PENDING = Kind.WRONG_STATE, "Job already {0.state}: {0.subject}"
+    JOB_ALREADY_PAUSED = Kind.WRONG_STATE, "Job already {0.state}: {0.subject}"
+    JOB_ALREADY_RUNNING = Kind.WRONG_STATE, "Job already {0.state}: {0.subject}"
+    JOB_ALREADY_COMPLETED = Kind.WRONG_STATE, "Job already {0.state}: {0.subject}"
+    JOB_ALREADY_FAILED = Kind.WRONG_STATE, "Job already {0.state}: {0.subject}"
+    JOB_ALREADY_CANCELLED = Kind.WRONG_STATE, "Job already {0.state}: {0.subject}"
+    JOB_NOT_PAUSED = Kind.WRONG_STATE, "Job is not paused: {0.subject}"
+    JOB_STOPPED_AGAIN = Kind.WRONG_STATE, "Job was stopped again since then: {0.subject}"
+    JOB_RUNS_ONCE = Kind.WRONG_STATE, "Job runs only once: {0.subject}. Cancel it, or change its time."
+    JOB_HAS_NO_NEXT_RUN = Kind.WRONG_STATE, "Job has no next run: {0.subject}"
+    JOB_RUNS_ELSEWHERE = (
+        Kind.WRONG_STATE,
+        "A heartbeat runs elsewhere and cannot be started here: {0.subject}",
+    )
+    JOB_OWNER_INACTIVE = Kind.WRONG_STATE, "The owner's account is not active, so this job cannot run."
+    JOB_CHANGED = (
+        Kind.CONFLICT,
+        "Somebody else changed this job meanwhile: {0.subject}. Read it again, then edit.",
+    )
+    JOB_FIRES_TOO_OFTEN = (
+        Kind.CONFLICT,
+        "This job fires all the time: {0.subject}. Try again, or pause it first.",
+    )
+    JOB_NAME_AMBIGUOUS = (
+        Kind.CONFLICT,
+        "Several jobs have this name: {0.listed_matches}. Give the id of the one you mean.",
+    )
+    SIGNING_KEY_ALREADY_ROTATED = Kind.CONFLICT, "The signing key of {0.subject} was already rotated."
+    TASK_REFUSED = Kind.FORBIDDEN, "{0.reason}"
+    JOB_UNCONFIRMED = (
+        Kind.WRONG_STATE,
+        "This job waits until a person confirms it{0.hint}: {0.subject}. Ask the user to do so there.",
+    )
+    JOB_NOT_PROPOSED = Kind.WRONG_STATE, "This job waits for no confirmation: {0.subject}"
+    JOB_TIME_PASSED = (
+        Kind.WRONG_STATE,
+        "Its time passed before anybody confirmed it, so it did not run: {0.subject}. Change its schedule, or delete it.",
+    )
     JOB_RUN_UNDER_WAY = (
         Kind.WRONG_STATE,
-        "A run started by hand could be repeated with what nobody has confirmed: subject.",
+        "A run that was started by hand is under way: {0.subject}. Change the job when it has ended.",
     )
-    CONFIRMED_BY_PEOPLE = Kind.FORBIDDEN, "An agent cannot confirm what agents propose."
-    RUN_NEEDS_CONFIRMATION = Kind.FORBIDDEN, "The caller may start nothing that no person has confirmed."
-    IDEMPOTENCY_KEY_REUSED = Kind.CONFLICT, "The key stands for another request: subject."
-    IDEMPOTENCY_KEY_OF_DELETED_JOB = Kind.CONFLICT, "The job of this key was deleted: subject."
+    CONFIRMED_BY_PEOPLE = Kind.FORBIDDEN, "Only a person can confirm a job that an agent has made or changed."
+    RUN_NEEDS_CONFIRMATION = (
+        Kind.FORBIDDEN,
+        "A person confirms what this token runs, so nothing can be started at once: schedule it as a job. {0.hint}",
+    )
+    IDEMPOTENCY_KEY_REUSED = (
+        Kind.CONFLICT,
+        "The idempotency_key {0.subject!r} was used for another request: choose a new one.",
+    )
+    IDEMPOTENCY_KEY_OF_DELETED_JOB = (
+        Kind.CONFLICT,
+        "The job that the idempotency_key {0.subject!r} made was deleted: choose a new one.",
+    )
 
-    CONFIRMATION_TOO_OLD = Kind.CONFLICT, "The confirmation of a bulk change has expired."
-    CONFIRMATION_UNKNOWN = Kind.CONFLICT, "This confirmation was never given."
-    CONFIRMATION_OUTDATED = Kind.CONFLICT, "The jobs or the request differ from what was confirmed."
-    TOO_MANY_MATCHES = Kind.CONFLICT, "More jobs match than one request may change: limit."
-    JOBS_CHANGED = Kind.CONFLICT, "Some jobs of a bulk change have changed meanwhile."
-    CHANGE_ALREADY_UNDONE = Kind.CONFLICT, "The change was undone before."
+    CONFIRMATION_TOO_OLD = Kind.CONFLICT, "This confirmation is too old: it is good for ten minutes."
+    CONFIRMATION_UNKNOWN = Kind.CONFLICT, "This is not a confirmation that Cronty has given."
+    CONFIRMATION_OUTDATED = Kind.CONFLICT, "The jobs or the request have changed since this was confirmed."
+    TOO_MANY_MATCHES = Kind.CONFLICT, "More than {0.limit} jobs match: choose fewer, by tag, task or query."
+    JOBS_CHANGED = Kind.CONFLICT, "Some of these jobs have changed meanwhile."
+    CHANGE_ALREADY_UNDONE = Kind.CONFLICT, "This change was already undone."
     LAST_CALL_NOT_UNDOABLE = (
         Kind.WRONG_STATE,
-        "The last call changed something that cannot be undone: state is its verb, subject what it was about.",
+        "Your last call cannot be undone: {0.state} ({0.subject}). Undo an earlier one by the number of its change.",
     )
     STARTED_RUN_NOT_UNDOABLE = (
         Kind.WRONG_STATE,
-        "The last call started a run: state is its verb, subject its job.",
+        "Your last call started a run of {0.subject}, and a run cannot be undone. Undo an earlier one by the number of its change.",
     )
-    JOB_CHANGED_AGAIN = Kind.CONFLICT, "The job was changed since the change to undo: subject."
-    CHANGED_SECRET_NOT_KEPT = Kind.CONFLICT, "The change to undo replaced a masked value: subject."
-    PLAN_OUTDATED = Kind.CONFLICT, "A job changed since the plan of a file was made."
-    FILE_ALREADY_APPLIED = Kind.CONFLICT, "Somebody else applied the file meanwhile."
-
-    RUN_NOT_FOUND = Kind.NOT_FOUND, "No such run: subject."
-    RUN_NOT_RUNNING = Kind.WRONG_STATE, "The run has ended: subject."
-    RUN_NOT_A_COMMAND = Kind.WRONG_STATE, "Only a command can be stopped while it runs: subject."
-    SLOT_PASSED = Kind.WRONG_STATE, "The time of the run to skip has come."
-    PROMPT_NOT_FOUND = Kind.NOT_FOUND, "No such prompt: subject."
-    PROMPT_ANSWERED = Kind.WRONG_STATE, "The prompt was answered: subject, state."
-    PROMPT_DISMISSED = Kind.WRONG_STATE, "The prompt was dismissed: subject, state."
-    PROMPT_NOT_WAITING = Kind.WRONG_STATE, "The prompt ended in another way: subject, state."
-    PROMPT_NOT_LEASED = Kind.WRONG_STATE, "No agent holds the prompt: subject."
-    PROMPT_HELD_BY_ANOTHER = (
+    JOB_CHANGED_AGAIN = Kind.CONFLICT, "Changed again since then: {0.subject}"
+    CHANGED_SECRET_NOT_KEPT = (
         Kind.CONFLICT,
-        "Another agent holds the prompt: subject, until in the zone of its job.",
+        "A secret value was changed, which is not kept: edit the job and write it again.",
     )
-    PROMPT_NOT_HELD = Kind.CONFLICT, "The agent has not claimed the prompt: subject."
-    PROMPT_LEASE_OVER = Kind.CONFLICT, "The lease of the agent has expired: subject."
-    PROMPT_COUNT_OUT_OF_RANGE = Kind.INVALID, "No agent may claim so many prompts at once: limit."
-    PROMPT_ERROR_TOO_LONG = Kind.INVALID, "The error that an agent reports is too long."
+    PLAN_OUTDATED = Kind.CONFLICT, "A job was changed meanwhile: look at the plan again."
+    FILE_ALREADY_APPLIED = Kind.CONFLICT, "Somebody else applied this file meanwhile: look at the plan again."
 
-    NOTHING_ASKED = Kind.WRONG_STATE, "No run of the job has asked for an answer: subject."
-    ALREADY_ANSWERED = (
-        Kind.CONFLICT,
-        "Somebody gave another answer first: subject, state, reason is by whom, until is when.",
-    )
-    ANSWERED_MEANWHILE = Kind.CONFLICT, "Somebody has answered since the page was shown: subject."
-    QUESTION_CLOSED = Kind.WRONG_STATE, "Nobody is reminded any more: subject, reason."
-    LINK_USED = Kind.CONFLICT, "The link was used before: subject, state, reason is by whom, until is when."
-    LINK_UNKNOWN = Kind.NOT_FOUND, "Nobody has made this link, or its run was deleted."
-    LINK_EXPIRED = Kind.WRONG_STATE, "The link is too old."
-    TOO_MANY_ANSWERS = Kind.QUOTA, "One question takes no more answers: limit."
-    NO_ANSWER_TO_UNDO = Kind.WRONG_STATE, "There is no answer to take back: subject."
+    RUN_NOT_FOUND = Kind.NOT_FOUND, "Run not found: {0.subject}"
+    RUN_NOT_RUNNING = Kind.WRONG_STATE, "Run {0.subject} is not running."
+    RUN_NOT_A_COMMAND = Kind.WRONG_STATE, "Only a command can be stopped while it runs."
+    SLOT_PASSED = Kind.WRONG_STATE, "It is too late to skip this run: its time has come."
+    PROMPT_NOT_FOUND = Kind.NOT_FOUND, "Prompt not found: {0.subject}"
+    PROMPT_ANSWERED = Kind.WRONG_STATE, "Prompt already {0.state}: {0.subject}"
+    PROMPT_DISMISSED = Kind.WRONG_STATE, "Prompt already {0.state}: {0.subject}"
+    PROMPT_NOT_WAITING = Kind.WRONG_STATE, "Prompt already {0.state}: {0.subject}"
+    PROMPT_NOT_LEASED = Kind.WRONG_STATE, "No agent holds prompt {0.subject}."
+    PROMPT_HELD_BY_ANOTHER = Kind.CONFLICT, "Another agent holds prompt {0.subject} until {0.until}."
+    PROMPT_NOT_HELD = Kind.CONFLICT, "You do not hold prompt {0.subject}: claim it first."
+    PROMPT_LEASE_OVER = Kind.CONFLICT, "Your lease on prompt {0.subject} is over: claim it again."
+    PROMPT_COUNT_OUT_OF_RANGE = Kind.INVALID, "limit: choose 1 to {0.limit}."
+    PROMPT_ERROR_TOO_LONG = Kind.INVALID, "error: too long"
 
-    AGENTS_STOPPED = Kind.WRONG_STATE, "No agent may work on prompts now: reason, who stopped them."
+    NOTHING_ASKED = Kind.WRONG_STATE, "No notification of this job has asked for an answer: {0.subject}"
+    ALREADY_ANSWERED = Kind.CONFLICT, "Already {0.state}, by {0.reason} ({0.until}): {0.subject}"
+    ANSWERED_MEANWHILE = Kind.CONFLICT, "Somebody has answered meanwhile: {0.subject}"
+    QUESTION_CLOSED = Kind.WRONG_STATE, "No more reminders are sent: {0.subject}. {0.reason}"
+    LINK_USED = Kind.CONFLICT, "This link was used before."
+    LINK_UNKNOWN = Kind.NOT_FOUND, "This link is not valid."
+    LINK_EXPIRED = Kind.WRONG_STATE, "This link has expired."
+    TOO_MANY_ANSWERS = Kind.QUOTA, "This notification was answered {0.limit} times already."
+    NO_ANSWER_TO_UNDO = Kind.WRONG_STATE, "There is no answer to undo: {0.subject}"
+
+    AGENTS_STOPPED = Kind.WRONG_STATE, "{0.reason} A person can start them again."
     AGENTS_NOT_STOPPED = Kind.WRONG_STATE, "The agents are not stopped."
-    AGENTS_OF_EVERYBODY = Kind.FORBIDDEN, "Only staff stop the agents of everybody, or start them again."
-    AGENTS_STARTED_BY_PEOPLE = Kind.FORBIDDEN, "An agent cannot end a stop of agents."
+    AGENTS_OF_EVERYBODY = Kind.FORBIDDEN, "Only staff can stop the agents of everybody, or start them again."
+    AGENTS_STARTED_BY_PEOPLE = Kind.FORBIDDEN, "Only a person can start the agents again."
 
-    GRANTS_BY_PEOPLE = Kind.FORBIDDEN, "An agent would change what a job with permissions does: subject."
-    APPROVALS_BY_PEOPLE = Kind.FORBIDDEN, "An agent cannot answer what an agent asks."
-    APPROVAL_NOT_FOUND = Kind.NOT_FOUND, "No such approval for the caller: subject is its number."
-    APPROVAL_OVER = (
-        Kind.CONFLICT,
-        "Nobody can answer any more: subject is its number, state in words.",
+    GRANTS_BY_PEOPLE = (
+        Kind.FORBIDDEN,
+        "Only a person can give a job permissions, or change what it does while it has some{0.hint}.",
     )
-    APPROVAL_CHANGED = Kind.CONFLICT, "What is asked differs from what was shown: subject is its number."
-    APPROVAL_HAS_NO_GRANT = Kind.WRONG_STATE, "No rule can always allow it: subject is its number."
+    APPROVALS_BY_PEOPLE = Kind.FORBIDDEN, "Only a person can answer what an agent asks."
+    APPROVAL_NOT_FOUND = Kind.NOT_FOUND, "There is no such approval: it may have been deleted with its run."
+    APPROVAL_OVER = Kind.CONFLICT, "This was {0.state}."
+    APPROVAL_CHANGED = Kind.CONFLICT, "What is asked is not what was shown. Look at it again."
+    APPROVAL_HAS_NO_GRANT = Kind.WRONG_STATE, "No rule can always allow this: allow it once, or deny it."
 
-    TOO_MANY_JOBS = Kind.QUOTA, "The quota of active jobs is reached: limit."
-    TOO_MANY_PLANNED_RUNS = Kind.QUOTA, "Too many runs a minute would be planned: limit, planned, added."
-    TOO_MANY_NEW_JOBS = Kind.QUOTA, "More new jobs at once than a minute allows: limit."
-    TOO_MANY_WAITING_RUNS = Kind.QUOTA, "So many manual runs of a job are waiting: limit."
-    TOO_MANY_TOKENS = Kind.QUOTA, "The quota of tokens is reached: limit."
-    TOO_MANY_SECRETS = Kind.QUOTA, "The quota of secrets is reached: limit."
-    TOO_MANY_CALENDARS = Kind.QUOTA, "The quota of calendars is reached: limit."
-    JOBS_CREATED_TOO_FAST = Kind.TOO_FAST, "Too many new jobs within a minute: limit, retry_after."
-    RUNS_STARTED_TOO_FAST = Kind.TOO_FAST, "Too many manual runs within a minute: limit, retry_after."
+    TOO_MANY_JOBS = Kind.QUOTA, "at most {0.limit:,} active jobs; stop or delete some first"
+    TOO_MANY_PLANNED_RUNS = (
+        Kind.QUOTA,
+        "at most {0.limit:,} planned runs a minute: this schedule would add {0.added:,.4g} to the {0.planned:,.4g} of your active jobs; choose a longer interval, or stop or delete some jobs first",
+    )
+    TOO_MANY_NEW_JOBS = Kind.QUOTA, "at most {0.limit} new jobs a minute; create fewer at once"
+    TOO_MANY_WAITING_RUNS = Kind.QUOTA, "{0.limit} runs of this job are waiting already."
+    TOO_MANY_TOKENS = Kind.QUOTA, "at most {0.limit} tokens; revoke one first"
+    TOO_MANY_SECRETS = Kind.QUOTA, "There are {0.limit} secrets already: delete one first."
+    TOO_MANY_CALENDARS = Kind.QUOTA, "There are {0.limit} calendars already: delete one first."
+    JOBS_CREATED_TOO_FAST = (
+        Kind.TOO_FAST,
+        "at most {0.limit} new jobs a minute; try again in {0.seconds} seconds",
+    )
+    RUNS_STARTED_TOO_FAST = (
+        Kind.TOO_FAST,
+        "at most {0.limit} runs by hand a minute; try again in {0.seconds} seconds",
+    )
     NOTIFICATIONS_SENT_TOO_FAST = (
         Kind.TOO_FAST,
-        "Too many notifications at once within a minute: limit, retry_after.",
+        "at most {0.limit} notifications sent at once a minute; try again in {0.seconds} seconds",
     )
-    CALLS_TOO_FAST = Kind.TOO_FAST, "Too many calls of tools within a minute: limit, retry_after."
+    CALLS_TOO_FAST = Kind.TOO_FAST, "at most {0.limit} calls a minute; try again in {0.seconds} seconds"
 
     PING_NOT_FOUND = Kind.NOT_FOUND, "No job has this ping address."
-    PING_SLUG_AMBIGUOUS = Kind.CONFLICT, "Several jobs of the owner of the ping key have this name: subject."
-    PING_KEY_CHANGED = Kind.CONFLICT, "The ping key was changed since it was shown."
-    PING_KEY_TAKEN = Kind.CONFLICT, "Somebody else has this ping key."
-    PING_KEY_KEPT = Kind.CONFLICT, "The owner has another ping key, and did not ask to replace it."
-    PING_KEYS_DIFFER = Kind.CONFLICT, "Addresses with names have several ping keys, and a person has one."
+    PING_SLUG_AMBIGUOUS = Kind.CONFLICT, "Several jobs are called {0.subject} in ping addresses."
+    PING_KEY_CHANGED = Kind.CONFLICT, "The ping key was already changed: this is the new one."
+    PING_KEY_TAKEN = Kind.CONFLICT, "Somebody else here has this ping key: change it in healthchecks first."
+    PING_KEY_KEPT = (
+        Kind.CONFLICT,
+        "Your ping key is another one, and addresses with names need that of the checks: replace yours, which stops your addresses with names, or take over checks with UUIDs only.",
+    )
+    PING_KEYS_DIFFER = (
+        Kind.CONFLICT,
+        "These checks are from several projects, each with a ping key of its own: take over one project for each person.",
+    )
 
     TRIGGER_NOT_FOUND = Kind.NOT_FOUND, "No job has this trigger address."
-    TRIGGER_SIGNATURE_WRONG = Kind.FORBIDDEN, "A request to a trigger address is not genuine: reason."
-    TRIGGER_REPLAYED = Kind.CONFLICT, "The same message was received before: subject is its run."
-    TRIGGER_LOOP = Kind.CONFLICT, "A job would have started itself: subject is the run that says so."
+    TRIGGER_SIGNATURE_WRONG = Kind.FORBIDDEN, "{0.reason}"
+    TRIGGER_REPLAYED = Kind.CONFLICT, "This message was received before; it started run {0.subject}."
+    TRIGGER_LOOP = Kind.CONFLICT, "Stopped: the job would have started itself; run {0.subject} says so."
 
-    TOKEN_NOT_FOUND = Kind.NOT_FOUND, "No such token: subject."
-    TOKEN_OF_SUPERIOR = Kind.FORBIDDEN, "The owner of the token has more rights than the caller."
-    TOKEN_ALREADY_REVOKED = Kind.WRONG_STATE, "The token is revoked."
-    TOKEN_OF_APP = Kind.WRONG_STATE, "A connected app renews its own tokens."
-    USER_IS_SUPERIOR = Kind.FORBIDDEN, "The user has more rights than the caller."
-    SECRET_NOT_FOUND = Kind.NOT_FOUND, "No such secret: subject."
+    TOKEN_NOT_FOUND = Kind.NOT_FOUND, "Token not found: {0.subject}"
+    TOKEN_OF_SUPERIOR = (
+        Kind.FORBIDDEN,
+        "Only its owner can revoke it, because they have more rights than you.",
+    )
+    TOKEN_ALREADY_REVOKED = Kind.WRONG_STATE, "This token is already revoked."
+    TOKEN_OF_APP = Kind.WRONG_STATE, "A connected app renews its tokens itself: disconnect it instead."
+    USER_IS_SUPERIOR = Kind.FORBIDDEN, "You can't do this for a user with more rights than you."
+    SECRET_NOT_FOUND = Kind.NOT_FOUND, "Secret not found: {0.subject}"
     TOKENS_HIDDEN_FROM_AGENTS = Kind.FORBIDDEN, "Agents cannot create tokens, or revoke those of others."
     SECRETS_HIDDEN_FROM_AGENTS = Kind.FORBIDDEN, "Agents cannot see or change secrets."
     SECRETS_OF_INSTALLATION = Kind.FORBIDDEN, "Only superusers manage the secrets of the installation."
-    CALENDAR_NOT_FOUND = Kind.NOT_FOUND, "No such calendar: subject."
-    CALENDAR_IN_USE = Kind.WRONG_STATE, "Jobs use the calendar: subject, matches, limit is their number."
-    INCIDENT_NOT_FOUND = Kind.NOT_FOUND, "No such incident of the caller: subject is its number."
-    INCIDENT_OVER = Kind.WRONG_STATE, "The incident has ended: subject is its number, reason."
-    CHANNEL_NOT_FOUND = Kind.NOT_FOUND, "No such channel: subject."
-    CHANNEL_IN_USE = Kind.WRONG_STATE, "Jobs refer to the channel: subject, limit is how many, matches."
-    CHANNEL_CODE_WRONG = Kind.INVALID, "The code was not sent to the address of the channel: subject."
-    ALERTS_BY_PEOPLE = Kind.FORBIDDEN, "Agents cannot snooze alerts, which may be about what they did."
-    CHANNELS_BY_PEOPLE = Kind.FORBIDDEN, "Agents cannot see or change channels; they use their names."
-    TOO_MANY_CHANNELS = Kind.QUOTA, "The quota of channels is reached: limit."
-    EVENT_SUBSCRIPTION_NOT_FOUND = Kind.NOT_FOUND, "No such subscription to events: subject."
-    EVENT_SUBSCRIPTION_OFF = Kind.WRONG_STATE, "The subscription is switched off: subject."
+    CALENDAR_NOT_FOUND = Kind.NOT_FOUND, "Calendar not found: {0.subject}"
+    CALENDAR_IN_USE = (
+        Kind.WRONG_STATE,
+        "Jobs use the calendar {0.subject}: {0.listed_matches}. Take it out of them first.",
+    )
+    INCIDENT_NOT_FOUND = Kind.NOT_FOUND, "Alert not found: {0.subject}"
+    INCIDENT_OVER = Kind.WRONG_STATE, "That is over already: alert {0.subject}."
+    CHANNEL_NOT_FOUND = Kind.NOT_FOUND, "Channel not found: {0.subject}"
+    CHANNEL_IN_USE = (
+        Kind.WRONG_STATE,
+        "{0.limit} jobs use the channel {0.subject}, like {0.listed_matches}: let them use another one first.",
+    )
+    CHANNEL_CODE_WRONG = (
+        Kind.INVALID,
+        "This is not the code for {0.subject}. Copy it from the newest message.",
+    )
+    ALERTS_BY_PEOPLE = Kind.FORBIDDEN, "Only a person can snooze an alert."
+    CHANNELS_BY_PEOPLE = Kind.FORBIDDEN, "Agents cannot see or change channels; jobs refer to them by name."
+    TOO_MANY_CHANNELS = Kind.QUOTA, "There are {0.limit} channels already: delete one first."
+    EVENT_SUBSCRIPTION_NOT_FOUND = Kind.NOT_FOUND, "Subscription not found: {0.subject}"
+    EVENT_SUBSCRIPTION_OFF = Kind.WRONG_STATE, "{0.subject} is switched off: switch it on first."
     EVENTS_BY_PEOPLE = Kind.FORBIDDEN, "Agents cannot see or change subscriptions to events."
-    TOO_MANY_EVENT_SUBSCRIPTIONS = Kind.QUOTA, "The quota of subscriptions to events is reached: limit."
-    DELIVERY_NOT_FOUND = Kind.NOT_FOUND, "The subscription has no such delivery: subject."
-    DELIVERY_UNDER_WAY = Kind.WRONG_STATE, "The delivery has not ended: subject."
-    SECRET_KEY_CHANGED = Kind.WRONG_STATE, "This host does not have the current secret key."
+    TOO_MANY_EVENT_SUBSCRIPTIONS = Kind.QUOTA, "There are {0.limit} subscriptions already: delete one first."
+    DELIVERY_NOT_FOUND = Kind.NOT_FOUND, "Delivery not found: {0.subject}"
+    DELIVERY_UNDER_WAY = Kind.WRONG_STATE, "Delivery {0.subject} has not ended yet."
+    SECRET_KEY_CHANGED = (
+        Kind.WRONG_STATE,
+        "The secret key was changed on another host: the operator must give it to this one first.",
+    )
 
-    DATABASE_UNAVAILABLE = Kind.CONFLICT, "The database did not answer."
+    DATABASE_UNAVAILABLE = Kind.CONFLICT, "The database does not answer just now: try again in a moment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +264,7 @@ class Ok(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Err:
-    """A refusal: its code, and the facts that its meaning names."""
+    """A refusal: its code, and the facts that its text names."""
 
     code: Code
     subject: str | int = ""
@@ -223,6 +288,11 @@ class Err:
         return self.code.kind
 
     @property
+    def text(self) -> str:
+        """What the refusal says to programs and in the terminal."""
+        return self.code.text.format(self)
+
+    @property
     def seconds(self) -> int:
         """The time to wait, rounded up."""
         return math.ceil(self.retry_after or 0)
@@ -243,6 +313,36 @@ class Err:
 
 
 Result: TypeAlias = Ok[T] | Err
+Document: TypeAlias = dict[str, Any]
+P = ParamSpec("P")
+
+
+class RefusedError(Exception):
+    """A refusal on its way out of an operation."""
+
+    def __init__(self, error: Err) -> None:
+        super().__init__(error.code.name)
+        self.error = error
+
+
+def expect(result: Result[T]) -> T:
+    """Return the value of a result, or raise its refusal."""
+    if isinstance(result, Err):
+        raise RefusedError(result)
+    return result.value
+
+
+def operation(function: Callable[P, T]) -> Callable[P, Result[T]]:
+    """Let a function return what it raises as a refusal."""
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> Result[T]:
+        try:
+            return Ok(function(*args, **kwargs))
+        except RefusedError as refused:
+            return refused.error
+
+    return run
 
 
 def invalid(field: str, reason: str) -> Err:

@@ -1,26 +1,120 @@
-"""Decorators that declare routes, with their scope, idempotency keys and checks of query parameters."""
+"""Declaration of routes: which operation they call, their scope, idempotency keys and checks of query parameters."""
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Collection
 from difflib import get_close_matches
-from typing import Any
+from typing import Annotated, Any
 
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from ninja import Router, Status
 from ninja.params.models import Query as QueryParameters
 from pydantic import BaseModel
 
 from schedules.api.auth import READS, WRITES, actor_of
 from schedules.api.bodies import BodyParser
-from schedules.api.problems import ProblemError, expect, invalid_value
+from schedules.api.preconditions import required_revision, revision_in, tag_of
+from schedules.api.problems import ProblemError, invalid_value
+from schedules.result import Result, expect
 from schedules.services.idempotency import FIELD, answer_once
+from schedules.spec.job import JobSpec, ScheduleSpec
 
 Function = Callable[..., Any]
 # A cache buster that some clients add.
 _IGNORED = ("_",)
 _KEYWORD = inspect.Parameter.POSITIONAL_OR_KEYWORD
 _STORED_HEADERS = ("ETag", "Location")
+
+
+_PARAMETER = re.compile(r"[{](?:(int):)?(\w+)[}]")
+# The largest number that a key can be.
+_MAX_KEY = 2**63 - 1
+
+
+def route(
+    router: Router,
+    call: str,
+    operation: Callable[..., Result[Any]],
+    answer: Any,
+    *,
+    body: type[BaseModel] | None = None,
+    query: type[BaseModel] | None = None,
+    is_optional: bool = False,
+    status: int = 200,
+    writes: bool | None = None,
+    match: str = "",
+    location: str = "",
+    given: Callable[[HttpRequest], dict[str, Any]] | None = None,
+    **options: Any,
+) -> None:
+    """Declare a route, like "POST /{job}/pause", that calls an operation with the values of its path, query and body.
+
+    `is_optional` is about the body, `match` about the header If-Match, and `location` is the address of what is
+    created; `given` adds what else the operation takes.
+    """
+    method, _, path = call.partition(" ")
+    names = {name: int if kind else str for kind, name in _PARAMETER.findall(path)}
+
+    def respond(request: HttpRequest, response: HttpResponse, **values: Any) -> Any:
+        arguments = {name: _path_value(values[name]) for name in names}
+        for name in ("body", "filters"):
+            arguments |= _arguments_of(values[name]) if values.get(name) else {}
+        if match:
+            arguments["revision"] = (
+                required_revision(request) if match == "required" else revision_in(request)
+            )
+        document = expect(operation(actor_of(request), **arguments, **(given(request) if given else {})))
+        if answer is None:
+            return Status(204, None)
+        if "revision" in document:
+            response["ETag"] = tag_of(document["revision"])
+        if location:
+            root = reverse("schedules:api-openapi").removesuffix("openapi.json")
+            response["Location"] = f"{root}{location.format(**document)}"
+        return Status(status, document)
+
+    parameters: dict[str, Any] = {"request": HttpRequest, "response": HttpResponse, **names}
+    if query:
+        parameters["filters"] = Annotated[query, QueryParameters(...)]
+    if body:
+        parameters["body"] = body | None if is_optional else body
+    respond.__name__, respond.__doc__ = operation.__name__, operation.__doc__
+    respond.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(
+                name,
+                _KEYWORD,
+                annotation=kind,
+                default=None if name == "body" and is_optional else inspect.Parameter.empty,
+            )
+            for name, kind in parameters.items()
+        ]
+    )
+    is_write = method != "GET" if writes is None else writes
+    answers = {204: None} if answer is None else {status: answer}
+    _route(
+        router,
+        method,
+        path,
+        answers,
+        WRITES if is_write else READS,
+        needs_match=match == "required",
+        takes_match=bool(match),
+        **options,
+    )(respond)
+
+
+def _path_value(value: Any) -> Any:
+    return min(value, _MAX_KEY) if isinstance(value, int) else value
+
+
+def _arguments_of(values: BaseModel) -> dict[str, Any]:
+    """Return the fields of a body or a query; those of the spec stay together as `options`."""
+    spec = next((kind for kind in (JobSpec, ScheduleSpec) if isinstance(values, kind)), None)
+    own = type(values).model_fields.keys() - (spec.model_fields.keys() if spec else ())
+    return ({"options": values} if spec else {}) | {name: getattr(values, name) for name in own}
 
 
 def reads(router: Router, path: str, answer: Any, **options: Any) -> Callable[[Function], Function]:

@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 
 from schedules.result import Code, Err, sentence
-from schedules.services.refusals import REFUSALS
 
 _MESSAGES: Mapping[Code, str] = {
-    **REFUSALS,
     Code.LAST_CALL_NOT_UNDOABLE: (
         "Your last call cannot be undone: {0.state} ({0.subject}). To undo an earlier one, send its number as change:"
         " GET /events shows them."
@@ -28,4 +26,4 @@ _MESSAGES: Mapping[Code, str] = {
 
 def message_of(error: Err) -> str:
     """Explain to a caller of the API why a service refused."""
-    return sentence(_MESSAGES[error.code].format(error))
+    return sentence(_MESSAGES.get(error.code, error.code.text).format(error))

@@ -4,42 +4,33 @@ import re
 
 from django.http import HttpRequest
 
-from schedules.api.problems import ProblemError, problem_of
-from schedules.models import Job
-from schedules.result import Code, Err
+from schedules.api.problems import ProblemError
 
 MAX_TAG_LENGTH = 100
 # A compressed answer has a weak tag; it names the same revision.
 _TAG = re.compile(r'(?:W/)?"r([0-9]{1,18})"')
 
 
-def tag_of(job: Job) -> str:
-    return f'"r{job.revision}"'
+def tag_of(revision: int) -> str:
+    return f'"r{revision}"'
 
 
 def required_revision(request: HttpRequest) -> int | None:
     """Return the revision in If-Match, or None for `*`; refuse a request without this header."""
-    text = request.headers.get("If-Match", "").strip()
-    if not text:
+    if not request.headers.get("If-Match", "").strip():
         raise ProblemError(
             428,
             "precondition_required",
             "Send If-Match with the ETag of the job as you saw it, or If-Match: * to change it as it is now.",
             errors=[("If-Match", "This header is required.")],
         )
-    return _revision(text)
+    return revision_in(request)
 
 
-def check_match(request: HttpRequest, job: Job) -> None:
-    """Refuse a request whose If-Match, if it has one, does not match the job."""
+def revision_in(request: HttpRequest) -> int | None:
+    """Return the revision in If-Match, or None for `*` and without this header."""
     text = request.headers.get("If-Match", "").strip()
-    revision = _revision(text) if text else None
-    if revision is not None and revision != job.revision:
-        raise problem_of(Err(Code.JOB_CHANGED, job.public_id), status=412)
-
-
-def _revision(text: str) -> int | None:
-    if text == "*":
+    if text in ("", "*"):
         return None
     if len(text) > MAX_TAG_LENGTH:
         raise ProblemError(

@@ -2,16 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import Any
 
 from django.http import JsonResponse
 from django.urls import reverse
 
 from schedules.api.messages import message_of
-from schedules.result import Code, Err, Kind, Result, invalid, sentence
+from schedules.result import Code, Err, Kind, invalid, sentence
 from schedules.worker.database_errors import TRY_AGAIN_SECONDS
-
-T = TypeVar("T")
 
 PROBLEM_JSON = "application/problem+json"
 MAX_ERRORS = 20
@@ -86,13 +84,6 @@ def problem_of(error: Err, *, status: int | None = None) -> ProblemError:
         headers=headers,
         **more,
     )
-
-
-def expect(result: Result[T]) -> T:
-    """Return the value of a result, or raise its refusal as a problem."""
-    if isinstance(result, Err):
-        raise problem_of(result)
-    return result.value
 
 
 def invalid_value(field: str, why: str) -> ProblemError:

@@ -39,7 +39,7 @@ from schedules.api.routes import (
     schedule,
     terminal,
 )
-from schedules.result import Code, Err, sentence
+from schedules.result import Code, Err, RefusedError, sentence
 from schedules.spec.job import reason_of
 
 logger = logging.getLogger(__name__)
@@ -73,6 +73,14 @@ api.add_router("", terminal.router)
 @api.exception_handler(ProblemError)
 def _refused(request: HttpRequest, error: ProblemError) -> HttpResponse:
     return error.response()
+
+
+@api.exception_handler(RefusedError)
+def _refused_by_operation(request: HttpRequest, refused: RefusedError) -> HttpResponse:
+    """Say why an operation refuses; what somebody else changed first fails the precondition of the request."""
+    has_tag = request.headers.get("If-Match", "*").strip() not in ("", "*")
+    is_outdated = has_tag and refused.error.code == Code.JOB_CHANGED
+    return problem_of(refused.error, status=412 if is_outdated else None).response()
 
 
 @api.exception_handler(ValidationError)

@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 
 from schedules.result import Code, Err
-from schedules.services.refusals import REFUSALS
 
 _MESSAGES: Mapping[Code, str] = {
-    **REFUSALS,
     Code.JOB_NOT_PAUSED: "Job already {0.state}: {0.subject}",
     Code.LAST_CALL_NOT_UNDOABLE: (
         "Your last call cannot be undone: {0.state} ({0.subject}). To undo an earlier one, call undo_change with its"
@@ -22,4 +20,4 @@ _MESSAGES: Mapping[Code, str] = {
 
 def message_of(error: Err) -> str:
     """Explain to an agent why a service refused."""
-    return _MESSAGES[error.code].format(error)
+    return _MESSAGES.get(error.code, error.code.text).format(error)

@@ -1,5 +1,6 @@
 """JSON documents of jobs, runs, events and settings, for the API and `cronty --json`; secrets are masked."""
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,13 +19,16 @@ from schedules.secrets import masking
 from schedules.services.activity import changes_of_event
 from schedules.services.files.plans import Plan
 from schedules.services.files.sources import source_note
+from schedules.services.jobs.chains import chain_of
 from schedules.services.jobs.forecasts import preview_of, shown_next_run, words_of
 from schedules.services.jobs.heartbeats import PingAddress, ping_address_of
 from schedules.services.jobs.masked_arguments import shown_arguments
+from schedules.services.jobs.trigger_addresses import trigger_of_job
 from schedules.services.people.calendars import ShownCalendar
 from schedules.services.people.channels import ListedChannel
-from schedules.services.people.incidents import ShownIncident
+from schedules.services.people.incidents import ShownIncident, open_incidents_of_job
 from schedules.services.permissions import Actor
+from schedules.services.run_list import newest_runs
 from schedules.services.runs.explanations import Why, explain
 from schedules.services.runs.question_words import describe_question, last_reminder
 from schedules.spec.job import JobSpec
@@ -34,6 +38,7 @@ from schedules.when.zones import local
 
 # What lists of jobs show already.
 _IN_LISTS = ("timezone", "label", "tags")
+RUNS_SHOWN = 5
 OUTCOMES = {letter: outcome for outcome, letter in OUTCOME_LETTERS.items()}
 
 
@@ -184,6 +189,38 @@ def whole_job(job: Job, now: datetime) -> dict[str, Any]:
         **reminder_json(job),
         "ping_url": ping_url_of(job),
     }
+
+
+def shown_job(actor: Actor, job: Job, now: datetime) -> dict[str, Any]:
+    """Return everything about a job, with its neighbours, its trigger address, its alert and its last runs."""
+    chain = chain_of(actor, job, now)
+    return whole_job(job, now) | {
+        "trigger_address": trigger_address_json(job),
+        "runs_after": _named(chain.upstream) if chain.upstream else None,
+        "followers": [_named(link.job) | {"schedule": link.words} for link in chain.followers],
+        "alert": open_incidents_of_job(job) or None,
+        "runs": [masked_run(run, job.timezone) for run in newest_runs(job, RUNS_SHOWN, with_results=True)],
+    }
+
+
+def trigger_address_json(job: Job) -> dict[str, Any] | None:
+    """Return a trigger address without its key, which is not stored."""
+    address = trigger_of_job(job)
+    if address is None:
+        return None
+    return {
+        "scheme": address.scheme,
+        "opened_at": iso_in(address.created_at, job.timezone),
+        "rotated_at": iso_in(address.rotated_at, job.timezone),
+    }
+
+
+def named_jobs(jobs: Iterable[Any]) -> list[dict[str, Any]]:
+    return [_named(job) for job in jobs]
+
+
+def _named(job: Any) -> dict[str, Any]:
+    return {"id": job.public_id, "name": job.name}
 
 
 def ping_url_of(job: Job) -> str | None:

@@ -4,12 +4,9 @@ from collections.abc import Mapping
 
 from django.forms import BaseForm
 
-from schedules.result import Code, Err
-from schedules.services.refusals import REFUSALS
-from schedules.worker.database_errors import TRY_AGAIN
+from schedules.result import Code, Err, sentence
 
 _MESSAGES: Mapping[Code, str] = {
-    **REFUSALS,
     Code.INVALID: "{0.reasons}",
     Code.TOO_FAR: "{0.reasons}",
     Code.JOB_NOT_FOUND: "This job no longer exists.",
@@ -63,19 +60,6 @@ _MESSAGES: Mapping[Code, str] = {
     Code.LINK_EXPIRED: "This link has expired: links are valid for seven days.",
     Code.TOO_MANY_ANSWERS: "This notification was answered {0.limit} times. Open the job to change its reminders.",
     Code.NO_ANSWER_TO_UNDO: "There is no answer to undo.",
-    Code.TOO_MANY_JOBS: "At most {0.limit:,} active jobs; stop or delete some first.",
-    Code.TOO_MANY_PLANNED_RUNS: (
-        "At most {0.limit:,} planned runs a minute: this schedule would add {0.added:,.4g} to the {0.planned:,.4g}"
-        " of your active jobs; choose a longer interval, or stop or delete some jobs first."
-    ),
-    Code.TOO_MANY_NEW_JOBS: "At most {0.limit} new jobs a minute; create fewer at once.",
-    Code.TOO_MANY_TOKENS: "At most {0.limit} tokens; revoke one first.",
-    Code.JOBS_CREATED_TOO_FAST: "At most {0.limit} new jobs a minute; try again in {0.seconds} seconds.",
-    Code.RUNS_STARTED_TOO_FAST: "At most {0.limit} runs by hand a minute; try again in {0.seconds} seconds.",
-    Code.NOTIFICATIONS_SENT_TOO_FAST: (
-        "At most {0.limit} notifications sent at once a minute; try again in {0.seconds} seconds."
-    ),
-    Code.CALLS_TOO_FAST: "At most {0.limit} calls a minute; try again in {0.seconds} seconds.",
     Code.TOKEN_NOT_FOUND: "This token no longer exists.",
     Code.SECRET_NOT_FOUND: "The secret {0.subject} no longer exists.",
     Code.CALENDAR_NOT_FOUND: "The calendar {0.subject} no longer exists.",
@@ -83,13 +67,12 @@ _MESSAGES: Mapping[Code, str] = {
     Code.INCIDENT_OVER: "That is over already.",
     Code.CALENDAR_IN_USE: "Jobs use {0.subject}: {0.listed_matches}. Take it out of them first.",
     Code.CHANNEL_NOT_FOUND: "The channel {0.subject} no longer exists.",
-    Code.DATABASE_UNAVAILABLE: f"{TRY_AGAIN}.",
 }
 
 
 def message_of(problem: Err) -> str:
     """Return the error message for a refusal, in full sentences."""
-    return _MESSAGES[problem.code].format(problem)
+    return sentence(_MESSAGES.get(problem.code, problem.code.text).format(problem))
 
 
 def add_errors(form: BaseForm, problem: Err, *, fields: Mapping[str, str] | None = None) -> None:

@@ -2,7 +2,9 @@
 
 from django.db import Error, InterfaceError, InternalError, OperationalError
 
-TRY_AGAIN = "The database does not answer just now: try again in a moment"
+from schedules.result import Code
+
+TRY_AGAIN = Code.DATABASE_UNAVAILABLE.text
 TRY_AGAIN_SECONDS = 5
 # PostgreSQL closed the connection because its transaction took too long; Django reports that as an InternalError.
 _TRANSACTION_ENDED = ("25P03", "25P04")

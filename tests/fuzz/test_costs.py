@@ -328,6 +328,7 @@ OTHERS: dict[str, Sequence[str]] = {
         "cronty_site.terminal.changing",
         "cronty_site.terminal.elsewhere.reports",
         "cronty_site.terminal.elsewhere.server",
+        "schedules.api.endpoints",
         "schedules.channels.operator_services",
         "schedules.management.arguments",
         "schedules.management.doctor.host",
@@ -349,12 +350,12 @@ OTHERS: dict[str, Sequence[str]] = {
     ),
     SHORT: (
         "schedules.admin.bases",
-        "schedules.api.paging",
         "schedules.api.preconditions",
         "schedules.channels.kinds",
         "schedules.services.event_feed",
         "schedules.services.jobs.masked_arguments",
         "schedules.services.jobs.references",
+        "schedules.services.listing",
         "schedules.services.people.tokens",
         "schedules.services.text_search",
         "schedules.tasks.argument_types",
@@ -366,10 +367,10 @@ OTHERS: dict[str, Sequence[str]] = {
         "schedules.when.spans",
     ),
     ONE_WAY: (
-        "schedules.api.routes.jobs",
         "schedules.mcp.tools.manage",
         "schedules.mcp.tools.notifications",
         "schedules.mcp.tools.undoing",
+        "schedules.services.reading",
     ),
     BY_PATTERN: (
         "schedules.tasks.heartbeat",

@@ -8,9 +8,9 @@ from ninja import Router, Status
 
 from schedules.api.auth import actor_of
 from schedules.api.endpoints import changes, reads
-from schedules.api.problems import expect
 from schedules.api.schemas.access import NewToken, NewTokenOut, SecretChange, SecretIn, SecretOut, TokensOut
 from schedules.models import Token
+from schedules.result import expect
 from schedules.services.documents import iso_in, token_json
 from schedules.services.people.stored_secrets import ListedSecret, delete_secret, move_expiry, set_secret
 from schedules.services.people.token_rules import issue_lesser_token, own_tokens, revoke_own_token

@@ -8,8 +8,8 @@ from ninja import Router
 from schedules import clock
 from schedules.api.auth import actor_of
 from schedules.api.endpoints import changes, reads
-from schedules.api.problems import expect
 from schedules.api.schemas.agents import AgentsOut, AgentStopIn, ApprovalAnswerIn, ApprovalOut, ApprovalsOut
+from schedules.result import expect
 from schedules.services import Actor
 from schedules.services.documents import approval_json, iso_in
 from schedules.services.runs import approvals

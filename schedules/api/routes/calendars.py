@@ -7,8 +7,8 @@ from ninja import Router, Status
 
 from schedules.api.auth import actor_of
 from schedules.api.endpoints import changes, reads, reads_by_post
-from schedules.api.problems import expect
 from schedules.api.schemas.calendars import CalendarIn, CalendarOut, CalendarsOut
+from schedules.result import expect
 from schedules.services.documents import calendar_json
 from schedules.services.people.calendars import (
     CalendarSpec,

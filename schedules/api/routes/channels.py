@@ -7,10 +7,10 @@ from ninja import Router, Status
 
 from schedules.api.auth import actor_of
 from schedules.api.endpoints import changes, reads
-from schedules.api.problems import expect, invalid_value, problem_of
+from schedules.api.problems import invalid_value, problem_of
 from schedules.api.schemas.channels import ChannelIn, ChannelOut, ChannelsOut, CodeIn, NewName, TestedOut
 from schedules.channels.catalog import KINDS
-from schedules.result import Code, Err
+from schedules.result import Code, Err, expect
 from schedules.services.documents import channel_json
 from schedules.services.people.channel_tests import send_test
 from schedules.services.people.channels import (

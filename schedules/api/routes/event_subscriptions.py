@@ -7,7 +7,7 @@ from ninja import Router, Status
 
 from schedules.api.auth import actor_of
 from schedules.api.endpoints import changes, reads
-from schedules.api.problems import expect, problem_of
+from schedules.api.problems import problem_of
 from schedules.api.schemas.event_subscriptions import (
     DeliveriesOut,
     DeliveryOut,
@@ -16,7 +16,7 @@ from schedules.api.schemas.event_subscriptions import (
     EventSubscriptionsOut,
     NewEventSubscriptionOut,
 )
-from schedules.result import Code, Err
+from schedules.result import Code, Err, expect
 from schedules.services.documents import delivery_json, event_subscription_json
 from schedules.services.people.event_deliveries import list_deliveries, redeliver, send_test_event
 from schedules.services.people.event_subscriptions import (

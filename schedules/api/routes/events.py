@@ -10,13 +10,13 @@ from ninja import Query, Router
 from schedules import clock
 from schedules.api.auth import READS, actor_of
 from schedules.api.endpoints import check_query, reads
-from schedules.api.paging import position_of
-from schedules.api.reading import known_job_of, read_past_moment
 from schedules.api.schemas.events import EventFilters, EventsOut
 from schedules.api.streams import Stream, feed_of, listen, take_place
 from schedules.services.documents import event_json
 from schedules.services.event_list import EventQuery, read_events
+from schedules.services.listing import position_of
 from schedules.services.long_answers import stream_while_waiting
+from schedules.services.reading import known_job_of, read_past_moment
 
 router = Router(tags=["activity"])
 

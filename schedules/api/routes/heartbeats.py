@@ -4,13 +4,11 @@ from datetime import timedelta
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import Query, Router
+from ninja import Router
 
 from schedules.api.auth import actor_of
-from schedules.api.endpoints import changes, reads
-from schedules.api.paging import heartbeats_page
-from schedules.api.problems import expect, problem_of
-from schedules.api.reading import known_job_of
+from schedules.api.endpoints import changes, reads, route
+from schedules.api.problems import problem_of
 from schedules.api.schemas.common import Paged
 from schedules.api.schemas.heartbeats import (
     HeartbeatsOut,
@@ -19,23 +17,19 @@ from schedules.api.schemas.heartbeats import (
     WholeHeartbeatOut,
 )
 from schedules.models import Ping
-from schedules.result import Code, Err
+from schedules.result import Code, Err, expect
 from schedules.services import pings
 from schedules.services.documents import heartbeat_json, ping_json
 from schedules.services.jobs.heartbeats import newest_pings, ping_addresses_of
+from schedules.services.listing import list_heartbeats
 from schedules.services.people.client_addresses import network_of
 from schedules.services.permissions import read_activity
+from schedules.services.reading import known_job_of
 
 router = Router(tags=["heartbeats"])
 
 
-@reads(router, "", HeartbeatsOut)
-def list_heartbeats(request: HttpRequest, filters: Query[Paged]) -> Any:
-    """List the jobs that run elsewhere, the newest first, with their ping addresses.
-
-    `POST /jobs` with the task `heartbeat` makes one.
-    """
-    return heartbeats_page(actor_of(request), filters)
+route(router, "GET ", list_heartbeats, HeartbeatsOut, query=Paged)
 
 
 @reads(router, "/{job}", WholeHeartbeatOut)

@@ -7,12 +7,12 @@ from ninja import Query, Router
 
 from schedules.api.auth import actor_of
 from schedules.api.endpoints import changes, reads
-from schedules.api.paging import position_of
-from schedules.api.problems import expect
 from schedules.api.schemas.incidents import IncidentFilters, IncidentOut, IncidentsOut, SnoozeIn
 from schedules.models import Incident
+from schedules.result import expect
 from schedules.services import Actor
 from schedules.services.documents import incident_json
+from schedules.services.listing import position_of
 from schedules.services.people.incidents import described, read_incidents, snooze_incident
 
 router = Router(tags=["alerts"])

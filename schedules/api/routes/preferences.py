@@ -7,10 +7,10 @@ from ninja import Router
 
 from schedules.api.auth import actor_of
 from schedules.api.endpoints import changes, reads
-from schedules.api.problems import expect
-from schedules.api.reading import read_value
 from schedules.api.schemas.preferences import PreferencesIn, PreferencesOut
+from schedules.result import expect
 from schedules.services.people.preferences import Preferences, preferences_of, set_preferences
+from schedules.services.reading import read_value
 from schedules.spec.readers import read_span
 
 router = Router(tags=["preferences"])

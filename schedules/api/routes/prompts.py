@@ -9,9 +9,9 @@ from ninja import Router
 from schedules import services
 from schedules.api.auth import actor_of
 from schedules.api.endpoints import changes
-from schedules.api.problems import expect
 from schedules.api.schemas.prompts import ClaimIn, ClaimOut, CompleteIn
 from schedules.api.schemas.runs import RunOut
+from schedules.result import expect
 from schedules.secrets import masking
 from schedules.services.documents import iso_in, masked_run
 

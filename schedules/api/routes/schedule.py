@@ -3,13 +3,11 @@
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import Query, Router
+from ninja import Router
 
-from schedules import __version__, clock, engine, services
+from schedules import __version__, clock, engine
 from schedules.api.auth import actor_of
-from schedules.api.endpoints import reads, reads_by_post
-from schedules.api.problems import expect, invalid_value
-from schedules.api.reading import job_of
+from schedules.api.endpoints import reads, route
 from schedules.api.schemas.schedule import (
     MeOut,
     PreviewIn,
@@ -19,9 +17,8 @@ from schedules.api.schemas.schedule import (
     UpcomingOut,
 )
 from schedules.services.documents import iso_in
-from schedules.services.jobs.chains import conditions_of, upcoming_of
-from schedules.services.jobs.schedule_texts import columns_of
-from schedules.services.jobs.validation import interval_problem, usable_tasks
+from schedules.services.jobs import operations
+from schedules.services.jobs.validation import usable_tasks
 from schedules.services.people.tokens import FAMILIES
 
 router = Router(tags=["schedule"])
@@ -63,49 +60,5 @@ def list_tasks(request: HttpRequest) -> Any:
     }
 
 
-@reads_by_post(router, "/preview", PreviewOut)
-def preview_schedule(request: HttpRequest, body: PreviewIn) -> Any:
-    """Say what a schedule means, and when it runs next; nothing is stored."""
-    actor, now = actor_of(request), clock.now()
-    zone = actor.read_profile().zone
-    fields = expect(columns_of(body.schedule, body, owner_id=actor.user.pk, now=now, zone=zone))
-    zone = fields["timezone"]
-    if fields["every"] and (problem := interval_problem(actor, fields["every"])):
-        expect(problem)
-    preview = expect(services.preview(actor.user.pk, fields, now, body.count))
-    if not preview.next_runs and not preview.waits_for:
-        raise invalid_value("schedule", "this moment is in the past")
-    return {
-        "description": preview.description,
-        "timezone": zone,
-        "next_runs": [iso_in(run, zone) for run in preview.next_runs],
-        "warnings": preview.warnings,
-        "waits_for_start": bool(preview.waits_for),
-    }
-
-
-@reads(router, "/upcoming", UpcomingOut)
-def list_upcoming(request: HttpRequest, filters: Query[UpcomingFilter]) -> Any:
-    """List the runs of the next hours in order, or the next runs of one job."""
-    actor, now = actor_of(request), clock.now()
-    zone = actor.read_profile().zone
-    if filters.job:
-        runs = upcoming_of(job_of(actor, filters.job), now, filters.limit)
-    else:
-        runs = services.upcoming(actor, now, hours=filters.hours, limit=filters.limit)
-    conditions = conditions_of(job for _, job in runs)
-    quiet = engine.quiet_hours_ahead(job for _, job in runs)
-    return {
-        "upcoming": [
-            {
-                "at": iso_in(at, zone),
-                "id": job.public_id,
-                "name": job.name,
-                "only_if": conditions.get(job.pk),
-                "held_until": iso_in(quiet[job.pk].until(at), zone) if job.pk in quiet else None,
-            }
-            for at, job in runs
-        ],
-        "timezone": zone,
-        "is_worker_running": engine.is_any_cluster_running(now),
-    }
+route(router, "POST /preview", operations.preview_schedule, PreviewOut, body=PreviewIn, writes=False)
+route(router, "GET /upcoming", operations.list_upcoming, UpcomingOut, query=UpcomingFilter)

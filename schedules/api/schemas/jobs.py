@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, create_model
 
 from schedules.api.schemas.common import SCHEDULE, Input, Moment, Outcome, Output, Paged, Phrase, Text
+from schedules.api.schemas.runs import RunOut
 from schedules.spec.job import JobSpec, shown_type
 
 Status = Literal["pending", "running", "paused", "completed", "failed", "cancelled"]
@@ -161,6 +162,37 @@ class WholeJobOut(create_model("_Settings", __base__=JobOut, **_settings)):  # t
     reminder: str | None
     reminder_state: ReminderOut | None
     ping_url: str | None = Field(description="Where a heartbeat's pings go; null for other tasks.")
+
+
+class LinkedJobOut(Output):
+    """A neighbour of a job."""
+
+    id: str
+    name: str
+
+
+class FollowerOut(LinkedJobOut):
+    """A job that runs after another one."""
+
+    schedule: str
+
+
+class TriggerAddressOut(Output):
+    """An open trigger address without its key, which is not stored."""
+
+    scheme: str
+    opened_at: Moment
+    rotated_at: Moment | None
+
+
+class ShownJobOut(WholeJobOut):
+    """A job with its neighbours, its open alert and its last runs."""
+
+    trigger_address: TriggerAddressOut | None
+    runs_after: LinkedJobOut | None
+    followers: list[FollowerOut]
+    alert: str | None
+    runs: list[RunOut]
 
 
 class NewJobOut(WholeJobOut):

@@ -103,7 +103,7 @@ class BulkOut(Output):
     confirm: str | None = None
     undo: int | None = None
     paused_until: Moment | None = None
-    note: str = Field("", description="What a pause of everything does not stop.")
+    note: str = Field("", description="What else to know: what stays as it is, or goes on.")
     starting: Moment | None = None
     updated_by: str | None = None
 

@@ -9,7 +9,6 @@ from pydantic import Field
 
 from schedules import clock
 from schedules.mcp import answers
-from schedules.mcp.answers import refusals
 from schedules.mcp.answers.bulk import (
     SHOWN,
     ChangedJobsOut,
@@ -188,7 +187,7 @@ def _plan_edits(actor: Actor, filters: Selection, until: str | None, reason: str
     )
     if len(jobs) > bulk.MAX_JOBS:
         return Err(Code.TOO_MANY_MATCHES, limit=bulk.MAX_JOBS)
-    plan = moves.plan_moves(actor, jobs, move, _reason_of)
+    plan = moves.plan_moves(actor, jobs, move)
     revisions = {edit.old.pk: edit.old.revision for edit in plan.edits}
     shown = [shown_edit(edit) for edit in plan.edits[:SHOWN]]
     notes = []
@@ -199,7 +198,7 @@ def _plan_edits(actor: Actor, filters: Selection, until: str | None, reason: str
     def apply() -> ChangedJobsOut | Err:
         if start:
             return _edit_later(actor, plan, move, start, notes)
-        done = moves.move_jobs(actor, list(revisions), revisions, move, _reason_of)
+        done = moves.move_jobs(actor, list(revisions), revisions, move)
         return done if isinstance(done, Err) else changed_out(done.value, shown, notes)
 
     return _Plan(
@@ -239,7 +238,3 @@ def _read_start(actor: Actor, options: Selection) -> datetime | Err | None:
     return (
         moment.value if moment.value > now else invalid("starting", "it is in the past; leave it out for now")
     )
-
-
-def _reason_of(error: Err) -> str:
-    return refusals.first_problem(error)[1]

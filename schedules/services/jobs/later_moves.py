@@ -76,16 +76,12 @@ def move_jobs_now(
     owner = get_user_model()._default_manager.get(pk=run.owner_id)
     actor = Actor(owner, Event.Door.ENGINE, name=run.job_name)
     movable = list(actor.jobs().filter(public_id__in=jobs, status__in=STATUSES))
-    plan = plan_moves(actor, movable, move, _reason_of)
+    plan = plan_moves(actor, movable, move)
     keys = [edit.old.pk for edit in plan.edits]
-    moved = move_jobs(actor, keys, {edit.old.pk: edit.old.revision for edit in plan.edits}, move, _reason_of)
+    moved = move_jobs(actor, keys, {edit.old.pk: edit.old.revision for edit in plan.edits}, move)
     if isinstance(moved, Err):
         raise Final("A job was changed at the same moment, so none was moved: run this job again.")
     if not moved.value.jobs and not plan.unmoved:
         raise Skip("These jobs are gone, or like this already.")
     unmoved = {job.public_id: reason for job, reason in plan.unmoved[:MAX_NAMED]}
     return {"moved": len(moved.value.jobs)} | ({"left": unmoved} if unmoved else {})
-
-
-def _reason_of(error: Err) -> str:
-    return next(iter(error.errors.values()))[0] if error.errors else error.code.name.lower()

@@ -1,6 +1,6 @@
 """Moves: change the time of day, zone, tags or topic of many jobs; preview it, then store it in one transaction."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from typing import Any
@@ -9,7 +9,7 @@ from django.db import transaction
 
 from schedules import clock
 from schedules.models import Job
-from schedules.result import Code, Err, Ok, Result
+from schedules.result import Code, Err, Ok, Result, sentence
 from schedules.services.job_list import JobQuery
 from schedules.services.jobs.bulk import MAX_JOBS, BulkChange, filter_jobs, without_own_jobs
 from schedules.services.jobs.edits import PreparedEdit, prepare_edit, store_edits
@@ -138,7 +138,7 @@ class Plan:
     unmoved: Sequence[tuple[Job, str]]
 
 
-def plan_moves(actor: Actor, jobs: Sequence[Job], move: Move, reason_of: Callable[[Err], str]) -> Plan:
+def plan_moves(actor: Actor, jobs: Sequence[Job], move: Move) -> Plan:
     """Check each job; those that need no change are in neither list."""
     now = clock.now()
     edits: list[PreparedEdit] = []
@@ -154,20 +154,18 @@ def plan_moves(actor: Actor, jobs: Sequence[Job], move: Move, reason_of: Callabl
             case Ok(PreparedEdit() as edited):
                 edits.append(edited)
             case Err() as error:
-                unmoved.append((job, reason_of(error)))
+                unmoved.append((job, error.reasons or sentence(error.text)))
     return Plan(edits, unmoved)
 
 
-def move_jobs(
-    actor: Actor, keys: Sequence[int], revisions: dict[int, int], move: Move, reason_of: Callable[[Err], str]
-) -> Result[BulkChange]:
+def move_jobs(actor: Actor, keys: Sequence[int], revisions: dict[int, int], move: Move) -> Result[BulkChange]:
     """Move these jobs, or none if one of them has changed since it was shown."""
     with transaction.atomic():
         locked = actor.jobs().filter(pk__in=keys, status__in=STATUSES).order_by("pk")
         jobs = list(locked.select_for_update(of=("self",)))
         if {job.pk: job.revision for job in jobs} != {key: revisions[key] for key in keys}:
             return Err(Code.JOBS_CHANGED)
-        plan = plan_moves(actor, jobs, move, reason_of)
+        plan = plan_moves(actor, jobs, move)
         now = clock.now()
         if refusal := store_edits(plan.edits, now):
             transaction.set_rollback(True)

@@ -387,9 +387,7 @@ def test_end_of_a_pause_does_not_arm_what_an_agent_has_changed_meanwhile(agent, 
 def test_moved_jobs_wait(agent, person):
     job = JobFactory(owner=person.user, cron="30 8 * * *")
 
-    done = moves.move_jobs(
-        agent, [job.pk], {job.pk: job.revision}, moves.Move(shift=HOUR), lambda error: error.code.name
-    )
+    done = moves.move_jobs(agent, [job.pk], {job.pk: job.revision}, moves.Move(shift=HOUR))
 
     assert [each.pk for each in done.value.jobs] == [job.pk]
     assert is_waiting(job)

@@ -157,9 +157,7 @@ def test_agent_whose_jobs_need_no_confirmation_tells_nobody(agent, sent):
 def test_jobs_of_a_file_and_moved_jobs_are_told(agent, owner, sent):
     moved = JobFactory(owner=owner, name="Backup", cron="0 3 * * *")
     shift = moves.Move(shift=timedelta(hours=1))
-    done = moves.move_jobs(
-        agent, [moved.pk], {moved.pk: moved.revision}, shift, lambda error: error.code.name
-    )
+    done = moves.move_jobs(agent, [moved.pk], {moved.pk: moved.revision}, shift)
     assert isinstance(done, Ok)
     text = "jobs:\n  One: {schedule: every day at 8:00, task: tests.ping}\n"
     jobs, problems = read_jobs([("jobs.yaml", text)], "UTC", clock.now())

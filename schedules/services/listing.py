@@ -1,0 +1,110 @@
+"""Lists of jobs, heartbeats and runs as documents, and the cursors that lead from one page to the next."""
+
+import re
+from typing import Any
+
+from schedules import clock
+from schedules.models.counting import COUNTED
+from schedules.models.jobs import JobQuerySet
+from schedules.result import Code, Document, Err, RefusedError, invalid, operation
+from schedules.services.documents import agent_json, heartbeat_json, listed_job, masked_run
+from schedules.services.job_list import JobQuery, read_jobs, read_newest
+from schedules.services.jobs.heartbeats import ping_addresses_of
+from schedules.services.permissions import Actor
+from schedules.services.reading import job_query, run_query
+from schedules.services.run_list import find_run, read_runs
+from schedules.services.runs.agent_runs import agent_run_of
+from schedules.services.runs.outputs import output_since
+from schedules.tasks.heartbeat import HEARTBEAT
+
+_KEY_CURSOR = re.compile(r"[0-9]{1,2}~-?[0-9]{0,18}~[0-9]{1,18}")
+_OFFSET_CURSOR = re.compile(r"at([0-9]{1,9})")
+
+
+def position_of(cursor: str) -> dict[str, str]:
+    """Return the position that a cursor names; refuse one that no page has returned."""
+    if cursor and not _KEY_CURSOR.fullmatch(cursor):
+        raise _invalid_cursor()
+    return {"after": cursor} if cursor else {}
+
+
+def _invalid_cursor() -> RefusedError:
+    why = "take it from next_cursor of the page before, with the same filters"
+    return RefusedError(invalid("cursor", why))
+
+
+@operation
+def list_jobs(
+    actor: Actor, *, order: str = "newest", limit: int = 50, cursor: str = "", **filters: Any
+) -> Document:
+    """List jobs, the newest first.
+
+    The filters follow the rules of the page of jobs. `outcome` and `error` are those of the last run.
+    """
+    query = job_query(actor, filters, clock.now())
+    if order == "next":
+        return _jobs_by_next_run(actor, query, limit, cursor)
+    page = read_newest(actor, query, _with_activity, position_of(cursor), limit)
+    return {"jobs": [listed_job(job) for job in page.rows], "next_cursor": page.after or None}
+
+
+def _jobs_by_next_run(actor: Actor, query: JobQuery, limit: int, cursor: str) -> Document:
+    match = _OFFSET_CURSOR.fullmatch(cursor)
+    if cursor and not match:
+        raise _invalid_cursor()
+    page = read_jobs(actor, query, _with_activity, size=limit, start=int(match[1]) if match else 0)
+    note = None
+    if page.are_jobs_cut:
+        note = f"Only the first {COUNTED:,} jobs were looked through: give a status to see others."
+    next_cursor = None if page.next_start is None else f"at{page.next_start}"
+    return {"jobs": [listed_job(job) for job in page.rows], "next_cursor": next_cursor, "note": note}
+
+
+@operation
+def list_heartbeats(actor: Actor, *, limit: int = 50, cursor: str = "") -> Document:
+    """List the jobs that run elsewhere, the newest first, with their ping addresses.
+
+    `POST /jobs` with the task `heartbeat` makes one.
+    """
+    page = read_newest(actor, JobQuery(task=HEARTBEAT), _with_activity, position_of(cursor), limit)
+    addresses = ping_addresses_of(page.rows)
+    shown = [heartbeat_json(actor, job, addresses[job.pk]) for job in page.rows if job.pk in addresses]
+    return {"heartbeats": shown, "next_cursor": page.after or None}
+
+
+@operation
+def list_runs(actor: Actor, *, limit: int = 50, cursor: str = "", **filters: Any) -> Document:
+    """List runs, the newest first, perhaps of one job, with one outcome or since a time."""
+    query = run_query(actor, filters, clock.now())
+    page = read_runs(actor, query, position_of(cursor), limit, with_results=True)
+    zone = actor.read_profile().zone
+    return {"runs": [masked_run(run, zone) for run in page.rows], "next_cursor": page.after or None}
+
+
+@operation
+def show_run(actor: Actor, run: int) -> Document:
+    """Show a run: when it was due, started and ended, its result or error, an explanation, and what its agent did."""
+    shown = _run_of(actor, run)
+    return masked_run(shown, actor.read_profile().zone) | {"agent": agent_json(agent_run_of(shown))}
+
+
+@operation
+def show_output(actor: Actor, run: int, *, position: int = 0, attempt: int = 0) -> Document:
+    """Return what a run has printed, whole or from a position on, also while it goes on."""
+    part = output_since(_run_of(actor, run), position, attempt)
+    return {
+        "text": part.text,
+        "position": part.position,
+        "attempt": part.attempt,
+        "is_ended": part.is_ended,
+    }
+
+
+def _run_of(actor: Actor, run_id: int) -> Any:
+    if run := find_run(actor, run_id):
+        return run
+    raise RefusedError(Err(Code.RUN_NOT_FOUND, run_id))
+
+
+def _with_activity(jobs: JobQuerySet, **annotations: Any) -> JobQuerySet:
+    return jobs.with_activity().annotate(**annotations)
