@@ -9,7 +9,6 @@ from schedules.channels.message import DEFAULT_PRIORITY, Message
 from schedules.channels.push import NTFY
 from schedules.channels.sending import ENDED_MESSAGE, ChannelEnded, send
 from schedules.channels.stored import find_channel, record_delivery
-from schedules.tasks.answer_buttons import ask_for_answer
 from schedules.tasks.argument_types import (
     Action,
     AskText,
@@ -25,6 +24,7 @@ from schedules.tasks.argument_types import (
 from schedules.tasks.asking import read_ask
 from schedules.tasks.interface import Asked, Final, RetryLater, Run
 from schedules.tasks.registry import task
+from schedules.tasks.signed_links import ask_for_answer
 
 NTFY_ONLY_FIELDS = ("markdown", "icon", "attach", "filename")
 ChannelName = Annotated[

@@ -13,8 +13,7 @@ from schedules.channels.kinds import Field, Kind, Request, Values, must_match, s
 from schedules.channels.message import HIGH_PRIORITY, Message, fit
 from schedules.secrets.encryption import accepted_keys
 from schedules.tasks.interface import Final
-from schedules.tasks.links import WEB_SCHEMES
-from schedules.tasks.site import public_site
+from schedules.tasks.links import WEB_SCHEMES, public_site
 
 # How long a push service keeps a message for a device that is offline.
 TTL_SECONDS = 24 * 3600

@@ -14,9 +14,8 @@ from schedules.engine.incidents import HOST, News, is_proposal, raise_incidents
 from schedules.engine.notices import create_notice
 from schedules.models import Approval, Incident, Job, Profile
 from schedules.models.alert_rules import NEVER, RECOVERED, AlertRules, quiet_until, stored_rules, wants
-from schedules.tasks.approval_links import approval_address
-from schedules.tasks.site import public_site
-from schedules.tasks.stop_links import stop_button
+from schedules.tasks.links import public_site
+from schedules.tasks.signed_links import approval_address, stop_button
 from schedules.when import durations
 from schedules.when.moments import short_words
 

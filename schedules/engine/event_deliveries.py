@@ -16,7 +16,7 @@ from schedules.engine.followers import depth_of
 from schedules.engine.history import Outcome
 from schedules.models import Approval, Event, EventSubscription, EventType, Execution, Incident, Job
 from schedules.models.job_queries import NOTICE_PREFIX
-from schedules.tasks.site import public_site
+from schedules.tasks.links import public_site
 
 Status = Execution.Status
 

@@ -13,7 +13,7 @@ from schedules.models import Execution, Job
 from schedules.models.job_queries import NOTICE_PREFIX
 from schedules.models.job_texts import searchable_text, skeleton
 from schedules.models.jobs import new_public_id
-from schedules.tasks.site import public_site
+from schedules.tasks.links import public_site
 
 Status = Execution.Status
 LABEL = "answer"

@@ -10,8 +10,7 @@ from django.db.models import Case, F, Q, Value, When
 
 from schedules import limits
 from schedules.models.jobs import Job
-from schedules.tasks.placeholders import NOTIFICATION, fill_in
-from schedules.tasks.run_facts import facts_of
+from schedules.tasks.placeholders import NOTIFICATION, facts_of, fill_in
 
 
 def slot_key(job_public_id: str, scheduled_for: datetime, cause: str) -> str:

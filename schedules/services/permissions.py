@@ -17,7 +17,7 @@ from schedules.result import Code, Err
 from schedules.secrets import masking
 from schedules.services.people.profiles import is_above, profile_of
 from schedules.tasks import registry
-from schedules.tasks.site import page_of_job
+from schedules.tasks.links import page_of_job
 
 Rows = TypeVar("Rows", bound=QuerySet[Any])
 

@@ -15,7 +15,7 @@ from schedules.tasks import outbound
 from schedules.tasks.asking import read_ask
 from schedules.tasks.links import link_problem
 from schedules.tasks.outbound.headers import header_problem, shape_problem
-from schedules.tasks.run_facts import NAMES, PLACEHOLDER, TEXTS
+from schedules.tasks.placeholders import ANY_PLACEHOLDER, FACTS, TEXTS
 
 PROMPT_BYTES = 16_384
 COMMAND_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}")
@@ -188,16 +188,16 @@ def place_problems(values: Mapping[str, Any]) -> list[str]:
 def template_problems(values: Mapping[str, Any]) -> list[str]:
     """List the unknown names of placeholders in the texts of a notification."""
     return [
-        f"{field}: unknown name {{{{ {name} }}}}; use {', '.join(NAMES)}"
+        f"{field}: unknown name {{{{ {name} }}}}; use {', '.join(FACTS)}"
         for field in TEXTS
         for name in _unknown_names(values.get(field))
     ]
 
 
 def _unknown_names(text: Any) -> Iterator[str]:
-    names = PLACEHOLDER.findall(text) if isinstance(text, str) else []
+    names = ANY_PLACEHOLDER.findall(text) if isinstance(text, str) else []
     return (name for name in dict.fromkeys(names) if not _is_known(name))
 
 
 def _is_known(name: str) -> bool:
-    return name in NAMES or name.partition(".")[0] in _OPEN_NAMESPACES
+    return name in FACTS or name.partition(".")[0] in _OPEN_NAMESPACES

@@ -1,12 +1,15 @@
-"""Placeholders in a job's arguments, like {{ upstream.result }}: fill in values from what started the run."""
+"""Placeholders in a job's arguments: {{ upstream.result }} of what started the run, {{ job.name }} and other facts of it."""
 
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from schedules.limits import SHORTENED
 from schedules.secrets.references import break_references, reference_positions
+from schedules.when.moments import short_words
+from schedules.when.triggers import TriggerError, load_zone
 
 _PLACEHOLDER = re.compile(r"\{\{\s*(upstream|trigger)((?:\.[\w-]+)*)\s*\}\}")
 # Filled in later than the others, when the gate of a prompt has answered.
@@ -15,8 +18,15 @@ _OF_NOTIFICATION = re.compile(r"\{\{\s*(upstream|trigger|job|run)((?:\.[\w-]+)*)
 # Longer values are cut when they are part of a text; an argument that is only a placeholder gets the whole value.
 LONGEST_PART = 4000
 PROMPT = "prompt"
-# Only its texts can also use facts of the run (run_facts.py).
+# Only its texts can also use facts of the run.
 NOTIFICATION = "notify"
+# The arguments of a notification that can contain facts of the run, and their names.
+TEXTS = ("message", "title")
+FACTS = (
+    *("job.name", "job.id", "run.scheduled_for"),
+    *("run.date", "run.time", "run.weekday", "run.attempt"),
+)
+ANY_PLACEHOLDER = re.compile(r"\{\{\s*(\w+(?:\.[\w-]+)*)\s*\}\}")
 
 
 def has_placeholder(value: Any) -> bool:
@@ -69,6 +79,31 @@ def fill_arguments(
 ) -> tuple[list[Any], dict[str, Any]]:
     """Return the arguments of a run with their placeholders filled in."""
     return fill_in(list(args), values, task=task), fill_in(dict(kwargs), values, task=task)
+
+
+def facts_of(
+    *, job_id: str, job_name: str, scheduled_for: datetime, timezone: str, attempt: int
+) -> dict[str, dict[str, str]]:
+    """Return the facts as texts, with times in the job's time zone."""
+    try:
+        local = scheduled_for.astimezone(load_zone(timezone))
+    except TriggerError:
+        local = scheduled_for
+    return {
+        "job": {"name": job_name, "id": job_id},
+        "run": {
+            "scheduled_for": short_words(scheduled_for, timezone),
+            "date": f"{local:%Y-%m-%d}",
+            "time": f"{local:%H:%M}",
+            "weekday": f"{local:%A}",
+            "attempt": str(attempt),
+        },
+    }
+
+
+def has_any_placeholder(text: Any) -> bool:
+    """Return whether a text contains a placeholder."""
+    return isinstance(text, str) and ANY_PLACEHOLDER.search(text) is not None
 
 
 def mark_text(tag: str, text: str, note: str) -> str:

@@ -13,7 +13,7 @@ from schedules.mcp.auth import local_caller, set_local_caller
 from schedules.services import Actor
 from schedules.services.runs import approvals
 from schedules.tasks import registry
-from schedules.tasks.site import page_of_job
+from schedules.tasks.links import page_of_job
 from tests.factories import ApprovalFactory, ExecutionFactory, JobFactory
 from tests.mcp.agents import InMemory
 from tests.mcp.tools.test_jobs import COMMANDS

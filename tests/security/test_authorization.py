@@ -14,8 +14,7 @@ from django.urls import resolve
 
 from schedules import clock
 from schedules.models import Incident, Job
-from schedules.tasks import approval_links, stop_links
-from schedules.tasks.answer_links import Button, make_token
+from schedules.tasks.signed_links import Button, answer_token, approval_token, stop_token
 from tests.factories import ExecutionFactory
 from tests.security.addresses import Address, every_address, for_each
 from tests.security.owned_rows import MARK, UNKNOWN_JOB, UNKNOWN_NUMBER, OwnedRows, everything
@@ -119,7 +118,7 @@ def examples(address: Address, owned: OwnedRows) -> dict[str, Any]:
         "incident": owned.rows[Incident].pk,
         "key": owned.profile.calendar_key,
         "place": owned.heartbeat.ping_id,
-        "token": make_token(owned.asked.pk, owned.asked.key, Button.PAGE),
+        "token": answer_token(owned.asked.pk, owned.asked.key, Button.PAGE),
         "id": owned.owner.pk,
         "app_label": "schedules",
         "url": "nowhere",
@@ -131,9 +130,9 @@ def examples(address: Address, owned: OwnedRows) -> dict[str, Any]:
         "name": owned.secret.name,
     }
     if address.name == "schedules:approval-link":
-        known["token"] = approval_links.make_token(owned.approval.pk, owned.approval.digest)
+        known["token"] = approval_token(owned.approval.pk, owned.approval.digest)
     if address.name == "schedules:stop-link":
-        known["token"] = stop_links.make_token(owned.owner.pk)
+        known["token"] = stop_token(owned.owner.pk)
     if address.model is not None:
         assert address.model in owned.rows, f"make a row of {address.model.__name__} in owned_rows.py"
         known["object_id"] = owned.rows[address.model].pk

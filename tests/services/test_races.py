@@ -17,7 +17,7 @@ from schedules.result import Err, Kind, Ok
 from schedules.services import Actor
 from schedules.services.jobs.bulk import change_each
 from schedules.services.runs import answers
-from schedules.tasks.answer_links import Button, make_token, read_token
+from schedules.tasks.signed_links import Button, answer_token, read_answer
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, reminder_job
 from tests.waiting import PATIENCE, wait_for
 
@@ -74,7 +74,7 @@ def asking_run(actor: Actor) -> Execution:
 
 
 def press(run: Execution, button: str) -> Any:
-    linked = answers.find_linked(read_token(make_token(run.pk, run.key, Button(button))))
+    linked = answers.find_linked(read_answer(answer_token(run.pk, run.key, Button(button))))
     return linked if isinstance(linked, Err) else answers.answer_by_link(linked.value, button)
 
 

@@ -21,7 +21,7 @@ from django.utils.log import log_response
 from cronty_site import logs, urls
 from cronty_site.logs import JsonFormatter, LineFormatter, RepeatFilter
 from schedules.secrets.masking import MASK
-from schedules.tasks.approval_links import make_token
+from schedules.tasks.signed_links import approval_token
 from schedules.web.pings.limits import PingLimits
 from schedules.web.views import triggers
 from schedules.worker.log_context import current_run
@@ -272,7 +272,7 @@ def test_refused_requests_leave_no_key_in_the_log(written, settings, monkeypatch
     monkeypatch.setattr(triggers, "limits", PingLimits("CRONTY_TRIGGERS_PER_MINUTE"))
     settings.CRONTY_TRIGGERS_PER_MINUTE = 3
     approval = ApprovalFactory()
-    approve = f"/approve/{make_token(approval.pk, approval.digest)}/"
+    approve = f"/approve/{approval_token(approval.pk, approval.digest)}/"
     client, statuses = Client(raise_request_exception=False), set()
     for send in (
         lambda: client.get(f"/calendar/{KEY}.ics", headers={"host": "other.example"}),

@@ -17,7 +17,7 @@ from schedules.models import AgentRun, Approval, Event, Execution, Job
 from schedules.result import Ok
 from schedules.services.permissions import Actor
 from schedules.services.runs.approvals import ONCE, answer_approval
-from schedules.tasks.approval_links import make_token
+from schedules.tasks.signed_links import approval_token
 from tests.agents.asking_program import AskingProgram
 from tests.clusters import (
     SHORT_LEASE,
@@ -193,7 +193,7 @@ class Installation:
     def allow(self, approval: Approval) -> None:
         """Press the button on the page behind the link of the alert."""
         connection = HTTPConnection("127.0.0.1", int(self.port), timeout=PATIENCE)
-        path = f"/approve/{make_token(approval.pk, approval.digest)}/"
+        path = f"/approve/{approval_token(approval.pk, approval.digest)}/"
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
         connection.request("POST", path, urlencode({"answer": ONCE, "seen": approval.digest}), headers)
         reply = connection.getresponse()

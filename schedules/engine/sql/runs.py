@@ -24,8 +24,7 @@ from schedules.engine.sql.statements import (
 )
 from schedules.models.executions import slot_key
 from schedules.models.job_queries import NOTICE_PREFIX
-from schedules.tasks.placeholders import NOTIFICATION, fill_arguments
-from schedules.tasks.run_facts import facts_of
+from schedules.tasks.placeholders import NOTIFICATION, facts_of, fill_arguments
 
 _START = """
     UPDATE schedules_execution SET status = 'running', attempt = attempt + 1, started_at = %s, finished_at = NULL,

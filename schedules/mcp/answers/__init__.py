@@ -18,7 +18,7 @@ from schedules.services.jobs.forecasts import next_runs_of, quiet_warnings, skip
 from schedules.services.permissions import confirmation_hint
 from schedules.services.runs.prompts import will_wait_unclaimed
 from schedules.tasks.builtin import WEBHOOK_METHOD
-from schedules.tasks.site import page_of_job
+from schedules.tasks.links import page_of_job
 from schedules.when import durations
 from schedules.when.triggers import TriggerError, load_zone, unreadable
 from schedules.when.zones import is_repeated

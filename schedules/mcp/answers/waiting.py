@@ -8,7 +8,7 @@ from schedules.mcp import answers
 from schedules.services import Actor
 from schedules.services.runs.approvals import permission_of, permission_words
 from schedules.services.waiting_list import Request, answered_requests, waiting_requests
-from schedules.tasks.site import page_of_job
+from schedules.tasks.links import page_of_job
 
 MAX_TEXT_LENGTH = 2000
 

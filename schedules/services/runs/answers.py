@@ -14,7 +14,7 @@ from schedules.services.jobs.rows import locked_job
 from schedules.services.people.profiles import is_active_user
 from schedules.services.permissions import Actor, actor_of_link, not_found, record, wrong_state
 from schedules.services.runs.actions import skip
-from schedules.tasks.answer_links import Button, Link
+from schedules.tasks.signed_links import AnswerLink, Button
 from schedules.when.moments import short_words
 from schedules.when.phrases import PhraseError, parse_moment
 from schedules.when.triggers import TriggerError
@@ -46,7 +46,7 @@ class AnsweredQuestion:
 class LinkedQuestion:
     """What a link is about: the job and the run that asked, and its question once it is recorded."""
 
-    link: Link
+    link: AnswerLink
     job: Job
     run: Execution
     """The run that asked first; the message with the link may be a reminder of it."""
@@ -54,7 +54,7 @@ class LinkedQuestion:
     question: Question | None
 
 
-def find_linked(link: Link, actor: Actor | None = None) -> Result[LinkedQuestion]:
+def find_linked(link: AnswerLink, actor: Actor | None = None) -> Result[LinkedQuestion]:
     """Return what a link is about, for its owner or for the logged-in actor."""
     reminder = Reminder.objects.select_related("execution__job").filter(pk=link.execution_id).first()
     root_id = reminder.question_id if reminder else link.execution_id

@@ -18,8 +18,8 @@ from schedules.secrets.masking import has_mask
 from schedules.services.jobs.rows import change_row, locked_job
 from schedules.services.people.profiles import is_active_user
 from schedules.services.permissions import Actor, actor_of_link, record
-from schedules.tasks.approval_links import Link
 from schedules.tasks.grants import grant_of, grants_problem
+from schedules.tasks.signed_links import ApprovalLink
 from schedules.when.moments import local_words
 
 Status = Approval.Status
@@ -83,7 +83,7 @@ def find_approval(actor: Actor, number: int) -> Result[Approval]:
     return Ok(approval)
 
 
-def find_linked(link: Link, actor: Actor | None = None) -> Result[LinkedApproval]:
+def find_linked(link: ApprovalLink, actor: Actor | None = None) -> Result[LinkedApproval]:
     """Return what a link is about, for the job's owner or for the logged-in actor."""
     approval = Approval.objects.select_related("execution", "job__owner").filter(pk=link.approval_id).first()
     job = approval.job if approval else None

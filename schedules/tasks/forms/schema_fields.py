@@ -10,8 +10,8 @@ from django import forms
 from pydantic import TypeAdapter, ValidationError
 
 from schedules.tasks.forms.fields import Json, Pairs, Text, Whole, as_text
+from schedules.tasks.links import public_site
 from schedules.tasks.registry import Task
-from schedules.tasks.site import public_site
 
 LONG_TEXTS = {"message", "prompt", "body"}
 OBJECT_HINT = 'A JSON object, like {"key": "value"}.'

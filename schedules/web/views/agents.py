@@ -24,7 +24,7 @@ from schedules.services.runs.agent_stops import (
     stop_agents,
 )
 from schedules.services.runs.runner_list import list_runners
-from schedules.tasks.stop_links import read_token
+from schedules.tasks.signed_links import read_stop_token
 from schedules.web.messages import message_of
 from schedules.web.views.live import LivePageMixin
 from schedules.web.views.page import actor_of, finish, is_of_somebody_else, keep_address_private
@@ -81,7 +81,7 @@ def stopped_message(stopped: Stopped) -> str:
 @require_http_methods(["GET", "HEAD", "POST"])
 def stop_link(request: HttpRequest, token: str) -> HttpResponse:
     """Show what the link in an alert does; only a POST stops agents, so that link previews are harmless."""
-    user = find_active(read_token(token))
+    user = find_active(read_stop_token(token))
     context: dict[str, Any] = {"is_known": user is not None}
     if user is not None:
         actor = Actor(user, Event.Door.LINK, FROM_ALERT)

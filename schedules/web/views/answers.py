@@ -14,7 +14,13 @@ from schedules.result import Code, Err, Kind, Ok, Result, invalid
 from schedules.services.runs import answers
 from schedules.services.runs.answers import DONE, SKIP, SNOOZE, UNDO, AnsweredQuestion, LinkedQuestion
 from schedules.services.runs.question_words import describe_question
-from schedules.tasks.answer_links import LONGEST_TOKEN, Button, ExpiredLinkError, UnknownLinkError, read_token
+from schedules.tasks.signed_links import (
+    LONGEST_TOKEN,
+    Button,
+    ExpiredLinkError,
+    UnknownLinkError,
+    read_answer,
+)
 from schedules.web.messages import message_of
 from schedules.web.views.page import actor_of, finish, is_of_somebody_else, keep_address_private
 
@@ -49,7 +55,7 @@ def page(request: HttpRequest, token: str) -> HttpResponse:
 
 def _read(request: HttpRequest, token: str) -> Result[LinkedQuestion]:
     try:
-        link = read_token(token if len(token) <= LONGEST_TOKEN else "")
+        link = read_answer(token if len(token) <= LONGEST_TOKEN else "")
     except ExpiredLinkError:
         return Err(Code.LINK_EXPIRED)
     except UnknownLinkError:

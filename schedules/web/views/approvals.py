@@ -22,8 +22,7 @@ from schedules.services.runs.approvals import (
     find_linked,
     state_words,
 )
-from schedules.tasks.answer_links import ExpiredLinkError, UnknownLinkError
-from schedules.tasks.approval_links import read_token
+from schedules.tasks.signed_links import ExpiredLinkError, UnknownLinkError, read_approval
 from schedules.web.messages import message_of
 from schedules.web.views.page import actor_of, finish, is_of_somebody_else, keep_address_private
 
@@ -84,7 +83,7 @@ def _read_answer(request: HttpRequest) -> tuple[str, dict[str, str]]:
 
 def _read(request: HttpRequest, token: str) -> Result[LinkedApproval]:
     try:
-        link = read_token(token)
+        link = read_approval(token)
     except ExpiredLinkError:
         return Err(Code.LINK_EXPIRED)
     except UnknownLinkError:

@@ -13,7 +13,7 @@ from schedules.services.jobs.undo import last_call, undo
 from schedules.services.runs import answers
 from schedules.services.runs.answers import DONE, SKIP, SNOOZE, UNDO
 from schedules.services.runs.question_words import describe_question, reminder_words
-from schedules.tasks.answer_links import Button, make_token, read_token
+from schedules.tasks.signed_links import Button, answer_token, read_answer
 from tests.factories import ExecutionFactory, QuestionFactory, ReminderFactory, reminder_job
 
 pytestmark = pytest.mark.django_db
@@ -38,7 +38,7 @@ def run(owner) -> Execution:
 
 
 def link(run: Execution, button: str = "done"):
-    return read_token(make_token(run.pk, run.key, Button(button)))
+    return read_answer(answer_token(run.pk, run.key, Button(button)))
 
 
 def press(run: Execution, button: str = "done"):

@@ -5,7 +5,7 @@ from django.test import Client
 from django.utils import timezone
 
 from schedules.models import AgentRun, AgentStop, Event
-from schedules.tasks.stop_links import make_token, stop_button
+from schedules.tasks.signed_links import stop_button, stop_token
 from tests.factories import ExecutionFactory, JobFactory, UserFactory
 from tests.web.html import html_of
 
@@ -103,7 +103,7 @@ def test_link_of_an_alert_stops_on_post_only_and_needs_no_login(owner, settings)
 
 def test_changed_link_stops_nothing(owner):
     for change in [lambda text: f"{text}x", lambda text: f"9{text}", lambda text: "x" * 300]:
-        answer = Client().post(f"/agents/stop/{change(make_token(owner.pk))}/")
+        answer = Client().post(f"/agents/stop/{change(stop_token(owner.pk))}/")
 
         assert answer.status_code == 404
         assert not AgentStop.objects.exists()
@@ -111,7 +111,7 @@ def test_changed_link_stops_nothing(owner):
 
 def test_old_link_stops_nothing(owner):
     with time_machine.travel("2026-11-01", tick=False):
-        token = make_token(owner.pk)
+        token = stop_token(owner.pk)
 
     with time_machine.travel("2026-11-09", tick=False):
         answer = Client().post(f"/agents/stop/{token}/")

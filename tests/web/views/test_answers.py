@@ -8,7 +8,7 @@ from django.test import Client
 
 from schedules import clock
 from schedules.models import Event, Question
-from schedules.tasks.answer_links import LIFETIME, Button, make_token
+from schedules.tasks.signed_links import ANSWER_LIFETIME, Button, answer_token
 from tests.factories import ExecutionFactory, reminder_job
 
 pytestmark = pytest.mark.django_db
@@ -31,7 +31,7 @@ def phone() -> Client:
 
 
 def address(run, button: str = "page") -> str:
-    return f"/a/{make_token(run.pk, run.key, Button(button))}/"
+    return f"/a/{answer_token(run.pk, run.key, Button(button))}/"
 
 
 def status() -> str:
@@ -74,7 +74,7 @@ def test_forged_link_is_refused_without_asking_the_database(phone, django_assert
 def test_expired_link_is_refused(phone, run):
     link = address(run, "done")
 
-    with time_machine.travel(clock.now() + LIFETIME + timedelta(minutes=1)):
+    with time_machine.travel(clock.now() + ANSWER_LIFETIME + timedelta(minutes=1)):
         answer = phone.post(link)
 
     assert (answer.status_code, status()) == (410, "open")

@@ -9,8 +9,14 @@ from django.test import Client
 from schedules import clock, engine
 from schedules.models import Approval, Event, Execution, Incident, Job, Profile
 from schedules.models.executions import ASKS
-from schedules.tasks import answer_links, stop_links
-from schedules.tasks.approval_links import LIFETIME, make_token, read_token
+from schedules.tasks.signed_links import (
+    APPROVAL_LIFETIME,
+    Button,
+    answer_token,
+    approval_token,
+    read_approval,
+    stop_token,
+)
 from tests.factories import ApprovalFactory, ExecutionFactory, JobFactory
 from tests.web.html import html_of
 
@@ -39,7 +45,7 @@ def phone() -> Client:
 
 
 def address(approval: Approval) -> str:
-    return f"/approve/{make_token(approval.pk, approval.digest)}/"
+    return f"/approve/{approval_token(approval.pk, approval.digest)}/"
 
 
 def status() -> str:
@@ -78,8 +84,8 @@ def test_links_tell_somebody_who_is_logged_in_as_another_person(phone, web, othe
     run = ExecutionFactory(job=JobFactory(owner=owner, task="notify", kwargs={"message": "Pills"}))
     for link in (
         address(approval),
-        f"/a/{answer_links.make_token(run.pk, run.key, answer_links.Button.PAGE)}/",
-        f"/agents/stop/{stop_links.make_token(owner.pk)}/",
+        f"/a/{answer_token(run.pk, run.key, Button.PAGE)}/",
+        f"/agents/stop/{stop_token(owner.pk)}/",
     ):
         for client, is_told in ((phone, False), (web, False), (other, True)):
             page = client.get(link, headers={"Accept": "text/html"}).content.decode()
@@ -133,7 +139,7 @@ def test_denial_says_that_a_program_which_waits_goes_on(phone, approval):
 
 
 def test_link_of_something_else_is_unknown(phone, approval):
-    other = f"/approve/{make_token(approval.pk, '1' * 64)}/"
+    other = f"/approve/{approval_token(approval.pk, '1' * 64)}/"
 
     assert phone.get(other).status_code == 404
     assert phone.post(other, {"answer": "once", "seen": approval.digest}).status_code == 404
@@ -144,7 +150,7 @@ def test_forged_and_old_links_answer_nothing(phone, approval):
     forged = address(approval)[:-2] + "x/"
     assert phone.post(forged, {"answer": "once", "seen": approval.digest}).status_code == 404
     old = address(approval)
-    with time_machine.travel(clock.now() + LIFETIME + timedelta(minutes=1), tick=False):
+    with time_machine.travel(clock.now() + APPROVAL_LIFETIME + timedelta(minutes=1), tick=False):
         assert phone.post(old, {"answer": "once", "seen": approval.digest}).status_code == 410
     assert status() == Status.WAITING
 
@@ -195,8 +201,8 @@ def test_alert_opens_the_page_of_the_approval(settings, approval, owner):
 
     notice = Job.objects.get(public_id__startswith="notice")
     token = notice.kwargs["click"].removeprefix("https://cronty.example.com/approve/").strip("/")
-    assert read_token(token).approval_id == approval.pk
-    assert read_token(token).is_about(approval.digest)
+    assert read_approval(token).approval_id == approval.pk
+    assert read_approval(token).is_about(approval.digest)
 
 
 @pytest.fixture
