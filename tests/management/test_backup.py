@@ -1,7 +1,6 @@
 """Backups: complete or absent, even when interrupted, and complete when restored."""
 
 import os
-import shutil
 import sqlite3
 import subprocess
 import threading
@@ -14,7 +13,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 
 from schedules.management.commands.backup import pg_dump_command
-from schedules.models import Execution, Job
+from schedules.models import Job
 from tests.clusters import PROJECT
 from tests.factories import ExecutionFactory, JobFactory
 from tests.forks import python
@@ -50,7 +49,7 @@ def large(tmp_path: Path) -> Path:
         database.execute("PRAGMA journal_mode=WAL")
         database.execute("CREATE TABLE schedules_job (id INTEGER PRIMARY KEY, body BLOB)")
         database.executemany(
-            "INSERT INTO schedules_job (body) VALUES (?)", [(os.urandom(100_000),) for _ in range(400)]
+            "INSERT INTO schedules_job (body) VALUES (?)", [(os.urandom(100_000),) for _ in range(150)]
         )
         database.commit()
     return path
@@ -179,35 +178,6 @@ def test_only_one_of_two_backups_to_the_same_path_succeeds(tmp_path, large):
 
     assert codes == [0, 1]
     assert contents(path) == contents(large)
-
-
-@only_on_sqlite
-def test_restored_backup_contains_every_row(tmp_path):
-    jobs = [JobFactory() for _ in range(5)]
-    ExecutionFactory(job=jobs[0], status=Execution.Status.SUCCEEDED)
-    call_command("backup", str(tmp_path / "copy.sqlite3"))
-    restored = tmp_path / "data" / "cronty.sqlite3"
-    restored.parent.mkdir()
-    shutil.copy(tmp_path / "copy.sqlite3", restored)
-
-    question = (
-        "from schedules.models import Job, Execution;"
-        "print(sorted(Job.objects.values_list('public_id', flat=True)), Execution.objects.count())"
-    )
-    environment = os.environ | {
-        "DATABASE_URL": f"sqlite:///{restored}",
-        "DJANGO_SETTINGS_MODULE": "tests.settings",
-    }
-    asked = subprocess.run(
-        [*python(), "manage.py", "shell", "-v", "0", "-c", question],
-        cwd=PROJECT, env=environment, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    checked = subprocess.run(
-        [*python(), "manage.py", "migrate", "--check"], cwd=PROJECT, env=environment, check=False
-    )
-
-    assert asked.stdout.strip() == f"{sorted(job.public_id for job in jobs)} 1"
-    assert checked.returncode == 0
 
 
 def test_pg_dump_command_has_the_connection_but_not_the_password():

@@ -151,20 +151,21 @@ def test_static_files_are_stale_when_one_is_newer_than_the_manifest(settings, tm
 
 
 @pytest.mark.parametrize(
-    ("change", "reason"),
+    ("command", "change", "reason"),
     [
         (
+            "up --no-web",
             "ALTER TABLE schedules_profile RENAME COLUMN timezone TO zone",
             "schedules_profile has other columns",
         ),
         (
+            "migrate",
             "INSERT INTO django_migrations (app, name, applied) VALUES ('schedules', '0002_before_the_release', '2026-11-01')",
             "schedules.0002_before_the_release, which this version of Cronty does not know",
         ),
     ],
     ids=["other columns", "another migration"],
 )
-@pytest.mark.parametrize("command", ["up --no-web", "migrate"])
 def test_tables_of_an_earlier_build_are_refused_and_left_alone(
     command: str, change: str, reason: str, tmp_path: Path
 ):

@@ -1,5 +1,6 @@
 """Restores of real backups by the command, on SQLite and on PostgreSQL."""
 
+import json
 import os
 import pty
 import sqlite3
@@ -139,18 +140,6 @@ def test_empty_database_is_replaced_without_a_question(tmp_path: Path):
 
 
 @on_sqlite
-def test_database_of_another_program_is_replaced_only_after_a_question(tmp_path: Path):
-    backup, target = tmp_path / "copy.sqlite3", tmp_path / "cronty.sqlite3"
-    call_command("backup", str(backup))
-    with closing(sqlite3.connect(target)) as database:
-        database.execute("CREATE TABLE other (id INTEGER)")
-
-    refused = restore(f"sqlite:///{target}", backup, "--slots", "skip")
-
-    assert f"{target} exists; to replace it, add --yes." in refused.stderr
-
-
-@on_sqlite
 def test_questions_are_answered_at_a_terminal(tmp_path: Path):
     fill()
     backup, target = tmp_path / "copy.sqlite3", tmp_path / "cronty.sqlite3"
@@ -199,45 +188,64 @@ def test_database_in_use_is_not_accounted_for(tmp_path: Path, mode: str):
         assert [status for status, _ in user.execute(FOUND)] == ["running"]
 
 
+REFUSED = """
+import json, os, sys
+import django
+django.setup()
+from django.core.management import CommandError, call_command
+said = []
+for arguments in json.loads(sys.argv[1]):
+    try:
+        call_command("restore", *arguments, "--slots", "skip")
+        said.append("")
+    except CommandError as error:
+        said.append(str(error))
+print(json.dumps(said))
+"""
+
+
+def refusals(url: str, *commands: list[object]) -> list[str]:
+    """What each command says in a process that gives all of them for one database."""
+    given = json.dumps([[str(word) for word in words] for words in commands])
+    environment = os.environ | {"DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "tests.settings"}
+    command = [*python(), "-c", REFUSED, given]
+    done = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=True)
+    return list(json.loads(done.stdout))
+
+
 @on_sqlite
-def test_missing_database_is_not_created(tmp_path: Path):
-    target = tmp_path / "cronty.sqlite3"
-
-    refused = restore(f"sqlite:///{target}", "--already-in-place", "--slots", "skip")
-
-    assert f"There is no database {target}" in refused.stderr
-    assert not target.exists()
-
-
-@on_sqlite
-def test_file_that_is_no_backup_is_refused(tmp_path: Path):
-    path = tmp_path / "other.sqlite3"
-    with closing(sqlite3.connect(path)) as database:
+def test_what_is_no_backup_is_refused_and_creates_no_database(tmp_path: Path):
+    target, other, newer = (tmp_path / f"{name}.sqlite3" for name in ("cronty", "other", "newer"))
+    with closing(sqlite3.connect(other)) as database:
         database.execute("CREATE TABLE other (id INTEGER)")
-
-    refused = restore(f"sqlite:///{tmp_path / 'cronty.sqlite3'}", path, "--slots", "skip")
-
-    assert refused.returncode == 1
-    assert "is not a backup of Cronty" in refused.stderr
-
-
-@on_sqlite
-def test_backup_of_a_newer_version_is_refused_and_nothing_is_replaced(tmp_path: Path):
-    backup, target = tmp_path / "copy.sqlite3", tmp_path / "cronty.sqlite3"
-    call_command("backup", str(target))
-    file = target.stat().st_ino
     MigrationRecorder(connection).record_applied("schedules", "9999_from_the_future")
     try:
-        call_command("backup", str(backup))
+        call_command("backup", str(newer))
     finally:
         MigrationRecorder(connection).record_unapplied("schedules", "9999_from_the_future")
 
-    refused = restore(f"sqlite:///{target}", backup, "--slots", "skip", "--yes")
+    missing, no_backup, unknown = refusals(
+        f"sqlite:///{target}", ["--already-in-place"], [other], [newer, "--yes"]
+    )
 
-    assert refused.returncode == 1
-    assert "schedules.9999_from_the_future, which this version of Cronty does not know" in refused.stderr
+    assert f"There is no database {target}" in missing
+    assert "is not a backup of Cronty" in no_backup
+    assert "schedules.9999_from_the_future, which this version of Cronty does not know" in unknown
+    assert {path.name for path in tmp_path.iterdir()} == {other.name, newer.name}
+
+
+@on_sqlite
+def test_database_of_another_program_is_kept_when_nobody_says_yes(tmp_path: Path):
+    backup, target = tmp_path / "copy.sqlite3", tmp_path / "cronty.sqlite3"
+    call_command("backup", str(backup))
+    with closing(sqlite3.connect(target)) as database:
+        database.execute("CREATE TABLE other (id INTEGER)")
+    file = target.stat().st_ino
+
+    [said] = refusals(f"sqlite:///{target}", [backup])
+
+    assert f"{target} exists; to replace it, add --yes." in said
     assert target.stat().st_ino == file
-    assert {path.name for path in tmp_path.iterdir()} == {backup.name, target.name}
 
 
 def test_postgresql_database_is_never_renamed_from_a_session_in_it():
