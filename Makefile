@@ -120,7 +120,7 @@ bare:
 pythons: install-dev
 	@$(BIN)/python -m verification.pythons $(ARGS)
 
-# Cronty beside its peers, with a report in docs/reference/benchmarks.md: ARGS="cronty celery" measures only these.
+# Cronty beside its peers, as in docs/reference/benchmarks.md: ARGS="cronty celery" measures only these.
 bench: install-dev
 	@$(BIN)/python -m verification.bench.run $(ARGS)
 

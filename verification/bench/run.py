@@ -1,14 +1,14 @@
 """Cronty and its peers, measured side by side: `python -m verification.bench.run [NAME[/DATABASE] …]`.
 
-Results are merged into docs/reference/benchmarks.json, so that a part can be repeated; then the report is written again.
+Each line is `name value unit`; lines with # say what was measured, and how much other programs used of the machine. The
+figures are published in docs/reference/benchmarks.md.
 """
 
 import argparse
 import json
 import os
 import platform
-import re
-import shutil
+import resource
 import signal
 import subprocess
 import sys
@@ -16,83 +16,87 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from tests.postgres import Postgres
-from verification.bench import report
-from verification.bench.comparison import MEASURES, PARTS, RATES
-from verification.bench.foreign_load import ForeignLoad, wait_for_rest
 from verification.bench.harness import PROJECT
 from verification.bench.peers import environment
 from verification.bench.peers.system import SYNCHRONOUS
 
-RUNS = (*(run for runs in PARTS.values() for run in runs), *RATES.values())
-KEYS = tuple(measure.key for measure in MEASURES)
+MEASURES = ("single", "coroutines", "plain", "large")
+# Only systems of one part are compared: all of them wait for the disk before a task begins, or none does.
+PARTS = {
+    "sqlite": ("cronty", "apscheduler", "huey", "django_tasks_db", "django_q2", "floor", "rates"),
+    "sqlite-normal": ("cronty", "apscheduler", "django_tasks_db", "floor"),
+    "none": ("celery", "apscheduler_memory"),
+    "postgresql": (
+        "cronty",
+        "apscheduler",
+        "procrastinate",
+        "django_tasks_db",
+        "django_q2",
+        "floor",
+        "rates",
+    ),
+}
+RUNS = tuple(f"{system}/{database}" for database, systems in PARTS.items() for system in systems)
 PER_SECOND = ("1", "10", "100", "250", "500", "1000", "1500", "2000", "3000")
 LIMIT_SECONDS = 230
-SYNCHRONOUS_OF = {"sqlite-normal": "NORMAL"}
-RATE_LINE = re.compile(r"_sustained_(\d+) p50 ([\d.]+) ms p99 ([\d.]+) ms not_run (\d+) \(([\d.]+) %\)")
+# A measurement is not reliable if other programs use more.
+MOST_SHARE = 0.10
 
 
-def measure(name: str, measures: Sequence[str], seconds: float) -> dict[str, Any]:
-    """Measure one system in a process of its own; what cannot be had is reported as absent."""
+def measure(name: str, measures: Sequence[str], seconds: float) -> Iterator[str]:
+    """Measure one system in a process of its own, and yield what to print."""
     system, _, database = name.partition("/")
     try:
         python = Path(sys.executable) if system in ("cronty", "rates") else environment.python()
     except environment.PeersMissingError as error:
-        return {"absent": f"not installed: {error}"}
+        yield f"# {name}: absent, not installed: {error}"
+        return
     wait_for_rest(20)
-    begin = time.monotonic()
-    load = ForeignLoad()
-    with _folder() as folder, _database(database) as url:
+    before, begin = psutil.cpu_percent(interval=2) / 100, counters()
+    with tempfile.TemporaryDirectory(prefix="cronty-bench-") as folder, database_of(database) as url:
         if system == "rates":
             command = [python, "-m", "verification.bench.sustained", "--seconds", "6", *PER_SECOND]
         else:
             command = [python, "-m", "verification.bench.peers.measuring", system, folder, *measures]
-        lines, problem = _lines([str(part) for part in command], url, seconds, SYNCHRONOUS_OF.get(database))
-    result = {
-        "at": f"{datetime.now(UTC):%Y-%m-%d %H:%M}",
-        "seconds": round(time.monotonic() - begin),
-        "load": load.finish().as_json(),
-    }
-    if problem:
-        result["problem"] = problem
-    if system == "rates":
-        return result | {"points": [point for line in lines for point in _points(line)]}
+        synchronous = "NORMAL" if database == "sqlite-normal" else "FULL"
+        lines, problem = lines_of([str(part) for part in command], url, seconds, synchronous)
     for line in lines:
-        result |= json.loads(line)
-    # Each measure has its own, because a later run may repeat only some of them.
-    for key in KEYS:
-        if key in result:
-            result[key] |= {"at": result["at"], "load": result["load"]}
-    return result
+        if line.startswith("{"):
+            for key, result in json.loads(line).items():
+                yield from described(name, key, result)
+        else:
+            yield line
+    clock, busy, ours = (after - first for after, first in zip(counters(), begin, strict=True))
+    during = max(0.0, (busy - ours) / (clock * (psutil.cpu_count() or 1)))
+    mark = " (loaded)" if max(before, during) > MOST_SHARE else ""
+    yield (
+        f"# {name}: others used {before:.0%} before and {during:.0%} during{mark},"
+        f" load average {os.getloadavg()[0]:.2f}{f'; {problem}' if problem else ''}"
+    )
 
 
-def _points(line: str) -> Iterator[dict[str, float]]:
-    if found := RATE_LINE.search(line):
-        rate, p50, p99, missing, share = map(float, found.groups())
-        yield {
-            "rate": rate,
-            "p50": p50 / 1000,
-            "p99": p99 / 1000,
-            "not_run": missing,
-            "not_run_percent": share,
-        }
+def described(name: str, key: str, result: Any) -> Iterator[str]:
+    if key not in MEASURES:
+        yield f"# {name}: {key}: {result}"
+        return
+    if result["began"] != result["jobs"] or result["early"]:
+        yield f"# {name}: {key}: {result['began']} of {result['jobs']} began, {result['early']} early"
+    if result["p99"] is not None:
+        yield f"{name} {key}_p50 {1000 * result['p50']:.4g} ms"
+        yield f"{name} {key}_p99 {1000 * result['p99']:.4g} ms"
+    if "settled" in result:
+        settled, limit = result["settled"], result["limit"]
+        yield f"{name} {key}_settled {settled:.4g} s" if settled else f"# {name}: {key}: not in {limit:.0f} s"
 
 
 @contextmanager
-def _folder() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="cronty-bench-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _database(name: str) -> Iterator[str]:
+def database_of(name: str) -> Iterator[str]:
     if name != "postgresql":
         yield ""
         return
@@ -100,13 +104,11 @@ def _database(name: str) -> Iterator[str]:
         yield server.url
 
 
-def _lines(
-    command: Sequence[str], url: str, seconds: float, synchronous: str | None = None
-) -> tuple[list[str], str]:
+def lines_of(command: Sequence[str], url: str, seconds: float, synchronous: str) -> tuple[list[str], str]:
     """Return what a program printed and why it ended early, if it did; everything it started ends with it."""
-    variables = os.environ | ({"DATABASE_URL": url} if url else {}) | {SYNCHRONOUS: synchronous or "FULL"}
+    variables = os.environ | {"DATABASE_URL": url, SYNCHRONOUS: synchronous}
     if not url:
-        variables.pop("DATABASE_URL", None)
+        del variables["DATABASE_URL"]
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
             command, cwd=PROJECT, env=variables, stdout=output, stderr=errors, start_new_session=True
@@ -117,7 +119,10 @@ def _lines(
         except subprocess.TimeoutExpired:
             problem = f"stopped after {seconds:.0f} s"
         finally:
-            _end_group(process)
+            # Whatever is left of the process group that the program led.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         output.seek(0)
         errors.seek(0)
         if process.returncode and not problem:
@@ -125,27 +130,25 @@ def _lines(
         return output.read().splitlines(), problem
 
 
-def _end_group(process: "subprocess.Popen[bytes]") -> None:
-    """Kill what is left of the process group that the program led."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+def wait_for_rest(seconds: float) -> None:
+    """Wait until others use little, but not for ever: a loaded measurement is marked, not refused."""
+    until = time.monotonic() + seconds
+    while psutil.cpu_percent(interval=1) / 100 > MOST_SHARE and time.monotonic() < until:
+        pass
 
 
-def machine() -> dict[str, Any]:
-    return {
-        "cores": os.cpu_count(),
-        "machine": platform.machine(),
-        "system": f"{platform.system()} {platform.release().split('-')[0]}",
-        "python": platform.python_version(),
-    }
+def counters() -> tuple[float, float, float]:
+    """Return seconds: the clock, the busy time of all cores, and the CPU time of us and our ended children."""
+    times = psutil.cpu_times()
+    busy = times.user + times.nice + times.system + getattr(times, "steal", 0.0)
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return time.monotonic(), busy, sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def select(wanted: Sequence[str]) -> list[str]:
     """Return the runs that a name, or a name and database, stands for; all of them without a name."""
     known = {*RUNS, *(run.partition("/")[0] for run in RUNS)}
-    unknown = [name for name in wanted if name not in known]
-    if unknown:
+    if unknown := [name for name in wanted if name not in known]:
         raise SystemExit(f"unknown: {', '.join(unknown)}; known are {', '.join(RUNS)}")
     return [run for run in RUNS if not wanted or run in wanted or run.partition("/")[0] in wanted]
 
@@ -155,20 +158,16 @@ def main() -> None:
     parser.add_argument(
         "names", nargs="*", help="a system such as cronty or celery, or one run such as cronty/sqlite"
     )
-    parser.add_argument("--measures", nargs="+", choices=KEYS, default=KEYS)
-    parser.add_argument("--results", type=Path, default=report.RESULTS)
+    parser.add_argument("--measures", nargs="+", choices=MEASURES, default=MEASURES)
     parser.add_argument("--seconds", type=float, default=LIMIT_SECONDS, help="the most that one run may take")
     options = parser.parse_args()
-    runs = select(options.names)
-    for name in runs:
-        result = measure(name, options.measures, options.seconds)
-        results = report.read(options.results)
-        kept = results["runs"].get(name, {}) if set(options.measures) != set(KEYS) else {}
-        results["runs"][name] = {key: value for key, value in kept.items() if key != "problem"} | result
-        results["machine"] = machine()
-        options.results.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
-        report.write(options.results)
-        print(report.line(name, results["runs"][name]), flush=True)
+    print(
+        f"# {os.cpu_count()} cores, {platform.machine()}, {platform.system()} {platform.release()},", end=" "
+    )
+    print(f"Python {platform.python_version()}", flush=True)
+    for name in select(options.names):
+        for line in measure(name, options.measures, options.seconds):
+            print(line, flush=True)
 
 
 if __name__ == "__main__":

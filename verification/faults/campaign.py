@@ -319,11 +319,6 @@ def run_both(arguments: Sequence[str], options: argparse.Namespace) -> int:
     return sum(process.returncode != 0 for process in running.values())
 
 
-def again(options: argparse.Namespace) -> int:
-    """Check saved records again with the current rules."""
-    return judge(report.load(Path(options.recheck)), bounds_of(options.pace, options), options)
-
-
 def stop(number: int, frame: FrameType | None) -> None:
     """Finish with a report at the first signal; exit at a later one."""
     global _stopped_at
@@ -359,8 +354,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--until-violation", action="store_true", help="check after every fault, and end early"
     )
     parser.add_argument("--out", default=str(PROJECT / ".cache" / "faults"))
-    parser.add_argument("--recheck", help="judge the records in this file again")
-    parser.add_argument("--pace", type=float, default=1.0, help="for --recheck")
     options = parser.parse_args(arguments)
     unknown = set(options.kinds or ()) - set(kinds(options.database))
     if unknown:
@@ -369,7 +362,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.signal(number, stop)
     if options.database == "both":
         return 1 if run_both(sys.argv[1:] if arguments is None else arguments, options) else 0
-    return 1 if (again if options.recheck else run)(options) else 0
+    return 1 if run(options) else 0
 
 
 if __name__ == "__main__":

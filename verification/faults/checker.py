@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from verification.faults.disturbances import (
+    counters_agree_with_the_ledger,
     failed_has_a_reason,
     missed_has_a_reason,
     nothing_is_early,
     nothing_is_late,
+    runs_end_in_time,
 )
 from verification.faults.excuses import (
     ENDED_BY_THE_PRODUCT,
@@ -35,7 +37,6 @@ from verification.faults.repeats import (
     repeats_are_within_budget,
     repeats_have_a_reason,
 )
-from verification.faults.summaries import counters_agree_with_the_ledger, runs_end_in_time
 from verification.faults.timelines import (
     jobs_of,
     last_allowed_run_at,

@@ -1,6 +1,6 @@
-"""Rules about runs that are late, early, missed or failed: each needs a fault that explains it."""
+"""Rules about runs that are late, early, missed, failed or unending, and about what a job counts."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from verification.faults.excuses import (
@@ -10,8 +10,10 @@ from verification.faults.excuses import (
     STOPPED,
     WITHOUT_A_GAP,
     Bounds,
+    by_job,
     faults_between,
     hits,
+    moment_of,
     name_of,
     offset_in,
     was_set_back_before_start,
@@ -21,6 +23,10 @@ from verification.faults.timelines import jobs_of, offsets_between, policy_of
 
 # What runs say whose secret no key of their host can read: no fault is an excuse for that.
 UNREADABLE = "cannot be read with this installation's secret key"
+# As many recent outcomes as a job keeps.
+KEPT = 30
+# The longest that a run of the campaign takes without a fault: its time limits and its retries.
+LONGEST_RUN = 15.0
 
 
 def missed_has_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
@@ -118,3 +124,42 @@ def _is_skewed(history: History, delivery: Delivery) -> bool:
         and fault.began_at <= delivery.at <= fault.ended_at + SLACK
         for fault in history.faults
     )
+
+
+def counters_agree_with_the_ledger(history: History, bounds: Bounds) -> Iterator[str]:
+    """A job has counted every slot that it ran exactly once, and every success exactly once."""
+    rows_of = by_job(history.rows)
+    known = jobs_of(history)
+    for job in history.jobs:
+        if job.job_id not in known:
+            continue
+        rows = rows_of[job.job_id]
+        ran = sum(row.cause != "manual" and row.status not in ("skipped", "missed") for row in rows)
+        if ran != job.slot_count:
+            yield f"{job.job_id} has counted {job.slot_count} slots, but {ran} rows"
+        succeeded = Counter(row.status for row in rows)["succeeded"]
+        if len(job.recent) < KEPT and job.recent.count("S") != succeeded:
+            yield f"{job.job_id} has counted {job.recent.count('S')} successes, but {succeeded} rows"
+
+
+def runs_end_in_time(history: History, bounds: Bounds) -> Iterator[str]:
+    """A run that has started ends within its time limits, or within the recovery time after a fault."""
+    asked = {job: policy_of(operations) for job, operations in jobs_of(history).items()}
+    longest = LONGEST_RUN * bounds.pace
+    for row in history.rows:
+        if row.first_started_at is None or row.finished_at is None or row.task == "prompt":
+            continue
+        if row.job_id not in asked or asked[row.job_id].overlap == "queue":
+            continue
+        took = row.finished_at - row.first_started_at
+        if took <= longest:
+            continue
+        faults = faults_between(
+            history, row.first_started_at, row.finished_at, job_id=row.job_id, and_healing=bounds
+        )
+        if not any(
+            row.finished_at
+            <= fault.ended_at + offset_in(history, fault) + bounds.heals_within(fault.kind) + longest
+            for fault in faults
+        ):
+            yield f"{name_of(row)} ended {took:.1f} s after its start, at {moment_of(row.finished_at)}"

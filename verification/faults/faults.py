@@ -6,7 +6,6 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import timedelta
 from typing import Any
 
 import psutil
@@ -24,13 +23,13 @@ from verification.faults.locks import (
     stick_pusher,
     stick_worker,
 )
-from verification.faults.product import rest
+from verification.faults.product import end, rest
 from verification.faults.restores import restore
 from verification.faults.sink import Manner
 from verification.faults.stops import deploy, refuse_spawns, start_on_empty_database, stop_under_load
 from verification.faults.wall_clock import no_wall_clock
 from verification.faults.wings import kill_all, receiver_deaf
-from verification.faults.world import World
+from verification.faults.world import World, create_due_jobs
 
 Inject = Callable[[World, random.Random, float], str]
 # Factors for the duration of faults, in the long and in the short campaign.
@@ -189,13 +188,6 @@ def misbehave(manner: Manner) -> Inject:
 
 def poison(world: World, dice: random.Random, length: float) -> str:
     """Create a job that harms its worker, or one with an invalid row."""
-    from django.contrib.auth.models import User  # noqa: PLC0415
-
-    from schedules import clock  # noqa: PLC0415
-    from schedules.models import Job  # noqa: PLC0415
-    from schedules.models.jobs import new_public_id  # noqa: PLC0415
-
-    now = clock.now()
     task, how = dice.choice(
         [
             *(("faults.poison", how) for how in ("exit", "leave", "recurse", "unprintable")),
@@ -204,21 +196,8 @@ def poison(world: World, dice: random.Random, length: float) -> str:
             ("faults.poison", "zone"),
         ]
     )
-    when = (
-        {"trigger_type": "once", "run_at": now} if how != "zone" else {"trigger_type": "cron", "cron": "no"}
-    )
-    Job.objects.create(
-        owner=User.objects.get(username="admin"),
-        public_id=new_public_id("job", now),
-        name=f"poison {task} {how}",
-        task=task,
-        kwargs={"how": how},
-        next_run_at=now,
-        timezone="Nowhere/Land" if how == "zone" else "UTC",
-        created_at=now - timedelta(seconds=1),
-        updated_at=now,
-        **when,
-    )
+    unreadable = {"trigger_type": "cron", "cron": "no", "timezone": "Nowhere/Land"} if how == "zone" else {}
+    create_due_jobs({"name": f"poison {task} {how}", "task": task, "kwargs": {"how": how}, **unreadable})
     return f"{task} {how}"
 
 
@@ -231,11 +210,7 @@ def two_clusters_concurrently(world: World, dice: random.Random, length: float) 
             one.send_signal(signal.SIGTERM)
     finally:
         for one in started:
-            try:
-                one.wait(30)
-            except subprocess.TimeoutExpired:
-                one.kill()
-                one.wait()
+            end(one)
     return ""
 
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 import psutil
 
 from verification.faults.product import family_of, rest
-from verification.faults.world import World
+from verification.faults.world import World, create_due_jobs
 
 TIMEOUT = 3
 # How many seconds after the signal everything must be dead: the timeout, the time to clean up, and some to be killed in.
@@ -23,7 +23,9 @@ def hit_guard(how: signal.Signals) -> Callable[[World, random.Random, float], st
     """Kill or freeze one of the two processes of a guard."""
 
     def inject(world: World, dice: random.Random, length: float) -> str:
-        job_id = create_command(world)
+        # It is due now, and would never end by itself.
+        job = {"name": "guarded", "task": "faults-endless", "timeout": timedelta(seconds=TIMEOUT)}
+        (job_id,) = create_due_jobs(job)
         guards = _find_guards(world)
         if not guards:
             return "no command was started"
@@ -42,31 +44,6 @@ def hit_guard(how: signal.Signals) -> Callable[[World, random.Random, float], st
         return f"process {which + 1} of {len(guards)}, {len(command)} processes of the command"
 
     return inject
-
-
-def create_command(world: World) -> str:
-    """Create a job that is due now and runs the endless command; return its id."""
-    from django.contrib.auth.models import User  # noqa: PLC0415
-
-    from schedules import clock  # noqa: PLC0415
-    from schedules.models import Job  # noqa: PLC0415
-    from schedules.models.jobs import new_public_id  # noqa: PLC0415
-
-    now = clock.now()
-    job = Job.objects.create(
-        owner=User.objects.get(username="admin"),
-        public_id=new_public_id("job", now),
-        name="guarded",
-        task="faults-endless",
-        trigger_type="once",
-        run_at=now,
-        next_run_at=now,
-        timezone="UTC",
-        timeout=timedelta(seconds=TIMEOUT),
-        created_at=now - timedelta(seconds=1),
-        updated_at=now,
-    )
-    return job.public_id
 
 
 def _find_guards(world: World) -> list[psutil.Process]:

@@ -55,10 +55,9 @@ def _host(world: World, key: str, fallback: str) -> Host:
 
 def _move(world: World, part: str, host: Host | None) -> None:
     """Restart one part with other keys, and wait until everything works."""
-    began_at, until = time.time(), time.monotonic() + PATIENCE
+    began_at = time.time()
     world.product.move(part, host)
-    while time.monotonic() < until and world.remaining_problem(began_at):
-        rest(0.2)
+    world.wait_until_recovered(began_at)
 
 
 def _adopt(world: World, host: Host) -> "subprocess.CompletedProcess[str]":

@@ -123,13 +123,7 @@ class Product:
         """Stop one part in good order, and start it elsewhere; None means where it was at first."""
         with self._lock:
             self.remember()
-            process = self.processes[name]
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            end(self.processes[name])
             self._hosts[name] = host or self.home
             self.start(name)
 
@@ -243,6 +237,16 @@ class Product:
         self.seen.clear()
         self.log.close()
         return orphans
+
+
+def end(process: "subprocess.Popen[bytes]") -> None:
+    """Stop a process in good order, and kill it if it does not end."""
+    process.terminate()
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def link_virtual_environment(folder: Path) -> str:

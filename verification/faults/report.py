@@ -1,4 +1,4 @@
-"""Reports of a campaign: a table, and the records to examine and check again."""
+"""Reports of a campaign: a table, and the records to examine."""
 
 import json
 from collections import Counter, defaultdict
@@ -10,17 +10,7 @@ from statistics import median
 from verification.faults import repeats, stalls
 from verification.faults.checker import Violation
 from verification.faults.excuses import REPEATING, Bounds
-from verification.faults.records import (
-    Aftermath,
-    Delivery,
-    Fault,
-    History,
-    JobSummary,
-    Operation,
-    Policy,
-    Row,
-    When,
-)
+from verification.faults.records import Fault, History, Row
 
 
 def table(
@@ -124,30 +114,5 @@ def _share(ordered: Sequence[float], percent: int) -> float:
 
 
 def save(history: History, path: Path) -> None:
-    """Save the records, so that they can be examined and checked again."""
+    """Save the records, so that they can be examined."""
     path.write_text(json.dumps(asdict(history)))
-
-
-def load(path: Path) -> History:
-    kept = json.loads(path.read_text())
-    return History(
-        operations=[
-            Operation(
-                **op
-                | {
-                    "when": When(**op["when"]) if op["when"] else None,
-                    "policy": Policy(**op["policy"]) if op["policy"] else None,
-                }
-            )
-            for op in kept["operations"]
-        ],
-        rows=[Row(**row) for row in kept["rows"]],
-        jobs=[JobSummary(**job) for job in kept.get("jobs", ())],
-        deliveries=[Delivery(**delivery) for delivery in kept["deliveries"]],
-        faults=[Fault(**fault) for fault in kept["faults"]],
-        shifts=[(at, offset) for at, offset in kept["shifts"]],
-        stalls=[(at, seconds) for at, seconds in kept.get("stalls", ())],
-        aftermath=Aftermath(**kept["aftermath"]),
-        wings=kept.get("wings", ()),
-        ended_at=kept["ended_at"],
-    )

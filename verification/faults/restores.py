@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from verification.faults.clients import Agent
-from verification.faults.product import PROJECT, TOKEN_USER, Host, family_of, free_port, rest
+from verification.faults.product import PROJECT, TOKEN_USER, Host, end, family_of, free_port, rest
 from verification.faults.sink import Sink
 from verification.faults.world import World, answers
 
@@ -78,12 +78,7 @@ class Installation:
         if self.process is None:
             return
         self.world.product.seen |= set(family_of(self.process.pid))
-        self.process.terminate()
-        try:
-            self.process.wait(30)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        end(self.process)
         self.process = None
 
     def create(self, agent: Agent, name: str, trigger: str, **config: object) -> None:

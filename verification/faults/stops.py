@@ -4,17 +4,23 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from contextlib import suppress
-from datetime import timedelta
 from pathlib import Path
 
 import psutil
 
-from verification.faults.product import PROJECT, Host, family_of, free_port, link_virtual_environment, rest
-from verification.faults.world import World, answers
+from verification.faults.product import (
+    PROJECT,
+    Host,
+    end,
+    family_of,
+    free_port,
+    link_virtual_environment,
+    rest,
+)
+from verification.faults.world import World, answers, create_due_jobs
 
 # Plain functions that work for longer than a stop waits, and coroutines whose target answers within it.
 LONG, LONG_SECONDS, SHORT = 2, 8, 20
@@ -53,29 +59,16 @@ def has_ended(pid: int) -> bool:
 
 def create_load(world: World, *, long: int = LONG, short: int = SHORT) -> None:
     """Create one-time jobs that are due now: plain functions that take long, and coroutines."""
-    from django.contrib.auth.models import User  # noqa: PLC0415
-
-    from schedules import clock  # noqa: PLC0415
-    from schedules.models import Job  # noqa: PLC0415
-    from schedules.models.jobs import new_public_id  # noqa: PLC0415
-
-    now, owner = clock.now(), User.objects.get(username="admin")
     tasks = [("faults.deliver", {"seconds": LONG_SECONDS}, "well")] * long + [("webhook", {}, "slow")] * short
-    Job.objects.bulk_create(
-        Job(
-            owner=owner,
-            public_id=new_public_id("job", now),
-            name=f"{LOAD} {number}",
-            task=task,
-            kwargs={"url": f"{world.target}/{folder}/load-{number}", **more},
-            trigger_type="once",
-            run_at=now,
-            next_run_at=now,
-            timezone="UTC",
-            created_at=now - timedelta(seconds=1),
-            updated_at=now,
+    create_due_jobs(
+        *(
+            {
+                "name": f"{LOAD} {number}",
+                "task": task,
+                "kwargs": {"url": f"{world.target}/{folder}/load-{number}", **more},
+            }
+            for number, (task, more, folder) in enumerate(tasks)
         )
-        for number, (task, more, folder) in enumerate(tasks)
     )
 
 
@@ -89,14 +82,14 @@ def deploy(world: World, dice: random.Random, length: float) -> str:
             _build_release(folder)
         host = Host(str(current / "venv" / "bin" / "python"), current / "code")
         world.product.move("second", host)
-        _wait_for_probes(world)
+        world.wait_until_recovered()
         world.strike(host="second")
         current.rename(previous)
         following.rename(current)
         shutil.rmtree(previous)
         rest(3 + 5 * length)
         world.product.move("second", host)
-        _wait_for_probes(world)
+        world.wait_until_recovered()
     finally:
         world.product.move("second", None)
         for folder in (current, following, previous):
@@ -119,12 +112,6 @@ def _link(source: str, target: str) -> str:
     except OSError:
         shutil.copy2(source, target)
     return target
-
-
-def _wait_for_probes(world: World) -> None:
-    began_at, until = time.time(), time.monotonic() + 60
-    while time.monotonic() < until and world.remaining_problem(began_at):
-        rest(0.2)
 
 
 def refuse_spawns(world: World, dice: random.Random, length: float) -> str:
@@ -174,11 +161,7 @@ def start_on_empty_database(world: World, dice: random.Random, length: float) ->
             world.product.seen |= set(family_of(process.pid))
             process.terminate()
         for process in started:
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            end(process)
         with connection.cursor() as cursor:
             cursor.execute(f"DROP DATABASE {name} WITH (FORCE)")
     return ""

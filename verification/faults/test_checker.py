@@ -1,14 +1,13 @@
 """The checker reports every kind of defect, and reports nothing for histories without one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
 import pytest
 
-from verification.faults import report
 from verification.faults.checker import RULES, check
-from verification.faults.excuses import Bounds
+from verification.faults.disturbances import UNREADABLE
 from verification.faults.records import (
     Aftermath,
     Delivery,
@@ -20,7 +19,6 @@ from verification.faults.records import (
     Row,
     When,
 )
-from verification.faults.repeats import repeats_have_a_reason
 
 T0 = 1_800_000_000
 STEP = 10
@@ -294,6 +292,70 @@ def skewed(*, ahead: float) -> History:
     )
 
 
+def edited_after(shifts: list[tuple[float, float]]) -> History:
+    """A job at every full minute, told that it runs at T0 + 180; its edit before T0 + 120 is told the same."""
+    return History(
+        operations=[
+            operation("create", 95, when=When("cron", 1), grid=T0 + 180),
+            operation("edit", 105, grid=T0 + 180),
+        ],
+        rows=[row(180, 180)],
+        deliveries=[delivery(180, 180)],
+        shifts=shifts,
+        ended_at=T0 + 200,
+    )
+
+
+def stopped_after_an_outage(*, deleted_at: float) -> History:
+    """Two slots fall due during a database outage; the job is deleted as soon as it is over."""
+    taken_away = "The job was deleted before this run."
+    return quiet().with_(
+        operations=[asked(overlap="allow"), operation("delete", deleted_at)],
+        rows=[row(at, at) for at in range(10, 41, STEP)]
+        + [row(50, 50, "skipped", last_slot=T0 + 60, slots=2, reason=taken_away, finished_at=T0 + 62)],
+        deliveries=[delivery(at, at) for at in range(10, 41, STEP)],
+        faults=[fault(48, "database-cut", 13, 3)],
+    )
+
+
+HIT, SPARED = "second", "up"
+
+
+def on(history: History, host: str) -> History:
+    """Let everything happen on one host, and the faults on the host that is hit."""
+    return history.with_(
+        rows=[replace(one, host=host) for one in history.rows],
+        deliveries=[replace(one, host=host) for one in history.deliveries],
+        faults=[replace(one, host=HIT) for one in history.faults],
+    )
+
+
+def late(host: str, kind: str, *, seconds: float = 8.0, struck: float) -> History:
+    """A run that was due at 50 s started late on this host; a fault of this kind struck at a moment."""
+    history = on(late_by(seconds, kind), host)
+    return history.with_(faults=[replace(history.faults[0], struck_at=T0 + struck)])
+
+
+def refused(error: str = "odd") -> History:
+    """A leader is killed while the target refuses the only attempt of a run."""
+    others = [one for one in quiet().deliveries if one.execution != 50]
+    return failed_once(error).with_(
+        faults=[fault(49, "kill-leader", 2)], deliveries=[*others, delivery(50, 50, "refused")]
+    )
+
+
+def held_for(job_id: str) -> History:
+    """A job that is paused after its last run, while somebody holds the row of a job."""
+    held = replace(fault(41, "held-row", seconds=60), job_id=job_id)
+    return limited().with_(operations=[asked(max_runs=3), operation("pause", 90)], faults=[held])
+
+
+def answered_late(kind: str, ahead: float, held: float) -> History:
+    """An answer comes after `held` seconds, and a fault has shifted the clock that stamps the start."""
+    history = swap(rescued(kind, 50, held=held), 50, first_started_at=T0 + 50.01 + ahead)
+    return history.with_(shifts=[(T0 + 45, ahead), (T0 + 55, 0.0)])
+
+
 CLEAN: dict[str, Callable[[], History]] = {
     "quiet": quiet,
     "eventful": eventful,
@@ -320,6 +382,17 @@ CLEAN: dict[str, Callable[[], History]] = {
     "run by a wrong clock before its job was stopped": lambda: ran_in_a_pause(slot=50, at=22),
     "as much as two kills explain": lambda: twice_killed(50.0, 50.05, 50.9, 50.95),
     "lost at most once": lambda: swap(rescued("kill-leader", at_most_once=True), 50, status="lost"),
+    "told by the answers while the clock was ahead": lambda: edited_after(
+        [(T0 + 90.0, 35.0), (T0 + 100.0, -10.0), (T0 + 110.0, 0.0)]
+    ),
+    "deleted before the claim of slots that fell due in a fault": lambda: stopped_after_an_outage(
+        deleted_at=62
+    ),
+    "not over because its row was held": lambda: held_for(JOB),
+    "repeated on the host that was hit": lambda: on(rescued("kill-leader", 50), HIT),
+    "late on the host that was hit": lambda: late(HIT, "freeze-worker", seconds=18, struck=45),
+    "taken over from a host that died after the claim": lambda: late(SPARED, "kill-leader", struck=50.1),
+    "failed on the host that was hit": lambda: on(refused(), HIT),
     **{f"overlap {name}": partial(holding, name) for name in ("skip", "queue", "allow")},
     **{f"catch-up {name}": partial(outage, name) for name in ("once", "all", "none")},
 }
@@ -515,6 +588,44 @@ DEFECTS: list[tuple[str, str, Callable[[], History]]] = [
     ("lost", "the last slot before the end", lambda: without_row(ending(), 30)),
     ("healing", "a fault that healed too late", lambda: quiet().with_(faults=[fault(20, healing=30.0)])),
     ("aftermath", "a queue that is not empty", after(live_runs=1)),
+    ("lost", "a slot that its job was not told of, by the right clock", lambda: edited_after([])),
+    (
+        "skipped",
+        "skipped by a deletion without a fault",
+        lambda: stopped_after_an_outage(deleted_at=62).with_(faults=[]),
+    ),
+    ("limits", "not over although the row of another job was held", lambda: held_for("job_2")),
+    (
+        "late",
+        "late because of a lock on another job",
+        lambda: late_by(5, "held-row").with_(faults=[replace(fault(45, "held-row", 8), job_id="other")]),
+    ),
+    ("repeated", "answered in time by a clock ahead", lambda: answered_late("clock-forward", 100, 3.0)),
+    ("repeated", "answered in time by a clock behind", lambda: answered_late("clock-back", -100, 0.0)),
+    ("repeated", "repeated on a host that was spared", lambda: on(rescued("kill-leader", 50), SPARED)),
+    (
+        "overlap",
+        "two at once on a host that was spared",
+        lambda: on(side_by_side("kill-busy-worker", at=29, struck=29.2), SPARED),
+    ),
+    *(
+        ("late", f"late on another host than that of {kind}", partial(late, SPARED, kind, struck=40))
+        for kind in ("kill-pusher", "freeze-cluster", "partition")
+    ),
+    ("late", "due after another host died", lambda: late(SPARED, "kill-leader", struck=45)),
+    ("late", "taken over too late", lambda: late(SPARED, "freeze-worker", seconds=18, struck=45)),
+    ("failed", "failed on a host that was spared", lambda: on(refused(), SPARED)),
+    (
+        "failed",
+        "failed in a change of the secret key",
+        lambda: failed_once().with_(faults=[fault(30, "key-rotation", 40)]),
+    ),
+    (
+        "failed",
+        "a secret that no key can read",
+        lambda: refused(f"The secret CAMPAIGN {UNREADABLE}: write it again."),
+    ),
+    ("early", "early on a host whose clock is right", lambda: on(skewed(ahead=0.05), SPARED)),
     ("wings", "a false alarm", lambda: quiet().with_(wings=["a false alarm"])),
 ]
 
@@ -528,291 +639,3 @@ def test_seeded_defect_is_reported(rule: str, make: Callable[[], History]):
 
 def test_every_rule_has_a_seeded_defect():
     assert {rule for rule, _, _ in DEFECTS} == set(RULES)
-
-
-def test_job_in_an_unknown_state_may_run_after_it_is_restored():
-    history = quiet().with_(
-        operations=[
-            *quiet().operations,
-            operation("pause", 12, outcome="unknown"),
-            operation("delete", 21),
-            operation("restore", 23),
-        ]
-    )
-
-    assert check(history) == []
-
-
-def test_edit_after_the_clock_was_set_back_withdraws_later_missed_slots():
-    """At 62 the clock says 32: the slots of 40 and 50 are in the future, and the new schedule does not include them."""
-    rows = [row(at, at) for at in (10, 20, 30)] + [row(at, at) for at in (85, 92, 99)]
-    history = quiet().with_(
-        operations=[
-            *quiet().operations,
-            operation("pause", 54),
-            operation("resume", 56, grid=T0 + 60),
-            operation("edit", 62, when=When("interval", 7), grid=T0 + 85),
-        ],
-        rows=rows,
-        deliveries=[delivery(item.id, item.id) for item in rows],
-        shifts=[(T0 + 61.0, -30.0), (T0 + 66.0, 0.0)],
-        faults=[fault(61, "clock-back", 5, 1)],
-    )
-
-    assert check(history) == []
-
-
-def edited_after(shifts: list[tuple[float, float]]) -> History:
-    """A job at every full minute, told that it runs at T0 + 180; its edit before T0 + 120 is told the same."""
-    return History(
-        operations=[
-            operation("create", 95, when=When("cron", 1), grid=T0 + 180),
-            operation("edit", 105, grid=T0 + 180),
-        ],
-        rows=[row(180, 180)],
-        deliveries=[delivery(180, 180)],
-        shifts=shifts,
-        ended_at=T0 + 200,
-    )
-
-
-def test_job_created_while_the_clock_was_ahead_runs_when_its_answers_say():
-    """At 95 the clock says 130; at 105 it says 95, and the slot of 120 is in the future again."""
-    assert check(edited_after([(T0 + 90.0, 35.0), (T0 + 100.0, -10.0), (T0 + 110.0, 0.0)])) == []
-
-
-def test_answer_excuses_no_lost_slot_while_the_clock_is_right():
-    assert [found.rule for found in check(edited_after([]))] == ["lost"]
-
-
-@pytest.mark.parametrize(("job_id", "is_reported"), [(JOB, False), ("job_2", True)])
-def test_job_whose_row_is_held_may_be_stopped_after_its_last_run(job_id, is_reported):
-    held = replace(fault(41, "held-row", seconds=60), job_id=job_id)
-    history = limited().with_(operations=[asked(max_runs=3), operation("pause", 90)], faults=[held])
-
-    assert ("limits" in {violation.rule for violation in check(history)}) == is_reported
-
-
-def test_run_limit_with_an_unknown_answer_is_neither_required_nor_violated():
-    raised = operation("edit", 38, outcome="unknown", policy=Policy(max_runs=6))
-
-    assert check(add(limited(), operations=[raised])) == []
-
-
-def test_run_claimed_before_a_clock_jump_is_not_a_catch_up_run():
-    """It was claimed on time and started when the clock was two minutes ahead; later runs use the correct time."""
-    leapt = quiet().with_(
-        operations=[asked(catch_up="none")],
-        rows=[
-            replace(one, first_started_at=T0 + 141, finished_at=T0 + 141.1) if one.id == 20 else one
-            for one in quiet().rows
-        ],
-        faults=[fault(20.5, "clock-forward", 4, 1)],
-        shifts=[(T0 + 20.5, 120.0), (T0 + 24.5, 0.0)],
-    )
-
-    assert check(leapt) == []
-
-
-def queue_at_a_clock_jump(*, others: Sequence[Delivery]) -> History:
-    """A long run delays two more, and the clock jumps ahead by two minutes while they are queued."""
-    waited = {"first_started_at": T0 + 172, "finished_at": T0 + 173}
-    return quiet().with_(
-        operations=[asked(overlap="queue")],
-        rows=[
-            row(10, 10, finished_at=T0 + 171),
-            *(row(at, at, **waited) for at in (20, 30)),
-            *(row(at, at) for at in range(40, 101, STEP)),
-        ],
-        deliveries=[delivery(10, 10, held=41.0), *others, *(delivery(at, at) for at in range(60, 101, STEP))]
-        + [delivery(at, 51 + at / 20) for at in (20, 30, 40, 50)],
-        faults=[fault(45, "clock-forward", 8, 1)],
-        shifts=[(T0 + 45, 120.0), (T0 + 53, 0.0)],
-    )
-
-
-def test_runs_queued_before_a_clock_jump_are_not_catch_up_runs():
-    """A later row of another job was delivered before the jump, so these rows existed by then."""
-    arrived = [delivery(31, 31, key="other@31")]
-
-    assert not [found for found in check(queue_at_a_clock_jump(others=arrived)) if found.rule == "catch-up"]
-
-
-def stopped_after_an_outage(*, deleted_at: float) -> History:
-    """Two slots fall due during a database outage; the job is deleted as soon as it is over."""
-    taken_away = "The job was deleted before this run."
-    return quiet().with_(
-        operations=[asked(overlap="allow"), operation("delete", deleted_at)],
-        rows=[row(at, at) for at in range(10, 41, STEP)]
-        + [row(50, 50, "skipped", last_slot=T0 + 60, slots=2, reason=taken_away, finished_at=T0 + 62)],
-        deliveries=[delivery(at, at) for at in range(10, 41, STEP)],
-        faults=[fault(48, "database-cut", 13, 3)],
-    )
-
-
-def test_slots_due_in_a_fault_may_be_skipped_by_a_deletion_before_their_claim():
-    assert check(stopped_after_an_outage(deleted_at=62)) == []
-
-
-def test_slots_skipped_without_a_fault_are_reported():
-    without_faults = stopped_after_an_outage(deleted_at=62).with_(faults=[])
-
-    assert "skipped" in {found.rule for found in check(without_faults)}
-
-
-def poisoned(*, last_attempt: float) -> History:
-    """A poisoned job kills its worker in each attempt; the last one also interrupts a normal run."""
-    poison = Row(
-        15,
-        "poison",
-        T0 + 40,
-        "lost",
-        attempt=3,
-        started_at=T0 + last_attempt,
-        task="faults.poison",
-        cause="manual",
-    )
-    return quiet().with_(
-        rows=[replace(one, attempt=2, finished_at=T0 + 56) if one.id == 50 else one for one in quiet().rows]
-        + [replace(poison, first_started_at=T0 + 40, finished_at=T0 + 56)],
-        deliveries=[*quiet().deliveries, delivery(50, 54, "repeated", attempt=2)],
-        faults=[fault(40, "poisoned-job", 0, 4)],
-    )
-
-
-@pytest.mark.parametrize(
-    ("kind", "ahead", "held", "is_reported"),
-    [
-        ("clock-forward", 100, 4.0, False),
-        ("clock-forward", 100, 3.0, True),
-        ("clock-back", -100, 4.0, False),
-        ("clock-back", -100, 0.0, True),
-    ],
-)
-def test_late_answer_explains_a_repeat_by_the_clock_of_the_sink(kind, ahead, held, is_reported):
-    """The start is stamped by the product's clock, which the fault has shifted."""
-    history = swap(rescued(kind, 50, held=held), 50, first_started_at=T0 + 50.01 + ahead)
-    shifted = history.with_(shifts=[(T0 + 45, ahead), (T0 + 55, 0.0)])
-
-    assert bool(list(repeats_have_a_reason(shifted, Bounds()))) == is_reported
-
-
-def test_poisoned_job_explains_repeats_until_its_last_attempt():
-    assert check(poisoned(last_attempt=51)) == []
-
-
-def test_clock_jump_forward_right_after_a_jump_back_explains_early_runs():
-    """The runs of the minute that the clock showed are expected, although the job is cancelled before that minute."""
-    slots = range(STEP, 41, STEP)
-    jumped = History(
-        operations=[
-            operation("create", 0, when=When("interval", STEP), grid=T0 + STEP),
-            operation("cancel", 25),
-        ],
-        rows=[row(at, at, first_started_at=T0 + max(at, 47), finished_at=T0 + 48) for at in slots],
-        deliveries=[delivery(at, 17) for at in slots],
-        faults=[fault(9, "clock-back", 5, 1), fault(15.5, "clock-forward", 5, 1)],
-        shifts=[(T0 + 9, -31.0), (T0 + 14, 0.0), (T0 + 15.5, 30.0), (T0 + 20.5, 0.0)],
-        ended_at=ENDED_AT,
-    )
-
-    assert "unasked" not in {found.rule for found in check(jumped)}
-
-
-def test_rescue_is_recognised_even_if_it_ended_after_the_clock_was_set_back():
-    rescued = quiet().with_(
-        operations=[asked(attempts=1)],
-        rows=[
-            replace(one, attempt=2, started_at=T0 + 58, finished_at=T0 + 30) if one.id == 50 else one
-            for one in quiet().rows
-        ],
-        faults=[fault(51, "kill-leader", 0, 5), fault(58.5, "clock-back", 5, 1)],
-        shifts=[(T0 + 58.5, -30.0), (T0 + 63.5, 0.0)],
-    )
-
-    assert check(rescued) == []
-
-
-def test_automatic_pause_after_failures_is_expected():
-    failing = quiet().with_(
-        operations=[operation("create", 0, when=When("interval", 5), grid=T0 + 5)],
-        rows=[row(at, at, "failed") for at in range(5, 51, 5)],
-        deliveries=[],
-        faults=[fault(0, "target-500", 60)],
-    )
-
-    assert check(failing) == []
-
-
-@pytest.mark.parametrize(("paused_at", "is_expected"), [(50.02, True), (50.4, False)])
-def test_slot_in_the_second_of_an_automatic_pause_is_skipped_after_it_only(
-    paused_at: float, is_expected: bool
-):
-    failed = [row(at, at + 0.3, "failed", finished_at=T0 + min(at + 0.9, paused_at)) for at in range(41, 50)]
-    last = row(1, 40.3, "failed", finished_at=T0 + paused_at)
-    skipped = row(
-        2, 50.3, "skipped", reason="Paused: Paused after 10 failures in a row.", finished_at=T0 + 60
-    )
-    paused = quiet().with_(
-        operations=[
-            operation("create", 39.5, when=When("interval", 1), grid=T0 + 40, policy=Policy(overlap="allow"))
-        ],
-        rows=[last, *failed, skipped],
-        deliveries=[],
-        faults=[fault(0, "target-500", 60)],
-    )
-
-    found = [violation for violation in check(paused) if violation.rule == "skipped"]
-
-    assert (found == []) is is_expected
-
-
-def test_checker_computes_slots_independently():
-    for when, slots in [
-        (When("once", T0 + 5), [T0 + 5]),
-        (When("once", T0 + 50), []),
-        (When("interval", 7), [T0 + 3, T0 + 10, T0 + 17]),
-        (When("cron", 1), [T0 + 0] if T0 % 60 == 0 else []),
-    ]:
-        assert when.slots(T0 + 24, T0 - 1, T0 + 20) == slots
-
-
-@pytest.mark.parametrize(("healing", "verdict"), [(14.9, "met"), (15.1, "not met"), (None, "not met")])
-def test_report_compares_recovery_with_the_promised_limit(healing: float | None, verdict: str):
-    """A slow machine widens the limit of the checker, but not the promised limit in the table."""
-    history = quiet().with_(faults=[fault(20, healing=5.0), fault(40, healing=healing)])
-
-    text = report.table(history, Bounds(pace=2.0), [])
-
-    line = next(line for line in text.splitlines() if line.startswith("kill-pusher"))
-    assert f"15 s  {verdict} " in line
-    assert "   20 s " in line
-
-
-def test_fault_that_concerns_another_job_excuses_the_job_that_it_concerns():
-    late = swap(quiet(), 50, first_started_at=T0 + 55.0)
-    held = replace(fault(45, "held-row", 8), job_id=JOB)
-
-    assert check(late.with_(faults=[held])) == []
-    assert {found.rule for found in check(late.with_(faults=[replace(held, job_id="other")]))} == {"late"}
-
-
-def test_saved_records_are_loaded_unchanged(tmp_path):
-    report.save(limited(), tmp_path / "limited.json")
-    report.save(shifted(), tmp_path / "history.json")
-
-    kept = report.load(tmp_path / "history.json")
-
-    assert (kept.operations, kept.rows, kept.deliveries) == (
-        shifted().operations,
-        shifted().rows,
-        shifted().deliveries,
-    )
-    assert report.load(tmp_path / "limited.json").operations == limited().operations
-    assert (kept.faults, kept.shifts) == (shifted().faults, shifted().shifts)
-    assert check(kept) == []
-
-
-def test_short_campaign_is_reported_as_too_short():
-    assert len(report.shortfalls(quiet(), kinds=15, faults=10, slots=10_000)) == 2
-    assert not report.shortfalls(eventful(), kinds=3, faults=1, slots=10)

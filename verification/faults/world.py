@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Self
 import psutil
 
 from tests.postgres import Postgres
+from verification.faults.apps import ShiftedClock
 from verification.faults.product import TOKEN_USER, Product, free_port, rest
 from verification.faults.records import Aftermath, JobSummary, Row
-from verification.faults.shift import ShiftedClock
 from verification.faults.sink import API_KEY, SECRET_NAME, Loop, Proxy, Sink
 
 if TYPE_CHECKING:
@@ -128,6 +128,13 @@ class World:
         except Error as error:
             connections.close_all()
             return f"the database does not answer: {error}"
+
+    def wait_until_recovered(self, since: float | None = None, seconds: float = 60.0) -> None:
+        """Wait until the product has recovered, or until that takes too long."""
+        began_at = time.time() if since is None else since
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and self.remaining_problem(began_at):
+            rest(0.2)
 
     def rows(self) -> list[Row]:
         from schedules.models import Execution  # noqa: PLC0415
@@ -277,6 +284,29 @@ def wait_until(condition: Any, seconds: float) -> None:
         if time.monotonic() > until:
             raise TimeoutError(f"did not come true within {seconds} s")
         rest(0.1)
+
+
+def create_due_jobs(*jobs: dict[str, Any]) -> list[str]:
+    """Create one-time jobs that are due now, at once and without any check; return their ids."""
+    from django.contrib.auth.models import User  # noqa: PLC0415
+
+    from schedules import clock  # noqa: PLC0415
+    from schedules.models import Job  # noqa: PLC0415
+    from schedules.models.jobs import new_public_id  # noqa: PLC0415
+
+    now = clock.now()
+    common = {
+        "owner": User.objects.get(username=TOKEN_USER),
+        "trigger_type": "once",
+        "timezone": "UTC",
+        "next_run_at": now,
+        "created_at": now - timedelta(seconds=1),
+        "updated_at": now,
+    }
+    rows = [Job(public_id=new_public_id("job", now), **(common | columns)) for columns in jobs]
+    for row in rows:
+        row.run_at = now if row.trigger_type == "once" else None
+    return [row.public_id for row in Job.objects.bulk_create(rows)]
 
 
 def answers(url: str) -> bool:
