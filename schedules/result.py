@@ -243,10 +243,7 @@ class Code(Enum):
     ALERTS_BY_PEOPLE = Kind.FORBIDDEN, "Only a person can snooze an alert."
     CHANNELS_BY_PEOPLE = Kind.FORBIDDEN, "Agents cannot see or change channels; jobs refer to them by name."
     TOO_MANY_CHANNELS = Kind.QUOTA, "There are {0.limit} channels already: delete one first."
-    EVENT_SUBSCRIPTION_NOT_FOUND = Kind.NOT_FOUND, "Subscription not found: {0.subject}"
-    EVENT_SUBSCRIPTION_OFF = Kind.WRONG_STATE, "{0.subject} is switched off: switch it on first."
-    EVENTS_BY_PEOPLE = Kind.FORBIDDEN, "Agents cannot see or change subscriptions to events."
-    TOO_MANY_EVENT_SUBSCRIPTIONS = Kind.QUOTA, "There are {0.limit} subscriptions already: delete one first."
+    CHANNEL_OFF = Kind.WRONG_STATE, "{0.subject} is switched off: switch it on first."
     DELIVERY_NOT_FOUND = Kind.NOT_FOUND, "Delivery not found: {0.subject}"
     DELIVERY_UNDER_WAY = Kind.WRONG_STATE, "Delivery {0.subject} has not ended yet."
     SECRET_KEY_CHANGED = (

@@ -20,7 +20,6 @@ from schedules.web.views import (
     calendar,
     connect,
     editing,
-    event_subscriptions,
     inbox,
     install,
     job,
@@ -37,6 +36,7 @@ from schedules.web.views import (
     system,
     triggers,
     undo,
+    webhooks,
     welcome,
 )
 from schedules.web.views.page import points_to_trash
@@ -103,25 +103,17 @@ urlpatterns = [
         )
         for verb in ("confirm", "rename", "use", "delete")
     ),
-    page("events/", event_subscriptions.EventsPage.as_view(), name="events"),
-    page("events/new/", event_subscriptions.form_page, name="new-event-subscription"),
-    page(
-        "events/<str:subscription_id>/",
-        event_subscriptions.EventSubscriptionPage.as_view(),
-        name="event-subscription",
+    page("channels/<int:channel_id>/", webhooks.WebhookPage.as_view(), name="webhook"),
+    page("channels/<int:channel_id>/<int:delivery_id>/", webhooks.send_again, name="redeliver"),
+    *(
+        page(
+            f"channels/<int:channel_id>/{verb}/",
+            webhooks.change_webhook,
+            {"verb": verb},
+            name=f"{verb}-webhook",
+        )
+        for verb in ("switch", "rotate")
     ),
-    page("events/<str:subscription_id>/edit/", event_subscriptions.form_page, name="edit-event-subscription"),
-    page("events/<str:subscription_id>/test/", event_subscriptions.test, name="test-event-subscription"),
-    page(
-        "events/<str:subscription_id>/switch/", event_subscriptions.switch, name="switch-event-subscription"
-    ),
-    page(
-        "events/<str:subscription_id>/rotate/", event_subscriptions.rotate, name="rotate-event-subscription"
-    ),
-    page(
-        "events/<str:subscription_id>/delete/", event_subscriptions.delete, name="delete-event-subscription"
-    ),
-    page("events/<str:subscription_id>/<int:delivery_id>/", event_subscriptions.send_again, name="redeliver"),
     page("notifications/qr/", notifications.qr, name="topic-qr"),
     page("connect/", connect.ConnectPage.as_view(), name="connect"),
     page("connect/cronty.mcpb", connect.bundle, name="bundle"),

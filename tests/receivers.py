@@ -1,4 +1,4 @@
-"""Receivers of events in tests: subscriptions to a local server, their deliveries, and a verifier of its own."""
+"""Receivers of events in tests: webhooks of a local server, their deliveries, and a verifier of its own."""
 
 import asyncio
 import base64
@@ -7,26 +7,29 @@ import hmac
 import json
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.contrib.auth.models import User
 
 from schedules import clock, engine
 from schedules.engine import Started
 from schedules.engine.event_deliveries import Happening, publish
-from schedules.models import Cluster, Event, EventType, Execution, Job
+from schedules.models import Channel, Cluster, Event, EventType, Execution, Job
 from schedules.result import Ok
 from schedules.services import Actor
-from schedules.services.people.event_subscriptions import (
-    SubscriptionSecret,
-    SubscriptionSpec,
-    add_subscription,
-)
+from schedules.services.people.channels import set_channel
 from schedules.tasks import registry
 from schedules.worker.calls import run_coroutine
 from tests.sink import Received
 
-EVERYTHING = tuple(EventType.values)
+EVERYTHING = " ".join(EventType.values)
+
+
+class Receiver(NamedTuple):
+    """A webhook as it was stored, and its secret."""
+
+    channel: Channel
+    secret: str
 
 
 def person(user: User) -> Actor:
@@ -34,13 +37,17 @@ def person(user: User) -> Actor:
 
 
 def listen(
-    user: User, url: str = "https://example.com/events", types: Sequence[str] = EVERYTHING, **fields: str
-) -> SubscriptionSecret:
-    """Add a subscription of this person, as the page does."""
-    spec = SubscriptionSpec(**{"name": "Receiver", "url": url, "types": types} | fields)
-    result = add_subscription(person(user), spec)
+    user: User,
+    url: str = "https://example.com/events",
+    events: str = EVERYTHING,
+    name: str = "Receiver",
+    **values: str,
+) -> Receiver:
+    """Add a webhook of this person, as the page does."""
+    result = set_channel(person(user), name, "webhook", {"url": url, "events": events, **values})
     assert isinstance(result, Ok), result
-    return result.value
+    row = Channel.objects.select_related("job").get(pk=result.value.number)
+    return Receiver(row, result.value.new_secret)
 
 
 def happen(job: Job, count: int = 1) -> None:
@@ -48,12 +55,12 @@ def happen(job: Job, count: int = 1) -> None:
     publish([Happening(EventType.APPROVAL_REQUESTED, job.pk) for _ in range(count)], clock.now())
 
 
-def deliveries(opened: SubscriptionSecret) -> list[Execution]:
-    """Return the rows of a subscription, oldest first."""
-    return list(Execution.objects.filter(job=opened.subscription.job_id).order_by("pk"))
+def deliveries(opened: Receiver) -> list[Execution]:
+    """Return the deliveries to a webhook, oldest first."""
+    return list(Execution.objects.filter(job=opened.channel.job_id).order_by("pk"))
 
 
-def events_of(opened: SubscriptionSecret) -> list[dict[str, Any]]:
+def events_of(opened: Receiver) -> list[dict[str, Any]]:
     return [(row.given or {})["event"] for row in deliveries(opened)]
 
 

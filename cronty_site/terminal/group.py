@@ -67,7 +67,6 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "calendars": Entry("calendars", "List, set and delete calendars."),
         "secret": Entry("secrets", "List, set and delete secrets."),
         "channels": Entry("channels", "List, add, test and delete channels."),
-        "events": Entry("events", "List, add, test and delete receivers of events."),
         "doctor": Entry("operating", "Examine the installation, and say what to do."),
         "backup": Entry("operating", "Copy the database while Cronty runs."),
         "completion": Entry("operating", "Print the completion script of a shell."),

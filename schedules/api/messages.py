@@ -18,7 +18,6 @@ _MESSAGES: Mapping[Code, str] = {
         "Agents cannot create tokens, or revoke those of others: use a token of the type Program."
     ),
     Code.SECRETS_HIDDEN_FROM_AGENTS: "Agents cannot see or change secrets: use a token of the type Program.",
-    Code.EVENTS_BY_PEOPLE: "Agents cannot see or change subscriptions: use a token of the type Program.",
     Code.ALERTS_BY_PEOPLE: "Agents cannot snooze alerts: use a token of the type Program.",
     Code.CHANNELS_BY_PEOPLE: "Agents cannot see or change channels: use a token of the type Program.",
 }

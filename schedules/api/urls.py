@@ -28,7 +28,6 @@ from schedules.api.routes import (
     bulk,
     calendars,
     channels,
-    event_subscriptions,
     events,
     heartbeats,
     incidents,
@@ -62,7 +61,6 @@ api.add_router("/agents", agents.router)
 api.add_router("/events", events.router)
 api.add_router("/calendars", calendars.router)
 api.add_router("/channels", channels.router)
-api.add_router("/event-subscriptions", event_subscriptions.router)
 api.add_router("/incidents", incidents.router)
 api.add_router("/heartbeats", heartbeats.router)
 api.add_router("/preferences", preferences.router)

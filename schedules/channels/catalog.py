@@ -6,8 +6,9 @@ from schedules.channels.mail import EMAIL
 from schedules.channels.operator_services import APPRISE
 from schedules.channels.push import GOTIFY, NTFY, PUSHOVER
 from schedules.channels.web_push import WEB_PUSH
+from schedules.channels.webhook import WEBHOOK
 
 KINDS: dict[str, Kind] = {
     kind.name: kind
-    for kind in (NTFY, WEB_PUSH, EMAIL, TELEGRAM, SLACK, DISCORD, GOTIFY, PUSHOVER, MATRIX, APPRISE)
+    for kind in (NTFY, WEB_PUSH, EMAIL, TELEGRAM, SLACK, DISCORD, GOTIFY, PUSHOVER, MATRIX, WEBHOOK, APPRISE)
 }

@@ -1,10 +1,9 @@
-"""The task that sends one event to one subscriber; `engine.event_deliveries` creates its runs."""
+"""The task that sends one event to a channel; `engine.event_deliveries` creates its runs."""
 
 import asyncio
 import json
 import random
-import time
-from datetime import datetime, timedelta
+from datetime import timedelta
 from http import HTTPStatus
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -12,13 +11,14 @@ from urllib.parse import urlsplit
 from django.db import connections, transaction
 
 from schedules import clock, engine
-from schedules.models import EventSubscription, Execution
-from schedules.models.event_subscriptions import GONE
-from schedules.secrets.encryption import UnreadableError, unseal
+from schedules.channels.kinds import Values
+from schedules.channels.stored import OpenChannel, open_channel
+from schedules.channels.webhook import secrets_of, signed_headers
+from schedules.models import Channel, Execution
+from schedules.models.channels import GONE
 from schedules.secrets.masking import Masker
 from schedules.tasks import outbound
 from schedules.tasks.interface import Final, RetryLater, Run
-from schedules.tasks.outbound.signing import signature_header, standard_headers
 from schedules.tasks.registry import task
 from schedules.tasks.replies import beginning, retry_after
 
@@ -46,11 +46,11 @@ _jitter = random.SystemRandom()
 
 
 class _Delivery(NamedTuple):
-    """One event, its subscription and the secrets to sign with."""
+    """One event and its receiver."""
 
-    subscription: EventSubscription
+    channel: OpenChannel
+    job_id: int
     event: dict[str, Any]
-    secrets: tuple[str, ...]
 
 
 @task(
@@ -61,28 +61,28 @@ class _Delivery(NamedTuple):
     timeout=timedelta(minutes=5),
 )
 async def send_event(*, run: Run) -> dict[str, Any]:
-    """Send one event to the receiver that listens for it."""
+    """Send one event to the channel that is told of it."""
     delivery = await asyncio.to_thread(_read, run)
+    event, values = delivery.event, delivery.channel.values
     try:
-        reply = await _send(delivery, run)
+        reply = await _send(event, values, run)
     except outbound.OutboundError as error:
         if isinstance(error, outbound.Refused):
             raise Final(str(error)) from error
         raise RetryLater(str(error), pause_after(run.attempt)) from error
-    masker = Masker(delivery.secrets)
-    quoted = masker.mask(beginning(reply, MAX_QUOTED_CHARACTERS, run))
+    quoted = Masker(secrets_of(values)).mask(beginning(reply, MAX_QUOTED_CHARACTERS, run))
     if 200 <= reply.status < 300:
-        return {"event": delivery.event["type"], "status": reply.status, "said": quoted}
+        return {"event": event["type"], "status": reply.status, "said": quoted}
     if reply.status == HTTPStatus.GONE:
-        await asyncio.to_thread(_switch_off, delivery.subscription.job_id)
+        await asyncio.to_thread(_switch_off, delivery.job_id)
         raise Final(GONE)
-    problem = f"{urlsplit(delivery.subscription.url).hostname} answered {reply.status}"
+    problem = f"{urlsplit(values['url']).hostname} answered {reply.status}"
     if 300 <= reply.status < 400:
         problem += ", and redirects are not followed: enter the final address"
     pause = max(pause_after(run.attempt), retry_after(reply) or timedelta())
     failure = RetryLater(f"{problem}: {quoted}" if quoted else f"{problem}.", pause)
     # A result shows that the receiver answers at all: the next deliveries need not wait.
-    failure.result = {"event": delivery.event["type"], "status": reply.status}
+    failure.result = {"event": event["type"], "status": reply.status}
     raise failure
 
 
@@ -92,24 +92,18 @@ def pause_after(attempt: int) -> timedelta:
     return pause * _jitter.uniform(0.8, 1.2)
 
 
-async def _send(delivery: _Delivery, run: Run) -> outbound.Reply:
-    event, subscription = delivery.event, delivery.subscription
+async def _send(event: dict[str, Any], values: Values, run: Run) -> outbound.Reply:
     body = json.dumps(event, ensure_ascii=False).encode()
     if len(body) > LONGEST_BODY:
         raise Final(f"The event has {len(body)} bytes, more than the {LONGEST_BODY} that receivers take.")
-    message_id, timestamp = event["id"], str(int(time.time()))
     return await outbound.send(
         "POST",
-        subscription.url,
+        values["url"],
         headers={
             "content-type": "application/json",
-            "Cronty-Event": event["type"],
             "Cronty-Execution": str(run.execution_id),
             "Cronty-Attempt": str(run.attempt),
-            **standard_headers(delivery.secrets, message_id, timestamp, body),
-            "Idempotency-Key": message_id,
-            "Cronty-Timestamp": timestamp,
-            "Cronty-Signature": signature_header(delivery.secrets, timestamp, message_id, body),
+            **signed_headers(values, event, body),
         },
         content=body,
         timeout=REQUEST_TIMEOUT_SECONDS,
@@ -118,37 +112,27 @@ async def _send(delivery: _Delivery, run: Run) -> outbound.Reply:
 
 
 def _read(run: Run) -> _Delivery:
-    now = clock.now()
     try:
         row = Execution.objects.only("given", "job_id").get(pk=run.execution_id)
-        subscription = EventSubscription.objects.filter(job=row.job_id).first()
-        if subscription is None:
-            raise Final("The subscription was deleted.")
-        event = (row.given or {}).get("event") or test_event(run.key, subscription)
-        return _Delivery(subscription, event, _signing_secrets(subscription, now))
-    except UnreadableError as error:
-        # Not final: another host may be changing the key right now.
-        raise RetryLater(
-            "The signing secret cannot be read with this installation's secret key: rotate it.",
-            pause_after(run.attempt),
-        ) from error
+        channel = Channel.objects.select_related("owner").filter(job=row.job_id).first()
+        if channel is None or row.job_id is None:
+            raise Final("The channel was deleted.")
+        event = (row.given or {}).get("event") or new_test_event(channel, f"evt_{run.key}")
+        return _Delivery(open_channel(channel), row.job_id, event)
+    except RetryLater as error:
+        # Another host may be changing the secret key right now.
+        error.after = pause_after(run.attempt)
+        raise
     finally:
         # Runs must not share database connections.
         connections.close_all()
 
 
-def _signing_secrets(subscription: EventSubscription, now: datetime) -> tuple[str, ...]:
-    """Return the secrets to sign with, the newest first; raises UnreadableError if one cannot be decrypted."""
-    sealed = [subscription.sealed]
-    if subscription.old_sealed and subscription.old_until and now < subscription.old_until:
-        sealed.append(subscription.old_sealed)
-    return tuple(unseal(text, subscription.place) for text in sealed)
-
-
-def test_event(key: str, subscription: EventSubscription) -> dict[str, Any]:
-    """Return the event for a run that was started by hand."""
-    data = {"test": True, "subscription": {"id": subscription.public_id, "name": subscription.name}}
-    return engine.new_event(TEST, data, clock.now()) | {"id": f"evt_{key}"}
+def new_test_event(channel: Channel, event_id: str = "") -> dict[str, Any]:
+    """Return the event that shows whether events arrive."""
+    data = {"test": True, "channel": channel.name, "events": channel.event_types}
+    event = engine.new_event(TEST, data, clock.now())
+    return event | {"id": event_id} if event_id else event
 
 
 def _switch_off(job_id: int) -> None:

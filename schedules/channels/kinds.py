@@ -15,6 +15,8 @@ Values: TypeAlias = Mapping[str, str]
 """The fields of one channel, including its secrets."""
 
 LONGEST_VALUE = 2048
+# The word for none of the choices of a field, as an empty value stands for its default.
+NOTHING_CHOSEN = "none"
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,11 @@ class Field:
     is_required: bool = True
     is_set_by_browser: bool = False
     """Whether the page fills it in, once the person has agreed."""
+    is_generated: bool = False
+    """Whether Cronty creates it; nobody fills it in."""
     default: str = ""
+    choices: tuple[tuple[str, str], ...] = ()
+    """Words of which several may be chosen, with their labels; the value has them separated by spaces."""
     problem: Callable[[str], str | None] = lambda text: None
 
     def problem_with(self, value: str) -> str | None:

@@ -57,6 +57,8 @@ def open_channel(row: Channel) -> OpenChannel:
         raise RetryLater(
             f"The channel {row.name} cannot be read with this installation's secret key: write it again."
         ) from error
+    if row.old_until is None or row.old_until <= clock.now():
+        secrets.pop("old_secret", None)
     is_confirmed = row.confirmed_at is not None
     return OpenChannel(row.pk, row.name, kind, {**row.options, **secrets}, is_confirmed)
 

@@ -1,6 +1,6 @@
-"""Events for external receivers: each delivery is a run of its subscription's job, written together with the change.
+"""Events for external receivers: each delivery is a run of its channel's job, written together with the change.
 
-Without a subscription, an event costs one short query, and a run that succeeds costs none.
+Without a receiver, an event costs one short query, and a run that succeeds costs none.
 """
 
 import secrets
@@ -14,7 +14,7 @@ from django.urls import reverse
 
 from schedules.engine.followers import depth_of
 from schedules.engine.history import Outcome
-from schedules.models import Approval, Event, EventSubscription, EventType, Execution, Incident, Job
+from schedules.models import Approval, Channel, Event, EventType, Execution, Incident, Job
 from schedules.models.job_queries import NOTICE_PREFIX
 from schedules.tasks.links import public_site
 
@@ -22,7 +22,7 @@ Status = Execution.Status
 
 # The task that sends events.
 SEND_EVENT = "send_event"
-# How many deliveries of one subscription may wait; further events are only counted, in a skipped row.
+# How many deliveries of one channel may wait; further events are only counted, in a skipped row.
 MAX_WAITING = 5000
 BATCH = 500
 # How many requests all workers together send to one receiver at a time; further deliveries wait in line.
@@ -50,7 +50,7 @@ _NO_CHANGES = (
 
 
 class Happening(NamedTuple):
-    """Something that receivers may have subscribed to."""
+    """Something that receivers may be told of."""
 
     type: EventType
     job_id: int
@@ -59,7 +59,7 @@ class Happening(NamedTuple):
 
 
 def publish(happenings: Sequence[Happening], now: datetime, *, owners: Collection[int] | None = None) -> int:
-    """Write a delivery for every subscription that wants it, in the transaction of the change; return how many.
+    """Write a delivery for every channel that wants it, in the transaction of the change; return how many.
 
     `owners` of the jobs, if the caller knows them, save a query.
     """
@@ -67,10 +67,10 @@ def publish(happenings: Sequence[Happening], now: datetime, *, owners: Collectio
         return 0
     job_ids = {happening.job_id for happening in happenings}
     of_jobs: Any = Job.objects.filter(pk__in=job_ids).order_by().values("owner") if owners is None else owners
-    listening = EventSubscription.objects.listening().filter(owner__in=of_jobs).select_related("job")
-    by_owner: dict[int, list[EventSubscription]] = defaultdict(list)
-    for subscription in listening.order_by("pk"):
-        by_owner[subscription.owner_id].append(subscription)
+    listening = Channel.objects.listening().filter(owner__in=of_jobs).select_related("job")
+    by_owner: dict[int, list[Channel]] = defaultdict(list)
+    for channel in listening.order_by("pk"):
+        by_owner[channel.owner_id].append(channel)
     if not by_owner:
         return 0
     jobs = (
@@ -79,11 +79,11 @@ def publish(happenings: Sequence[Happening], now: datetime, *, owners: Collectio
         .in_bulk()
     )
     wanted = [
-        (happening, subscription)
+        (happening, channel)
         for happening in happenings
         if (job := jobs.get(happening.job_id)) and is_reportable(job)
-        for subscription in by_owner[job.owner_id]
-        if subscription.wants(happening.type, job)
+        for channel in by_owner[job.owner_id]
+        if channel.wants(happening.type, job)
     ]
     return _write(wanted, jobs, now) if wanted else 0
 
@@ -100,7 +100,7 @@ def publish_prompts(outcomes: Iterable[Outcome], now: datetime) -> None:
 
 def publish_taken_prompt(owner_id: int, job_id: str, run_id: int, runner: str, now: datetime) -> None:
     """Publish a prompt that a runner works on at once; `job_id` is the public id."""
-    if not EventSubscription.objects.listening().filter(owner=owner_id).exists():
+    if not Channel.objects.listening().filter(owner=owner_id).exists():
         return
     key = Job.objects.called(job_id).values_list("pk", flat=True).first()
     if key:
@@ -179,11 +179,11 @@ def publish_approvals(approvals: Iterable[Approval], now: datetime) -> None:
 
 
 def delivery_of(
-    subscription: EventSubscription, given: Mapping[str, Any], now: datetime, *, origin: int | None = None
+    channel: Channel, given: Mapping[str, Any], now: datetime, *, origin: int | None = None
 ) -> Execution:
     """Build the run of one delivery; it is sent when it is claimed."""
     return Execution.of(
-        subscription.job,
+        channel.job,
         now,
         cause=Execution.Cause.EVENT,
         available_at=now,
@@ -203,13 +203,13 @@ def moment(at: datetime) -> str:
 
 
 def waiting_deliveries(job_ids: Collection[int]) -> dict[int, int]:
-    """Count the deliveries that are not finished, by the job of their subscription."""
+    """Count the deliveries that are not finished, by the job of their channel."""
     live = Execution.objects.live().filter(job__in=job_ids).order_by()
     return dict(live.values("job").annotate(count=Count("pk")).values_list("job", "count"))
 
 
 def free_places(rows: Iterable[Execution]) -> dict[int, int]:
-    """Return how many deliveries may start, by the job of their subscription, which the caller has locked."""
+    """Return how many deliveries may start, by the job of their channel, which the caller has locked."""
     job_ids = {row.job_id or 0 for row in rows if row.cause == Execution.Cause.EVENT}
     if not job_ids:
         return {}
@@ -235,20 +235,18 @@ def release_deliveries(ended: Iterable[Outcome], now: datetime) -> None:
             Execution.objects.filter(pk__in=keys).update(available_at=at, reason="")
 
 
-def _write(
-    wanted: Sequence[tuple[Happening, EventSubscription]], jobs: Mapping[int, Job], now: datetime
-) -> int:
+def _write(wanted: Sequence[tuple[Happening, Channel]], jobs: Mapping[int, Job], now: datetime) -> int:
     run_ids = {happening.run_id for happening, _ in wanted if happening.run_id}
     runs = Execution.objects.defer("result", "traceback").in_bulk(run_ids) if run_ids else {}
-    waiting = waiting_deliveries({subscription.job_id for _, subscription in wanted})
+    waiting = waiting_deliveries({_key_of(channel) for _, channel in wanted})
     events: dict[int, dict[str, Any]] = {}
-    unsent: dict[int, tuple[EventSubscription, int]] = {}
+    unsent: dict[int, tuple[Channel, int]] = {}
     rows = []
-    for happening, subscription in wanted:
-        key = subscription.job_id
+    for happening, channel in wanted:
+        key = _key_of(channel)
         waiting[key] = waiting.get(key, 0) + 1
         if waiting[key] > MAX_WAITING:
-            unsent[key] = (subscription, unsent.get(key, (subscription, 0))[1] + 1)
+            unsent[key] = (channel, unsent.get(key, (channel, 0))[1] + 1)
             continue
         run = runs.get(happening.run_id or 0)
         event = events.get(id(happening)) or new_event(
@@ -256,20 +254,23 @@ def _write(
         )
         events[id(happening)] = event
         given = {"event": event, "depth": depth_of(run.given) + 1 if run else 0}
-        rows.append(delivery_of(subscription, given, now, origin=happening.run_id))
-    rows += [_unsent_row(subscription, count, now) for subscription, count in unsent.values()]
+        rows.append(delivery_of(channel, given, now, origin=happening.run_id))
+    rows += [_unsent_row(channel, count, now) for channel, count in unsent.values()]
     Execution.objects.bulk_create(rows, batch_size=BATCH)
     return len(rows)
 
 
-def _unsent_row(subscription: EventSubscription, count: int, now: datetime) -> Execution:
-    """Build one skipped run for the events that a subscription has no room for."""
+def _key_of(channel: Channel) -> int:
+    assert channel.job_id is not None
+    return channel.job_id
+
+
+def _unsent_row(channel: Channel, count: int, now: datetime) -> Execution:
+    """Build one skipped run for the events that a channel has no room for."""
     reason = (
         f"{count} event{' was' if count == 1 else 's were'} not sent: {MAX_WAITING} deliveries wait already."
     )
-    row = Execution.of(
-        subscription.job, now, cause=Execution.Cause.EVENT, status=Status.SKIPPED, reason=reason
-    )
+    row = Execution.of(channel.job, now, cause=Execution.Cause.EVENT, status=Status.SKIPPED, reason=reason)
     row.slots, row.last_slot, row.finished_at = count, now, now
     return row
 

@@ -855,6 +855,16 @@ class Migration(migrations.Migration):
                 ("last_sent_at", models.DateTimeField(null=True)),
                 ("last_failed_at", models.DateTimeField(null=True)),
                 ("last_error", models.TextField(blank=True, default="")),
+                (
+                    "job",
+                    models.OneToOneField(
+                        null=True,
+                        on_delete=models.SET_NULL,
+                        related_name="webhook",
+                        to="schedules.job",
+                    ),
+                ),
+                ("old_until", models.DateTimeField(null=True)),
                 ("created_at", models.DateTimeField()),
                 ("updated_at", models.DateTimeField()),
             ],
@@ -921,54 +931,6 @@ class Migration(migrations.Migration):
                 ("created_jobs", models.PositiveIntegerField(default=0, editable=False)),
                 ("planned_runs", models.FloatField(default=0.0, editable=False)),
             ],
-        ),
-        migrations.CreateModel(
-            name="EventSubscription",
-            fields=[
-                KEY,
-                (
-                    "job",
-                    models.OneToOneField(
-                        on_delete=models.CASCADE, related_name="event_subscription", to="schedules.job"
-                    ),
-                ),
-                (
-                    "owner",
-                    models.ForeignKey(
-                        on_delete=models.CASCADE,
-                        related_name="cronty_event_subscriptions",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
-                ("public_id", models.CharField(max_length=40, unique=True)),
-                ("name", models.CharField(max_length=80)),
-                ("url", models.CharField(max_length=2048)),
-                ("types", models.JSONField(default=list)),
-                ("tag", models.CharField(blank=True, default="", max_length=50)),
-                (
-                    "only_job",
-                    models.ForeignKey(
-                        db_index=False,
-                        null=True,
-                        on_delete=models.CASCADE,
-                        related_name="+",
-                        to="schedules.job",
-                    ),
-                ),
-                ("sealed", models.TextField()),
-                ("old_sealed", models.TextField(blank=True, default="")),
-                ("old_until", models.DateTimeField(null=True)),
-                ("created_at", models.DateTimeField()),
-                ("updated_at", models.DateTimeField()),
-            ],
-            options={
-                "ordering": ["name", "pk"],
-                "constraints": [
-                    models.UniqueConstraint(
-                        fields=("owner", "name"), name="event_subscription_of_person_has_its_name"
-                    )
-                ],
-            },
         ),
         migrations.CreateModel(
             name="Event",

@@ -1,12 +1,11 @@
-"""The tables: jobs, calendars, runs, their output, agents, approvals and stops of agents, questions, heartbeats and pings, clusters, starts of machines, profiles, tokens, secrets, channels, event subscriptions, incidents, sessions, events, the installation."""
+"""The tables: jobs, calendars, runs, their output, agents, approvals and stops of agents, questions, heartbeats and pings, clusters, starts of machines, profiles, tokens, secrets, channels, incidents, sessions, events, the installation."""
 
 from schedules.models.agent_runs import AgentRun
 from schedules.models.agent_stops import AgentStop
 from schedules.models.approvals import Approval
 from schedules.models.calendars import Calendar
-from schedules.models.channels import Channel
+from schedules.models.channels import Channel, EventType
 from schedules.models.clusters import FRESH_FOR, Cluster, MachineStart
-from schedules.models.event_subscriptions import EventSubscription, EventType
 from schedules.models.events import Event
 from schedules.models.executions import Execution
 from schedules.models.heartbeats import KEPT_PINGS, Heartbeat, Ping
@@ -35,7 +34,6 @@ __all__ = [
     "Channel",
     "Cluster",
     "Event",
-    "EventSubscription",
     "EventType",
     "Execution",
     "Heartbeat",

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
+from schedules.channels.webhook import WEBHOOK
 from schedules.models import (
     AgentRun,
     Approval,
     Event,
-    EventSubscription,
     Execution,
     Job,
     Ping,
@@ -317,24 +317,9 @@ def channel_json(channel: ListedChannel) -> dict[str, Any]:
         "alerts": channel.is_for_alerts,
         "last_sent_at": channel.last_sent_at.isoformat() if channel.last_sent_at else None,
         "last_error": channel.last_error or None,
-    }
-
-
-def event_subscription_json(row: EventSubscription) -> dict[str, Any]:
-    """Return a receiver of events without its secret."""
-    job = row.job
-    return {
-        "id": row.public_id,
-        "name": row.name,
-        "url": row.url,
-        "types": row.types,
-        "tag": row.tag,
-        "job": row.only_job.public_id if row.only_job else None,
-        "on": row.is_on,
-        "reason": job.pause_reason or None if not row.is_on else None,
-        "last_sent_at": job.last_success_at.isoformat() if job.last_success_at else None,
-        "last_error": job.last_error or None,
-    }
+        "on": channel.is_on if channel.kind is WEBHOOK else None,
+        "off_reason": channel.off_reason or None,
+    } | ({"secret": channel.new_secret} if channel.new_secret else {})
 
 
 def delivery_json(row: Execution) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.db.models import Q, QuerySet
 
 from schedules import clock, engine, limits
-from schedules.models import Event, EventSubscription, Execution, Job, Profile, Token
+from schedules.models import Channel, Event, Execution, Job, Profile, Token
 from schedules.models.executions import ExecutionQuerySet
 from schedules.models.jobs import JobQuerySet
 from schedules.models.standings import standings_of
@@ -198,9 +198,9 @@ def record_all(events: Iterable[Event], now: datetime) -> list[Event]:
 
 
 def _notify_subscribers(events: Sequence[Event], now: datetime) -> None:
-    """Publish changes to event subscriptions; there are hardly ever any, which one short query shows."""
+    """Publish changes to the webhooks that are told of events; there are hardly ever any, which one short query shows."""
     owners = {event.owner_id for event in events}
-    if EventSubscription.objects.filter(owner__in=owners).exists():
+    if Channel.objects.listening().filter(owner__in=owners).exists():
         engine.publish_changes(events, now)
 
 

@@ -192,7 +192,7 @@ def test_key_is_forgotten_after_a_day_and_keys_are_bounded(program: Program, mon
     assert IdempotencyKey.objects.count() == 1
 
 
-NO_KEY = {"create_token", "open_trigger", "add_event_subscription", "rotate_event_secret"}
+NO_KEY = {"create_token", "open_trigger", "rotate_channel_secret"}
 
 
 def test_changes_by_post_take_a_key_and_others_say_that_they_do_not(program: Program, owner):

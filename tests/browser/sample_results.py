@@ -175,11 +175,10 @@ def _told(actor: Actor) -> dict[str, str]:
     assert isinstance(phone, Ok), phone
     assert isinstance(set_calendar(actor, CalendarSpec("holidays", "holidays", "DE-BY")), Ok)
     assert isinstance(set_secret(actor, "API_KEY", "hush-hush-1", hosts=["api.example.com"]), Ok)
-    receiver = opened.subscription.public_id
     return {
         "alerts": "/notifications/",
-        "receiver": f"/events/{receiver}/",
-        "receiver, edited": f"/events/{receiver}/edit/",
+        "webhook": f"/channels/{opened.channel.pk}/",
+        "webhook, edited": f"/channels/new/?channel={opened.channel.pk}",
         "failing job": f"/jobs/{failing.public_id}/?tab=history",
         "calendars, some": "/settings/calendars/",
         "secrets, some": "/settings/secrets/",

@@ -9,11 +9,11 @@ import pytest
 from schedules import clock, engine
 from schedules.channels import event_delivery
 from schedules.channels.event_delivery import ATTEMPTS, PAUSES, pause_after
+from schedules.channels.webhook import new_secret
 from schedules.engine.event_deliveries import AT_ONCE, Happening, publish
-from schedules.models import Event, EventSubscription, EventType, Execution, Incident, Job
-from schedules.models.event_subscriptions import GONE
-from schedules.services.people.event_deliveries import redeliver, send_test_event
-from schedules.services.people.event_subscriptions import new_secret, rotate_secret, switch_subscription
+from schedules.models import Channel, Event, EventType, Execution, Incident, Job
+from schedules.models.channels import GONE
+from schedules.services.people.webhooks import redeliver, rotate_secret, send_test_event, switch_webhook
 from schedules.tasks.outbound.signing import signature_header
 from tests.documented import blocks
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, UserFactory
@@ -47,7 +47,7 @@ def job(transactional_db):
 
 def make_due(opened):
     """Let the time of the next attempts come."""
-    Execution.objects.filter(job=opened.subscription.job_id, status="queued").update(available_at=clock.now())
+    Execution.objects.filter(job=opened.channel.job_id, status="queued").update(available_at=clock.now())
 
 
 def test_event_arrives_signed_in_both_ways(sink, cluster, job):
@@ -129,7 +129,7 @@ def test_receiver_that_fails_for_long_is_switched_off_with_an_alert(sink, cluste
         make_due(opened)
         deliver(cluster)
 
-    listener = Job.objects.get(pk=opened.subscription.job_id)
+    listener = Job.objects.get(pk=opened.channel.job_id)
     assert listener.status == "paused"
     assert "failures in a row" in listener.pause_reason
     incident = Incident.objects.get(job=listener, kind="paused")
@@ -146,7 +146,7 @@ def test_gone_switches_off_at_once_and_tells_the_owner(sink, cluster, job):
 
     deliver(cluster)
 
-    listener = Job.objects.get(pk=opened.subscription.job_id)
+    listener = Job.objects.get(pk=opened.channel.job_id)
     assert (listener.status, listener.pause_reason) == ("paused", GONE)
     assert Incident.objects.filter(job=listener, kind="paused", ended_at=None).exists()
     assert deliveries(opened)[0].status == "failed"
@@ -265,9 +265,7 @@ def test_worker_that_died_before_it_wrote_the_outcome_sends_the_same_id_again(si
     call(start_ready(cluster))
     assert deliveries(opened)[0].status == "running"
 
-    Execution.objects.filter(job=opened.subscription.job_id).update(
-        lease_until=clock.now() - timedelta(hours=1)
-    )
+    Execution.objects.filter(job=opened.channel.job_id).update(lease_until=clock.now() - timedelta(hours=1))
     engine.sweep(clock.now())
     make_due(opened)
     deliver(ClusterFactory())
@@ -279,18 +277,18 @@ def test_worker_that_died_before_it_wrote_the_outcome_sends_the_same_id_again(si
 
 def test_new_secret_signs_beside_the_old_one_until_the_overlap_ends(sink, cluster, job, monkeypatch):
     opened = listen(job.owner, sink.url())
-    new = rotate_secret(person(job.owner), "Receiver").value
+    _, new = rotate_secret(person(job.owner), "Receiver").value
 
     happen(job)
     deliver(cluster)
     assert is_genuine(sink.requests[0], opened.secret)
-    assert is_genuine(sink.requests[0], new.secret)
+    assert is_genuine(sink.requests[0], new)
 
-    EventSubscription.objects.update(old_until=clock.now())
+    Channel.objects.update(old_until=clock.now())
     happen(job)
     deliver(cluster)
     assert not is_genuine(sink.requests[1], opened.secret)
-    assert is_genuine(sink.requests[1], new.secret)
+    assert is_genuine(sink.requests[1], new)
 
 
 def test_test_event_says_that_it_is_one(sink, cluster, job):
@@ -309,7 +307,7 @@ def test_delivery_by_hand_has_the_id_of_the_first(sink, cluster, job):
     happen(job)
     deliver(cluster)
     (first,) = deliveries(opened)
-    switch_subscription(person(job.owner), "Receiver", is_on=True)
+    switch_webhook(person(job.owner), "Receiver", is_on=True)
 
     redeliver(person(job.owner), "Receiver", first.pk)
     deliver(cluster)
@@ -322,7 +320,9 @@ def test_delivery_by_hand_has_the_id_of_the_first(sink, cluster, job):
 def test_secret_of_another_key_is_not_used(sink, cluster, job):
     opened = listen(job.owner, sink.url())
     # Somebody with the database points the secret at their own server.
-    EventSubscription.objects.filter(pk=opened.subscription.pk).update(url=sink.url("/stolen"))
+    Channel.objects.filter(pk=opened.channel.pk).update(
+        options=opened.channel.options | {"url": sink.url("/stolen")}
+    )
     happen(job)
 
     deliver(cluster)
@@ -333,7 +333,7 @@ def test_secret_of_another_key_is_not_used(sink, cluster, job):
 
 def test_run_started_by_hand_sends_a_test(sink, cluster):
     opened = listen(UserFactory(), sink.url())
-    Execution.of(opened.subscription.job, clock.now(), cause="manual", available_at=clock.now()).save()
+    Execution.of(opened.channel.job, clock.now(), cause="manual", available_at=clock.now()).save()
 
     deliver(cluster)
 
@@ -372,3 +372,28 @@ def test_documented_example_accepts_genuine_events_only(sink, cluster, job):
     assert not is_accepted(new_secret(), received.headers, received.body)
     old = received.headers | {"webhook-timestamp": "1700000000"}
     assert not is_accepted(opened.secret, old, received.body)
+
+
+def test_message_of_a_job_arrives_signed_with_the_same_id_for_all_attempts(sink, cluster, owner_of_webhook):
+    opened, job = owner_of_webhook
+    sink.then(Answer(status=503))
+    Execution.of(job, clock.now(), cause="manual", available_at=clock.now()).save()
+
+    deliver(cluster)
+    Execution.objects.filter(job=job).update(available_at=clock.now())
+    deliver(cluster)
+
+    first, second = sink.requests
+    assert is_genuine(first, opened.secret)
+    assert is_genuine(second, opened.secret)
+    assert first.headers["webhook-id"] == second.headers["webhook-id"]
+    body = sent(second)
+    assert (body["type"], body["data"]["message"], body["data"]["title"]) == ("message", "Hello", "T")
+
+
+@pytest.fixture
+def owner_of_webhook(transactional_db, sink):
+    owner = UserFactory()
+    opened = listen(owner, sink.url(), events="none")
+    kwargs = {"message": "Hello", "title": "T", "channel": "Receiver"}
+    return opened, JobFactory(owner=owner, task="notify", kwargs=kwargs, attempts=2)

@@ -61,7 +61,7 @@ def test_failed_run_is_told_with_its_error_and_a_retry_is_not(cluster):
 @pytest.mark.django_db
 def test_job_that_works_again_is_told_once(cluster):
     job = JobFactory()
-    opened = listen(job.owner, types=["run.recovered"])
+    opened = listen(job.owner, events="run.recovered")
     settle(cluster, begin(cluster, job), error="broken")
     settle(
         cluster,
@@ -84,7 +84,7 @@ def test_missed_slot_is_told_with_the_reason(cluster):
     job = JobFactory(
         catch_up="none", next_run_at=NOW - timedelta(hours=1), created_at=NOW - timedelta(days=1)
     )
-    opened = listen(job.owner, types=["slot.missed"])
+    opened = listen(job.owner, events="slot.missed")
 
     engine.claim_runs(cluster.pk, NOW, 10)
 
@@ -96,7 +96,7 @@ def test_missed_slot_is_told_with_the_reason(cluster):
 @pytest.mark.django_db
 def test_change_is_told_with_who_made_it_but_without_values():
     job = JobFactory(kwargs={}, name="Water the plants")
-    opened = listen(job.owner, types=["job.changed"])
+    opened = listen(job.owner, events="job.changed")
     actor = person(job.owner)
 
     services.edit(actor, job.public_id, name="Feed the fish")
@@ -115,7 +115,7 @@ def test_change_is_told_with_who_made_it_but_without_values():
 @pytest.mark.parametrize(("answer", "text"), [("reply", "The first."), ("deny", "")])
 def test_answer_to_an_agent_is_no_change_of_its_job(answer, text):
     asked = ApprovalFactory(tool="ask_person", call_id="", arguments={"question": "Which?", "choices": []})
-    opened = listen(asked.owner, types=["job.changed"])
+    opened = listen(asked.owner, events="job.changed")
 
     answered = answer_approval(person(asked.owner), asked.pk, answer, seen=asked.digest, text=text)
 
@@ -126,7 +126,7 @@ def test_answer_to_an_agent_is_no_change_of_its_job(answer, text):
 @pytest.mark.django_db
 def test_many_changes_at_once_are_told_in_few_statements():
     owner = UserFactory()
-    opened = listen(owner, types=["job.changed"])
+    opened = listen(owner, events="job.changed")
     wanted = [
         {"name": f"Job {n}", "task": "tests.ping", "trigger_type": "cron", "cron": "0 7 * * *"}
         for n in range(50)
@@ -175,7 +175,7 @@ def test_approval_is_told_with_what_is_asked(cluster):
         ({"tag": "home"}, False),
         ({"job": "Inbox"}, True),
         ({"job": "Other"}, False),
-        ({"types": ["job.changed"]}, False),
+        ({"events": "job.changed"}, False),
     ],
     ids=["its tag", "another tag", "its job", "another job", "another type"],
 )
@@ -204,7 +204,7 @@ def test_who_no_longer_listens_is_not_told(cluster, change):
     job = JobFactory()
     opened = listen(job.owner)
     if change == "off":
-        Job.objects.filter(pk=opened.subscription.job_id).update(status="paused", next_run_at=None)
+        Job.objects.filter(pk=opened.channel.job_id).update(status="paused", next_run_at=None)
     else:
         type(job.owner).objects.filter(pk=job.owner_id).update(is_active=False)
 
@@ -216,7 +216,7 @@ def test_who_no_longer_listens_is_not_told(cluster, change):
 @pytest.mark.django_db
 def test_failed_delivery_is_not_told_as_an_event(cluster):
     opened = listen(UserFactory())
-    run = begin(cluster, opened.subscription.job)
+    run = begin(cluster, opened.channel.job)
 
     settle(cluster, run, error="no answer")
 
@@ -265,14 +265,14 @@ def test_runs_that_succeed_cost_no_query_for_events(cluster):
 
     statements = _statements(cluster, ["succeeded"] * 3)
 
-    assert not [each for each in statements if "eventsubscription" in each]
+    assert not [each for each in statements if "schedules_channel" in each]
 
 
 @pytest.mark.django_db
-def test_without_subscriptions_a_batch_of_failures_costs_one_query_for_events(cluster):
+def test_without_webhooks_a_batch_of_failures_costs_one_query_for_events(cluster):
     statements = _statements(cluster, ["failed"] * 20)
 
-    assert len([each for each in statements if "eventsubscription" in each]) == 1
+    assert len([each for each in statements if "schedules_channel" in each]) == 1
 
 
 @pytest.mark.django_db
@@ -286,7 +286,7 @@ def test_claim_of_due_jobs_costs_no_query_for_events():
         claims = engine.claim_runs(cluster.pk, NOW, 10)
 
     assert len(claims) == 5
-    assert not [each for each in captured if "eventsubscription" in each["sql"]]
+    assert not [each for each in captured if "schedules_channel" in each["sql"]]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -294,7 +294,7 @@ def test_prompt_for_a_runner_is_told_before_the_runner_begins(use_runners):
     use_runners('[echo]\ndescription = "x"\nkind = "command"\nprogram = "/bin/cat"\nallow = ["everyone"]\n')
     cluster = new_cluster()
     job = JobFactory(task="prompt", kwargs={"prompt": "Hello", "runner": "echo"})
-    opened = listen(job.owner, types=["prompt.due"])
+    opened = listen(job.owner, events="prompt.due")
     run = begin(cluster, job)
 
     (outcome,) = call([run])

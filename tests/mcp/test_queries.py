@@ -13,7 +13,7 @@ from schedules.services import Actor
 from tests.factories import ExecutionFactory, JobFactory
 
 # Statements that only begin or end a transaction are not counted.
-RECEIVERS = '"schedules_eventsubscription"'
+RECEIVERS = '"schedules_channel"'
 BRACKETS = ("BEGIN", "COMMIT", "SAVEPOINT", "RELEASE")
 # On PostgreSQL the profile of the owner is locked first; SQLite has a single writer anyway.
 LOCK = int(connection.features.has_select_for_update)

@@ -19,7 +19,6 @@ from schedules.models import (
     Calendar,
     Channel,
     Event,
-    EventSubscription,
     Execution,
     Heartbeat,
     Incident,
@@ -73,7 +72,6 @@ class OwnedRows:
     heartbeat: Heartbeat
     calendar: Calendar
     channel: Channel
-    event_subscription: EventSubscription
     delivery: Execution
     rows: dict[type[Model], Model] = field(default_factory=dict)
 
@@ -188,17 +186,6 @@ def create_owned_rows() -> OwnedRows:
         created_at=now,
         updated_at=now,
     )
-    channel = Channel.objects.create(
-        pk=910000001,
-        owner=owner,
-        name=marked("channel"),
-        kind="ntfy",
-        options={"topic": marked("address")},
-        sealed=marked("sealed-channel"),
-        last_error=marked("undelivered"),
-        created_at=now,
-        updated_at=now,
-    )
     receiver = JobFactory(
         pk=910000009,
         owner=owner,
@@ -207,16 +194,19 @@ def create_owned_rows() -> OwnedRows:
         task="send_event",
         cron="@manual",
     )
-    subscription = EventSubscription.objects.create(
+    channel = Channel.objects.create(
         pk=910000001,
-        job=receiver,
         owner=owner,
-        public_id="sub_910000001",
-        name=marked("receiver"),
-        url=f"https://example.com/{marked('receiver-address')}",
-        types=["run.failed"],
-        tag=marked("receiver-tag"),
-        sealed=marked("sealed-receiver"),
+        name=marked("channel"),
+        kind="webhook",
+        options={
+            "url": f"https://example.com/{marked('address')}",
+            "events": "run.failed",
+            "tag": marked("receiver-tag"),
+        },
+        sealed=marked("sealed-channel"),
+        last_error=marked("undelivered"),
+        job=receiver,
         created_at=now,
         updated_at=now,
     )
@@ -271,7 +261,6 @@ def create_owned_rows() -> OwnedRows:
             started_at=now,
         ),
         channel,
-        subscription,
         approval,
         calendar,
         Incident.objects.create(
@@ -307,7 +296,6 @@ def create_owned_rows() -> OwnedRows:
         heartbeat,
         calendar,
         channel,
-        subscription,
         delivery,
         {type(row): row for row in rows},
     )

@@ -111,8 +111,6 @@ def examples(address: Address, owned: OwnedRows) -> dict[str, Any]:
         "calendar": owned.calendar.name,
         "channel": owned.channel.name,
         "channel_id": owned.channel.pk,
-        "subscription_id": owned.event_subscription.public_id,
-        "subscription": owned.event_subscription.public_id,
         "delivery_id": owned.delivery.pk,
         "delivery": owned.delivery.pk,
         "incident": owned.rows[Incident].pk,
@@ -461,14 +459,12 @@ def ids_of(address: Address, owned: OwnedRows) -> list[dict[str, Any]]:
         )
         for pk in (910000001, gone)
     ]
-    own = {"subscription_id": owned.event_subscription.public_id}
     return [
-        {**numbers[0], **own, "job_id": owned.job.public_id},
-        {**numbers[1], "subscription_id": f"sub_{gone}", "job_id": owned.trashed.public_id},
-        {**numbers[0], **own, "job_id": owned.prompt.public_id, "run_id": owned.orphaned_run.pk},
+        {**numbers[0], "job_id": owned.job.public_id},
+        {**numbers[1], "job_id": owned.trashed.public_id},
+        {**numbers[0], "job_id": owned.prompt.public_id, "run_id": owned.orphaned_run.pk},
         {
             **dict.fromkeys(numbers[0], UNKNOWN_NUMBER),
-            "subscription_id": f"sub_{UNKNOWN_NUMBER}",
             "job_id": UNKNOWN_JOB,
         },
     ]

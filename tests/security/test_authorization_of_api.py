@@ -34,8 +34,6 @@ BODIES: dict[str, Any] = {
     "confirm_one_channel": {"code": "0123ABCD"},
     "rename_one_channel": {"name": "mine"},
     "ping_heartbeat": {"exit_code": 0},
-    "add_event_subscription": {"name": "mine", "url": "https://example.com/", "types": ["run.failed"]},
-    "change_event_subscription": {"name": "mine", "url": "https://example.com/", "types": ["run.failed"]},
     "answer_reminder": {"answer": "done"},
     "answer_approval": {"answer": "once", "digest": "0" * 64},
 }
@@ -61,8 +59,6 @@ OWN = {
         "preview_one_calendar",
         "list_all_channels",
         "set_one_channel",
-        "list_event_subscriptions",
-        "add_event_subscription",
     ),
     # Of the same name as the owner's, set before.
     *("move_secret_expiry", "delete_secret_value", "delete_one_calendar", "delete_one_channel"),
@@ -94,7 +90,6 @@ def operations(owned: OwnedRows) -> Iterator[Operation]:
             name=owned.secret.name,
             calendar=owned.calendar.name,
             channel=owned.channel.name,
-            subscription=owned.event_subscription.public_id,
             delivery=owned.delivery.pk,
             incident=owned.rows[Incident].pk,
         )

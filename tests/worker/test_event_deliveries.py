@@ -24,7 +24,7 @@ def sink(settings):
 
 def test_killed_cluster_loses_no_event_and_doubles_have_the_same_id(sink):
     job = JobFactory(next_run_at=clock.now().replace(year=2100))
-    opened = listen(job.owner, sink.url(), types=[EventType.APPROVAL_REQUESTED])
+    opened = listen(job.owner, sink.url(), events=EventType.APPROVAL_REQUESTED)
     sink.default = Answer(delay=0.2)
     with running_cluster(**SHORT_LEASE, **LOCAL) as process:
         happen(job, EVENTS)
@@ -36,7 +36,7 @@ def test_killed_cluster_loses_no_event_and_doubles_have_the_same_id(sink):
     sink.default = Answer()
 
     with running_cluster(**SHORT_LEASE, **LOCAL):
-        rows = Execution.objects.filter(job=opened.subscription.job_id)
+        rows = Execution.objects.filter(job=opened.channel.job_id)
         wait_for(lambda: not rows.exclude(status="succeeded").exists())
 
     written = {row.given["event"]["id"] for row in rows}

@@ -59,10 +59,7 @@ class Wings(threading.Thread):
 
         from schedules.models import Event, Profile  # noqa: PLC0415
         from schedules.result import Ok  # noqa: PLC0415
-        from schedules.services.people.event_subscriptions import (  # noqa: PLC0415
-            SubscriptionSpec,
-            add_subscription,
-        )
+        from schedules.services.people.channels import set_channel  # noqa: PLC0415
         from schedules.services.people.profiles import profile_of  # noqa: PLC0415
         from schedules.services.permissions import Actor  # noqa: PLC0415
 
@@ -73,8 +70,8 @@ class Wings(threading.Thread):
         call_command("issue_token", user=OWNER, name="campaign", stdout=out)
         self._http.headers["Authorization"] = f"Bearer {out.getvalue().strip()}"
         for name in ("good", "deaf"):
-            spec = SubscriptionSpec(name, f"{self._world.target}/wing/{name}", ["run.failed"])
-            assert isinstance(add_subscription(self._actor, spec), Ok)
+            values = {"url": f"{self._world.target}/wing/{name}", "events": "run.failed"}
+            assert isinstance(set_channel(self._actor, name, "webhook", values), Ok)
         for number in range(WATCHED):
             self._create(f"watched {number}", "heartbeat", "every 10 seconds", grace=f"{GRACE}")
         for number in range(SILENT):
@@ -330,8 +327,8 @@ class Wings(threading.Thread):
             for message in self._messages(f"/wing/{receiver}"):
                 got.setdefault(message["body"]["data"]["run"]["id"], set()).add(message["body"]["id"])
             # After a second attempt, the next one is minutes later.
-            again = {row.origin for row in self._rows(job__event_subscription__name=receiver, attempt__gt=1)}
-            for row in self._rows(status="failed", job__event_subscription=None):
+            again = {row.origin for row in self._rows(job__webhook__name=receiver, attempt__gt=1)}
+            for row in self._rows(status="failed", job__webhook=None):
                 end = row.finished_at.timestamp()
                 if row.job.public_id.startswith("notice") or row.pk in again:
                     continue

@@ -1,6 +1,6 @@
 """Schemas of channels: how people are reached; secrets are only written."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
@@ -16,7 +16,15 @@ class ChannelIn(Input):
     )
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"kind": "ntfy", "values": {"topic": "my-phone"}}]}
+        json_schema_extra={
+            "examples": [
+                {"kind": "ntfy", "values": {"topic": "my-phone"}},
+                {
+                    "kind": "webhook",
+                    "values": {"url": "https://n8n.example.com/webhook/1", "events": "run.failed"},
+                },
+            ]
+        }
     )
 
 
@@ -43,6 +51,14 @@ class ChannelOut(Output):
     alerts: bool
     last_sent_at: Moment | None
     last_error: str | None
+    on: bool | None = Field(description="Whether a webhook is told of events; null for other kinds.")
+    off_reason: str | None
+
+
+class SavedChannelOut(ChannelOut):
+    """A channel, and the secret of a webhook that is new, which is not shown again."""
+
+    secret: str | None = None
 
 
 class ChannelsOut(Output):
@@ -56,3 +72,26 @@ class TestedOut(Output):
 
     sent: bool
     message: str
+
+
+class DeliveryOut(Output):
+    """One event for one webhook; its id is that of the run that sends it."""
+
+    id: int
+    event_id: str | None
+    type: str | None
+    status: str
+    attempts: int
+    at: Moment
+    finished_at: Moment | None
+    next_attempt_at: Moment | None
+    answer: dict[str, Any] | None = Field(
+        description="The status of the receiver, and how its answer begins."
+    )
+    error: str | None
+
+
+class DeliveriesOut(Output):
+    """The last deliveries, newest first."""
+
+    deliveries: list[DeliveryOut]

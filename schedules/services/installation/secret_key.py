@@ -11,7 +11,6 @@ from schedules.secrets.encryption import accepted_keys, fingerprint
 from schedules.services.installation.command_words import how_to_run
 from schedules.services.people.calendars import reseal_calendars
 from schedules.services.people.channels import reseal_channels
-from schedules.services.people.event_subscriptions import reseal_subscriptions
 from schedules.services.people.stored_secrets import reseal_secrets
 
 logger = logging.getLogger(__name__)
@@ -78,7 +77,7 @@ def adopt_secret_key() -> list[str]:
             row.replaced_fingerprint = row.secret_fingerprint
         row.secret_fingerprint = mine
         row.save(update_fields=["secret_fingerprint", "replaced_fingerprint"])
-        unreadable = [*reseal_secrets(), *reseal_channels(), *reseal_subscriptions(), *reseal_calendars()]
+        unreadable = [*reseal_secrets(), *reseal_channels(), *reseal_calendars()]
     if unreadable:
         logger.warning(
             "Secrets that no known key can read have to be written again: %s", ", ".join(unreadable)

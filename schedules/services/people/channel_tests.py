@@ -10,16 +10,19 @@ from schedules.channels.mail import EMAIL
 from schedules.channels.message import Message
 from schedules.channels.sending import ChannelEnded, send
 from schedules.channels.stored import OpenChannel, open_channel, write_outcome
+from schedules.channels.webhook import WEBHOOK
 from schedules.models import Channel
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.people.channels import code_of
 from schedules.services.people.hourly_limits import HourlyLimit
+from schedules.services.people.webhooks import send_test_event
 from schedules.services.permissions import Actor
 from schedules.services.runs.pushes import begin_push, end_push, run_of
 from schedules.tasks.interface import Final, RetryLater, Run
 
 # Codes go to addresses whose owners have not agreed to anything yet.
 CODES_AN_HOUR = 10
+TEST_QUEUED = "A test event is on its way: see the deliveries."
 _codes = HourlyLimit(CODES_AN_HOUR)
 
 
@@ -38,6 +41,9 @@ def send_test(actor: Actor, name: str) -> Result[SentTest]:
     row = Channel.objects.filter(owner=actor.user.pk, name=name).first()
     if row is None:
         return Err(Code.CHANNEL_NOT_FOUND, name)
+    if row.kind == WEBHOOK.name:
+        queued = send_test_event(actor, row.name)
+        return queued if isinstance(queued, Err) else Ok(SentTest(True, TEST_QUEUED))
     is_code = row.kind == EMAIL.name and row.confirmed_at is None
     if is_code and not _codes.allows(str(actor.user.pk)):
         return Err(Code.NOTIFICATIONS_SENT_TOO_FAST, limit=CODES_AN_HOUR, retry_after=3600)

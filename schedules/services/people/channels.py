@@ -16,16 +16,19 @@ from schedules.channels.kinds import Kind
 from schedules.channels.mail import EMAIL
 from schedules.channels.operator_services import catalog as operator_services
 from schedules.channels.stored import is_staff
+from schedules.channels.webhook import WEBHOOK, chosen_events, new_secret
 from schedules.models import Channel, Job, Profile
 from schedules.models.alert_rules import stored_rules
 from schedules.result import Code, Err, Ok, Result, invalid, invalid_fields
 from schedules.secrets.encryption import UnreadableError, reseal, seal
+from schedules.services.jobs.references import resolve_job
 from schedules.services.people.profiles import profile_of
 from schedules.services.people.setting_events import record_setting
 from schedules.services.people.stored_secrets import current_key
+from schedules.services.people.webhooks import end_deliveries, follow_with_job, secrets_of_webhook
 from schedules.services.permissions import Actor
 from schedules.services.quotas import wait_for_turn
-from schedules.tasks import registry
+from schedules.tasks import outbound, registry
 
 MAX_CHANNELS = 50
 PREFIX = limits.CHANNEL_PREFIX
@@ -45,9 +48,18 @@ class ListedChannel:
     last_sent_at: datetime | None
     last_failed_at: datetime | None
     last_error: str
+    is_on: bool
+    """Whether it is told of events; False for kinds that are told of none."""
+    off_reason: str
+    old_until: datetime | None
+    new_secret: str = ""
+    """The secret of a webhook that was just created, which cannot be read again later."""
 
     @classmethod
-    def of(cls, row: Channel, profile: Profile) -> Self:
+    def of(cls, row: Channel, profile: Profile, new_secret: str = "") -> Self:
+        # What a webhook was told is in the ledger of its job.
+        times = (row.last_sent_at, row.job.last_success_at if row.job else None)
+        sent_at = max((at for at in times if at), default=None)
         return cls(
             row.pk,
             row.name,
@@ -56,9 +68,13 @@ class ListedChannel:
             row.confirmed_at is not None,
             row.name == profile.channel,
             row.name == profile.alert_channel,
-            row.last_sent_at,
-            row.last_failed_at,
-            row.last_error,
+            sent_at,
+            row.last_failed_at or (row.job and row.job.last_error and row.job.last_run_at) or None,
+            row.last_error or (row.job.last_error if row.job else ""),
+            row.is_on,
+            row.job.pause_reason if row.job and not row.is_on else "",
+            row.old_until,
+            new_secret,
         )
 
     @property
@@ -67,7 +83,7 @@ class ListedChannel:
         return [
             (field.label, self.options[field.name])
             for field in self.kind.fields
-            if self.options.get(field.name)
+            if self.options.get(field.name) and not field.choices
         ]
 
 
@@ -76,8 +92,13 @@ def list_channels(actor: Actor) -> list[ListedChannel]:
     if actor.is_agent:
         return []
     profile = profile_of(actor.user)
-    rows = Channel.objects.filter(owner=actor.user.pk, kind__in=KINDS)
+    rows = Channel.objects.filter(owner=actor.user.pk, kind__in=KINDS).select_related("job")
     return [ListedChannel.of(row, profile) for row in rows.order_by("name")]
+
+
+def listed_channel(actor: Actor, row: Channel, new_secret: str = "") -> ListedChannel:
+    """Return one stored channel of this person as lists show it."""
+    return ListedChannel.of(row, profile_of(actor.user), new_secret)
 
 
 def kinds_for(actor: Actor) -> dict[str, Kind]:
@@ -130,36 +151,68 @@ def set_channel(actor: Actor, name: str, kind_name: str, values: Mapping[str, st
     settings = {field.name: (values.get(field.name) or "").strip() or field.default for field in kind.fields}
     if problems := _value_problems(kind, settings):
         return invalid_fields(problems)
+    if kind is WEBHOOK:
+        filtered = _filter_of(actor, settings)
+        if isinstance(filtered, Err):
+            return filtered
+        settings = filtered.value
     secret_names = {field.name for field in kind.fields if field.is_secret}
     now = clock.now()
     with transaction.atomic():
         profile = profile_of(actor.user)
         wait_for_turn(profile)
-        has_secrets = any(settings[name] for name in secret_names)
-        key = current_key() if has_secrets else ""
-        if key is None:
-            return Err(Code.SECRET_KEY_CHANGED)
-        mine = Channel.objects.filter(owner=actor.user.pk)
+        mine = Channel.objects.filter(owner=actor.user.pk).select_related("job", "owner")
         row = mine.filter(name__iexact=name).first()
         if row is None and mine.count() >= MAX_CHANNELS:
             return Err(Code.TOO_MANY_CHANNELS, limit=MAX_CHANNELS)
-        before = {"kind": row.kind, **row.options} if row else {}
+        before = facts_of(row) if row else {}
+        secrets = {key: value for key, value in settings.items() if value and key in secret_names}
+        made_secret = ""
+        if kind is WEBHOOK:
+            opened = secrets_of_webhook(row) if row and row.kind == kind.name else Ok({})
+            if isinstance(opened, Err):
+                return opened
+            made_secret = "" if opened.value else new_secret()
+            secrets = opened.value or {"secret": made_secret}
+        key = current_key() if secrets else ""
+        if key is None:
+            return Err(Code.SECRET_KEY_CHANGED)
         row = row or Channel(owner_id=actor.user.pk, name=name, created_at=now)
         row.kind, row.updated_at = kind.name, now
         row.options = {key: value for key, value in settings.items() if value and key not in secret_names}
-        secrets = {key: value for key, value in settings.items() if value and key in secret_names}
         row.sealed = seal(json.dumps(secrets), row.place, key) if secrets else ""
         row.confirmed_at = _confirmed_at(actor, row, before, now)
         row.last_sent_at = row.last_failed_at = None
         row.last_error = ""
+        if refusal := follow_with_job(actor, row, now):
+            return refusal
         row.save()
-        record_setting(
-            actor, "set channel", row.name, now, before=before, after={"kind": kind.name, **row.options}
-        )
-        if not profile.channel and not profile.default_topic and row.confirmed_at:
+        record_setting(actor, "set channel", row.name, now, before=before, after=facts_of(row))
+        if not profile.channel and not profile.default_topic and row.confirmed_at and kind is not WEBHOOK:
             # Notifications go to the first channel, unless a topic is set.
             Profile.objects.filter(pk=profile.pk).update(channel=row.name)
-    return Ok(ListedChannel.of(row, profile_of(actor.user)))
+    return Ok(ListedChannel.of(row, profile_of(actor.user), made_secret))
+
+
+def _filter_of(actor: Actor, settings: Mapping[str, str]) -> Result[dict[str, str]]:
+    """Return the settings of a webhook with its events in order and the id of the job that it is limited to."""
+    reference, job_id = settings["job"], ""
+    if reference:
+        match = resolve_job(Job.objects.owned_by(actor.user.pk).kept(), reference)
+        if isinstance(match, Err):
+            return match
+        if match.value is None:
+            return invalid("job", f"There is no job {reference[:100]}.")
+        job_id = match.value.public_id
+    return Ok({**settings, "events": chosen_events(settings["events"]), "job": job_id})
+
+
+def facts_of(row: Channel) -> dict[str, str]:
+    """Return what an event about a change records: of a webhook's address only the host, because it may contain a key."""
+    options = dict(row.options)
+    if row.kind == WEBHOOK.name:
+        options["url"] = outbound.Target.parse(options["url"]).place
+    return {"kind": row.kind, **options}
 
 
 def rename_channel(actor: Actor, name: str, new_name: str) -> Result[str]:
@@ -176,7 +229,11 @@ def rename_channel(actor: Actor, name: str, new_name: str) -> Result[str]:
         )
         if others.exists():
             return invalid("name", f"There is already a channel {new_name}.")
-        Channel.objects.filter(pk=channel.value.pk).update(name=new_name, updated_at=clock.now())
+        row, now = channel.value, clock.now()
+        row.name, row.updated_at = new_name, now
+        row.save(update_fields=["name", "updated_at"])
+        if refusal := follow_with_job(actor, row, now):
+            return refusal
         _update_defaults(actor, name, new_name)
         record_setting(
             actor, "rename channel", name, clock.now(), before={"name": name}, after={"name": new_name}
@@ -190,6 +247,7 @@ def delete_channel(actor: Actor, name: str) -> Result[str]:
         channel = _unused(actor, name)
         if isinstance(channel, Err):
             return channel
+        end_deliveries(channel.value, clock.now())
         channel.value.delete()
         _update_defaults(actor, name, "")
         record_setting(actor, "delete channel", name, clock.now())
@@ -283,7 +341,7 @@ def _unused(actor: Actor, name: str) -> Result[Channel]:
     if actor.is_agent:
         return Err(Code.CHANNELS_BY_PEOPLE)
     wait_for_turn(profile_of(actor.user))
-    row = Channel.objects.filter(owner=actor.user.pk, name=name).first()
+    row = Channel.objects.filter(owner=actor.user.pk, name=name).select_related("job", "owner").first()
     if row is None:
         return Err(Code.CHANNEL_NOT_FOUND, name)
     if jobs := jobs_using(actor.user.pk, name):

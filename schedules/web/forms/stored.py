@@ -5,7 +5,7 @@ from typing import Any
 from django import forms
 
 from schedules.channels.catalog import KINDS
-from schedules.channels.kinds import LONGEST_VALUE, Field, Kind
+from schedules.channels.kinds import LONGEST_VALUE, NOTHING_CHOSEN, Field, Kind
 from schedules.models import Calendar
 from schedules.secrets import masking
 from schedules.services.people.calendars import CalendarSpec, ShownCalendar
@@ -181,10 +181,17 @@ class ChannelForm(PageForm):
         super().__init__(data, initial=initial)
         self.kind = kind
         for field in kind.fields:
-            self.fields[field.name] = _form_field(field)
+            if not field.is_generated:
+                self.fields[field.name] = _form_field(field)
+            if field.choices and initial:
+                self.initial[field.name] = initial.get(field.name, "").split()
 
     def values(self) -> dict[str, str]:
-        return {field.name: self.cleaned_data.get(field.name, "") for field in self.kind.fields}
+        values = {field.name: self.cleaned_data.get(field.name, "") for field in self.kind.fields}
+        return {
+            name: value if isinstance(value, str) else " ".join(value) or NOTHING_CHOSEN
+            for name, value in values.items()
+        }
 
 
 def kind_named(name: str) -> Kind:
@@ -198,6 +205,15 @@ def _form_field(field: Field) -> forms.Field:
             widget=forms.HiddenInput(attrs={"autocomplete": "off"}),
             error_messages={"required": "Tap the button, and allow notifications."},
             max_length=LONGEST_VALUE,
+        )
+    if field.choices:
+        return forms.MultipleChoiceField(
+            label=field.label,
+            help_text=field.help,
+            choices=field.choices,
+            initial=field.default.split(),
+            required=False,
+            widget=forms.CheckboxSelectMultiple,
         )
     attributes = {"autocomplete": "off", "spellcheck": "false", "class": "mono"}
     widget = forms.PasswordInput if field.is_secret else forms.TextInput

@@ -12,6 +12,7 @@ from django.views.generic import TemplateView
 
 from schedules import services
 from schedules.channels.web_push import WEB_PUSH, server_key
+from schedules.channels.webhook import WEBHOOK
 from schedules.result import Err, Ok, Result
 from schedules.services import Actor
 from schedules.services.people.calendars import (
@@ -22,6 +23,7 @@ from schedules.services.people.calendars import (
 )
 from schedules.services.people.channel_tests import send_test
 from schedules.services.people.channels import (
+    ListedChannel,
     confirm_channel,
     delete_channel,
     kinds_for,
@@ -36,6 +38,7 @@ from schedules.web.messages import add_errors
 from schedules.web.views.page import FormPageMixin, actor_of, finish, show_problem
 
 CALENDARS, SECRETS, CHANNELS = "schedules:calendars", "schedules:secrets", "schedules:notifications"
+NEW_SECRET = "cronty_new_webhook_secret"  # noqa: S105  # nosec B105  (a session key)
 
 
 def find_row(rows: Sequence[Any], number: str | int) -> Any:
@@ -171,6 +174,10 @@ class ChannelPage(FormPageMixin, TemplateView):
         if not form.is_valid():
             return self.refused(form)
         match set_channel(self.actor, form.cleaned_data["name"], form.kind.name, form.values()):
+            case Ok(stored) if stored.kind is WEBHOOK:
+                keep_secret(request, stored.number, stored.new_secret)
+                messages.success(request, f"Saved {stored.name}.")
+                return HttpResponseRedirect(reverse("schedules:webhook", args=[stored.number]), status=303)
             case Ok(stored):
                 # At once, so that a typo shows up now and not at the first alert.
                 show_test(request, self.actor, stored.name, f"Saved {stored.name}.")
@@ -196,25 +203,33 @@ def show_test(request: HttpRequest, actor: Actor, name: str, saved: str = "") ->
             show_problem(request, problem)
 
 
-def _channel_name(actor: Actor, channel_id: int) -> str:
-    channel = find_row(list_channels(actor), channel_id)
-    if channel is None:
-        raise Http404("channel")
-    return str(channel.name)
+def find_channel(actor: Actor, channel_id: int) -> ListedChannel:
+    for row in list_channels(actor):
+        if row.number == channel_id:
+            return row
+    raise Http404("channel")
+
+
+def keep_secret(request: HttpRequest, channel_id: int, secret: str) -> None:
+    """Keep a new secret of a webhook in the session, so that its page can show it once."""
+    if secret:
+        request.session[NEW_SECRET] = {"id": channel_id, "secret": secret}
 
 
 @require_POST
 def test_channel(request: HttpRequest, channel_id: int) -> HttpResponse:
     actor = actor_of(request)
-    show_test(request, actor, _channel_name(actor, channel_id))
-    return HttpResponseRedirect(reverse(CHANNELS), status=303)
+    row = find_channel(actor, channel_id)
+    show_test(request, actor, row.name)
+    address = reverse("schedules:webhook", args=[row.number]) if row.kind is WEBHOOK else reverse(CHANNELS)
+    return HttpResponseRedirect(address, status=303)
 
 
 @require_POST
 def change_channel(request: HttpRequest, channel_id: int, verb: str) -> HttpResponse:
     """Confirm, rename or delete a channel, or make it the default of notifications or of alerts."""
     actor, posted = actor_of(request), request.POST
-    name = _channel_name(actor, channel_id)
+    name = find_channel(actor, channel_id).name
     match verb:
         case "confirm":
             result, message = confirm_channel(actor, name, posted.get("code", "")), "Confirmed {0}."
