@@ -35,7 +35,7 @@ from schedules.services.jobs.schedule_texts import columns_of
 from schedules.spec.job import JobSpec
 from schedules.tasks import registry
 from schedules.tasks.forms.fields import Json
-from schedules.web.forms.options import field_of
+from schedules.web.forms.when import field_of
 from schedules.web.messages import message_of
 from schedules.when import durations
 from schedules.when.phrase_writer import phrase_of

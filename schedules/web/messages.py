@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from django.forms import BaseForm
 
-from schedules.result import Code, Err, sentence
+from schedules.result import Code, Err, Kind, sentence
 
 _MESSAGES: Mapping[Code, str] = {
     Code.INVALID: "{0.reasons}",
@@ -68,6 +68,20 @@ _MESSAGES: Mapping[Code, str] = {
     Code.CALENDAR_IN_USE: "Jobs use {0.subject}: {0.listed_matches}. Take it out of them first.",
     Code.CHANNEL_NOT_FOUND: "The channel {0.subject} no longer exists.",
 }
+
+
+_STATUSES = {
+    Kind.NOT_FOUND: 404,
+    Kind.FORBIDDEN: 403,
+    Kind.INVALID: 422,
+    Kind.QUOTA: 429,
+    Kind.TOO_FAST: 429,
+}
+
+
+def status_of(problem: Err) -> int:
+    """Return the HTTP status of a refusal."""
+    return 410 if problem.code == Code.LINK_EXPIRED else _STATUSES.get(problem.kind, 409)
 
 
 def message_of(problem: Err) -> str:

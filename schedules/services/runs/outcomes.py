@@ -20,13 +20,13 @@ IS_GOOD = Q(status=Execution.Status.SUCCEEDED)
 FAILURES = (Execution.Status.FAILED, Execution.Status.LOST, Execution.Status.MISSED)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Failures:
     """The failures of one job in one period, with the newest run."""
 
     name: str
-    count: int
-    newest_run: int
+    count: int = 0
+    newest_run: int = 0
 
 
 @dataclass
@@ -36,10 +36,22 @@ class Outcomes:
     good: int = 0
     is_good_cut: bool = False
     """Whether there are more successes than were counted."""
-    failures: list[Failures] = field(default_factory=list)
-    """By job and status."""
+    failures: dict[str, Failures] = field(default_factory=dict)
+    """By the name of the job."""
     is_bad_cut: bool = False
     """Whether there are more failures than were read."""
+
+    def __bool__(self) -> bool:
+        return bool(self.good or self.failures or self.is_bad_cut)
+
+    @property
+    def bad(self) -> int:
+        return sum(each.count for each in self.failures.values())
+
+    @property
+    def failed(self) -> list[Failures]:
+        """The failed jobs, fewest failures first, so that a nightly job comes before one that runs every minute."""
+        return sorted(self.failures.values(), key=lambda each: (each.count, -each.newest_run))
 
 
 def read_outcomes(actor: Actor, periods: Sequence[tuple[datetime, datetime]]) -> list[Outcomes]:
@@ -91,5 +103,7 @@ def _add_failures(
         for (start, _), outcome in zip(periods, outcomes, strict=True):
             outcome.is_bad_cut |= start <= cut[0]
     groups = rows.order_by().values_list(place, "job_name").annotate(Count("pk"), Max("pk"))
-    for number, *of_job in groups:
-        outcomes[number].failures.append(Failures(*of_job))
+    for number, name, count, newest_run in groups:
+        failed = outcomes[number].failures.setdefault(name, Failures(name))
+        failed.count += count
+        failed.newest_run = max(failed.newest_run, newest_run)

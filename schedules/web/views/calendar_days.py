@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.urls import reverse
 
 from schedules import engine
-from schedules.services.runs.outcomes import read_outcomes
+from schedules.services.runs.outcomes import Failures, Outcomes, read_outcomes
 from schedules.templatetags.cronty_times import clock_words
 from schedules.web.views.forecast import days_of, runs_of, soonest
 from schedules.web.views.page import Page
@@ -36,42 +37,6 @@ class Planned:
 
 
 @dataclass
-class Failed:
-    """The failures of one job in one day or hour, with the newest run."""
-
-    name: str
-    run_id: int
-    count: int = 0
-
-
-@dataclass
-class Past:
-    """The past runs of a day or hour: counts, and the names of the jobs that failed."""
-
-    good: int = 0
-    bad: int = 0
-    is_good_cut: bool = False
-    """Whether there are more successes than were counted."""
-    is_bad_cut: bool = False
-    """Whether there are so many failures on the page that older ones were not read."""
-    _failed: dict[str, Failed] = field(default_factory=dict)
-
-    def __bool__(self) -> bool:
-        return bool(self.good or self.bad or self.is_bad_cut)
-
-    @property
-    def failed(self) -> list[Failed]:
-        """The failed jobs, fewest failures first, so that a nightly job comes before one that runs every minute."""
-        return sorted(self._failed.values(), key=lambda each: (each.count, -each.run_id))
-
-    def add_failures(self, name: str, count: int, newest_run: int) -> None:
-        self.bad += count
-        failed = self._failed.setdefault(name, Failed(name, newest_run))
-        failed.count += count
-        failed.run_id = max(failed.run_id, newest_run)
-
-
-@dataclass
 class Day:
     """One day of the month or week; `planned` holds the rare runs, and `routine` those that are only counted."""
 
@@ -80,7 +45,7 @@ class Day:
     is_today: bool = False
     is_earlier: bool = False
     """Whether it is before today, in a period that includes today."""
-    past: Past = field(default_factory=Past)
+    past: Outcomes = field(default_factory=Outcomes)
     planned: list[Planned] = field(default_factory=list)
     routine: list[Planned] = field(default_factory=list)
     max_shown: int = 3
@@ -100,7 +65,7 @@ class Day:
         return sum(each.count for each in (*self.planned, *self.routine))
 
     @property
-    def failed(self) -> list[Failed]:
+    def failed(self) -> list[Failures]:
         return self.past.failed[: self.max_shown]
 
     @property
@@ -129,7 +94,7 @@ class Hour:
     start: datetime
     label: str
     note: str = ""
-    past: Past = field(default_factory=Past)
+    past: Outcomes = field(default_factory=Outcomes)
     planned: list[Planned] = field(default_factory=list)
 
     @property
@@ -149,46 +114,21 @@ def _moment(moment: datetime) -> str:
 
 def days_between(page: Page, first: date, last: date) -> dict[date, Day]:
     """Return each day with its past runs and its planned runs, in the user's zone."""
-    zone = ZoneInfo(page.zone)
-    start = datetime.combine(first, time(), zone)
-    end = datetime.combine(last + timedelta(days=1), time(), zone)
-    days = {
-        first + timedelta(days=offset): Day(first + timedelta(days=offset))
-        for offset in range((last - first).days + 1)
-    }
-    if start < page.now:
-        _add_past_runs(page, days, start, min(end, page.now), zone)
-    if end > page.now:
-        _add_planned_runs(page, days, max(start, page.now), end)
+    dates = [first + timedelta(days=offset) for offset in range((last - first).days + 2)]
+    starts = [datetime.combine(day, time(), ZoneInfo(page.zone)) for day in dates]
+    days = {day: Day(day) for day in dates[:-1]}
+    _add_past_runs(page, [*days.values()], starts)
+    if starts[-1] > page.now:
+        _add_planned_runs(page, days, max(starts[0], page.now), starts[-1])
     return days
 
 
-class _Square(NamedTuple):
-    """The bounds of a day or hour that has begun, and the object that collects its past runs."""
-
-    start: datetime
-    end: datetime
-    past: Past
-
-
-def _add_past_runs(page: Page, days: dict[date, Day], start: datetime, end: datetime, zone: ZoneInfo) -> None:
-    squares = []
-    for day in days.values():
-        first = max(start, datetime.combine(day.date, time(), zone))
-        last = min(end, datetime.combine(day.date + timedelta(days=1), time(), zone))
-        if first < last:
-            squares.append(_Square(first, last, day.past))
-    _add_outcomes(page, squares)
-
-
-def _add_outcomes(page: Page, squares: Sequence[_Square]) -> None:
-    """Add to each square the number of successes, and the failures of each job."""
-    outcomes = read_outcomes(page.actor, [(square.start, square.end) for square in squares])
-    for square, outcome in zip(squares, outcomes, strict=True):
-        past = square.past
-        past.good, past.is_good_cut, past.is_bad_cut = outcome.good, outcome.is_good_cut, outcome.is_bad_cut
-        for failures in outcome.failures:
-            past.add_failures(failures.name, failures.count, failures.newest_run)
+def _add_past_runs(page: Page, squares: Sequence["Day | Hour"], starts: Sequence[datetime]) -> None:
+    """Set the outcomes of squares that have begun; `starts` has one more moment, at which the last one ends."""
+    begun = [(start, min(end, page.now)) for start, end in pairwise(starts) if start < page.now]
+    if begun:
+        for square, outcome in zip(squares, read_outcomes(page.actor, begun), strict=False):
+            square.past = outcome
 
 
 def _add_planned_runs(page: Page, days: dict[date, Day], start: datetime, end: datetime) -> None:
@@ -224,14 +164,7 @@ def hours_of(page: Page, day: date) -> tuple[list[Hour], list[Planned]]:
     """Return the hours of a day, and the jobs that run all day long."""
     start, end = start_of_day(day, page.zone), start_of_day(day + timedelta(days=1), page.zone)
     hours = _empty_hours(start, end, ZoneInfo(page.zone))
-    if start < page.now:
-        ends = [*(hour.start for hour in hours[1:]), end]
-        squares = [
-            _Square(hour.start, min(until, page.now), hour.past)
-            for hour, until in zip(hours, ends, strict=True)
-            if hour.start < page.now
-        ]
-        _add_outcomes(page, squares)
+    _add_past_runs(page, hours, [*(hour.start for hour in hours), end])
     all_day: list[Planned] = []
     if end > page.now:
         for job in soonest(page.actor.jobs(), end):

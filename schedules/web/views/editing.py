@@ -9,13 +9,12 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
 from django.utils.html import format_html_join
 from django.views.decorators.http import require_safe
 from django.views.generic import TemplateView
 
 from schedules import services
-from schedules.models import Event, Execution, Job
+from schedules.models import Event, Job
 from schedules.result import Err, Kind, Ok
 from schedules.services import Preview, Scheduled
 from schedules.services.event_list import events_of
@@ -35,8 +34,10 @@ from schedules.web.views.page import (
     Page,
     actor_of,
     find_job,
+    job_address,
     page_of,
     render_page,
+    run_address,
     show_problem,
 )
 from schedules.when.grammar import PhraseError
@@ -248,7 +249,7 @@ class NewJobPage(_JobFormPage):
                     if not self.page.has_live_cluster:
                         message = "Saved as paused. The test run starts when the worker is back."
                     messages.success(self.request, message)
-                    return HttpResponseRedirect(reverse("schedules:run", args=[execution.pk]))
+                    return HttpResponseRedirect(run_address(execution))
                 case Err() as problem:
                     show_problem(self.request, problem)
         messages.success(
@@ -350,11 +351,3 @@ def warn_of_look_alike(request: HttpRequest, job: SimilarJob | None) -> None:
         messages.warning(
             request, f"The name looks like that of another job, {job.name}, but isn't the same. Check it."
         )
-
-
-def job_address(job: Job) -> str:
-    return reverse("schedules:job", args=[job.public_id])
-
-
-def run_address(run: Execution) -> str:
-    return reverse("schedules:run", args=[run.pk])

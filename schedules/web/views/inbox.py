@@ -13,9 +13,18 @@ from django.views.generic import TemplateView
 from schedules import services
 from schedules.models import Execution, Job, Token
 from schedules.models.counting import counted
-from schedules.result import Err, Ok
+from schedules.result import Err, Ok, Result
 from schedules.services.run_list import find_run
-from schedules.services.runs.approvals import describe, list_waiting
+from schedules.services.runs.approvals import (
+    ALWAYS,
+    DENY,
+    ONCE,
+    REPLY,
+    AnsweredApproval,
+    answer_approval,
+    describe,
+    list_waiting,
+)
 from schedules.services.runs.prompts import read_waiting, recently_ended
 from schedules.tasks.forms.fields import plain_lines
 from schedules.web.messages import message_of
@@ -28,6 +37,13 @@ LINE_LENGTH = 200
 SHOWN_ANSWER = 2_000
 # The most prompts that one action can dismiss.
 MAX_SELECTED = 100
+DENIED_IN_RUN = "Denied. The run goes on without it."
+CONFIRMATIONS = {
+    ONCE: "Allowed once. The run goes on.",
+    ALWAYS: "Allowed, now and in later runs of this job. The run goes on.",
+    DENY: "Denied. The run has ended.",
+    REPLY: "Your answer was sent. The run goes on.",
+}
 
 
 class InboxPage(LivePageMixin, TemplateView):
@@ -131,3 +147,26 @@ def dismiss_several(request: HttpRequest) -> HttpResponse:
 def release(request: HttpRequest, run_id: int) -> HttpResponse:
     result = services.release_prompt(actor_of(request), run_id)
     return finish(request, result, "{0.job_name} is available to agents again.", reverse("schedules:inbox"))
+
+
+@require_POST
+def answer_agent(request: HttpRequest, approval_id: int) -> HttpResponse:
+    """Answer what an agent asks, from the inbox or the page of a run."""
+    chosen, arguments = read_answer(request)
+    result = answer_approval(actor_of(request), approval_id, chosen, **arguments)
+    return finish(request, result, confirmation_of_approval(chosen, result), reverse("schedules:inbox"))
+
+
+def confirmation_of_approval(answer: str, result: Result[AnsweredApproval]) -> str:
+    """Say what an answer has done."""
+    if answer == DENY and isinstance(result, Ok) and result.value.approval.in_run:
+        return DENIED_IN_RUN
+    return CONFIRMATIONS.get(answer, "")
+
+
+def read_answer(request: HttpRequest) -> tuple[str, dict[str, str]]:
+    """Return the answer, and the other arguments of `answer_approval`; a reply is the text of a button or typed."""
+    choice = request.POST.get("choice", "")
+    answer = REPLY if choice else request.POST.get("answer", "")
+    text = (choice or request.POST.get("text", "")) if answer == REPLY else ""
+    return answer, {"seen": request.POST.get("seen", ""), "text": text}

@@ -1,54 +1,41 @@
 """The page of one job, and the actions on it."""
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from datetime import date, datetime, timedelta
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from math import ceil
 from typing import Any
 
-from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
-from django.views.decorators.http import require_POST
+from django.http import Http404, HttpRequest, HttpResponse
 from django.views.generic import TemplateView
 
 from schedules import services
 from schedules.models import Execution, Job, TriggerAddress
-from schedules.result import Err, Ok, Result, sentence
+from schedules.result import Err, Ok, sentence
 from schedules.services.files.sources import source_note
 from schedules.services.job_overview import read_standing
 from schedules.services.jobs.chains import chain_of
-from schedules.services.jobs.forecasts import next_runs_of, preview_of
+from schedules.services.jobs.forecasts import preview_of
 from schedules.services.jobs.heartbeats import PingAddress, newest_pings, ping_address_of
 from schedules.services.jobs.trigger_addresses import trigger_of_job
 from schedules.services.people.incidents import incidents_of_job
 from schedules.services.run_list import RunQuery, newest_runs, read_runs
+from schedules.services.runs import answers
+from schedules.services.runs.question_words import describe_question
 from schedules.services.runs.runner_list import runner_of_job
 from schedules.tasks import registry
 from schedules.tasks.heartbeat import HEARTBEAT
 from schedules.tasks.outbound.signing import OVERLAP
-from schedules.templatetags.cronty_times import day_and_clock, day_words
 from schedules.web.messages import message_of
-from schedules.web.ping_snippets import ping_snippets
+from schedules.web.snippets import ping_snippets
 from schedules.web.views.activity import events_of_job
-from schedules.web.views.answers import question_context
-from schedules.web.views.editing import job_address, run_address
 from schedules.web.views.job_facts import Health, policies, shown_values, upcoming_of
 from schedules.web.views.live import LivePageMixin
 from schedules.web.views.page import (
     Page,
-    actor_of,
-    back,
-    find_job,
-    finish,
-    page_of,
-    show_problem,
 )
 from schedules.web.views.proposals import shown_proposal
-from schedules.web.views.triggers import take_new_address
 from schedules.when.moments import in_the_past
 from schedules.when.phrases import PhraseError, parse_moment, parse_past
-from schedules.when.zones import local
 
 TABS = {
     "runs": "Runs",
@@ -61,6 +48,7 @@ PING_TAB = {"ping": "Ping address"}
 BARS = 60
 RUNS = 20
 PAUSE = ("reason", "until")
+NEW_ADDRESS = "cronty_new_trigger"
 
 
 class JobPage(LivePageMixin, TemplateView):
@@ -198,34 +186,6 @@ class JobPage(LivePageMixin, TemplateView):
         return {}
 
 
-def crontab_line(job: Job) -> str:
-    if job.trigger_type != Job.TriggerType.CRON:
-        return ""
-    delay = f"RANDOM_DELAY={ceil(job.spread / timedelta(minutes=1))}\n" if job.spread else ""
-    return f"CRON_TZ={job.timezone}\n{delay}{job.cron}  # {job.name}"
-
-
-def _finish(
-    request: HttpRequest, job_id: str, verb: Callable[..., Result[Job]], message: str, **extra: Any
-) -> HttpResponse:
-    result = verb(actor_of(request), job_id, **extra)
-    return finish(request, result, message, reverse("schedules:job", args=[job_id]))
-
-
-@require_POST
-def pause(request: HttpRequest, job_id: str) -> HttpResponse:
-    """Pause a job; if the end cannot be parsed, redirect to the form with the input."""
-    typed = {name: request.POST.get(name, "").strip() for name in PAUSE}
-    try:
-        until = read_until(typed["until"], page_of(request))
-    except PhraseError:
-        address = reverse("schedules:job", args=[job_id], query=typed)
-        return HttpResponseRedirect(address, status=303)
-    return _finish(
-        request, job_id, services.pause_active, "{0.name} paused.", reason=typed["reason"], until=until
-    )
-
-
 def read_until(text: str, page: Page) -> datetime | None:
     """Parse the end of a pause in the user's time zone; raise PhraseError for one in the past."""
     if not text:
@@ -236,90 +196,30 @@ def read_until(text: str, page: Page) -> datetime | None:
     return until
 
 
-@require_POST
-def resume(request: HttpRequest, job_id: str) -> HttpResponse:
-    return _finish(request, job_id, services.resume, "{0.name} resumed.")
+def crontab_line(job: Job) -> str:
+    if job.trigger_type != Job.TriggerType.CRON:
+        return ""
+    delay = f"RANDOM_DELAY={ceil(job.spread / timedelta(minutes=1))}\n" if job.spread else ""
+    return f"CRON_TZ={job.timezone}\n{delay}{job.cron}  # {job.name}"
 
 
-@require_POST
-def cancel(request: HttpRequest, job_id: str) -> HttpResponse:
-    return _finish(request, job_id, services.cancel, "{0.name} was stopped permanently.")
+def question_context(job: Job) -> dict[str, Any]:
+    """Return the template context for the last question of a job."""
+    question = answers.latest_question(job) if job.task == "notify" else None
+    if question is None:
+        return {}
+    return {
+        "question": question,
+        "question_words": describe_question(question, job),
+        "can_undo_answer": bool(question.answers) and question.answers[-1]["answer"] != answers.UNDO,
+        "can_snooze": question.is_pending and job.status not in (job.Status.PAUSED, job.Status.CANCELLED),
+    }
 
 
-@require_POST
-def rotate_key(request: HttpRequest, job_id: str) -> HttpResponse:
-    """Give a job a new signing key, unless another tab has just done so."""
-    message = f"{{0.name}} has a new signing key; the old one stays valid for {OVERLAP.days} days."
-    return _finish(request, job_id, services.rotate_signing_key, message, shown=request.POST.get("shown", ""))
-
-
-@require_POST
-def delete(request: HttpRequest, job_id: str) -> HttpResponse:
-    result = services.delete(actor_of(request), job_id)
-    message, address = "{0.name} moved to the trash.", reverse("schedules:jobs")
-    return finish(request, result, message, address, tags="undo-delete {0.public_id}")
-
-
-@require_POST
-def restore(request: HttpRequest) -> HttpResponse:
-    """Restore jobs from the trash, or a stopped one."""
-    ids, is_deleted = request.POST.getlist("job")[:500], "stopped" not in request.POST
-    results = [services.restore(actor_of(request), job_id, is_deleted=is_deleted) for job_id in ids]
-    restored = [result.value for result in results if isinstance(result, Ok)]
-    for problem in results:
-        if isinstance(problem, Err) and not restored:
-            show_problem(request, problem)
-        elif isinstance(problem, Err):
-            # Not `show_problem`, whose 404 would hide that other jobs were restored.
-            messages.error(request, message_of(problem))
-    if restored:
-        names = restored[0].name if len(restored) == 1 else f"{len(restored)} jobs"
-        messages.success(request, f"{names} restored.")
-    return back(request, job_address(restored[0]) if len(restored) == 1 else reverse("schedules:jobs"))
-
-
-@require_POST
-def skip(request: HttpRequest, job_id: str) -> HttpResponse:
-    """Skip a run, a whole day or the next run, or undo that."""
-    page = page_of(request)
-    actor, now = page.actor, page.now
-    slots: list[datetime] = []
-    days: list[date] = []
-    with suppress(ValueError):
-        if text := request.POST.get("slot"):
-            slots.append(datetime.fromisoformat(text))
-        if text := request.POST.get("day"):
-            days.append(date.fromisoformat(text))
-    is_invalid = not slots and not days and (request.POST.get("slot") or request.POST.get("day"))
-    if is_invalid or any(slot.tzinfo is None for slot in slots):
-        messages.error(request, "Choose one of the next runs.")
-        return back(request, reverse("schedules:job", args=[job_id]))
-    is_undo = request.POST.get("undo") == "yes" and bool(slots or days)
-    next_run = None if slots or days else next(iter(next_runs_of(find_job(actor, job_id), now, 1)), None)
-    result = services.skip(actor, job_id, days, slots, undo=is_undo)
-    message = ""
-    if isinstance(result, Ok):
-        moment, zone = next_run or next(iter(slots), None), result.value.timezone
-        when = day_and_clock(moment, zone, now) if moment else day_words(days[0], local(now, zone))
-        message = f"The run on {when} will {'happen after all' if is_undo else 'be skipped'}."
-    return finish(request, result, message, reverse("schedules:job", args=[job_id]))
-
-
-@require_POST
-def run(request: HttpRequest, job_id: str) -> HttpResponse:
-    """Start one run now; the schedule does not change."""
-    page = page_of(request)
-    job = find_job(page.actor, job_id)
-    if job.status == Job.Status.CANCELLED and page.actor.may_change(job):
-        messages.error(request, f"{job.name} was stopped permanently. Restore it to run it again.")
-        return back(request, job_address(job))
-    match services.run_now(page.actor, job_id):
-        case Ok(execution):
-            message = f"{execution.job_name} started."
-            if not page.has_live_cluster:
-                message = f"{execution.job_name} is queued. It will start when the worker is back."
-            messages.success(request, message, extra_tags=f"run {execution.pk}")
-            return back(request, run_address(execution))
-        case Err() as problem:
-            show_problem(request, problem)
-            return back(request, reverse("schedules:job", args=[job_id]))
+def take_new_address(request: HttpRequest, job_id: str) -> str:
+    """Return and forget the address that was just created for a job."""
+    stored = request.session.get(NEW_ADDRESS)
+    if not isinstance(stored, dict) or stored.get("job") != job_id:
+        return ""
+    del request.session[NEW_ADDRESS]
+    return str(stored["url"])

@@ -17,7 +17,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.generic.base import ContextMixin, View
 
 from schedules import __version__, clock
-from schedules.models import Cluster, Event, Job, Profile
+from schedules.models import Cluster, Event, Execution, Job, Profile
 from schedules.models.counting import count_words
 from schedules.result import Err, Kind, Ok, Result
 from schedules.services import Actor, profile_of
@@ -188,16 +188,30 @@ def own_address(text: str) -> str:
     return text if url_has_allowed_host_and_scheme(text, None) and text.startswith("/") else ""
 
 
+def job_address(job: Job) -> str:
+    return reverse("schedules:job", args=[job.public_id])
+
+
+def run_address(run: Execution) -> str:
+    return reverse("schedules:run", args=[run.pk])
+
+
 def finish(
-    request: HttpRequest, result: Result[Any], message: str, default: str, *, tags: str = ""
+    request: HttpRequest,
+    result: Result[Any],
+    message: str | Callable[[Any], str],
+    default: str,
+    *,
+    tags: str = "",
 ) -> HttpResponseRedirect:
     """Show that an action succeeded, or why it was refused, and redirect.
 
-    `message` and `tags` are format strings for the value of the result.
+    `message` and `tags` are format strings for the value of the result; a message may be a function of it.
     """
     match result:
         case Ok(value):
-            messages.success(request, message.format(value), extra_tags=tags.format(value))
+            text = message.format(value) if isinstance(message, str) else message(value)
+            messages.success(request, text, extra_tags=tags.format(value))
         case Err() as problem:
             show_problem(request, problem)
     return back(request, default)
@@ -208,16 +222,3 @@ def show_problem(request: HttpRequest, problem: Err) -> None:
     if problem.kind == Kind.NOT_FOUND:
         raise Http404(message_of(problem))
     messages.error(request, message_of(problem))
-
-
-def is_of_somebody_else(request: HttpRequest, owner_id: Any) -> bool:
-    """Return whether a link that needs no login was opened by somebody who is logged in as another person."""
-    return request.user.is_authenticated and request.user.pk != owner_id
-
-
-def keep_address_private(response: HttpResponse) -> HttpResponse:
-    """Keep an address out of caches, referrers and search engines, because whoever has it can act without a login."""
-    response["Referrer-Policy"] = "no-referrer"
-    response["Cache-Control"] = "no-store"
-    response["X-Robots-Tag"] = "noindex"
-    return response

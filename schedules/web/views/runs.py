@@ -1,47 +1,58 @@
-"""The list of runs, the page of one run with its output, and exports of the list."""
+"""The list of runs, and its export as CSV, in chunks that keep memory use and transactions small."""
 
-import json
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+import csv
+from collections.abc import AsyncIterator, Iterable, Iterator
+from datetime import UTC, datetime
+from io import StringIO
 from typing import Any
 
-from django.conf import settings
+from asgiref.sync import sync_to_async
 from django.core.handlers.asgi import ASGIRequest
+from django.db.models.functions import Left
 from django.http import (
-    Http404,
     HttpRequest,
-    HttpResponse,
     HttpResponseBadRequest,
     StreamingHttpResponse,
 )
 from django.http.response import HttpResponseBase
-from django.urls import reverse
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 from django.views.generic import TemplateView
 
-from schedules import services
+from schedules.limits import SHORTENED
 from schedules.models import Execution
+from schedules.models.executions import ExecutionQuerySet
 from schedules.result import sentence
-from schedules.services import run_list
-from schedules.services.run_list import COUNTED_RUNS, RunQuery, count_by_status, read_runs
-from schedules.services.runs import answers
-from schedules.services.runs.agent_runs import agent_run_of
-from schedules.services.runs.approvals import approvals_of, describe
-from schedules.services.runs.explanations import explain
-from schedules.services.runs.outputs import output_since
-from schedules.services.runs.question_words import describe_question
-from schedules.tasks import registry
-from schedules.tasks.forms.fields import json_problem, looks_like_json
-from schedules.web.exports import MAX_ROWS, csv_chunks, in_threads
-from schedules.web.views.job_facts import shown_values
+from schedules.services.run_list import COUNTED_RUNS, RunQuery, count_by_status, read_chunks, read_runs
 from schedules.web.views.live import LivePageMixin
-from schedules.web.views.page import Page, actor_of, finish, owners_for, page_of, render_page
-from schedules.web.views.run_comparison import compare, neighbours_of
+from schedules.web.views.page import Page, owners_for, page_of
 from schedules.when.phrases import PhraseError, parse_moment
 
 FILTERS = ("status", "job", "cause", "q", "since", "until", "owner")
-SHOWN_OUTPUT = 20_000
-Status = Execution.Status
+COLUMNS = (
+    "id",
+    "job_id",
+    "job",
+    "task",
+    "scheduled_for",
+    "cause",
+    "status",
+    "reason",
+    "attempt",
+    "started_at",
+    "finished_at",
+    "seconds",
+    "lateness_seconds",
+    "error",
+)
+# More rows would exceed the time limit of a request; users reach older ones with the filters of the page.
+MAX_ROWS = 10_000
+CHUNK_ROWS = 500
+# Longer errors are cut; the page of a run shows them in full.
+ERROR_LENGTH = 200
+# Spreadsheets evaluate a cell that begins with one of these, even after white space or invisible characters.
+FORMULA_STARTS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
+_FREE_TEXT_COLUMNS = tuple(COLUMNS.index(name) for name in ("job", "task", "reason", "error"))
+_LEADING_BREAKS = ("\t", "\r", "\n")
 
 
 class RunsPage(LivePageMixin, TemplateView):
@@ -100,177 +111,6 @@ def query_of(page: Page, filters: dict[str, str]) -> tuple[RunQuery, dict[str, s
     return query, problems
 
 
-class RunPage(LivePageMixin, TemplateView):
-    template_name = "schedules/run.html"
-
-    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        run = find_run(self.request, kwargs["run_id"])
-        heading, output = response_of(run)
-        console = console_of(run)
-        zone = run.job.timezone if run.job else self.page.zone
-        job = run.job if run.job and run.job.deleted_at is None else None
-        can_change = job is not None and self.actor.may_change(job)
-        neighbours = neighbours_of(run)
-        return super().get_context_data(
-            run=run,
-            job=job,
-            can_change=can_change,
-            can_answer=can_change and run.status == Status.WAITING,
-            is_held=run.is_held_at(self.page.now),
-            most_typed=settings.CRONTY_MAX_JSON_BYTES,
-            zone=zone,
-            explanation=explain(run, zone),
-            agent=agent_run_of(run),
-            **self._approvals(run),
-            attempts=attempts_of(run),
-            heading=heading,
-            output="" if console["console"].text else output[:SHOWN_OUTPUT],
-            is_cut=len(output) > SHOWN_OUTPUT,
-            **console,
-            neighbours=neighbours,
-            comparison=compare(run, neighbours, console["console"].text),
-            runs_for=self.page.now - run.started_at if run.started_at and not run.finished_at else None,
-            receipt=receipt(run),
-            **self._question(run),
-            values=shown_values(job) if job else [],
-            **kwargs,
-        )
-
-    def _approvals(self, run: Execution) -> dict[str, Any]:
-        """Return what the run has asked a person, and whether it still waits for an answer."""
-        approvals = describe(self.actor, approvals_of(run))
-        return {
-            "approvals": approvals,
-            "waits_for_answer": any(each.status == each.Status.WAITING for each in approvals),
-        }
-
-    def _question(self, run: Execution) -> dict[str, Any]:
-        """Return the question that this run asked or repeated, and its state."""
-        question = answers.question_of(run)
-        if question is None or run.job is None:
-            return {}
-        return {"question": question, "question_words": describe_question(question, run.job)}
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """One attempt of a run, or its next retry."""
-
-    number: int
-    state: str
-    """How it ended, or its current status; "retrying" for the next retry."""
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
-    error: str = ""
-
-    @property
-    def took(self) -> timedelta | None:
-        return self.finished_at - self.started_at if self.started_at and self.finished_at else None
-
-
-def attempts_of(run: Execution) -> list[Attempt]:
-    """List the attempts of a run, including a planned retry."""
-    by_number = {
-        each["attempt"]: Attempt(
-            each["attempt"],
-            "failed",
-            datetime.fromisoformat(each["started_at"]),
-            datetime.fromisoformat(each["finished_at"]),
-            each["error"],
-        )
-        for each in run.earlier_attempts or []
-    }
-    for number in range(1, run.attempt + 1):
-        by_number.setdefault(number, Attempt(number, "failed"))
-    has_ended = run.status == Status.QUEUED
-    if run.attempt and not has_ended:
-        error = run.error if run.status != Status.SUCCEEDED else ""
-        by_number[run.attempt] = Attempt(run.attempt, run.status, run.started_at, run.finished_at, error)
-    attempts = [by_number[number] for number in sorted(by_number)]
-    if run.is_asking and run.attempt:
-        attempts[-1] = replace(attempts[-1], state="asking")
-    elif run.status == Status.QUEUED and run.attempt:
-        attempts.append(Attempt(run.attempt + 1, "retrying", run.available_at))
-    return attempts
-
-
-def response_of(run: Execution) -> tuple[str, str]:
-    """Return the result of a run as a heading and a text, with JSON indented."""
-    result = run.result
-    if result is None:
-        return "", ""
-    if run.task == "webhook" and isinstance(result, dict) and "body" in result:
-        text = pretty_text(result["body"]) or "The response is empty."
-        return f"Response: HTTP {result.get('status')}", text
-    return "Output", pretty_text(result)
-
-
-def pretty_text(value: Any) -> str:
-    """Format a value for reading, with JSON indented, including JSON in a text."""
-    if isinstance(value, str):
-        if not looks_like_json(value) or json_problem(value):
-            return value
-        value = json.loads(value)
-    return json.dumps(value, ensure_ascii=False, indent=2)
-
-
-def find_run(request: HttpRequest, run_id: int) -> Execution:
-    """Return a run that this user may see, or raise Http404."""
-    run = run_list.find_run(actor_of(request), run_id)
-    if run is None:
-        raise Http404("run")
-    return run
-
-
-def console_of(run: Execution) -> dict[str, Any]:
-    """Return the output of a command so far, and whether more may follow."""
-    console = output_since(run)
-    task = registry.get(run.task)
-    is_running = run.status == Execution.Status.RUNNING
-    return {"console": console, "is_following": is_running and task is not None and task.runs_program}
-
-
-@require_safe
-def console(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Render the output of a command, which the run's page polls while the command runs."""
-    run = find_run(request, run_id)
-    can_change = run.job is not None and actor_of(request).may_change(run.job)
-    context = {"run": run, "can_change": can_change, **console_of(run)}
-    return render_page(request, "schedules/parts/run_output.html", context)
-
-
-@require_POST
-def stop(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Stop a running command."""
-    find_run(request, run_id)
-    result = services.stop_run(actor_of(request), run_id)
-    message = "Stopping the command and its child processes."
-    return finish(request, result, message, reverse("schedules:run", args=[run_id]))
-
-
-def result_text(result: Any) -> str:
-    if result is None:
-        return ""
-    return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, indent=2)
-
-
-def receipt(run: Execution) -> str:
-    """Return the server and topic that accepted a notification, or an empty text."""
-    if not isinstance(run.result, dict) or run.status != Execution.Status.SUCCEEDED or run.task != "notify":
-        return ""
-    return f"{run.result.get('server')} · {run.result.get('topic')}"
-
-
-@require_safe
-def output(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Return the whole output as a file."""
-    run = find_run(request, run_id)
-    parts = [run.error, run.traceback, output_since(run).text, result_text(run.result)]
-    response = HttpResponse("\n\n".join(filter(None, parts)), content_type="text/plain; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="run-{run.pk}.txt"'
-    return response
-
-
 @require_safe
 def export(request: HttpRequest) -> HttpResponseBase:
     """Return the runs that match the query string as CSV."""
@@ -285,3 +125,85 @@ def export(request: HttpRequest) -> HttpResponseBase:
     response = StreamingHttpResponse(content, content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = 'attachment; filename="runs.csv"'
     return response
+
+
+async def in_threads(chunks: Iterator[str]) -> AsyncIterator[str]:
+    """Yield the chunks of a synchronous iterator without blocking the event loop."""
+    read_next = sync_to_async(lambda: next(chunks, None))
+    while (chunk := await read_next()) is not None:
+        yield chunk
+
+
+def csv_chunks(runs: ExecutionQuerySet) -> Iterator[str]:
+    yield _csv_text([COLUMNS])
+    for rows in _read(runs):
+        yield _csv_text(_without_formulas(row) for row in rows)
+
+
+def _read(runs: ExecutionQuerySet) -> Iterator[list[tuple[Any, ...]]]:
+    """Yield the newest runs in chunks of export rows."""
+    columns = (
+        "job__public_id",
+        "job_name",
+        "task",
+        "cause",
+        "status",
+        "reason",
+        "attempt",
+        "started_at",
+        "finished_at",
+        "lateness",
+        Left("error", ERROR_LENGTH + 1),
+    )
+    for rows in read_chunks(runs, columns, CHUNK_ROWS, MAX_ROWS):
+        yield [_export_row(row) for row in rows]
+
+
+def _export_row(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    pk, at, public_id, name, task, cause, status, reason, attempt, started, finished, lateness, error = row
+    return (
+        pk,
+        public_id or "",
+        name,
+        task,
+        _iso(at),
+        cause,
+        status,
+        reason,
+        attempt,
+        _iso(started),
+        _iso(finished),
+        (finished - started).total_seconds() if started and finished else None,
+        lateness.total_seconds() if lateness else None,
+        error if len(error) <= ERROR_LENGTH else error[:ERROR_LENGTH] + SHORTENED,
+    )
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z") if moment else None
+
+
+def _csv_text(rows: Iterable[Iterable[Any]]) -> str:
+    text = StringIO()
+    csv.writer(text).writerows(rows)
+    return text.getvalue()
+
+
+def _without_formulas(row: tuple[Any, ...]) -> list[Any]:
+    """Escape the columns whose text users or remote servers control."""
+    cells = list(row)
+    for index in _FREE_TEXT_COLUMNS:
+        cells[index] = _without_formula(cells[index])
+    return cells
+
+
+def _without_formula(value: str) -> str:
+    """Prefix a text with an apostrophe if a spreadsheet would evaluate it."""
+    if value[:1].isalnum():
+        return value
+    first_visible = next(filter(_is_visible, value), "")
+    return f"'{value}" if first_visible in FORMULA_STARTS or value.startswith(_LEADING_BREAKS) else value
+
+
+def _is_visible(character: str) -> bool:
+    return character.isprintable() and not character.isspace()

@@ -248,5 +248,4 @@ def _use(request: HttpRequest, actor: Actor, name: str) -> HttpResponse:
     preferences = Preferences(failure_topic=place) if is_for_alerts else Preferences(topic=place)
     what = "Alerts" if is_for_alerts else "Notifications that name no other place"
     result = services.set_preferences(actor, **preferences)
-    message = f"{what} go to {name}.".replace("{", "{{").replace("}", "}}")
-    return finish(request, result, message, reverse(CHANNELS))
+    return finish(request, result, lambda _: f"{what} go to {name}.", reverse(CHANNELS))

@@ -1,4 +1,4 @@
-"""Trigger addresses: the endpoint that starts a run, and the actions that open, renew and close an address."""
+"""The endpoint of trigger addresses, which starts a run."""
 
 import asyncio
 import json
@@ -11,31 +11,21 @@ from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
 from django.views.decorators.csrf import csrf_exempt
-from django.views.decorators.http import require_POST
 
 from schedules.limits import TRIGGER_BODY_BYTES
 from schedules.models import Execution
-from schedules.result import Err, Kind, Ok
-from schedules.services.jobs.trigger_addresses import close_trigger, digest_of, open_trigger
+from schedules.result import Err
+from schedules.services.jobs.trigger_addresses import digest_of
 from schedules.services.long_answers import give_up_place, read_while_waiting
 from schedules.services.people.client_addresses import network_of
 from schedules.services.runs.triggering import TriggerRequest, TriggerResult, run_of_trigger, trigger
-from schedules.web.messages import message_of
+from schedules.web.messages import message_of, status_of
 from schedules.web.pings.limits import PingLimits
-from schedules.web.views.page import actor_of, finish
 
-NEW_ADDRESS = "cronty_new_trigger"
 MAX_WAIT_SECONDS = 60
 POLL_SECONDS = 0.25
 # Beyond this many waiting senders, others get the address of the run at once.
 MAX_WAITING = 20
-_STATUSES = {
-    Kind.NOT_FOUND: 404,
-    Kind.FORBIDDEN: 403,
-    Kind.INVALID: 422,
-    Kind.TOO_FAST: 429,
-    Kind.QUOTA: 429,
-}
 limits = PingLimits("CRONTY_TRIGGERS_PER_MINUTE")
 _waiting: set[int] = set()
 
@@ -59,7 +49,7 @@ async def called(request: HttpRequest, key: str) -> HttpResponse:
     headers = {name.lower(): value for name, value in request.headers.items()}
     result = await sync_to_async(trigger)(TriggerRequest(key, body, headers))
     if isinstance(result, Err):
-        status = _STATUSES.get(result.kind, 409)
+        status = status_of(result)
         limits.note(digest, client, status)
         retry = {"Retry-After": str(max(1, result.seconds))} if result.retry_after is not None else {}
         return _problem(status, message_of(result), retry)
@@ -116,36 +106,3 @@ def _problem(status: int, detail: str, headers: dict[str, str] | None = None) ->
     return HttpResponse(
         json.dumps(content), status=status, content_type="application/problem+json", headers=headers
     )
-
-
-@require_POST
-def open_address(request: HttpRequest, job_id: str) -> HttpResponse:
-    """Open the trigger address of a job, or give it a new key; the next page shows the address once."""
-    result = open_trigger(
-        actor_of(request),
-        job_id,
-        scheme=request.POST.get("scheme", ""),
-        secret_name=request.POST.get("secret", "").strip(),
-    )
-    if isinstance(result, Ok):
-        request.session[NEW_ADDRESS] = {"job": job_id, "url": result.value.url}
-    return finish(request, result, "{0.job.name} has a new trigger address.", _page_of(job_id))
-
-
-@require_POST
-def close_address(request: HttpRequest, job_id: str) -> HttpResponse:
-    result = close_trigger(actor_of(request), job_id)
-    return finish(request, result, "{0.name} has no trigger address any more.", _page_of(job_id))
-
-
-def take_new_address(request: HttpRequest, job_id: str) -> str:
-    """Return and forget the address that was just created for a job."""
-    stored = request.session.get(NEW_ADDRESS)
-    if not isinstance(stored, dict) or stored.get("job") != job_id:
-        return ""
-    del request.session[NEW_ADDRESS]
-    return str(stored["url"])
-
-
-def _page_of(job_id: str) -> str:
-    return reverse("schedules:job", args=[job_id], query={"tab": "trigger"})

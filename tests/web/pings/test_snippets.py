@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from schedules.web.ping_snippets import ping_snippets
+from schedules.web.snippets import ping_snippets
 from tests.documented import blocks
 from tests.sink import Answer, Sink
 

@@ -89,7 +89,7 @@ def test_past_days_name_what_failed(web: Client, owner: User):
     answer = web.get("/calendar/")
 
     failed = day_of(answer, 14).failed
-    assert [(each.name, each.count, each.run_id) for each in failed] == [("Backup", 3, runs[-1].pk)]
+    assert [(each.name, each.count, each.newest_run) for each in failed] == [("Backup", 3, runs[-1].pk)]
     assert f'<a class="bad" href="/runs/{runs[-1].pk}/" title="Backup failed">' in html_of(answer)
     assert "Fine" not in answer.content.decode()
 
@@ -130,7 +130,7 @@ def test_day_is_shown_as_hours_with_what_ran_and_what_is_planned(web: Client, ow
 
     hours = {hour.label: hour for hour in answer.context["hours"]}
     assert len(hours) == 24
-    assert [each.run_id for each in hours["09:00"].past.failed] == [failed.pk]
+    assert [each.newest_run for each in hours["09:00"].past.failed] == [failed.pk]
     assert [(each.job.name, each.count) for each in hours["21:00"].planned] == [("Backup", 1)]
     assert [(each.job.name, each.count) for each in hours["22:00"].planned] == [("Twice", 2)]
     assert [each.job.name for each in answer.context["all_day"]] == ["Minutely"]
@@ -176,7 +176,7 @@ def test_failure_of_the_night_is_named_whatever_a_frequent_job_did(
     for view in ("month", "week"):
         answer = web.get("/calendar/", {"view": view, "on": "2026-11-14"})
         past = day_of(answer, 14).past
-        assert next((each.name, each.run_id) for each in past.failed) == ("Backup", backup.pk)
+        assert next((each.name, each.newest_run) for each in past.failed) == ("Backup", backup.pk)
         assert (past.bad, past.is_bad_cut) == (1 if status == "succeeded" else 71, False)
         assert past.is_good_cut
         assert 'title="Backup failed"' in html_of(answer)

@@ -16,9 +16,9 @@ from django.test.utils import CaptureQueriesContext
 from schedules import clock, engine
 from schedules.models import Event, Execution, Job, RunOutput
 from schedules.tasks.interface import OutputText
-from schedules.web import exports
-from schedules.web.exports import COLUMNS, _without_formula
-from schedules.web.views.runs import attempts_of, export, response_of
+from schedules.web.views import runs as exports
+from schedules.web.views.run import attempts_of, response_of
+from schedules.web.views.runs import COLUMNS, _without_formula, export
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 from tests.web.html import html_of
 
