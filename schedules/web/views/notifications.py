@@ -34,9 +34,9 @@ class NotificationsPage(LivePageMixin, TemplateView):
     def post(self, request: HttpRequest) -> HttpResponse:
         """Snooze an alert."""
         number = request.POST.get("incident", "")
-        result = snooze_incident(
-            self.actor, int(number) if is_number(number) else 0, request.POST.get("until", "")
-        )
+        if not is_number(number):
+            return HttpResponse("Which alert?", status=422)
+        result = snooze_incident(self.actor, int(number), request.POST.get("until", ""))
         return finish(request, result, "Snoozed the alert.", reverse("schedules:notifications"))
 
 
