@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 from django.db import connection
+from django.db.models import F
 
 from schedules import clock
 from schedules.models import Cluster, Execution, Job
@@ -28,6 +29,7 @@ from tests.clusters import (
     is_alive,
     make_due,
     member,
+    running,
     running_cluster,
 )
 from tests.factories import ExecutionFactory
@@ -42,7 +44,10 @@ Status = Execution.Status
 def test_two_clusters_run_every_slot_once_and_prune_old_runs(tmp_path):
     path = tmp_path / "notes"
     old = ExecutionFactory(scheduled_for=clock.now() - timedelta(days=100), job__ended=True)
-    with running_cluster(), running_cluster():
+    # The second one starts while the first does.
+    with running("qcluster"), running_cluster():
+        probed = Cluster.objects.filter(probe_returned_at__gt=F("started_at"))
+        wait_for(lambda: probed.count() == 2)
         make_due(60, "tests.anote", path=str(path))
         make_due(30, "tests.note", path=str(path))
         wait_for(all_ended)
@@ -58,17 +63,18 @@ def test_two_clusters_run_every_slot_once_and_prune_old_runs(tmp_path):
 ROLES = ["busy", "pusher", *(["idle", "sentinel"] if connection.vendor == "sqlite" else [])]
 
 
-def test_no_run_is_lost_when_a_process_is_killed(tmp_path):
+def test_no_run_is_lost_when_one_process_after_the_other_is_killed(tmp_path):
     with running_cluster(**SHORT_LEASE) as cluster:
+        jobs = {}
         for role in ROLES:
             path = tmp_path / role
-            jobs = make_due_together(path)
+            jobs[path] = make_due_together(path)
+            # Whatever was lost before, its runs begin.
             wait_for(lambda path=path: notes(path, "begin"))
-
             kill(cluster.pid, role)
-
-            wait_for(all_ended)
-            assert_all_succeeded(jobs, path)
+        wait_for(all_ended)
+    for path, made in jobs.items():
+        assert_all_succeeded(made, path)
 
 
 @pytest.mark.verify
@@ -146,21 +152,37 @@ def test_frozen_worker_that_wakes_up_does_not_change_the_outcome(tmp_path):
     assert row.get() == settled
 
 
-def test_stopped_cluster_finishes_running_work_and_hands_back_the_rest(tmp_path):
-    path, until = tmp_path / "notes", tmp_path / "until"
+def test_cluster_runs_a_burst_and_when_stopped_finishes_what_runs_and_hands_back_the_rest(tmp_path):
+    """Coroutines begin before the short plain functions of the same burst are through."""
+    burst, path, until = tmp_path / "burst", tmp_path / "notes", tmp_path / "until"
     with running_cluster(CRONTY_WORKERS=1, CRONTY_STOP_SECONDS=60) as cluster:
-        make_due(8, "tests.wait", path=str(path), until=str(until), seconds=1)
-        wait_for(lambda: notes(path, "begin") and Execution.objects.count() > 1)
-        family = family_of(cluster.pid)
+        # One at a time, 1.5 s in all. None is due before all of them are there.
+        jobs = make_due(30, "tests.note", after=3600, path=str(burst), seconds=0.05)
+        Job.objects.filter(task="tests.note").update(at_most_once=True)
+        jobs += make_due(30, "tests.aping", after=3600)
+        due_at = clock.now() + timedelta(seconds=0.5)
+        Job.objects.filter(pk__in=[job.pk for job in jobs]).update(run_at=due_at, next_run_at=due_at)
+        wait_for(all_ended)
+        of_burst = list(Execution.objects.order_by("-started_at"))
 
+        make_due(8, "tests.wait", path=str(path), until=str(until), seconds=1)
+        runs = Execution.objects.filter(task="tests.wait")
+        wait_for(lambda: notes(path, "begin") and runs.count() > 1)
+        family = family_of(cluster.pid)
         cluster.send_signal(signal.SIGTERM)
         until.touch()
-
         assert cluster.wait(PATIENCE) == 0
+    assert Counter(row.status for row in of_burst) == {Status.SUCCEEDED: 60}
+    coroutines, functions = (
+        [row for row in of_burst if row.task == task] for task in ("tests.aping", "tests.note")
+    )
+    assert coroutines[0].started_at < functions[15].started_at
+    assert set(notes(burst, "begin").values()) == {1}
+
     assert not any(map(is_alive, family))
-    assert Execution.objects.filter(status=Status.SUCCEEDED).exists()
-    assert not Execution.objects.filter(status__in=Execution.HELD).exists()
-    assert Execution.objects.filter(status=Status.QUEUED).exists()
+    assert runs.filter(status=Status.SUCCEEDED).exists()
+    assert not runs.filter(status__in=Execution.HELD).exists()
+    assert runs.filter(status=Status.QUEUED).exists()
     assert notes(path, "begin").keys() == notes(path, "end").keys()
     assert Cluster.objects.get().stopped_at is not None
 
@@ -251,23 +273,6 @@ def test_long_plain_functions_do_not_delay_coroutines(tmp_path):
         assert not notes(path, "end")
         until.touch()
         wait_for(all_ended)
-    assert set(notes(path, "begin").values()) == {1}
-
-
-def test_coroutines_begin_before_the_short_plain_functions_of_the_same_burst_are_through(tmp_path):
-    path = tmp_path / "notes"
-    with running_cluster(CRONTY_WORKERS=1):
-        # One at a time, 1.5 s in all. None is due before all of them are there.
-        jobs = make_due(30, "tests.note", after=3600, path=str(path), seconds=0.05)
-        Job.objects.filter(task="tests.note").update(at_most_once=True)
-        jobs += make_due(30, "tests.aping", after=3600)
-        due_at = clock.now() + timedelta(seconds=0.5)
-        Job.objects.filter(pk__in=[job.pk for job in jobs]).update(run_at=due_at, next_run_at=due_at)
-        wait_for(all_ended)
-
-    assert Counter(Execution.objects.values_list("status", flat=True)) == {Status.SUCCEEDED: 60}
-    begun = Execution.objects.order_by("-started_at")
-    assert begun.filter(task="tests.aping")[0].started_at < begun.filter(task="tests.note")[15].started_at
     assert set(notes(path, "begin").values()) == {1}
 
 

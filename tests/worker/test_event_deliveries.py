@@ -12,7 +12,7 @@ from tests.waiting import wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LOCAL = {"CRONTY_OUTBOUND_ALLOW": "127.0.0.1"}
-EVENTS = 60
+EVENTS = 24
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def test_killed_cluster_loses_no_event_and_doubles_have_the_same_id(sink):
     sink.default = Answer(delay=0.2)
     with running_cluster(**SHORT_LEASE, **LOCAL) as process:
         happen(job, EVENTS)
-        wait_for(lambda: len(sink.requests) >= 10)
+        wait_for(lambda: len(sink.requests) >= 6)
         family = family_of(process.pid)
         process.kill()
         process.wait()

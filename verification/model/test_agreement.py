@@ -70,11 +70,12 @@ def test_cronty_agrees_with_the_reference(examples: int):
     assert sum(rows) > len(rows)
 
 
-# The reference detects seeded defects. `make model` plants all of them, an ordinary run only the first.
+# The reference detects seeded defects. `make model` plants all of them, `make verify` only the first.
 
 in_the_long_run = pytest.mark.skipif(not EXAMPLES, reason="only with MODEL_EXAMPLES (make model)")
 
 
+@pytest.mark.verify
 def test_gap_that_counts_one_too_many_is_detected(monkeypatch):
     gap = gaps.gap_from
 
