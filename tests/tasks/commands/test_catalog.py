@@ -170,34 +170,6 @@ def test_commands_of_a_deleted_file_do_not_come_back(commands, commands_file):
     assert names(Catalog()) == []
 
 
-def test_file_that_may_still_be_being_written_is_not_kept(commands_file, settings):
-    copy = Path(settings.CRONTY_DATA) / "commands.last-good.toml"
-    copy.unlink(missing_ok=True)
-    write(commands_file, TRY.format(name="one"))
-    os.utime(commands_file, times=(time.time() + 600,) * 2)
-
-    found = Catalog()
-    assert names(found) == ["one"]
-    assert not copy.exists()
-
-    names(found)
-    assert copy.exists()
-
-
-def test_file_that_breaks_before_it_was_kept_is_kept_for_other_processes(commands_file, settings):
-    copy = Path(settings.CRONTY_DATA) / "commands.last-good.toml"
-    copy.unlink(missing_ok=True)
-    write(commands_file, TRY.format(name="one"))
-    os.utime(commands_file, times=(time.time() + 600,) * 2)
-    running = Catalog()
-    assert names(running) == ["one"]
-
-    write(commands_file, "[half")
-    os.utime(commands_file, times=(time.time() - 2,) * 2)
-
-    assert names(running) == names(Catalog()) == ["one"]
-
-
 def test_unknown_task_names_the_broken_file(commands_file, settings):
     Path(settings.CRONTY_DATA, "commands.last-good.toml").unlink(missing_ok=True)
     write(commands_file, "[half")
