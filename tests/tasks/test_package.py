@@ -1,9 +1,7 @@
 """The module from which a project imports the task registry."""
 
-import pytest
-
 from schedules import tasks
-from schedules.tasks import interface, registry
+from schedules.tasks import registry
 
 
 def test_task_registered_by_a_project_can_be_run_by_a_job(monkeypatch):
@@ -17,14 +15,3 @@ def test_task_registered_by_a_project_can_be_run_by_a_job(monkeypatch):
     assert found is not None
     assert (found.function, found.attempts, found.run_parameter) == (greet, 2, "run")
     assert registry.names() == ["shop.greet"]
-
-
-@pytest.mark.parametrize(
-    ("home", "name"),
-    [(registry, "task"), (interface, "Run"), (interface, "Final"), (interface, "RetryLater")],
-    ids=["task", "Run", "Final", "RetryLater"],
-)
-def test_package_exports_what_projects_need(home, name):
-
-    assert name in tasks.__all__
-    assert getattr(tasks, name) is getattr(home, name)

@@ -18,9 +18,8 @@ MINUTE = timedelta(minutes=1)
 BERLIN = ZoneInfo("Europe/Berlin")
 
 
-@pytest.mark.parametrize(
-    ("text", "times"),
-    [
+def test_text_is_read_and_read_back_as_the_same_times():
+    for text, times in [
         ("30 minutes before every event in calendar Work", EventTimes("Work", -30 * MINUTE)),
         (
             '10 min after each event "Standup" in work',
@@ -33,12 +32,10 @@ BERLIN = ZoneInfo("Europe/Berlin")
         ("after every event “Sprint review” in work", EventTimes("work", title="Sprint review", at_end=True)),
         ("@event 30m before any in work", EventTimes("work", -30 * MINUTE)),
         ('@EVENT at "gym" in work', EventTimes("work", title="gym")),
-    ],
-)
-def test_text_is_read_and_read_back_as_the_same_times(text, times):
-    assert read_event_times(text) == times
-    assert read_event_times(times.expression) == times
-    assert read_event_times(times.phrase) == times
+    ]:
+        assert read_event_times(text) == times
+        assert read_event_times(times.expression) == times
+        assert read_event_times(times.phrase) == times
 
 
 @pytest.mark.parametrize(

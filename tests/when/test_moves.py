@@ -27,9 +27,8 @@ def at(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(BERLIN)).astimezone(UTC)
 
 
-@pytest.mark.parametrize(
-    ("calendars", "move", "slot", "target"),
-    [
+def test_run_at_a_closed_moment_goes_to_the_nearest_open_one():
+    for calendars, move, slot, target in [
         ([WEEKEND, XMAS], "next", "2026-12-23T16:00", "2026-12-23T16:00"),
         ([WEEKEND, XMAS], "next", "2026-12-24T16:00", "2026-12-28T16:00"),
         ([WEEKEND, XMAS], "previous", "2026-12-26T16:00", "2026-12-23T16:00"),
@@ -43,10 +42,8 @@ def at(text: str) -> datetime:
         ([MAINTENANCE], "previous", "2026-12-07T01:00", "2026-12-06T21:59"),
         ([NIGHT], "next", "2027-03-28T03:00", "2027-03-28T03:30"),
         ([NIGHT], "next", "2027-10-31T02:30", "2027-10-31T03:30"),
-    ],
-)
-def test_run_at_a_closed_moment_goes_to_the_nearest_open_one(calendars, move, slot, target):
-    assert ClosedTimes(calendars, BERLIN, move).moved(at(slot)) == at(target)
+    ]:
+        assert ClosedTimes(calendars, BERLIN, move).moved(at(slot)) == at(target)
 
 
 def test_run_stays_if_nothing_is_open_for_two_months():

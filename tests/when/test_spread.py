@@ -116,9 +116,8 @@ def test_slots_end_with_the_calendar():
     assert trigger.next_after(datetime(9999, 12, 31, 1, tzinfo=UTC)) is None
 
 
-@pytest.mark.parametrize(
-    ("base", "spread", "reason"),
-    [
+def test_spread_that_does_not_fit_is_refused():
+    for base, spread, reason in [
         (Once(START), MINUTE, "a one-time job runs at its time"),
         (Cron("0 3 * * *"), -MINUTE, "whole seconds"),
         (Cron("0 3 * * *"), timedelta(seconds=1.5), "whole seconds"),
@@ -132,10 +131,8 @@ def test_slots_end_with_the_calendar():
         (Cron("50 23,0 * * *"), 2 * HOUR, "Choose at most 1h,"),
         (Interval(600, START), 11 * MINUTE, "Choose at most 10m,"),
         (CalendarInterval(1, "months", START, BERLIN), 2 * DAY, "Choose at most 1d."),
-    ],
-)
-def test_spread_that_does_not_fit_is_refused(base, spread, reason):
-    assert reason in spread_problem(base, spread)
+    ]:
+        assert reason in spread_problem(base, spread)
 
 
 @pytest.mark.parametrize(

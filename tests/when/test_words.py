@@ -3,7 +3,6 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -20,19 +19,12 @@ TABLE = Path(__file__).parent / "data" / "cron_in_words.txt"
 SENTENCES = [tuple(line.split(" | ")) for line in TABLE.read_text(encoding="utf-8").splitlines()]
 
 
-def test_table_of_sentences_is_long_enough():
-    assert len(SENTENCES) >= 150
-    assert len({expression for expression, _ in SENTENCES}) == len(SENTENCES)
+def test_cron_in_words():
+    assert [row for row in SENTENCES if Cron(row[0]).words() != row[1]] == []
 
 
-@pytest.mark.parametrize(("expression", "words"), SENTENCES, ids=lambda value: value)
-def test_cron_in_words(expression, words):
-    assert Cron(expression).words() == words
-
-
-@pytest.mark.parametrize(
-    ("trigger", "words"),
-    [
+def test_words():
+    for trigger, words in [
         (Interval(1, START), "Every second"),
         (Interval(30, START), "Every 30 seconds"),
         (Interval(60, START), "Every minute"),
@@ -68,11 +60,8 @@ def test_cron_in_words(expression, words):
         ),
         (Once(utc("2026-12-03 08:30")), "Once, on Thu 3 Dec 2026 at 08:30 UTC"),
         (Once(utc("2026-12-03 08:30:15"), "Europe/Berlin"), "Once, on Thu 3 Dec 2026 at 09:30:15 CET"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_words(trigger, words):
-    assert trigger.words() == words
+    ]:
+        assert trigger.words() == words
 
 
 def _field(low: int, high: int) -> st.SearchStrategy[str]:

@@ -283,9 +283,8 @@ def test_commands_are_tasks_with_the_schema_of_their_parameters(use_commands):
     assert registry.command_names() == ["copy"]
 
 
-@pytest.mark.parametrize(
-    ("kwargs", "words"),
-    [
+def test_arguments_are_checked_when_a_job_is_scheduled():
+    for kwargs, words in [
         ({"from_path": "/home"}, None),
         ({"from_path": "/home", "mode": "all", "level": 9}, None),
         ({}, "from_path: required"),
@@ -304,22 +303,20 @@ def test_commands_are_tasks_with_the_schema_of_their_parameters(use_commands):
         ({"from_path": "/home", "note": "x" * 1001}, "note: string should have at most 1000"),
         ({"from_path": "/home", "shift": -1.5}, "shift: must not begin with -"),
         ({"from_path": "/home", "note": "$(reboot) * `id` ; ☃ ${HOME}"}, None),
-    ],
-)
-def test_arguments_are_checked_when_a_job_is_scheduled(kwargs, words):
-    text = (
-        TRY.format(name="copy")
-        + 'arguments = ["{note}", "--level={level}", "{mode}", "{shift}", "--", "{from_path}"]\n[copy.parameters]\n'
-        "from_path = { pattern = '/[a-z/]+' }\nmode = { choices = ['all', 'new'], default = 'new' }\n"
-        "level = { type = 'integer', min = 1, default = 5 }\nnote = { default = '' }\n"
-        "shift = { type = 'number', default = 0.5 }\n"
-    )
-    task = task_of("copy", parse(text)["copy"])
+    ]:
+        text = (
+            TRY.format(name="copy")
+            + 'arguments = ["{note}", "--level={level}", "{mode}", "{shift}", "--", "{from_path}"]\n[copy.parameters]\n'
+            "from_path = { pattern = '/[a-z/]+' }\nmode = { choices = ['all', 'new'], default = 'new' }\n"
+            "level = { type = 'integer', min = 1, default = 5 }\nnote = { default = '' }\n"
+            "shift = { type = 'number', default = 0.5 }\n"
+        )
+        task = task_of("copy", parse(text)["copy"])
 
-    problems = task.check([], kwargs)
+        problems = task.check([], kwargs)
 
-    assert bool(problems) == bool(words)
-    assert not words or any(problem.startswith(words) for problem in problems), problems
+        assert bool(problems) == bool(words)
+        assert not words or any(problem.startswith(words) for problem in problems), problems
 
 
 def test_command_cannot_take_the_name_of_a_task():

@@ -34,21 +34,52 @@ def test_entry_does_not_include_another_destination():
         assert not parse_destination(entry).includes(host, port, ip_address(address))
 
 
-@pytest.mark.parametrize(
-    "entry",
-    [
-        "", " ", "*", "*.local", ".local", "nas..local", "nas.local.", "-nas", "nas-", "nas local", "nas.local:",
-        "nas.local:0", "nas.local:99999", "nas.local:+80", "nas.local:８０", "nas.local:port", "nas.local:80:80",
-        "http://nas.local", "nas.local/", "user@nas.local", "nas.local?x", "nas.local#x", "300.1.1.1", "10.0.0",
-        "10.0.0.1.", "0x7f.1", "0x7f000001", "2130706433", "10.0.0.5/8", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/8:80",
-        "[::1", "::1]", "[nas.local]", "[10.0.0.0/8]", "fe80::1%eth0/64", "ñas.local", "a" * 64,
-    ],
-)  # fmt: skip
-def test_entry_that_is_not_a_destination_is_refused_by_name(entry):
-    with pytest.raises(ValueError, match=r"\.$") as caught:
-        parse_destination(entry)
+def test_entry_that_is_not_a_destination_is_refused_by_name():
+    for entry in [
+        "",
+        " ",
+        "*",
+        "*.local",
+        ".local",
+        "nas..local",
+        "nas.local.",
+        "-nas",
+        "nas-",
+        "nas local",
+        "nas.local:",
+        "nas.local:0",
+        "nas.local:99999",
+        "nas.local:+80",
+        "nas.local:８０",
+        "nas.local:port",
+        "nas.local:80:80",
+        "http://nas.local",
+        "nas.local/",
+        "user@nas.local",
+        "nas.local?x",
+        "nas.local#x",
+        "300.1.1.1",
+        "10.0.0",
+        "10.0.0.1.",
+        "0x7f.1",
+        "0x7f000001",
+        "2130706433",
+        "10.0.0.5/8",
+        "10.0.0.0/33",
+        "10.0.0.0/",
+        "10.0.0.0/8:80",
+        "[::1",
+        "::1]",
+        "[nas.local]",
+        "[10.0.0.0/8]",
+        "fe80::1%eth0/64",
+        "ñas.local",
+        "a" * 64,
+    ]:
+        with pytest.raises(ValueError, match=r"\.$") as caught:
+            parse_destination(entry)
 
-    assert repr(entry) in str(caught.value)
+        assert repr(entry) in str(caught.value)
 
 
 def test_network_with_host_bits_is_refused_with_both_readings():
