@@ -12,8 +12,8 @@ from django.test.utils import CaptureQueriesContext
 from schedules import clock, engine
 from schedules.mcp.auth import set_local_caller
 from schedules.mcp.tools import prompts
-from schedules.models import counting, keysets
-from schedules.services import job_list, job_overview, run_list
+from schedules.models import counting
+from schedules.services import job_list, job_overview, paging, run_list
 from schedules.services.jobs import agenda, notifications, outlook
 from schedules.services.runs import outcomes
 from schedules.services.runs import prompts as runs_of_prompts
@@ -40,10 +40,11 @@ TABLES = ("schedules_job", "schedules_execution", "schedules_event")
 @pytest.fixture
 def small_limits(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     """Lower every limit, so that a few thousand rows are many."""
-    for module in (keysets, job_list, run_list, notifications, runs_of_prompts):
-        monkeypatch.setattr(module, "WALKED", 100)
+    for module in (paging, job_list, run_list, notifications, runs_of_prompts):
+        monkeypatch.setattr(module, "SCANNED", 100)
     monkeypatch.setattr(counting, "COUNTED", 300)
-    monkeypatch.setattr(job_overview, "LARGE", 200)
+    monkeypatch.setattr(job_overview, "LISTED", 200)
+    monkeypatch.setattr(job_overview, "COUNTED", 300)
     monkeypatch.setattr(job_overview, "MAX_NAMED", 50)
     monkeypatch.setattr(prompts, "MAX_COUNTED", 50)
     # Fewer than the runs of a day, because on a Monday a week has no other day yet.

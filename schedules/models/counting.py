@@ -1,7 +1,7 @@
 """Counts that stop at a limit, so that a long list costs no more than a short one."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from django.db import connection
@@ -16,7 +16,10 @@ from django.db.models import (
     Value,
 )
 
+# Where the counts of long lists stop, and how many jobs and runs a search looks through.
 COUNTED = 10_000
+# How many rows one page scans at most for those that match a filter.
+SCANNED = 3_000
 
 
 def count_up_to(rows: QuerySet[Any], most: int | None = None) -> int:
@@ -26,12 +29,6 @@ def count_up_to(rows: QuerySet[Any], most: int | None = None) -> int:
     """
     # Count keys only, because annotations would be computed.
     return rows.values("pk")[: (COUNTED if most is None else most) + 1].count()
-
-
-def count_beside(page: Sequence[Any], rows: QuerySet[Any], *, size: int, start: int) -> int:
-    """Count the rows of a paged list; on the last page, this takes no query."""
-    is_last = len(page) < size and (bool(page) or not start)
-    return start + len(page) if is_last else count_up_to(rows)
 
 
 class CountUpTo(Subquery):

@@ -43,7 +43,7 @@ class EventFeed:
     """Reads the events after a position, or from now on without one."""
 
     def __init__(self, actor: Actor, position: Position | None, now: datetime) -> None:
-        self._events = EventQuery().segment(actor).rows.order_by("pk")
+        self._events = EventQuery().scope(actor).order_by("pk")
         self._last = position.last if position else _newest_key()
         # Each missing key, and when it was first noticed.
         self._missing = dict.fromkeys(position.missing if position else (), now)

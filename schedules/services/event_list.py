@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
+
+from django.db.models import QuerySet
 
 from schedules.models import Event, Job
-from schedules.models.keysets import Segment
 from schedules.services.job_list import key_of
 from schedules.services.paging import PAGE_SIZE, ListPage, read_page
 from schedules.services.permissions import Actor
@@ -24,12 +26,15 @@ class EventQuery:
     since: datetime | None = None
     until: datetime | None = None
 
-    def segment(self, actor: Actor) -> Segment:
-        """Return the matching events, newest first, and those to scan for them if no index finds them."""
+    def scope(self, actor: Actor) -> QuerySet[Event]:
+        """Filter by owner and job, which have indexes."""
         events = actor.visible(Event.objects.select_related("job__owner"), "job__task")
-        if self.job:
-            # By key, because the index of a job's events is ordered by it.
-            events = events.filter(job=key_of(self.job) or 0)
+        # By key, because the index of a job's events is ordered by it.
+        return events.filter(job=key_of(self.job) or 0) if self.job else events
+
+    @property
+    def narrowed(self) -> dict[str, Any]:
+        """The other conditions, which have no index."""
         conditions = {
             "actor__iexact": self.actor,
             "door": self.door,
@@ -37,15 +42,17 @@ class EventQuery:
             "at__gte": self.since,
             "at__lt": self.until,
         }
-        narrowed = {lookup: value for lookup, value in conditions.items() if value}
-        return Segment(events.filter(**narrowed), walked=events if narrowed else None)
+        return {lookup: value for lookup, value in conditions.items() if value}
 
 
 def read_events(
     actor: Actor, query: EventQuery, position: Mapping[str, str], size: int = PAGE_SIZE
 ) -> ListPage:
     """Read the page of the audit log at a position, newest first."""
-    return read_page([query.segment(actor)], position, size)
+    events = query.scope(actor)
+    if not query.narrowed:
+        return read_page(events, position, size)
+    return read_page(events.filter(**query.narrowed), position, size, among=events)
 
 
 def events_of(job: Job, limit: int, *, since: datetime | None = None) -> list[Event]:

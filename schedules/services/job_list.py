@@ -11,11 +11,10 @@ from django.db.models import Q
 
 from schedules import clock
 from schedules.models import Job
-from schedules.models.counting import COUNTED, CountUpTo, among_first, count_beside, count_up_to, has_key
+from schedules.models.counting import COUNTED, SCANNED, CountUpTo, among_first, count_up_to, has_key
 from schedules.models.executions import OUTCOME_LETTERS, ExecutionQuerySet
 from schedules.models.job_texts import skeleton, tag_in_text
 from schedules.models.jobs import JobQuerySet
-from schedules.models.keysets import WALKED, Segment
 from schedules.models.standings import Standing, is_failing, is_stopped_failing, standings_of
 from schedules.services.paging import ListPage, read_page
 from schedules.services.permissions import Actor
@@ -115,7 +114,7 @@ class JobQuery:
         if not (self.outcome and self.since):
             return Matching({}, is_cut=False)
         # Successful runs have no index, but are easily found among all runs.
-        limit = COUNTED if self.outcome == "succeeded" else WALKED
+        limit = COUNTED if self.outcome == "succeeded" else SCANNED
         since = runs.filter(scheduled_for__gte=self.since).order_by("-scheduled_for", "-pk")
         due: defaultdict[int, list[datetime]] = defaultdict(list)
         is_cut = False
@@ -187,12 +186,17 @@ def read_jobs(
     jobs = query.scope(actor)
     parts, unclaimed = _parts(actor, query, jobs)
     matching, are_runs_cut = query.matching_runs(actor.executions())
-    if query.is_filtered:
-        keys = [pk for part in parts for pk in query.applied_to(part, matching).values_list("pk", flat=True)]
+    if query.is_filtered or query.status:
+        keys: list[int] = []
+        for part in parts:
+            matches = query.applied_to(part, matching) if query.is_filtered else part
+            keys += matches.values_list("pk", flat=True)[: COUNTED + 1 - len(keys)]
         # Read all keys at once: counting the total would take as long again.
         rows, total = _rows_with(keys[start : start + size], query, columns), len(keys)
     else:
-        rows, total = _listed_rows(parts, jobs, query, columns, size, start)
+        # The list of all jobs is requested most often, so its total comes with the rows, in one query.
+        rows = list(columns(jobs, total=CountUpTo(jobs.order_by()))[start : start + size])
+        total = rows[0].total if rows else count_up_to(jobs.order_by())
     if (
         not query.status
         and actor.is_agent
@@ -212,7 +216,7 @@ def read_newest(
     if query.is_filtered:
         rows = query.among(rows, query.matching_runs(actor.executions()).by_job)
     # Ordered by key, which is the order of creation.
-    return read_page([Segment(columns(rows), walked=None if rows is jobs else jobs)], position, size)
+    return read_page(columns(rows), position, size, among=None if rows is jobs else jobs)
 
 
 def key_of(public_id: str) -> int | None:
@@ -239,7 +243,7 @@ def find_jobs(actor: Actor, text: str, limit: int) -> list[Job]:
     if not actor.sees_all and (beginning := skeleton(text)):
         named = list(jobs.named_like(beginning).order_by()[:limit])
     order = ("-pk",) if actor.sees_all else ("-created_at", "-pk")
-    newest = actor.jobs().order_by(*order).values("pk")[:WALKED]
+    newest = actor.jobs().order_by(*order).values("pk")[:SCANNED]
     others = mentioning(jobs.filter(pk__in=newest), text).exclude(pk__in=[job.pk for job in named])
     matches = named + list(others.order_by("-pk")[: limit - len(named)])
     return sorted(matches, key=lambda job: not job.name.casefold().startswith(text.casefold()))
@@ -276,32 +280,3 @@ def _rows_with(keys: Sequence[int], query: JobQuery, columns: Callable[..., Any]
     jobs = Job.objects.trashed() if query.in_trash else Job.objects.kept()
     rows = {row.pk: row for row in columns(jobs.filter(pk__in=keys))}
     return [rows[pk] for pk in keys if pk in rows]
-
-
-def _listed_rows(
-    parts: list[JobQuerySet],
-    jobs: JobQuerySet,
-    query: JobQuery,
-    columns: Callable[..., Any],
-    size: int,
-    start: int,
-) -> tuple[list[Any], int]:
-    """Read a page of all jobs, or of those with one status, in the order of an index."""
-    counted = parts
-    if query.status and query.status != Job.Status.RUNNING:
-        # Filtered by status alone and unordered, SQLite counts within its status index.
-        counted = [*parts[:-1], jobs.in_state(query.status)]
-    rows: list[Any] = []
-    total, before = 0, start
-    # The list of all jobs is requested most often, so its total comes with the rows, in one query.
-    more = {} if query.status else {"total": CountUpTo(jobs.order_by())}
-    for part, same in zip(parts, counted, strict=True):
-        room = size - len(rows)
-        page = list(columns(part, **more)[before : before + room]) if room else []
-        if more and page:
-            count = page[0].total
-        else:
-            count = count_beside(page, same.order_by(), size=room, start=before)
-        rows += page
-        total, before = total + count, max(0, before - count)
-    return rows, total

@@ -1,38 +1,40 @@
-"""The page that lists jobs, worst first: its filters and orders, for small and for large lists, and the trash."""
+"""The page that lists jobs, worst first: its filters and orders, the alarm in every page's title, and the trash."""
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.models import F
 
 from schedules.models import Job, Profile
-from schedules.models.counting import count_up_to, has_key
+from schedules.models.counting import COUNTED, CountUpTo, count_up_to, count_words, has_key
+from schedules.models.job_queries import has_unfinished
 from schedules.models.job_texts import skeleton
 from schedules.models.jobs import JobQuerySet
-from schedules.models.keysets import Segment
-from schedules.models.standings import ATTENTION, BROKEN, ORDER, standings_of, with_rank
+from schedules.models.standings import (
+    ATTENTION,
+    BROKEN,
+    ORDER,
+    is_failing,
+    is_late,
+    is_stopped_failing,
+    with_rank,
+)
 from schedules.services.job_list import JobQuery
 from schedules.services.job_row_details import add_details
-from schedules.services.jobs_by_standing import (
-    BY_NEXT_RUN,
-    MAX_IN_ALARM,
-    NEWEST,
-    NEWEST_OF_OWNER,
-    broken_first,
-    count_alarming,
-    segment_of,
-)
 from schedules.services.paging import PAGE_SIZE, ListPage, read_page
 from schedules.services.people.profiles import user_called
 from schedules.services.permissions import Actor
 
-# With more jobs than this, the list has one order: the broken ones, then the newest.
-LARGE = 5_000
-# How many jobs a search by the beginning of a name finds in a large list.
+# How many jobs the list has at most: those that need attention, then the next to run.
+LISTED = 5_000
+# How many jobs a search by the beginning of a name finds beyond those that are looked through.
 MAX_NAMED = 500
+# How many jobs the title and icon of every page count; an icon has room for two digits.
+MAX_IN_ALARM = 100
+_BY_NEXT_RUN = ("next_run_at", "-pk")
 # The order of jobs without a next run in a list sorted by next run.
 STOPPED = (
     Job.Status.RUNNING,
@@ -41,6 +43,13 @@ STOPPED = (
     Job.Status.COMPLETED,
     Job.Status.CANCELLED,
 )
+# The standings of jobs that have stopped, which an index finds by their status.
+_STATUSES = {
+    "failed": Job.Status.FAILED,
+    "paused": Job.Status.PAUSED,
+    "completed": Job.Status.COMPLETED,
+    "cancelled": Job.Status.CANCELLED,
+}
 _SORTS: dict[str, tuple[Any, ...]] = {
     "name": ("name", "-pk"),
     "-name": ("-name", "-pk"),
@@ -82,52 +91,124 @@ class Overview:
     listed: ListPage
     counts: Mapping[str, int | None]
     """How many jobs have each standing; None if they are not counted."""
+    max_counted: int
+    """Where these counts stop."""
     total: int | None
-    """How many jobs there are, whatever their standing."""
-    planned: JobQuerySet | None
-    """The listed jobs, for a forecast; None if no index finds their next runs."""
-    is_large: bool
+    """How many jobs there are, whatever their standing; None if not all were looked through."""
+    planned: JobQuerySet
+    """The listed jobs, for a forecast."""
+    cut_at: int | None
+    """How many jobs the list has or were looked through, if there are more."""
+
+
+class _Ranked(NamedTuple):
+    """The jobs that match a query, in the order of the list."""
+
+    jobs: JobQuerySet
+    """All that the actor sees."""
+    total: int
+    rows: list[tuple[int, int, str]]
+    """Key, rank and status of each match; of few jobs, whatever their standing."""
+    cut_at: int | None
 
     @property
-    def max_counted(self) -> int:
-        return MAX_IN_ALARM if self.is_large else LARGE
+    def is_large(self) -> bool:
+        return self.total > LISTED
+
+    def keys(self, query: OverviewQuery) -> list[int]:
+        """Return the matches with a standing of the query."""
+        return [pk for pk, rank, _ in self.rows if not query.standing or ORDER[rank] in query.standings]
 
 
 def read_overview(
     actor: Actor, query: OverviewQuery, now: datetime, profile: Profile, position: Mapping[str, str]
 ) -> Overview:
-    """Read the page at a position, given by the key `before` or `after` of another page."""
-    jobs = _of_owner(actor, query.owner)
-    total = count_up_to(jobs.order_by())
-    if total <= LARGE:
-        overview = _read_small(jobs, query, now, actor.sees_all, position)
-    else:
-        counts = {} if query.is_narrowed else count_alarming(jobs, now, profile)
-        is_filtered = query.is_narrowed or query.standing
-        segments = [
-            replace(segment, rows=_with_owner(segment.rows, actor.sees_all))
-            for segment in _large_list(actor, jobs, query, now)
-        ]
-        overview = Overview(
-            listed=read_page(segments, position),
-            counts={name: counts.get(name) for name in ORDER},
-            total=None if query.is_narrowed else total,
-            planned=None if is_filtered else jobs,
-            is_large=True,
-        )
-        standings = standings_of(overview.listed.rows, now)
-        for job in overview.listed.rows:
-            job.standing = standings[job.pk].name
-    add_details(overview.listed.rows, actor, now)
-    return overview
+    """Read the page at a position, given by the offset `before` or `after` of another page."""
+    ranked = _rank(actor, query, now)
+    jobs, keys = ranked.jobs, ranked.keys(query)
+    # The order changes all the time, so that a page has no key.
+    start = _offset_of(position)
+    end = start + PAGE_SIZE
+    # Only staff see whose job it is.
+    by_key = (jobs.prefetch_related("owner") if actor.sees_all else jobs).in_bulk(keys[start:end])
+    standings = {pk: ORDER[rank] for pk, rank, _ in ranked.rows}
+    listed = ListPage(
+        [by_key[pk] for pk in keys[start:end] if pk in by_key],
+        before=str(start) if 0 < start < len(keys) else "",
+        after=str(end) if end < len(keys) else "",
+    )
+    for job in listed.rows:
+        job.standing = standings[job.pk]
+    add_details(listed.rows, actor, now)
+    total: int | None = len(ranked.rows)
+    counts: Mapping[str, int | None] = dict.fromkeys(ORDER, 0) | Counter(standings.values())
+    if ranked.is_large:
+        total = None if query.is_narrowed else ranked.total
+        alarming = {} if query.is_narrowed else count_alarming(jobs, now, profile)
+        counts = {name: alarming.get(name) for name in ORDER}
+    return Overview(
+        listed=listed,
+        counts=counts,
+        max_counted=MAX_IN_ALARM if ranked.is_large else LISTED,
+        total=total,
+        planned=jobs.filter(has_key(keys)) if query.is_narrowed or query.standing else jobs,
+        cut_at=ranked.cut_at,
+    )
 
 
 def matching_ids(actor: Actor, query: OverviewQuery, now: datetime, limit: int) -> list[str]:
-    """Return the ids of the jobs in the list, the next to run first."""
-    jobs = with_rank(query.narrow(_of_owner(actor, query.owner)), now)
-    if query.standing:
-        jobs = jobs.filter(rank__in=[ORDER.index(name) for name in query.standings])  # type: ignore[misc]
-    return list(jobs.order_by(*BY_NEXT_RUN).values_list("public_id", flat=True)[:limit])
+    """Return the ids of the first jobs in the list."""
+    ranked = _rank(actor, query, now)
+    keys = ranked.keys(query)[:limit]
+    ids = dict(ranked.jobs.filter(has_key(keys)).order_by().values_list("pk", "public_id"))
+    return [ids[pk] for pk in keys if pk in ids]
+
+
+def _rank(actor: Actor, query: OverviewQuery, now: datetime) -> _Ranked:
+    jobs = actor.jobs().filter(owner=user_called(query.owner)) if query.owner else actor.jobs()
+    total, matches, cut_at = count_up_to(jobs.order_by()), jobs, None
+    if total > LISTED:
+        matches, cut_at = _first(actor, jobs, query, now)
+    # The default order has an index: without one, SQLite may scan everybody's jobs.
+    ordered = with_rank(query.narrow(matches), now).order_by(*_SORTS.get(query.sort, _BY_NEXT_RUN))
+    rows = list(ordered.values_list("pk", "rank", "status"))  # type: ignore[misc]
+    if query.sort.removeprefix("-") == "next":
+        places = {status: place for place, status in enumerate((Job.Status.PENDING, *STOPPED))}
+        rows.sort(key=lambda row: places[row[2]])
+    elif query.sort not in _SORTS:
+        rows.sort(key=lambda row: (row[1], row[2] != Job.Status.PENDING))
+    return _Ranked(jobs, total, rows, cut_at)
+
+
+def _first(
+    actor: Actor, jobs: JobQuerySet, query: OverviewQuery, now: datetime
+) -> tuple[JobQuerySet, int | None]:
+    """Return the jobs of a long list that are listed or looked through, and how many, if there are more.
+
+    An index finds each part of them: those that are broken, late or under way, the next to run, and the newest others.
+    """
+    # To look through a job takes less time than to list it.
+    most = COUNTED if query.is_narrowed else LISTED
+    if query.standing in _STATUSES:
+        parts = [jobs.stopped(_STATUSES[query.standing])]
+    else:
+        parts = [*_alarming(jobs, now).values(), jobs.filter(has_unfinished("live")).order_by()]
+        if query.standing in ("", "healthy", "new"):
+            parts += [jobs.listed(Job.Status.PENDING), *map(jobs.stopped, _STATUSES.values())]
+    keys: dict[int, None] = {}
+    for part in parts:
+        if len(keys) < most:
+            # One job may be in several parts.
+            keys |= dict.fromkeys(part.values_list("pk", flat=True)[:most])
+    cut_at = most if len(keys) >= most else None
+    keys = dict.fromkeys(list(keys)[:most])
+    if query.text:
+        keys |= dict.fromkeys(job.pk for job in jobs.called(query.text)[:1])
+        # The owner is the first column of the index of names.
+        if not actor.sees_all and (beginning := skeleton(query.text)):
+            named = jobs.named_like(beginning).order_by().values_list("pk", flat=True)
+            keys |= dict.fromkeys(named[:MAX_NAMED])
+    return jobs.filter(has_key(keys)), cut_at
 
 
 def read_standing(actor: Actor, job_id: str, now: datetime) -> Any:
@@ -142,82 +223,56 @@ def read_standing(actor: Actor, job_id: str, now: datetime) -> Any:
 
 def read_trash(actor: Actor, position: Mapping[str, str]) -> ListPage:
     """Read the page of the deleted jobs at a position, the last deleted first."""
-    jobs = actor.trash().select_related("owner")
-    return read_page([Segment(jobs, ("-deleted_at", "-pk"))], position)
+    return read_page(actor.trash().select_related("owner"), position, order=("-deleted_at", "-pk"))
 
 
-def _of_owner(actor: Actor, owner: str) -> JobQuerySet:
-    """Return all jobs that an actor sees, or those of one owner."""
-    return actor.jobs().filter(owner=user_called(owner)) if owner else actor.jobs()
-
-
-def _with_owner(jobs: JobQuerySet, sees_all: bool) -> JobQuerySet:
-    # Only staff see whose job it is.
-    return jobs.prefetch_related("owner") if sees_all else jobs
-
-
-def _read_small(
-    jobs: JobQuerySet, query: OverviewQuery, now: datetime, sees_all: bool, position: Mapping[str, str]
-) -> Overview:
-    """Read a list that may be filtered and sorted in any way, by the standings of all its jobs."""
-    # The default order has an index: without one, SQLite may scan everybody's jobs.
-    order = _SORTS.get(query.sort, BY_NEXT_RUN)
-    rows: list[Any] = list(
-        with_rank(query.narrow(jobs), now).order_by(*order).values_list("pk", "rank", "status")  # type: ignore[misc]
-    )
-    if query.sort.removeprefix("-") == "next":
-        places = {status: place for place, status in enumerate((Job.Status.PENDING, *STOPPED))}
-        rows.sort(key=lambda row: places[row[2]])
-    elif query.sort not in _SORTS:
-        rows.sort(key=lambda row: (row[1], row[2] != Job.Status.PENDING))
-    standings = {pk: ORDER[rank] for pk, rank, _ in rows}
-    counts = Counter(standings.values())
-    keys = [pk for pk, standing in standings.items() if not query.standing or standing in query.standings]
-    start = _start_of_page(position)
-    end = start + PAGE_SIZE
-    by_key = _with_owner(jobs, sees_all).in_bulk(keys[start:end])
-    listed = ListPage(
-        [by_key[pk] for pk in keys[start:end] if pk in by_key],
-        before=str(start) if 0 < start < len(keys) else "",
-        after=str(end) if end < len(keys) else "",
-    )
-    for job in listed.rows:
-        job.standing = standings[job.pk]
-    is_filtered = query.is_narrowed or query.standing
-    return Overview(
-        listed=listed,
-        counts={name: counts[name] for name in ORDER},
-        total=len(rows),
-        planned=jobs.filter(has_key(keys)) if is_filtered else jobs,
-        is_large=False,
-    )
-
-
-def _start_of_page(position: Mapping[str, str]) -> int:
-    """Return the offset of a page of a small list, whose page keys are offsets."""
+def _offset_of(position: Mapping[str, str]) -> int:
     before, after = position.get("before", ""), position.get("after", "")
     if before.isdecimal() and len(before) < 6:
         return max(0, int(before) - PAGE_SIZE)
     return int(after) if after.isdecimal() and len(after) < 6 else 0
 
 
-def _large_list(actor: Actor, jobs: JobQuerySet, query: OverviewQuery, now: datetime) -> list[Segment]:
-    """Return the segments of a large list; what has no index is looked for in a number of jobs at a time."""
-    newest = NEWEST if actor.sees_all and not query.owner else NEWEST_OF_OWNER
-    segments = [segment_of(jobs, now, name, newest) for name in query.standings]
-    segments = segments or broken_first(jobs, now, newest)
-    if not query.is_narrowed:
-        return segments
-    narrowed = [
-        replace(each, rows=query.narrow(each.rows), walked=each.rows if each.walked is None else each.walked)
-        for each in segments
-    ]
-    if not query.text:
-        return narrowed
-    # Indexes find an id, and names that begin with the text; the rest is scanned.
-    keys = [job.pk for job in jobs.called(query.text)[:1]]
-    # The owner is the first column of the index of names.
-    if not actor.sees_all and (beginning := skeleton(query.text)):
-        keys += jobs.named_like(beginning).order_by().values_list("pk", flat=True)[:MAX_NAMED]
-    first = Segment(query.narrow(jobs.filter(pk__in=keys)), ("name", "-pk"))
-    return [first, *(replace(each, rows=each.rows.exclude(pk__in=keys)) for each in narrowed)]
+class Alarm(NamedTuple):
+    """What the title and the icon of every page warn of."""
+
+    text: str
+    """Such as "3 failing, 1 late"; empty if all is well."""
+    jobs: int
+    """How many, up to MAX_IN_ALARM."""
+
+
+def _alarming(jobs: JobQuerySet, now: datetime) -> dict[str, JobQuerySet]:
+    """Return the broken and late jobs by standing, each in the order of an index."""
+    late = jobs.filter(is_late(now), failure_streak=0).exclude(has_unfinished("retrying"))
+    return {
+        "stopped_failing": jobs.filter(is_stopped_failing()).order_by("-pk"),
+        "failed": jobs.stopped(Job.Status.FAILED),
+        "failing": jobs.filter(is_failing()).order_by(*_BY_NEXT_RUN),
+        "late": late.order_by(*_BY_NEXT_RUN),
+    }
+
+
+def count_alarming(jobs: JobQuerySet, now: datetime, profile: Profile) -> dict[str, int]:
+    """Count the broken and late jobs up to a limit, in one query that reads only indexes."""
+    parts = _alarming(jobs, now)
+    # The profile is the single row that the counts are attached to.
+    counts = (CountUpTo(part, MAX_IN_ALARM) for part in parts.values())
+    [row] = Profile.objects.filter(pk=profile.pk).values_list(*counts)
+    return dict(zip(parts, row, strict=True))
+
+
+def read_alarm(actor: Actor, now: datetime, profile: Profile) -> Alarm:
+    return alarm_of(count_alarming(actor.jobs(), now, profile))
+
+
+def alarm_of(counts: Mapping[str, int | None]) -> Alarm:
+    """Return the alarm for these numbers of jobs by standing."""
+    broken, late = sum(counts.get(name) or 0 for name in BROKEN), counts.get("late") or 0
+    by_label = {"failing": broken, "late": late}
+    return Alarm(
+        ", ".join(
+            f"{count_words(count, MAX_IN_ALARM)} {label}" for label, count in by_label.items() if count
+        ),
+        min(broken + late, MAX_IN_ALARM),
+    )

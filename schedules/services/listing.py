@@ -17,7 +17,7 @@ from schedules.services.runs.agent_runs import agent_run_of
 from schedules.services.runs.outputs import output_since
 from schedules.tasks.heartbeat import HEARTBEAT
 
-_KEY_CURSOR = re.compile(r"[0-9]{1,2}~-?[0-9]{0,18}~[0-9]{1,18}")
+_KEY_CURSOR = re.compile(r"(-?[0-9]{1,18}~)?[0-9]{1,18}")
 _OFFSET_CURSOR = re.compile(r"at([0-9]{1,9})")
 
 

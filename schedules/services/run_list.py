@@ -2,19 +2,18 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from schedules.models import Execution, Job
-from schedules.models.counting import COUNTED, among_first, count_up_to
+from schedules.models.counting import COUNTED, SCANNED, among_first, count_up_to
 from schedules.models.executions import ExecutionQuerySet
 from schedules.models.job_queries import NOTICE_PREFIX
-from schedules.models.keysets import WALKED, Segment
 from schedules.services.job_list import STATUSES_OF_OUTCOME, key_of
-from schedules.services.paging import PAGE_SIZE, ListPage, read_page
+from schedules.services.paging import PAGE_SIZE, Key, ListPage, beyond, read_page
 from schedules.services.people.profiles import user_called
 from schedules.services.permissions import Actor
 from schedules.services.text_search import has_every_word
@@ -52,11 +51,11 @@ class RunQuery:
             runs = runs.filter(scheduled_for__gte=self.since)
         return runs.filter(scheduled_for__lt=self.until) if self.until else runs
 
-    def segment(self, scope: ExecutionQuerySet) -> Segment:
-        """Return the matching runs, newest first, and those to scan for them if no index finds them."""
-        scope, runs = self._with_status(scope)
+    def matching(self, actor: Actor) -> tuple[ExecutionQuerySet, ExecutionQuerySet | None]:
+        """Return the matching runs, and those to scan for them if no index finds them."""
+        scope, runs = self._with_status(self.scope(actor))
         narrowed = self._narrow(runs)
-        return Segment(narrowed, NEWEST_FIRST, walked=None if narrowed is scope else scope)
+        return narrowed, None if narrowed is scope else scope
 
     def first(self, actor: Actor) -> tuple[ExecutionQuerySet, bool]:
         """Return the matching runs among the newest in scope, and whether older ones were left out."""
@@ -79,7 +78,7 @@ class RunQuery:
         if self.status in Execution.LIVE:
             # They may be very old, but are never many. By key, or the database scans all runs in the list's order.
             live = scope.live().filter(status=self.status).order_by().values_list("pk", flat=True)
-            runs = scope.filter(pk__in=list(live[:WALKED]))
+            runs = scope.filter(pk__in=list(live[:SCANNED]))
             return runs, runs
         if self.status not in Execution.FINAL:
             return scope, scope
@@ -97,9 +96,9 @@ def read_runs(
     with_results: bool = False,
 ) -> ListPage:
     """Read the page of the list at a position."""
-    segment = query.segment(query.scope(actor))
-    rows = _without_large_columns(segment.rows.select_related("job"), with_results)
-    return read_page([replace(segment, rows=rows)], position, size)
+    runs, among = query.matching(actor)
+    rows = _without_large_columns(runs.select_related("job"), with_results)
+    return read_page(rows, position, size, order=NEWEST_FIRST, among=among)
 
 
 def count_by_status(actor: Actor, query: RunQuery) -> dict[str, int]:
@@ -250,7 +249,7 @@ def read_chunks(
         if len(rows) < size:
             return
         last, moment = rows[-1][:2]
-        rest = ordered.filter(Q(scheduled_for__lt=moment) | Q(pk__lt=last), scheduled_for__lte=moment)
+        rest = ordered.filter(beyond(NEWEST_FIRST, Key((moment, last))))
 
 
 def mentioning(runs: ExecutionQuerySet, text: str) -> ExecutionQuerySet:

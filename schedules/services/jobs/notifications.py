@@ -6,7 +6,7 @@ from typing import Any
 from django.db.models import OuterRef, Q, Subquery
 
 from schedules.models import Execution, Job
-from schedules.models.counting import count_beside
+from schedules.models.counting import count_up_to
 from schedules.models.job_table import IS_UNSENT_NOTIFICATION, NotificationTopic
 from schedules.models.jobs import JobQuerySet
 from schedules.services.permissions import Actor
@@ -25,7 +25,8 @@ def unsent_notifications(
         # By key, or the database scans all notifications in the order of the list.
         unsent = Job.objects.filter(pk__in=of_topic.order_by().values("pk"))
     page = list(columns(unsent)[start : start + size])
-    return page, count_beside(page, unsent, size=size, start=start)
+    is_last = len(page) < size and (page or not start)
+    return page, start + len(page) if is_last else count_up_to(unsent)
 
 
 def last_deliveries(jobs: Sequence[Job]) -> list[Execution]:

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Case, QuerySet, When
 
 from schedules import clock
 from schedules.models import Execution, Incident, Job
-from schedules.models.keysets import Segment
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.jobs.notifications import last_deliveries
 from schedules.services.paging import ListPage, read_page
@@ -78,14 +77,10 @@ def read_incidents(
 ) -> ListPage:
     """Read a page of this person's incidents: open ones first, then ended ones, both newest first."""
     mine = _mine(actor).select_related("job", "notice")
-    # An actor of some tasks may see few of the many that the index of the owner finds.
-    walked = None if actor.tasks is None else Incident.objects.filter(owner=actor.user.pk)
-    segments = {
-        True: Segment(mine.filter(ended_at=None)),
-        False: Segment(mine.filter(ended_at__isnull=False), walked=walked),
-    }
-    chosen = list(segments.values()) if is_open is None else [segments[is_open]]
-    return read_page(chosen, position, size)
+    if is_open is not None:
+        return read_page(mine.filter(ended_at__isnull=is_open), position, size)
+    open_first = mine.annotate(is_over=Case(When(ended_at=None, then=0), default=1))
+    return read_page(open_first, position, size, order=("is_over", "-pk"))
 
 
 def find_incident(actor: Actor, number: int) -> Result[Incident]:

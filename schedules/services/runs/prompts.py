@@ -12,9 +12,8 @@ from schedules.agents import choice
 from schedules.agents.choice import stop_in_force
 from schedules.agents.prompt_texts import says_nothing_to_do
 from schedules.models import Execution, Job, Profile
-from schedules.models.counting import count_up_to
+from schedules.models.counting import SCANNED, count_up_to
 from schedules.models.executions import HELD_UNTIL
-from schedules.models.keysets import WALKED, Segment
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.services.paging import ListPage, read_page
 from schedules.services.permissions import Actor, forbidden, record
@@ -129,7 +128,7 @@ def _last_runs(runs: Any) -> list[int]:
 def read_waiting(actor: Actor, position: Mapping[str, str], size: int) -> ListPage:
     """Read the page at a position of the prompts that wait for an answer, oldest first."""
     waiting = actor.executions().waiting().filter(job__deleted_at=None).select_related("job__owner")
-    return read_page([Segment(waiting, ("scheduled_for", "pk"))], position, size)
+    return read_page(waiting, position, size, order=("scheduled_for", "pk"))
 
 
 def count_waiting(actor: Actor, limit: int) -> int:
@@ -140,7 +139,7 @@ def count_waiting(actor: Actor, limit: int) -> int:
 def recently_ended(actor: Actor, limit: int) -> list[Execution]:
     """Return the last ended prompts among the newest runs only: a long history may have none."""
     newest = actor.executions().order_by("-scheduled_for", "-pk")
-    rows = newest.values_list("pk", "task", "status")[:WALKED]
+    rows = newest.values_list("pk", "task", "status")[:SCANNED]
     ended = [pk for pk, task, status in rows if task == "prompt" and status in Execution.FINAL]
     return list(newest.select_related("job").filter(pk__in=ended[:limit]))
 

@@ -15,16 +15,10 @@ from schedules.models import Job
 from schedules.models.standings import ATTENTION, BROKEN, STANDINGS
 from schedules.result import Err, Ok, Result, sentence
 from schedules.services import Actor
-from schedules.services.job_overview import (
-    LARGE,
-    OverviewQuery,
-    matching_ids,
-    read_overview,
-)
+from schedules.services.job_overview import OverviewQuery, alarm_of, matching_ids, read_overview
 from schedules.services.job_row_details import add_failing_since
 from schedules.services.jobs.bulk import change_each, tag_each
 from schedules.services.jobs.pause_all import pause_reason
-from schedules.services.jobs_by_standing import alarm_of
 from schedules.tasks import registry
 from schedules.web.forms.jobs import new_key
 from schedules.web.messages import message_of
@@ -90,14 +84,8 @@ class JobsPage(LivePageMixin, TemplateView):
             # The title of the page shows the same counts: save its query.
             self.page.alarm = alarm_of(counts)
         is_filtered = query.is_narrowed or bool(filters["status"])
-        broken = (
-            None if overview.is_large and query.is_narrowed else sum(counts.get(name) or 0 for name in BROKEN)
-        )
-        if filters["status"]:
-            matches = {**counts, ATTENTION: broken}.get(filters["status"])
-        else:
-            matches = None if overview.is_large else total
-        planned = overview.planned
+        broken = None if counts["failed"] is None else sum(counts[name] or 0 for name in BROKEN)
+        matches = {**counts, ATTENTION: broken}.get(filters["status"]) if filters["status"] else total
         plans = [] if is_filtered else plans_for(self.page)
         has_all = len(rows) == total and not is_filtered
         return super().get_context_data(
@@ -110,18 +98,16 @@ class JobsPage(LivePageMixin, TemplateView):
             plans=plans,
             total=total,
             matches=matches,
-            listed_of=None if overview.is_large and is_filtered else matches,
             most_selected=MAX_JOBS,
             listed=overview.listed,
-            is_large=overview.is_large,
-            most_sorted=LARGE,
             most_counted=overview.max_counted,
+            cut_at=overview.cut_at,
             is_filtered=is_filtered,
             chosen_filters=_chosen_filters(filters),
             owners=owners_for(self.actor),
             quick_key=new_key(),
             is_unused=has_all and all(_is_housekeeping(job) for job in rows),
-            ahead=None if planned is None else Ahead.of(planned, self.page.now, self.page.zone),
+            ahead=Ahead.of(overview.planned, self.page.now, self.page.zone),
             **kwargs,
         )
 

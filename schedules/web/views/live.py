@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from schedules import clock
-from schedules.services.jobs_by_standing import MAX_IN_ALARM
+from schedules.services.job_overview import MAX_IN_ALARM
 from schedules.services.versions import Version, version_of_all
 from schedules.web.views.page import Page, PageMixin, actor_of
 

@@ -119,7 +119,7 @@ def export(request: HttpRequest) -> HttpResponseBase:
     if problems:
         text = "\n".join(f"{name}: {problem}" for name, problem in problems.items())
         return HttpResponseBadRequest(f"{text}\n", content_type="text/plain; charset=utf-8")
-    chunks = csv_chunks(query.segment(query.scope(page.actor)).rows)
+    chunks = csv_chunks(query.matching(page.actor)[0])
     # Django collects a synchronous iterator in memory under ASGI, and an asynchronous one under WSGI.
     content = in_threads(chunks) if isinstance(request, ASGIRequest) else chunks
     response = StreamingHttpResponse(content, content_type="text/csv; charset=utf-8")

@@ -12,10 +12,10 @@ from django.test import Client
 from django.urls import reverse
 
 from schedules import clock
-from schedules.models import Incident, Job, keysets
+from schedules.models import Incident, Job
 from schedules.models.job_texts import skeleton
-from schedules.models.standings import BROKEN, ORDER
-from schedules.services import job_overview, jobs_by_standing, paging
+from schedules.models.standings import ATTENTION, ORDER
+from schedules.services import job_overview
 from schedules.services.installation.setup import ensure_system_job
 from schedules.when.skips import slot_entry
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, TokenFactory
@@ -123,14 +123,24 @@ def test_list_is_paginated(web: Client, owner: User):
 
 
 def test_long_list_has_the_jobs_of_a_short_one(web: Client, owner: User, monkeypatch: pytest.MonkeyPatch):
-    in_every_state(owner)
+    jobs = in_every_state(owner)
     JobFactory(owner=owner, tags=["home"])
-    questions: list[dict[str, str]] = [{}, {"status": "new"}, {"sort": "next"}, {"q": "job"}, {"tag": "home"}]
-    expected = [set(shown(web.get("/", asked))) for asked in questions]
+    questions: list[dict[str, str]] = [
+        {},
+        {"sort": "next"},
+        {"q": "job"},
+        {"tag": "home"},
+        {"status": ATTENTION},
+    ]
+    questions += [{"status": name} for name in ORDER]
+    expected = [shown(web.get("/", asked)) for asked in questions]
 
-    monkeypatch.setattr(job_overview, "LARGE", 0)
+    monkeypatch.setattr(job_overview, "LISTED", len(jobs))
 
-    assert [set(shown(web.get("/", asked))) for asked in questions] == expected
+    assert [shown(web.get("/", asked)) for asked in questions[2:]] == expected[2:]
+    assert [shown(web.get("/", asked))[:8] for asked in questions[:2]] == [
+        found[:8] for found in expected[:2]
+    ]
 
 
 def test_search_in_a_long_list_finds_names_by_their_beginning_and_whole_ids(
@@ -139,48 +149,45 @@ def test_search_in_a_long_list_finds_names_by_their_beginning_and_whole_ids(
     JobFactory.create_batch(3, owner=owner, next_run_at=clock.now() + timedelta(minutes=1))
     last = JobFactory(owner=owner, name="Nightly backup", public_id="job_7_7", ended=True)
     Job.objects.filter(pk=last.pk).update(name_skeleton=skeleton(last.name))
-    monkeypatch.setattr(job_overview, "LARGE", 0)
-    monkeypatch.setattr(keysets, "WALKED", 2)
+    limit_list(monkeypatch, 2)
 
     for asked in ("Nightly backup", "NIGHTLY", "job_7_7"):
         assert shown(web.get("/", {"q": asked})) == ["Nightly backup"], asked
 
 
-def test_search_in_a_long_list_looks_through_some_jobs_at_a_time(
+def test_search_in_a_long_list_says_how_many_jobs_it_looked_through(
     web: Client, staff: Client, owner: User, monkeypatch: pytest.MonkeyPatch
 ):
     for minute in range(1, 6):
         JobFactory(owner=owner, name=f"Job x{minute}", next_run_at=clock.now() + timedelta(minutes=minute))
-    monkeypatch.setattr(job_overview, "LARGE", 0)
-    monkeypatch.setattr(keysets, "WALKED", 2)
-    monkeypatch.setattr(paging, "WALKED", 2)
+    limit_list(monkeypatch, 2)
 
     for client in (web, staff):
-        first = client.get("/", {"q": "x1 job"})
-        second = client.get("/", {"q": "x1 job", "after": first.context["listed"].after})
-        third = client.get("/", {"q": "x1 job", "after": second.context["listed"].after})
-
-        assert "No match among the 2 jobs searched so far. Continue with the next page." in html_of(first)
-        assert (shown(first), shown(second), shown(third)) == ([], [], ["Job x1"])
+        assert shown(client.get("/", {"q": "x2 job"})) == ["Job x2"]
+        missed = client.get("/", {"q": "x5 job"})
+        assert "No match among the 2 jobs that were searched" in html_of(missed)
+        assert shown(missed) == []
 
 
-def test_long_list_has_the_broken_jobs_first_and_then_the_newest(
+def test_long_list_has_the_broken_jobs_first_and_says_where_it_ends(
     web: Client, owner: User, monkeypatch: pytest.MonkeyPatch
 ):
     jobs = in_every_state(owner)
-    monkeypatch.setattr(job_overview, "LARGE", 0)
-    monkeypatch.setattr(jobs_by_standing, "MAX_IN_ALARM", 1)
+    limit_list(monkeypatch, 8)
 
     answer = web.get("/")
 
     page, found = html_of(answer), [job.pk for job in answer.context["listed"].rows]
-    assert found[:3] == [jobs[name].pk for name in BROKEN]
-    assert found[3:] == sorted((job.pk for name, job in jobs.items() if name not in BROKEN), reverse=True)
+    assert found == [jobs[name].pk for name in ORDER[:8]]
     assert f"All <b>{len(jobs)}</b>" in page
     assert "Late <b>1</b>" in page
     assert ">New</a>" in page
-    assert "the newest come first" in page
-    assert "sort=name" not in page
+    assert "Only the first 8 jobs are listed" in page
+
+
+def limit_list(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(job_overview, "LISTED", most)
+    monkeypatch.setattr(job_overview, "COUNTED", most)
 
 
 def test_empty_list_offers_first_steps(web: Client):
@@ -202,7 +209,7 @@ def test_first_steps_are_hidden_once_there_is_a_job(staff: Client, owner: User):
     ensure_system_job()
     JobFactory(owner=owner)
 
-    for asked in ("/", "/?after=0~1~1", "/?q=prune"):
+    for asked in ("/", "/?after=0", "/?q=prune"):
         assert "Create your first job" not in staff.get(asked).content.decode()
 
 
@@ -249,7 +256,7 @@ def test_counts_for_the_title_take_one_query_that_reads_indexes(
     in_every_state(owner)
 
     with django_assert_num_queries(1) as queries:
-        alarm = jobs_by_standing.read_alarm(actor, clock.now(), owner.cronty_profile)
+        alarm = job_overview.read_alarm(actor, clock.now(), owner.cronty_profile)
 
     assert alarm == ("3 failing, 1 late", 4)
     if connection.vendor == "sqlite":
@@ -309,7 +316,7 @@ def test_staff_filter_the_list_by_owner(staff: Client, web: Client, owner: User,
     assert "Any owner" not in html_of(web.get("/"))
 
 
-def test_timeline_follows_the_filters(web: Client, owner: User, monkeypatch: pytest.MonkeyPatch):
+def test_timeline_follows_the_filters(web: Client, owner: User):
     soon = clock.now() + timedelta(minutes=3)
     JobFactory(owner=owner, name="Hourly", cron="0 * * * *", next_run_at=soon)
     JobFactory(owner=owner, name="Daily", cron="0 8 * * *", next_run_at=soon, failure_streak=1)
@@ -317,8 +324,6 @@ def test_timeline_follows_the_filters(web: Client, owner: User, monkeypatch: pyt
     for asked in ({"q": "daily"}, {"status": "failing"}):
         assert [job.name for job in web.get("/", asked).context["ahead"].soon] == ["Daily"]
     assert len(web.get("/").context["ahead"].soon) == 2
-    monkeypatch.setattr(job_overview, "LARGE", 0)
-    assert web.get("/", {"q": "daily"}).context["ahead"] is None
 
 
 def test_next_run_is_shown_in_the_zone_of_the_viewer(web: Client, owner: User):
@@ -423,7 +428,7 @@ def test_broken_job_says_since_when_it_fails(web: Client, owner: User, django_as
 
 
 def test_broken_jobs_of_a_large_list_are_found(web: Client, owner: User, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("schedules.services.job_overview.LARGE", 1)
+    monkeypatch.setattr(job_overview, "LISTED", 1)
     broken = JobFactory(owner=owner, failure_streak=2, last_run_at=clock.now())
     JobFactory.create_batch(2, owner=owner)
 

@@ -65,7 +65,7 @@ def test_names_are_escaped_and_nothing_is_found_without_a_text(web: Client, owne
 def test_of_many_jobs_only_the_newest_are_looked_through(
     web: Client, owner: User, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(job_list, "WALKED", 3)
+    monkeypatch.setattr(job_list, "SCANNED", 3)
     JobFactory(owner=owner, name="My old backup")
     JobFactory.create_batch(3, owner=owner)
     JobFactory(owner=owner, name="Backup")
