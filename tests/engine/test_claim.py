@@ -16,6 +16,8 @@ from schedules.models import Event, Execution, Job
 from tests.engine.conftest import LEASE, NOW, begin, ledger, new_cluster, outcome_of
 from tests.factories import ExecutionFactory, JobFactory, UserFactory
 
+pytestmark = pytest.mark.django_db
+
 HOUR = timedelta(hours=1)
 MINUTE = timedelta(minutes=1)
 
@@ -31,7 +33,6 @@ def queued(job, **fields):
     )
 
 
-@pytest.mark.django_db
 def test_due_job_is_claimed_and_moved_to_its_next_slot(cluster):
     job = due_job(name="Tidy", timeout=timedelta(seconds=7))
 
@@ -48,7 +49,6 @@ def test_due_job_is_claimed_and_moved_to_its_next_slot(cluster):
     assert (job.run_count, job.slot_count) == (1, 1)
 
 
-@pytest.mark.django_db
 def test_nothing_fires_early(cluster):
     due_job(next_run_at=NOW + timedelta(microseconds=1))
     queued(due_job(status="paused", next_run_at=None), available_at=NOW + timedelta(microseconds=1))
@@ -57,7 +57,6 @@ def test_nothing_fires_early(cluster):
     assert Execution.objects.get().status == "queued"
 
 
-@pytest.mark.django_db
 def test_second_claim_finds_nothing(cluster):
     due_job()
     engine.claim_runs(cluster.pk, NOW, 10)
@@ -66,7 +65,6 @@ def test_second_claim_finds_nothing(cluster):
     assert Execution.objects.count() == 1
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("fields", "status"),
     [
@@ -85,7 +83,6 @@ def test_job_with_its_last_slot_claimed_is_running(cluster, fields, status):
     assert (job.status, job.next_run_at is None) == (status, status == "running")
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("fields", "status"),
     [
@@ -103,7 +100,6 @@ def test_job_without_runs_and_slots_left_has_ended(cluster, fields, status):
     assert (job.status, job.next_run_at) == (status, None)
 
 
-@pytest.mark.django_db
 def test_job_whose_last_slot_is_skipped_runs_until_its_live_run_ends(cluster):
     job = due_job(ends_at=NOW + MINUTE)
     started = begin(cluster, job, now=NOW - HOUR)
@@ -118,7 +114,6 @@ def test_job_whose_last_slot_is_skipped_runs_until_its_live_run_ends(cluster):
     assert ledger(job) == [("succeeded", NOW - HOUR), ("skipped", NOW)]
 
 
-@pytest.mark.django_db
 def test_slot_waits_for_the_outcome_of_a_run_that_ended_before_it(cluster):
     job = due_job(next_run_at=NOW)
     started = begin(cluster, job, now=NOW - HOUR)
@@ -133,7 +128,6 @@ def test_slot_waits_for_the_outcome_of_a_run_that_ended_before_it(cluster):
     assert ledger(job) == [("succeeded", NOW - HOUR), ("claimed", NOW)]
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("overlap", ["skip", "queue", "allow"])
 def test_unwritten_outcomes_delay_no_other_slot(cluster, overlap):
     job = due_job(overlap=overlap)
@@ -149,7 +143,6 @@ def test_unwritten_outcomes_delay_no_other_slot(cluster, overlap):
     assert ledger(other) == [("claimed", NOW)]
 
 
-@pytest.mark.django_db
 def test_gap_and_catch_up_run_are_written_together(cluster):
     job = due_job(next_run_at=NOW - 5 * HOUR)
 
@@ -165,7 +158,6 @@ def test_gap_and_catch_up_run_are_written_together(cluster):
     assert (job.run_count, job.slot_count, job.next_run_at) == (1, 1, NOW + HOUR)
 
 
-@pytest.mark.django_db
 def test_gap_without_a_running_cluster_says_so():
     cluster = new_cluster(started_at=NOW)
     due_job(next_run_at=NOW - 5 * HOUR)
@@ -175,7 +167,6 @@ def test_gap_without_a_running_cluster_says_so():
     assert Execution.objects.get(status="missed").reason == "No worker was running."
 
 
-@pytest.mark.django_db
 def test_queued_slots_run_one_after_the_other(cluster):
     job = due_job(next_run_at=NOW - 2 * HOUR, overlap="queue", catch_up="all")
 
@@ -192,7 +183,6 @@ def test_queued_slots_run_one_after_the_other(cluster):
     assert (job.run_count, job.slot_count) == (3, 3)
 
 
-@pytest.mark.django_db
 def test_excluded_tasks_are_not_claimed(cluster):
     plain, coroutine = due_job(overlap="allow"), due_job(task="tests.aping")
     queued(plain, cause="manual")
@@ -203,7 +193,6 @@ def test_excluded_tasks_are_not_claimed(cluster):
     assert len(engine.claim_runs(cluster.pk, NOW, 10)) == 2
 
 
-@pytest.mark.django_db
 def test_limit_bounds_jobs_and_queued_runs_together(cluster):
     for _ in range(5):
         queued(due_job(overlap="allow"), cause="manual")
@@ -212,7 +201,6 @@ def test_limit_bounds_jobs_and_queued_runs_together(cluster):
     assert len(engine.claim_runs(cluster.pk, NOW, 7)) == 3
 
 
-@pytest.mark.django_db
 def test_jobs_with_many_slots_to_catch_up_share_a_claim_only_within_the_limit(cluster):
     jobs = [due_job(next_run_at=NOW - 9 * HOUR, catch_up="all", overlap="allow") for _ in range(3)]
 
@@ -221,7 +209,6 @@ def test_jobs_with_many_slots_to_catch_up_share_a_claim_only_within_the_limit(cl
     assert all(len(ledger(job)) == 10 for job in jobs)
 
 
-@pytest.mark.django_db
 def test_claim_that_takes_too_long_leaves_the_rest_for_the_next_claim(cluster, monkeypatch):
     monkeypatch.setattr(claim_module, "PLANNING_SECONDS", -1)
     due_job()
@@ -231,7 +218,6 @@ def test_claim_that_takes_too_long_leaves_the_rest_for_the_next_claim(cluster, m
     assert len(engine.claim_runs(cluster.pk, NOW, 10)) == 1
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("late", [timedelta(0), 3 * HOUR])
 def test_query_count_of_a_claim_does_not_grow_with_the_jobs(cluster, late):
     owner = UserFactory()
@@ -250,7 +236,6 @@ def test_query_count_of_a_claim_does_not_grow_with_the_jobs(cluster, late):
     assert counts[0] < 15
 
 
-@pytest.mark.django_db
 def test_claim_without_work_makes_few_queries(cluster, django_assert_max_num_queries):
     due_job(next_run_at=NOW + HOUR)
 
@@ -261,7 +246,6 @@ def test_claim_without_work_makes_few_queries(cluster, django_assert_max_num_que
 # Jobs that cannot be planned
 
 
-@pytest.mark.django_db
 def test_error_of_the_database_is_not_taken_for_an_unreadable_schedule(cluster, monkeypatch):
     def fail(*arguments, **options):
         raise OperationalError("away")
@@ -302,7 +286,6 @@ def test_job_that_cannot_be_planned_fails_alone_and_is_paused(cluster, broken):
     assert (event.verb, event.door, event.actor) == ("pause", "engine", "engine")
 
 
-@pytest.mark.django_db
 def test_unplannable_job_whose_slot_has_a_row_does_not_affect_other_jobs(cluster):
     bad, good = due_job(cron="no"), due_job()
     ExecutionFactory(job=bad, scheduled_for=NOW, status="succeeded")
@@ -315,7 +298,6 @@ def test_unplannable_job_whose_slot_has_a_row_does_not_affect_other_jobs(cluster
     assert bad.status == "paused"
 
 
-@pytest.mark.django_db
 def test_slot_that_already_has_a_row_does_not_count_towards_max_runs(cluster):
     job = due_job(catch_up="all", max_runs=2, slot_count=1, next_run_at=NOW - HOUR)
     ExecutionFactory(job=job, scheduled_for=NOW - HOUR, status="succeeded")
@@ -327,7 +309,6 @@ def test_slot_that_already_has_a_row_does_not_count_towards_max_runs(cluster):
     assert (job.slot_count, job.next_run_at) == (2, None)
 
 
-@pytest.mark.django_db
 def test_unknown_task_is_claimed_like_any_other_task(cluster):
     due_job(task="tests.gone")
 
@@ -339,7 +320,6 @@ def test_unknown_task_is_claimed_like_any_other_task(cluster):
 # Clock changes, and slots that already have a row
 
 
-@pytest.mark.django_db
 def test_no_slot_is_repeated_after_the_clock_is_set_back(cluster):
     job = due_job()
     engine.claim_runs(cluster.pk, NOW, 10)
@@ -348,7 +328,6 @@ def test_no_slot_is_repeated_after_the_clock_is_set_back(cluster):
     assert ledger(job) == [("claimed", NOW)]
 
 
-@pytest.mark.django_db
 def test_no_slot_is_repeated_when_a_job_is_rearmed_for_a_past_slot(cluster):
     job = due_job(overlap="allow", catch_up="all")
     ExecutionFactory(job=job, scheduled_for=NOW)
@@ -358,7 +337,6 @@ def test_no_slot_is_repeated_when_a_job_is_rearmed_for_a_past_slot(cluster):
     assert [status for status, _ in ledger(job)] == ["succeeded", "claimed", "succeeded", "claimed"]
 
 
-@pytest.mark.django_db
 def test_gap_whose_first_slot_already_has_a_row_contains_the_rest(cluster):
     job, other = due_job(), due_job()
     ExecutionFactory(job=job, scheduled_for=NOW)
@@ -370,7 +348,6 @@ def test_gap_whose_first_slot_already_has_a_row_contains_the_rest(cluster):
     assert ledger(other) == [("missed", NOW), ("claimed", NOW + 3 * HOUR)]
 
 
-@pytest.mark.django_db
 def test_slot_is_claimed_when_the_previous_slot_already_has_a_row(cluster):
     job = due_job()
     ExecutionFactory(job=job, scheduled_for=NOW)
@@ -379,7 +356,6 @@ def test_slot_is_claimed_when_the_previous_slot_already_has_a_row(cluster):
     assert ledger(job) == [("succeeded", NOW), ("claimed", NOW + HOUR)]
 
 
-@pytest.mark.django_db
 def test_manual_run_at_the_time_of_a_slot_does_not_replace_it(cluster):
     job = due_job()
     ExecutionFactory(job=job, scheduled_for=NOW, cause="manual")
@@ -387,7 +363,6 @@ def test_manual_run_at_the_time_of_a_slot_does_not_replace_it(cluster):
     assert len(engine.claim_runs(cluster.pk, NOW, 10)) == 1
 
 
-@pytest.mark.django_db
 def test_one_time_job_whose_slot_already_has_a_row_is_completed(cluster):
     job = due_job(once=True, run_at=NOW)
     ExecutionFactory(job=job, scheduled_for=NOW)
@@ -400,7 +375,6 @@ def test_one_time_job_whose_slot_already_has_a_row_is_completed(cluster):
 # Queued runs
 
 
-@pytest.mark.django_db
 def test_queued_run_is_claimed_with_its_attempt_number(cluster):
     job = due_job(next_run_at=NOW + HOUR)
     row = queued(job, attempt=2)
@@ -414,7 +388,6 @@ def test_queued_run_is_claimed_with_its_attempt_number(cluster):
     assert (job.run_count, job.slot_count) == (0, 0)
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("status", ["pending", "paused", "cancelled", "completed", "failed", "running"])
 def test_manual_run_is_claimed_and_counted_whatever_the_job_status(cluster, status):
     job = due_job(status=status, next_run_at=NOW + HOUR if status == "pending" else None)
@@ -428,7 +401,6 @@ def test_manual_run_is_claimed_and_counted_whatever_the_job_status(cluster, stat
     assert not Job.objects.exclude(slot_count=0).exists()
 
 
-@pytest.mark.django_db
 def test_manual_run_that_was_handed_back_counts_once(cluster):
     job = due_job(next_run_at=NOW + HOUR)
     queued(job, cause="manual")
@@ -440,7 +412,6 @@ def test_manual_run_that_was_handed_back_counts_once(cluster):
     assert job.run_count == 1
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("job_fields", "row_fields", "expected"),
     [
@@ -469,14 +440,12 @@ def test_queued_run_of_a_stopped_job_is_not_claimed_but_ended(cluster, job_field
     assert row.error == "it failed"
 
 
-@pytest.mark.django_db
 def test_retry_of_a_manual_run_is_claimed_while_the_job_is_paused(cluster):
     queued(due_job(status="paused", next_run_at=None), cause="manual", attempt=1)
 
     assert len(engine.claim_runs(cluster.pk, NOW, 10)) == 1
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize(("attempt", "status"), [(0, "cancelled"), (1, "failed")])
 def test_queued_run_of_an_inactive_owner_ends_together_with_its_one_time_job(cluster, attempt, status):
     job = due_job(once=True, run_at=NOW, status="running", next_run_at=None, owner__is_active=False)
@@ -492,7 +461,6 @@ def test_queued_run_of_an_inactive_owner_ends_together_with_its_one_time_job(clu
     assert engine.wake_up_at(NOW) is None
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("fields", "status"),
     [({"attempt": 1, "error": "no route"}, "failed"), ({"cause": "manual"}, "cancelled")],
@@ -509,7 +477,6 @@ def test_queued_run_ends_if_its_job_has_another_task_now(cluster, fields, status
     assert job.last_error == fields.get("error", "before")
 
 
-@pytest.mark.django_db
 def test_ended_queued_run_releases_the_next_waiting_run(cluster):
     job = due_job(next_run_at=NOW + HOUR, overlap="queue")
     queued(job, attempt=1, scheduled_for=NOW - HOUR)
@@ -523,7 +490,6 @@ def test_ended_queued_run_releases_the_next_waiting_run(cluster):
     assert held.available_at == NOW
 
 
-@pytest.mark.django_db
 def test_queued_run_of_a_deleted_job_ends(cluster):
     row = queued(due_job())
     Execution.objects.update(job=None)
@@ -534,7 +500,6 @@ def test_queued_run_of_a_deleted_job_ends(cluster):
     assert (row.status, row.reason) == ("cancelled", "The job no longer exists.")
 
 
-@pytest.mark.django_db
 def test_slots_of_an_inactive_owner_are_skipped_and_the_schedule_continues(cluster):
     job = due_job(owner__is_active=False)
     once = due_job(owner=job.owner, once=True, run_at=NOW)
@@ -551,7 +516,6 @@ def test_slots_of_an_inactive_owner_are_skipped_and_the_schedule_continues(clust
 # Changes committed before the claim
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("verb", [services.pause, services.cancel, services.delete])
 def test_next_claim_respects_a_committed_stop(cluster, actor, verb, time_machine):
     time_machine.move_to(NOW, tick=False)
@@ -563,7 +527,6 @@ def test_next_claim_respects_a_committed_stop(cluster, actor, verb, time_machine
     assert ledger(job) == [("skipped", NOW)]
 
 
-@pytest.mark.django_db
 def test_next_claim_respects_a_committed_edit(cluster, actor, time_machine):
     time_machine.move_to(NOW - MINUTE, tick=False)
     job = due_job(owner=actor.user)
@@ -576,7 +539,6 @@ def test_next_claim_respects_a_committed_edit(cluster, actor, time_machine):
     assert ledger(job) == [("claimed", NOW + 30 * MINUTE)]
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("verb", [services.pause, services.cancel, services.delete])
 def test_stop_withdraws_runs_that_were_claimed_but_not_started(cluster, actor, verb, time_machine):
     time_machine.move_to(NOW, tick=False)
@@ -674,7 +636,6 @@ def test_locked_job_is_left_for_the_next_claim(cluster):
 # Waking up
 
 
-@pytest.mark.django_db
 def test_wake_up_time_is_the_earliest_of_jobs_and_queued_runs():
     assert engine.wake_up_at(NOW) is None
     JobFactory(next_run_at=NOW + HOUR)
@@ -687,7 +648,6 @@ def test_wake_up_time_is_the_earliest_of_jobs_and_queued_runs():
     assert engine.wake_up_at(NOW, exclude_tasks=["tests.other"]) == NOW
 
 
-@pytest.mark.django_db
 def test_jobs_of_the_next_slot_are_counted_up_to_a_limit():
     JobFactory.create_batch(3, next_run_at=NOW)
     JobFactory(next_run_at=NOW + HOUR)
@@ -699,7 +659,6 @@ def test_jobs_of_the_next_slot_are_counted_up_to_a_limit():
     assert engine.count_due(NOW, 2) == 2
 
 
-@pytest.mark.django_db
 def test_job_in_the_trash_does_not_set_the_wake_up_time():
     JobFactory(next_run_at=NOW, deleted_at=NOW)
 

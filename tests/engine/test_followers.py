@@ -17,6 +17,9 @@ Status = Execution.Status
 LATER = NOW + timedelta(minutes=10)
 
 
+pytestmark = pytest.mark.django_db
+
+
 def upstream(**fields):
     return JobFactory(**{"once": True, "run_at": NOW, "next_run_at": NOW, "created_at": NOW} | fields)
 
@@ -48,7 +51,6 @@ def rows_of(job):
     return list(Execution.objects.filter(job=job).order_by("pk"))
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("when", "status", "is_followed"),
     [
@@ -81,7 +83,6 @@ def test_end_of_a_run_starts_the_job_that_waits_for_it(cluster, when, status, is
         )
 
 
-@pytest.mark.django_db
 def test_run_with_a_delay_starts_when_it_is_over(cluster):
     first = upstream()
     second = follower(first, delay=600)
@@ -97,7 +98,6 @@ def test_run_with_a_delay_starts_when_it_is_over(cluster):
     assert (second.status, second.run_count, second.next_run_at) == ("pending", 1, UNKNOWN_START)
 
 
-@pytest.mark.django_db
 def test_failed_transaction_leaves_neither_the_end_nor_the_run_after_it(cluster):
     first = upstream()
     second = follower(first)
@@ -117,7 +117,6 @@ def test_failed_transaction_leaves_neither_the_end_nor_the_run_after_it(cluster)
     assert len(rows_of(second)) == 1
 
 
-@pytest.mark.django_db
 def test_retry_is_no_end(cluster):
     first = upstream(attempts=2)
     second = follower(first, "any")
@@ -128,7 +127,6 @@ def test_retry_is_no_end(cluster):
     assert rows_of(second) == []
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize(("verdict", "is_followed"), [("refused", True), ("done", False)])
 def test_verdict_decides_where_it_is_asked_for(cluster, verdict, is_followed):
     first = upstream()
@@ -148,7 +146,6 @@ def test_verdict_decides_where_it_is_asked_for(cluster, verdict, is_followed):
     assert len(rows_of(second)) == is_followed
 
 
-@pytest.mark.django_db
 def test_result_fills_the_arguments_and_cannot_ask_for_secrets(cluster):
     first = upstream()
     follower(
@@ -172,7 +169,6 @@ def test_result_fills_the_arguments_and_cannot_ask_for_secrets(cluster):
     }
 
 
-@pytest.mark.django_db
 def test_whole_value_keeps_its_type_and_a_prompt_marks_what_others_wrote(cluster):
     first = upstream()
     follower(first, task="tests.ping", kwargs={"data": "{{ upstream.result }}"})
@@ -188,7 +184,6 @@ def test_whole_value_keeps_its_type_and_a_prompt_marks_what_others_wrote(cluster
     )
 
 
-@pytest.mark.django_db
 def test_run_by_hand_leaves_the_placeholder_empty(cluster):
     job = JobFactory(task="notify", kwargs={"message": "Result: {{ upstream.result }}", "topic": "t"})
     Execution.of(job, NOW, available_at=NOW, cause="manual").save()
@@ -198,7 +193,6 @@ def test_run_by_hand_leaves_the_placeholder_empty(cluster):
     assert started.kwargs["message"] == "Result: "
 
 
-@pytest.mark.django_db
 def test_paused_job_gets_a_row_that_says_so_and_a_cancelled_one_none(cluster):
     first = upstream()
     paused = follower(first, status="paused", next_run_at=None, pause_reason="holiday")
@@ -213,7 +207,6 @@ def test_paused_job_gets_a_row_that_says_so_and_a_cancelled_one_none(cluster):
     assert rows_of(cancelled) == rows_of(trashed) == []
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("overlap", "status"), [("skip", "skipped"), ("queue", "queued"), ("allow", "claimed")]
 )
@@ -231,7 +224,6 @@ def test_overlap_is_decided_when_the_run_is_due(cluster, overlap, status):
     assert rows_of(second)[-1].status == status
 
 
-@pytest.mark.django_db
 def test_queued_run_starts_when_the_one_before_it_has_ended(cluster):
     first = upstream()
     second = follower(first, overlap="queue")
@@ -248,7 +240,6 @@ def test_queued_run_starts_when_the_one_before_it_has_ended(cluster):
     assert [started.job_id for started in start(cluster)] == [second.pk]
 
 
-@pytest.mark.django_db
 def test_chain_stops_after_ten_jobs(cluster):
     jobs = [upstream()]
     for _ in range(11):
@@ -264,7 +255,6 @@ def test_chain_stops_after_ten_jobs(cluster):
     ]
 
 
-@pytest.mark.django_db
 def test_end_without_followers_costs_one_query_more_and_none_for_more_runs(cluster):
     first = upstream()
     [run] = start(cluster)

@@ -10,6 +10,8 @@ from schedules.models import Cluster, Execution, Heartbeat, Job, Ping, RunOutput
 from tests.engine.conftest import NOW, new_cluster
 from tests.factories import JobFactory
 
+pytestmark = pytest.mark.django_db
+
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
@@ -42,7 +44,6 @@ def slots(job):
     return [(row.scheduled_for, row.status) for row in rows]
 
 
-@pytest.mark.django_db
 def test_due_slot_waits_for_its_ping_and_keeps_no_worker_busy(cluster):
     job = heartbeat_job()
 
@@ -56,7 +57,6 @@ def test_due_slot_waits_for_its_ping_and_keeps_no_worker_busy(cluster):
     assert engine.wake_up_at(NOW) == NOW + 15 * MINUTE
 
 
-@pytest.mark.django_db
 def test_ping_in_time_ends_the_slot_as_succeeded(cluster):
     job = heartbeat_job()
     claim(cluster, NOW)
@@ -71,7 +71,6 @@ def test_ping_in_time_ends_the_slot_as_succeeded(cluster):
     assert slots(job) == [(NOW, "succeeded")]
 
 
-@pytest.mark.django_db
 def test_slot_without_a_ping_fails_when_its_grace_time_is_over(cluster):
     job = heartbeat_job(timezone="Europe/Berlin")
     claim(cluster, NOW)
@@ -86,7 +85,6 @@ def test_slot_without_a_ping_fails_when_its_grace_time_is_over(cluster):
     assert (job.recent, job.failure_streak, job.last_error) == ("F", 1, row.error)
 
 
-@pytest.mark.django_db
 def test_failure_says_when_the_ping_of_the_day_before_came(cluster):
     job = heartbeat_job(cron="0 9 * * *")
     claim(cluster, NOW)
@@ -100,7 +98,6 @@ def test_failure_says_when_the_ping_of_the_day_before_came(cluster):
     assert row.error == "No ping came until 09:15. The one of the day before came at 09:02 after 41 s."
 
 
-@pytest.mark.django_db
 def test_start_runs_and_success_of_the_same_run_is_timed(cluster):
     job = heartbeat_job()
     claim(cluster, NOW)
@@ -116,7 +113,6 @@ def test_start_runs_and_success_of_the_same_run_is_timed(cluster):
     assert job.last_duration == 2 * MINUTE
 
 
-@pytest.mark.django_db
 def test_start_without_an_end_within_the_grace_time_is_a_failure(cluster):
     job = heartbeat_job()
     claim(cluster, NOW)
@@ -130,7 +126,6 @@ def test_start_without_an_end_within_the_grace_time_is_a_failure(cluster):
     assert (row.status, row.error) == ("failed", "It started at 09:10, but no end was reported until 09:25.")
 
 
-@pytest.mark.django_db
 def test_only_the_newest_of_two_starts_is_timed(cluster):
     job = heartbeat_job()
     claim(cluster, NOW)
@@ -142,7 +137,6 @@ def test_only_the_newest_of_two_starts_is_timed(cluster):
     assert Execution.objects.get().took == MINUTE
 
 
-@pytest.mark.django_db
 def test_success_of_another_run_does_not_end_the_one_that_runs(cluster):
     job = heartbeat_job()
     claim(cluster, NOW)
@@ -153,7 +147,6 @@ def test_success_of_another_run_does_not_end_the_one_that_runs(cluster):
     assert slots(job) == [(NOW, "running"), (NOW + 2 * MINUTE, "succeeded")]
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("rid", [None, OTHER], ids=["without", "other"])
 def test_any_failure_ends_what_runs_without_a_duration(cluster, rid):
     job = heartbeat_job()
@@ -168,7 +161,6 @@ def test_any_failure_ends_what_runs_without_a_duration(cluster, rid):
     assert RunOutput.objects.get().tail == "disk full\n"
 
 
-@pytest.mark.django_db
 def test_start_and_end_more_than_three_days_apart_are_unrelated(cluster):
     job = heartbeat_job(grace="100h", cron="0 9 1 * *")
     claim(cluster, NOW)
@@ -180,7 +172,6 @@ def test_start_and_end_more_than_three_days_apart_are_unrelated(cluster):
     assert (row.status, row.took) == ("succeeded", None)
 
 
-@pytest.mark.django_db
 def test_log_changes_no_state(cluster):
     job = heartbeat_job()
     claim(cluster, NOW)
@@ -196,7 +187,6 @@ def test_log_changes_no_state(cluster):
     assert Heartbeat.objects.get().pings == 3
 
 
-@pytest.mark.django_db
 def test_ping_just_before_its_slot_counts_for_it(cluster):
     job = heartbeat_job()
 
@@ -209,7 +199,6 @@ def test_ping_just_before_its_slot_counts_for_it(cluster):
     assert slots(job) == [(NOW, "succeeded")]
 
 
-@pytest.mark.django_db
 def test_ping_outside_the_schedule_has_a_row_of_its_own(cluster):
     job = heartbeat_job()
 
@@ -225,7 +214,6 @@ def test_ping_outside_the_schedule_has_a_row_of_its_own(cluster):
     assert job.next_run_at == NOW
 
 
-@pytest.mark.django_db
 def test_ping_finds_a_slot_that_no_cluster_has_claimed():
     job = heartbeat_job()
 
@@ -236,7 +224,6 @@ def test_ping_finds_a_slot_that_no_cluster_has_claimed():
     assert (job.next_run_at, job.slot_count) == (NOW + HOUR, 1)
 
 
-@pytest.mark.django_db
 def test_interval_begins_with_each_ping(cluster):
     job = heartbeat_job(interval=True, every=HOUR, next_run_at=NOW)
 
@@ -252,7 +239,6 @@ def test_interval_begins_with_each_ping(cluster):
     assert job.next_run_at == NOW + 110 * MINUTE
 
 
-@pytest.mark.django_db
 def test_slots_within_a_long_grace_time_end_with_the_next_ping(cluster):
     job = heartbeat_job(grace="3h")
     for hours in range(3):
@@ -268,7 +254,6 @@ def test_slots_within_a_long_grace_time_end_with_the_next_ping(cluster):
     assert job.failure_streak == 0
 
 
-@pytest.mark.django_db
 def test_slot_that_begins_and_ends_while_no_cluster_runs_is_missed(cluster):
     job = heartbeat_job()
 
@@ -277,7 +262,6 @@ def test_slot_that_begins_and_ends_while_no_cluster_runs_is_missed(cluster):
     assert slots(job) == [(NOW, "missed")]
 
 
-@pytest.mark.django_db
 def test_slot_is_still_awaited_after_a_short_outage(cluster):
     job = heartbeat_job()
 
@@ -294,7 +278,6 @@ def come_back(away, back):
     return new_cluster(started_at=NOW + back, last_seen_at=NOW + back)
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("is_started", [False, True], ids=["waiting", "started"])
 @pytest.mark.parametrize(
     ("away", "back", "until"), [(5, 16, 26), (5, 12, 22), (14, 14.5, 15.5)], ids=["over", "long", "restart"]
@@ -319,7 +302,6 @@ def test_grace_time_does_not_run_while_cronty_is_away(cluster, away, back, until
     assert (job.failure_streak, job.recent) == (0, "")
 
 
-@pytest.mark.django_db
 def test_slot_that_began_while_cronty_was_away_gets_its_whole_grace_time(cluster):
     job = heartbeat_job(cron="0 9 * * *", grace="1m")
     Heartbeat.objects.update(last_success_at=NOW - DAY)
@@ -331,7 +313,6 @@ def test_slot_that_began_while_cronty_was_away_gets_its_whole_grace_time(cluster
     assert slots(job) == [(NOW, "queued")]
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize(
     "before",
     [{"last_success_at": None}, {"last_success_at": NOW - DAY, "streak": 1}],
@@ -348,7 +329,6 @@ def test_silent_job_fails_also_after_an_absence(cluster, before):
     assert slots(job) == [(NOW, "failed")]
 
 
-@pytest.mark.django_db
 def test_ping_after_an_absence_ends_what_waited(cluster):
     job = heartbeat_job(cron="*/5 * * * *", grace="4m")
     Heartbeat.objects.update(last_success_at=NOW - 5 * MINUTE)
@@ -362,7 +342,6 @@ def test_ping_after_an_absence_ends_what_waited(cluster):
     assert [status for _, status in slots(job)] == ["missed", "missed", "succeeded"]
 
 
-@pytest.mark.django_db
 def test_other_cluster_that_went_on_watches_for_both(cluster):
     job = heartbeat_job()
     Heartbeat.objects.update(last_success_at=NOW - HOUR)
@@ -374,7 +353,6 @@ def test_other_cluster_that_went_on_watches_for_both(cluster):
     assert slots(job) == [(NOW, "failed")]
 
 
-@pytest.mark.django_db
 def test_ping_of_a_paused_job_is_kept_and_changes_nothing():
     job = heartbeat_job(paused=True)
 
@@ -386,7 +364,6 @@ def test_ping_of_a_paused_job_is_kept_and_changes_nothing():
     assert job.status == "paused"
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("fields", "kind", "status"),
     [
@@ -409,7 +386,6 @@ def test_ping_resumes_a_check_that_came_paused_from_healthchecks(fields, kind, s
     )
 
 
-@pytest.mark.django_db
 def test_ping_of_a_deleted_job_is_refused():
     job = heartbeat_job(deleted_at=NOW)
 
@@ -417,7 +393,6 @@ def test_ping_of_a_deleted_job_is_refused():
     assert not Ping.objects.exists()
 
 
-@pytest.mark.django_db
 def test_repeated_ping_of_a_client_without_an_answer_is_no_second_run(cluster):
     job = heartbeat_job()
     claim(cluster, NOW)
@@ -429,7 +404,6 @@ def test_repeated_ping_of_a_client_without_an_answer_is_no_second_run(cluster):
     assert Ping.objects.count() == 2
 
 
-@pytest.mark.django_db
 def test_pings_of_one_batch_are_applied_in_order(cluster):
     jobs = [heartbeat_job() for _ in range(3)]
     claim(cluster, NOW)
@@ -441,7 +415,6 @@ def test_pings_of_one_batch_are_applied_in_order(cluster):
     assert set(Heartbeat.objects.values_list("pings", flat=True)) == {2}
 
 
-@pytest.mark.django_db
 def test_batch_costs_as_many_queries_as_one_ping(cluster, django_assert_max_num_queries):
     jobs = [heartbeat_job() for _ in range(20)]
     claim(cluster, NOW)
@@ -450,7 +423,6 @@ def test_batch_costs_as_many_queries_as_one_ping(cluster, django_assert_max_num_
         engine.receive([engine.Signal(job.pk, Ping.Kind.SUCCESS) for job in jobs], NOW + MINUTE)
 
 
-@pytest.mark.django_db
 def test_only_the_newest_pings_are_kept(cluster):
     job = heartbeat_job()
     for number in range(30):
@@ -461,7 +433,6 @@ def test_only_the_newest_pings_are_kept(cluster):
     assert Ping.objects.latest("number").number == 300
 
 
-@pytest.mark.django_db
 def test_last_slot_ends_the_job(cluster):
     job = heartbeat_job(max_runs=1)
     claim(cluster, NOW)
@@ -472,7 +443,6 @@ def test_last_slot_ends_the_job(cluster):
     assert (job.status, job.next_run_at) == ("completed", None)
 
 
-@pytest.mark.django_db
 def test_slots_follow_the_wall_clock_when_clocks_change(cluster):
     first = datetime(2026, 3, 28, 2, 0, tzinfo=UTC)
     job = heartbeat_job(cron="0 3 * * *", timezone="Europe/Berlin", next_run_at=first, created_at=first - DAY)
@@ -483,7 +453,6 @@ def test_slots_follow_the_wall_clock_when_clocks_change(cluster):
     assert slots(job) == [(first, "succeeded"), (first + 23 * HOUR, "succeeded")]
 
 
-@pytest.mark.django_db
 def test_left_out_slot_waits_for_no_ping(cluster):
     job = heartbeat_job(skips="2026-02-04")
 
@@ -492,7 +461,6 @@ def test_left_out_slot_waits_for_no_ping(cluster):
     assert slots(job) == [(NOW, "skipped")]
 
 
-@pytest.mark.django_db
 def test_late_ping_says_so(cluster):
     job = heartbeat_job()
     claim(cluster, NOW)
@@ -509,7 +477,6 @@ def test_late_ping_says_so(cluster):
 LATE = 7140.0
 
 
-@pytest.mark.django_db
 def test_late_ping_of_the_day_before_does_not_answer_for_the_slot_of_today(cluster):
     job = heartbeat_job(cron="0 9 * * *")
     claim(cluster, NOW)
@@ -524,7 +491,6 @@ def test_late_ping_of_the_day_before_does_not_answer_for_the_slot_of_today(clust
     assert slots(job)[-1] == (NOW + DAY, "succeeded")
 
 
-@pytest.mark.django_db
 def test_late_start_and_end_are_timed_by_when_they_were_sent(cluster):
     job = heartbeat_job()
     claim(cluster, NOW)
@@ -540,7 +506,6 @@ def test_late_start_and_end_are_timed_by_when_they_were_sent(cluster):
     assert job.heartbeat.last_success_at == NOW + 3 * MINUTE
 
 
-@pytest.mark.django_db
 def test_late_ping_within_the_grace_time_ends_its_slot(cluster):
     job = heartbeat_job()
     claim(cluster, NOW)
@@ -552,7 +517,6 @@ def test_late_ping_within_the_grace_time_ends_its_slot(cluster):
     assert row.reason == "It was sent at 09:05, and arrived 5 min late."
 
 
-@pytest.mark.django_db
 def test_late_pings_leave_alone_what_has_started_since(cluster):
     job = heartbeat_job()
     claim(cluster, NOW)
@@ -566,7 +530,6 @@ def test_late_pings_leave_alone_what_has_started_since(cluster):
     assert (row.status, row.took) == ("succeeded", 2 * MINUTE)
 
 
-@pytest.mark.django_db
 def test_late_start_whose_end_has_come_already_starts_nothing(cluster):
     job = heartbeat_job()
     claim(cluster, NOW)
@@ -577,7 +540,6 @@ def test_late_start_whose_end_has_come_already_starts_nothing(cluster):
     assert slots(job) == [(NOW, "failed")]
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("kept_for", [LATE, 1e7])
 def test_ping_whose_answer_was_lost_is_not_counted_again_when_it_arrives_late(cluster, kept_for):
     job = heartbeat_job()
@@ -591,7 +553,6 @@ def test_ping_whose_answer_was_lost_is_not_counted_again_when_it_arrives_late(cl
     assert not Execution.objects.filter(cause="manual").exists()
 
 
-@pytest.mark.django_db
 def test_late_ping_does_not_move_an_interval_that_has_begun_anew(cluster):
     job = heartbeat_job(interval=True, every=HOUR, next_run_at=NOW)
     ping(job, NOW - 10 * MINUTE)

@@ -15,8 +15,9 @@ from tests.factories import ClusterFactory
 from tests.waiting import wait_for
 from tests.worker.test_loop import make_running, outcome_of
 
+pytestmark = pytest.mark.django_db
 
-@pytest.mark.django_db
+
 def test_outcome_that_the_database_refuses_fails_alone():
     cluster = ClusterFactory()
     runs = [make_running(cluster) for _ in range(3)]
@@ -33,7 +34,6 @@ def test_outcome_that_the_database_refuses_fails_alone():
     ]
 
 
-@pytest.mark.django_db
 def test_nul_in_an_outcome_does_not_affect_other_outcomes():
     cluster = ClusterFactory()
     runs = [make_running(cluster) for _ in range(2)]
@@ -45,7 +45,6 @@ def test_nul_in_an_outcome_does_not_affect_other_outcomes():
     assert second.status == "succeeded"
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize(
     "error",
@@ -97,7 +96,6 @@ def test_outcome_survives_a_transaction_that_stood_still(monkeypatch):
     assert Execution.objects.get().status == "succeeded"
 
 
-@pytest.mark.django_db
 def test_outcome_does_not_fail_because_of_a_database_outage(monkeypatch):
     cluster = ClusterFactory()
     run = make_running(cluster)
