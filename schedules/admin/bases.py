@@ -1,8 +1,8 @@
-"""Base classes of the admin pages: declared filters, saving through services, read-only rows."""
+"""Base classes of the admin pages: declared filters, long lists, saving through services."""
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any, TypeVar, cast
@@ -15,9 +15,8 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.core.exceptions import BadRequest
 from django.core.paginator import Paginator
-from django.db.models import DateTimeField, Model, QuerySet
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
 from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -36,10 +35,6 @@ USERNAME = get_user_model().USERNAME_FIELD
 MAX_SEARCH_LENGTH = 100
 # The lookups that Django's own filters append to the name of a field.
 _FILTER_LOOKUPS = ("exact", "isnull", "isempty", "gte", "lt")
-
-
-class ChangeRefused(Exception):  # noqa: N818  (an answer, not an error)
-    """A service refused to delete something: nothing was deleted, and the page shows the reason."""
 
 
 class DeclaredLookups(admin.ModelAdmin[Row]):
@@ -82,26 +77,30 @@ class DeclaredLookups(admin.ModelAdmin[Row]):
         return super().get_search_results(request, queryset, search_term[:MAX_SEARCH_LENGTH])
 
 
-class ServiceAdmin(DeclaredLookups[Row]):
+class CountUpTo(Paginator[Any]):
+    """Counts the rows of a long list only up to a limit."""
+
+    @cached_property
+    def count(self) -> int:
+        return count_up_to(cast(QuerySet[Any], self.object_list))
+
+
+class LongList(DeclaredLookups[Row]):
+    """A list of any number of rows, the newest first."""
+
+    list_per_page = 50
+    ordering = ("-pk",)
+    paginator = CountUpTo
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+    sortable_by = ()
+
+
+class ServiceAdmin(LongList[Row]):
     """Saves through a service, and shows its errors at the fields, with the input intact."""
 
     # Which field of the form shows the errors of a column.
     field_of_column: dict[str, str] = {}
-
-    def changelist_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        return self._told(super().changelist_view, request, *args, **kwargs)
-
-    def delete_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        return self._told(super().delete_view, request, *args, **kwargs)
-
-    def _told(
-        self, view: Callable[..., HttpResponse], request: HttpRequest, *args: Any, **kwargs: Any
-    ) -> Any:
-        try:
-            return view(request, *args, **kwargs)
-        except ChangeRefused as refused:
-            self.message_user(request, str(refused), messages.ERROR)
-            return redirect(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist")
 
     def get_form(
         self, request: HttpRequest, obj: Row | None = None, change: bool = False, **kwargs: Any
@@ -132,30 +131,6 @@ class ServiceAdmin(DeclaredLookups[Row]):
         raise NotImplementedError
 
 
-class CountUpTo(Paginator[Any]):
-    """Counts the rows of a long list only up to a limit."""
-
-    @cached_property
-    def count(self) -> int:
-        return count_up_to(cast(QuerySet[Any], self.object_list))
-
-
-class ReadOnlyAdmin(DeclaredLookups[Row]):
-    """Rows that cannot be changed in the admin, the newest first; their number may be any."""
-
-    list_per_page = 50
-    ordering = ("-pk",)
-    paginator = CountUpTo
-    show_full_result_count = False
-    show_facets = admin.ShowFacets.NEVER
-    sortable_by = ()
-
-    def _never(self, request: HttpRequest, obj: Row | None = None) -> bool:
-        return False
-
-    has_add_permission = has_change_permission = has_delete_permission = _never
-
-
 def user_of(request: HttpRequest) -> AbstractBaseUser:
     assert isinstance(request.user, AbstractBaseUser)
     return request.user
@@ -163,20 +138,6 @@ def user_of(request: HttpRequest) -> AbstractBaseUser:
 
 def actor_of(request: HttpRequest) -> Actor:
     return Actor(user_of(request), Event.Door.ADMIN)
-
-
-def read_only(model: type[Model], *columns: Any, **options: Any) -> None:
-    """Register a read-only page that lists these columns; `more` are shown on the page of a row only."""
-    shown, more = _columns(model, columns), _columns(model, options.pop("more", ()))
-    names = {field.name for field in model._meta.get_fields() if field.many_to_one}
-    related = [name for name in columns if name in names]
-    options |= {"list_display": shown, "fields": [*shown, *more], "list_select_related": related}
-    admin.site.register(model, type(f"{model.__name__}Admin", (ReadOnlyAdmin,), options))
-
-
-def _columns(model: type[Model], names: Iterable[Any]) -> list[Any]:
-    moments = {field.name for field in model._meta.get_fields() if isinstance(field, DateTimeField)}
-    return [moment(name) if name in moments else name for name in names]
 
 
 def as_json(value: Any) -> SafeString:

@@ -8,7 +8,6 @@ from zoneinfo import ZoneInfo
 
 from django import forms
 from django.contrib import admin
-from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
@@ -16,8 +15,6 @@ from django.utils.safestring import SafeString
 from schedules import clock, services
 from schedules.admin.bases import (
     USERNAME,
-    ChangeRefused,
-    CountUpTo,
     ServiceAdmin,
     actor_of,
     as_json,
@@ -25,7 +22,7 @@ from schedules.admin.bases import (
     user_of,
 )
 from schedules.models import Job
-from schedules.models.counting import COUNTED, count_up_to
+from schedules.models.counting import COUNTED
 from schedules.models.triggers import TRIGGER_COLUMNS
 from schedules.result import Code, Err, Ok, Result
 from schedules.services import profile_of
@@ -98,9 +95,20 @@ class JobAdminForm(forms.ModelForm[Job]):
 
 for fields in (JobAdminForm.declared_fields, JobAdminForm.base_fields):
     fields.update({name: field_of(name, spec) for name, spec in JobSpec.of_columns().items()})
+PLANNED = (moment("next_run_at", shown_next_run), moment("last_run_at"))
 STATE = (
-    *("owner", "public_id", "made_by", "state", moment("next_run_at", shown_next_run), moment("last_run_at")),
-    *("run_count", "last_error", "pause_reason", moment("paused_until"), moment("created_at")),
+    *(
+        "owner",
+        "public_id",
+        "made_by",
+        "status",
+        *PLANNED,
+        "run_count",
+        "last_error",
+        "pause_reason",
+        moment("paused_until"),
+        moment("created_at"),
+    ),
 )
 SHOWN = ("name", "task", "arguments", "words", "timezone", "tags", *STATE)
 
@@ -121,16 +129,10 @@ def _schedule_of(job: Job) -> str:
 @admin.register(Job)
 class JobAdmin(ServiceAdmin[Job]):
     form = JobAdminForm
-    list_display = ("name", "owner", "task", "state", "words", *STATE[4:6])
+    list_display = ("name", "owner", "task", "status", "words", *PLANNED)
     list_filter = ("status",)
-    paginator = CountUpTo
-    list_per_page = 50
     list_select_related = ("owner",)
-    ordering = ("-pk",)
     search_fields = ("name", "public_id", f"owner__{USERNAME}")
-    show_full_result_count = False
-    show_facets = admin.ShowFacets.NEVER
-    sortable_by = ()
     field_of_column = dict.fromkeys((*TRIGGER_COLUMNS, "every", "run_at", "cron", "interval"), "schedule")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
@@ -177,23 +179,19 @@ class JobAdmin(ServiceAdmin[Job]):
         return Ok(created.value.job) if isinstance(created, Ok) else created
 
     def delete_model(self, request: HttpRequest, obj: Job) -> None:
-        if isinstance(refused := services.delete(actor_of(request), obj.public_id), Err):
-            raise ChangeRefused(f"{obj.name}: {message_of(refused)}")
+        services.delete(actor_of(request), obj.public_id)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
-        if count_up_to(queryset) > COUNTED:
-            raise ChangeRefused(message_of(Err(Code.TOO_MANY_MATCHES, limit=COUNTED)))
-        with transaction.atomic():
-            for job in queryset:
-                self.delete_model(request, job)
+        for job in queryset:
+            self.delete_model(request, job)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Report that deleting jobs deletes no other rows, and that no row prevents it."""
-        return [f"{job.name} (moved to the trash; it can be restored)" for job in objs], {}, set(), []
-
-    @admin.display(description="state", ordering="status")
-    def state(self, job: Job) -> str:
-        return job.get_status_display()
+        """Report that deleting jobs deletes no other rows, and which jobs this person may not delete."""
+        jobs = list(objs[: COUNTED + 1])
+        refused = [str(job) for job in jobs if not self.has_delete_permission(request, job)]
+        if len(jobs) > COUNTED:
+            refused = [message_of(Err(Code.TOO_MANY_MATCHES, limit=COUNTED))]
+        return [f"{job.name} (moved to the trash; it can be restored)" for job in jobs], {}, set(), refused
 
     @admin.display(description="schedule")
     def words(self, job: Job) -> str:

@@ -97,7 +97,7 @@ def test_error_without_a_field_is_shown_at_the_top(operator_client, settings):
     assert errors_of(response) == {"__all__": ["At most 1 active jobs; stop or delete some first."]}
 
 
-@pytest.mark.parametrize("kind", ["cron", "once", "interval", "paused", "limited"])
+@pytest.mark.parametrize("kind", ["once", "interval", "limited"])
 def test_saving_an_unchanged_page_changes_nothing(operator_client, time_machine, kind):
     time_machine.move_to(NOW + timedelta(microseconds=123456), tick=False)
     ends_at = NOW + timedelta(days=9, microseconds=5)
@@ -167,7 +167,7 @@ def test_refused_deletion_deletes_nothing_and_says_why(operator_client):
     asked = {"post": "yes"}
     response = acted(operator_client, Job, "delete_selected", job, protected, **asked)
 
-    assert response.status_code in (200, 403)
+    assert str(protected) in response.content.decode()
     assert not Job.objects.exclude(deleted_at=None).exists()
 
 

@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from html import unescape
 from pathlib import Path
 
 import pytest
@@ -20,9 +19,8 @@ from django.urls import reverse
 from cronty_site import settings as settings_of_the_site
 from cronty_site import urls  # noqa: F401  (replaces the pages for users)
 from schedules.admin.bases import DeclaredLookups
-from schedules.models import Execution, Job, Profile
+from schedules.models import Execution, Job
 from tests.clusters import PROJECT
-from tests.factories import ExecutionFactory, TokenFactory
 
 MODELS = sorted(admin.site._registry, key=lambda model: model._meta.label)
 LOOKUPS = ("", "__regex", "__iregex", "__startswith", "__contains", "__in", "__range", "__gt")
@@ -61,7 +59,7 @@ def list_of(model) -> str:
 
 
 def test_every_admin_page_answers_only_declared_lookups():
-    assert len(MODELS) >= 11
+    assert len(MODELS) >= 8
     assert [model for model in MODELS if not isinstance(admin.site._registry[model], DeclaredLookups)] == []
 
 
@@ -80,7 +78,7 @@ def test_optional_parts_bring_no_admin_page_that_answers_more(tmp_path):
 
     allowed = json.loads(shown.stdout)
     assert "CRONTY_OAUTH" in switches
-    assert len(allowed) >= 11
+    assert len(allowed) >= 8
     assert {label: lookups for label, lookups in allowed.items() if lookups} == {}
     assert [label for label in allowed if label.startswith("oauth2_provider.")] == []
 
@@ -91,9 +89,6 @@ def test_undeclared_lookup_is_refused_and_never_executed(operator_client, operat
     declared = {str(each[0] if isinstance(each, tuple) else each) for each in page.list_filter}
     names = [field.name for field in model._meta.get_fields()]
     asked = [f"{name}{lookup}" for name in names for lookup in LOOKUPS if lookup or name not in declared]
-    asked = [
-        each for each in asked if each not in ("task", "owner", "verb")
-    ]  # the parameters of our own filters
     request = RequestFactory().get("/")
     request.user = operator
 
@@ -106,27 +101,14 @@ def test_undeclared_lookup_is_refused_and_never_executed(operator_client, operat
         }
     assert {each: status for each, status in answers.items() if status != 400} == {}
     table = f'FROM "{model._meta.db_table}"'
-    # The page itself reads who asks, and their zone.
-    if model not in (User, Profile):
+    # The page itself reads who asks.
+    if model is not User:
         assert [query["sql"] for query in queries if table in query["sql"]] == []
 
 
 def test_lookup_through_a_relation_is_refused(operator_client):
     for model, lookup in ORACLES:
         assert operator_client.get(list_of(model), {lookup: "a"}).status_code == 400
-
-
-@pytest.mark.verify
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label)
-def test_every_filter_that_a_page_offers_works(operator_client, operator, model):
-    ExecutionFactory(job__owner=operator)
-    TokenFactory(owner=operator)
-    shown = operator_client.get(list_of(model)).content.decode()
-    links = {unescape(link) for link in re.findall(r'href="(\?[^"]+)"', shown)}
-
-    for link in links:
-        assert operator_client.get(list_of(model) + link).status_code == 200, link
-    assert links or not admin.site._registry[model].list_filter
 
 
 def test_nonsense_in_a_declared_filter_is_no_server_error(operator_client):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from schedules.models import Cluster, Event, Execution, Job, Profile, Token
+from schedules.models import Execution, Job, Token
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def admin_pages(jobs: dict[str, Job]) -> dict[str, str]:
     job = jobs["Price scraper"]
     lists = {
         f"{model.__name__} list": f"/admin/schedules/{model.__name__.lower()}/"
-        for model in (Job, Execution, Event, Cluster, Token, Profile)
+        for model in (Job, Execution, Token)
     }
     return lists | {
         "admin": "/admin/",
@@ -110,7 +110,6 @@ def admin_pages(jobs: dict[str, Job]) -> dict[str, str]:
         "history of a job": f"/admin/schedules/job/{job.pk}/history/",
         "execution": f"/admin/schedules/execution/{job.executions.all()[0].pk}/change/",
         "add a token": "/admin/schedules/token/add/",
-        "profile": f"/admin/schedules/profile/{job.owner.cronty_profile.pk}/change/",
         "users": "/admin/auth/user/",
         "user": f"/admin/auth/user/{job.owner_id}/change/",
         "groups": "/admin/auth/group/",

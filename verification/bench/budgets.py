@@ -235,7 +235,6 @@ def main() -> int:
         "metrics": "/metrics",
         "admin_jobs": "/admin/schedules/job/",
         "admin_runs": "/admin/schedules/execution/",
-        "admin_events": "/admin/schedules/event/",
     }.items():
         results.append(measure(browser, f"{database}_{name}", address))
     print(f"# load {harness.load()}")

@@ -75,13 +75,7 @@ ADMIN_PAGES = (
     f"{ADMIN}execution/?q=grown_500",
     f"{ADMIN}execution/?p=10",
     f"{ADMIN}execution/500/change/",
-    f"{ADMIN}event/",
-    f"{ADMIN}event/?q=grown_500",
-    f"{ADMIN}event/?p=10",
-    f"{ADMIN}event/500/change/",
-    f"{ADMIN}cluster/",
     f"{ADMIN}token/",
-    f"{ADMIN}profile/",
     "/admin/auth/user/",
 )
 NEW_JOB = {

@@ -1,4 +1,4 @@
-"""Admin pages of what belongs to people: tokens, profiles and secrets."""
+"""The admin pages of tokens, issued and revoked by the services."""
 
 from datetime import timedelta
 from typing import Any
@@ -11,8 +11,8 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
 from schedules import clock, services
-from schedules.admin.bases import USERNAME, ServiceAdmin, moment, read_only
-from schedules.models import Event, Profile, Secret, Token
+from schedules.admin.bases import USERNAME, ServiceAdmin, moment
+from schedules.models import Event, Token
 from schedules.result import Err, Ok, Result, sentence
 from schedules.services.people.tokens import FAMILIES, SCOPES
 from schedules.spec.readers import read_span
@@ -101,8 +101,3 @@ class TokenAdmin(ServiceAdmin[Token]):
                     self.message_user(request, f"{token.name}: {message_of(refusal)}", messages.ERROR)
                 case _:
                     self.message_user(request, f"Revoked: {token.name}.")
-
-
-# Without keys, addresses and values.
-read_only(Profile, "user", "timezone", "topic", "failure_topic", "runner", "alert_rules", "quiet_hours")
-read_only(Secret, "name", "owner", "hosts", "commands", "updated_at", "expires_at")
