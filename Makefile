@@ -116,7 +116,7 @@ bare:
 	@$(PYTHON) -m verification.bare $(ARGS)
 
 # Try every Python from 3.11 on that this machine has: `up --check`, the process tests, a stop under load. ARGS=--others
-# leaves out the Python of `make test`.
+# leaves out the Python of `make test`, --only-tests runs only the tests.
 pythons: install-dev
 	@$(BIN)/python -m verification.pythons $(ARGS)
 
@@ -152,7 +152,8 @@ figures: install-dev
 faults: install-dev
 	@$(BIN)/python -m verification.faults.campaign --database both --rounds 10 --seconds 9000 --jobs 100 --bars $(ARGS)
 
-# Planted bugs, one at a time in a copy of the checkout: the fault campaign must catch almost all.
+# Planted bugs, one at a time in a copy of the checkout: the fault campaign must catch almost all. ARGS=--quick takes about
+# ten minutes on two free cores.
 mutants: install-dev
 	@$(BIN)/python -m verification.mutants $(ARGS)
 

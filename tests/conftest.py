@@ -23,7 +23,7 @@ from schedules.models import Event
 from schedules.services import Actor
 from schedules.tasks.commands import catalog as command_catalog
 from schedules.tasks.operator_files import watching
-from tests.databases import copy_to
+from tests.databases import copy_on_server, copy_to
 from tests.factories import UserFactory
 from tests.waiting import PATIENCE
 
@@ -123,6 +123,8 @@ def django_db_modify_db_settings(
         database["OPTIONS"]["init_command"] = "PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF;"
         # Dozens of threads wait for one another in some tests.
         database["OPTIONS"]["timeout"] = PATIENCE
+    elif "PYTEST_XDIST_WORKER" in os.environ:
+        copy_on_server(database)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -151,10 +153,10 @@ def quick_flush() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def django_db_keepdb() -> bool:
-    """Keep the migrated file that was put in the place of the test database."""
+    """Keep the migrated database that was put in the place of the test database."""
     from django.db import connection  # noqa: PLC0415
 
-    return connection.vendor == "sqlite"
+    return connection.vendor == "sqlite" or "PYTEST_XDIST_WORKER" in os.environ
 
 
 @pytest.fixture(scope="session", autouse=True)

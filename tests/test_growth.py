@@ -77,6 +77,7 @@ def test_nothing_reads_more_of_a_long_history_than_of_a_short_one(
     _assert_nothing_grows(filling, monkeypatch, _asked(filling)[::step])
 
 
+@pytest.mark.verify
 def test_week_of_the_calendar_reads_the_same_at_its_end(
     small_limits: None, db: None, monkeypatch: pytest.MonkeyPatch
 ):

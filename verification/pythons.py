@@ -16,6 +16,7 @@ import tempfile
 import time
 from argparse import ArgumentParser
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -72,31 +73,34 @@ def install(python: str, version: Version) -> Path:
         for command in (
             [python, "-m", "venv", "--clear", str(folder)],
             # The lock names every package. An older pip that resolves them takes a newer release for one with extras.
-            [*pip, "--require-hashes", "--no-deps", "-r", str(LOCK)],
+            [*pip, "--require-hashes", "--no-deps", "--no-compile", "-r", str(LOCK)],
         ):
             subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         stamp.write_text(wanted)
     return own
 
 
-def steps(python: Path, folder: str) -> dict[str, list[str]]:
+def steps(python: Path, folder: str, *, only_tests: bool) -> dict[str, list[str]]:
+    tests = [str(python), "-m", "pytest", *TESTS, "-p", "no:cacheprovider", "--basetemp", f"{folder}/tests"]
+    if only_tests:
+        return {"tests": tests}
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     return {
         "up --check": [str(python), "manage.py", "up", "--check", "--port", str(port)],
-        "tests": [str(python), "-m", "pytest", *TESTS, "-p", "no:cacheprovider", "--basetemp", f"{folder}/tests"],
+        "tests": tests,
         "stop under load": [str(python), "-m", "verification.stop_under_load"],
     }  # fmt: skip
 
 
-def prove(python: Path, version: str) -> bool:
+def prove(python: Path, version: str, *, only_tests: bool) -> bool:
     """Run every step on one Python; return whether all passed."""
     is_good = True
     with tempfile.TemporaryDirectory(prefix="cronty-pythons-") as folder:
         environment = os.environ | {"CRONTY_DATA": folder}
         environment.pop("DATABASE_URL", None)
-        for name, command in steps(python, folder).items():
+        for name, command in steps(python, folder, only_tests=only_tests).items():
             began = time.monotonic()
             done = subprocess.run(
                 command,
@@ -122,6 +126,9 @@ def say(words: str) -> None:
 def main() -> int:
     parser = ArgumentParser(description="Prove that Cronty works on every Python from 3.11 on.")
     parser.add_argument("--others", action="store_true", help="leave out the Python that runs this program")
+    parser.add_argument(
+        "--only-tests", action="store_true", help="leave out the start and the stop under load"
+    )
     options = parser.parse_args()
     found = find_pythons()
     if options.others:
@@ -131,17 +138,17 @@ def main() -> int:
         return 0
     # Two at a time: most of the tests wait for other processes.
     with ThreadPoolExecutor(2) as pool:
-        results = list(pool.map(try_python, found.items()))
+        results = list(pool.map(partial(try_python, only_tests=options.only_tests), found.items()))
     return 0 if all(results) else 1
 
 
-def try_python(found: tuple[Version, str]) -> bool:
+def try_python(found: tuple[Version, str], *, only_tests: bool) -> bool:
     """Install into an environment of one Python and run every step there; return whether all passed."""
     version, python = found
     began, name = time.monotonic(), ".".join(map(str, version))
     say(f"Python {name}: installing …")
     try:
-        is_good = prove(install(python, version), name)
+        is_good = prove(install(python, version), name, only_tests=only_tests)
     except subprocess.CalledProcessError as error:
         say(f"Python {name}: FAILED to install\n{error.stdout}")
         is_good = False
