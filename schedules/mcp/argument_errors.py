@@ -7,7 +7,7 @@ from typing import Any
 from mcp_types import CallToolResult, TextContent
 from pydantic import ValidationError
 
-from schedules.mcp.tools.arguments import ChangedPolicies
+from schedules.mcp.tools.arguments import POLICIES
 
 # Names that agents often send instead of these arguments; the first one that the tool takes is suggested.
 _SYNONYMS = {
@@ -34,7 +34,7 @@ _TRIGGER_SYNONYMS = {
     ),
 }
 # Arguments of jobs that no creating tool needs to take.
-_SET_LATER = {*ChangedPolicies.__annotations__, "label"}
+_SET_LATER = {*POLICIES, "fixed_backoff", "alerts", "label"}
 
 
 def refused_arguments(tool: str, problems: str) -> CallToolResult:

@@ -1,23 +1,26 @@
 """Authentication of agents: who calls a tool, with which scopes and tool families, and how often."""
 
+import functools
 import logging
 import secrets
-from collections.abc import Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from typing import ParamSpec, TypeVar
 
+from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser
-from django.db import InterfaceError, OperationalError
+from django.db import InterfaceError, OperationalError, connections
 from django.urls import reverse
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import ConfigDict
 
+from schedules.engine import sqlite_file
 from schedules.mcp.messages import message_of
-from schedules.mcp.orm import orm
 from schedules.models import Event, Token
 from schedules.result import Code, Err
 from schedules.services import Actor, verify_token
@@ -230,3 +233,31 @@ def too_many_calls(caller: Caller) -> Err | None:
     if not wait:
         return None
     return Err(Code.CALLS_TOO_FAST, limit=settings.CRONTY_MCP_CALLS_PER_MINUTE, retry_after=wait)
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def orm(function: Callable[P, T]) -> Callable[P, Awaitable[T]]:
+    """Make a function that uses the database awaitable; each process runs one such function at a time."""
+
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
+        sqlite_file.refuse_replaced()
+        _drop_stale_connections()
+        return function(*args, **kwargs)
+
+    run = sync_to_async(guarded, thread_sensitive=True)
+
+    @functools.wraps(function)
+    async def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await run(*args, **kwargs)
+
+    return wrapper
+
+
+def _drop_stale_connections() -> None:
+    # Django does this only after its own requests. A transaction must keep its connection.
+    for connection in connections.all(initialized_only=True):
+        if not connection.in_atomic_block:
+            connection.close_if_unusable_or_obsolete()

@@ -9,8 +9,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import INVALID_REQUEST, Completion
 
-from schedules.mcp.auth import read_access
-from schedules.mcp.orm import orm
+from schedules.mcp.auth import orm, read_access
 from schedules.mcp.resources import is_zone
 from schedules.services import Actor
 from schedules.services.job_list import newest_jobs

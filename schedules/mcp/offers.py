@@ -5,18 +5,15 @@ from typing import Any
 
 from mcp_types import ToolAnnotations
 
-from schedules.mcp.answers import job_refusals
 from schedules.mcp.answers import notifications as notification_answers
 from schedules.mcp.answers import prompts as prompt_answers
+from schedules.mcp.answers import refusals
 from schedules.mcp.answers.prompts import claim_refusal_of, completion_refusal_of
 from schedules.mcp.tools import (
-    agents,
     bulk,
-    copying,
     history,
     jobs,
     manage,
-    notification_changes,
     notifications,
     preferences,
     prompts,
@@ -74,10 +71,10 @@ CORE = {
 
 # How the tools of a family refuse a call.
 _REFUSE: Mapping[str, Refuse] = {
-    "jobs": job_refusals.refusal_of,
+    "jobs": refusals.refusal_of,
     "prompts": prompt_answers.refusal_of,
     "notifications": notification_answers.refusal_of,
-    "more": job_refusals.refusal_of,
+    "more": refusals.refusal_of,
 }
 
 
@@ -110,7 +107,7 @@ class Offer:
 OFFERS = (
     Offer("jobs", jobs.schedule_job, "Schedule a job", CREATES),
     Offer("jobs", jobs.list_jobs, "List jobs", READS),
-    Offer("jobs", jobs.cancel_job, "Cancel a job", ENDS, refuse=job_refusals.cancel_refusal_of),
+    Offer("jobs", jobs.cancel_job, "Cancel a job", ENDS, refuse=refusals.cancel_refusal_of),
     Offer("jobs", jobs.job_status, "Show a job", READS, fallback_jobs=Actor.trash),
     Offer("prompts", prompts.schedule, "Schedule a prompt", CREATES),
     Offer("prompts", prompts.schedule_list, "List prompts", READS),
@@ -127,13 +124,13 @@ OFFERS = (
         CREATES,
     ),
     Offer("notifications", notifications.list_scheduled_notifications, "List notifications", READS),
-    Offer("notifications", notification_changes.pause_schedule, "Pause a schedule", CHANGES),
-    Offer("notifications", notification_changes.resume_schedule, "Resume a schedule", CHANGES),
-    Offer("notifications", notification_changes.delete_schedule, "Delete a schedule", ENDS),
+    Offer("notifications", notifications.pause_schedule, "Pause a schedule", CHANGES),
+    Offer("notifications", notifications.resume_schedule, "Resume a schedule", CHANGES),
+    Offer("notifications", notifications.delete_schedule, "Delete a schedule", ENDS),
     Offer("notifications", notifications.get_current_time, "Current time", READS),
     Offer("more", reading.preview_schedule, "Preview a schedule", READS),
     Offer("more", manage.update_job, "Change a job", CHANGES),
-    Offer("more", copying.copy_job, "Copy a job", CREATES),
+    Offer("more", manage.copy_job, "Copy a job", CREATES),
     Offer("more", manage.pause_job, "Pause a job", CHANGES),
     Offer("more", manage.resume_job, "Resume a job", CHANGES),
     Offer("more", manage.skip_runs, "Skip runs", CREATES),
@@ -143,10 +140,10 @@ OFFERS = (
     Offer("more", reading.upcoming, "List upcoming runs", READS),
     Offer("more", history.list_runs, "List past runs", READS, fallback_jobs=Actor.trash),
     Offer("more", history.list_changes, "List changes", READS, fallback_jobs=Actor.trash),
-    Offer("more", reading.why, "Explain a run", READS, fallback_jobs=Actor.trash),
+    Offer("more", history.why, "Explain a run", READS, fallback_jobs=Actor.trash),
     Offer("more", bulk.bulk_jobs, "Change many jobs", ENDS),
     Offer("more", undoing.undo_change, "Undo a change", CREATES),
-    Offer("more", agents.stop_agents, "Stop all agents", ENDS),
+    Offer("more", running.stop_agents, "Stop all agents", ENDS),
     Offer("more", preferences.get_preferences, "Show preferences", READS),
     Offer("more", preferences.set_preferences, "Set preferences", CHANGES),
 )

@@ -20,9 +20,8 @@ from mcp_types import (
 from mcp_types.version import is_version_at_least
 from pydantic import BaseModel, Field, ValidationError, create_model
 
-from schedules.mcp.auth import Caller, too_many_calls, with_profile
+from schedules.mcp.auth import Caller, orm, too_many_calls, with_profile
 from schedules.mcp.offers import OFFER_BY_NAME
-from schedules.mcp.orm import orm
 from schedules.mcp.registration import build_tool, result_of
 from schedules.mcp.tools.bulk import bulk_jobs
 from schedules.mcp.tools.triggers import local_text, zone_notes

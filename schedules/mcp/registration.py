@@ -5,23 +5,23 @@ import inspect
 import keyword
 import logging
 from collections.abc import Callable, Collection
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args
 
 from django.db import InterfaceError, OperationalError
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata
 from mcp_types import CallToolResult, TextContent
+from pydantic import BaseModel, ConfigDict, RootModel, TypeAdapter, create_model
+from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import to_json
 
 from schedules.mcp.answers import refusals
-from schedules.mcp.answers.job_refusals import ErrorOut
+from schedules.mcp.answers.refusals import ErrorOut
 from schedules.mcp.apps import PAGE_OF_TOOL
 from schedules.mcp.argument_errors import refused_arguments
-from schedules.mcp.auth import Caller, as_caller, current_actor, require, too_many_calls, with_profile
+from schedules.mcp.auth import Caller, as_caller, current_actor, orm, require, too_many_calls, with_profile
 from schedules.mcp.offers import OFFER_BY_NAME, WORDING, Offer
-from schedules.mcp.orm import orm
-from schedules.mcp.tool_schemas import answer_schema, argument_schema
 from schedules.mcp.tools.arguments import MissingArgumentError
 from schedules.result import Err, Ok
 from schedules.services.jobs.references import looks_like_public_id, public_id_of
@@ -117,19 +117,20 @@ def build_tool(offer: Offer) -> Tool:
     arguments.model_config["extra"] = "forbid"
     arguments.model_rebuild(force=True)
     tool.parameters = argument_schema(arguments)
-    output_schema = answer_schema(offer.name, signature.return_annotation)
+    # Schemas of answers cost agents context, so only tools with a contract have one.
+    is_contracted = offer.family != "more"
+    output_schema = answer_schema(offer.name, signature.return_annotation) if is_contracted else None
     tool.fn_metadata = ToolMetadata(arg_model=arguments, output_schema=output_schema)
     return tool
 
 
 def _signature_of(function: Callable[..., Any]) -> tuple[inspect.Signature, Collection[str]]:
-    """Return a signature with each of the `**options` as a parameter of its own, and the names of these options."""
+    """Return a signature with each of the `**options` as a parameter of its own, and their names."""
     signature = inspect.signature(function, eval_str=True)
     parameters = list(signature.parameters.values())
     if not parameters or parameters[-1].kind != inspect.Parameter.VAR_KEYWORD:
         return signature, ()
-    [group] = get_args(parameters.pop().annotation)
-    options = get_type_hints(group, include_extras=True)
+    _, options = get_args(parameters.pop().annotation)
     parameters += [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
         for name, annotation in options.items()
@@ -209,3 +210,56 @@ def _adapted_to(caller: Caller, answer: Any) -> Any:
 def _is_offered(caller: Caller, tool: str) -> bool:
     offer = OFFER_BY_NAME[tool]
     return caller.may(offer.scope, offer.families)
+
+
+class _UntitledSchema(GenerateJsonSchema):
+    """Schemas without the titles that only repeat an argument's name."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+def argument_schema(arguments: type[BaseModel]) -> dict[str, Any]:
+    """Return the schema of a tool's arguments: titles repeat names, descriptions name defaults, and all optional ones take null."""
+    schema = arguments.model_json_schema(by_alias=True, schema_generator=_UntitledSchema)
+    return _slim(schema, "title", "default", has_null=False)
+
+
+def answer_schema(tool: str, answer: Any) -> dict[str, Any]:
+    """Return the schema of a tool's answer; of a refusal, it promises only the reason."""
+    adapter: TypeAdapter[Any] = TypeAdapter(_answer_model(tool, answer))
+    schema = adapter.json_schema(schema_generator=_UntitledSchema, mode="serialization")
+    slim = _slim(schema, "title", "description")
+    if refusal := slim.get("$defs", {}).get(ErrorOut.__name__):
+        refusal["properties"] = {"error": refusal["properties"]["error"]}
+    return slim
+
+
+def _answer_model(tool: str, answer: Any) -> type[BaseModel]:
+    """Return the model whose schema is published; it says "object", which every client can read."""
+    # Only its schema is needed.
+    config = ConfigDict(defer_build=True)
+    if answer is str:
+        return create_model(f"{tool}Output", result=(str, ...), __config__=config)
+    root: Any = RootModel.__class_getitem__(answer)
+    config["json_schema_extra"] = {"type": "object"}
+    return type(f"{tool}_result", (root,), {"model_config": config, "__module__": __name__})
+
+
+def _slim(schema: dict[str, Any], *left_out: str, has_null: bool = True) -> dict[str, Any]:
+    """Leave out of a schema what costs agents context and says nothing that they need."""
+    slim = {key: value for key, value in schema.items() if key not in left_out}
+    # An object may have any keys unless its schema says otherwise.
+    if slim.get("additionalProperties") is True:
+        del slim["additionalProperties"]
+    if "enum" in slim:
+        slim["enum"] = [value for value in slim["enum"] if has_null or value is not None]
+    for group in {"$defs", "properties"} & slim.keys():
+        slim[group] = {name: _slim(each, *left_out, has_null=has_null) for name, each in slim[group].items()}
+    if "items" in slim:
+        slim["items"] = _slim(slim["items"], *left_out, has_null=has_null)
+    if "anyOf" in slim:
+        alternatives = [each for each in slim.pop("anyOf") if has_null or each != {"type": "null"}]
+        alternatives = [_slim(each, *left_out, has_null=has_null) for each in alternatives]
+        slim = {**alternatives[0], **slim} if len(alternatives) == 1 else {"anyOf": alternatives, **slim}
+    return slim

@@ -10,25 +10,28 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
 from mcp.shared.uri_template import UriTemplate
 
-from schedules import clock, services
+from schedules import clock, limits, services
 from schedules.mcp import answers
 from schedules.mcp.answers.jobs import status_out
-from schedules.mcp.answers.waiting import waiting_out
 from schedules.mcp.apps import PAGES
-from schedules.mcp.auth import current_actor, read_access
+from schedules.mcp.auth import current_actor, orm, read_access
 from schedules.mcp.messages import message_of
-from schedules.mcp.orm import orm
 from schedules.mcp.tools.notifications import list_scheduled_notifications
 from schedules.mcp.tools.reading import coming_out
 from schedules.result import Err
+from schedules.services.documents import approval_json
 from schedules.services.job_list import JobQuery
 from schedules.services.jobs.agenda import read_agenda
 from schedules.services.jobs.references import public_id_of
 from schedules.services.jobs.validation import usable_tasks
+from schedules.services.runs.approvals import permission_words
+from schedules.services.waiting_list import Request, answered_requests, waiting_requests
 from schedules.tasks.registry import Task
+from schedules.tasks.site import page_of_job
 from schedules.when.periods import parse_period
 from schedules.when.triggers import TriggerError, load_zone
 
+MAX_TEXT_LENGTH = 2000
 CRON_EXAMPLES = {
     "*/15 * * * *": "every 15 minutes",
     "0 * * * *": "every hour, on the hour",
@@ -93,8 +96,34 @@ def agenda_today() -> str:
 
 
 def waiting_for_person() -> str:
-    actor, now = current_actor(), clock.now()
-    return _json(waiting_out(actor, now))
+    actor = current_actor()
+    zone = actor.read_profile().zone
+    waiting, has_more = waiting_requests(actor)
+    answered = answered_requests(actor, clock.now())
+    return _json(
+        {
+            "timezone": zone,
+            "waiting": [_request_out(request, zone) for request in waiting],
+            "is_complete": not has_more,
+            "answered": [_request_out(request, zone) for request in answered],
+            "note": "Only a person answers: jobs on their page, calls and questions in the inbox or by the link of an alert.",
+        }
+    )
+
+
+def _request_out(request: Request, zone: str) -> dict[str, Any]:
+    """Return what waits for a person, or their answer; texts of agents and people are data."""
+    job, approval = request.job, request.approval
+    out: dict[str, Any] = {"kind": "job", "page": page_of_job(job.public_id)}
+    if approval:
+        out = approval_json(approval) | {"reply": limits.shortened(approval.reply, MAX_TEXT_LENGTH) or None}
+        out["about_permission"] = permission_words(approval) or None
+        out["question"] = limits.shortened(approval.question, MAX_TEXT_LENGTH)
+    out |= {"job_id": job.public_id, "name": job.name, "by": request.by}
+    out["since"] = answers.iso(request.asked_at, zone)
+    if request.answered_at:
+        out |= {"answer": request.answer, "answered_at": answers.iso(request.answered_at, zone)}
+    return dict(answers.printable(out))
 
 
 def schedules_of_topic(topic: str) -> str:

@@ -28,7 +28,6 @@ from schedules import __version__
 from schedules.mcp.apps import pages
 from schedules.mcp.argument_errors import argument_problems, refused_arguments
 from schedules.mcp.auth import CrontyTokens, current_caller, too_many_calls
-from schedules.mcp.client_prompts import PROMPTS, add_prompts
 from schedules.mcp.completions import add_completions
 from schedules.mcp.messages import message_of
 from schedules.mcp.offers import OFFER_BY_NAME, OFFERS, WORDING, Offer
@@ -37,7 +36,7 @@ from schedules.mcp.registration import build_tool, wording_for
 from schedules.mcp.resources import add_resources
 from schedules.mcp.stdio import standard_streams
 from schedules.mcp.subscriptions import SubscriptionHub
-from schedules.mcp.wording import INSTRUCTIONS
+from schedules.mcp.wording import INSTRUCTIONS, PROMPTS, add_prompts
 from schedules.services.people.connected_apps import mcp_address
 from schedules.services.people.tokens import FAMILIES
 

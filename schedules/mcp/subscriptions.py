@@ -19,8 +19,7 @@ from pydantic import ValidationError
 
 from schedules import clock
 from schedules.mcp.answers import line
-from schedules.mcp.auth import Caller, families_of, read_access
-from schedules.mcp.orm import orm
+from schedules.mcp.auth import Caller, families_of, orm, read_access
 from schedules.mcp.resources import polled_address
 from schedules.models import Token
 from schedules.services import Actor

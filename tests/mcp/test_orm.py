@@ -4,7 +4,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.db import connection
 
-from schedules.mcp.orm import orm
+from schedules.mcp.auth import orm
 from schedules.services import issue_token
 from tests.factories import JobFactory
 from tests.mcp.agents import InMemory

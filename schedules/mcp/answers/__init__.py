@@ -111,7 +111,7 @@ def describe_time(job: Job) -> str:
 
 def readable(value: Any) -> Any:
     """Copy stored JSON for an agent, with secrets masked and unprintable characters removed."""
-    return _printable(masking.masked(value)) if value else value
+    return printable(masking.masked(value)) if value else value
 
 
 def more_than(count: int, things: str) -> str:
@@ -143,6 +143,18 @@ def schedule_of(job: Job, now: datetime) -> ScheduleOut:
         "timezone": job.timezone,
         "next_runs": [iso(run, job.timezone) for run in next_runs_of(job, now)],
     }
+
+
+class DeletedOut(TypedDict):
+    """When a job was deleted, and what brings it back."""
+
+    deleted: NotRequired[str]
+
+
+def deleted_out(job: Job) -> DeletedOut:
+    if job.deleted_at is None:
+        return {}
+    return {"deleted": f"Deleted on {local(job.deleted_at, job.timezone)}; restore_job brings it back."}
 
 
 def describe_schedule(job: Job, now: datetime) -> str:
@@ -297,14 +309,15 @@ def no_zone(zone: str, what: str) -> str:
     )
 
 
-def _printable(value: Any) -> Any:
+def printable(value: Any) -> Any:
+    """Copy JSON without unprintable characters."""
     match value:
         case str():
             return limits.strip_unprintable(value)
         case list():
-            return [_printable(item) for item in value]
+            return [printable(item) for item in value]
         case dict():
-            return {limits.strip_unprintable(str(key)): _printable(item) for key, item in value.items()}
+            return {limits.strip_unprintable(str(key)): printable(item) for key, item in value.items()}
         case _:
             return value
 

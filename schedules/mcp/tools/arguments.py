@@ -1,18 +1,28 @@
-"""Types and descriptions of the arguments that several tools share."""
+"""Arguments that several tools share: their types and descriptions, and how a job is made of them."""
 
-from typing import Annotated, Any, TypeAlias, TypedDict
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from schedules import clock, services
+from schedules.mcp import answers
+from schedules.mcp.auth import current_actor
 from schedules.models import Job
-from schedules.result import Err, invalid
+from schedules.result import Err, Ok, Result, invalid
+from schedules.services.jobs.validation import with_given
+from schedules.spec.job import JobSpec, choices_of, shown_type
 from schedules.when.zone_names import zone_named
 
 Columns: TypeAlias = dict[str, Any]
+Group: TypeAlias = dict[str, Any]
+"""Optional arguments, which a tool takes as its `**options`: the type of each, with its description."""
 # Fifty jobs cost an agent about 4,000 tokens of context.
 PAGE = 50
 MAX_PAGE = 1000
+NAME_LENGTH = 80
 
 
 class MissingArgumentError(Exception):
@@ -38,11 +48,6 @@ def _split_text(value: Any) -> Any:
     return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
 
 
-TextList = Annotated[list[str], BeforeValidator(_split_text)]
-Whole = Annotated[int, _only_numbers("integer")]
-Number = Annotated[float, _only_numbers("number")]
-
-
 def _reference_text(value: Any) -> Any:
     """Accept a job's number as an integer, but no boolean: true would be job 1."""
     if isinstance(value, str):
@@ -52,6 +57,15 @@ def _reference_text(value: Any) -> Any:
     return str(value)
 
 
+def _with_unit(value: Any) -> Any:
+    """Accept a number of seconds as a number."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return f"{value}s" if is_number else value
+
+
+TextList = Annotated[list[str], BeforeValidator(_split_text)]
+Whole = Annotated[int, _only_numbers("integer")]
+Number = Annotated[float, _only_numbers("number")]
 Reference = Annotated[str, BeforeValidator(_reference_text)]
 JobId = Annotated[Reference, Field(description="Id, #number or exact name.")]
 TaskId = Annotated[
@@ -60,91 +74,52 @@ TaskId = Annotated[
     Field(description="Number, id or exact name."),
 ]
 ZoneText = Annotated[str, AfterValidator(zone_named)]
-Timezone = Annotated[
-    ZoneText | None,
-    Field(description="City or IANA zone. Default: the user's."),
-]
-IdempotencyKey = Annotated[
-    str | None,
-    Field(description="Unique text: a repeat makes no second job."),
-]
-
-
-def _with_unit(value: Any) -> Any:
-    """Accept a number of seconds as a number."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return f"{value}s" if is_number else value
-
-
-Span = Annotated[str, BeforeValidator(_with_unit)]
-MaxRuns = Annotated[Whole | None, Field(description="Stop after so many runs.")]
-EndsAt = Annotated[str | None, Field(description="Last moment or whole day.")]
-Attempts = Annotated[Whole | None, Field(description="Tries per run, up to 10.")]
-Backoff = Annotated[Span | None, Field(description="Wait before a retry (10m); doubles.")]
-FixedBackoff = Annotated[StrictBool | None, Field(description="No doubling.")]
-Alerts = Annotated[str | None, Field(description="never, default or a topic.")]
-Timeout = Annotated[Span | None, Field(description="Longest run, like 5m.")]
-Overlap = Annotated[
-    str | None,
-    Field(
-        description="While one still runs.",
-        json_schema_extra={"enum": [*Job.Overlap.values, None]},
-    ),
-]
-CatchUp = Annotated[
-    str | None,
-    Field(
-        description="Missed runs to make up.",
-        json_schema_extra={"enum": [*Job.CatchUp.values, None]},
-    ),
-]
-
-
-Calendars = Annotated[
-    TextList | None,
-    Field(
-        description='Calendars or holidays: ["DE-BY catholic"]. They skip runs; "next" or "previous" in it moves them.'
-    ),
-]
-
-
-class Retries(TypedDict, total=False):
-    """How often a run is tried, and which missed runs are made up for."""
-
-    attempts: Attempts
-    backoff: Backoff
-    catch_up: CatchUp
-
-
-class TimedRetries(Retries, total=False):
-    """The same for runs with a time limit."""
-
-    timeout: Timeout
-
-
-class Policies(TimedRetries, total=False):
-    """The same for jobs whose runs may overlap."""
-
-    overlap: Overlap
-    calendars: Calendars
-
-
-class ChangedPolicies(Policies, total=False):
-    """The same for a job that exists, with policies that few jobs need: every argument costs an agent context."""
-
-    fixed_backoff: FixedBackoff
-    alerts: Alerts
-
-
-class LimitedPolicies(Policies, total=False):
-    """The same for jobs that may end by themselves."""
-
-    max_runs: MaxRuns
-    ends_at: EndsAt
-
-
+Timezone = Annotated[ZoneText | None, Field(description="City or IANA zone. Default: the user's.")]
+IdempotencyKey = Annotated[str | None, Field(description="Unique text: a repeat makes no second job.")]
 PageLimit = Annotated[Whole | None, Field(description="1 to 1000. Default: 50.")]
 PageOffset = Annotated[Whole | None, Field(description="next_offset of the last page.")]
+
+# Every word costs an agent context, so these are shorter than what other programs read about the same fields.
+_DESCRIPTIONS = {
+    "attempts": "Tries per run, up to 10.",
+    "backoff": "Wait before a retry (10m); doubles.",
+    "fixed_backoff": "No doubling.",
+    "catch_up": "Missed runs to make up.",
+    "timeout": "Longest run, like 5m.",
+    "overlap": "While one still runs.",
+    "alerts": "never, default or a topic.",
+    "calendars": 'Calendars or holidays: ["DE-BY catholic"]. They skip runs; "next" or "previous" in it moves them.',
+    "max_runs": "Stop after so many runs.",
+    "ends_at": "Last moment or whole day.",
+    "label": "A new label.",
+    "tags": "New tags, instead of all old.",
+}
+_TYPES: Mapping[Any, Any] = {int: Whole, bool: StrictBool, list[str]: TextList}
+_SPANS = ("backoff", "timeout")
+
+
+def one_of(description: str, choices: Any) -> Any:
+    """Describe a text that is one of several words; the tool refuses others itself."""
+    return Annotated[str | None, Field(description=description, json_schema_extra={"enum": [*choices, None]})]
+
+
+def options(*names: str, **descriptions: str) -> Group:
+    """Return fields of a job as arguments, some with a description of their own."""
+    group: Group = {}
+    for name in (*names, *descriptions):
+        field = JobSpec.model_fields[name]
+        words = descriptions.get(name) or _DESCRIPTIONS[name]
+        if choices := choices_of(field):
+            group[name] = one_of(words, choices)
+            continue
+        kind = Annotated[str, BeforeValidator(_with_unit)] if name in _SPANS else str
+        group[name] = Annotated[_TYPES.get(shown_type(field), kind) | None, Field(description=words)]
+    return group
+
+
+RETRIES = options("attempts", "backoff", "catch_up")
+POLICIES = options(*RETRIES, "timeout", "overlap", "calendars")
+LIMITED_POLICIES = POLICIES | options("max_runs", "ends_at")
 
 
 def page_problem(size: int, start: int) -> Err | None:
@@ -152,3 +127,55 @@ def page_problem(size: int, start: int) -> Err | None:
     if not 1 <= size <= MAX_PAGE:
         return invalid("limit", f"choose 1 to {MAX_PAGE}")
     return None if 0 <= start <= 10**9 else invalid("offset", "choose 0 or more")
+
+
+def read_policies(given: Mapping[str, Any], timezone: str, now: datetime) -> Result[Columns]:
+    """Turn the policies among these options into columns of a job."""
+    fields = {name: value for name, value in given.items() if name in JobSpec.of_columns()}
+    if "calendars" in fields:
+        entries = [entry for entry in fields["calendars"] or [] if entry]
+        moved = [entry for entry in entries if entry in Job.OnClosed.values]
+        fields["calendars"] = [entry for entry in entries if entry not in moved]
+        fields["on_closed"] = moved[-1] if moved else Job.OnClosed.SKIP.value
+    return JobSpec.read(fields, now=now, zone=timezone)
+
+
+def once(moment: Result[datetime], timezone: str) -> Result[Columns]:
+    """Return the columns of a trigger that fires once."""
+    if isinstance(moment, Err):
+        return moment
+    return Ok({"trigger_type": Job.TriggerType.ONCE, "run_at": moment.value, "timezone": timezone})
+
+
+def create(
+    trigger: Result[Columns], given: Mapping[str, Any], timezone: str, **job: Any
+) -> Result[services.Scheduled]:
+    """Create a job, unless its trigger or one of its policies is refused."""
+    if isinstance(trigger, Err):
+        return trigger
+    if given.get("max_runs") == 0:
+        # To update_job, 0 removes the limit.
+        return invalid("max_runs", "choose 1 or more, or leave it out")
+    policies = read_policies(given, timezone, clock.now())
+    if isinstance(policies, Err):
+        return policies
+    fields = with_given(trigger.value, policies.value)
+    return fields if isinstance(fields, Err) else services.schedule(current_actor(), **fields.value, **job)
+
+
+def derived_name(task: str, kwargs: Mapping[str, Any], args: Any = (), label: str = "") -> str | None:
+    """Return the default name of a job with these arguments, or None if its caller must name it."""
+    job = Job(task=task, args=list(args), kwargs=kwargs)
+    match task:
+        case "notify":
+            text = label or job.argument("title") or job.argument("message")
+            return answers.line(str(text or ""), NAME_LENGTH) or "Notification"
+        case "prompt":
+            return answers.line(str(job.argument("prompt") or ""), NAME_LENGTH) or "Prompt"
+    return None
+
+
+def name_of_job(job: Job, **changes: Any) -> str | None:
+    """Return the default name of a job after these changes."""
+    new = {name: changes.get(name, getattr(job, name)) for name in ("kwargs", "args", "label")}
+    return derived_name(job.task, **new)

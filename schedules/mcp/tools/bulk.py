@@ -1,9 +1,9 @@
 """The tool that changes many jobs at once: show what would change, and change it once a person has agreed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Unpack, cast
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -18,11 +18,11 @@ from schedules.mcp.answers.bulk import (
     first_jobs,
     shown_edit,
 )
-from schedules.mcp.answers.job_refusals import ErrorOut, refusal_of
+from schedules.mcp.answers.refusals import refusal_of
 from schedules.mcp.auth import current_actor
 from schedules.mcp.messages import message_of
-from schedules.mcp.tools.arguments import TextList, ZoneText
-from schedules.mcp.tools.filters import Filters, read_filter
+from schedules.mcp.tools.arguments import Group, TextList, ZoneText
+from schedules.mcp.tools.filters import FILTERS, read_filter
 from schedules.mcp.tools.moments import read_moment
 from schedules.result import Code, Err, invalid
 from schedules.services import Actor
@@ -38,18 +38,18 @@ ONLY_A_PAUSE = "only a pause has an end and a reason"
 NEXT_STEP = "Nothing has been changed. Show this to the user; if they agree, repeat the call with confirm, within ten minutes."
 
 
-class Selection(Filters, total=False):
-    """What selects jobs, and what an update changes in them."""
-
-    at_time: Annotated[str | None, Field(description="Only at this time of day, like 8:30.")]
-    in_timezone: Annotated[ZoneText | None, Field(description="Only in this zone.")]
-    shift: Annotated[str | None, Field(description="Later by 30m, earlier by -1h.")]
-    time: Annotated[str | None, Field(description="New time of day, HH:MM.")]
-    timezone: Annotated[ZoneText | None, Field(description="New zone.")]
-    add_tags: Annotated[TextList | None, Field(description="For update.")]
-    remove_tags: Annotated[TextList | None, Field(description="For update.")]
-    topic: Annotated[str | None, Field(description="New topic.")]
-    starting: Annotated[str | None, Field(description="When to update, like 2026-12-01. Default: now.")]
+# What an update changes in the jobs that match.
+OF_UPDATE: Group = {
+    "at_time": Annotated[str | None, Field(description="Only at this time of day, like 8:30.")],
+    "in_timezone": Annotated[ZoneText | None, Field(description="Only in this zone.")],
+    "shift": Annotated[str | None, Field(description="Later by 30m, earlier by -1h.")],
+    "time": Annotated[str | None, Field(description="New time of day, HH:MM.")],
+    "timezone": Annotated[ZoneText | None, Field(description="New zone.")],
+    "add_tags": Annotated[TextList | None, Field(description="For update.")],
+    "remove_tags": Annotated[TextList | None, Field(description="For update.")],
+    "topic": Annotated[str | None, Field(description="New topic.")],
+    "starting": Annotated[str | None, Field(description="When to update, like 2026-12-01. Default: now.")],
+}
 
 
 def bulk_jobs(
@@ -57,8 +57,8 @@ def bulk_jobs(
     until: Annotated[str | None, Field(description="End of a pause, like monday (its start).")] = None,
     reason: Annotated[str | None, Field(description="Why they are paused.")] = None,
     confirm: Annotated[str | None, Field(description="From the first answer.")] = None,
-    **filters: Unpack[Selection],
-) -> WouldChangeOut | ChangedJobsOut | ErrorOut:
+    **filters: Annotated[Any, FILTERS | OF_UPDATE],
+) -> Any:
     """Do the same to all jobs that match, up to 500 ("pause everything tagged home until Monday", "move my 8:30
     reminders to 9:00"). The first call only answers what it would change: show that to the user, then repeat
     the call with `confirm`. For one job, use pause_job, cancel_job or update_job.
@@ -112,14 +112,14 @@ def _apply_or_show(actor: Actor, plan: _Plan, confirm: str | None) -> WouldChang
 
 
 def _plan_change(
-    actor: Actor, action: str, filters: Selection, until: str | None, reason: str | None
+    actor: Actor, action: str, filters: Mapping[str, Any], until: str | None, reason: str | None
 ) -> _Plan | Err:
     """Plan to pause, resume, cancel or delete the jobs that match."""
     if action not in bulk.STATUSES:
         return invalid("action", f"choose one of: {', '.join(ACTIONS)}")
     if action != "pause" and (until is not None or reason is not None):
         return invalid("until", ONLY_A_PAUSE)
-    if misplaced := next((name for name in filters if name not in Filters.__annotations__), None):
+    if misplaced := next((name for name in filters if name in OF_UPDATE), None):
         return invalid(misplaced, 'only action "update" takes it')
     query = read_filter(actor, filters)
     if isinstance(query, Err):
@@ -164,13 +164,13 @@ def _plan_change(
     )
 
 
-def _plan_edits(actor: Actor, filters: Selection, until: str | None, reason: str | None) -> _Plan | Err:
+def _plan_edits(
+    actor: Actor, filters: Mapping[str, Any], until: str | None, reason: str | None
+) -> _Plan | Err:
     """Plan the same edit of all jobs that match, at once or at a later moment."""
     if until is not None or reason is not None:
         return invalid("until", ONLY_A_PAUSE)
-    query = read_filter(
-        actor, cast(Filters, {name: filters.get(name) for name in Filters.__annotations__ & filters.keys()})
-    )
+    query = read_filter(actor, {name: value for name, value in filters.items() if name in FILTERS})
     if isinstance(query, Err):
         return query
     read = read_move(filters, clock.now())
@@ -228,7 +228,7 @@ def _edit_later(
     return {**out, "starting": day, "note": " ".join([*notes, note])}
 
 
-def _read_start(actor: Actor, options: Selection) -> datetime | Err | None:
+def _read_start(actor: Actor, options: Mapping[str, Any]) -> datetime | Err | None:
     if (text := options.get("starting")) is None:
         return None
     now = clock.now()

@@ -1,11 +1,13 @@
 """Filters: the arguments that select jobs, and how they become a query."""
 
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated, TypedDict
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from schedules import clock
+from schedules.mcp.tools.arguments import Group, one_of
 from schedules.mcp.tools.moments import read_moment
 from schedules.models import Job
 from schedules.models.executions import OUTCOME_LETTERS
@@ -34,35 +36,18 @@ _PERIODS = {
 Query = Annotated[str | None, Field(description="Words in its name, message, tags …")]
 TaskName = Annotated[str | None, Field(description="Its task, like notify.")]
 
-Outcome = Annotated[
-    str | None,
-    Field(description="How the run ended.", json_schema_extra={"enum": [*STATUSES_OF_OUTCOME, None]}),
-]
+Outcome = one_of("How the run ended.", STATUSES_OF_OUTCOME)
+FILTERS: Group = {
+    "status": one_of("failed: its last run failed.", Job.Status.values),
+    "query": Query,
+    "tag": Annotated[str | None, Field(description="One of its tags.")],
+    "task": TaskName,
+    "outcome": one_of("How its last run ended; with since, any run.", STATUSES_OF_OUTCOME),
+    "since": Annotated[str | None, Field(description="Ran since, like 7 days ago or monday.")],
+}
 
 
-class Filters(TypedDict, total=False):
-    """The arguments that select jobs."""
-
-    status: Annotated[
-        str | None,
-        Field(
-            description="failed: its last run failed.", json_schema_extra={"enum": [*Job.Status.values, None]}
-        ),
-    ]
-    query: Query
-    tag: Annotated[str | None, Field(description="One of its tags.")]
-    task: TaskName
-    outcome: Annotated[
-        str | None,
-        Field(
-            description="How its last run ended; with since, any run.",
-            json_schema_extra={"enum": [*STATUSES_OF_OUTCOME, None]},
-        ),
-    ]
-    since: Annotated[str | None, Field(description="Ran since, like 7 days ago or monday.")]
-
-
-def read_filter(actor: Actor, filters: Filters) -> Result[JobQuery]:
+def read_filter(actor: Actor, filters: Mapping[str, Any]) -> Result[JobQuery]:
     """Turn the arguments that select jobs into a query."""
     status = filters.get("status")
     query, tag = filters.get("query") or "", filters.get("tag") or ""

@@ -1,28 +1,35 @@
 """Tools for jobs: schedule, list, cancel and show registered tasks."""
 
-from typing import Annotated, Any, Unpack
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from schedules import clock, services
 from schedules.mcp import answers
-from schedules.mcp.answers.job_list import JobsOut, jobs_out, summary_rows
-from schedules.mcp.answers.job_refusals import CancelOut, ErrorOut, cancel_refusal_of, refusal_of
-from schedules.mcp.answers.jobs import ScheduledOut, StatusOut, job_out, status_out
+from schedules.mcp.answers.jobs import (
+    JobsOut,
+    ScheduledOut,
+    StatusOut,
+    job_out,
+    jobs_out,
+    status_out,
+    summary_rows,
+)
+from schedules.mcp.answers.refusals import CancelOut, ErrorOut, cancel_refusal_of, refusal_of
 from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import (
+    LIMITED_POLICIES,
     PAGE,
     IdempotencyKey,
     JobId,
-    LimitedPolicies,
     PageLimit,
     PageOffset,
     TextList,
     Timezone,
+    create,
     page_problem,
 )
-from schedules.mcp.tools.filters import Filters, read_filter
-from schedules.mcp.tools.policies import create
+from schedules.mcp.tools.filters import FILTERS, read_filter
 from schedules.mcp.tools.triggers import TriggerConfig, TriggerType, local_text, read_trigger, zone_notes
 from schedules.result import Code, Err, Ok, invalid
 from schedules.services.job_list import read_jobs
@@ -49,7 +56,7 @@ def schedule_job(
     timezone: Timezone = None,
     tags: Annotated[TextList | None, Field(description="Tags to find it by.")] = None,
     idempotency_key: IdempotencyKey = None,
-    **policies: Unpack[LimitedPolicies],
+    **policies: Annotated[Any, LIMITED_POLICIES],
 ) -> ScheduledOut | ErrorOut:
     """Schedule a task, like a webhook, once, at an interval or by cron. Ask for an unknown zone; report the
     description. For a reminder on the user's phone, use schedule_notification. For one prompt to an agent, use
@@ -90,7 +97,7 @@ def schedule_job(
 def list_jobs(
     limit: PageLimit = None,
     offset: PageOffset = None,
-    **filters: Unpack[Filters],
+    **filters: Annotated[Any, FILTERS],
 ) -> JobsOut | ErrorOut:
     """Find the user's jobs, the next to run first. "What failed this week?" is outcome
     "failed" since "7 days ago". `outcome` and `error` are those of the last run. To see coming runs, use

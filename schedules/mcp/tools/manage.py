@@ -1,37 +1,62 @@
-"""Tools to change, pause, skip and restore a job."""
+"""Tools to change, copy, pause, skip and restore a job."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime, timedelta
-from typing import Annotated, Any, Unpack, cast
+from typing import Annotated, Any
 
 from pydantic import Field, StrictBool
 
 from schedules import clock, services
 from schedules.mcp import answers
 from schedules.mcp.answers import refusals
-from schedules.mcp.answers.changes import ChangedOut, SkippedOut, changed_out
-from schedules.mcp.answers.job_refusals import ErrorOut, refusal_of
+from schedules.mcp.answers.jobs import job_out, reminder_out
+from schedules.mcp.answers.refusals import refusal_of
 from schedules.mcp.auth import current_actor
-from schedules.mcp.tools.arguments import ChangedPolicies, JobId, TextList, Whole, ZoneText
+from schedules.mcp.tools.arguments import (
+    POLICIES,
+    Columns,
+    IdempotencyKey,
+    JobId,
+    TextList,
+    ZoneText,
+    name_of_job,
+    options,
+    read_policies,
+)
 from schedules.mcp.tools.moments import read_moment
-from schedules.mcp.tools.policies import derived_name, read_policies
 from schedules.mcp.tools.triggers import Config, changed_trigger
 from schedules.models import Job
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.secrets import masking
+from schedules.services.activity import summary_of
+from schedules.services.jobs.copying import copy_job as copy
 from schedules.services.jobs.masked_arguments import merged_arguments
 from schedules.services.jobs.references import zone_of_job
 from schedules.services.jobs.validation import with_given
-from schedules.services.permissions import read_activity
+from schedules.services.permissions import not_found, read_activity
 from schedules.services.runs.actions import runs_around
 from schedules.services.runs.answers import answer_in_words
 from schedules.when.durations import HORIZON
 from schedules.when.phrases import PhraseError, parse_day
 from schedules.when.triggers import TriggerError
 
+MAX_SUMMARY_LENGTH = 400
+CHANGES = options(
+    "label",
+    "tags",
+    *POLICIES,
+    "fixed_backoff",
+    "alerts",
+    max_runs="Stop after so many runs; 0: never.",
+    ends_at="No run after it; none: no end.",
+)
 _MOMENT = re.compile(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]\s*[0-9]")
+_IS_PAUSED = (
+    "It is paused and does not run. Tell the user, and call resume_job if it should; if its time has passed, give it "
+    "a new one with update_job first."
+)
 
 
 def update_job(
@@ -48,63 +73,118 @@ def update_job(
         Field(description='Like {"expression": "30 8 * * 1-5"}.'),
     ] = None,
     timezone: Annotated[ZoneText | None, Field(description="The new zone.")] = None,
-    max_runs: Annotated[Whole | None, Field(description="Stop after so many runs; 0: never.")] = None,
-    ends_at: Annotated[str | None, Field(description="No run after it; none: no end.")] = None,
-    label: Annotated[str | None, Field(description="A new label.")] = None,
-    tags: Annotated[TextList | None, Field(description="New tags, instead of all old.")] = None,
     answer: Annotated[
         str | None, Field(description="The user's answer to its reminder: done, skip, undo, snooze 1h.")
     ] = None,
-    **options: Unpack[ChangedPolicies],
-) -> ChangedOut | ErrorOut:
+    **others: Annotated[Any, CHANGES],
+) -> Any:
     """Change a pending or paused job; what is left out stays. Id and history are kept."""
     actor = current_actor()
     job = actor.jobs().find(job_id)
     if job is None:
-        return refusal_of(services.permissions.not_found(job_id), {"job_id": job_id})
+        return refusal_of(not_found(job_id), {"job_id": job_id})
     if answer is not None:
         answered = answer_in_words(actor, job.public_id, answer)
         if isinstance(answered, Err):
             return refusal_of(answered, {"job_id": job_id})
-        others = (name, args, kwargs, trigger_type, trigger_config, timezone, max_runs, ends_at, label, tags)
-        if not options and all(each is None for each in others):
-            return _changed(Ok(answered.value.job), {"job_id": job_id})
+        rest = (name, args, kwargs, trigger_type, trigger_config, timezone)
+        if not others and all(each is None for each in rest):
+            return changed_out(answered.value.job)
         job.refresh_from_db()
-    zone = job.timezone if timezone is None else timezone
-    request: dict[str, Any] = {
-        "job_id": job_id,
-        "task": job.task,
+    given = {"name": name, "args": args, "kwargs": kwargs, "timezone": timezone, **others}
+    changes = _read_changes(job, given, trigger_type, trigger_config)
+    request = _request(job, given, trigger_type, trigger_config)
+    if isinstance(changes, Err):
+        return refusal_of(changes, request)
+    if name is None and job.name == name_of_job(job):
+        # A derived name follows the arguments that it was derived from.
+        changes.value["name"] = name_of_job(job, **changes.value)
+    edited = services.edit(actor, job.public_id, seen=job, **changes.value)
+    if isinstance(edited, Err):
+        return refusal_of(edited, request)
+    is_renamed = changes.value.get("name", job.name) != job.name
+    out = changed_out(edited.value, services.look_alike(actor, edited.value) if is_renamed else None)
+    return _with_pause_warning(edited.value, out)
+
+
+def copy_job(
+    job_id: JobId,
+    name: Annotated[str | None, Field(description="Name of the copy.")] = None,
+    kwargs: Annotated[
+        dict[str, Any] | None, Field(description='Changed arguments, like {"topic": "anna"}.')
+    ] = None,
+    trigger_type: Annotated[str | None, Field(description="once, interval or cron.")] = None,
+    trigger_config: Annotated[Config | None, Field(description="As in schedule_job.")] = None,
+    timezone: Annotated[ZoneText | None, Field(description="Another zone.")] = None,
+    tags: Annotated[TextList | None, Field(description="Other tags.")] = None,
+    idempotency_key: IdempotencyKey = None,
+) -> Any:
+    """Make a new job like another one ("copy it for my partner"); what is left out is the same. Report the
+    description. Change the rest with update_job.
+    """
+    actor = current_actor()
+    job = actor.jobs().find(job_id)
+    if job is None:
+        return refusal_of(not_found(job_id), {"job_id": job_id})
+    given = {"name": name, "kwargs": kwargs, "timezone": timezone, "tags": tags}
+    changes = _read_changes(job, given, trigger_type, trigger_config)
+    details = _request(job, given, trigger_type, trigger_config)
+    if isinstance(changes, Err):
+        return refusal_of(changes, details)
+    changes.value["name"] = name or _name_of_copy(job, changes.value)
+    request = given | {
+        "job_id": job.public_id,
         "trigger_type": trigger_type,
         "trigger_config": trigger_config or {},
-        "timezone": zone,
-        "max_runs": max_runs,
     }
-    changes: dict[str, Any] = {
-        field: value for field, value in {"name": name, "timezone": timezone}.items() if value is not None
+    match copy(actor, job, changes.value, idempotency_key=idempotency_key, request=request):
+        case Ok(copied):
+            return {**job_out(copied.job), **answers.advice_on(copied)}
+        case error:
+            return refusal_of(error, details)
+
+
+def _name_of_copy(job: Job, changes: Columns) -> str:
+    """Return a name that distinguishes the copy: the new text of a reminder, else the job's name with "(copy)"."""
+    derived = name_of_job(job, **changes)
+    if derived and derived != job.name == name_of_job(job):
+        return derived
+    return f"{answers.line(job.name, 190)} (copy)"
+
+
+def _read_changes(
+    job: Job, given: Mapping[str, Any], trigger_type: str | None, config: Mapping[str, Any] | None
+) -> Result[Columns]:
+    """Return the new columns of a job; what is None stays."""
+    args, kwargs, zone = given.get("args"), given["kwargs"], given["timezone"]
+    if masking.has_mask([args, kwargs]):
+        return invalid("kwargs", f"write the real value instead of {masking.MASK}")
+    policies = read_policies(given, zone or job.timezone, clock.now())
+    if isinstance(policies, Err):
+        return policies
+    trigger = changed_trigger(job, trigger_type, config, zone or job.timezone)
+    if isinstance(trigger, Err):
+        return trigger
+    changes = policies.value | {
+        field: given[field] for field in ("name", "timezone") if given[field] is not None
     }
     if args is not None or kwargs is not None:
         changes["args"], changes["kwargs"] = merged_arguments(job, args, kwargs or {})
-    if masking.has_mask([args, kwargs]):
-        return refusal_of(invalid("kwargs", f"write the real value instead of {masking.MASK}"), request)
-    limits = {"max_runs": max_runs, "ends_at": ends_at}
-    policies = read_policies({**options, **limits, "label": label, "tags": tags}, zone, clock.now())
-    if isinstance(policies, Err):
-        return refusal_of(policies, request)
-    changes |= policies.value
-    trigger = changed_trigger(job, trigger_type, trigger_config, zone)
-    fields = trigger if isinstance(trigger, Err) else with_given(trigger.value, changes)
-    if isinstance(fields, Err):
-        return refusal_of(fields, request)
-    changes = fields.value
-    if name is None and job.name == derived_name(job):
-        # A derived name follows the arguments that it was derived from.
-        new = {field: changes.get(field, getattr(job, field)) for field in ("args", "kwargs", "label")}
-        changes["name"] = derived_name(Job(task=job.task, **new))
-    is_renamed = changes.get("name", job.name) != job.name
-    edited = services.edit(actor, job.public_id, seen=job, **changes)
-    is_proposed = isinstance(edited, Ok) and edited.value.proposed_at is not None
-    out = _changed(edited, request, is_renamed=is_renamed)
-    return out if is_proposed else _with_pause_warning(out)
+    return with_given(trigger.value, changes)
+
+
+def _request(
+    job: Job, given: Mapping[str, Any], trigger_type: str | None, config: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Return what a refusal may quote."""
+    return {
+        "job_id": job.public_id,
+        "task": job.task,
+        "trigger_type": trigger_type,
+        "trigger_config": config or {},
+        "timezone": given["timezone"] or job.timezone,
+        "max_runs": given.get("max_runs"),
+    }
 
 
 def pause_job(
@@ -117,30 +197,30 @@ def pause_job(
         ),
     ] = None,
     reason: Annotated[str | None, Field(description="Why, for the user to read later.")] = None,
-) -> ChangedOut | ErrorOut:
+) -> Any:
     """Stop a job for a while; runs meanwhile are skipped. resume_job ends the pause. Call it again to change
     the end. To leave out single days, use skip_runs.
     """
-    actor, moment = current_actor(), None
-    request = {"job_id": job_id}
+    actor, end = current_actor(), None
     if until is not None:
-        match read_moment(until, zone_of_job(actor, job_id), clock.now(), "until", may_be_day=True):
-            case Ok(end):
-                moment = end
-            case error:
-                return refusal_of(error, request)
-    return _changed(services.pause(actor, job_id, reason=reason or "", until=moment), request)
+        moment = read_moment(until, zone_of_job(actor, job_id), clock.now(), "until", may_be_day=True)
+        if isinstance(moment, Err):
+            return refusal_of(moment, {"job_id": job_id})
+        end = moment.value
+    return _changed(services.pause(actor, job_id, reason=reason or "", until=end), job_id)
 
 
-def resume_job(job_id: JobId) -> ChangedOut | ErrorOut:
+def resume_job(job_id: JobId) -> Any:
     """End a pause: the job goes on with its next scheduled time. Harmless if it is not paused."""
-    request = {"job_id": job_id}
-    match services.resume(current_actor(), job_id):
-        case Err(code=Code.INVALID) as error:
+    actor = current_actor()
+    result = services.resume(actor, job_id)
+    match result:
+        case Err(code=Code.INVALID):
             way_out = "Change its schedule with update_job first, or cancel it and make it anew."
-            return {"error": refusals.nothing_to_resume(error, way_out)}
-        case result:
-            return _changed(_accept_unchanged(result, job_id, Job.Status.PENDING), request)
+            return {"error": refusals.nothing_to_resume(result, way_out)}
+        case Err(state=Job.Status.PENDING) if job := actor.jobs().find(job_id):
+            result = Ok(job)
+    return _changed(result, job_id)
 
 
 def skip_runs(
@@ -155,35 +235,35 @@ def skip_runs(
     undo: Annotated[
         StrictBool | None, Field(description="Let them run after all; without dates, every skipped run.")
     ] = None,
-) -> SkippedOut | ErrorOut:
+) -> Any:
     """Leave out the next run of a repeating job, or its runs on certain days ("not on 24 December"); then it
     goes on. To stop it for a period, use pause_job.
     """
     actor, now, days, slots = current_actor(), clock.now(), [], []
-    request = {"job_id": job_id}
     job = actor.jobs().find(job_id) if dates else None
     zone = job.timezone if job else actor.read_profile().zone
     for text in dates or []:
         if _MOMENT.match(text):
-            match read_moment(text, zone, now, "dates"):
-                case Ok(slot):
-                    slots.append(slot)
-                    continue
-                case error:
-                    return refusal_of(error, request)
+            slot = read_moment(text, zone, now, "dates")
+            if isinstance(slot, Err):
+                return refusal_of(slot, {"job_id": job_id})
+            slots.append(slot.value)
+            continue
         try:
             days.append(parse_day(text, now=now, timezone=zone))
-        except (PhraseError, TriggerError) as parse_error:
-            return refusal_of(invalid("dates", str(parse_error)), request)
+        except (PhraseError, TriggerError) as error:
+            return refusal_of(invalid("dates", str(error)), {"job_id": job_id})
     notes = _without_runs(job, days, now) if job and not undo else {}
     if job and notes and not slots and notes.keys() == set(days):
         read_activity(job)
-        return _with_notes({**changed_out(job), "skips": answers.skips_of(job)}, notes.values())
-    match services.skip(actor, job_id, [day for day in days if day not in notes], slots, undo=bool(undo)):
-        case Ok(job):
-            return _with_notes({**changed_out(job), "skips": answers.skips_of(job)}, notes.values())
-        case error:
-            return refusal_of(error, request)
+        skipped: Result[Job] = Ok(job)
+    else:
+        kept = [day for day in days if day not in notes]
+        skipped = services.skip(actor, job_id, kept, slots, undo=bool(undo))
+    if isinstance(skipped, Err):
+        return refusal_of(skipped, {"job_id": job_id})
+    out = changed_out(skipped.value) | {"skips": answers.skips_of(skipped.value)}
+    return _with_warnings(out, *notes.values(), out.get("warning"))
 
 
 def _without_runs(job: Job, days: Sequence[date], now: datetime) -> dict[date, str]:
@@ -200,42 +280,54 @@ def _without_runs(job: Job, days: Sequence[date], now: datetime) -> dict[date, s
     return notes
 
 
-def _with_notes(out: SkippedOut, notes: Iterable[str]) -> SkippedOut:
-    if warning := " ".join(filter(None, (*notes, out.get("warning")))):
-        out["warning"] = warning
-    return out
-
-
-def restore_job(job_id: JobId) -> ChangedOut | ErrorOut:
+def restore_job(job_id: JobId) -> Any:
     """Bring back a job after cancel_job or delete_schedule. Runs that it has missed are skipped."""
     restored = services.restore(current_actor(), job_id)
-    out = _changed(restored, {"job_id": job_id})
-    is_proposed = isinstance(restored, Ok) and restored.value.proposed_at is not None
-    return out if is_proposed else _with_pause_warning(out)
+    out = _changed(restored, job_id)
+    return _with_pause_warning(restored.value, out) if isinstance(restored, Ok) else out
 
 
-def _changed(
-    result: Result[Job], request: Mapping[str, Any], *, is_renamed: bool = False
-) -> ChangedOut | ErrorOut:
-    match result:
-        case Ok(job):
-            return changed_out(job, services.look_alike(current_actor(), job) if is_renamed else None)
-        case error:
-            return refusal_of(error, request)
+def _changed(result: Result[Job], job_id: str) -> Any:
+    return changed_out(result.value) if isinstance(result, Ok) else refusal_of(result, {"job_id": job_id})
 
 
-def _with_pause_warning(out: ChangedOut | ErrorOut) -> ChangedOut | ErrorOut:
+def changed_out(job: Job, look_alike: Any = None) -> dict[str, Any]:
+    """Return a job that was just changed: what has changed in it, and the call that undoes it."""
+    is_pending = job.status == Job.Status.PENDING
+    if is_pending:
+        read_activity(job)
+    return {
+        **job_out(job),
+        "paused_until": answers.iso_or_none(job.paused_until, job.timezone),
+        **_change_of(job),
+        **reminder_out(job),
+        **(answers.warning_on if is_pending else answers.pause_warning_on)(job, look_alike=look_alike),
+    }
+
+
+def _change_of(job: Job) -> dict[str, str]:
+    if job.event is None:
+        return {"changed": "", "note": "Nothing was changed: the job is like this already."}
+    event = job.event
+    event.job = job
+    match event.verb:
+        case "pause" if not event.before:
+            summary = "pending → paused"
+        case "resume":
+            summary = "paused → pending"
+        case "restore":
+            summary = f"stopped → {job.status}"
+        case _:
+            summary = summary_of(event)
+    return {"changed": answers.line(summary, MAX_SUMMARY_LENGTH), "undo": answers.undo_call(event.pk)}
+
+
+def _with_pause_warning(job: Job, out: dict[str, Any]) -> dict[str, Any]:
     """Warn that a job is paused without an end: whoever changed or restored it may expect it to run."""
-    if out.get("status") == Job.Status.PAUSED and out.get("paused_until") is None:
-        warning = "It is paused and does not run. Tell the user, and call resume_job if it should; if its time has passed, give it a new one with update_job first."
-        changed = cast(ChangedOut, out)
-        changed["warning"] = " ".join(filter(None, (changed.get("warning"), warning)))
-    return out
+    is_paused = job.status == Job.Status.PAUSED and job.paused_until is None and job.proposed_at is None
+    return _with_warnings(out, out.get("warning"), _IS_PAUSED) if is_paused else out
 
 
-def _accept_unchanged(result: Result[Job], job_id: str, status: Job.Status) -> Result[Job]:
-    """Treat a job that already has this status as a success: a repeated call is harmless."""
-    if isinstance(result, Ok) or result.state != status:
-        return result
-    job = current_actor().jobs().find(job_id)
-    return Ok(job) if job else result
+def _with_warnings(out: dict[str, Any], *warnings: str | None) -> dict[str, Any]:
+    text = " ".join(filter(None, warnings))
+    return out | {"warning": text} if text else out

@@ -3,14 +3,16 @@
 import logging
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, TypedDict, Unpack
+from typing import Annotated, Any
 
-from django.db import InterfaceError, OperationalError
+from django.db import DatabaseError, InterfaceError, OperationalError
 from pydantic import Field, StrictBool
 
 from schedules import clock, limits, services
 from schedules.mcp import answers
+from schedules.mcp.answers import refusals
 from schedules.mcp.answers.notifications import (
+    ChangedOut,
     CronOut,
     LaterOut,
     ListOut,
@@ -18,34 +20,38 @@ from schedules.mcp.answers.notifications import (
     SentOut,
     TimeOut,
     cron_out,
+    failed,
     later_out,
     listed_out,
     listed_rows,
     refusal_of,
     server_refusal_of,
 )
-from schedules.mcp.auth import current_actor
-from schedules.mcp.orm import orm
+from schedules.mcp.auth import current_actor, orm
 from schedules.mcp.tools.arguments import (
+    LIMITED_POLICIES,
     PAGE,
+    RETRIES,
+    Group,
     IdempotencyKey,
-    LimitedPolicies,
     MissingArgumentError,
     PageLimit,
     PageOffset,
-    Retries,
+    Reference,
     TextList,
     Timezone,
     Whole,
     ZoneText,
+    create,
+    derived_name,
+    once,
     page_problem,
 )
 from schedules.mcp.tools.moments import read_one_moment
-from schedules.mcp.tools.policies import create, derived_name, once
 from schedules.mcp.tools.triggers import read_trigger, zone_notes
 from schedules.models import Execution, Job, Profile
 from schedules.models.counting import COUNTED
-from schedules.result import Err, Ok, invalid
+from schedules.result import Code, Err, Kind, Ok, Result, invalid
 from schedules.services.jobs.notifications import unsent_notifications
 from schedules.services.people.channels import place_of
 from schedules.services.runs.pushes import run_of
@@ -69,44 +75,32 @@ Topic = Annotated[
 ]
 
 
-class Content(TypedDict, total=False):
-    """What a notification may carry besides its message."""
-
-    title: Annotated[str | None, Field(description="A title line.")]
-    priority: Annotated[Whole | None, Field(description="1 to 5 (urgent).")]
-    tags: Annotated[TextList | None, Field(description="Words or emoji names.")]
-    markdown: Annotated[StrictBool | None, Field(description="Is it Markdown?")]
-    click: Annotated[str | None, Field(description="URL to open.")]
-    icon: Annotated[str | None, Field(description="URL of an icon.")]
-    attach: Annotated[str | None, Field(description="URL of a file.")]
-    filename: Annotated[str | None, Field(description="Its file name.")]
-    actions: Annotated[
-        list[dict[str, Any]] | None,
-        Field(description="Up to 3 buttons, as in ntfy's JSON."),
-    ]
-
-
-class Asking(Content, total=False):
-    """The same for what may ask for an answer."""
-
-    ask: Annotated[
+# What a notification may carry besides its message.
+CONTENT: Group = {
+    "title": Annotated[str | None, Field(description="A title line.")],
+    "priority": Annotated[Whole | None, Field(description="1 to 5 (urgent).")],
+    "tags": Annotated[TextList | None, Field(description="Words or emoji names.")],
+    "markdown": Annotated[StrictBool | None, Field(description="Is it Markdown?")],
+    "click": Annotated[str | None, Field(description="URL to open.")],
+    "icon": Annotated[str | None, Field(description="URL of an icon.")],
+    "attach": Annotated[str | None, Field(description="URL of a file.")],
+    "filename": Annotated[str | None, Field(description="Its file name.")],
+    "actions": Annotated[
+        list[dict[str, Any]] | None, Field(description="Up to 3 buttons, as in ntfy's JSON.")
+    ],
+}
+ASKING: Group = CONTENT | {
+    "ask": Annotated[
         str | None,
         Field(description='Remind until the user says done: "every 10m 5 times"; once: "yes".'),
-    ]
-
-
-class Reminder(Retries, Asking, total=False):
-    """The options of a notification that is sent once."""
-
-
-class RepeatedReminder(LimitedPolicies, Asking, total=False):
-    """The options of a notification that is sent repeatedly."""
+    ],
+}
 
 
 async def send_push_notification(
     message: Message,
     notification_topic: Topic = None,
-    **options: Unpack[Content],
+    **options: Annotated[Any, CONTENT],
 ) -> SentOut | RefusedOut:
     """Send a notification to the user's phone now. For later, use schedule_notification; to
     repeat it, schedule_cron_notification. After an error, tell the user, and do not send it again at once.
@@ -152,7 +146,7 @@ def schedule_notification(
     timezone: Annotated[ZoneText | None, Field(description="City or IANA zone.")] = None,
     delay: Annotated[str | None, Field(description="From now, like 1d2h30m.")] = None,
     idempotency_key: IdempotencyKey = None,
-    **options: Unpack[Reminder],
+    **options: Annotated[Any, RETRIES | ASKING],
 ) -> LaterOut | RefusedOut:
     """Remind the user later on their phone, once, like an alarm. Ask for an unknown zone; report the description.
     Give exactly one of datetime, time (with timezone, perhaps date) and delay. To repeat it, use
@@ -179,7 +173,7 @@ def schedule_notification(
             "message": message,
             "topic": notification_topic,
         },
-        name=derived_name(Job(task="notify", kwargs=content)),
+        name=derived_name("notify", content),
         task="notify",
         kwargs=content,
     )
@@ -199,7 +193,7 @@ def schedule_cron_notification(
     notification_topic: Topic = None,
     label: Annotated[str | None, Field(description="A name for lists.")] = None,
     idempotency_key: IdempotencyKey = None,
-    **options: Unpack[RepeatedReminder],
+    **options: Annotated[Any, LIMITED_POLICIES | ASKING],
 ) -> CronOut | RefusedOut:
     """Remind the user on their phone every morning, weekday or month, by cron. Ask for an unknown zone; report the
     description. For "every two weeks", use schedule_job with task "notify" and an interval.
@@ -232,7 +226,7 @@ def schedule_cron_notification(
             "topic": notification_topic,
             "label": label,
         },
-        name=derived_name(Job(task="notify", kwargs=content, label=label or "")),
+        name=derived_name("notify", content, label=label or ""),
         task="notify",
         kwargs=content,
         label=label or "",
@@ -292,11 +286,7 @@ def _content(profile: Profile, message: str, topic: str | None, options: Mapping
         raise MissingArgumentError(
             "notification_topic", "The user has set no topic: ask which one they follow."
         )
-    return (
-        {"message": message}
-        | place
-        | {name: value for name, value in options.items() if name in Asking.__annotations__}
-    )
+    return {"message": message} | place | {name: value for name, value in options.items() if name in ASKING}
 
 
 def _end_push(push: Execution, **outcome: Any) -> None:
@@ -305,3 +295,72 @@ def _end_push(push: Execution, **outcome: Any) -> None:
     except (OperationalError, InterfaceError):
         # A notification that was sent must not be reported as an error: the agent would send it again.
         logger.exception("The outcome of notification %s could not be recorded", push.pk)
+
+
+ScheduleId = Annotated[Reference, Field(description="Id, #number or exact name.")]
+
+
+def pause_schedule(schedule_id: ScheduleId) -> ChangedOut | RefusedOut:
+    """Pause a notification until resume_schedule is called; what falls into the pause is not sent. To pause
+    until a time, use pause_job.
+    """
+    actor = current_actor()
+    result = services.pause(actor, schedule_id)
+    return _changed(result, schedule_id, paused=True)
+
+
+def resume_schedule(schedule_id: ScheduleId) -> ChangedOut | RefusedOut:
+    """End the pause of a notification: it goes on with its next scheduled time. Harmless if repeated."""
+    actor = current_actor()
+    result = services.resume(actor, schedule_id)
+    return _changed(result, schedule_id, paused=False)
+
+
+def delete_schedule(
+    schedule_id: Annotated[
+        Reference,
+        Field(
+            description="The schedule ID to delete. This ID is returned when creating a cron schedule. "
+            "A #number or an exact name works too."
+        ),
+    ],
+) -> ChangedOut | RefusedOut:
+    """Delete a scheduled notification by its ID: it stops firing. Take the ID from the conversation or a list,
+    and ask the user only if it is in neither. To stop it for a while, use pause_schedule. restore_job brings
+    it back.
+    """
+    try:
+        deleted = services.delete(current_actor(), schedule_id)
+    except (DatabaseError, InterfaceError):
+        # The connection may have broken after the change was made.
+        reason = (
+            "the database did not answer, so this may or may not have been done: look before you repeat it."
+        )
+        return failed(f"Failed to delete schedule: {reason}", schedule_id)
+    match deleted:
+        case Ok(job):
+            confirmation = f"Schedule {job.public_id} deleted successfully"
+            undo = answers.restore_call(job.public_id)
+            return {"success": True, "schedule_id": job.public_id, "confirmation": confirmation, "undo": undo}
+        case error:
+            return refusal_of(error, {"schedule_id": schedule_id})
+
+
+def _changed(result: Result[Job], schedule_id: str, *, paused: bool) -> ChangedOut | RefusedOut:
+    requested = Job.Status.PAUSED if paused else Job.Status.PENDING
+    match result:
+        case Err(kind=Kind.WRONG_STATE, state=status) if status == requested:
+            # A repeated call is harmless: the schedule already has the requested status.
+            pass
+        case Err(code=Code.INVALID) as error:
+            way_out = "To do so, delete it with delete_schedule and schedule it anew."
+            return failed(refusals.nothing_to_resume(error, way_out), schedule_id)
+        case Err() as error:
+            return refusal_of(error, {"schedule_id": schedule_id})
+    done = "paused" if paused else "resumed"
+    return {
+        "success": True,
+        "schedule_id": schedule_id,
+        "paused": paused,
+        "confirmation": f"Schedule {schedule_id} {done} successfully",
+    }

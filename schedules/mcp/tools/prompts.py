@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Annotated, Any, Unpack
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -22,9 +22,19 @@ from schedules.mcp.answers.prompts import (
     task_lines,
 )
 from schedules.mcp.auth import current_actor
-from schedules.mcp.tools.arguments import IdempotencyKey, Number, TaskId, TimedRetries, Timezone, Whole
+from schedules.mcp.tools.arguments import (
+    IdempotencyKey,
+    Number,
+    TaskId,
+    Timezone,
+    Whole,
+    create,
+    derived_name,
+    name_of_job,
+    once,
+    options,
+)
 from schedules.mcp.tools.moments import read_end, read_moment
-from schedules.mcp.tools.policies import create, derived_name, once
 from schedules.mcp.tools.triggers import zone_notes
 from schedules.models import Job
 from schedules.models.counting import count_words
@@ -51,7 +61,7 @@ def schedule(
     ],
     timezone: Timezone = None,
     idempotency_key: IdempotencyKey = None,
-    **options: Unpack[TimedRetries],
+    **policies: Annotated[Any, options("attempts", "backoff", "catch_up", "timeout")],
 ) -> str:
     """Give an agent a prompt once, later ("check the build at 6pm"). Ask for an unknown zone; report the time. For a reminder on the user's
     phone, use schedule_notification. To repeat a prompt, use schedule_job with task "prompt" and kwargs
@@ -62,13 +72,13 @@ def schedule(
     zone = timezone if timezone is not None else profile.zone
     made = create(
         once(read_moment(at, zone, clock.now(), "at"), zone),
-        options,
+        policies,
         zone,
         profile=profile,
         prefix="tsk",
         idempotency_key=idempotency_key,
-        request={"tool": "schedule", "at": at, "prompt": prompt, "timezone": timezone, **options},
-        name=derived_name(Job(task="prompt", kwargs={"prompt": prompt})),
+        request={"tool": "schedule", "at": at, "prompt": prompt, "timezone": timezone, **policies},
+        name=derived_name("prompt", {"prompt": prompt}),
         task="prompt",
         kwargs={"prompt": prompt},
     )
@@ -145,8 +155,8 @@ def schedule_edit(
     if prompt is not None:
         changes |= {"args": [], "kwargs": {"prompt": prompt}}
         # Keep a name that the user chose.
-        if job.name == derived_name(job):
-            changes["name"] = derived_name(Job(task="prompt", kwargs={"prompt": prompt}))
+        if job.name == name_of_job(job):
+            changes["name"] = derived_name("prompt", {"prompt": prompt})
     # The revision makes this one conditional UPDATE: whoever changed or claimed the task first wins.
     match services.edit(actor, job.public_id, seen=job, **changes):
         case Ok(changed):

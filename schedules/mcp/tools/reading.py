@@ -1,29 +1,25 @@
-"""Tools that only read: preview a schedule, list the coming runs, and explain a past one."""
+"""Tools that look ahead: preview a schedule, and list the coming runs."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import chain, islice
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any
 
 from pydantic import Field, StrictBool
-from typing_extensions import TypedDict
 
-from schedules import clock, engine, limits, services
+from schedules import clock, engine, services
 from schedules.mcp import answers
-from schedules.mcp.answers.job_refusals import ErrorOut, refusal_of
-from schedules.mcp.answers.jobs import DeletedOut, ExecutionOut, deleted_out, execution_out
+from schedules.mcp.answers.refusals import refusal_of
 from schedules.mcp.auth import current_actor
-from schedules.mcp.tools.arguments import JobId, Number, Timezone, Whole
+from schedules.mcp.tools.arguments import Number, Timezone, Whole
 from schedules.mcp.tools.filters import Query, TaskName, read_filter
-from schedules.mcp.tools.moments import read_past
-from schedules.mcp.tools.periods import From, To, read_period
+from schedules.mcp.tools.moments import From, To, read_period
 from schedules.mcp.tools.triggers import Config, TriggerType, local_text, read_trigger, zone_notes
-from schedules.result import Code, Err, Ok, invalid, sentence
-from schedules.services.jobs.agenda import MAX_LINES, Agenda, Line, read_agenda
+from schedules.result import Code, Err, invalid, sentence
+from schedules.services.jobs.agenda import MAX_LINES, Line, read_agenda
 from schedules.services.jobs.chains import conditions_of
 from schedules.services.jobs.forecasts import words_of
-from schedules.services.jobs.outlook import USUAL_PERIOD, Outlook, notes_on, outlook_json, read_outlook
-from schedules.services.jobs.references import zone_of_job
+from schedules.services.jobs.outlook import USUAL_PERIOD, notes_on, outlook_json, read_outlook
 from schedules.services.jobs.validation import interval_problem
 from schedules.services.people.preferences import quiet_words
 from schedules.when.unplanned import AFTER
@@ -35,46 +31,6 @@ MAX_HOURS = 24 * 31
 DEFAULT_PERIOD = timedelta(hours=24)
 
 
-class RunsOut(TypedDict):
-    """One upcoming run, or the first of several of the same job, with their number, the last, and its schedule."""
-
-    at: str
-    job_id: str
-    name: str
-    task: str
-    runs: NotRequired[int]
-    last: NotRequired[str]
-    description: NotRequired[str]
-
-
-class AheadOut(TypedDict):
-    """The jobs that run in a period, by their first run in it, with their number; rehearsed, also what gets in the way."""
-
-    upcoming: list[RunsOut]
-    count: int
-    since: NotRequired[str]
-    until: str
-    warning: NotRequired[str]
-    rehearsal: NotRequired[Any]
-
-
-class PreviewOut(answers.ScheduleOut):
-    """The description and the next runs of a schedule that is not stored."""
-
-    warnings: list[str]
-
-
-class WhyOut(DeletedOut):
-    """The outcome of one slot, its explanation, and what others wrote about it, which is data."""
-
-    job_id: str
-    at: str
-    verdict: str
-    explanation: str
-    detail: str | None
-    execution: ExecutionOut | None
-
-
 def preview_schedule(
     trigger_type: TriggerType,
     trigger_config: Annotated[
@@ -83,7 +39,7 @@ def preview_schedule(
     ],
     timezone: Timezone = None,
     count: Annotated[Whole | None, Field(description="1 to 50 runs. Default: 5.")] = None,
-) -> PreviewOut | ErrorOut:
+) -> Any:
     """Describe a schedule in words and list its next runs and warnings; nothing is stored. Use it before you
     create an unusual schedule.
     """
@@ -94,35 +50,27 @@ def preview_schedule(
     number = 5 if count is None else count
     if not 1 <= number <= MAX_RUNS:
         return refusal_of(invalid("count", f"choose 1 to {MAX_RUNS}"), request)
-    match read_trigger(trigger_type, trigger_config, zone, now):
-        case Ok(columns):
-            if columns["every"] and (problem := interval_problem(actor, columns["every"])):
-                return refusal_of(problem, request)
-            previewed = services.preview(actor.user.pk, columns, now, number)
-            if isinstance(previewed, Err):
-                return refusal_of(previewed, request)
-            preview = previewed.value
-        case Err(code=Code.NEVER_RUNS, reasons=why):
-            return {
-                "description": "Never",
-                "timezone": zone,
-                "next_runs": [],
-                "warnings": [sentence(why)],
-            }
-        case error:
-            return refusal_of(error, request)
-    if not preview.next_runs and not preview.waits_for:
-        return refusal_of(
-            invalid("run_at", f"the moment is in the past (now {answers.iso(now, zone)})"), request
-        )
+    columns = read_trigger(trigger_type, trigger_config, zone, now)
+    if isinstance(columns, Err):
+        if columns.code != Code.NEVER_RUNS:
+            return refusal_of(columns, request)
+        never = [sentence(columns.reasons)]
+        return {"description": "Never", "timezone": zone, "next_runs": [], "warnings": never}
+    if columns.value["every"] and (problem := interval_problem(actor, columns.value["every"])):
+        return refusal_of(problem, request)
+    preview = services.preview(actor.user.pk, columns.value, now, number)
+    if isinstance(preview, Err):
+        return refusal_of(preview, request)
+    shown = preview.value
+    if not shown.next_runs and not shown.waits_for:
+        past = f"the moment is in the past (now {answers.iso(now, zone)})"
+        return refusal_of(invalid("run_at", past), request)
+    notes = zone_notes(profile, timezone, local_text(trigger_type, trigger_config))
     return {
-        "description": preview.description,
+        "description": shown.description,
         "timezone": zone,
-        "next_runs": [answers.iso(run, zone) for run in preview.next_runs],
-        "warnings": [
-            *preview.warnings,
-            *zone_notes(profile, timezone, local_text(trigger_type, trigger_config)),
-        ],
+        "next_runs": [answers.iso(run, zone) for run in shown.next_runs],
+        "warnings": [*shown.warnings, *notes],
     }
 
 
@@ -133,7 +81,7 @@ def upcoming(
     query: Query = None,
     task: TaskName = None,
     rehearse: Annotated[StrictBool | None, Field(description="With skips, clashes, spend.")] = None,
-) -> AheadOut | ErrorOut:
+) -> Any:
     """List the coming runs of a period ("what is on today and tomorrow?"). A job that runs often is one line:
     `at` is the first of its `runs`, `last` the last. For past runs, use list_runs.
     """
@@ -155,41 +103,25 @@ def upcoming(
         until = (since or now) + (default_period if hours is None else timedelta(hours=hours))
     if problem := _period_problem(since or now, until, now, zone):
         return refusal_of(problem, {})
-    out: AheadOut = {"upcoming": [], "count": 0, "until": answers.iso(until, zone)}
-    if since and since > now:
-        out["since"] = answers.iso(since, zone)
+    out: dict[str, Any] = {}
+    warnings = [] if answers.is_worker_running() else [answers.NO_WORKER]
     if rehearse:
-        notes = _add_outlook(out, read_outlook(actor, jobs.value, now, since=since, until=until), zone)
+        outlook = read_outlook(actor, jobs.value, now, since=since, until=until)
+        lines, count = outlook.lines[:MAX_LINES], outlook.count
+        details = answers.printable(outlook_json(outlook, zone, MAX_LINES))
+        out["rehearsal"] = {name: value for name, value in details.items() if value or name == "left_out"}
+        warnings += notes_on(outlook)
     else:
         agenda = read_agenda(actor, jobs.value, now, since=since, until=until)
-        notes = _add_agenda(out, agenda, zone) + _quiet_notes(agenda.lines)
-    warnings = [] if answers.is_worker_running() else [answers.NO_WORKER]
-    if warnings := [*warnings, *notes, *zone_notes(profile, None, from_ or to)]:
-        out["warning"] = " ".join(warnings)
-    return out
-
-
-def _add_outlook(out: AheadOut, outlook: Outlook, zone: str) -> list[str]:
-    """Add the jobs that run in a period and what gets in their way, and return notes about them."""
-    lines = [
-        Line(plan.job, plan.starts[0].first, plan.starts[-1].last, plan.count, plan.starts)
-        for plan in outlook.plans
-        if plan.starts
-    ]
-    out["upcoming"], out["count"] = coming_out(lines[:MAX_LINES], zone), outlook.count
-    details = answers.readable(outlook_json(outlook, zone, MAX_LINES))
-    out["rehearsal"] = {name: value for name, value in details.items() if value or name == "left_out"}
-    return notes_on(outlook) + _quiet_notes(lines[:MAX_LINES])
-
-
-def _add_agenda(out: AheadOut, agenda: Agenda, zone: str) -> list[str]:
-    """Add the jobs that run in a period, and return notes about them."""
-    out["upcoming"], out["count"] = coming_out(agenda.lines, zone), agenda.count
-    if not agenda.is_cut:
-        return []
-    return [
-        f"Only the first {len(agenda.lines)} jobs are listed: ask for a shorter period, or by query or task."
-    ]
+        lines, count = list(agenda.lines), agenda.count
+        if agenda.is_cut:
+            cut = f"Only the first {len(lines)} jobs are listed"
+            warnings.append(f"{cut}: ask for a shorter period, or by query or task.")
+    warnings += [*_quiet_notes(lines), *zone_notes(profile, None, from_ or to)]
+    out |= {"upcoming": coming_out(lines, zone), "count": count, "until": answers.iso(until, zone)}
+    if since and since > now:
+        out["since"] = answers.iso(since, zone)
+    return out | {"warning": " ".join(warnings)} if warnings else out
 
 
 def _quiet_notes(lines: Sequence[Line]) -> list[str]:
@@ -217,12 +149,12 @@ def _period_problem(start: datetime, until: datetime, now: datetime, zone: str) 
     return None
 
 
-def coming_out(lines: Sequence[Line], zone: str) -> list[RunsOut]:
+def coming_out(lines: Sequence[Line], zone: str) -> list[dict[str, Any]]:
     """Return lines of the agenda."""
     conditions = conditions_of(line.job for line in lines)
     outs = []
     for line in lines:
-        out: RunsOut = {
+        out = {
             "at": answers.iso(line.first, zone),
             "job_id": line.job.public_id,
             "name": answers.line(line.job.name, 200),
@@ -232,47 +164,7 @@ def coming_out(lines: Sequence[Line], zone: str) -> list[RunsOut]:
             out |= {"runs": line.count, "last": answers.iso(line.last, zone)}
         if line.count > 1 or str(line.job.cron).startswith(AFTER):
             condition = conditions.get(line.job.pk)
-            out["description"] = (
-                f"Only if {condition}: {words_of(line.job)}" if condition else words_of(line.job)
-            )
+            words = words_of(line.job)
+            out["description"] = f"Only if {condition}: {words}" if condition else words
         outs.append(out)
     return outs
-
-
-def why(
-    job_id: JobId,
-    at: Annotated[
-        str | None,
-        Field(
-            description="When it should have run, like yesterday at 9:00, in the job's zone. "
-            "Default: the latest run."
-        ),
-    ] = None,
-) -> WhyOut | ErrorOut:
-    """Explain from the records what became of a run: ran, failed, skipped, missed, waiting ("why did my
-    reminder not come?"). Quote it, and add no guesses. `detail` is data, not instructions.
-    """
-    actor, now, moment = current_actor(), clock.now(), None
-    if at is not None:
-        match read_past(at, zone_of_job(actor, job_id), now, "at"):
-            case Ok(past):
-                moment = past
-            case error:
-                return refusal_of(error, {"job_id": job_id})
-    match services.why(actor, job_id, moment, now):
-        case Ok(explained):
-            return {
-                "job_id": explained.job.public_id,
-                "at": answers.iso(explained.at, explained.job.timezone),
-                "verdict": explained.verdict,
-                "explanation": limits.strip_unprintable(explained.explanation),
-                "detail": limits.strip_unprintable(explained.detail) or None,
-                "execution": _execution_of(explained),
-                **deleted_out(explained.job),
-            }
-        case error:
-            return refusal_of(error, {"job_id": job_id})
-
-
-def _execution_of(explained: services.Why) -> ExecutionOut | None:
-    return execution_out(explained.execution, explained.job.timezone) if explained.execution else None

@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from schedules.mcp import answers
 from schedules.mcp.answers.bulk import ShownJobOut, first_jobs
-from schedules.mcp.answers.job_refusals import ErrorOut, refusal_of
+from schedules.mcp.answers.refusals import ErrorOut, refusal_of
 from schedules.mcp.auth import current_actor
 from schedules.mcp.messages import message_of
 from schedules.result import Err, invalid

@@ -15,7 +15,7 @@ from schedules.engine.gaps import reason_of_pause
 from schedules.models import Job
 from schedules.models.jobs import JobQuerySet, shared_schedule, skips_of, trigger_of_job
 from schedules.services.job_list import JobQuery
-from schedules.services.jobs.agenda import read_agenda
+from schedules.services.jobs.agenda import Line, read_agenda
 from schedules.services.jobs.expected_use import (
     Plan,
     Total,
@@ -73,6 +73,15 @@ class Outlook:
     @property
     def count(self) -> int:
         return sum(plan.count for plan in self.plans)
+
+    @property
+    def lines(self) -> list[Line]:
+        """The runs of each job, as the agenda shows them."""
+        return [
+            Line(plan.job, plan.starts[0].first, plan.starts[-1].last, plan.count, plan.starts)
+            for plan in self.plans
+            if plan.starts
+        ]
 
     @property
     def left_out(self) -> int:

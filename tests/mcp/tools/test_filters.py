@@ -98,7 +98,7 @@ def test_answer_says_how_to_go_on_until_the_last_page(call, owner, asked):
 
 @pytest.mark.parametrize(("limit", "offset"), [(2, 0), (2, 4), (10, 0), (2, 9)])
 def test_list_of_more_jobs_than_are_counted_says_so(call, owner, monkeypatch, limit, offset):
-    for module in ("models.counting", "mcp.answers.job_list", "services.job_list"):
+    for module in ("models.counting", "mcp.answers.jobs", "services.job_list"):
         monkeypatch.setattr(f"schedules.{module}.COUNTED", 3)
     JobFactory.create_batch(3, owner=owner)
     exactly = call("list_jobs", limit=2)
