@@ -80,7 +80,7 @@ VERIFIED_ON_POSTGRESQL := tests/models tests/worker \
 	tests/services/jobs tests/services/people tests/services/runs tests/services/files/test_applying.py \
 	$(wildcard tests/services/test_*.py) tests/test_clock.py tests/test_growth.py \
 	tests/management/test_preparation.py tests/management/test_restore.py \
-	tests/mcp/test_orm.py tests/mcp/test_queries.py tests/security/test_hostile_requests.py tests/web/test_health.py \
+	tests/mcp/test_queries.py tests/security/test_hostile_requests.py tests/web/test_health.py \
 	verification/faults/test_findings.py verification/hosts verification/model/test_agreement.py::test_cronty_agrees_with_the_reference \
 	$(RACES:%=--ignore=%) $(CLAIMS:%=--ignore=%) $(EXCEPT)
 

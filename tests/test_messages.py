@@ -1,7 +1,7 @@
 """Every refusal of a service has a text, which pages replace where it names ids."""
 
 from schedules.api.messages import message_of as message_of_api
-from schedules.mcp.messages import message_of as message_of_mcp
+from schedules.mcp.answers.refusals import message_of as message_of_mcp
 from schedules.result import Code, Err
 from schedules.web.messages import message_of as message_of_web
 

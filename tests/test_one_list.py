@@ -10,8 +10,8 @@ from django.contrib.auth.models import User
 from cronty_site.terminal.group import main
 from schedules import clock
 from schedules.mcp.auth import local_caller, set_local_caller
-from schedules.mcp.tools.bulk import bulk_jobs
 from schedules.mcp.tools.jobs import list_jobs
+from schedules.mcp.tools.many import bulk_jobs
 from schedules.models import Job
 from schedules.models.standings import ATTENTION
 from tests.conftest import session_of
@@ -161,7 +161,7 @@ def bulk(owner: User) -> Door:
             return None
         asked: Any = {"query" if name == "text" else name: value for name, value in question.items()}
         answer: Any = bulk_jobs("delete", **asked)
-        return {job["job_id"] for job in answer["jobs"]}
+        return {job["id"] for job in answer["jobs"]}
 
     return ask
 

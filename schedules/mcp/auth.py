@@ -20,7 +20,6 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import ConfigDict
 
 from schedules.engine import sqlite_file
-from schedules.mcp.messages import message_of
 from schedules.models import Event, Token
 from schedules.result import Code, Err
 from schedules.services import Actor, verify_token
@@ -179,7 +178,7 @@ def read_access() -> Iterator[Caller]:
     """Check scope, call rate and user before a read that is no tool call; raise ToolError if one does not allow it."""
     caller = require("read")
     if refusal := too_many_calls(caller):
-        raise ToolError(message_of(refusal))
+        raise ToolError(refusal.text)
     try:
         # For tokens, `verify_token` has checked the user already.
         if caller.token_id is None and not is_active_user(caller.actor.user):

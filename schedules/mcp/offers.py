@@ -10,16 +10,15 @@ from schedules.mcp.answers import prompts as prompt_answers
 from schedules.mcp.answers import refusals
 from schedules.mcp.answers.prompts import claim_refusal_of, completion_refusal_of
 from schedules.mcp.tools import (
-    bulk,
     history,
     jobs,
     manage,
+    many,
     notifications,
     preferences,
     prompts,
     reading,
     running,
-    undoing,
 )
 from schedules.mcp.wording import Wording
 from schedules.models.jobs import JobQuerySet
@@ -141,8 +140,8 @@ OFFERS = (
     Offer("more", history.list_runs, "List past runs", READS, fallback_jobs=Actor.trash),
     Offer("more", history.list_changes, "List changes", READS, fallback_jobs=Actor.trash),
     Offer("more", history.why, "Explain a run", READS, fallback_jobs=Actor.trash),
-    Offer("more", bulk.bulk_jobs, "Change many jobs", ENDS),
-    Offer("more", undoing.undo_change, "Undo a change", CREATES),
+    Offer("more", many.bulk_jobs, "Change many jobs", ENDS),
+    Offer("more", many.undo_change, "Undo a change", CREATES),
     Offer("more", running.stop_agents, "Stop all agents", ENDS),
     Offer("more", preferences.get_preferences, "Show preferences", READS),
     Offer("more", preferences.set_preferences, "Set preferences", CHANGES),

@@ -23,7 +23,7 @@ from pydantic import BaseModel, Field, ValidationError, create_model
 from schedules.mcp.auth import Caller, orm, too_many_calls, with_profile
 from schedules.mcp.offers import OFFER_BY_NAME
 from schedules.mcp.registration import build_tool, result_of
-from schedules.mcp.tools.bulk import bulk_jobs
+from schedules.mcp.tools.many import bulk_jobs
 from schedules.mcp.tools.triggers import local_text, zone_notes
 from schedules.result import Err
 from schedules.services.people.preferences import Preferences, set_preferences
@@ -126,8 +126,8 @@ async def _call_with_consent(context: AnyContext, arguments: dict[str, Any], cal
     if arguments.get("confirm") is not None or "confirm" not in preview:
         return result
     names = ", ".join(job["name"] for job in preview["jobs"])
-    more = " and others" if preview["would_change"] > len(preview["jobs"]) else ""
-    message = f"{str(arguments.get('action')).capitalize()} {preview['would_change']} jobs? {names}{more}"
+    more = " and others" if preview["count"] > len(preview["jobs"]) else ""
+    message = f"{str(arguments.get('action')).capitalize()} {preview['count']} jobs? {names}{more}"
     # The key carries the token that proves what was shown; the tool checks it.
     answer = await _ask(context, f"{CONSENT}{preview['confirm']}", message, Agreement, declined=DISAGREED)
     if isinstance(answer, InputRequiredResult):

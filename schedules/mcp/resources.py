@@ -15,7 +15,6 @@ from schedules.mcp import answers
 from schedules.mcp.answers.jobs import status_out
 from schedules.mcp.apps import PAGES
 from schedules.mcp.auth import current_actor, orm, read_access
-from schedules.mcp.messages import message_of
 from schedules.mcp.tools.notifications import list_scheduled_notifications
 from schedules.mcp.tools.reading import coming_out
 from schedules.result import Err
@@ -26,8 +25,8 @@ from schedules.services.jobs.references import public_id_of
 from schedules.services.jobs.validation import usable_tasks
 from schedules.services.runs.approvals import permission_words
 from schedules.services.waiting_list import Request, answered_requests, waiting_requests
+from schedules.tasks.links import page_of_job
 from schedules.tasks.registry import Task
-from schedules.tasks.site import page_of_job
 from schedules.when.periods import parse_period
 from schedules.when.triggers import TriggerError, load_zone
 
@@ -141,7 +140,7 @@ def job_resource(job_id: str) -> str:
 def _job_id(actor: services.Actor, reference: str) -> str:
     job_id = public_id_of(actor.jobs(), reference)
     if isinstance(job_id, Err):
-        raise ResourceNotFoundError(message_of(job_id))
+        raise ResourceNotFoundError(job_id.text)
     return job_id.value
 
 

@@ -29,7 +29,6 @@ from schedules.mcp.apps import pages
 from schedules.mcp.argument_errors import argument_problems, refused_arguments
 from schedules.mcp.auth import CrontyTokens, current_caller, too_many_calls
 from schedules.mcp.completions import add_completions
-from schedules.mcp.messages import message_of
 from schedules.mcp.offers import OFFER_BY_NAME, OFFERS, WORDING, Offer
 from schedules.mcp.questions import call_with_questions, can_ask
 from schedules.mcp.registration import build_tool, wording_for
@@ -101,7 +100,7 @@ class CrontyServer(MCPServer[dict[str, Any]]):
             if refusal is None:
                 accepted = build_tool(OFFER_BY_NAME[name]).parameters["properties"]
                 return refused_arguments(name, argument_problems(cause, name, accepted, self._offered()))
-            text = TextContent(type="text", text=message_of(refusal))
+            text = TextContent(type="text", text=refusal.text)
             return CallToolResult(content=[text], is_error=True)
 
     async def run_stdio_async(self) -> None:

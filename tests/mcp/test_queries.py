@@ -119,3 +119,19 @@ def test_prompt_is_claimed_and_completed_with_few_queries(rows, queries, agent):
     # The prompt, its end and its event. On SQLite, runs that waited for it and jobs that follow it, which the engine
     # asks for by statements that are not counted on PostgreSQL; there, the lock of its job.
     assert queries("complete_prompt", execution_id=run.pk) == (4 if LOCK else 5)
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no server to lose")
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("unlimited")
+def test_call_works_after_the_database_ended_its_connection(call):
+    call("list_jobs")
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        [mine] = cursor.fetchone()
+    other = connection.copy()
+    with other.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [mine])
+    other.close()
+
+    assert call("list_jobs")["total"] == 0

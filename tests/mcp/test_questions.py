@@ -194,7 +194,7 @@ def test_person_confirms_a_change_to_many_jobs_in_one_call(beside, owner):
 
     done = beside(person).call("bulk_jobs", action="pause", tag="home")
 
-    assert done["changed"] == 2
+    assert (done["is_done"], done["count"]) == (True, 2)
     assert person.asked[0].startswith("Pause 2 jobs? ")
     assert Job.objects.filter(status="paused").count() == 2
     assert Job.objects.get(pk=other.pk).status == "pending"
@@ -206,7 +206,7 @@ def test_person_who_refuses_is_not_to_be_asked_again(beside, owner, person):
 
     shown = beside(person).call("bulk_jobs", action="pause", tag="home", confirm=None)
 
-    assert (shown["would_change"], "confirm" in shown) == (1, False)
+    assert (shown["count"], "confirm" in shown) == (1, False)
     assert shown["next_step"] == "The user was asked and did not agree: nothing has been changed."
     assert not Job.objects.filter(status="paused").exists()
 
@@ -216,7 +216,7 @@ def test_without_consent_nothing_changes_and_the_agent_sees_what_would(beside, o
 
     shown = beside(Person("cancel")).call("bulk_jobs", action="pause", tag="home")
 
-    assert (shown["would_change"], "confirm" in shown) == (1, True)
+    assert (shown["count"], "confirm" in shown) == (1, True)
     assert not Job.objects.filter(status="paused").exists()
 
 

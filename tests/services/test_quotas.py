@@ -7,7 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from schedules import services
-from schedules.mcp.messages import message_of
+from schedules.mcp.answers.refusals import message_of
 from schedules.models import Execution, Job, Token
 from schedules.result import Err, Kind, Ok
 from schedules.services import Actor, issue_token, profile_of

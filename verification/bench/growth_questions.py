@@ -9,7 +9,7 @@ from django.test import Client
 
 from schedules import clock, engine, services
 from schedules.mcp.auth import local_caller, set_local_caller
-from schedules.mcp.tools import jobs, manage, notifications, prompts, reading
+from schedules.mcp.tools import history, jobs, manage, notifications, prompts, reading
 from schedules.models import Cluster, Event
 from schedules.services import Actor
 from verification.bench.growth_rows import Filling
@@ -146,7 +146,7 @@ def tool_questions(who: str, user: User) -> list[Question]:
         },
         "list_jobs(failed this week)": searching(outcome="failed", since="7 days ago"),
         "job_status": lambda: jobs.job_status(job_id),
-        "why": lambda: reading.why(job_id),
+        "why": lambda: history.why(job_id),
         "upcoming": lambda: reading.upcoming(),
         "schedule_list()": lambda: prompts.schedule_list(),
         "schedule_list(running)": lambda: prompts.schedule_list("running"),

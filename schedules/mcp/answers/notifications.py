@@ -8,7 +8,6 @@ from typing_extensions import TypedDict
 from schedules import clock, services
 from schedules.mcp import answers
 from schedules.mcp.answers import refusals
-from schedules.mcp.messages import message_of
 from schedules.models import Job
 from schedules.models.job_table import Argument, NotificationTopic
 from schedules.models.jobs import JobQuerySet, argument_of
@@ -143,7 +142,7 @@ def _error_message(error: Err, request: Mapping[str, Any]) -> str:
         case Kind.NOT_FOUND, _:
             return NOT_FOUND.format(id=answers.line(str(request.get("schedule_id")), 200))
         case ((Kind.QUOTA | Kind.TOO_FAST), _):
-            return f"Quota exceeded: {message_of(error)}"
+            return f"Quota exceeded: {refusals.message_of(error)}"
         case _, "timezone":
             return f"Unknown timezone: {answers.line(str(request.get('timezone')), 100)}"
         case _, "cron":
@@ -161,7 +160,7 @@ def _error_message(error: Err, request: Mapping[str, Any]) -> str:
         case Kind.INVALID, _ if name:
             return f"{name}: {why}"
         case _:
-            return message_of(error)
+            return refusals.message_of(error)
 
 
 def later_out(made: services.Scheduled, delay: str | None, *notes: str) -> LaterOut:

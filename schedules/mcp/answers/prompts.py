@@ -9,7 +9,6 @@ from typing_extensions import TypedDict
 from schedules import clock, services
 from schedules.mcp import answers
 from schedules.mcp.answers import refusals
-from schedules.mcp.messages import message_of
 from schedules.models import Execution, Job
 from schedules.models.job_table import Argument
 from schedules.models.jobs import JobQuerySet, argument_of
@@ -48,7 +47,7 @@ class CompleteOut(refusals.WaitOut):
 def refusal_of(error: Err, request: Mapping[str, Any]) -> str:
     """Turn an error into the answer of a prompt tool."""
     if error.kind in (Kind.QUOTA, Kind.TOO_FAST):
-        return f"Error: quota exceeded: {message_of(error)}."
+        return f"Error: quota exceeded: {refusals.message_of(error)}."
     name, why = refusals.first_problem(error)
     at = answers.line(str(request.get("at")), 100)
     if error.code == Code.TOO_FAR:
@@ -71,7 +70,7 @@ def refusal_of(error: Err, request: Mapping[str, Any]) -> str:
 
 
 def claim_refusal_of(error: Err, request: Mapping[str, Any]) -> ClaimOut:
-    out: ClaimOut = {"prompts": [], "error": message_of(error)}
+    out: ClaimOut = {"prompts": [], "error": refusals.message_of(error)}
     return refusals.with_wait(out, error)
 
 
@@ -79,7 +78,7 @@ def completion_refusal_of(error: Err, request: Mapping[str, Any]) -> CompleteOut
     out: CompleteOut = {
         "completed": False,
         "execution_id": request["execution_id"],
-        "error": message_of(error),
+        "error": refusals.message_of(error),
     }
     return refusals.with_wait(out, error)
 

@@ -9,16 +9,33 @@ from typing_extensions import TypedDict
 from schedules.mcp import answers
 from schedules.mcp.answers import line
 from schedules.mcp.auth import current_actor
-from schedules.mcp.messages import message_of
 from schedules.models import Job
 from schedules.result import Code, Err, Kind, sentence
 from schedules.services.jobs.references import similar_jobs
 from schedules.tasks import registry
 
+# Refusals that name the tool that helps, or that the contract words differently.
+_MESSAGES: Mapping[Code, str] = {
+    Code.JOB_NOT_PAUSED: "Job already {0.state}: {0.subject}",
+    Code.LAST_CALL_NOT_UNDOABLE: (
+        "Your last call cannot be undone: {0.state} ({0.subject}). To undo an earlier one, call undo_change with its"
+        " number as change: list_changes shows them."
+    ),
+    Code.STARTED_RUN_NOT_UNDOABLE: (
+        "Your last call started a run of {0.subject!r}, and a run cannot be undone. To undo an earlier call, call"
+        " undo_change with its number as change: list_changes shows them."
+    ),
+    Code.PROMPT_NOT_FOUND: "Prompt not found: {0.subject}. Take the execution_id from claim_prompts.",
+}
 DATABASE_AWAY = Err(Code.DATABASE_UNAVAILABLE)
 _PERHAPS_DONE = (
     "The database did not answer, so this may or may not have been done: look before you repeat it"
 )
+
+
+def message_of(error: Err) -> str:
+    """Explain to an agent why a service refused."""
+    return _MESSAGES.get(error.code, error.code.text).format(error)
 
 
 class WaitOut(TypedDict):

@@ -1,4 +1,4 @@
-"""Arguments that several tools share: their types and descriptions, and how a job is made of them."""
+"""Arguments that several tools share: types and descriptions, and how they become jobs and queries."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -11,9 +11,13 @@ from schedules import clock, services
 from schedules.mcp import answers
 from schedules.mcp.auth import current_actor
 from schedules.models import Job
-from schedules.result import Err, Ok, Result, invalid
+from schedules.result import Err, Ok, Result, invalid, operation
+from schedules.services import Actor
+from schedules.services.job_list import STATUSES_OF_OUTCOME, JobQuery
 from schedules.services.jobs.validation import with_given
+from schedules.services.reading import job_query
 from schedules.spec.job import JobSpec, choices_of, shown_type
+from schedules.tasks import registry
 from schedules.when.zone_names import zone_named
 
 Columns: TypeAlias = dict[str, Any]
@@ -117,6 +121,28 @@ def options(*names: str, **descriptions: str) -> Group:
     return group
 
 
+Query = Annotated[str | None, Field(description="Words in its name, message, tags …")]
+TaskName = Annotated[str | None, Field(description="Its task, like notify.")]
+Outcome = one_of("How the run ended.", STATUSES_OF_OUTCOME)
+FILTERS: Group = {
+    "status": one_of("failed: its last run failed.", Job.Status.values),
+    "query": Query,
+    "tag": Annotated[str | None, Field(description="One of its tags.")],
+    "task": TaskName,
+    "outcome": one_of("How its last run ended; with since, any run.", STATUSES_OF_OUTCOME),
+    "since": Annotated[str | None, Field(description="Ran since, like 7 days ago or monday.")],
+}
+# Periods that people name, and when each begins.
+_PERIODS = {
+    "this week": "monday",
+    "last week": "7 days ago",
+    "past week": "7 days ago",
+    "a week": "7 days ago",
+    "last month": "30 days ago",
+    "past month": "30 days ago",
+    "last night": "yesterday at 18:00",
+    "this morning": "today",
+}
 RETRIES = options("attempts", "backoff", "catch_up")
 POLICIES = options(*RETRIES, "timeout", "overlap", "calendars")
 LIMITED_POLICIES = POLICIES | options("max_runs", "ends_at")
@@ -127,6 +153,28 @@ def page_problem(size: int, start: int) -> Err | None:
     if not 1 <= size <= MAX_PAGE:
         return invalid("limit", f"choose 1 to {MAX_PAGE}")
     return None if 0 <= start <= 10**9 else invalid("offset", "choose 0 or more")
+
+
+def checked_filters(filters: Mapping[str, Any]) -> Result[dict[str, Any]]:
+    """Return the filters of jobs in the words of services; refuse an unknown status, task or outcome."""
+    status, task, outcome = (filters.get(name) for name in ("status", "task", "outcome"))
+    if status is not None and status not in Job.Status.values:
+        return invalid("status", "unknown")
+    if task and registry.get(task) is None:
+        return invalid("task", f"Unknown task: {task}")
+    if outcome and outcome not in STATUSES_OF_OUTCOME:
+        return invalid("outcome", f"choose one of: {', '.join(STATUSES_OF_OUTCOME)}")
+    since = filters.get("since") or ""
+    return Ok({**filters, "since": _PERIODS.get(" ".join(since.lower().split()), since)})
+
+
+def read_filter(actor: Actor, filters: Mapping[str, Any]) -> Result[JobQuery]:
+    """Turn the arguments that select jobs into a query."""
+    checked = checked_filters(filters)
+    return checked if isinstance(checked, Err) else _job_query(actor, checked.value, clock.now())
+
+
+_job_query = operation(job_query)
 
 
 def read_policies(given: Mapping[str, Any], timezone: str, now: datetime) -> Result[Columns]:

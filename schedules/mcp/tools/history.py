@@ -10,8 +10,16 @@ from schedules.mcp import answers
 from schedules.mcp.answers.jobs import ERROR_LENGTH
 from schedules.mcp.answers.refusals import refusal_of
 from schedules.mcp.auth import current_actor
-from schedules.mcp.tools.arguments import PAGE, JobId, PageLimit, page_problem
-from schedules.mcp.tools.filters import DEFAULT_PERIOD, Outcome, Query, TaskName, read_filter
+from schedules.mcp.tools.arguments import (
+    PAGE,
+    JobId,
+    Outcome,
+    PageLimit,
+    Query,
+    TaskName,
+    page_problem,
+    read_filter,
+)
 from schedules.mcp.tools.moments import From, To, read_past, read_period
 from schedules.models.counting import COUNTED
 from schedules.result import Err, Ok, invalid
@@ -20,6 +28,7 @@ from schedules.services.change_list import NAMED_JOBS, Change, read_changes
 from schedules.services.documents import why_json
 from schedules.services.jobs.references import zone_of_job
 from schedules.services.permissions import not_found
+from schedules.services.reading import DEFAULT_PERIOD
 from schedules.services.run_list import RunLine, RunQuery, summarize_runs
 from schedules.when.durations import TICK
 

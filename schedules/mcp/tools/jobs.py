@@ -18,6 +18,7 @@ from schedules.mcp.answers.jobs import (
 from schedules.mcp.answers.refusals import CancelOut, ErrorOut, cancel_refusal_of, refusal_of
 from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import (
+    FILTERS,
     LIMITED_POLICIES,
     PAGE,
     IdempotencyKey,
@@ -28,8 +29,8 @@ from schedules.mcp.tools.arguments import (
     Timezone,
     create,
     page_problem,
+    read_filter,
 )
-from schedules.mcp.tools.filters import FILTERS, read_filter
 from schedules.mcp.tools.triggers import TriggerConfig, TriggerType, local_text, read_trigger, zone_notes
 from schedules.result import Code, Err, Ok, invalid
 from schedules.services.job_list import read_jobs

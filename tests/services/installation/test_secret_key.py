@@ -3,7 +3,7 @@
 import pytest
 
 from schedules import clock, engine
-from schedules.mcp.messages import message_of
+from schedules.mcp.answers.refusals import message_of
 from schedules.models import Cluster, Installation, Secret
 from schedules.result import Err
 from schedules.secrets.encryption import unseal

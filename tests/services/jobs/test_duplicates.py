@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from schedules import services
-from schedules.mcp.messages import message_of
+from schedules.mcp.answers.refusals import message_of
 from schedules.models import Event
 from schedules.result import Err, Kind
 from schedules.services import Actor

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 
 from schedules import clock, engine, services
-from schedules.mcp.messages import message_of
+from schedules.mcp.answers.refusals import message_of
 from schedules.models import Event, Job
 from schedules.result import Err, Kind
 from tests.factories import ClusterFactory, JobFactory

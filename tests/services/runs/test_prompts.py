@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from schedules import services
-from schedules.mcp.messages import message_of
+from schedules.mcp.answers.refusals import message_of
 from schedules.models import Event, Execution
 from schedules.result import Code, Err, Kind, Ok
 from schedules.services import Actor

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from schedules import clock, engine, services
-from schedules.mcp.messages import message_of
+from schedules.mcp.answers.refusals import message_of
 from schedules.models import Execution
 from schedules.result import Err
 from tests.factories import ClusterFactory, JobFactory
