@@ -11,7 +11,7 @@ pages: Any = get_asgi_application()
 # After Django is set up, because the tools import models.
 from cronty_site.serving.guards import Guards  # noqa: E402
 from cronty_site.serving.threads import ReusedThreads  # noqa: E402
-from schedules.mcp.http import build_http_app  # noqa: E402
+from schedules.mcp.on_demand import McpOnDemand  # noqa: E402
 from schedules.secrets.private_files import restrict_to_owner  # noqa: E402
 from schedules.web.pings.endpoint import PingEndpoint  # noqa: E402
 
@@ -20,7 +20,7 @@ restrict_to_owner()
 
 def build_application() -> Any:
     """Build the application; each start of a server needs a new one."""
-    return Guards(build_http_app(elsewhere=ReusedThreads(pages)), pings=PingEndpoint())
+    return Guards(McpOnDemand(ReusedThreads(pages)), pings=PingEndpoint())
 
 
 application = build_application()

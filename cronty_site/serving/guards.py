@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from cronty_site.serving.connections import max_requests
 from schedules.api.problems import PROBLEM_JSON, ProblemError
 from schedules.engine import sqlite_file
-from schedules.mcp.http import MCP_PATH
+from schedules.mcp.on_demand import MCP_PATH
 from schedules.services.jobs.heartbeats import PING_PATH
 from schedules.services.long_answers import LEAVE_PLACE
 from schedules.services.people.client_addresses import network_of

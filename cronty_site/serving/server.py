@@ -14,7 +14,7 @@ from cronty_site.serving.guards import Guards
 from cronty_site.serving.proxies import TrustProxies
 from schedules.api import streams
 from schedules.api.routes.terminal import end_lines
-from schedules.mcp.subscriptions import end_streams
+from schedules.mcp.on_demand import end_streams
 
 STOP_SECONDS = 3
 KEEP_ALIVE_SECONDS = 75

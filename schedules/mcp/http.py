@@ -14,11 +14,11 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schedules.mcp.auth import token_problem, why_unauthorized
+from schedules.mcp.on_demand import MCP_PATH
 from schedules.mcp.server import CrontyServer, build_server
 from schedules.services.people.tokens import FAMILIES
 from schedules.worker.database_errors import TRY_AGAIN, TRY_AGAIN_SECONDS
 
-MCP_PATH = "/mcp"
 NOT_FOUND = Response("Not found\n", status_code=404, media_type="text/plain")
 ONLY_POST = Response(status_code=405, headers={"Allow": "POST"})
 

@@ -305,9 +305,9 @@ def test_invalid_agent_name_is_refused(name):
         call_command("mcp_serve", name=name)
 
 
-def test_importing_the_app_on_sqlite_imports_neither_the_sdk_nor_psycopg(site):
+def test_importing_the_pages_on_sqlite_imports_neither_the_sdk_nor_psycopg(site):
     code = (
-        "import django, sys; django.setup(); import cronty_site.urls;"
+        "import django, sys; django.setup(); import cronty_site.asgi, cronty_site.urls;"
         "sys.exit(not {'mcp', 'psycopg'}.isdisjoint(sys.modules))"
     )
 

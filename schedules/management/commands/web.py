@@ -14,6 +14,7 @@ from schedules.management.arguments import port, refuse_address, refuse_public_d
 from schedules.management.base_command import CrontyCommand
 from schedules.management.running_server import note_address
 from schedules.management.secret_key import stop_with_foreign_secret_key
+from schedules.mcp.on_demand import McpOnDemand
 from schedules.services.installation.command_words import how_to_run
 from schedules.worker import parent_death
 
@@ -52,10 +53,8 @@ def _application() -> Any:
     """Return the project's ASGI application, or build one from its pages and /mcp."""
     if path := getattr(settings, "ASGI_APPLICATION", None):
         return import_string(path)
-    from schedules.mcp.http import build_http_app
-
     pages: Any = get_asgi_application()
-    return build_http_app(elsewhere=pages)
+    return McpOnDemand(pages)
 
 
 def _are_static_files_collected() -> bool:
