@@ -144,6 +144,16 @@ class JobSpec(ScheduleSpec):
     )
 
 
+class FileSpec(JobSpec):
+    """A job in a file, without its schedule."""
+
+    name: Text | None = says("Default: the key.", "Name")
+    task: Text | None = says("What runs.", "Task")
+    arguments: dict[str, Any] | None = says("The arguments of the task, by name.", "Arguments")
+    args: list[Any] | None = says("Further arguments, by position.", "Further arguments")
+    paused: bool | None = says("Whether it is paused; left out, a pause is left alone.", "Paused")
+
+
 def shown_type(field: Any) -> Any:
     """Return the type of a field's value in answers, where durations are texts."""
     kind = _kind_of(field)
@@ -167,6 +177,7 @@ _REASONS = {
     "int_type": "give a whole number",
     "bool_type": "give true or false",
     "string_type": "give a text, in quotes if it looks like a number",
+    "dict_type": "give values by name, like `message: Stand up`",
     "list_type": "give a list, like [home, backup]",
     "literal_error": "choose one of: {expected}",
     "greater_than_equal": "choose {ge} or more",

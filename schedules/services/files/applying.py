@@ -13,7 +13,6 @@ from schedules import clock, engine
 from schedules.models import Job
 from schedules.models.triggers import TRIGGER_COLUMNS
 from schedules.result import Code, Err, Ok, Result, invalid
-from schedules.services.files.exceptions import days_to_skip, with_calendars
 from schedules.services.files.jobs import DescribedJob
 from schedules.services.files.plans import CHUNK, Action, Plan, Progress, Step, described_changes
 from schedules.services.files.sources import COLUMNS, digest_of_job
@@ -74,13 +73,13 @@ def apply_plan(actor: Actor, plan: Plan, *, on_progress: Progress = lambda done:
 def edit_as_described(actor: Actor, job: Job, spec: DescribedJob) -> Result[Job]:
     """Change one job to match its edited document; a job that changed since the export is a conflict."""
     try:
-        spec = with_calendars(spec, calendar_titles(job.owner_id) if spec.named_calendars else {})
+        spec = spec.with_calendars(calendar_titles(job.owner_id) if spec.named_calendars else {})
     except PhraseError as error:
         return invalid("schedule", str(error))
     changes = described_changes(job, spec)
     if isinstance(changes, Err):
         return changes
-    days = days_to_skip(job, spec, clock.now())
+    days = spec.days_to_skip(job, clock.now())
     try:
         with transaction.atomic():
             edited = _expect(edit(actor, job.public_id, revision=job.revision, skipped_days=days, **changes))

@@ -25,9 +25,6 @@ _VARIABLE = re.compile(
 )
 _MACRO = re.compile(r"(?P<schedule>@\w+)\s+(?P<rest>.*)")
 _FIELDS = re.compile(r"-?(?P<schedule>\S+\s+\S+\s+\S+\s+\S+\s+\S+)\s+(?P<rest>.*)")
-_HEADING = re.compile(r"[-=*~_]{2,}|#")
-# The drawing of the fields in crontabs of distributions: "|  .------ hour (0 - 23)".
-_DRAWING = re.compile(r"[.|*]\s*(?:[-|.*]|$)")
 # The line that names the fields, as `crontab -e` writes it: "m h  dom mon dow   command".
 _NAMES_OF_FIELDS = re.compile(r"m(in(utes?)?)?\s+h(ours?)?\s+(dom|day)", flags=re.IGNORECASE)
 # Parts of a schedule that Cronty reads and cron does not: the last day, and the nth weekday.
@@ -153,7 +150,7 @@ def parse_crontab(
         if not stripped:
             state.comment = []
         elif stripped.startswith("#"):
-            _note_comment(state, stripped, user, has_users)
+            _note_comment(state, stripped)
         elif variable := _VARIABLE.fullmatch(line):
             _set_variable(crontab, state, number, variable["name"], _unquoted(variable["value"]))
             state.comment = []
@@ -169,16 +166,13 @@ def parse_crontab(
     return crontab
 
 
-def _note_comment(state: _State, line: str, user: str, has_users: bool) -> None:
-    """Remember a comment for the line below it, unless it is a heading, a commented-out line or decoration."""
+def _note_comment(state: _State, line: str) -> None:
+    """Remember a comment for the line below it; words begin with a letter, unlike headings and commented-out lines."""
     text = line.strip("# \t")
-    if _HEADING.match(text) or _NAMES_OF_FIELDS.match(text) or _DRAWING.match(text):
-        state.comment = []
-        return
-    probe = _State("UTC", "/", "UTC")
-    is_entry = isinstance(_entry(probe, 0, text, user if has_users else None), Entry)
-    if re.search(r"[^\W\d_]", text) and not is_entry and not _VARIABLE.fullmatch(text):
+    if text[:1].isalpha() and not _NAMES_OF_FIELDS.match(text) and not _VARIABLE.fullmatch(text):
         state.comment.append(text)
+    else:
+        state.comment = []
 
 
 def _set_variable(crontab: Crontab, state: _State, number: int, name: str, value: str) -> None:

@@ -1,24 +1,27 @@
 """Read the jobs of a file: this checks the fields, and the services check tasks and quotas."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import Any, Self
 
 from pydantic_core import PydanticCustomError
 
 from schedules.limits import NAME_LENGTH, line_problem
+from schedules.models import Job
+from schedules.models.triggers import TRIGGER_COLUMNS
 from schedules.result import Err, Ok
 from schedules.services.files.documents import DocumentError, Node, Place, Problem, parse_document
 from schedules.services.jobs.validation import with_given
-from schedules.spec.job import JobSpec
+from schedules.spec.job import FileSpec, JobSpec
 from schedules.spec.readers import check_span, read_span
-from schedules.when.clauses import Plan, parse_plan
+from schedules.when.clauses import Plan, named_calendars, parse_plan
 from schedules.when.phrases import PhraseError, parse_moment
-from schedules.when.triggers import CalendarInterval, Cron, Interval, Once, Trigger, TriggerError
+from schedules.when.triggers import CalendarInterval, Cron, Interval, Once, Trigger, TriggerError, load_zone
 
 TOP_FIELDS = ("timezone", "jobs")
+FIELDS = ("name", "task", "arguments", "args", "paused", "schedule", *JobSpec.of_columns())
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:[Zz]|[+-]\d\d:?\d\d)?")
 # A placeholder for a schedule that cannot be read, so that the other fields are still checked.
 _ANY_PLAN = Plan(Cron("* * * * *", "UTC"))
@@ -47,11 +50,21 @@ class DescribedJob:
         """Return the place of the field that sets a column."""
         names = {"args": "arguments", "kwargs": "arguments"}
         return self.places.get(names.get(column, column)) or self.places.get(
-            "schedule" if column in _SCHEDULE else "", self.place
+            "schedule" if column in TRIGGER_COLUMNS else "", self.place
         )
 
+    def with_calendars(self, titles: Mapping[str, str]) -> Self:
+        """Return the job with the calendars that its schedule excludes; `titles` has all of the owner. Raises PhraseError."""
+        if not self.named_calendars:
+            return self
+        calendars = named_calendars(self.named_calendars, titles)
+        return replace(self, columns={**self.columns, "calendars": calendars})
 
-_SCHEDULE = ("trigger_type", "run_at", "every", "calendar_unit", "anchor_at", "cron")
+    def days_to_skip(self, job: Job, now: datetime) -> list[date]:
+        """Return the days ahead that the schedule excludes, and that a job does not skip yet."""
+        today = now.astimezone(load_zone(self.columns["timezone"])).date()
+        skipped = job.skips.split()
+        return [day for day in self.skipped_days if day >= today and day.isoformat() not in skipped]
 
 
 def read_jobs(
@@ -120,16 +133,13 @@ class _Reader:
             return
         self._refuse_unknown(node, FIELDS, "a job")
         for name in ("task", "schedule"):
-            if name not in node.value:
+            if name not in node.value or node.value[name].value is None:
                 self._add_problem(place, f"{key}: {name!r} is missing")
         values = self._read_options(node.value, zone)
         zone = values.get("timezone", zone)
-        values |= self._read_fields(
-            node, _READERS | {"schedule": lambda entry: _schedule(entry, zone, self._now)}
-        )
+        plan, has_start = self._read_schedule(node.value.get("schedule"), zone)
         if "task" not in values:
             return
-        plan, has_start = values.pop("schedule", (_ANY_PLAN, False))
         match with_given(plan.clauses, values):
             case Ok(merged):
                 # The calendars are looked up by their names when the files are applied.
@@ -156,11 +166,11 @@ class _Reader:
 
     def _read_options(self, entries: Mapping[str, Node], zone: str) -> dict[str, Any]:
         """Read the options of a job, except those with a problem, which is recorded."""
-        entries = {name: entry for name, entry in entries.items() if name in JobSpec.of_columns()}
+        entries = {name: entry for name, entry in entries.items() if name in FileSpec.of_columns()}
         values = {name: entry.plain() for name, entry in entries.items()}
-        columns, problems = JobSpec.read_each(values, now=self._now, zone=zone)
+        columns, problems = FileSpec.read_each(values, now=self._now, zone=zone)
         if columns.get("ends_at"):
-            earlier, _ = JobSpec.read_each(values, now=self._now - _EARLIER, zone=zone)
+            earlier, _ = FileSpec.read_each(values, now=self._now - _EARLIER, zone=zone)
             if earlier.get("ends_at") != columns["ends_at"]:
                 problems.append((("ends_at",), f'{_MEANS_THE_SAME} a date and time, "2026-12-24T18:00"'))
         for (name, *positions), reason in problems:
@@ -168,24 +178,13 @@ class _Reader:
             self._add_problem((entry.value[positions[0]] if positions else entry).place, reason)
         return columns
 
-    def _read_fields(self, node: Node, readers: Mapping[str, Callable[[Node], Any]]) -> dict[str, Any]:
-        """Read the fields that a job has, except those with a problem, which is recorded."""
-        values: dict[str, Any] = {}
-        for name, read in readers.items():
-            if name in node.value:
-                before = len(self.problems)
-                value = self._try(node.value[name], read)
-                if len(self.problems) == before:
-                    values[name] = value
-        return values
-
-    def _try(self, node: Node, read: Callable[[Node], Any]) -> Any:
-        """Read a value, or record the problem and return None."""
-        try:
-            return read(node)
-        except _FieldError as error:
-            self._add_problem(error.place or node.place, str(error))
-        return None
+    def _read_schedule(self, node: Node | None, zone: str) -> tuple[Plan, bool]:
+        if node is not None and node.value is not None:
+            try:
+                return _schedule(node, zone, self._now)
+            except _FieldError as error:
+                self._add_problem(error.place or node.place, str(error))
+        return _ANY_PLAN, False
 
     def _refuse_unknown(self, node: Node, fields: tuple[str, ...], what: str) -> None:
         for name in node.value:
@@ -208,25 +207,7 @@ def _whole(node: Node) -> int:
     return node.value
 
 
-def _yes_or_no(node: Node) -> bool:
-    if not isinstance(node.value, bool):
-        raise _FieldError("give true or false")
-    return node.value
-
-
 _STARTING = re.compile(r" (?:starting|beginning) (?P<date>\d{4}-\d\d-\d\d[t ]\d\d:\d\d)?", re.IGNORECASE)
-
-
-def _named(node: Node) -> dict[str, Any]:
-    if not isinstance(node.value, dict):
-        raise _FieldError("give the arguments by name, like `message: Stand up`")
-    return dict(node.plain())
-
-
-def _listed(node: Node) -> list[Any]:
-    if not isinstance(node.value, list):
-        raise _FieldError("give a list of positional arguments")
-    return list(node.plain())
 
 
 def _schedule(node: Node, zone: str, now: datetime) -> tuple[Plan, bool]:
@@ -297,13 +278,3 @@ def _moment(node: Node, zone: str, now: datetime) -> datetime:
         return parse_moment(text, now=now, timezone=zone, has_horizon=False).astimezone(UTC)
     except PhraseError as error:
         raise _FieldError(str(error), node.place) from error
-
-
-_READERS: dict[str, Callable[[Node], Any]] = {
-    "name": _text,
-    "task": _text,
-    "arguments": _named,
-    "args": _listed,
-    "paused": _yes_or_no,
-}
-FIELDS = (*_READERS, "schedule", *JobSpec.of_columns())

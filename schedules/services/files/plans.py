@@ -16,7 +16,6 @@ from schedules.models.triggers import TRIGGER_COLUMNS, columns_of
 from schedules.result import Err, Ok
 from schedules.secrets import masking
 from schedules.services.files.documents import Problem
-from schedules.services.files.exceptions import days_to_skip, with_calendars
 from schedules.services.files.jobs import DescribedJob
 from schedules.services.files.sources import COLUMNS, is_gone
 from schedules.services.files.writing import end_text
@@ -122,7 +121,7 @@ def make_plan(
     for number, raw_spec in enumerate(_in_order(specs), 1):
         try:
             placed = _with_default_place(profile, _with_resolved_upstream(actor, raw_spec, planned))
-            spec = with_calendars(placed, titles)
+            spec = placed.with_calendars(titles)
         except PhraseError as error:
             plan.problems.append(Problem(raw_spec.place_of("schedule"), f"{raw_spec.key}: {error}"))
             continue
@@ -206,7 +205,7 @@ def _plan_job(
     )
     paused = None if has_requested_state or job.status in ENDED else spec.paused
     requested = _with_whole_schedule(changes, spec)
-    skipped_days = [] if job.status in ENDED else days_to_skip(job, spec, now)
+    skipped_days = [] if job.status in ENDED else spec.days_to_skip(job, now)
     step = Step(
         Action.CHANGE,
         spec.key,
@@ -271,7 +270,7 @@ def _plan_new_job(
     if isinstance(built, Err):
         _add_problems(plan, spec, built)
         return None
-    skipped_days = days_to_skip(built.value, spec, now)
+    skipped_days = spec.days_to_skip(built.value, now)
     if problem := days_problem(skipped_days, built.value.timezone, now):
         _add_problems(plan, spec, problem)
         return None

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from schedules.limits import NAME_LENGTH
-from schedules.spec.job import JobSpec
+from schedules.spec.job import FileSpec
 
 _MOMENT = {
     "type": "string",
@@ -15,7 +15,7 @@ _MOMENT = {
 
 def job_schema(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the schema of a file; `tasks` has the schema of each task's arguments."""
-    options = JobSpec.model_json_schema()["properties"]
+    options = FileSpec.model_json_schema()["properties"]
     schedule = {
         "description": "When it runs.",
         "anyOf": [
@@ -41,16 +41,9 @@ def job_schema(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         "additionalProperties": False,
         "required": ["task", "schedule"],
         "properties": {
-            "name": {"type": "string", "maxLength": NAME_LENGTH, "description": "Default: the key."},
-            "task": {"enum": sorted(tasks), "description": "What runs."},
-            "arguments": {"type": "object", "description": "The arguments of the task, by name."},
-            "args": {"type": "array", "description": "Further arguments, by position."},
-            "schedule": schedule,
             **options,
-            "paused": {
-                "type": "boolean",
-                "description": "Whether it is paused; left out, a pause is left alone.",
-            },
+            "task": {"enum": sorted(tasks), "description": options["task"]["description"]},
+            "schedule": schedule,
         },
         "allOf": [
             {

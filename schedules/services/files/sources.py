@@ -48,12 +48,6 @@ def digest_of_job(job: Job) -> str:
     if job.task == HEARTBEAT:
         # Every ping restarts its interval.
         del values["anchor_at"]
-    if not job.calendars:
-        # Keeps digests from before there were calendars valid.
-        del values["calendars"], values["on_closed"]
-    if not job.grants:
-        # Keeps digests from before there were permissions valid.
-        del values["grants"]
     values["arguments"] = named_arguments(job.task, job.args, job.kwargs)
     values["is_gone"] = is_gone(job)
     text = json.dumps(values, cls=DjangoJSONEncoder, sort_keys=True)

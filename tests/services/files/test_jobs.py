@@ -82,7 +82,7 @@ def test_wrong_files_are_refused_with_the_place():
         (JOB + "    attempts: many\n", "x.yaml:5:15: give a whole number"),
         (JOB + "    name: 7\n", "x.yaml:5:11: give a text, in quotes"),
         (JOB + "    tags: [home, 7]\n", "x.yaml:5:18: give a text, in quotes"),
-        (JOB + "    arguments: [x]\n", "x.yaml:5:16: give the arguments by name"),
+        (JOB + "    arguments: [x]\n", "x.yaml:5:16: give values by name"),
         (JOB + "    args: {a: 1}\n", "x.yaml:5:11: give a list"),
         (JOB + "    ends_at: in 3 days\n", "x.yaml:5:14: a file means the same whenever"),
         (JOB + "    timezone: Mars/Base\n", "x.yaml:5:15: "),
