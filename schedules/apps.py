@@ -30,7 +30,7 @@ class SchedulesConfig(AppConfig):
         import_module("schedules.channels.notify")
         import_module("schedules.channels.event_delivery")
         import_module("schedules.engine.upkeep.tasks")
-        import_module("schedules.services.jobs.later_moves")
+        import_module("schedules.services.jobs.moves")
         autodiscover_modules("tasks")
         registry.add_source(catalog)
 

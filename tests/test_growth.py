@@ -14,7 +14,7 @@ from schedules.mcp.auth import set_local_caller
 from schedules.mcp.tools import prompts
 from schedules.models import counting
 from schedules.services import job_list, job_overview, paging, run_list
-from schedules.services.jobs import agenda, notifications, outlook
+from schedules.services.jobs import agenda, outlook
 from schedules.services.runs import outcomes
 from schedules.services.runs import prompts as runs_of_prompts
 from schedules.services.runs.counters import RunCounters
@@ -40,7 +40,7 @@ TABLES = ("schedules_job", "schedules_execution", "schedules_event")
 @pytest.fixture
 def small_limits(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     """Lower every limit, so that a few thousand rows are many."""
-    for module in (paging, job_list, run_list, notifications, runs_of_prompts):
+    for module in (paging, job_list, run_list, runs_of_prompts):
         monkeypatch.setattr(module, "SCANNED", 100)
     monkeypatch.setattr(counting, "COUNTED", 300)
     monkeypatch.setattr(job_overview, "LISTED", 200)

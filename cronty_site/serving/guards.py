@@ -26,7 +26,7 @@ from cronty_site.serving.connections import max_requests
 from schedules.api.problems import PROBLEM_JSON, ProblemError
 from schedules.engine import sqlite_file
 from schedules.mcp.on_demand import MCP_PATH
-from schedules.services.jobs.heartbeats import PING_PATH
+from schedules.services.jobs.addresses import PING_PATH
 from schedules.services.long_answers import LEAVE_PLACE
 from schedules.services.people.client_addresses import network_of
 from schedules.web.health import ALIVE

@@ -20,9 +20,9 @@ from cronty_site.terminal.session import Session, subcommand
 from schedules.models import Execution
 from schedules.result import Kind
 from schedules.services.run_list import RunLog, find_run
-from schedules.services.runs.agent_runs import agent_run_of
 from schedules.services.runs.explanations import explain
 from schedules.services.runs.outputs import output_since
+from schedules.services.runs.runner_list import agent_run_of
 
 POLL_SECONDS = 0.5
 MAX_FOLLOWED = 1000

@@ -32,10 +32,10 @@ from schedules.models.jobs import JobQuerySet
 from schedules.services.documents import reminder_json
 from schedules.services.files.sources import source_note
 from schedules.services.job_list import JobQuery, read_jobs
+from schedules.services.jobs.addresses import trigger_of_job
 from schedules.services.jobs.chains import chain_of, conditions_of, upcoming_of
 from schedules.services.jobs.forecasts import preview_of
 from schedules.services.jobs.masked_arguments import shown_arguments
-from schedules.services.jobs.trigger_addresses import trigger_of_job
 from schedules.services.people.incidents import open_incidents_of_job
 from schedules.services.run_list import newest_runs
 from schedules.services.runs.question_words import reminder_words

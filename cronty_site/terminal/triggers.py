@@ -6,7 +6,7 @@ from cronty_site.terminal.completion import complete_job
 from cronty_site.terminal.output import answer, show_once
 from cronty_site.terminal.session import Session, subcommand
 from schedules.models import TriggerAddress
-from schedules.services.jobs.trigger_addresses import close_trigger, open_trigger
+from schedules.services.jobs.addresses import close_trigger, open_trigger
 
 
 @subcommand(

@@ -1,12 +1,12 @@
 """Services: everything that people and agents can do; only this package changes jobs for them."""
 
+from schedules.services.jobs.addresses import rotate_signing_key, signing_keys_of
 from schedules.services.jobs.chains import upcoming
 from schedules.services.jobs.creation import Scheduled, look_alike, schedule, schedule_many
 from schedules.services.jobs.edits import edit
 from schedules.services.jobs.forecasts import Preview
-from schedules.services.jobs.previews import preview
 from schedules.services.jobs.proposals import confirm
-from schedules.services.jobs.signing_keys import rotate_signing_key, signing_keys_of
+from schedules.services.jobs.schedule_texts import preview
 from schedules.services.jobs.states import (
     cancel,
     delete,
@@ -27,7 +27,7 @@ from schedules.services.people.tokens import (
     verify_token,
 )
 from schedules.services.permissions import Actor
-from schedules.services.runs.actions import run_now, skip, stop_run
+from schedules.services.runs.actions import begin_push, end_push, run_now, run_task, skip, stop_run
 from schedules.services.runs.answers import answer
 from schedules.services.runs.explanations import Why, why
 from schedules.services.runs.outputs import OutputPart, output_since
@@ -39,8 +39,6 @@ from schedules.services.runs.prompts import (
     release_prompt,
     unclaimed_jobs,
 )
-from schedules.services.runs.pushes import begin_push, end_push
-from schedules.services.runs.single import run_task
 
 __all__ = [
     "Actor",

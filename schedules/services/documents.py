@@ -19,11 +19,10 @@ from schedules.secrets import masking
 from schedules.services.activity import changes_of_event
 from schedules.services.files.plans import Plan
 from schedules.services.files.sources import source_note
+from schedules.services.jobs.addresses import PingAddress, ping_address_of, trigger_of_job
 from schedules.services.jobs.chains import chain_of
 from schedules.services.jobs.forecasts import preview_of, shown_next_run, words_of
-from schedules.services.jobs.heartbeats import PingAddress, ping_address_of
 from schedules.services.jobs.masked_arguments import shown_arguments
-from schedules.services.jobs.trigger_addresses import trigger_of_job
 from schedules.services.people.calendars import ShownCalendar
 from schedules.services.people.channels import ListedChannel
 from schedules.services.people.incidents import ShownIncident, open_incidents_of_job

@@ -9,12 +9,12 @@ from schedules.models.jobs import JobQuerySet
 from schedules.result import Code, Document, Err, RefusedError, invalid, operation
 from schedules.services.documents import agent_json, heartbeat_json, listed_job, masked_run
 from schedules.services.job_list import JobQuery, read_jobs, read_newest
-from schedules.services.jobs.heartbeats import ping_addresses_of
+from schedules.services.jobs.addresses import ping_addresses_of
 from schedules.services.permissions import Actor
 from schedules.services.reading import job_query, run_query
 from schedules.services.run_list import find_run, read_runs
-from schedules.services.runs.agent_runs import agent_run_of
 from schedules.services.runs.outputs import output_since
+from schedules.services.runs.runner_list import agent_run_of
 from schedules.tasks.heartbeat import HEARTBEAT
 
 _KEY_CURSOR = re.compile(r"(-?[0-9]{1,18}~)?[0-9]{1,18}")

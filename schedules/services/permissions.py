@@ -1,6 +1,6 @@
-"""Who may see and change which jobs: people and agents as actors, and the events that record their changes."""
+"""Who may see and change which jobs: people and agents as actors, rows locked for them, and the events of their changes."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeVar
@@ -220,3 +220,20 @@ def event_of(
         before=masking.masked(before or {}),
         after=masking.masked(after or {}),
     )
+
+
+def locked_job(actor: Actor, job_id: str, *, may: Callable[[Job], bool] | None = None) -> Job | Err:
+    """Lock a job that the actor may change; `may` replaces this permission with another."""
+    job = actor.jobs().select_for_update(of=("self",)).find(job_id)
+    if job is None:
+        return not_found(job_id)
+    return job if (may or actor.may_change)(job) else forbidden(job)
+
+
+def change_row(job: Job, now: datetime, **changes: Any) -> None:
+    """Update a locked row; its revision must be the one that was read."""
+    changed = Job.objects.filter(pk=job.pk, revision=job.revision).update(
+        **changes, revision=job.revision + 1, updated_at=now
+    )
+    assert changed == 1
+    job.apply_changes(changes, now)

@@ -31,7 +31,7 @@ from schedules.models import (
     TriggerAddress,
     UserSession,
 )
-from schedules.services.jobs.trigger_addresses import digest_of
+from schedules.services.jobs.addresses import digest_of
 from schedules.when.calendar_data import stored
 from schedules.when.calendars import Calendar as MarkedDays
 from tests.factories import (

@@ -20,7 +20,7 @@ from schedules.models import Ping
 from schedules.result import Code, Err, expect
 from schedules.services import pings
 from schedules.services.documents import heartbeat_json, ping_json
-from schedules.services.jobs.heartbeats import newest_pings, ping_addresses_of
+from schedules.services.jobs.addresses import newest_pings, ping_addresses_of
 from schedules.services.listing import list_heartbeats
 from schedules.services.people.client_addresses import network_of
 from schedules.services.permissions import read_activity

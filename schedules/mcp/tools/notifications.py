@@ -52,9 +52,9 @@ from schedules.mcp.tools.triggers import read_trigger, zone_notes
 from schedules.models import Execution, Job, Profile
 from schedules.models.counting import COUNTED
 from schedules.result import Code, Err, Kind, Ok, Result, invalid
-from schedules.services.jobs.notifications import unsent_notifications
+from schedules.services.jobs.prompt_list import unsent_notifications
 from schedules.services.people.channels import place_of
-from schedules.services.runs.pushes import run_of
+from schedules.services.runs.actions import run_of
 from schedules.tasks import registry
 from schedules.tasks.interface import Final, RetryLater
 from schedules.when.triggers import TriggerError, load_zone

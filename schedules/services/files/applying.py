@@ -19,12 +19,12 @@ from schedules.services.files.sources import COLUMNS, digest_of_job
 from schedules.services.files.writing import end_text, schedule_value, write_jobs
 from schedules.services.jobs.bulk import change_jobs
 from schedules.services.jobs.calendars import add_missing_holidays
+from schedules.services.jobs.chains import link_planned
 from schedules.services.jobs.creation import insert_jobs, policy_defaults
 from schedules.services.jobs.edits import edit, store_edits
 from schedules.services.jobs.masked_arguments import named_arguments, shown_arguments
-from schedules.services.jobs.proposing import ask_to_confirm
+from schedules.services.jobs.proposals import ask_to_confirm
 from schedules.services.jobs.states import CAME_DUE, pause, restore, resume
-from schedules.services.jobs.upstream import link_planned
 from schedules.services.jobs.validation import default_of
 from schedules.services.people.holidays import calendar_titles
 from schedules.services.permissions import Actor, event_of, record_all

@@ -21,11 +21,11 @@ from schedules.models.job_texts import searchable_text, shown_arguments, skeleto
 from schedules.models.jobs import new_public_id, shared_schedule
 from schedules.result import Code, Err, Ok, Result, invalid, invalid_fields
 from schedules.secrets.masking import has_mask
+from schedules.services.jobs.addresses import add_heartbeats
 from schedules.services.jobs.calendars import add_missing_holidays, attach_calendars, store_calendars
-from schedules.services.jobs.heartbeats import add_heartbeats
+from schedules.services.jobs.chains import Planned, attach_upstream
 from schedules.services.jobs.masked_arguments import fill_in
-from schedules.services.jobs.proposing import ask_to_confirm, proposal_columns
-from schedules.services.jobs.upstream import Planned, attach_upstream
+from schedules.services.jobs.proposals import ask_to_confirm, proposal_columns
 from schedules.services.jobs.validation import (
     EDITABLE,
     days_problem,

@@ -14,18 +14,18 @@ from schedules import clock, engine
 from schedules.models import Execution, Job
 from schedules.models.job_texts import searchable_text, skeleton
 from schedules.result import Code, Err, Ok, Result, invalid_fields
+from schedules.services.jobs.addresses import add_heartbeats
 from schedules.services.jobs.calendars import attach_calendars, store_calendars
+from schedules.services.jobs.chains import Planned, attach_upstream
 from schedules.services.jobs.creation import (
     changes_of,
     likeness_of,
     planned_rate,
     set_anchor,
 )
-from schedules.services.jobs.heartbeats import add_heartbeats
 from schedules.services.jobs.masked_arguments import fill_in
-from schedules.services.jobs.proposing import ask_to_confirm, proposal_columns
+from schedules.services.jobs.proposals import ask_to_confirm, proposal_columns
 from schedules.services.jobs.states import account_until, account_until_each, is_protected, protected
-from schedules.services.jobs.upstream import Planned, attach_upstream
 from schedules.services.jobs.validation import (
     CALL,
     default_of,

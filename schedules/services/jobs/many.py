@@ -12,8 +12,7 @@ from schedules.services.activity import changes_between
 from schedules.services.documents import iso_in, named_jobs
 from schedules.services.jobs import bulk, moves, undo
 from schedules.services.jobs.edits import PreparedEdit
-from schedules.services.jobs.later_moves import move_later
-from schedules.services.jobs.move_words import read_clock, read_move
+from schedules.services.jobs.moves import move_later, read_clock, read_move
 from schedules.services.jobs.pause_all import pause_reason, what_goes_on
 from schedules.services.jobs.states import pause_problem
 from schedules.services.permissions import Actor

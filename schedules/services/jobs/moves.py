@@ -1,21 +1,27 @@
-"""Moves: change the time of day, zone, tags or topic of many jobs; preview it, then store it in one transaction."""
+"""Moves: change the time of day, zone, tags or topic of many jobs, as people write it, at once or by a job that runs later."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from typing import Any
 
+from django.contrib.auth import get_user_model
 from django.db import transaction
 
-from schedules import clock
-from schedules.models import Job
-from schedules.result import Code, Err, Ok, Result, sentence
+from schedules import clock, limits
+from schedules.models import Event, Job
+from schedules.result import Code, Err, Ok, Result, invalid, sentence
 from schedules.services.job_list import JobQuery
 from schedules.services.jobs.bulk import MAX_JOBS, BulkChange, filter_jobs, without_own_jobs
+from schedules.services.jobs.creation import Scheduled, schedule
 from schedules.services.jobs.edits import PreparedEdit, prepare_edit, store_edits
 from schedules.services.jobs.masked_arguments import merged_arguments
-from schedules.services.jobs.proposing import ask_to_confirm
+from schedules.services.jobs.proposals import ask_to_confirm
 from schedules.services.permissions import Actor, event_of, record_all
+from schedules.tasks.interface import Final, Run, Skip
+from schedules.tasks.registry import task
+from schedules.when.phrases import PhraseError
+from schedules.when.spans import parse_clock_time, parse_span
 from schedules.when.triggers import load_zone
 from schedules.when.zones import first_pass, wall_time
 
@@ -177,3 +183,115 @@ def move_jobs(actor: Actor, keys: Sequence[int], revisions: dict[int, int], move
         events = record_all(edited, now)
         ask_to_confirm(actor, [each.job for each in plan.edits if each.needs_confirmation], now)
     return Ok(BulkChange([each.job for each in plan.edits], [], events[0].pk if events else None))
+
+
+NOTHING_TO_MOVE = "an update takes shift, time, timezone, add_tags, remove_tags or topic"
+
+
+def read_move(options: Mapping[str, Any], now: datetime) -> Result[Move]:
+    """Read what to change in each job; other options are ignored."""
+    at = read_clock(options.get("time"), "time")
+    if isinstance(at, Err):
+        return at
+    shift = None
+    if text := options.get("shift"):
+        is_earlier = text.strip().startswith("-")
+        try:
+            span = parse_span(text.strip().lstrip("+-").strip(), now)
+        except PhraseError as error:
+            return invalid("shift", str(error))
+        shift = -span if is_earlier else span
+    move = Move(
+        shift=shift,
+        at=at.value,
+        timezone=options.get("timezone"),
+        add_tags=options.get("add_tags") or (),
+        remove_tags=options.get("remove_tags") or (),
+        topic=options.get("topic"),
+    )
+    if move == Move():
+        return invalid("action", NOTHING_TO_MOVE)
+    if shift is not None and at.value is not None:
+        return invalid("shift", "give shift or time")
+    return Ok(move)
+
+
+def read_clock(text: str | None, field: str) -> Result[time | None]:
+    """Read a time of day, if one is given."""
+    if text is None:
+        return Ok(None)
+    read = parse_clock_time(text)
+    return invalid(field, 'write HH:MM, like "9:00" or "15:30"') if read is None else Ok(read)
+
+
+TASK = "move_jobs"
+# How many unmoved jobs a result names.
+MAX_NAMED = 10
+
+
+def move_later(actor: Actor, jobs: Sequence[Job], move: Move, at: datetime) -> Result[Scheduled]:
+    """Create a job that moves these jobs at a moment; until then, canceling it undoes the move."""
+    arguments = {
+        "shift": None if move.shift is None else move.shift.total_seconds(),
+        "at": move.at and move.at.strftime("%H:%M"),
+        "timezone": move.timezone,
+        "add_tags": list(move.add_tags),
+        "remove_tags": list(move.remove_tags),
+        "topic": move.topic,
+    }
+    kwargs = {argument: value for argument, value in arguments.items() if value not in (None, [])}
+    name = f"Move {len(jobs)} jobs" if len(jobs) > 1 else f"Move {jobs[0].name}"
+    return schedule(
+        actor,
+        name=name[: limits.NAME_LENGTH],
+        task=TASK,
+        kwargs={"jobs": [job.public_id for job in jobs], **kwargs},
+        trigger_type=Job.TriggerType.ONCE,
+        run_at=at,
+    )
+
+
+@task(
+    TASK,
+    title="Move jobs",
+    description="Change the time, time zone, tags or topic of several of your jobs, like an update by bulk_jobs.",
+)
+def move_jobs_now(
+    jobs: list[str],
+    *,
+    shift: float | None = None,
+    at: str | None = None,
+    timezone: str | None = None,
+    add_tags: tuple[str, ...] = (),
+    remove_tags: tuple[str, ...] = (),
+    topic: str | None = None,
+    run: Run,
+) -> dict[str, object]:
+    """Move the jobs that their owner still has and that can be moved; name the others in the result.
+
+    `shift` is in seconds, and `at` a time of day like 9:00.
+    """
+    try:
+        clock_time = time.fromisoformat(at.zfill(5)) if at else None
+    except ValueError:
+        raise Final('Write `at` as HH:MM, like "9:00".') from None
+    move = Move(
+        shift=None if shift is None else timedelta(seconds=shift),
+        at=clock_time,
+        timezone=timezone,
+        add_tags=add_tags,
+        remove_tags=remove_tags,
+        topic=topic,
+    )
+    owner = get_user_model()._default_manager.get(pk=run.owner_id)
+    actor = Actor(owner, Event.Door.ENGINE, name=run.job_name)
+    movable = list(actor.jobs().filter(public_id__in=jobs, status__in=STATUSES))
+    plan = plan_moves(actor, movable, move)
+    keys = [edit.old.pk for edit in plan.edits]
+    moved = move_jobs(actor, keys, {edit.old.pk: edit.old.revision for edit in plan.edits}, move)
+    if isinstance(moved, Err):
+        raise Final("A job was changed at the same moment, so none was moved: run this job again.")
+    if not moved.value.jobs and not plan.unmoved:
+        raise Skip("These jobs are gone, or like this already.")
+    unmoved = {job.public_id: reason for job, reason in plan.unmoved[:MAX_NAMED]}
+    return {"moved": len(moved.value.jobs)} | ({"left": unmoved} if unmoved else {})

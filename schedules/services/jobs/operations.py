@@ -7,13 +7,12 @@ from schedules import clock, engine
 from schedules.models import Job
 from schedules.result import Document, RefusedError, expect, invalid, operation
 from schedules.services.documents import iso_in, masked_run, shown_job, whole_job, why_json
-from schedules.services.jobs import creation, states, trigger_addresses
+from schedules.services.jobs import addresses, creation, states
 from schedules.services.jobs.chains import conditions_of, upcoming, upcoming_of
 from schedules.services.jobs.edits import edit
 from schedules.services.jobs.masked_arguments import merged_arguments
-from schedules.services.jobs.previews import preview
 from schedules.services.jobs.proposals import confirm
-from schedules.services.jobs.schedule_texts import columns_of
+from schedules.services.jobs.schedule_texts import columns_of, preview
 from schedules.services.jobs.validation import interval_problem
 from schedules.services.permissions import Actor, read_activity
 from schedules.services.reading import (
@@ -186,14 +185,14 @@ def open_trigger(actor: Actor, job: str, *, scheme: str = "", secret: str = "") 
     The address before it is accepted for seven more days.
     """
     job_id = job_id_of(actor, job)
-    opened = expect(trigger_addresses.open_trigger(actor, job_id, scheme=scheme, secret_name=secret))
+    opened = expect(addresses.open_trigger(actor, job_id, scheme=scheme, secret_name=secret))
     return {"job": opened.job.public_id, "url": opened.url, "scheme": scheme}
 
 
 @operation
 def close_trigger(actor: Actor, job: str) -> Document:
     """Take the trigger address of a job away; requests to it are refused from now on."""
-    return _document(expect(trigger_addresses.close_trigger(actor, job_id_of(actor, job))))
+    return _document(expect(addresses.close_trigger(actor, job_id_of(actor, job))))
 
 
 @operation

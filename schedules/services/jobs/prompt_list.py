@@ -1,16 +1,17 @@
-"""The list of prompts for agents: read it by state, and find one by reference."""
+"""The lists of prompts and of notifications for agents."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import F
+from django.db.models import F, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce
 
 from schedules import clock
-from schedules.models import Job
+from schedules.models import Execution, Job
 from schedules.models.counting import count_up_to
+from schedules.models.job_table import IS_UNSENT_NOTIFICATION, NotificationTopic
 from schedules.models.jobs import JobQuerySet
 from schedules.result import Result
 from schedules.services.jobs.references import resolve_job
@@ -85,3 +86,30 @@ def _parts(actor: Actor, state: str) -> list[JobQuerySet]:
             return [claimed.annotate(fire_at=Coalesce("next_run_at", "run_at", "last_run_at"))]
     repeating = listed.filter(run_at=None).annotate(fire_at=F("last_run_at"))
     return [listed.filter(run_at__isnull=False).annotate(fire_at=F("run_at")), repeating]
+
+
+def unsent_notifications(
+    actor: Actor, columns: Callable[[JobQuerySet], Any], *, topic: str | None, size: int, start: int
+) -> tuple[list[Any], int]:
+    """Return a page of the unsent notifications, and how many there are, up to a limit.
+
+    `columns` adds the columns that the caller shows to a query.
+    """
+    unsent = actor.jobs().filter(IS_UNSENT_NOTIFICATION)
+    if topic is not None:
+        of_topic = unsent.alias(topic=NotificationTopic()).filter(topic=topic)
+        # By key, or the database scans all notifications in the order of the list.
+        unsent = Job.objects.filter(pk__in=of_topic.order_by().values("pk"))
+    page = list(columns(unsent)[start : start + size])
+    is_last = len(page) < size and (page or not start)
+    return page, start + len(page) if is_last else count_up_to(unsent)
+
+
+def last_deliveries(jobs: Sequence[Job]) -> list[Execution]:
+    """Return the last delivery of each of these jobs, oldest first; it may be under way."""
+    # Leave out deliveries that wait for their first attempt.
+    sent = Execution.objects.filter(~Q(status=Execution.Status.QUEUED, attempt=0), job=OuterRef("pk"))
+    newest = Subquery(sent.order_by("-scheduled_for").values("pk")[:1])
+    rows = Job.objects.filter(pk__in=[job.pk for job in jobs]).annotate(newest=newest)
+    keys = list(rows.values_list("newest", flat=True))
+    return list(Execution.objects.filter(pk__in=keys).order_by("scheduled_for"))

@@ -1,6 +1,6 @@
-"""Proposals: list and confirm the jobs that an agent created or changed and a person must confirm."""
+"""Proposals: pause the jobs that an agent creates or changes, ask a person to confirm them, list and confirm them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,10 +14,8 @@ from schedules.models import Job
 from schedules.models.jobs import JobQuerySet
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.services.jobs.forecasts import next_runs_of, words_of
-from schedules.services.jobs.proposing import PROPOSED, ask_to_confirm
-from schedules.services.jobs.rows import change_row, locked_job
 from schedules.services.jobs.validation import use_problem
-from schedules.services.permissions import Actor, record, wrong_state
+from schedules.services.permissions import Actor, change_row, locked_job, record, wrong_state
 from schedules.when import durations
 from schedules.when.triggers import TriggerError, unreadable
 
@@ -162,3 +160,29 @@ def _limits_of(job: Job, choice: Choice | None) -> str:
     elif choice:
         parts.append("waits in the inbox for an agent")
     return "; ".join(parts)
+
+
+# The pause reason of a job that waits for confirmation.
+PROPOSED = "waits for confirmation"
+
+
+def proposal_columns(actor: Actor, now: datetime) -> dict[str, Any]:
+    """Return the columns that make a job wait until a person confirms this actor's change."""
+    return {
+        "status": Job.Status.PAUSED,
+        "next_run_at": None,
+        "paused_at": now,
+        "paused_until": None,
+        "pause_reason": PROPOSED,
+        "has_unreadable_schedule": False,
+        "proposed_at": now,
+        "proposed_by": actor.label,
+    }
+
+
+def ask_to_confirm(actor: Actor, jobs: Iterable[Job], now: datetime) -> None:
+    """Notify the owners of those jobs that wait for confirmation because this actor had to propose them."""
+    waiting = [job for job in jobs if job.proposed_at and job.status == Job.Status.PAUSED]
+    proposed = [job for job in waiting if actor.must_propose(job.task)]
+    if proposed:
+        engine.raise_proposals([(job, words_of(job)) for job in proposed], now)

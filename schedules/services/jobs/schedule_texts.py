@@ -1,14 +1,18 @@
-"""Schedules as text, with their end and exceptions: what they mean for a job, wherever one can be written."""
+"""Schedules as text, with their end and exceptions: what they mean for a job, and previews of what no job has yet."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 
 from schedules.models import Job
+from schedules.models.job_problems import schedule_problems
 from schedules.models.triggers import columns_of as columns_of_trigger
-from schedules.result import Err, Result, invalid
-from schedules.services.jobs.validation import with_given
+from schedules.result import Err, Ok, Result, invalid, invalid_fields
+from schedules.services.jobs.calendars import attach_calendars
+from schedules.services.jobs.creation import set_anchor
+from schedules.services.jobs.forecasts import Preview, preview_of, whole_words_of
+from schedules.services.jobs.validation import days_problem, no_runs_left, with_given
 from schedules.services.people.holidays import calendar_titles
 from schedules.spec.job import ScheduleSpec
 from schedules.when.clauses import Plan, named_calendars, parse_plan
@@ -69,3 +73,24 @@ def schedule_of(plan: Plan, titles: Mapping[str, str]) -> ScheduleText:
     """Find the calendars that a plan names; `titles` has all of the owner by name. Raises PhraseError."""
     stated = {each.name: getattr(plan, each.name) for each in fields(plan)}
     return ScheduleText(**stated | {"calendars": tuple(named_calendars(plan.calendars, titles))})
+
+
+def preview(owner_id: int, fields: Mapping[str, Any], now: datetime, count: int = 5) -> Result[Preview]:
+    """Describe the schedule that a new job would have, and list its next runs, without storing anything.
+
+    `fields` are as for `schedule`. A single moment in the past has no next runs.
+    """
+    columns = {name: value for name, value in fields.items() if name != "skipped_days"}
+    skipped_days = fields.get("skipped_days", ())
+    if refusal := days_problem(skipped_days, columns["timezone"], now):
+        return refusal
+    job = Job(owner_id=owner_id, **columns, skips=" ".join(map(str, skipped_days)))
+    set_anchor(job, now)
+    if problems := schedule_problems(job):
+        return invalid_fields({name: [problem] for name, problem in problems.items()})
+    if refusal := attach_calendars(job):
+        return refusal
+    job.next_run_at = job.next_slot(now)
+    if job.next_run_at is None and job.trigger_type != Job.TriggerType.ONCE:
+        return no_runs_left(job, now)
+    return Ok(replace(preview_of(job, now, count), description=whole_words_of(job)))

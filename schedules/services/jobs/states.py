@@ -9,11 +9,19 @@ from django.db import transaction
 from schedules import clock, engine, limits
 from schedules.models import Event, Execution, Job
 from schedules.result import Code, Err, Ok, Result, invalid
-from schedules.services.jobs.proposing import ask_to_confirm
-from schedules.services.jobs.rows import change_row, locked_job
+from schedules.services.jobs.proposals import ask_to_confirm
 from schedules.services.jobs.validation import no_runs_left, use_problem
 from schedules.services.people.profiles import profile_of
-from schedules.services.permissions import Actor, forbidden, not_found, record, unconfirmed, wrong_state
+from schedules.services.permissions import (
+    Actor,
+    change_row,
+    forbidden,
+    locked_job,
+    not_found,
+    record,
+    unconfirmed,
+    wrong_state,
+)
 from schedules.services.quotas import restore_problem, wait_for_owner
 from schedules.tasks import registry
 from schedules.when.durations import TICK

@@ -15,9 +15,8 @@ from schedules.secrets.masking import MASK, masked
 from schedules.services.jobs.creation import changes_of
 from schedules.services.jobs.edits import edit
 from schedules.services.jobs.proposals import withdraw_confirmation
-from schedules.services.jobs.rows import change_row, locked_job
 from schedules.services.jobs.states import cancel, delete, pause, pause_of, restore, resume
-from schedules.services.permissions import Actor, not_found, record
+from schedules.services.permissions import Actor, change_row, locked_job, not_found, record
 from schedules.services.runs.answers import UNDO, answer, is_last_answer
 from schedules.when.skips import still_ahead
 

@@ -17,7 +17,7 @@ from schedules.services.people.channels import code_of
 from schedules.services.people.hourly_limits import HourlyLimit
 from schedules.services.people.webhooks import send_test_event
 from schedules.services.permissions import Actor
-from schedules.services.runs.pushes import begin_push, end_push, run_of
+from schedules.services.runs.actions import begin_push, end_push, run_of
 from schedules.tasks.interface import Final, RetryLater, Run
 
 # Codes go to addresses whose owners have not agreed to anything yet.

@@ -10,7 +10,7 @@ from django.db.models import Case, QuerySet, When
 from schedules import clock
 from schedules.models import Execution, Incident, Job
 from schedules.result import Code, Err, Ok, Result
-from schedules.services.jobs.notifications import last_deliveries
+from schedules.services.jobs.prompt_list import last_deliveries
 from schedules.services.paging import ListPage, read_page
 from schedules.services.people.setting_events import record_setting
 from schedules.services.permissions import Actor

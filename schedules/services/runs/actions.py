@@ -1,22 +1,38 @@
-"""Actions on single runs: start a job by hand, stop a running command, skip runs ahead."""
+"""Actions on single runs: start a job or a task by hand, record a push, stop a running command, skip runs ahead."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
 
 from django.db import transaction
 
-from schedules import clock, engine
+from schedules import clock, engine, limits
 from schedules.models import Execution, Job
 from schedules.result import Code, Err, Ok, Result, invalid
+from schedules.services.jobs.creation import build_job, changes_of
 from schedules.services.jobs.forecasts import next_runs_of
-from schedules.services.jobs.rows import change_row, locked_job
 from schedules.services.jobs.validation import TOO_FAR_AHEAD, days_problem, too_many_skips, use_problem
 from schedules.services.people.profiles import is_active_user
-from schedules.services.permissions import Actor, record, unconfirmed, wrong_state
-from schedules.services.quotas import run_problem, wait_for_owner
+from schedules.services.permissions import (
+    Actor,
+    change_row,
+    confirmation_hint,
+    locked_job,
+    record,
+    unconfirmed,
+    wrong_state,
+)
+from schedules.services.quotas import (
+    creation_problem,
+    push_problem,
+    run_problem,
+    wait_for_owner,
+    wait_for_turn,
+)
 from schedules.tasks import registry
 from schedules.tasks.heartbeat import HEARTBEAT
+from schedules.tasks.interface import Run
 from schedules.when.durations import HORIZON
 from schedules.when.skips import day_of, slot_entry, still_ahead
 from schedules.when.triggers import TriggerError, load_zone
@@ -167,3 +183,80 @@ def _slot_in_second(job: Job, moment: datetime) -> datetime | None:
         slot = job.next_slot(second - timedelta.resolution)
         return slot if slot and slot < second + timedelta(seconds=1) else None
     return None
+
+
+def run_task(actor: Actor, fields: Mapping[str, Any]) -> Result[Execution]:
+    """Queue one run of a task now, from the editable columns of a job.
+
+    The run belongs to a one-time job that has already ended, which stores the arguments and can be run again.
+    """
+    if fields.get("task") == HEARTBEAT:
+        return Err(Code.JOB_RUNS_ELSEWHERE, HEARTBEAT)
+    now = clock.now()
+    once = {"trigger_type": Job.TriggerType.ONCE, "run_at": now + timedelta.resolution}
+    built = build_job(actor, now, {"timezone": actor.read_profile().zone, **fields, **once})
+    if isinstance(built, Err):
+        return built
+    job = built.value
+    if job.proposed_at:
+        return Err(Code.RUN_NEEDS_CONFIRMATION, hint=confirmation_hint(actor, job.task))
+    job.status, job.next_run_at, job.run_at = Job.Status.COMPLETED, None, now
+    profile = actor.read_profile()
+    with transaction.atomic():
+        wait_for_turn(profile)
+        if refusal := run_problem(actor.user.pk, now) or creation_problem(profile, 0, now):
+            return refusal
+        job.save(force_insert=True)
+        record(actor, "create", now, job=job, after=changes_of(job, {**fields, **once}))
+        run = Execution.of(job, now, available_at=now, cause=Execution.Cause.MANUAL)
+        run.job = job
+        run.save(force_insert=True)
+        record(actor, "run", now, job=job, after={"execution": run.pk})
+    return Ok(run)
+
+
+# Longer than any request; if the process dies, the run ends as lost after this time.
+LEASE = timedelta(minutes=2)
+TIMEOUT = 30
+NAME = "Notification"
+
+
+def begin_push(actor: Actor, content: Mapping[str, Any]) -> Result[Execution]:
+    """Record that a notification is being sent, unless its owner sent too many."""
+    now = clock.now()
+    title = limits.strip_unprintable(str(content.get("title") or content["message"]))
+    with transaction.atomic():
+        wait_for_turn(actor.read_profile())
+        if refusal := push_problem(actor.user.pk, now):
+            return refusal
+        push = Execution.objects.create(
+            owner_id=actor.user.pk,
+            job_name=" ".join(title.split())[:80] or NAME,
+            task="notify",
+            scheduled_for=now,
+            cause=Execution.Cause.MANUAL,
+            status=Execution.Status.RUNNING,
+            reason=f"Sent at once by {actor.label}.",
+            attempt=1,
+            started_at=now,
+            lateness=timedelta(0),
+            lease_until=now + LEASE,
+        )
+    return Ok(push)
+
+
+def run_of(push: Execution) -> Run:
+    """Return the run as the task sees it."""
+    return Run.without_job(push.scheduled_for, push.owner_id, TIMEOUT)
+
+
+def end_push(push: Execution, *, result: Any = None, error: str = "") -> None:
+    """Record the outcome of a push: the server's receipt, or the error."""
+    status = Execution.Status.FAILED if error else Execution.Status.SUCCEEDED
+    Execution.objects.filter(pk=push.pk, status=Execution.Status.RUNNING).update(
+        status=status,
+        finished_at=clock.now(),
+        lease_until=None,
+        result=result,
+        error=limits.strip_unprintable(error),
+    )

@@ -10,9 +10,8 @@ from schedules import clock, engine, limits
 from schedules.models import Event, Execution, Job, Question, Reminder
 from schedules.models.questions import MAX_ANSWERS
 from schedules.result import Code, Err, Ok, Result, invalid, sentence
-from schedules.services.jobs.rows import locked_job
 from schedules.services.people.profiles import is_active_user
-from schedules.services.permissions import Actor, actor_of_link, not_found, record, wrong_state
+from schedules.services.permissions import Actor, actor_of_link, locked_job, not_found, record, wrong_state
 from schedules.services.runs.actions import skip
 from schedules.tasks.signed_links import AnswerLink, Button
 from schedules.when.moments import short_words

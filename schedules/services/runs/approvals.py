@@ -15,9 +15,8 @@ from schedules.models import AgentRun, Approval, Execution, Job
 from schedules.models.approvals import LONGEST_REPLY
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.secrets.masking import has_mask
-from schedules.services.jobs.rows import change_row, locked_job
 from schedules.services.people.profiles import is_active_user
-from schedules.services.permissions import Actor, actor_of_link, record
+from schedules.services.permissions import Actor, actor_of_link, change_row, locked_job, record
 from schedules.tasks.grants import grant_of, grants_problem
 from schedules.tasks.signed_links import ApprovalLink
 from schedules.when.moments import local_words

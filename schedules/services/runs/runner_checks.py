@@ -9,8 +9,8 @@ from schedules.result import Err, Result, invalid
 from schedules.services.jobs.creation import schedule
 from schedules.services.permissions import Actor, confirmation_hint
 from schedules.services.runs.actions import run_now
-from schedules.services.runs.agent_runs import agent_run_of
 from schedules.services.runs.explanations import explain
+from schedules.services.runs.runner_list import agent_run_of
 from schedules.when.unplanned import ON_DEMAND
 
 

@@ -10,7 +10,7 @@ from schedules.agents.allowances import Allowance, allowances
 from schedules.agents.catalog import catalog
 from schedules.agents.choice import choose, default_of, is_always_inbox, usable
 from schedules.agents.definitions import Runner
-from schedules.models import AgentRun, Job
+from schedules.models import AgentRun, Execution, Job
 from schedules.services.permissions import Actor
 
 LAST_RUNS = 5
@@ -85,3 +85,10 @@ def _last_runs(actor: Actor, names: Sequence[str]) -> Mapping[str, Sequence[Agen
         if len(by_runner[run.runner]) < LAST_RUNS:
             by_runner[run.runner].append(run)
     return by_runner
+
+
+def agent_run_of(run: Execution) -> AgentRun | None:
+    """Return what the agent of the last attempt did, or None if no runner worked on this run."""
+    if run.task != "prompt":
+        return None
+    return AgentRun.objects.filter(execution=run.pk).order_by("-attempt").first()

@@ -13,8 +13,8 @@ from schedules.models.triggers import TRIGGER_COLUMNS
 from schedules.result import Err, Ok
 from schedules.secrets.masking import has_mask
 from schedules.services.jobs.creation import policy_defaults
-from schedules.services.jobs.later_moves import TASK as MOVE_JOBS
 from schedules.services.jobs.masked_arguments import fill_in
+from schedules.services.jobs.moves import TASK as MOVE_JOBS
 from schedules.spec.job import JobSpec, ScheduleSpec
 from schedules.tasks import registry
 from schedules.tasks.forms.arguments import Arguments

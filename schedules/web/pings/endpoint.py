@@ -11,7 +11,7 @@ from django.views.decorators.csrf import csrf_exempt
 from starlette.types import Receive, Scope, Send
 
 from schedules.limits import PING_BODY_BYTES
-from schedules.services.jobs.heartbeats import PING_PATH
+from schedules.services.jobs.addresses import PING_PATH
 from schedules.services.people.client_addresses import network_of
 from schedules.web.pings.batches import Batches, store_now
 from schedules.web.pings.limits import PingLimits

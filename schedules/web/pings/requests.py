@@ -9,7 +9,7 @@ from uuid import UUID
 from schedules.limits import PING_BODY_BYTES
 from schedules.models.heartbeats import Ping, is_ping_key
 from schedules.result import Code, Err, Kind, Result
-from schedules.services.jobs.heartbeats import PING_PATH
+from schedules.services.jobs.addresses import PING_PATH
 from schedules.services.pings import Accepted, Address, Received
 from schedules.tasks.heartbeat import SLUG
 from schedules.web.messages import message_of

@@ -13,7 +13,7 @@ from django.views.generic import TemplateView
 
 from schedules import services
 from schedules.result import Err, Ok
-from schedules.services.jobs.heartbeats import PING_PATH, change_ping_key
+from schedules.services.jobs.addresses import PING_PATH, change_ping_key
 from schedules.services.people.channels import channel_names
 from schedules.services.people.preferences import preference, quiet_words, runner_names
 from schedules.web.forms.people import SettingsForm

@@ -13,10 +13,9 @@ from schedules.models import Execution, Job, TriggerAddress
 from schedules.result import Err, Ok, sentence
 from schedules.services.files.sources import source_note
 from schedules.services.job_overview import read_standing
+from schedules.services.jobs.addresses import PingAddress, newest_pings, ping_address_of, trigger_of_job
 from schedules.services.jobs.chains import chain_of
 from schedules.services.jobs.forecasts import preview_of
-from schedules.services.jobs.heartbeats import PingAddress, newest_pings, ping_address_of
-from schedules.services.jobs.trigger_addresses import trigger_of_job
 from schedules.services.people.incidents import incidents_of_job
 from schedules.services.run_list import RunQuery, newest_runs, read_runs
 from schedules.services.runs import answers

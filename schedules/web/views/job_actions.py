@@ -15,9 +15,9 @@ from schedules import services
 from schedules.models import Job
 from schedules.models.counting import counted
 from schedules.result import Err, Ok, Result, sentence
+from schedules.services.jobs.addresses import close_trigger, open_trigger
 from schedules.services.jobs.forecasts import next_runs_of
 from schedules.services.jobs.pause_all import pause_everything, read_state, resume_everything
-from schedules.services.jobs.trigger_addresses import close_trigger, open_trigger
 from schedules.services.runs import answers
 from schedules.tasks.outbound.signing import OVERLAP
 from schedules.templatetags.cronty_times import day_and_clock, day_words

@@ -25,11 +25,11 @@ from schedules.services.run_list import (
     runs_around,
 )
 from schedules.services.runs import answers
-from schedules.services.runs.agent_runs import agent_run_of
 from schedules.services.runs.approvals import approvals_of, describe
 from schedules.services.runs.explanations import explain
 from schedules.services.runs.outputs import output_since
 from schedules.services.runs.question_words import describe_question
+from schedules.services.runs.runner_list import agent_run_of
 from schedules.tasks import registry
 from schedules.tasks.forms.fields import json_problem, looks_like_json
 from schedules.web.views.job_facts import percentile, shown_values

@@ -15,7 +15,7 @@ from django.views.decorators.csrf import csrf_exempt
 from schedules.limits import TRIGGER_BODY_BYTES
 from schedules.models import Execution
 from schedules.result import Err
-from schedules.services.jobs.trigger_addresses import digest_of
+from schedules.services.jobs.addresses import digest_of
 from schedules.services.long_answers import give_up_place, read_while_waiting
 from schedules.services.people.client_addresses import network_of
 from schedules.services.runs.triggering import TriggerRequest, TriggerResult, run_of_trigger, trigger

@@ -11,7 +11,7 @@ from schedules.services.jobs.forecasts import (
     preview_of,
     words_of,
 )
-from schedules.services.jobs.previews import preview
+from schedules.services.jobs.schedule_texts import preview
 from tests.factories import JobFactory
 from tests.services.conftest import NOW
 

@@ -7,8 +7,7 @@ import pytest
 
 from schedules import clock
 from schedules.models import Event, Job
-from schedules.services.jobs.later_moves import move_later
-from schedules.services.jobs.moves import Move
+from schedules.services.jobs.moves import Move, move_later
 from schedules.tasks import registry
 from schedules.tasks.interface import Final, Run, Skip
 from tests.factories import JobFactory

@@ -14,7 +14,7 @@ from schedules.services import Actor
 from schedules.services.job_list import JobQuery
 from schedules.services.jobs import outlook as outlook_module
 from schedules.services.jobs.outlook import USUAL_PERIOD, notes_on, outlook_in_words, read_outlook
-from schedules.services.jobs.proposing import PROPOSED
+from schedules.services.jobs.proposals import PROPOSED
 from schedules.services.runs.agent_stops import stop_agents
 from schedules.when.durations import TICK
 from schedules.when.unplanned import UNKNOWN_START

@@ -6,7 +6,7 @@ import pytest
 
 from schedules import clock, services
 from schedules.models import Incident, Job, Profile
-from schedules.services.jobs.trigger_addresses import open_trigger
+from schedules.services.jobs.addresses import open_trigger
 from schedules.when.unplanned import UNKNOWN_START
 from tests.factories import ExecutionFactory, JobFactory
 

@@ -15,7 +15,7 @@ from schedules.models import Event, Execution, Secret, TriggerAddress
 from schedules.result import Code, Err
 from schedules.secrets.encryption import seal
 from schedules.services import Actor, long_answers
-from schedules.services.jobs.trigger_addresses import close_trigger, open_trigger
+from schedules.services.jobs.addresses import close_trigger, open_trigger
 from schedules.tasks.outbound.signing import signature_header, standard_headers
 from schedules.web.pings import limits
 from schedules.web.pings.limits import PingLimits
