@@ -2,9 +2,6 @@
 
 from datetime import timedelta
 
-import pytest
-from django.db import IntegrityError, transaction
-
 from schedules import clock, services
 from schedules.models import Job
 from schedules.result import Err
@@ -14,7 +11,6 @@ from schedules.services.files.plans import make_plan
 from schedules.services.jobs import creation
 from schedules.services.jobs.creation import build_job, insert_jobs
 from schedules.when.spread import delay_of
-from tests.factories import JobFactory
 from tests.services.made_jobs import CRON, ONCE, PLAIN, create_job, once, value_of
 
 SPREAD = timedelta(minutes=4)
@@ -70,12 +66,6 @@ def test_job_that_becomes_a_one_time_job_loses_its_spread(actor):
     edited = value_of(services.edit(actor, job.public_id, **once(moment)))
 
     assert (edited.spread, edited.next_run_at) == (timedelta(0), moment)
-
-
-@pytest.mark.django_db
-def test_database_refuses_what_no_schedule_allows():
-    with pytest.raises(IntegrityError), transaction.atomic():
-        JobFactory(spread=timedelta(days=2))
 
 
 def test_job_that_gets_another_id_gets_its_delay(actor, monkeypatch):
