@@ -18,8 +18,8 @@ from schedules.models.standings import ORDER
 from schedules.models.triggers import CalendarUnit, TriggerType
 from schedules.services.files.sources import source_note
 from schedules.services.job_list import JobPage
-from schedules.services.jobs.forecasts import shown_next_run
 from schedules.services.jobs.addresses import ping_address_of
+from schedules.services.jobs.forecasts import shown_next_run
 from schedules.services.jobs.masked_arguments import shown_arguments
 from schedules.services.people.incidents import open_incidents_of_job
 from schedules.services.run_list import newest_rows
