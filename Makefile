@@ -61,8 +61,10 @@ advisories: install-dev
 	@$(BIN)/python -m verification.advisories $(ARGS)
 
 # Collect the tests once, on the core that mypy leaves free: all workers would compile what they import at the same time.
-compile-tests:
+compile-tests: $(VENV)/.compiled
+$(VENV)/.compiled: $(shell find schedules cronty_site tests verification -name '*.py')
 	@$(BIN)/python -m pytest --collect-only -m "" -n 0 >/dev/null || $(BIN)/python -m pytest --collect-only -m "" -n 0
+	@touch $@
 
 # Tests whose outcome can depend on the database run on both: `make test` repeats what fires jobs, `make verify` the rest.
 # Everything else, such as pages, parsers and settings, runs on SQLite only, and so do files that use no database.

@@ -48,6 +48,8 @@ import certifi, h11, packaging.version, psutil, pydantic, rich.logging, tzdata, 
 import uvicorn.protocols.http.h11_impl
 import mcp.client.stdio, mcp.server.mcpserver, mcp.server.stdio, mcp.server.streamable_http_manager
 import setproctitle
+# What the workers of pytest need, but for its plugins, whose assertions it rewrites.
+import factory, hypothesis.strategies, playwright.sync_api, pytest, schemathesis
 # The library looks for the memory of the title once, beside the first environment. Without spaces: since Python 3.12, a
 # fork reads the number of threads from the words after the title.
 setproctitle.setproctitle("test-fork-server")
@@ -244,7 +246,7 @@ def _run(arguments: list[str], folder: str, environment: dict[str, str]) -> None
     os.environ.clear()
     os.environ.update(environment)
     # Python reads this variable when it starts, and a fork does not start.
-    is_unbuffered = bool(environment.get("PYTHONUNBUFFERED"))
+    is_unbuffered = bool(environment.get("PYTHONUNBUFFERED")) or arguments[0] == "-u"
     for stream in (sys.stdout, sys.stderr):
         assert isinstance(stream, TextIOWrapper)
         # Errors are written line by line in any case.
@@ -253,6 +255,8 @@ def _run(arguments: list[str], folder: str, environment: dict[str, str]) -> None
     os.chdir(folder)
     sys.path[:0] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
     first, *more = arguments
+    if first == "-u":
+        first, *more = more
     if first == "-c":
         sys.argv = ["-c", *more[1:]]
         sys.path.insert(0, "")

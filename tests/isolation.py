@@ -8,6 +8,7 @@ This is a plugin and not a conftest, because the settings are read before any co
 
 import atexit
 import os
+import shlex
 import shutil
 import signal
 import tempfile
@@ -17,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.databases import SHARED_DATABASE
-from tests.forks import LIBRARIES, SHARED, fork_server
+from tests.forks import LIBRARIES, SHARED, fork_server, python
 
 for name in list(os.environ):
     # Keep the choice of zone data: the tests pass with either source.
@@ -38,7 +39,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Start the fork server, which needs next to nothing before its first request."""
+    """Start the fork server, which needs next to nothing before its first request, and have it fork the workers."""
     if SHARED not in os.environ:
         stack = ExitStack()
         os.environ[SHARED_DATABASE] = stack.enter_context(
@@ -46,3 +47,6 @@ def pytest_configure(config: pytest.Config) -> None:
         )
         config.add_cleanup(stack.close)
         os.environ[SHARED] = stack.enter_context(fork_server(LIBRARIES, os.environ)).address
+        # A measured worker starts as usual.
+        if config.getoption("tx", None) and not config.getoption("cov_source", None):
+            config.option.tx = [f"popen//python={shlex.join(python())}" for _ in config.option.tx]
