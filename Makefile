@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := install -q --disable-pip-version-check --no-input --require-hashes --no-deps
 ARGS ?=
 
-.PHONY: up test verify coverage install install-dev dist check check-types check-rules compile-tests advisories bare pythons bench figures faults mutants hosts load soak browser approve programs conformance fuzz model agents contract lock clean
+.PHONY: up test verify coverage install install-dev dist check check-types check-rules compile-tests advisories bare pythons bench figures faults mutants hosts load soak browser programs conformance fuzz model agents contract lock clean
 
 up: install
 	@$(BIN)/python manage.py up $(ARGS)
@@ -194,10 +194,6 @@ browser: install-dev
 	  @modelcontextprotocol/ext-apps@2 @modelcontextprotocol/client@2 @modelcontextprotocol/core@2 @modelcontextprotocol/server@2
 	@BROWSER_TESTS=full $(BIN)/python -m pytest -m "" tests/browser -n 2 $(ARGS)
 	@$(BIN)/python -m tests.browser.lighthouse
-
-# Take the screenshots of every page in every mode, and approve them: `make browser` compares later ones with these.
-approve: install-dev
-	@BROWSER_TESTS=full APPROVE=1 $(BIN)/python -m pytest -m "" tests/browser/test_looks.py -n 0 $(ARGS)
 
 # 20,000 random tool calls, 100 calls of each address of the API, 200,000 texts for the parsers and 20,000 hostile
 # requests: no crash, no leak, no hang.

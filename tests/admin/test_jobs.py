@@ -88,15 +88,6 @@ def test_error_is_shown_beside_its_field_and_input_is_kept(operator_client):
         assert not Job.objects.exists()
 
 
-def test_error_without_a_field_is_shown_at_the_top(operator_client, settings):
-    settings.CRONTY_MAX_ACTIVE_JOBS = 1
-    posted(operator_client, page(Job, "add"), FILLED_IN)
-
-    response = operator_client.post(page(Job, "add"), FILLED_IN)
-
-    assert errors_of(response) == {"__all__": ["At most 1 active jobs; stop or delete some first."]}
-
-
 @pytest.mark.parametrize("kind", ["once", "interval", "limited"])
 def test_saving_an_unchanged_page_changes_nothing(operator_client, time_machine, kind):
     time_machine.move_to(NOW + timedelta(microseconds=123456), tick=False)

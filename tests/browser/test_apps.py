@@ -136,16 +136,6 @@ def test_agenda_shows_what_comes_and_its_buttons_act(chat, owner):
     assert chat.complaints == []
 
 
-@full_matrix
-def test_agenda_shows_a_failed_job_behind_many_others(chat, owner):
-    JobFactory.create_batch(100, owner=owner)
-    JobFactory(owner=owner, name="Backup", once=True, status="failed", next_run_at=None, recent="F")
-
-    shown = chat.say("upcoming", {})
-
-    expect(shown.locator("#failed .name")).to_have_text("Backup")
-
-
 def test_card_of_a_new_job_says_when_it_runs_and_can_be_undone(chat, settings):
     asked = {
         "message": "Stretch",

@@ -82,20 +82,6 @@ def test_answer_that_is_being_typed_is_not_refreshed_away(
 
 
 @full_matrix
-def test_focus_stays_on_the_button_that_skips_a_run(visit: Callable[..., Visitor], jobs: dict[str, Job]):
-    job = jobs["Stretch"]
-    page = visit().open(f"/jobs/{job.public_id}/")
-    buttons = page.locator(".ahead-list button")
-
-    for pressed, following in (("Skip", "Undo"), ("Undo", "Skip")):
-        expect(buttons.first).to_have_text(pressed)
-        buttons.first.focus()
-        page.keyboard.press("Enter")
-        expect(buttons.first).to_have_text(following)
-        expect(buttons.first).to_be_focused()
-
-
-@full_matrix
 def test_form_says_that_the_session_is_lost_and_is_saved_after_a_log_in_in_another_tab(
     visit: Callable[..., Visitor], jobs: dict[str, Job], owner: User, password: str
 ):
@@ -181,34 +167,6 @@ def test_headers_are_typed_in_rows_and_pasted_as_lines(visit: Callable[..., Visi
     assert visitor.complaints == []
 
 
-@full_matrix
-def test_reminder_is_followed_until_it_is_delivered(visit: Callable[..., Visitor], jobs: dict[str, Job]):
-    page = visit().open("/welcome/")
-    page.get_by_label("Topic", exact=True).fill("another-topic")
-    expect(page.locator("#qr")).to_contain_text("another-topic")
-
-    page.click("text=Remind me in 20 seconds")
-    expect(page.locator("#delivery")).to_contain_text("Your reminder goes out")
-    job = Job.objects.get(name="My first reminder")
-    run = Execution.of(job, clock.now(), status="succeeded", attempt=1, result={"id": "abc"})
-    run.started_at = run.finished_at = clock.now()
-    run.save()
-
-    expect(page.locator("#delivery")).to_contain_text("ntfy accepted it (message abc)")
-    expect(page.locator("#delivery")).not_to_have_attribute("data-poll", re.compile(".*"))
-
-
-@full_matrix
-def test_time_chip_fills_in_a_moment_that_is_previewed(visit: Callable[..., Visitor], jobs: dict[str, Job]):
-    page = visit().open("/jobs/new/")
-
-    page.locator("input[name=when][value=once]").check()
-    page.click("text=Tomorrow 9:00")
-
-    expect(page.locator("#preview-words")).to_contain_text("Once")
-    expect(page.locator("#preview tbody tr")).to_have_count(1)
-
-
 def expect_chip_one_hour_ahead(page: Page, zone: str) -> None:
     in_an_hour = datetime.now(ZoneInfo(zone)) + timedelta(hours=1)
     values = [f"{in_an_hour + late:%Y-%m-%dT%H:%M}" for late in (timedelta(0), timedelta(minutes=1))]
@@ -231,50 +189,6 @@ def test_time_chips_follow_the_zone_of_the_form(visit: Callable[..., Visitor], j
     expect(page.locator("#restored")).to_be_visible()
     expect_chip_one_hour_ahead(page, "Asia/Kolkata")
     assert visitor.complaints == []
-
-
-@full_matrix
-def test_time_chips_stay_right_while_the_form_is_open(visit: Callable[..., Visitor], jobs: dict[str, Job]):
-    visitor = visit()
-    visitor.page.clock.install()
-    page = visitor.open("/jobs/new/")
-    with page.expect_response("**/jobs/preview/**"):
-        page.locator("input[name=when][value=once]").check()
-    # The minute that is skipped below would be the time limit of a request that is still under way.
-    page.wait_for_load_state("networkidle")
-    expect(page.locator(".htmx-request")).to_have_count(0)
-    page.locator("#moments button").first.focus()
-
-    with page.expect_response("**/jobs/preview/**"):
-        page.clock.run_for(60_000)
-
-    expect(page.locator("#moments button").first).to_be_focused()
-    assert visitor.complaints == []
-
-
-@full_matrix
-def test_form_is_no_longer_offline_when_the_server_answers_again(
-    visit: Callable[..., Visitor], jobs: dict[str, Job]
-):
-    page = visit().open("/jobs/new/")
-    page.route("**/jobs/preview/**", lambda route: route.abort())
-    page.locator("#id_phrase").fill("every day at 9")
-    expect(page.locator("#offline")).to_be_visible()
-
-    page.unroute("**/jobs/preview/**")
-    page.locator("#id_phrase").fill("every day at 10")
-
-    expect(page.locator("#offline")).to_have_count(0)
-
-
-@full_matrix
-def test_zones_are_offered_when_the_field_is_used(visit: Callable[..., Visitor], jobs: dict[str, Job]):
-    page = visit().open("/jobs/new/")
-    expect(page.locator("#zones option")).to_have_count(0)
-
-    page.locator("#id_timezone").focus()
-
-    expect(page.locator("#zones option", has_text="Asia/Kolkata")).to_have_count(1)
 
 
 @full_matrix

@@ -1,6 +1,5 @@
 """User flows on the pages, step by step."""
 
-import json
 import re
 from collections.abc import Callable
 from datetime import timedelta
@@ -37,21 +36,6 @@ def test_enter_key_creates_the_job_and_saves_an_edit(visit: Callable[..., Visito
     page.keyboard.press("Enter")
 
     expect(page.locator("h1")).to_have_text("Coffee")
-
-
-@full_matrix
-def test_preview_updates_while_the_end_is_typed(visit: Callable[..., Visitor], jobs: dict[str, Job]):
-    visitor = visit()
-    page = visitor.open(f"/jobs/{jobs['Stretch'].public_id}/edit/")
-    expect(page.locator("#preview tbody tr")).to_have_count(6)
-
-    page.click("summary:has-text('End date')")
-    page.locator("#id_max_runs").press_sequentially("12", delay=200)
-    expect(page.locator("#preview tbody tr")).to_have_count(6)
-    page.locator("#id_max_runs").fill("2")
-
-    expect(page.locator("#preview tbody tr")).to_have_count(2)
-    assert visitor.complaints == []
 
 
 def test_preview_shows_the_latest_input_without_console_errors(
@@ -115,32 +99,6 @@ def test_script_formats_relative_times_like_the_server(visit: Callable[..., Visi
 
 
 @full_matrix
-def test_job_is_paused_and_copied_on_a_phone(visit: Callable[..., Visitor], jobs: dict[str, Job]):
-    page = visit("phone").open(f"/jobs/{jobs['Stretch'].public_id}/")
-
-    page.click("summary:has-text('Pause')")
-    page.get_by_label(re.compile("^Until")).fill("in 3 days")
-    page.click("form button:has-text('Pause')")
-    expect(page.locator(".card.waits")).to_contain_text("resumes")
-    page.click("main summary:has-text('More')")
-    page.click("text=Duplicate")
-
-    expect(page.locator("#id_name")).to_have_value("Stretch (copy)")
-
-
-@full_matrix
-def test_search_filters_the_list_and_updates_the_url(visit: Callable[..., Visitor], jobs: dict[str, Job]):
-    page = visit().open("/")
-
-    page.keyboard.press("/")
-    page.keyboard.type("stretch")
-
-    expect(page.locator("tbody tr")).to_have_count(1)
-    expect(page).to_have_url(re.compile(r"q=stretch"))
-    expect(page.locator("#q")).to_be_focused()
-
-
-@full_matrix
 def test_agent_is_connected(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     page = visit().open("/connect/")
 
@@ -154,41 +112,6 @@ def test_agent_is_connected(visit: Callable[..., Visitor], jobs: dict[str, Job])
     expect(page.locator("#first-call")).to_contain_text("is connected")
     page.reload()
     assert text not in page.content()
-
-
-@full_matrix
-def test_runs_are_exported_as_json(visit: Callable[..., Visitor], jobs: dict[str, Job]):
-    page = visit().open("/runs/?status=failed")
-
-    with page.expect_download() as download:
-        page.click("text=Export")
-        page.click("text=JSON")
-
-    rows = json.loads(download.value.path().read_text(encoding="utf-8"))
-    assert {row["status"] for row in rows} == {"failed"}
-
-
-@full_matrix
-def test_next_runs_are_shown_without_javascript(visit: Callable[..., Visitor], jobs: dict[str, Job]):
-    page = visit(java_script_enabled=False).open("/jobs/new/")
-    expect(page.locator(".nojs").first).to_be_visible()
-    expect(page.locator(".jsonly").first).to_be_hidden()
-
-    page.locator("#id_phrase").fill("every day at 9am")
-    page.click("text=Show the next runs")
-
-    expect(page.locator("#preview")).to_contain_text("Every day at 09:00")
-
-
-@full_matrix
-def test_chosen_theme_is_kept_after_a_reload(visit: Callable[..., Visitor], jobs: dict[str, Job]):
-    page = visit().open("/")
-
-    page.get_by_label("Theme").click()
-    page.get_by_role("button", name="Dark").click()
-    page.reload()
-
-    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
 
 
 @full_matrix

@@ -3,12 +3,10 @@
 from collections.abc import Callable
 
 import pytest
-from django.contrib.auth.models import User
 
-from schedules.models import Execution, Job, Profile, Token
+from schedules.models import Execution, Job
 from tests.browser.checks import overflow, violations
 from tests.browser.conftest import Visitor, full_matrix
-from tests.browser.sample_results import result_pages
 
 pytestmark = full_matrix
 
@@ -46,32 +44,6 @@ def test_columns_of_runs_do_not_overlap(visit: Callable[..., Visitor], jobs: dic
     assert overflow(page) <= 0
 
 
-def test_filters_of_runs_leave_no_hole_on_a_tablet(
-    visit: Callable[..., Visitor], jobs: dict[str, Job], admin_user: User
-):
-    Profile.objects.get_or_create(user=admin_user)
-    page = visit(viewport={"width": 768, "height": 900}, user=admin_user).open("/runs/")
-
-    gaps = page.evaluate(
-        """() => {
-          const boxes = [...document.querySelectorAll("form.card.row :is(input:not([type=hidden]), select, .btn)")]
-            .map((each) => each.getBoundingClientRect());
-          return boxes.slice(1).map((box, place) => box.top === boxes[place].top ? box.left - boxes[place].right : 0);
-        }"""
-    )
-    assert max(gaps) <= 20
-
-
-def test_filters_of_a_job_stay_in_one_line_on_a_tablet(visit: Callable[..., Visitor], jobs: dict[str, Job]):
-    page = visit(viewport={"width": 768, "height": 900}).open(f"/jobs/{jobs['Price scraper'].public_id}/")
-
-    tops = page.eval_on_selector_all(
-        ".listhead :is(select, .btn)",
-        "all => all.map((each) => Math.round(each.getBoundingClientRect().bottom / 20))",
-    )
-    assert len(set(tops)) == 1
-
-
 @pytest.mark.parametrize("mode", ["light", "phone"])
 def test_buttons_do_not_touch_what_is_beside_them(
     visit: Callable[..., Visitor], jobs: dict[str, Job], mode: str
@@ -97,24 +69,6 @@ def test_long_error_is_scrolled_by_keyboard(visit: Callable[..., Visitor], jobs:
     assert violations(page, axe) == []
 
 
-def test_navigation_still_shows_where_a_rotated_token_is(
-    visit: Callable[..., Visitor], jobs: dict[str, Job], owner: User
-):
-    page = visit().open("/connect/")
-    assert Token.objects.filter(owner=owner).exists()
-    page.get_by_role("button", name="Rotate").first.click()
-    page.get_by_role("button", name="Copy").first.wait_for()
-
-    assert page.locator("nav [aria-current=page]").inner_text() == "Connect an agent"
-
-
-def test_today_is_marked_in_forced_colours(visit: Callable[..., Visitor], jobs: dict[str, Job]):
-    page = visit("forced colors").open("/calendar/")
-
-    outline = page.eval_on_selector("td.today", "cell => getComputedStyle(cell).outlineStyle")
-    assert outline == "solid"
-
-
 def test_calendar_on_a_phone_begins_with_today(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     page = visit("phone").open("/calendar/?view=week")
     assert "today" in str(page.locator("table.cal td:visible").first.get_attribute("class"))
@@ -123,64 +77,6 @@ def test_calendar_on_a_phone_begins_with_today(visit: Callable[..., Visitor], jo
     if earlier.count():
         earlier.check()
         assert page.locator("td.today").is_visible()
-
-
-def test_inputs_of_a_secret_are_not_as_wide_as_the_page(visit: Callable[..., Visitor], jobs: dict[str, Job]):
-    page = visit().open("/settings/secrets/")
-
-    widths = page.eval_on_selector_all(
-        "#secret-form :is(input[type=text], textarea)", "all => all.map((each) => each.offsetWidth)"
-    )
-    assert max(widths) <= 600
-
-
-def test_box_of_a_job_on_a_phone_is_apart_from_its_name(visit: Callable[..., Visitor], jobs: dict[str, Job]):
-    page = visit("phone", has_touch=True).open("/")
-
-    row = page.locator("table.jobs tbody tr").first
-    box, name = row.locator("input").bounding_box(), row.locator("a.name").bounding_box()
-    assert box
-    assert name
-    # The box that is drawn has 20 pixels in the middle of its target.
-    assert name["x"] - (box["x"] + box["width"] / 2 + 10) >= 8
-
-
-def test_error_in_the_list_of_jobs_has_two_lines(visit: Callable[..., Visitor], jobs: dict[str, Job]):
-    Job.objects.filter(name="Price scraper").update(last_error="HTTP 404 Not Found: No route")
-    page = visit().open("/")
-
-    why = page.locator(f"#job-{jobs['Price scraper'].pk} .why")
-    assert why.evaluate(
-        "each => each.scrollHeight <= each.clientHeight + 1 && each.scrollWidth <= each.clientWidth"
-    )
-
-
-def test_bar_of_a_run_has_room_in_the_list(visit: Callable[..., Visitor], jobs: dict[str, Job]):
-    page = visit().open("/")
-
-    strip = page.locator("svg.strip").first
-    [_, _, width, _] = (strip.get_attribute("viewBox") or "").split()
-    box = strip.bounding_box()
-
-    # Seven units a run.
-    assert box
-    assert box["width"] / float(width) * 7 >= 6
-
-
-def test_name_in_another_script_begins_where_the_column_begins(
-    visit: Callable[..., Visitor], jobs: dict[str, Job]
-):
-    Job.objects.filter(pk=jobs["Stretch"].pk).update(name="نسخة احتياطية")
-    page = visit().open("/")
-
-    left = """element => {
-      const range = document.createRange();
-      range.selectNodeContents(element);
-      return Math.round(range.getBoundingClientRect().left);
-    }"""
-    names = page.locator("table.jobs a.name")
-
-    assert len({names.nth(place).evaluate(left) for place in range(names.count())}) == 1
 
 
 @pytest.mark.parametrize("width", [1280, 768, 390])
@@ -195,16 +91,3 @@ def test_selection_bar_covers_no_checkbox_and_no_switch_in_part(
         page.set_viewport_size({"width": width, "height": height})
         # The long link of a name may be covered in part; scrolling uncovers it.
         assert [words for words in violations(page, axe) if "<a class" not in words] == [], height
-
-
-@pytest.mark.parametrize("mode", ["light", "phone"])
-def test_alerts_are_read_across_the_page(visit: Callable[..., Visitor], owner: User, mode: str):
-    paths = result_pages(owner)
-    page = visit(mode).open(paths["alerts"])
-
-    shares = page.evaluate(
-        """() => [...document.querySelectorAll(".alerts > li")].map((row) =>
-          row.firstElementChild.getBoundingClientRect().width / row.getBoundingClientRect().width)"""
-    )
-    assert shares
-    assert min(shares) > 0.3

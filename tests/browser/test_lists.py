@@ -6,13 +6,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
 from schedules import clock
 from schedules.models import Execution, Job
 from tests.browser.conftest import Visitor, full_matrix
-from tests.factories import JobFactory
 
 
 def row(page: Page, job: Job) -> Any:
@@ -43,24 +41,6 @@ def test_change_appears_within_seconds_and_unchanged_pages_are_not_read_again(
     expect(page).to_have_title(re.compile(r"^3 failing"))
     expect(page.locator("link[rel=icon]")).to_have_attribute("href", "/live/icon.svg?count=3")
     expect(page.get_by_label("Select Stretch")).to_be_checked()
-
-
-@full_matrix
-def test_page_whose_first_question_is_refused_does_not_read_itself_again(
-    visit: Callable[..., Visitor], jobs: dict[str, Job]
-):
-    visitor = visit()
-    visitor.page.clock.install()
-    visitor.page.route("**/live/", lambda route: route.fulfill(status=503))
-    page = visitor.open("/")
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-
-    with page.expect_response("**/live/"):
-        page.clock.run_for("00:01")
-    page.clock.run_for("00:20")
-
-    assert [asked.count(f"{visitor.base}{path}") for path in ("/live/", "/")] == [1, 0]
 
 
 def test_lost_connection_is_shown_and_a_switch_stays_as_it_was(
@@ -153,61 +133,3 @@ def test_names_are_readable_at_every_width_and_rows_are_dense_on_a_phone(
         }"""
     )
     expect(page.locator("nav[aria-label=Main]")).to_have_css("position", "fixed")
-
-
-@full_matrix
-@pytest.mark.parametrize("is_phone", [False, True])
-def test_long_name_in_the_calendar_is_cut_after_two_whole_lines(
-    visit: Callable[..., Visitor], jobs: dict[str, Job], owner: User, is_phone: bool
-):
-    name = "Send the monthly revenue and churn report " * 4
-    JobFactory(owner=owner, name=name, once=True, run_at=clock.now())
-    visitor = visit("phone", has_touch=True, is_mobile=True) if is_phone else visit()
-    page = visitor.open("/calendar/")
-
-    lines = page.get_by_title(name).evaluate(
-        """link => {
-          const style = getComputedStyle(link);
-          return (link.clientHeight - parseFloat(style.paddingTop)) / parseFloat(style.lineHeight);
-        }"""
-    )
-
-    assert lines == 2
-
-
-@full_matrix
-def test_switch_is_visible_in_system_colours(visit: Callable[..., Visitor], jobs: dict[str, Job]):
-    page = visit(forced_colors="active").open("/")
-
-    switch = page.locator(f"#switch-{jobs['Stretch'].pk}")
-
-    expect(switch).to_have_css("border-top-style", "solid")
-    expect(switch).to_have_css("border-top-width", "2px")
-
-
-@full_matrix
-def test_print_has_no_buttons(visit: Callable[..., Visitor], jobs: dict[str, Job]):
-    page = visit().open("/")
-
-    page.emulate_media(media="print")
-
-    assert page.locator(".btn:visible, .switch:visible, nav:visible").count() == 0
-    expect(page.locator("a.name").first).to_be_visible()
-
-
-@full_matrix
-def test_success_leaves_by_itself_and_the_footer_clock_ticks(
-    visit: Callable[..., Visitor], jobs: dict[str, Job]
-):
-    visitor = visit()
-    visitor.page.clock.install()
-    page = visitor.open("/settings/")
-    page.get_by_role("button", name="Save", exact=True).click()
-    page.clock.run_for(1000)
-    expect(page.locator("#toasts")).to_contain_text("Saved.")
-    before = page.locator("[data-clock]").inner_text()
-
-    page.clock.run_for(timedelta(seconds=9) // timedelta(milliseconds=1))
-
-    expect(page.locator("#toasts .toast")).to_have_count(0)
-    assert page.locator("[data-clock]").inner_text() != before

@@ -41,17 +41,6 @@ def test_matches_are_counted_and_stepped_through(log: Page):
 
 
 @full_matrix
-def test_long_lines_are_wrapped_unless_switched_off(log: Page):
-    is_wider = "element => element.scrollWidth > element.clientWidth"
-    console = log.locator(".console")
-    assert not console.evaluate(is_wider)
-
-    log.get_by_label("Wrap lines").uncheck()
-
-    assert console.evaluate(is_wider)
-
-
-@full_matrix
 @pytest.mark.parametrize("mode", ["light", "dark"])
 def test_colours_of_an_output_can_be_read_and_searched(
     visit: Callable[..., Visitor], jobs: dict[str, Job], owner: User, axe: str, mode: str

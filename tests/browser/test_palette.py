@@ -56,14 +56,3 @@ def test_job_is_found_and_run_by_name(visit: Callable[..., Visitor], jobs: dict[
     expect(page.locator("#toasts")).to_contain_text("Stand-up reminder started")
     assert Execution.objects.filter(job=jobs["Stand-up reminder"], cause="manual").count() == 1
     assert visitor.complaints == []
-
-
-@full_matrix
-def test_escape_closes_the_palette(visit: Callable[..., Visitor], jobs: dict[str, Job]):
-    page = visit().open("/")
-
-    page.get_by_role("button", name="Search jobs, pages and actions").click()
-    expect(page.locator("#palette")).to_be_visible()
-    page.keyboard.press("Escape")
-
-    expect(page.locator("#palette")).to_be_hidden()

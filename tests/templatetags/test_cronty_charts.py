@@ -1,11 +1,10 @@
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 from django.template import Context, Template
-from django.utils.translation import override
 
-from schedules.models import Execution, Job
+from schedules.models import Job
 from schedules.web.views.forecast import Ahead, Bucket
 
 NOW = datetime(2026, 11, 15, 10, 0, tzinfo=UTC)
@@ -32,17 +31,6 @@ def test_strip_counts_outcomes_for_screen_readers():
     assert "<script" not in render("strip recent", recent="<")
 
 
-def test_bars_show_every_run():
-    runs = [
-        Execution(
-            status=status, scheduled_for=NOW, started_at=NOW, finished_at=NOW + timedelta(seconds=place)
-        )
-        for place, status in enumerate(Execution.Status.values)
-    ]
-
-    assert render("bars runs", runs=runs).count("<rect") == len(runs)
-
-
 def test_next_24_hours_names_the_jobs_of_each_quarter():
     shown = render("next_24_hours ahead", ahead=ahead("Backup", "Report"))
 
@@ -63,14 +51,6 @@ def test_next_24_hours_escapes_names():
     shown = render("next_24_hours ahead", ahead=ahead(EVIL, dense={EVIL: 96}))
 
     assert "<script" not in shown
-
-
-def test_numbers_of_a_chart_ignore_the_language(settings):
-    settings.USE_I18N = True
-    plain = render("next_24_hours ahead", ahead=ahead("Backup"))
-
-    with override("de"):
-        assert render("next_24_hours ahead", ahead=ahead("Backup")) == plain
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,3 @@ def test_status_is_an_icon_and_a_word():
 def test_every_status_has_a_word():
     for status in [*Execution.Status.values, "late", "failing", "healthy", "new", "paused", "completed"]:
         assert cronty_statuses.status_word(status) != status
-
-
-def test_icon_is_one_outline():
-    for name in list(cronty_statuses.ICONS):
-        shown = cronty_statuses.icon(name)
-
-        assert shown.count("<path") == 1
-        assert ("spin" in shown) is (name == "turning")

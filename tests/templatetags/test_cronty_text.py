@@ -34,12 +34,6 @@ def test_every_recorded_verb_has_words():
     assert set(recorded_verbs()) == set(cronty_text.VERBS)
 
 
-def test_action_is_named_without_its_subject():
-    assert cronty_text.action("stop") == "Stopped a run"
-    assert cronty_text.action("complete") == "Answered a prompt"
-    assert cronty_text.action("cancel") == "Stopped"
-
-
 def test_changes_are_listed_with_times_on_the_clock_of_the_reader():
     event = Event(verb="edit", before={"cron": "0 15 * * 0"}, after={"cron": "0 16 * * 0"})
     use_clock(12)

@@ -56,15 +56,6 @@ def test_unknown_zone_falls_back_to_utc(zone: str):
     assert "<script" not in cronty_times.at(NOW, zone)
 
 
-def test_moment_in_utc_has_seconds_if_asked():
-    moment = datetime(2026, 11, 15, 10, 0, 30, tzinfo=UTC)
-
-    assert [cronty_times.in_utc(moment, exact) for exact in (False, True)] == [
-        "Sun 10:00 UTC",
-        "Sun 10:00:30 UTC",
-    ]
-
-
 def test_offset_of_a_zone_is_no_time_of_day():
     cronty_times.use_clock(12)
     try:

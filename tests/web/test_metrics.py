@@ -45,18 +45,6 @@ def read(client) -> str:
 
 
 @pytest.mark.django_db
-def test_metrics_count_clusters_and_unfinished_runs(client):
-    ClusterFactory(claimed_count=7)
-    ExecutionFactory(status=Execution.Status.QUEUED)
-
-    text = client.get("/metrics").content.decode()
-
-    assert "\ncronty_clusters 1\n" in text
-    assert "\ncronty_claimed_executions 7\n" in text
-    assert '\ncronty_executions{status="queued"} 1\n' in text
-
-
-@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("client_address", "token", "sent", "status"),
     [
@@ -102,15 +90,6 @@ def test_metric_names_follow_the_conventions_for_their_types(client):
     assert types
     assert {name for name, _ in samples} <= set(types)
     assert all(name.endswith("_total") == (kind == "counter") for name, kind in types.items())
-
-
-@pytest.mark.django_db
-def test_metrics_tell_how_wrong_each_hosts_clock_is(client):
-    ClusterFactory(host="kettle", pid=12, clock_ahead=-90.25)
-
-    text = client.get("/metrics").content.decode()
-
-    assert '\ncronty_clock_ahead_seconds{cluster="kettle:12"} -90.25\n' in text
 
 
 @pytest.mark.django_db
@@ -160,19 +139,6 @@ def test_jobs_show_their_last_success_and_duration_by_id(client, time_machine):
     assert samples["cronty_job_last_duration_seconds", f'{{job="{job.public_id}",task="notify"}}'] == 1.5
     assert never.public_id not in text
     assert "Private name" not in text
-
-
-@pytest.mark.django_db
-def test_number_of_jobs_that_are_shown_is_limited(client, monkeypatch):
-    monkeypatch.setattr(metrics, "MAX_JOBS", 3)
-    soon = clock.now() + timedelta(days=1)
-    jobs = [
-        JobFactory(next_run_at=soon + timedelta(minutes=n), last_success_at=clock.now()) for n in range(6)
-    ]
-
-    text = read(client)
-
-    assert [job.public_id in text for job in jobs] == [True] * 3 + [False] * 3
 
 
 @pytest.mark.django_db

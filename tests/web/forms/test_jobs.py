@@ -1,10 +1,7 @@
-from datetime import timedelta
-
 import pytest
 
 from schedules.models.alert_rules import KINDS
 from schedules.web.forms.jobs import JobForm
-from schedules.when import durations
 from tests.factories import JobFactory
 
 
@@ -21,11 +18,6 @@ def test_empty_policies_keep_their_defaults():
 
     assert form.is_valid(), form.errors
     assert not {"attempts", "backoff", "timeout", "overlap"} & form.columns().keys()
-
-
-def test_duration_is_shown_in_a_form_that_can_be_typed():
-    for seconds, text in [(0, "0s"), (59, "59s"), (90, "1m30s"), (3600, "1h"), (90_061, "1d1h1m1s")]:
-        assert durations.typed(timedelta(seconds=seconds)) == text
 
 
 def test_tags_are_split_and_deduplicated():

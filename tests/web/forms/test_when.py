@@ -3,7 +3,6 @@ from typing import Any
 
 import pytest
 
-from schedules import clock
 from schedules.web.forms.jobs import JobForm
 from schedules.web.forms.when import WhenForm
 from tests.factories import JobFactory
@@ -52,10 +51,6 @@ def test_suggested_moments_are_on_the_clock_of_the_form(is_typed: bool):
         ("Tomorrow 9:00", "2026-11-16T09:00"),
         ("Monday 9:00", "2026-11-16T09:00"),
     ]
-
-
-def test_no_moments_are_suggested_without_a_valid_zone():
-    assert WhenForm({"timezone": "Europe/Ber"}).moments_ahead(clock.now()) == []
 
 
 @pytest.mark.parametrize(

@@ -20,13 +20,6 @@ def edited(actor: Actor, owner: User) -> Job:
     return job
 
 
-def test_change_is_shown_with_before_and_after(web: Client, edited: Job):
-    page = html_of(web.get("/activity/"))
-
-    assert '<span class="mut">Name</span> <del dir="auto">Before</del>' in page
-    assert '<ins dir="auto">After</ins>' in page
-
-
 def test_events_are_listed_below_their_days(web: Client, edited: Job, time_machine):
     Event.objects.update(at=clock.now() - timedelta(days=1))
     services.edit(Actor(edited.owner), edited.public_id, name="Later")
@@ -76,17 +69,6 @@ def test_deleted_job_is_restored_from_the_trash(web: Client, edited: Job):
 
     assert answer["Location"] == "/trash/"
     assert "The trash is empty" in web.get("/trash/").content.decode()
-
-
-def test_restoring_several_jobs_reports_those_that_are_gone(web: Client, edited: Job):
-    services.delete(Actor(edited.owner), edited.public_id)
-
-    page = web.post("/jobs/restore/", {"job": [edited.public_id, "job_1_1"]}, follow=True)
-
-    edited.refresh_from_db()
-    assert edited.deleted_at is None
-    assert page.status_code == 200
-    assert "This job no longer exists." in page.text
 
 
 def test_filter_suggests_the_agents_of_a_person_and_staff_everybody(

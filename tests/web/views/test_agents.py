@@ -46,28 +46,6 @@ def test_page_tells_what_the_coming_days_will_use(web, owner, use_runners):
     assert "Agents: 1 run: 900 tokens, $0.50, 0 min." in page
 
 
-def test_page_of_a_job_shows_what_is_left_for_this_job(
-    web, owner, use_runners, django_assert_max_num_queries
-):
-    use_runners(
-        RUNNER.replace("runs = 3", "runs = 9")
-        + "default = true\nper_job_per_day = { runs = 2 }\nper_person_per_day = { runs = 9 }\n"
-    )
-    run = add_run(owner)
-    add_run(owner)
-
-    with django_assert_max_num_queries(24):
-        page = html_of(web.get(f"/jobs/{run.job.public_id}/"))
-
-    assert "1 of 2 runs per job" in page
-    assert "7 of 9 runs per person" in page
-    assert "2 runs a day per job" in page
-
-    add_run(owner, ExecutionFactory(job=run.job))
-    page = web.get(f"/jobs/{run.job.public_id}/").content.decode()
-    assert "This job, with the runner notes, has used up today&#x27;s 2 runs." in page
-
-
 def test_button_stops_and_another_starts_again(web, owner):
     ran = web.post("/agents/switch/")
 

@@ -1,6 +1,5 @@
 """Alerts on the page of channels and on that of the job: what lasts, whether the message arrived, and snoozing."""
 
-import re
 from datetime import timedelta
 
 from django.contrib.auth.models import User
@@ -60,34 +59,6 @@ def test_alert_is_snoozed_by_its_owner_alone(web: Client, other: Client, owner: 
     incident.refresh_from_db()
     assert incident.snoozed_until is not None
     assert "Snoozed until" in html_of(web.get("/notifications/"))
-
-
-def test_alert_is_snoozed_for_as_long_as_chosen(web: Client, owner: User):
-    incident = incident_of(JobFactory(owner=owner))
-    for until, length in [
-        ("1 hour", HOUR),
-        ("1 day", 24 * HOUR),
-        ("1 week", 168 * HOUR),
-        ("in 3 hours", 3 * HOUR),
-    ]:
-        web.post("/notifications/", {"incident": str(incident.pk), "until": until})
-
-        incident.refresh_from_db()
-        assert incident.snoozed_until is not None
-        assert abs(incident.snoozed_until - clock.now() - length) < timedelta(seconds=30)
-
-
-def test_page_offers_each_length_and_a_time_in_words(web: Client, owner: User):
-    incident = incident_of(JobFactory(owner=owner))
-
-    html = html_of(web.get("/notifications/"))
-
-    assert re.findall(r'name="until"\s+value="([^"]+)"', html) == ["1 hour", "1 day", "1 week"]
-    assert f'id="snooze-{incident.pk}"' in html
-    refused = web.post("/notifications/", {"incident": str(incident.pk), "until": "blue moon"}, follow=True)
-    assert "Couldn't read that date and time" in " ".join(map(str, refused.context["messages"]))
-    incident.refresh_from_db()
-    assert incident.snoozed_until is None
 
 
 def test_page_lists_what_was_sent(web: Client, owner: User):

@@ -55,14 +55,6 @@ def test_scanners_change_nothing(phone, run):
             assert not Event.objects.exists()
 
 
-def test_opened_button_asks_for_one_more_press(phone, run):
-    page = phone.get(address(run, "done"), **PAGE).content.decode()
-
-    assert "Pills &lt;b&gt;" in page
-    assert '<form method="post">' in page
-    assert 'name="answer"' not in page
-
-
 def test_forged_link_is_refused_without_asking_the_database(phone, django_assert_num_queries):
     for token in ["x", "1.done.0123456789abcdef.abc.def", "é", "a" * 3000]:
         with django_assert_num_queries(0):
@@ -81,21 +73,6 @@ def test_expired_link_is_refused(phone, run):
     assert "expired" in answer.content.decode()
 
 
-def test_button_ignores_what_else_is_posted(phone, run):
-    phone.post(address(run, "snooze"), {"answer": "done"})
-
-    assert status() == "snoozed"
-
-
-def test_page_shows_every_choice(phone, run):
-    page = phone.get(address(run), **PAGE).content.decode()
-
-    assert "Take the pills" in page
-    for choice in ('value="done"', 'value="skip"', "Tomorrow morning", 'name="words"'):
-        assert choice in page
-    assert 'value="undo"' not in page
-
-
 @pytest.mark.parametrize("words", ["1h", "tomorrow at 9:00"])
 def test_page_snoozes_in_words(phone, run, words):
     answer = phone.post(address(run), {"answer": "snooze", "words": words, "seen": "0"}, **PAGE)
@@ -110,14 +87,6 @@ def test_words_that_are_not_understood_are_kept_and_change_nothing(phone, run):
 
     assert (answer.status_code, status()) == (422, "open")
     assert "when I&#x27;m 64" in answer.content.decode()
-
-
-def test_page_undoes_an_answer(phone, run):
-    phone.post(address(run, "done"))
-
-    answer = phone.post(address(run), {"answer": "undo", "seen": "1"}, **PAGE)
-
-    assert (answer.status_code, status()) == (200, "open")
 
 
 def test_page_that_is_out_of_date_shows_how_it_stands(phone, run):

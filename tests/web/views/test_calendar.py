@@ -68,16 +68,6 @@ def test_next_month_shows_only_the_runs_planned_in_it(web: Client, owner: User):
 
 
 @time_machine.travel(NOW, tick=False)
-def test_what_is_left_out_in_the_shown_days_is_counted(web: Client, owner: User):
-    JobFactory(owner=owner, cron="0 8 * * *", status="paused", next_run_at=None, pause_reason="holidays")
-
-    assert "7 planned runs are left out: 7x Paused: holidays" in html_of(
-        web.get("/calendar/?view=week&on=2026-11-25")
-    )
-    assert "left out" not in html_of(web.get("/calendar/?on=2026-09-01"))
-
-
-@time_machine.travel(NOW, tick=False)
 def test_past_days_name_what_failed(web: Client, owner: User):
     job = JobFactory(owner=owner, name="Backup", next_run_at=NOW)
     runs = [
@@ -138,27 +128,6 @@ def test_day_is_shown_as_hours_with_what_ran_and_what_is_planned(web: Client, ow
     assert listed == [failed]
 
 
-@time_machine.travel(NOW, tick=False)
-def test_each_hour_of_a_busy_day_counts_its_newest_runs(
-    web: Client, owner: User, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(outcomes, "COUNTED_RUNS", 2 * 24)
-    job = JobFactory(owner=owner, next_run_at=NOW)
-    # 01:00 and 22:00 in Berlin.
-    early, late = datetime(2026, 11, 14, 0, tzinfo=UTC), datetime(2026, 11, 14, 21, tzinfo=UTC)
-    ExecutionFactory(job=job, scheduled_for=early)
-    for minute in range(60):
-        ExecutionFactory(job=job, scheduled_for=late + timedelta(minutes=minute))
-
-    answer = web.get("/calendar/?view=day&on=2026-11-14")
-
-    hours = {hour.label: hour for hour in answer.context["hours"]}
-    assert (hours["01:00"].past.good, hours["01:00"].past.is_good_cut) == (1, False)
-    assert (hours["22:00"].past.good, hours["22:00"].past.is_good_cut) == (2, True)
-    assert "1 succeeded" in html_of(answer)
-    assert "2+ succeeded" in html_of(answer)
-
-
 @pytest.mark.parametrize("status", ["succeeded", "failed"])
 @time_machine.travel(NOW, tick=False)
 def test_failure_of_the_night_is_named_whatever_a_frequent_job_did(
@@ -182,40 +151,6 @@ def test_failure_of_the_night_is_named_whatever_a_frequent_job_did(
         assert 'title="Backup failed"' in html_of(answer)
     hours = web.get("/calendar/?view=day&on=2026-11-14").context["hours"]
     assert next(hour for hour in hours if hour.label == "02:00").past.failed[0].name == "Backup"
-
-
-@time_machine.travel(NOW, tick=False)
-def test_more_failures_than_a_page_reads_are_marked(
-    web: Client, owner: User, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(outcomes, "READ_FAILURES", 2)
-    job = JobFactory(owner=owner, name="Ping")
-    for days in (1, 2, 3, 4):
-        ExecutionFactory(job=job, scheduled_for=NOW - timedelta(days=days), status="failed")
-
-    answer = web.get("/calendar/")
-
-    found = {
-        number: (day_of(answer, number).past.bad, day_of(answer, number).past.is_bad_cut)
-        for number in (14, 13, 12, 11)
-    }
-    assert found == {14: (1, False), 13: (1, False), 12: (0, True), 11: (0, True)}
-
-
-@time_machine.travel(NOW, tick=False)
-def test_failures_are_found_by_their_index(web: Client, owner: User):
-    ExecutionFactory(job=JobFactory(owner=owner), scheduled_for=NOW - timedelta(days=1), status="failed")
-
-    with CaptureQueriesContext(connection) as queries:
-        web.get("/calendar/")
-
-    failures = [query["sql"] for query in queries if 'MAX("' in query["sql"]]
-    assert len(failures) == 3
-    if connection.vendor == "sqlite":
-        for sql in failures:
-            with connection.cursor() as cursor:
-                cursor.execute(f"EXPLAIN QUERY PLAN {sql}")
-                assert "execution_unsuccessful_owner" in str(cursor.fetchall())
 
 
 @pytest.mark.parametrize(
@@ -248,18 +183,6 @@ def test_invalid_date_is_not_an_error(web: Client, owner: User):
     for on in ("2026-02-30", "x", "0001-01-01", "9999-12-31"):
         for view in ("month", "day"):
             assert web.get("/calendar/", {"on": on, "view": view}).status_code == 200
-
-
-def test_calendar_offers_no_arrow_beyond_its_end(web: Client):
-    for on, arrow, view in (
-        ("2000-01-01", "Previous", "month"),
-        ("2000-01-01", "Previous", "day"),
-        ("2100-12-31", "Next", "week"),
-    ):
-        page = html_of(web.get("/calendar/", {"on": on, "view": view}))
-
-        arrows = {name for name in ("Previous", "Next") if f'aria-label="{name} {view}"' in page}
-        assert arrows == {"Previous", "Next"} - {arrow}
 
 
 @time_machine.travel(NOW, tick=False)
@@ -342,19 +265,6 @@ def test_day_links_to_its_past_runs(web: Client, owner: User):
 
     assert f'href="{escape(day.runs)}"' in web.get("/calendar/").content.decode()  # type: ignore[attr-defined]
     assert listed == [runs[2], runs[1]]
-
-
-@time_machine.travel(NOW, tick=False)
-def test_day_links_to_all_runs_planned_on_it(web: Client, owner: User):
-    JobFactory.create_batch(5, owner=owner, cron="0 20 * * 1", next_run_at=NOW.replace(day=16, hour=20))
-
-    month = html_of(web.get("/calendar/"))
-    day = web.get("/calendar/?view=day&on=2026-11-16")
-
-    assert '<a class="mut" href="?view=day&amp;on=2026-11-16">and 2 more</a>' in month
-    assert [len(hour.planned) for hour in day.context["hours"] if hour.planned] == [5]
-    assert "Monday 16 November 2026" in day.content.decode()
-    assert "on=2026-11-17" in day.content.decode()
 
 
 @time_machine.travel(NOW, tick=False)
@@ -454,17 +364,6 @@ def test_address_of_the_calendar_can_be_changed_and_the_old_one_stops_working(we
     assert web.get("/calendar/address/").status_code == 405
 
 
-def test_stale_page_does_not_change_the_address_of_the_calendar_again(web, owner):
-    old = owner.cronty_profile.calendar_key
-    web.post("/calendar/address/", {"shown": old})
-    new = Profile.objects.get(user=owner).calendar_key
-
-    page = web.post("/calendar/address/", {"shown": old}, follow=True).content.decode()
-
-    assert "The link was already changed: this is the new one." in page
-    assert (new != old, Profile.objects.get(user=owner).calendar_key) == (True, new)
-
-
 @pytest.mark.parametrize("view", ["month", "week"])
 def test_week_begins_on_the_day_of_the_settings(web: Client, owner: User, view: str):
     services.update_profile(owner, week_start=6)
@@ -473,15 +372,3 @@ def test_week_begins_on_the_day_of_the_settings(web: Client, owner: User, view: 
 
     assert {week[0].date.weekday() for week in weeks} == {6}
     assert date(2026, 11, 18) in [day.date for week in weeks for day in week]
-
-
-def test_calendar_says_that_it_does_not_show_all_jobs(
-    web: Client, owner: User, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr("schedules.web.views.forecast.MAX_JOBS", 2)
-    JobFactory.create_batch(2, owner=owner)
-    before = html_of(web.get("/calendar/"))
-    JobFactory(owner=owner)
-
-    assert "only the" not in before
-    assert "that run next are shown" in html_of(web.get("/calendar/"))

@@ -4,7 +4,6 @@ import pytest
 
 from schedules.models import Channel
 from tests.sink import Answer, Sink
-from tests.web.html import html_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -63,15 +62,6 @@ def test_channel_is_renamed_used_and_deleted_on_the_page(web, sink, owner):
 
     web.post(f"/channels/{number}/delete/")
     assert not Channel.objects.exists()
-
-
-def test_form_says_which_fields_may_stay_empty_and_names_those_that_may_not(web):
-    form = html_of(web.get("/channels/new/?kind=email"))
-    refused = web.post("/channels/new/?kind=email", {"name": "mail", "address": ""})
-
-    assert '<label for="id_address"> Address</label>' in form
-    assert refused.status_code == 422
-    assert "Fill in address." in html_of(refused)
 
 
 def test_every_kind_has_a_form(web):

@@ -1,6 +1,5 @@
 """Creating and editing jobs on the pages."""
 
-import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,8 +12,6 @@ from django.utils.html import escape
 from schedules import clock
 from schedules.models import Execution, Job
 from schedules.tasks import registry
-from schedules.web.views import editing
-from schedules.when.unplanned import UNKNOWN_START
 from tests.factories import JobFactory, UserFactory
 from tests.web.html import html_of
 
@@ -54,21 +51,6 @@ def test_job_is_created_with_each_kind_of_schedule(web: Client, kind: str):
     assert answer["Location"] == f"/jobs/{job.public_id}/"
     assert {name: getattr(job, name) for name in columns} == columns
     assert job.timezone == "Europe/Berlin"
-
-
-def test_box_of_the_form_sets_and_clears_at_most_once(web: Client):
-    post(web, at_most_once="on")
-    job = Job.objects.get()
-    assert job.at_most_once
-
-    page = f"/jobs/{job.public_id}/edit/"
-    shown = web.get(page)
-    assert 'name="at_most_once"' in shown.content.decode()
-    assert shown.context["form"]["at_most_once"].value()
-    web.post(page, NOTIFY | DAILY | {"revision": job.revision})
-
-    job.refresh_from_db()
-    assert not job.at_most_once
 
 
 WHATS = {
@@ -167,12 +149,6 @@ def test_similar_job_is_pointed_out(web: Client):
     assert "Tea does the same" in web.post("/jobs/new/", NOTIFY | DAILY, follow=True).content.decode()
 
 
-def test_job_can_be_saved_as_paused(web: Client):
-    post(web, then="paused")
-
-    assert Job.objects.get().status == "paused"
-
-
 def test_test_run_saves_the_job_as_paused_and_runs_it_once(web: Client):
     answer = post(web, then="test")
 
@@ -180,14 +156,6 @@ def test_test_run_saves_the_job_as_paused_and_runs_it_once(web: Client):
     assert answer["Location"] == f"/runs/{run.pk}/"
     assert run.job is not None
     assert run.job.status == "paused"
-
-
-def test_test_run_of_a_form_that_is_sent_twice_runs_once(web: Client):
-    for _ in range(2):
-        answer = post(web, then="test", idempotency_key="abc")
-
-    assert Execution.objects.get().job == Job.objects.get()
-    assert answer["Location"] == f"/jobs/{Job.objects.get().public_id}/"
 
 
 def test_preview_button_saves_nothing(web: Client):
@@ -204,34 +172,6 @@ def test_zone_of_the_browser_is_used_only_if_the_user_has_none(web: Client):
 
     assert "data-browser-zone" in fresh.get("/jobs/new/").content.decode()
     assert "data-browser-zone" not in web.get("/jobs/new/").content.decode()
-
-
-def suggested(answer: Any) -> str:
-    """Return what the chip "In 1 hour" fills in."""
-    return re.findall(r'data-value="([^"]+)">In 1 hour<', answer.content.decode())[0]
-
-
-@time_machine.travel("2026-11-15T10:00:00Z", tick=False)
-def test_suggested_times_are_in_the_zone_of_the_form(web: Client, owner: User):
-    job = JobFactory(owner=owner, timezone="Asia/Kolkata")
-
-    assert suggested(web.get("/jobs/new/")) == "2026-11-15T12:00"
-    assert suggested(web.get("/jobs/preview/", {"timezone": "America/New_York"})) == "2026-11-15T06:00"
-    assert suggested(web.get(f"/jobs/{job.public_id}/edit/")) == "2026-11-15T16:30"
-    assert suggested(web.get(f"/jobs/new/?copy={job.public_id}")) == "2026-11-15T16:30"
-    assert suggested(post(web, name="", timezone="America/New_York")) == "2026-11-15T06:00"
-
-
-def test_preview_shows_runs_and_warnings(web: Client):
-    page = web.get(
-        "/jobs/preview/", {"when": "phrase", "phrase": "*/7 * * * *", "timezone": "UTC"}
-    ).content.decode()
-
-    assert "restarts every hour" in page
-    assert page.count("<tr>") == 7
-
-
-HOURLY = {"when": "phrase", "phrase": "every hour", "timezone": "UTC"}
 
 
 @pytest.mark.parametrize("minutes", [7])
@@ -273,26 +213,11 @@ def test_tab_every_runs_at_round_times_or_from_its_start(
     assert shown["every_start"].value() == f"{job.anchor_at:%Y-%m-%dT%H:%M}"
 
 
-def test_what_a_phrase_says_is_not_entered_beside_it(web: Client):
-    delay = post(web, phrase="every day at 9:00 within 20 minutes", spread="5m").content.decode()
-    end = post(web, phrase="every day at 9:00 until 24 december", ends_at="2030-01-01T09:00").content.decode()
-
-    assert "leave out Random delay." in delay
-    assert "leave out End date." in end
-    assert not Job.objects.exists()
-
-
 def test_what_runs_once_has_no_end(web: Client):
     post(web, when="once", run_at="2030-01-01T09:00", ends_at="2029-01-01T09:00", max_runs="-3")
 
     job = Job.objects.get()
     assert (job.ends_at, job.max_runs) == (None, None)
-
-
-def test_preview_of_a_foreign_job_is_a_404(other: Client, owner: User):
-    job = JobFactory(owner=owner)
-
-    assert other.get("/jobs/preview/", HOURLY | {"job": job.public_id}).status_code == 404
 
 
 @time_machine.travel("2026-11-15T10:00:00Z", tick=False)
@@ -304,22 +229,6 @@ def test_error_about_a_past_moment_uses_the_zone_of_the_job(web: Client, when: d
 
     assert words in web.get("/jobs/preview/", {"timezone": "Europe/Berlin"} | when).content.decode()
     assert words in post(web, **when).content.decode()
-
-
-@time_machine.travel("2026-11-15T10:00:07Z", tick=False)
-def test_preview_shows_seconds_only_if_they_matter(web: Client):
-    every = {"when": "every", "every_count": "30", "every_unit": "seconds", "timezone": "UTC"}
-
-    assert ">Sun 15 Nov 10:00:30<" in web.get("/jobs/preview/", every).content.decode()
-    assert ">Sun 15 Nov 11:00<" in web.get("/jobs/preview/", HOURLY).content.decode()
-
-
-@pytest.mark.parametrize("query", [{}, {"when": "once", "timezone": "UTC"}])
-def test_preview_shows_no_error_for_empty_fields(web: Client, query: dict[str, str]):
-    page = web.get("/jobs/preview/", query).content.decode()
-
-    assert "Enter a schedule to see the next runs." in page
-    assert 'class="err"' not in page
 
 
 @pytest.mark.parametrize(
@@ -399,18 +308,6 @@ def test_edit_keeps_microseconds_of_unchanged_moments(
     assert job.revision == 2
     stored = {"run_at": RUN_AT, "ends_at": ENDS_AT, "max_runs": None} | changed
     assert {name: getattr(job, name) for name in stored} == stored
-
-
-def test_edit_of_the_name_keeps_the_stored_arguments(web: Client, owner: User):
-    job = JobFactory(
-        owner=owner, task="notify", args=["Ready.", "home"], kwargs={"title": None, "markdown": False}
-    )
-
-    web.post(f"/jobs/{job.public_id}/edit/", filled_in(web, job) | {"name": "New"})
-
-    job.refresh_from_db()
-    assert (job.name, job.args) == ("New", ["Ready.", "home"])
-    assert job.kwargs == {"title": None, "markdown": False}
 
 
 def test_saving_an_unchanged_prompt_keeps_newlines_and_fractions(web: Client, owner: User):
@@ -524,19 +421,6 @@ def test_text_that_is_almost_json_is_sent_as_text_with_a_remark(web: Client):
     assert "looks like JSON" not in other
 
 
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [
-        ("running", "Done is in its last run and can't be edited."),
-        ("cancelled", "Done was stopped and can't be edited."),
-    ],
-)
-def test_job_that_cannot_be_edited_says_why(web: Client, owner: User, status: str, words: str):
-    job = JobFactory(owner=owner, name="Done", status=status, next_run_at=None)
-
-    assert escape(words) in web.get(f"/jobs/{job.public_id}/edit/", follow=True).content.decode()
-
-
 def test_ended_job_cannot_be_edited_but_can_be_copied(web: Client, owner: User):
     job = JobFactory(owner=owner, name="Done", ended=True)
 
@@ -625,18 +509,6 @@ def test_copy_of_a_job_needs_its_secrets_again(web: Client, owner: User):
     assert "Enter the real value of Authorization." in str(answer.context["form"].errors["webhook-headers"])
 
 
-def test_copy_keeps_arguments_that_the_form_would_read_in_another_way(web: Client, owner: User):
-    kwargs = {"url": "https://example.com/", "body": '{"a": 1}'}
-    job = JobFactory(owner=owner, task="webhook", args=[], kwargs=kwargs)
-    page = f"/jobs/new/?copy={job.public_id}"
-    form = web.get(page).context["form"]
-    data = {name: form[name].value() for name in form.fields if form[name].value() not in (None, False)}
-
-    web.post(page, data | {"name": "Copy"})
-
-    assert Job.objects.get(name="Copy").kwargs == kwargs
-
-
 def test_job_whose_task_is_not_installed_can_be_renamed(web: Client, owner: User):
     job = JobFactory(owner=owner, task="tests.gone", args=[1], kwargs={"a": "b"})
     page = f"/jobs/{job.public_id}/edit/"
@@ -684,19 +556,6 @@ def test_copy_keeps_an_interval_on_the_wall_clock(web: Client, owner: User, kind
     assert page.context["preview"].next_runs[0] == copied.next_run_at == job.next_slot(clock.now())
 
 
-@pytest.mark.parametrize("kind", list(CALENDAR))
-def test_edit_keeps_an_interval_on_the_wall_clock(web: Client, owner: User, kind: str):
-    job = job_on_the_wall_clock(owner, kind)
-    # The form does not show fractions of a second.
-    anchor = job.anchor_at = job.anchor_at + timedelta(microseconds=5)
-    job.save(update_fields=["anchor_at"])
-
-    web.post(f"/jobs/{job.public_id}/edit/", filled_in(web, job) | {"name": "Renamed"})
-
-    saved = Job.objects.get()
-    assert (saved.name, saved.anchor_at, saved.trigger) == ("Renamed", anchor, job.trigger)
-
-
 def test_edit_replaces_an_interval_on_the_wall_clock_by_elapsed_time(web: Client, owner: User):
     job = job_on_the_wall_clock(owner, "every 3 months")
     asked = {"when": "every", "every_count": "90", "every_unit": "days"}
@@ -707,15 +566,6 @@ def test_edit_replaces_an_interval_on_the_wall_clock_by_elapsed_time(web: Client
     job.refresh_from_db()
     assert (job.every, job.calendar_unit) == (timedelta(days=90), "")
     assert (preview.description, preview.next_runs[0]) == ("Every 90 days", job.next_run_at)
-
-
-def test_edit_moves_an_interval_to_the_clock_of_another_zone(web: Client, owner: User):
-    job = job_on_the_wall_clock(owner, "every 2 weeks")
-
-    web.post(f"/jobs/{job.public_id}/edit/", filled_in(web, job) | {"timezone": "America/New_York"})
-
-    job.refresh_from_db()
-    assert job.trigger.words() == "Every 2 weeks on Monday at 09:00, starting 2 Nov 2026"
 
 
 def test_job_that_runs_when_the_machine_starts_is_previewed_created_and_shown(web: Client):
@@ -738,22 +588,6 @@ def test_job_that_runs_when_the_machine_starts_is_previewed_created_and_shown(we
     assert "It waits for the next start." in pages[f"/jobs/{job.public_id}/"]
     assert not [path for path, text in pages.items() if "9000" in text]
     assert 'value="when the machine starts"' in pages[f"/jobs/{job.public_id}/edit/"]
-
-
-def test_admin_shows_no_moment_for_a_start_that_is_not_known(admin_client: Client):
-    job = JobFactory(cron="@reboot", next_run_at=UNKNOWN_START)
-
-    paths = ("/admin/schedules/job/", f"/admin/schedules/job/{job.pk}/change/")
-    assert not [path for path in paths if "9000" in admin_client.get(path).content.decode()]
-
-
-@time_machine.travel("2026-11-18T10:00:00Z", tick=False)
-def test_message_about_a_new_job_says_when_it_runs_first(owner: User):
-    job = JobFactory(owner=owner, cron="0 18 * * 2", next_run_at=datetime(2026, 11, 24, 18, tzinfo=UTC))
-    paused = JobFactory(owner=owner, paused=True)
-
-    assert editing._first_run_words(job, clock.now()) == "First run Tue 24 Nov 18:00."
-    assert editing._first_run_words(paused, clock.now()) == "It is paused."
 
 
 def test_copy_is_created_although_its_source_is_gone(web: Client, owner: User):

@@ -8,28 +8,10 @@ from django.contrib.auth.models import User
 
 from schedules import clock
 from schedules.models import Job
-from schedules.web.views.forecast import Ahead, days_of, runs_of
+from schedules.web.views.forecast import Ahead
 from tests.factories import JobFactory
 
 START = datetime(2026, 11, 15, 10, 7, 30, tzinfo=UTC)
-DAY = timedelta(days=1)
-
-
-def test_job_with_an_invalid_schedule_has_no_runs():
-    job = JobFactory.build(owner=None, cron="nonsense", next_run_at=START)
-
-    assert list(runs_of(job, START, START + DAY)) == []
-    assert days_of(job, START, START + DAY, "UTC") == {}
-
-
-def test_forecast_ends_with_the_job():
-    ending = JobFactory.build(
-        owner=None, cron="30 * * * *", next_run_at=START, ends_at=START + timedelta(hours=2)
-    )
-    few = JobFactory.build(owner=None, cron="*/10 * * * *", next_run_at=START, max_runs=5, slot_count=3)
-
-    assert sum(map(len, runs_of(ending, START, START + DAY))) == 3
-    assert sum(map(len, runs_of(few, START, START + DAY))) == 2
 
 
 def test_frequent_job_is_counted_separately(owner: User):
@@ -64,16 +46,6 @@ def test_next_24_hours_are_correct_across_a_clock_change(
     ahead = Ahead.of(Job.objects.all(), start, "Europe/Berlin")
 
     assert [f"{bucket.start:%H:%M}" for bucket in ahead.buckets if bucket.count] == expected
-
-
-def test_jobs_with_the_same_schedule_are_counted_from_their_own_next_run(owner: User):
-    for minutes in (0, 90, 300):
-        JobFactory(owner=owner, cron="7 * * * *", next_run_at=START + timedelta(minutes=minutes))
-
-    ahead = Ahead.of(Job.objects.all(), START, "UTC")
-
-    # Each has its next run, then one at the 7th minute of every hour until 10:07 on the next day.
-    assert ahead.total == (1 + 24) + (1 + 23) + (1 + 19)
 
 
 def test_soonest_jobs_are_those_whose_next_run_is_not_skipped(owner: User):

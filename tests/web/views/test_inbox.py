@@ -30,17 +30,6 @@ def test_prompt_is_shown_until_it_is_answered(web: Client, waiting: Execution):
     assert "No prompts waiting" in web.get("/inbox/").content.decode()
 
 
-def test_shortened_prompt_leads_to_the_whole_one(web: Client, owner: User):
-    job = JobFactory(owner=owner, task="prompt", kwargs={"prompt": f"{'x' * 4000}The end"})
-    run = ExecutionFactory(job=job, task="prompt", status="waiting", attempt=1)
-
-    page = html_of(web.get("/inbox/"))
-
-    assert "The end" not in page
-    assert f'Shortened. <a href="/runs/{run.pk}/">View the whole prompt</a>' in page
-    assert "The end" in html_of(web.get(f"/runs/{run.pk}/"))
-
-
 def test_action_on_a_later_page_leads_back_to_it(web: Client, owner: User):
     job = JobFactory(owner=owner, task="prompt", kwargs={"prompt": "Summarise."})
     due = clock.now() - timedelta(hours=1)
@@ -70,15 +59,6 @@ def test_answer_that_comes_too_late_is_shown_again(web: Client, waiting: Executi
     assert "sent: “Second”" in page
 
 
-def test_prompt_can_be_dismissed_once(web: Client, waiting: Execution):
-    web.post(f"/inbox/{waiting.pk}/dismiss/")
-
-    page = web.post(f"/inbox/{waiting.pk}/dismiss/", follow=True).content.decode()
-
-    assert "This prompt was already dismissed." in page
-    assert "Recently completed" in page
-
-
 def test_claimed_prompt_can_be_released(web: Client, waiting: Execution):
     services.claim_prompts(Actor(waiting.owner, Event.Door.MCP, "laptop"))
     page = html_of(web.get("/inbox/"))
@@ -101,15 +81,6 @@ def prompts_of(owner: User, name: str, count: int, **fields: object) -> list[Exe
     ]
 
 
-def test_prompts_are_grouped_by_their_jobs(web: Client, owner: User):
-    first, last = prompts_of(owner, "Briefing", 2)
-    Execution.objects.filter(pk=first.pk).update(scheduled_for=clock.now() - timedelta(hours=3))
-    [between] = prompts_of(owner, "Mail", 1)
-    Execution.objects.filter(pk=between.pk).update(scheduled_for=clock.now() - timedelta(hours=2))
-
-    assert web.get("/inbox/").context["groups"] == [[first, last], [between]]
-
-
 def test_chosen_prompt_is_beside_the_list_and_its_actions_lead_to_the_next(web: Client, owner: User):
     first, second, third = prompts_of(owner, "Briefing", 3)
 
@@ -120,12 +91,6 @@ def test_chosen_prompt_is_beside_the_list_and_its_actions_lead_to_the_next(web: 
     assert f'id="answer-{first.pk}"' not in page
     assert f'name="next" value="/inbox/?run={third.pk}"' in page
     assert f'name="next" value="/inbox/?run={second.pk}"' in last
-
-
-def test_prompt_that_is_not_listed_shows_the_first(web: Client, owner: User):
-    [first] = prompts_of(owner, "Briefing", 1)
-    for asked in ["0", "x", "9" * 40]:
-        assert web.get("/inbox/", {"run": asked}).context["chosen"] == first
 
 
 def test_selected_prompts_are_dismissed_at_once(web: Client, owner: User, stranger: User):

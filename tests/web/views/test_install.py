@@ -1,9 +1,6 @@
 """What a phone needs to install the pages."""
 
-from django.contrib.auth.models import User
 from django.test import Client
-
-from tests.web.html import html_of
 
 
 def test_manifest_needs_no_login_and_shares_texts_with_the_form_of_a_new_job(client: Client):
@@ -26,14 +23,6 @@ def test_worker_keeps_only_static_files_and_the_offline_page(client: Client):
     assert all("static" in path for path in kept.split(", ")[1:])
     # What is fetched later is not added to what is kept.
     assert ".put(" not in text
-
-
-def test_offline_page_is_the_same_for_everybody(client: Client, web: Client, owner: User):
-    page = html_of(client.get("/offline/"))
-
-    assert "You’re offline" in page
-    assert html_of(web.get("/offline/")) == page
-    assert owner.username not in page
 
 
 def test_policy_allows_the_worker_and_the_manifest_of_this_site_only(client: Client):

@@ -9,7 +9,6 @@ import time_machine
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
-from django.urls import reverse
 
 from schedules import clock
 from schedules.models import Incident, Job
@@ -18,7 +17,7 @@ from schedules.models.standings import ATTENTION, ORDER
 from schedules.services import job_overview
 from schedules.services.installation.setup import ensure_system_job
 from schedules.when.skips import slot_entry
-from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, TokenFactory
+from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 from tests.web.html import html_of
 
 
@@ -62,17 +61,6 @@ def test_job_is_listed_under_its_worst_state(web: Client, owner: User):
     assert listed == {job.pk: name for name, job in jobs.items()}
     assert answer.context["counts"] == dict.fromkeys(jobs, 1)
     assert shown(answer) == [job.name for job in jobs.values()]
-
-
-@pytest.mark.parametrize(("paused", "switch"), [(False, "pause"), (True, "resume")])
-def test_row_links_to_its_job_and_its_actions(web: Client, owner: User, paused: bool, switch: str):
-    job = JobFactory(owner=owner, paused=paused)
-
-    page = web.get("/").content.decode()
-
-    assert f'href="{reverse("schedules:job", args=[job.public_id])}"' in page
-    for action in ("run-now", switch):
-        assert f'formaction="{reverse(f"schedules:{action}", args=[job.public_id])}"' in page
 
 
 def test_status_filter_shows_the_jobs_in_that_state(web: Client, owner: User):
@@ -190,12 +178,6 @@ def limit_list(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     monkeypatch.setattr(job_overview, "COUNTED", most)
 
 
-def test_empty_list_offers_first_steps(web: Client):
-    page = web.get("/").content.decode()
-
-    assert "Create your first job" in page
-
-
 def test_first_steps_are_shown_if_only_the_system_job_exists(staff: Client):
     ensure_system_job()
 
@@ -205,26 +187,10 @@ def test_first_steps_are_shown_if_only_the_system_job_exists(staff: Client):
     assert "Prune the history" in page
 
 
-def test_first_steps_are_hidden_once_there_is_a_job(staff: Client, owner: User):
-    ensure_system_job()
-    JobFactory(owner=owner)
-
-    for asked in ("/", "/?after=0", "/?q=prune"):
-        assert "Create your first job" not in staff.get(asked).content.decode()
-
-
 def test_every_page_warns_if_no_cluster_is_running(web: Client, owner: User):
     JobFactory(owner=owner, next_run_at=clock.now() - timedelta(minutes=5))
 
     assert "The worker is offline, so nothing runs." in web.get("/runs/").content.decode()
-
-
-def test_stopped_cluster_does_not_hide_a_running_one(web: Client):
-    now = clock.now()
-    ClusterFactory(last_seen_at=now - timedelta(seconds=2))
-    ClusterFactory(last_seen_at=now - timedelta(seconds=1), stopped_at=now)
-
-    assert "Worker online" in web.get("/").content.decode()
 
 
 def test_last_cluster_is_shown_if_none_is_running(web: Client):
@@ -296,15 +262,6 @@ def test_row_says_when_a_run_is_retried_and_why(web: Client, owner: User):
     assert "DNS lookup failed" in page
 
 
-@pytest.mark.parametrize(("has_agent", "words"), [(True, "for an agent"), (False, "for you")])
-def test_row_says_whom_a_prompt_waits_for(web: Client, owner: User, has_agent: bool, words: str):
-    in_every_state(owner)
-    if has_agent:
-        TokenFactory(owner=owner)
-
-    assert f">{words}</span>" in html_of(web.get("/", {"status": "waiting"}))
-
-
 def test_staff_filter_the_list_by_owner(staff: Client, web: Client, owner: User, stranger: User):
     mine, foreign = JobFactory(owner=owner), JobFactory(owner=stranger)
 
@@ -314,16 +271,6 @@ def test_staff_filter_the_list_by_owner(staff: Client, web: Client, owner: User,
     assert "Owner: olga ×" in html_of(staff.get("/", {"owner": "olga"}))
     assert shown(web.get("/", {"owner": stranger.username})) == []
     assert "Any owner" not in html_of(web.get("/"))
-
-
-def test_timeline_follows_the_filters(web: Client, owner: User):
-    soon = clock.now() + timedelta(minutes=3)
-    JobFactory(owner=owner, name="Hourly", cron="0 * * * *", next_run_at=soon)
-    JobFactory(owner=owner, name="Daily", cron="0 8 * * *", next_run_at=soon, failure_streak=1)
-
-    for asked in ({"q": "daily"}, {"status": "failing"}):
-        assert [job.name for job in web.get("/", asked).context["ahead"].soon] == ["Daily"]
-    assert len(web.get("/").context["ahead"].soon) == 2
 
 
 def test_next_run_is_shown_in_the_zone_of_the_viewer(web: Client, owner: User):

@@ -77,18 +77,6 @@ def test_page_asks_again_soon_while_something_is_due_or_running(
     assert version(web)["soon"] is soon
 
 
-def test_answer_is_small_and_needs_few_queries(web: Client, owner: User, django_assert_max_num_queries: Any):
-    for each in JobFactory.create_batch(20, owner=owner):
-        ExecutionFactory(job=each, status="running")
-
-    # Session, user and four short reads of indexes.
-    with django_assert_max_num_queries(7):
-        answer = web.get("/live/")
-
-    headers = sum(len(name) + len(value) + 4 for name, value in answer.items())
-    assert len(answer.content) + headers < 2_000
-
-
 def test_icon_shows_how_many_jobs_are_broken_and_is_kept_by_browsers(web: Client):
     for count, words in [("1", ">1<"), ("99", ">99<"), ("100", ">99+<"), ("<b>", ">99+<")]:
         answer = web.get("/live/icon.svg", {"count": count})

@@ -1,15 +1,13 @@
 """Plans of agents on the pages: what they show, and the buttons that confirm and discard."""
 
-from datetime import timedelta
-
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from schedules import clock, services
+from schedules import services
 from schedules.models import Event, Job
 from schedules.services import Actor
-from tests.factories import JobFactory, staff_with
+from tests.factories import staff_with
 from tests.web.html import html_of
 
 HOSTILE = "<script>alert(1)</script>"
@@ -60,18 +58,6 @@ def test_confirmation_can_be_undone_from_its_message(web: Client, agent: Actor):
     assert "confirmed" in activity
 
 
-def test_job_page_shows_the_plan_instead_of_resume_and_run(web: Client, agent: Actor):
-    job = propose(agent)
-
-    page = html_of(web.get(f"/jobs/{job.public_id}/"))
-
-    assert "Waiting for confirmation" in page
-    assert f'value="{entry(job)}"' in page
-    assert f"/jobs/{job.public_id}/resume/" not in page
-    assert f"/jobs/{job.public_id}/run/" not in page
-    assert "Run now" not in page
-
-
 def test_job_that_changed_since_it_was_shown_is_not_confirmed(web: Client, agent: Actor):
     job = propose(agent)
     seen = entry(job)
@@ -94,18 +80,6 @@ def test_wrong_requests_change_nothing(web: Client, agent: Actor):
         assert job.status == "paused"
 
 
-def test_job_whose_time_has_passed_says_so_and_cannot_be_confirmed(web: Client, agent: Actor):
-    job = propose(agent, trigger_type="once", cron="", run_at=clock.now() + timedelta(hours=1))
-    past = clock.now() - timedelta(minutes=1)
-    Job.objects.filter(pk=job.pk).update(run_at=past, paused_at=past - timedelta(hours=1))
-
-    page = html_of(web.get("/"))
-
-    assert "Its time passed before anybody confirmed it" in page
-    assert f'aria-label="Confirm {job.name}"' not in page
-    assert f'aria-label="Discard {job.name}"' in page
-
-
 def test_plans_of_others_are_shown_to_staff_without_buttons_they_may_not_use(client: Client, agent: Actor):
     job = propose(agent)
     viewer = staff_with("view_job")
@@ -118,17 +92,3 @@ def test_plans_of_others_are_shown_to_staff_without_buttons_they_may_not_use(cli
     assert f'aria-label="Confirm {job.name}"' not in page
     job.refresh_from_db()
     assert job.status == "paused"
-
-
-def test_filtered_list_has_no_plans(web: Client, agent: Actor, owner: User):
-    propose(agent)
-    JobFactory(owner=owner, name="Backup")
-
-    assert "Waiting for confirmation" not in html_of(web.get("/?q=Backup"))
-
-
-def test_token_is_created_with_the_choice(web: Client, owner: User):
-    web.post("/connect/", {"name": "desk", "confirm": "prompts"})
-
-    assert owner.cronty_tokens.get().confirm == "prompts"
-    assert "you confirm its prompts and commands" in html_of(web.get("/connect/"))

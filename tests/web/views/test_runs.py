@@ -9,9 +9,7 @@ from datetime import timedelta
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 from django.contrib.auth.models import User
-from django.db import connection
 from django.test import AsyncRequestFactory, Client
-from django.test.utils import CaptureQueriesContext
 
 from schedules import clock, engine
 from schedules.models import Event, Execution, Job, RunOutput
@@ -44,14 +42,6 @@ def test_runs_are_filtered_by_the_query_string(web: Client, job: Job):
         assert len(web.get("/runs/", asked).context["listed"].rows) == count, asked
 
 
-def test_error_about_an_invalid_moment_is_shown_beside_its_field(web: Client):
-    for name in ["since", "until"]:
-        page = web.get("/runs/", {name: "gibberish"}).content.decode()
-
-        assert f'id="{name}-err"' in page
-        assert 'value="gibberish"' in page
-
-
 def test_run_page_shows_the_error_first(web: Client, job: Job):
     now = clock.now()
     run = ExecutionFactory(
@@ -69,15 +59,6 @@ def test_run_page_shows_the_error_first(web: Client, job: Job):
     page = web.get(f"/runs/{run.pk}/").content.decode()
 
     assert page.index("disk full") < page.index("Failed after 2 attempts.") < page.index("&quot;a&quot;: 1")
-
-
-@pytest.mark.parametrize(("seconds", "is_shown"), [(0.9, False), (12, True)])
-def test_page_of_a_run_mentions_only_delays_that_matter(
-    web: Client, job: Job, seconds: float, is_shown: bool
-):
-    run = ExecutionFactory(job=job, attempt=1, started_at=clock.now(), lateness=timedelta(seconds=seconds))
-
-    assert ("started 12 s late" in html_of(web.get(f"/runs/{run.pk}/"))) == is_shown
 
 
 def test_page_of_a_run_has_a_line_per_attempt(web: Client, job: Job):
@@ -141,30 +122,6 @@ def test_page_of_a_test_run_offers_to_enable_the_job(
         answer = web.post(f"/jobs/{job.public_id}/resume/", {"next": f"/runs/{run.pk}/"})
         job.refresh_from_db()
         assert (answer["Location"], job.status) == (f"/runs/{run.pk}/", "pending")
-
-
-def test_page_of_a_run_opens_after_its_job_was_deleted(web: Client, job: Job):
-    run = ExecutionFactory(job=job)
-    web.post(f"/jobs/{job.public_id}/delete/")
-
-    page = web.get(f"/runs/{run.pk}/").content.decode()
-
-    assert "Backup" in page
-    assert "Run again" not in page
-
-
-def test_waiting_prompt_is_answered_on_the_page_of_its_run(web: Client, owner: User):
-    job = JobFactory(owner=owner, task="prompt", kwargs={"prompt": "Summarise."})
-    run = ExecutionFactory(job=job, status="waiting", attempt=1)
-    address = f"/runs/{run.pk}/"
-
-    waiting = html_of(web.get(address))
-    answered = web.post(f"/inbox/{run.pk}/answer/", {"answer": "Done.", "next": address}, follow=True)
-
-    assert f'action="/inbox/{run.pk}/answer/"' in waiting
-    assert answered.redirect_chain == [(address, 303)]
-    assert "Done.</span></pre>" in html_of(answered)
-    assert "/answer/" not in html_of(answered)
 
 
 def test_output_is_downloaded_as_plain_text(web: Client, job: Job):
@@ -258,18 +215,6 @@ def test_export_under_asgi_holds_one_chunk_at_a_time(owner: User, job: Job):
     assert peak < 5_000_000
 
 
-def test_later_page_does_not_read_the_rows_before_it(web: Client, job: Job):
-    for minutes in range(52):
-        ExecutionFactory(job=job, scheduled_for=clock.now() - timedelta(minutes=minutes))
-
-    first = web.get("/runs/").context["listed"]
-    with CaptureQueriesContext(connection) as queries:
-        listed = web.get("/runs/", {"after": first.after}).context["listed"]
-
-    assert (len(first.rows), len(listed.rows), listed.after) == (50, 2, "")
-    assert not any("OFFSET" in query["sql"] for query in queries)
-
-
 def test_export_with_an_invalid_moment_is_refused(web: Client, job: Job):
     ExecutionFactory(job=job)
     answer = web.get("/runs/export.csv", {"since": "yesterdya"})
@@ -349,14 +294,6 @@ def test_chips_count_the_newest_runs_by_status(web: Client, owner: User, monkeyp
 
     assert web.get("/runs/").context["counts"] == {"succeeded": 1, "failed": 2}
     assert web.get("/runs/?status=missed").context["counts"] == {"succeeded": 1, "failed": 2, "missed": 0}
-
-
-@pytest.mark.parametrize("asked", ["q=disk"])
-def test_chips_show_no_numbers_beside_a_list_that_they_do_not_count(web: Client, owner: User, asked: str):
-    ExecutionFactory(job=JobFactory(owner=owner), status="failed")
-
-    assert "Failed <b>1</b></a>" in html_of(web.get("/runs/"))
-    assert "Failed</a>" in html_of(web.get(f"/runs/?{asked}"))
 
 
 def test_runs_are_found_by_their_error_and_staff_filter_them_by_owner(

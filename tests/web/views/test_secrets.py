@@ -1,6 +1,5 @@
 """The page of secrets."""
 
-import re
 from datetime import timedelta
 
 import pytest
@@ -54,23 +53,6 @@ def test_page_says_what_was_replaced_or_deleted_meanwhile(web):
 
     words = ["Saved KEY.", "Replaced KEY.", "Deleted KEY.", "KEY was deleted already."]
     assert [text in page for text, page in zip(words, pages, strict=True)] == [True] * 4
-
-
-def test_replacement_begins_with_everything_but_the_value(staff):
-    shared = TYPED | {"hosts": "", "commands": "backup", "of_installation": "on"}
-    staff.post("/settings/secrets/", shared)
-    [link] = re.findall(r'href="(\?secret=\d+)#', html_of(staff.get("/settings/secrets/")))
-
-    form = staff.get(f"/settings/secrets/{link}").context["form"]
-
-    shown = {name: form[name].value() for name in ("name", "value", "hosts", "commands", "of_installation")}
-    assert shown == {
-        "name": "KEY",
-        "value": None,
-        "hosts": "",
-        "commands": "backup",
-        "of_installation": True,
-    }
 
 
 def test_date_is_set_moved_and_marked_when_it_has_passed(web, other):

@@ -10,20 +10,6 @@ from schedules.models import Job
 from tests.factories import JobFactory
 from tests.web.html import html_of
 
-
-def test_pause_affects_only_the_selected_jobs(web: Client, owner: User):
-    first, second, third = JobFactory.create_batch(3, owner=owner)
-
-    answer = web.post(
-        "/jobs/bulk/", {"verb": "pause", "job": [first.public_id, second.public_id]}, follow=True
-    )
-
-    assert "2 jobs paused." in html_of(answer)
-    assert set(Job.objects.filter(status="paused")) == {first, second}
-    third.refresh_from_db()
-    assert third.status == "pending"
-
-
 UNTIL = datetime(2099, 1, 1, tzinfo=UTC)
 PAUSED = {"paused": True, "pause_reason": "Maintenance", "paused_until": UNTIL}
 
@@ -142,18 +128,6 @@ def undo(web: Client, jobs: list[Job], verb: str) -> None:
     web.post("/activity/undo/", {"verb": verb, "job": " ".join(job.public_id for job in jobs)})
 
 
-def test_selected_jobs_are_paused_until_a_moment_and_resumed_by_undo(web: Client, owner: User):
-    jobs = JobFactory.create_batch(2, owner=owner)
-
-    page = bulk(web, jobs, verb="pause_until", until="2030-01-07 09:00")
-    paused = {(job.status, job.paused_until and f"{job.paused_until:%Y-%m-%d}") for job in Job.objects.all()}
-    undo(web, jobs, "pause")
-
-    assert "2 jobs paused." in page
-    assert paused == {("paused", "2030-01-07")}
-    assert {job.status for job in Job.objects.all()} == {"pending"}
-
-
 def test_pause_until_a_wrong_moment_changes_nothing(web: Client, owner: User):
     jobs = JobFactory.create_batch(2, owner=owner)
     for until, reason in [("xyzzy", "read that"), ("2020-01-01 09:00", "in the past")]:
@@ -170,13 +144,6 @@ def test_next_run_of_selected_jobs_is_skipped_until_undo(web: Client, owner: Use
 
     assert skipped == [1, 1]
     assert {job.skips for job in Job.objects.all()} == {""}
-
-
-def test_selected_jobs_are_run(web: Client, owner: User):
-    jobs = JobFactory.create_batch(2, owner=owner)
-
-    assert "2 jobs started." in bulk(web, jobs, verb="run")
-    assert {job.executions.count() for job in jobs} == {1}
 
 
 def test_tag_is_added_and_removed_and_both_are_undone(web: Client, owner: User):

@@ -30,17 +30,6 @@ def test_clusters_queue_and_lateness_are_shown(web: Client, owner: User):
     assert ">Offline<" in page.replace("</svg>Offline", ">Offline")
 
 
-def test_use_of_the_budgets_is_shown_to_their_owner(web: Client, owner: User, stranger: User):
-    JobFactory(owner=owner, runs_per_minute=60, next_run_at=clock.now())
-    JobFactory(owner=stranger, runs_per_minute=7, next_run_at=clock.now())
-    ExecutionFactory(job=JobFactory(owner=owner, ended=True, runs_per_minute=5))
-
-    page = html_of(web.get("/system/"))
-
-    assert "<dt>Your runs per minute</dt> <dd> 60 of at most 3,000</dd>" in page
-    assert "<dt>Your stored runs</dt> <dd> 1 of at most 200,000</dd>" in page
-
-
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL plans by the size of its tables")
 def test_page_does_not_scan_the_executions_table(web: Client):
     with CaptureQueriesContext(connection) as asked:

@@ -210,14 +210,6 @@ def test_test_message_of_github_starts_nothing(job):
     assert not runs().exists()
 
 
-def test_idempotency_key_names_a_message_where_the_address_is_the_secret(job):
-    path = opened(job)
-
-    numbers = {post(path, idempotency_key="one").json()["run"] for _ in range(3)}
-
-    assert len(numbers) == runs().count() == 1
-
-
 def test_body_becomes_an_argument_of_its_type(owner):
     job = JobFactory(
         owner=owner,
@@ -266,14 +258,6 @@ def test_webhook_that_calls_its_own_job_is_stopped_and_said(job, owner):
     rows = Execution.objects.filter(cause="trigger", job=job)
     assert {row.status for row in rows} == {"skipped"}
     assert rows[0].reason.startswith("Stopped: it would have been started by its own run")
-
-
-def test_run_of_a_stranger_does_not_count_as_origin(job):
-    foreign = Execution.of(JobFactory(), clock.now(), status="running", cause="manual")
-    foreign.save()
-
-    assert post(opened(job), cronty_execution=str(foreign.pk)).status_code == 202
-    assert runs().last().origin is None
 
 
 @pytest.mark.parametrize("status", ["paused", "cancelled"])

@@ -39,15 +39,6 @@ def test_change_offers_to_revert_it_until_it_is_undone(web: Client, actor: Actor
     assert "to undo a change" in after
 
 
-def test_change_that_was_changed_again_offers_no_undo_of_the_older_one(
-    web: Client, actor: Actor, weekly: Job
-):
-    for cron in ("0 3 * * 0", "0 2 * * 0"):
-        services.edit(actor, weekly.public_id, cron=cron)
-
-    assert html_of(web.get("/activity/")).count(">Revert</a>") == 1
-
-
 def test_preview_shows_what_becomes_what_and_changes_nothing(web: Client, actor: Actor, weekly: Job):
     services.edit(actor, weekly.public_id, cron="0 3 * * 0")
 

@@ -87,16 +87,6 @@ def test_page_shows_how_far_the_reminder_has_come(web: Client, reminder: Job, st
     assert ("Try again" in page) == (step == "failed")
 
 
-def test_page_of_a_failed_reminder_sends_it_again(web: Client, reminder: Job):
-    ExecutionFactory(job=reminder, finished_at=clock.now(), **RUNS["failed"])
-    address = f"/welcome/?job={reminder.public_id}"
-
-    answer = web.post(f"/jobs/{reminder.public_id}/run/", {"next": address}, follow=True)
-
-    assert answer.redirect_chain[0][0] == address
-    assert answer.context["delivery"].step == "waiting"
-
-
 def test_page_shows_the_qr_code_of_the_topic_that_is_typed(web: Client, settings: LazySettings):
     settings.NTFY_URL = "https://ntfy.example/"
 
