@@ -18,7 +18,7 @@ from schedules.services.runs.approvals import (
     list_waiting,
     state_words,
 )
-from schedules.when.moments import short_words
+from schedules.when.zones import short_words
 
 CODE_LENGTH = 8
 

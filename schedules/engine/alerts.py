@@ -17,7 +17,7 @@ from schedules.models.alert_rules import NEVER, RECOVERED, AlertRules, quiet_unt
 from schedules.tasks.links import public_site
 from schedules.tasks.signed_links import approval_address, stop_button
 from schedules.when import durations
-from schedules.when.moments import short_words
+from schedules.when.zones import short_words
 
 logger = logging.getLogger(__name__)
 

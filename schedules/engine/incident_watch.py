@@ -28,7 +28,7 @@ from schedules.models.job_queries import NOTICE_PREFIX
 from schedules.models.people import is_active
 from schedules.tasks.heartbeat import HEARTBEAT
 from schedules.when import durations
-from schedules.when.moments import short_words
+from schedules.when.zones import short_words
 
 Status = Execution.Status
 

@@ -14,8 +14,9 @@ from schedules.models.triggers import TriggerType, trigger_of
 from schedules.spec.job import JobSpec
 from schedules.tasks import registry
 from schedules.tasks.forms.schema_fields import label_of
-from schedules.when import durations, moments
+from schedules.when import durations
 from schedules.when.triggers import TriggerError
+from schedules.when.zones import short_words
 
 NOTHING = "none"
 _MAX_VALUE_LENGTH = 200
@@ -169,7 +170,7 @@ def _moment(value: Any, zone: str) -> str:
     with suppress(ValueError, TypeError):
         # A skipped day has no time.
         if len(value) > len("2026-12-24") and (moment := parse_datetime(value)):
-            return moments.short_words(moment, zone)
+            return short_words(moment, zone)
     return plain_text(value)
 
 

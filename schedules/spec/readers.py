@@ -12,8 +12,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, StrictFloat, StrictInt
 from pydantic_core import PydanticCustomError
 
-from schedules.when.phrases import PhraseError, parse_end
-from schedules.when.spans import parse_span
+from schedules.when.phrases import PhraseError, parse_end, parse_span
 from schedules.when.triggers import TriggerError, load_zone
 from schedules.when.zone_names import zone_named
 
@@ -39,7 +38,7 @@ def read_span(value: str | float, now: datetime, zone: str = "UTC") -> timedelta
     """Read "5m", "2 minutes" or a number of seconds; a duration may be zero."""
     if isinstance(value, str):
         if not _SECONDS.fullmatch(value.strip()):
-            return parse_span(value, now)
+            return parse_span(value)
         value = float(value.strip().removesuffix("s"))
     if not 0 <= value <= MAX_SPAN_SECONDS:
         raise PhraseError(f"choose 0 to {MAX_SPAN_SECONDS:,} seconds")

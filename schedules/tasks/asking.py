@@ -3,12 +3,12 @@
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import NamedTuple
 
 from schedules import limits
 from schedules.when import durations
-from schedules.when.phrases import PhraseError, parse_delay, parse_moment
+from schedules.when.phrases import PhraseError, parse_amount
 
 SHORTEST_INTERVAL = timedelta(minutes=1)
 LONGEST_INTERVAL = timedelta(days=7)
@@ -98,13 +98,10 @@ def place_words(place: str) -> str:
 
 
 def _interval(text: str) -> timedelta:
-    now = datetime(2000, 1, 1, tzinfo=UTC)
     every = None
-    with suppress(PhraseError):
-        every = parse_delay(text)
-    for phrase in (f"in {text}", f"in 1 {text}"):
+    for amount in (text, f"1 {text}"):
         with suppress(PhraseError):
-            every = every or parse_moment(phrase, now=now, timezone="UTC") - now
+            every = every or parse_amount(amount)
     if every is None:
         raise ValueError(f"the interval is not understood. {EXAMPLES}")
     if not SHORTEST_INTERVAL <= every <= LONGEST_INTERVAL:

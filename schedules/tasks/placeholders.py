@@ -8,8 +8,8 @@ from typing import Any
 
 from schedules.limits import SHORTENED
 from schedules.secrets.references import break_references, reference_positions
-from schedules.when.moments import short_words
 from schedules.when.triggers import TriggerError, load_zone
+from schedules.when.zones import short_words
 
 _PLACEHOLDER = re.compile(r"\{\{\s*(upstream|trigger)((?:\.[\w-]+)*)\s*\}\}")
 # Filled in later than the others, when the gate of a prompt has answered.
@@ -99,11 +99,6 @@ def facts_of(
             "attempt": str(attempt),
         },
     }
-
-
-def has_any_placeholder(text: Any) -> bool:
-    """Return whether a text contains a placeholder."""
-    return isinstance(text, str) and ANY_PLACEHOLDER.search(text) is not None
 
 
 def mark_text(tag: str, text: str, note: str) -> str:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from schedules.when.durations import TICK
+from schedules.when.durations import TICK, listed
 from schedules.when.ics import IcsEvent
 from schedules.when.triggers import load_zone
 from schedules.when.zones import clock_changes, first_pass, offset_at
@@ -126,9 +126,9 @@ class ClosedTimes:
         """The end of a schedule in words: ", except public holidays in Bavaria"."""
         if self.move:
             where = "at the next open time" if self.move == NEXT else "at the last open time before"
-            return f", {where} if closed by {_listed(calendar.words for calendar in self.calendars)}"
-        closing = _listed(calendar.words for calendar in self.calendars if calendar.closes)
-        opening = _listed(calendar.words for calendar in self.calendars if not calendar.closes)
+            return f", {where} if closed by {listed([calendar.words for calendar in self.calendars])}"
+        closing = listed([calendar.words for calendar in self.calendars if calendar.closes])
+        opening = listed([calendar.words for calendar in self.calendars if not calendar.closes])
         return (f", except {closing}" if closing else "") + (f", only during {opening}" if opening else "")
 
     def reason(self, moment: datetime) -> str:
@@ -260,11 +260,6 @@ def marks_of(events: Iterable[IcsEvent], first: date, last: date) -> tuple[dict[
             days.setdefault(day.isoformat(), title)
             day += _DAY
     return days, merged(span for span in periods if span.start < span.end)
-
-
-def _listed(names: Iterable[str]) -> str:
-    *first, last = [*names] or [""]
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:

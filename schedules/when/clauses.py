@@ -7,8 +7,8 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from schedules.when.calendar_rules import usual_name
-from schedules.when.grammar import PhraseError, clean, read_amounts, seconds_of, within_limit
-from schedules.when.phrases import parse_day, parse_delay, parse_end
+from schedules.when.grammar import PhraseError, clean
+from schedules.when.phrases import parse_amount, parse_day, parse_end
 from schedules.when.repeats import parse_trigger
 from schedules.when.triggers import Once, Trigger
 
@@ -69,10 +69,8 @@ def parse_plan(text: str, *, now: datetime, timezone: str) -> Plan:
 
 
 def _read_spread(text: str) -> timedelta:
-    if amounts := read_amounts(text):
-        return within_limit(seconds_of(amounts))
     try:
-        return parse_delay(text)
+        return parse_amount(text)
     except PhraseError as error:
         raise PhraseError(f"couldn't read {text[:40]!r} as a random delay. Write minutes or hours") from error
 

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 from croniter import croniter
 
+from schedules.when import durations
 from schedules.when.durations import HORIZON, HORIZON_IN_WORDS, TICK
 from schedules.when.zones import first_change, first_pass, offset_at, wall_time
 
@@ -245,8 +246,7 @@ def _no_such_day(fields: list[str]) -> str:
     day = min(int(number) for number in re.findall(r"[0-9]+", fields[2]))
     names = [f"{date(2000, number, 1):%B}" for number in sorted(months_of(fields))]
     suffix = "st" if day == 31 else "th"
-    listed = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-    return f"{listed} {'has' if len(names) == 1 else 'have'} no {day}{suffix}"
+    return f"{durations.listed(names)} {'has' if len(names) == 1 else 'have'} no {day}{suffix}"
 
 
 def split(expression: str) -> list[str]:
@@ -259,6 +259,13 @@ def split_working_days(day: str) -> tuple[str, tuple[str, ...]]:
     terms = day.split(",")
     working = tuple(term for term in terms if term.endswith("W"))
     return ",".join(term for term in terms if term not in working), working
+
+
+def parsed(expression: str) -> tuple[Values, str, tuple[str, ...]]:
+    """Return the values of an expression, its days of the month but for working days, and its working days."""
+    minute, hour, day, *rest = split(expression)
+    others, working = split_working_days(day)
+    return values_of(" ".join([minute, hour, others or "L", *rest])), others, working
 
 
 def is_fixed(fields: list[str]) -> bool:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from schedules.when import cron
-from schedules.when.durations import TICK
+from schedules.when.durations import TICK, listed
 from schedules.when.words import ordinal
 from schedules.when.zones import clock_changes
 
@@ -54,16 +54,16 @@ def _step_warnings(fields: list[str]) -> list[str]:
         for term in value.split(","):
             first, step = _open_step(term, field) or (0, 1)
             if step > 1 and (field.size % step or field.cycle == "month"):
-                listed = _listed(field, first, step)
-                warnings.append(f"{term} restarts every {field.cycle}: it runs at {listed}.")
+                values = _values_of(field, first, step)
+                warnings.append(f"{term} restarts every {field.cycle}: it runs at {values}.")
     return warnings
 
 
-def _listed(field: cron.Field, first: int, step: int) -> str:
+def _values_of(field: cron.Field, first: int, step: int) -> str:
     """List the values of a step: "minute :00 and :45"."""
     pattern = ":{:02}" if field.cycle == "hour" else "{}"
     values = [pattern.format(number) for number in range(first, field.low + field.size, step)]
-    return f"{field.name} {' and '.join(filter(None, [', '.join(values[:-1]), values[-1]]))}"
+    return f"{field.name} {listed(values)}"
 
 
 def _month_warnings(fields: list[str]) -> list[str]:

@@ -1,6 +1,8 @@
-"""Durations as text: in full, short, and as people type them."""
+"""Durations as text, lists in words, and arithmetic with calendar months."""
 
-from datetime import timedelta
+from calendar import monthrange
+from collections.abc import Sequence
+from datetime import MAXYEAR, datetime, timedelta
 
 # The limit for a moment ahead, for an interval, and for the gap between two runs of a cron expression.
 HORIZON = timedelta(days=5 * 366)
@@ -41,3 +43,22 @@ def _parts(span: timedelta) -> list[tuple[str, int]]:
     hours, minutes = divmod(minutes, 60)
     counts = zip(_NAMES, (span.days, hours, minutes, seconds), strict=True)
     return [(name, count) for name, count in counts if count] or [("second", 0)]
+
+
+def listed(items: Sequence[str], last: str = " and ") -> str:
+    """Join words: "a, b and c"."""
+    return last.join(filter(None, [", ".join(items[:-1]), *items[-1:]]))
+
+
+def add_months(wall: datetime, count: int) -> datetime:
+    """Return the same day and time some months later, or the last day of a month that is too short."""
+    years, month = divmod(wall.month - 1 + count, 12)
+    year = wall.year + years
+    if year > MAXYEAR:
+        raise OverflowError("beyond the calendar's end")
+    return wall.replace(year=year, month=month + 1, day=min(wall.day, monthrange(year, month + 1)[1]))
+
+
+def months_between(first: datetime, second: datetime) -> int:
+    """Count the calendar months from the first wall time to the second, whatever their days."""
+    return (second.year - first.year) * 12 + second.month - first.month

@@ -11,9 +11,9 @@ MAX_LENGTH = 200
 MOMENT_EXAMPLES = 'Try "tomorrow at 9am", "in 20 minutes", "friday at noon" or "2026-12-24 18:00"'
 TOO_FAR = f"that is too far ahead: the limit is {HORIZON_IN_WORDS}"
 
-_WEEKDAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
+WEEKDAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
 _FIRST_MONTHS = ("january", "february", "march", "april", "may", "june")
-_MONTHS = (*_FIRST_MONTHS, "july", "august", "september", "october", "november", "december")
+MONTHS = (*_FIRST_MONTHS, "july", "august", "september", "october", "november", "december")
 _SMALL_NAMES = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
 _SMALL = {name: number for number, name in enumerate(_SMALL_NAMES.split(), start=1)}
 _TENS_NAMES = "twenty thirty forty fifty sixty seventy eighty ninety"
@@ -58,8 +58,8 @@ def _names(names: tuple[str, ...]) -> str:
     return "(?:" + "|".join(f"{name[:3]}(?:{name[3:]})?" for name in names) + ")"
 
 
-WEEKDAY = _names(_WEEKDAYS)
-MONTH = _names(_MONTHS)
+WEEKDAY = _names(WEEKDAYS)
+MONTH = _names(MONTHS)
 NTH = r"\d{1,2}(?:st|nd|rd|th)?"
 _PART_HOUR = r"(?P<part>half past|quarter past|quarter to) "
 _CLOCK = rf"(?:noon|midnight|{_PART_HOUR.replace('?P<part>', '?:')}\d{{1,2}}(?: ?[ap]m)?|\d{{1,2}}(?::\d\d)? ?[ap]m|\d{{1,2}}:\d\d)"
@@ -218,12 +218,12 @@ def read_ordinal(text: str) -> int:
 def read_day_and_month(match: re.Match[str]) -> tuple[int, int]:
     """Return the numbers of the day and the month that `DAY_AND_MONTH` matched."""
     name = match["month"] or match["month2"]
-    month = next(number for number, month in enumerate(_MONTHS, start=1) if month.startswith(name[:3]))
+    month = next(number for number, month in enumerate(MONTHS, start=1) if month.startswith(name[:3]))
     return read_ordinal(match["day"] or match["day2"]), month
 
 
 def is_month(name: str, number: int) -> bool:
-    return _MONTHS[number - 1].startswith(name[:3])
+    return MONTHS[number - 1].startswith(name[:3])
 
 
 def read_amounts(phrase: str) -> dict[str, int] | None:
@@ -257,4 +257,4 @@ def within_limit(seconds: int) -> timedelta:
 
 def weekday_number(name: str) -> int:
     """Return the number of a weekday in cron, where Sunday is 0."""
-    return next(number for number, weekday in enumerate(_WEEKDAYS) if weekday.startswith(name[:3]))
+    return next(number for number, weekday in enumerate(WEEKDAYS) if weekday.startswith(name[:3]))

@@ -5,10 +5,9 @@ from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import NamedTuple
 
-from schedules.when.durations import TICK
+from schedules.when.durations import TICK, add_months
 from schedules.when.forecast import start_of_day
-from schedules.when.grammar import TooFarError, clean
-from schedules.when.months import add_months
+from schedules.when.grammar import MONTHS, TooFarError, clean
 from schedules.when.phrases import NotUnderstoodError, PhraseError, parse_day, parse_moment, parse_past
 from schedules.when.triggers import load_zone
 
@@ -22,21 +21,7 @@ _CALENDAR = re.compile(
 )
 _SHIFT = {"last": -1, "previous": -1, "next": 1}
 _ROLLING = re.compile(r"(?:the )?(?P<which>last|past|next) (?P<amount>.+)")
-_MONTH_NAMES = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-]
-_MONTH = re.compile(rf"(?:in )?(?P<month>{'|'.join(_MONTH_NAMES)})(?: (?P<year>[0-9]{{4}}))?")
+_MONTH = re.compile(rf"(?:in )?(?P<month>{'|'.join(MONTHS)})(?: (?P<year>[0-9]{{4}}))?")
 _DAY = timedelta(days=1)
 
 
@@ -93,7 +78,7 @@ def _period(text: str, now: datetime, timezone: str, *, past: bool) -> Period:
 def _calendar_period(phrase: str, today: date, *, past: bool) -> tuple[date, date] | None:
     """Return the first day of a week, month or year, and the first day after it."""
     if match := _MONTH.fullmatch(phrase):
-        first = date(int(match["year"] or today.year), _MONTH_NAMES.index(match["month"]) + 1, 1)
+        first = date(int(match["year"] or today.year), MONTHS.index(match["month"]) + 1, 1)
         if not match["year"] and past and first > today:
             first = first.replace(year=today.year - 1)
         elif not match["year"] and not past and _month_after(first) <= today:

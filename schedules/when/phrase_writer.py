@@ -4,7 +4,6 @@ import re
 from datetime import UTC, datetime
 
 from schedules.when import cron
-from schedules.when.cron import values_of
 from schedules.when.event_times import AtEvents
 from schedules.when.grammar import MAX_LENGTH, PhraseError
 from schedules.when.repeats import parse_trigger
@@ -69,9 +68,8 @@ def _matches(one: str, other: str) -> bool:
 
 
 def _fields(expression: str) -> tuple[object, ...]:
-    minute, hour, day, *rest = cron.split(expression)
-    others, working = cron.split_working_days(day)
-    parsed = values_of(" ".join([minute, hour, others or "L", *rest]))
+    minute, hour = cron.split(expression)[:2]
+    parsed, others, working = cron.parsed(expression)
     # With a step or a list, an expression may differ after a change of clocks.
     is_any = (minute.startswith("*"), hour.startswith("*"))
     return is_any, parsed, not others, working

@@ -5,7 +5,7 @@ from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import partial
 
-from schedules.when.durations import HORIZON, TICK
+from schedules.when.durations import HORIZON, TICK, add_months
 from schedules.when.grammar import (
     CLOCK_FIRST,
     CLOCK_LAST,
@@ -28,7 +28,6 @@ from schedules.when.grammar import (
     weekday_number,
     within_limit,
 )
-from schedules.when.months import add_months
 from schedules.when.suggestions import not_understood
 from schedules.when.triggers import TriggerError, load_zone
 
@@ -36,6 +35,9 @@ __all__ = ["MAX_LENGTH", "NotUnderstoodError", "PhraseError", "TooFarError", "pa
 
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[t ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?P<offset>z|[+-]\d\d:?\d\d)?")
 _DELAY = re.compile(r"(?:(?P<d>\d+)d)?(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+)s)?")
+_ZERO = re.compile(r"0+(?:\.0+)?s?")
+# fromisoformat() also accepts 15 and 15:00+01:00.
+_CLOCK_TIME = re.compile(r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?")
 _NUMERIC_DATE = re.compile(
     r"(?P<y>\d{4})-(?P<m>\d\d)-(?P<d>\d\d)|(?P<d2>\d{1,2})\.(?P<m2>\d{1,2})\.(?P<y2>\d{4})"
 )
@@ -161,6 +163,26 @@ def parse_delay(text: str) -> timedelta:
         )
         raise PhraseError(f"couldn't read that duration. {example}")
     return delay
+
+
+def parse_amount(text: str) -> timedelta:
+    """Return the elapsed time of "1h30m", or of words like "ten minutes"."""
+    if amounts := read_amounts(clean(text, _DELAY_EXAMPLES).removesuffix(" from now")):
+        return within_limit(seconds_of(amounts))
+    return parse_delay(text)
+
+
+def parse_span(text: str) -> timedelta:
+    """Return the duration that a text means, which may be zero."""
+    return timedelta(0) if _ZERO.fullmatch(text.strip()) else parse_amount(text)
+
+
+def parse_clock_time(text: str) -> time | None:
+    """Return the time of day of "8:30" or "15:00:00", or None."""
+    with suppress(ValueError):
+        if _CLOCK_TIME.fullmatch(text):
+            return time.fromisoformat(f"0{text}" if text[1] == ":" else text)
+    return None
 
 
 def _delay(phrase: str) -> timedelta | None:

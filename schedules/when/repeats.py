@@ -23,7 +23,7 @@ from schedules.when.grammar import (
     seconds_of,
     within_limit,
 )
-from schedules.when.phrases import parse_delay, read_moment
+from schedules.when.phrases import parse_amount, read_moment
 from schedules.when.repeated_days import (
     WEEKDAYS,
     WINDOW,
@@ -177,20 +177,13 @@ def _after_job(text: object) -> After | None:
     delay, verb = timedelta(0), match["verb"].lower().removeprefix("has ")
     try:
         if match["delay"] and not re.fullmatch(r"0 ?[a-z]+", match["delay"], re.IGNORECASE):
-            delay = _delay(clean(match["delay"], _EXAMPLES))
+            delay = parse_amount(match["delay"])
         when = read_ending(match["ending"]) if match["ending"] else _ENDINGS[verb[:3]]
         return After(match["quoted"] or match["job"], when, delay)
     except TriggerError as error:
         raise PhraseError(error.reason) from error
     except PhraseError:
         return None
-
-
-def _delay(phrase: str) -> timedelta:
-    """Read "10 minutes" or "1h30m"; raise PhraseError for anything else."""
-    if amounts := read_amounts(phrase):
-        return within_limit(seconds_of(amounts))
-    return parse_delay(phrase)
 
 
 def _unplanned(phrase: str, now: datetime, timezone: str) -> Trigger | None:

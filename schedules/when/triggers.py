@@ -10,9 +10,9 @@ from zoneinfo import ZoneInfo
 
 from schedules.when import cron, durations, words
 from schedules.when.cron_warnings import clock_warning, clock_warnings, cron_warnings
-from schedules.when.durations import TICK
+from schedules.when.durations import TICK, add_months, months_between
 from schedules.when.event_times import event_trigger
-from schedules.when.months import add_months, months_between
+from schedules.when.slots import NumberedSlots
 from schedules.when.slots import Slots as Slots
 from schedules.when.slots import TriggerError as TriggerError
 from schedules.when.unplanned import Unplanned, unplanned_trigger
@@ -66,7 +66,7 @@ class Once(Slots):
 
 
 @dataclass(frozen=True, slots=True)
-class Interval(Slots):
+class Interval(NumberedSlots):
     """Runs a fixed elapsed time apart, on a grid that starts with the first run and never drifts."""
 
     seconds: float
@@ -80,27 +80,11 @@ class Interval(Slots):
     def _step(self) -> timedelta:
         return timedelta(seconds=self.seconds)
 
+    def _slot(self, number: int) -> datetime:
+        return self.start + number * self._step
+
     def _slots_until(self, moment: datetime) -> int:
-        """Count the slots from the start to the moment, both included."""
         return max(0, (moment - self.start) // self._step + 1)
-
-    def next_after(self, moment: datetime) -> datetime | None:
-        """Return the first slot of the grid later than the moment, or None at the calendar's end."""
-        try:
-            return self.start + self._slots_until(moment) * self._step
-        except OverflowError:
-            return None
-
-    def count_between(self, after: datetime, until: datetime, limit: int) -> int:
-        """Count the slots later than after and not later than until, up to the limit."""
-        count = self._slots_until(until) - self._slots_until(after)
-        return max(0, min(count, limit))
-
-    def latest_at_or_before(self, moment: datetime, not_before: datetime) -> datetime | None:
-        """Return the newest slot between the two moments, ends included, or None."""
-        slots = self._slots_until(moment)
-        slot = self.start + (slots - 1) * self._step if slots else None
-        return slot if slot is not None and slot >= not_before else None
 
     def words(self) -> str:
         """Describe it: "Every 90 minutes"."""
@@ -114,7 +98,7 @@ class Interval(Slots):
 
 
 @dataclass(frozen=True, slots=True)
-class CalendarInterval(Slots):
+class CalendarInterval(NumberedSlots):
     """Runs some days or months apart on the wall clock of a zone, from a first run on.
 
     At a time that clocks skip, it runs at the end of the gap; at a time that they show twice, the first time only. In a
@@ -151,7 +135,6 @@ class CalendarInterval(Slots):
         return cls(count, unit, start, timezone)
 
     def _slot(self, number: int) -> datetime:
-        """Return a slot by its number; raise OverflowError at the calendar's end."""
         return self.start if number == 0 else first_pass(self._wall(number), load_zone(self.timezone))
 
     def _wall(self, number: int) -> datetime:
@@ -173,7 +156,6 @@ class CalendarInterval(Slots):
         return None
 
     def _slots_until(self, moment: datetime) -> int:
-        """Count the slots from the start to the moment, both included."""
         if moment < self.start:
             return 0
         zone = load_zone(self.timezone)
@@ -185,23 +167,6 @@ class CalendarInterval(Slots):
             while self._slot(number) <= moment:
                 number += 1
         return number
-
-    def next_after(self, moment: datetime) -> datetime | None:
-        """Return the first slot later than the moment, or None at the calendar's end."""
-        try:
-            return self._slot(self._slots_until(moment))
-        except OverflowError:
-            return None
-
-    def count_between(self, after: datetime, until: datetime, limit: int) -> int:
-        """Count the slots later than after and not later than until, up to the limit."""
-        return max(0, min(self._slots_until(until) - self._slots_until(after), limit))
-
-    def latest_at_or_before(self, moment: datetime, not_before: datetime) -> datetime | None:
-        """Return the newest slot between the two moments, ends included, or None."""
-        number = self._slots_until(moment)
-        slot = self._slot(number - 1) if number else None
-        return slot if slot is not None and slot >= not_before else None
 
     def words(self) -> str:
         """Describe it: "Every 2 weeks on Tuesday at 09:00, starting 2 Mar 2027"."""

@@ -7,11 +7,11 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from schedules.when import cron, durations
-from schedules.when.cron import LAST, Values, values_of
+from schedules.when.cron import LAST, Values
+from schedules.when.grammar import MONTHS, WEEKDAYS
 
-_WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
-_MONTHS: tuple[str, ...] = ("January", "February", "March", "April", "May", "June")
-_MONTHS += ("July", "August", "September", "October", "November", "December")
+_WEEKDAYS = tuple(name.capitalize() for name in WEEKDAYS)
+_MONTHS = tuple(name.capitalize() for name in MONTHS)
 _NTH = ("first", "second", "third", "fourth", "fifth")
 # The largest count that is written in each unit: "Every 90 minutes", but "Every 2 hours and 30 minutes".
 _INTERVALS = (
@@ -70,9 +70,7 @@ def describe_calendar_interval(count: int, unit: str, first: datetime) -> str:
 @lru_cache(maxsize=4096)
 def describe_cron(expression: str) -> str:
     """Describe a valid cron expression, without its zone: "Every 15 minutes", "Wednesdays at 05:00"."""
-    minute, hour, day, *rest = cron.split(expression)
-    others, working = cron.split_working_days(day)
-    parsed = values_of(" ".join([minute, hour, others or "L", *rest]))
+    parsed, others, working = cron.parsed(expression)
     days = _days(parsed, working) if others else _on_dates([], working, sorted(parsed.months), has_last=False)
     minutes, hours = sorted(parsed.minutes), sorted(parsed.hours)
     if repetition := _repetition(minutes, hours):
@@ -313,7 +311,7 @@ def _listed(items: list[str], *, last: str = " and ", limit: int = _LONGEST_LIST
     """Join words: "a, b and c"; a long list is cut."""
     if len(items) > limit:
         items = [*items[:5], f"{len(items) - 5} more"]
-    return last.join(filter(None, [", ".join(items[:-1]), items[-1]]))
+    return durations.listed(items, last)
 
 
 def _counted(count: int, unit: str) -> str:

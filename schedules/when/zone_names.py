@@ -9,6 +9,8 @@ from functools import lru_cache
 from importlib import resources
 from zoneinfo import ZoneInfo
 
+from schedules.when.durations import listed
+
 MAX_LENGTH = 64
 _NAME = re.compile(r"(?!posix/|right/)[A-Za-z][A-Za-z0-9_+/-]{0,63}")
 _MAX_SUGGESTIONS = 10
@@ -107,7 +109,7 @@ def unknown_zone(text: object) -> str:
     problem = f"unknown time zone {ascii(text)[:70]}"
     if not zones:
         return f"{problem}. Enter a city or a name like Europe/Berlin"
-    return f"{problem}. Did you mean {' or '.join(filter(None, [', '.join(zones[:-1]), zones[-1]]))}?"
+    return f"{problem}. Did you mean {listed(zones, last=' or ')}?"
 
 
 def _exact_matches(text: str) -> list[str]:

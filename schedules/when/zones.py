@@ -1,4 +1,4 @@
-"""UTC offsets of a time zone, the moments at which they change, and the release of the zone data."""
+"""Time zones: their offsets and clock changes, moments as text on their clocks, and the release of their data."""
 
 import re
 import zoneinfo
@@ -136,3 +136,20 @@ def local(moment: datetime, zone: str) -> datetime:
         return moment.astimezone(ZoneInfo(zone))
     except (KeyError, ValueError, OSError, OverflowError):
         return moment.astimezone(UTC)
+
+
+def local_words(moment: datetime, timezone: str) -> str:
+    """Format a moment in a zone, or in UTC if the zone is unknown."""
+    shown = local(moment, timezone)
+    return f"{shown:%Y-%m-%d %H:%M:%S} {shown.tzinfo}"
+
+
+def short_words(moment: datetime, timezone: str) -> str:
+    """Format a moment in a zone for a sentence: "Sun 15 Nov 2026 20:18"; in UTC if the zone is unknown."""
+    shown = local(moment, timezone)
+    return f"{shown:%a} {shown.day} {shown:%b %Y %H:%M}"
+
+
+def in_the_past(now: datetime, timezone: str) -> str:
+    """Return the error for a moment in the past, with the current time in the zone."""
+    return f"That time is in the past (now {local_words(now, timezone)})."

@@ -1,11 +1,19 @@
 """Phrases, ISO times and delays that mean a moment."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from schedules.when.phrases import PhraseError, parse_delay, parse_end, parse_moment
+from schedules.when.phrases import (
+    PhraseError,
+    parse_amount,
+    parse_clock_time,
+    parse_delay,
+    parse_end,
+    parse_moment,
+    parse_span,
+)
 from tests.when.tables import rows
 
 ZONE = "Europe/Berlin"
@@ -208,3 +216,36 @@ def test_day_alone_starts_where_clocks_skip_midnight():
     read = parse_moment("2026-09-06", now=datetime(2026, 9, 1, tzinfo=UTC), timezone="America/Santiago")
 
     assert read.isoformat() == "2026-09-06T01:00:00-03:00"
+
+
+@pytest.mark.parametrize(
+    ("text", "span"),
+    [
+        ("0", timedelta(0)),
+        ("0.0s", timedelta(0)),
+        ("1h30m", timedelta(minutes=90)),
+        ("ten minutes", timedelta(minutes=10)),
+    ],
+)
+def test_duration_is_read_in_figures_and_in_words(text: str, span: timedelta):
+    assert parse_span(text) == span
+
+
+@pytest.mark.parametrize("text", ["0", "a bit"])
+def test_text_that_is_no_longer_duration_is_refused(text: str):
+    with pytest.raises(PhraseError):
+        parse_amount(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "clock_time"),
+    [
+        ("8:30", time(8, 30)),
+        ("15:00:05", time(15, 0, 5)),
+        ("25:00", None),
+        ("15", None),
+        ("9:00+01:00", None),
+    ],
+)
+def test_time_of_day_is_read_alone(text: str, clock_time: time | None):
+    assert parse_clock_time(text) == clock_time

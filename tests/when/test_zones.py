@@ -8,7 +8,9 @@ from zoneinfo import ZoneInfo
 import pytest
 import tzdata
 
-from schedules.when.zones import clock_changes, data_version, release
+from schedules.when.zones import clock_changes, data_version, in_the_past, local_words, release
+
+NOON = datetime(2026, 2, 4, 12, 0, tzinfo=UTC)
 
 
 def changes(zone: str, after: str, until: str) -> list[str]:
@@ -76,3 +78,19 @@ def test_version_is_that_of_the_package_where_the_system_has_no_zones(zone_files
 
     assert data_version() == f"{tzdata.IANA_VERSION} (tzdata package)"
     assert release() == tzdata.IANA_VERSION
+
+
+@pytest.mark.parametrize(
+    ("timezone", "words"),
+    [
+        ("UTC", "2026-02-04 12:00:00 UTC"),
+        ("Asia/Tokyo", "2026-02-04 21:00:00 Asia/Tokyo"),
+        ("Mars/Base", "2026-02-04 12:00:00 UTC"),
+    ],
+)
+def test_moment_is_written_on_the_clock_of_its_zone(timezone, words):
+    assert local_words(NOON, timezone) == words
+
+
+def test_past_moment_is_refused_with_the_time_of_its_zone():
+    assert in_the_past(NOON, "Asia/Tokyo") == "That time is in the past (now 2026-02-04 21:00:00 Asia/Tokyo)."

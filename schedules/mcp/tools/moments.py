@@ -16,12 +16,13 @@ from schedules.when.phrases import (
     NotUnderstoodError,
     PhraseError,
     TooFarError,
+    parse_amount,
+    parse_clock_time,
     parse_end,
     parse_moment,
     parse_past,
 )
 from schedules.when.repeats import parse_trigger
-from schedules.when.spans import parse_clock_time, parse_longer_span
 from schedules.when.suggestions import MOMENT_FORM
 from schedules.when.triggers import CalendarInterval, Cron, Interval, TriggerError, load_zone
 
@@ -107,7 +108,7 @@ def read_one_moment(when: Mapping[str, str], zone: str) -> Result[datetime]:
     match forms[0]:
         case "delay":
             try:
-                return Ok(now + parse_longer_span(when["delay"], now))
+                return Ok(now + parse_amount(when["delay"]))
             except PhraseError as error:
                 return invalid("delay", str(error))
         case "datetime":

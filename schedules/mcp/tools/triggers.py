@@ -22,8 +22,7 @@ from schedules.services.jobs.schedule_texts import ScheduleText, read_schedule
 from schedules.services.jobs.validation import with_given
 from schedules.spec.job import JobSpec
 from schedules.when.cron import NeverRunsError
-from schedules.when.durations import HORIZON_IN_WORDS
-from schedules.when.months import add_months
+from schedules.when.durations import HORIZON_IN_WORDS, add_months
 from schedules.when.phrases import NotUnderstoodError, PhraseError, parse_moment
 from schedules.when.repeats import parse_trigger
 from schedules.when.triggers import (

@@ -29,9 +29,9 @@ from schedules.services.people.holidays import calendar_titles
 from schedules.services.permissions import Actor
 from schedules.when import durations
 from schedules.when.grammar import PhraseError
-from schedules.when.moments import local_words
 from schedules.when.triggers import CalendarInterval, Interval, Once
 from schedules.when.unplanned import After
+from schedules.when.zones import local_words
 
 # How many jobs are looked up in one query.
 CHUNK = 500

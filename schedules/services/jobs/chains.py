@@ -22,9 +22,9 @@ from schedules.services.jobs.forecasts import (
 from schedules.services.jobs.references import resolve_job
 from schedules.services.permissions import Actor
 from schedules.tasks.heartbeat import HEARTBEAT
-from schedules.when.moments import local_words
 from schedules.when.triggers import TriggerError
 from schedules.when.unplanned import AFTER, After, Ending
+from schedules.when.zones import local_words
 
 Status = Execution.Status
 _ENDINGS = (Status.SUCCEEDED, Status.FAILED, Status.LOST)

@@ -16,9 +16,9 @@ from schedules.models.jobs import JobQuerySet, shared_schedule, skips_of, trigge
 from schedules.services.permissions import Actor
 from schedules.tasks.placeholders import NOTIFICATION
 from schedules.when.forecast import start_of_day
-from schedules.when.moments import short_words
 from schedules.when.triggers import TriggerError
 from schedules.when.unplanned import UNKNOWN_START, After, Unplanned
+from schedules.when.zones import short_words
 
 Status = Execution.Status
 

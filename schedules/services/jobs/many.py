@@ -131,7 +131,7 @@ def _plan_update(actor: Actor, given: Mapping[str, Any]) -> _Plan:
         for name in ("timezone", "in_timezone")
         if name in given
     }
-    move = expect(read_move({**given, **zones}, now))
+    move = expect(read_move({**given, **zones}))
     at = expect(read_clock(given.get("at_time"), "at_time"))
     starting = _read_start(given.get("starting"), zone, now)
     query = job_query(actor, given, now)

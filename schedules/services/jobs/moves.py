@@ -20,8 +20,7 @@ from schedules.services.jobs.proposals import ask_to_confirm
 from schedules.services.permissions import Actor, event_of, record_all
 from schedules.tasks.interface import Final, Run, Skip
 from schedules.tasks.registry import task
-from schedules.when.phrases import PhraseError
-from schedules.when.spans import parse_clock_time, parse_span
+from schedules.when.phrases import PhraseError, parse_clock_time, parse_span
 from schedules.when.triggers import load_zone
 from schedules.when.zones import first_pass, wall_time
 
@@ -188,7 +187,7 @@ def move_jobs(actor: Actor, keys: Sequence[int], revisions: dict[int, int], move
 NOTHING_TO_MOVE = "an update takes shift, time, timezone, add_tags, remove_tags or topic"
 
 
-def read_move(options: Mapping[str, Any], now: datetime) -> Result[Move]:
+def read_move(options: Mapping[str, Any]) -> Result[Move]:
     """Read what to change in each job; other options are ignored."""
     at = read_clock(options.get("time"), "time")
     if isinstance(at, Err):
@@ -197,7 +196,7 @@ def read_move(options: Mapping[str, Any], now: datetime) -> Result[Move]:
     if text := options.get("shift"):
         is_earlier = text.strip().startswith("-")
         try:
-            span = parse_span(text.strip().lstrip("+-").strip(), now)
+            span = parse_span(text.strip().lstrip("+-").strip())
         except PhraseError as error:
             return invalid("shift", str(error))
         shift = -span if is_earlier else span

@@ -27,9 +27,9 @@ from schedules.tasks.commands.catalog import catalog
 from schedules.tasks.grants import grants_problem
 from schedules.tasks.placeholders import NOTIFICATION
 from schedules.when.durations import HORIZON, HORIZON_IN_WORDS
-from schedules.when.moments import in_the_past, local_words
 from schedules.when.skips import MAX_SKIPS, day_of, slot_entry
 from schedules.when.zone_names import zone_named
+from schedules.when.zones import in_the_past, local_words
 
 EDITABLE = (
     "name",

@@ -16,7 +16,7 @@ from schedules.services.people.setting_events import record_setting
 from schedules.services.permissions import Actor
 from schedules.services.runs.answers import read_until, snooze_problem
 from schedules.when import durations
-from schedules.when.moments import short_words
+from schedules.when.zones import short_words
 
 DEFAULT_SNOOZE = timedelta(days=1)
 MAX_LISTED = 50

@@ -14,9 +14,9 @@ from schedules.services.people.profiles import is_active_user
 from schedules.services.permissions import Actor, actor_of_link, locked_job, not_found, record, wrong_state
 from schedules.services.runs.actions import skip
 from schedules.tasks.signed_links import AnswerLink, Button
-from schedules.when.moments import short_words
 from schedules.when.phrases import PhraseError, parse_moment
 from schedules.when.triggers import TriggerError
+from schedules.when.zones import short_words
 
 Status = Question.Status
 

@@ -19,7 +19,7 @@ from schedules.services.people.profiles import is_active_user
 from schedules.services.permissions import Actor, actor_of_link, change_row, locked_job, record
 from schedules.tasks.grants import grant_of, grants_problem
 from schedules.tasks.signed_links import ApprovalLink
-from schedules.when.moments import local_words
+from schedules.when.zones import local_words
 
 Status = Approval.Status
 

@@ -20,11 +20,11 @@ from schedules.services.runs.approvals import approval_words
 from schedules.services.runs.question_words import describe_question
 from schedules.tasks.heartbeat import HEARTBEAT
 from schedules.when import durations
-from schedules.when.moments import local_words, short_words
 from schedules.when.moves import Moved
 from schedules.when.phrases import end_of_day
 from schedules.when.triggers import TriggerError
 from schedules.when.unplanned import UNKNOWN_START, Unplanned
+from schedules.when.zones import local_words, short_words
 
 Status = Execution.Status
 

@@ -18,7 +18,7 @@ from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.services.paging import ListPage, read_page
 from schedules.services.permissions import Actor, forbidden, record
 from schedules.services.runs.agent_stops import release
-from schedules.when.moments import local_words
+from schedules.when.zones import local_words
 
 Status = Execution.Status
 

@@ -7,7 +7,7 @@ from schedules.models import Job, Question
 from schedules.services.runs.answers import latest_question
 from schedules.tasks.asking import place_words
 from schedules.when import durations
-from schedules.when.moments import short_words
+from schedules.when.zones import short_words
 
 Status = Question.Status
 

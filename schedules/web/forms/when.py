@@ -21,7 +21,6 @@ from schedules.tasks.forms.fields import Lines, Text, Whole
 from schedules.web.forms import PageForm
 from schedules.when import durations
 from schedules.when.clauses import named_calendars, parse_plan
-from schedules.when.moments import in_the_past
 from schedules.when.phrase_writer import phrase_of
 from schedules.when.phrases import PhraseError, parse_moment
 from schedules.when.repeats import first_of_interval
@@ -35,6 +34,7 @@ from schedules.when.triggers import (
     load_zone,
 )
 from schedules.when.zone_names import zone_note
+from schedules.when.zones import in_the_past
 
 UNITS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400}
 REQUIRED_MESSAGES = {

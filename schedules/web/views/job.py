@@ -33,8 +33,8 @@ from schedules.web.views.page import (
     Page,
 )
 from schedules.web.views.proposals import shown_proposal
-from schedules.when.moments import in_the_past
 from schedules.when.phrases import PhraseError, parse_moment, parse_past
+from schedules.when.zones import in_the_past
 
 TABS = {
     "runs": "Runs",

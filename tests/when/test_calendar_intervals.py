@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedules.when.months import add_months, months_between
+from schedules.when.durations import add_months, months_between
 from schedules.when.slot_batches import count_slots, slots
 from schedules.when.triggers import CalendarInterval, TriggerError
 
