@@ -134,12 +134,8 @@ figures: install-dev
 	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.mixed
 	@$(BIN)/python -m verification.bench.sustained --seconds 60 1500
 	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.sustained --seconds 60 2500
-	@$(BIN)/python -m verification.bench.pages
-	@$(BIN)/python -m verification.bench.visitors
-	@$(BIN)/python -m verification.bench.pings
-	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.pings
-	@$(BIN)/python -m verification.bench.api
-	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.api
+	@$(BIN)/python -m verification.bench.web
+	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.web pings api
 	@$(BIN)/python -m verification.bench.agents
 	@$(BIN)/python -m verification.bench.budgets
 	@$(BIN)/python -m verification.bench.pruning
