@@ -73,7 +73,7 @@ MUTANTS = (
             )
         ],
     ),
-    Mutant("no sweep", "schedules/worker/upkeep.py", [("engine.sweep(now)", "pass")]),
+    Mutant("no sweep", "schedules/worker/upkeep.py", [("engine.sweep(now)", "None")]),
     Mutant(
         "outcomes dropped on write error",
         "schedules/worker/outcomes.py",

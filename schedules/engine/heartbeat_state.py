@@ -16,7 +16,6 @@ from schedules.when.triggers import TriggerError, load_zone
 
 Status = Execution.Status
 Cause = Execution.Cause
-Kind = Ping.Kind
 
 # A start and an end further apart than this belong to different runs.
 MAX_RUN_TIME = timedelta(hours=72)
@@ -96,11 +95,11 @@ class HeartbeatState:
         sent = at - timedelta(seconds=signal.late_by)
         is_repeated = self._is_repeated(signal, at)
         match signal.kind:
-            case Kind.LOG:
+            case Ping.Kind.LOG:
                 return self._running(sent) or self._awaited(sent)
             case _ if is_repeated and (signal.late_by or not self._live):
                 return None
-            case Kind.START:
+            case Ping.Kind.START:
                 return self._start(signal, at, sent)
             case _:
                 return self._end(signal, at, sent)
@@ -158,7 +157,7 @@ class HeartbeatState:
         if signal.late_by and not running and any(row.status == Status.RUNNING for row in self._live):
             # A later run has started since then, and goes on.
             return None
-        if signal.late_by and {(Kind.SUCCESS, signal.rid), (Kind.FAIL, signal.rid)} & self._earlier:
+        if signal.late_by and {(Ping.Kind.SUCCESS, signal.rid), (Ping.Kind.FAIL, signal.rid)} & self._earlier:
             # The ping for the end of this run arrived first.
             return None
         row = running or self._awaited(sent) or self._add(signal, sent)
@@ -175,7 +174,7 @@ class HeartbeatState:
         return row
 
     def _end(self, signal: Signal, at: datetime, sent: datetime) -> Execution | None:
-        running, is_failure = self._running(sent), signal.kind == Kind.FAIL
+        running, is_failure = self._running(sent), signal.kind == Ping.Kind.FAIL
         is_same_run = running is not None and signal.rid == self.heartbeat.started_rid
         # A failure, or an end without a run id, always ends the current run; another run's success does not.
         target = running if is_same_run or is_failure or signal.rid is None else None

@@ -4,6 +4,7 @@ It reads the database's clock, writes a heartbeat, renews the leases of claims, 
 sends a probe through the queue and a worker.
 """
 
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -56,30 +57,30 @@ class Upkeep:
         self._note_outage(now)
         self.heartbeat.write(now, is_claim_blocked=is_claim_blocked)
         self._context.pulse()
-        if not self._has_noted_start:
+        for step in self._steps(begin, now):
             with self._context.turns.take_for_claim_loop():
-                engine.note_machine_start(self._context.cluster_id, now)
-            self._has_noted_start = True
-        with self._context.turns.take_for_claim_loop():
-            engine.renew_claims(self._context.cluster_id, now, self._context.plain_line.execution_ids())
-        self._context.pulse()
-        # Even without a sweep: the clock may have been ahead for only a few seconds.
-        engine.recover_from_clock_rollback(now)
-        self._context.pulse()
-        with self._context.turns.take_for_claim_loop():
-            engine.send_reminders(now)
-            if begin >= self._watch_at:
-                self._watch_at = begin + WATCH_EVERY
-                engine.close_approvals(now)
-                engine.watch_incidents(now)
-            engine.send_alerts(now)
-        self._context.pulse()
-        if self._sweeps.may_sweep(now):
-            with self._context.turns.take_for_claim_loop():
-                engine.sweep(now)
+                step()
             self._context.pulse()
         self.last_took = self._clock.monotonic() - begin
         return packages.new_probe(now)
+
+    def _steps(self, begin: float, now: datetime) -> Iterator[Callable[[], object]]:
+        """Yield what is due; each step is bounded, and the next one waits until workers have written."""
+        cluster_id = self._context.cluster_id
+        if not self._has_noted_start:
+            yield lambda: engine.note_machine_start(cluster_id, now)
+            self._has_noted_start = True
+        yield lambda: engine.renew_claims(cluster_id, now, self._context.plain_line.execution_ids())
+        # Even without a sweep: the clock may have been ahead for only a few seconds.
+        yield lambda: engine.recover_from_clock_rollback(now)
+        yield lambda: engine.send_reminders(now)
+        if begin >= self._watch_at:
+            self._watch_at = begin + WATCH_EVERY
+            yield lambda: engine.close_approvals(now)
+            yield lambda: engine.watch_incidents(now)
+        yield lambda: engine.send_alerts(now)
+        if self._sweeps.may_sweep(now):
+            yield lambda: engine.sweep(now)
 
     def take_watch_ping(self, *, is_claim_blocked: bool) -> list[Package]:
         """Return a ping to the outside watch once a minute, after a successful claim."""

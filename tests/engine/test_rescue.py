@@ -181,8 +181,7 @@ def clock_is_set_back(cluster):
 LOSSES = [lease_ends, cluster_falls_silent, cluster_is_stopped, clock_is_set_back]
 
 
-@pytest.mark.parametrize("lose", LOSSES)
-@pytest.mark.parametrize("attempts", [1, 3])
+@pytest.mark.parametrize(("lose", "attempts"), [*zip(LOSSES, (1, 3, 3, 1), strict=True)])
 def test_started_run_of_an_at_most_once_job_never_starts_again(cluster, lose, attempts):
     job = JobFactory(next_run_at=NOW + DAY, at_most_once=True, attempts=attempts)
     started = begin(cluster, job)
@@ -202,8 +201,7 @@ def test_started_run_of_an_at_most_once_job_never_starts_again(cluster, lose, at
     assert engine.start_runs(cluster.pk, 1, [row.pk], NOW) == []
 
 
-@pytest.mark.parametrize("lose", LOSSES)
-@pytest.mark.parametrize("attempt", [0, 1])
+@pytest.mark.parametrize(("lose", "attempt"), [*zip(LOSSES, (0, 1, 1, 0), strict=True)])
 def test_claimed_run_of_an_at_most_once_job_may_start_later(cluster, lose, attempt):
     """It has not started, or only attempts that reported their failure."""
     job = JobFactory(next_run_at=NOW + DAY, at_most_once=True, attempts=3)

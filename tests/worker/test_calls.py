@@ -186,6 +186,11 @@ def started(name: str = "tests.calls.give", *, attempt: int = 1, **fields: Any) 
     return Started(**values | fields)
 
 
+def by_turns(kinds: list[Any]) -> list[Any]:
+    """Give half of the kinds to a plain function, and the others to a coroutine."""
+    return [(place % 2 == 1, kind) for place, kind in enumerate(kinds)]
+
+
 def run_once(name: str, **fields: Any) -> engine.Outcome:
     """Run a task by its kind: as a coroutine or as a plain function."""
     run, found = started(name, **fields), registry.get(name)
@@ -194,10 +199,12 @@ def run_once(name: str, **fields: Any) -> engine.Outcome:
     return calls.run_plain(run, found)
 
 
-@pytest.mark.parametrize("name", ["tests.calls.give", "tests.calls.agive"])
-@pytest.mark.parametrize("kind", ["text", "number", "nothing", "tree"])
-def test_json_result_is_stored_unchanged(name, kind):
-    outcome = run_once(name, args=[kind])
+STORABLE = ["text", "number", "nothing", "tree"]
+
+
+@pytest.mark.parametrize(("is_coroutine", "kind"), by_turns(STORABLE))
+def test_json_result_is_stored_unchanged(is_coroutine, kind):
+    outcome = run_once(f"tests.calls.{'agive' if is_coroutine else 'give'}", args=[kind])
 
     assert (outcome.status, outcome.result, outcome.error) == ("succeeded", RESULTS[kind], "")
     assert outcome.retry_at is None
@@ -213,13 +220,11 @@ def test_outcome_says_when_the_task_was_called(name, attempt):
     assert outcome.lateness == (outcome.started_at - before if attempt == 1 else None)
 
 
-@pytest.mark.parametrize("name", ["tests.calls.give", "tests.calls.agive"])
 @pytest.mark.parametrize(
-    "kind",
-    [kind for kind in RESULTS if kind not in ("text", "number", "nothing", "tree", "waiting")],
+    ("is_coroutine", "kind"), by_turns([kind for kind in RESULTS if kind not in (*STORABLE, "waiting")])
 )
-def test_result_that_cannot_be_stored_is_replaced_and_the_run_succeeds(name, kind):
-    outcome = run_once(name, args=[kind])
+def test_result_that_cannot_be_stored_is_replaced_and_the_run_succeeds(is_coroutine, kind):
+    outcome = run_once(f"tests.calls.{'agive' if is_coroutine else 'give'}", args=[kind])
 
     assert outcome.status == "succeeded"
     assert set(outcome.result) == {"kept", "note"}
