@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Prefetch
-
 from schedules.models import Event, Job
 from schedules.services.activity import JOB_COLUMNS
 from schedules.services.jobs.undo import CALL, MAX_EVENTS, MAX_SCANNED, UNDOABLE, undoable_events
@@ -52,8 +50,9 @@ def read_changes(
         .filter(pk__in=[pk for call in calls for pk in call])
         .values_list("pk", flat=True)
     )
-    jobs = Prefetch("job", Job.objects.only(*JOB_COLUMNS))
-    named = Event.objects.prefetch_related(jobs).in_bulk([pk for call in calls for pk in call[:NAMED_JOBS]])
+    columns = [field.name for field in Event._meta.concrete_fields] + [f"job__{name}" for name in JOB_COLUMNS]
+    shown = [pk for call in calls for pk in call[:NAMED_JOBS]]
+    named = Event.objects.select_related("job").only(*columns).in_bulk(shown)
     return [
         Change(len(call), [named[pk] for pk in call[:NAMED_JOBS]], not undoable.isdisjoint(call))
         for call in calls

@@ -112,14 +112,6 @@ def test_token_of_some_families_is_offered_only_those(owner, era):
         agent.call("list_jobs")
 
 
-def test_read_token_is_offered_only_read_only_tools(owner):
-    _, text = token_for(owner, scopes=["read"])
-
-    tools = OverHttp("modern", text).do(lambda client: client.list_tools()).tools
-
-    assert all(tool.annotations.read_only_hint for tool in tools)
-
-
 def test_verified_token_does_not_contain_the_secret(owner):
     _, text = token_for(owner)
 
@@ -272,15 +264,6 @@ def test_database_outage_is_reported_without_claims_about_a_change(
         # Only tools that take a key advise one.
         assert ("idempotency_key" in words) == (is_change and "idempotency_key" in parameters_of[name]), name
     assert "The database did not answer" in caplog.text
-
-
-def test_stated_wait_is_rounded_up(caller, monkeypatch):
-    monkeypatch.setattr(CallRate, "wait", lambda rate, caller: 10.42)
-
-    answer = InMemory("modern").call("list_jobs")
-
-    assert "try again in 11 seconds" in answer["error"]
-    assert answer["retry_after"] == 10.5
 
 
 def test_issue_token_prints_only_the_token(owner, capsys):

@@ -36,19 +36,6 @@ def test_topics_are_those_of_the_user_and_of_their_notifications(olga, owner):
     assert found.values == ["my-phone", "my-tablet"]
 
 
-def test_answer_is_bounded_and_says_that_there_is_more(
-    olga, owner, monkeypatch, django_assert_max_num_queries
-):
-    every = completed(olga, "zone", "")
-    assert (len(every.values), every.has_more) == (100, True)
-    assert every.total > 400
-    monkeypatch.setattr(completions, "SEARCHED_JOBS", 3)
-    JobFactory.create_batch(5, owner=owner)
-
-    with django_assert_max_num_queries(3):
-        assert len(completed(olga, "job_id", "").values) == 3
-
-
 def test_agent_without_the_right_to_read_gets_nothing(olga, owner):
     set_local_caller(local_caller(owner, scopes=("write",)))
 

@@ -73,17 +73,6 @@ def test_zone_is_asked_for_once_and_kept(beside, owner, cluster):
     assert Event.objects.get(verb="set preferences").actor == "laptop"
 
 
-def test_topic_and_zone_are_asked_for_together(beside, owner, cluster):
-    person = Person(timezone="Europe/Paris", topic="my-phone")
-
-    made = beside(person).call("schedule_notification", message="Tea", datetime="2030-06-03T15:00:00")
-
-    assert person.fields == {"timezone", "topic"}
-    job = Job.objects.get(public_id=made["message_id"])
-    assert (job.kwargs["topic"], job.timezone) == ("my-phone", "Europe/Paris")
-    assert Profile.objects.get(user=owner).topic == "my-phone"
-
-
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 def test_person_who_does_not_answer_gets_what_a_client_without_questions_gets(beside, owner, cluster, action):
     silent = Person(action)
@@ -97,22 +86,6 @@ def test_person_who_does_not_answer_gets_what_a_client_without_questions_gets(be
     assert Profile.objects.get(user=owner).timezone == ""
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "id_name"),
-    [
-        ("schedule_cron_notification", {"message": "Tea", "cron": "0 9 * * *"}, "schedule_id"),
-        ("schedule_notification", {"message": "Tea", "time": "15:00", "date": "2030-06-03"}, "message_id"),
-    ],
-)
-def test_same_call_after_an_answer_is_the_same_request(beside, cluster, tool, arguments, id_name):
-    agent = beside(Person(timezone="Berlin", topic="my-phone"))
-
-    first, again = (agent.call(tool, **arguments, idempotency_key="tea") for _ in range(2))
-
-    assert first["timezone"] == "Europe/Berlin"
-    assert again[id_name] == first[id_name]
-
-
 def test_client_that_answers_with_an_error_gets_what_a_client_without_questions_gets(
     caller, nowhere, cluster
 ):
@@ -122,14 +95,6 @@ def test_client_that_answers_with_an_error_gets_what_a_client_without_questions_
 
     assert "UTC" in said
     assert len(unable.asked) == 1
-
-
-@pytest.mark.parametrize("more", [{"prompt": 7}, {"promt": "Check"}])
-def test_nobody_is_asked_about_a_call_with_invalid_arguments(beside, more):
-    person = Person(timezone="Berlin")
-
-    assert beside(person).raw("schedule", LOCAL | more).is_error
-    assert person.asked == []
 
 
 def test_wrong_answer_is_refused_by_the_tool_and_not_kept(beside, owner):
@@ -151,6 +116,7 @@ def test_wrong_answer_is_refused_by_the_tool_and_not_kept(beside, owner):
         ),
         ("schedule_job", {"trigger_type": 7, "trigger_config": "x"}),
         ("schedule_notification", {"message": "Tea", "notification_topic": "t", "delay": "5m"}),
+        ("schedule", LOCAL | {"prompt": 7}),
         ("list_jobs", {}),
     ],
 )
@@ -208,15 +174,6 @@ def test_person_who_refuses_is_not_to_be_asked_again(beside, owner, person):
 
     assert (shown["count"], "confirm" in shown) == (1, False)
     assert shown["next_step"] == "The user was asked and did not agree: nothing has been changed."
-    assert not Job.objects.filter(status="paused").exists()
-
-
-def test_without_consent_nothing_changes_and_the_agent_sees_what_would(beside, owner):
-    JobFactory(owner=owner, tags=["home"])
-
-    shown = beside(Person("cancel")).call("bulk_jobs", action="pause", tag="home")
-
-    assert (shown["count"], "confirm" in shown) == (1, True)
     assert not Job.objects.filter(status="paused").exists()
 
 

@@ -1,6 +1,6 @@
 """Undo: reverse the changes that events recorded, unless something has changed them since."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -67,13 +67,16 @@ def undoable_among(actor: Actor, event_ids: Collection[int]) -> list[Event]:
 
 def events_of_call(actor: Actor, event_id: int) -> list[Event]:
     """Return all events that the same call or click recorded, newest first."""
-    events = undoable_events(actor)
-    if (event := events.filter(pk=event_id).values("job", *CALL).first()) is None:
-        return []
+    event = undoable_events(actor).filter(pk=event_id).values("pk", "job", *CALL).first()
+    return _same_call(actor, event) if event else []
+
+
+def _same_call(actor: Actor, event: Mapping[str, Any]) -> list[Event]:
+    """Return the events that can be undone of the call that recorded this one."""
     call: dict[str, Any] = {name: event[name] for name in CALL}
     # One call changes each job once.
-    same = events.filter(Q(pk=event_id) | ~Q(job=event["job"]), **call)
-    return list(same[:MAX_EVENTS])
+    is_of_call = Q(pk=event["pk"]) | ~Q(job=event["job"])
+    return list(undoable_events(actor).filter(is_of_call, **call)[:MAX_EVENTS])
 
 
 def latest_events(actor: Actor, verb: str, job_ids: Sequence[str]) -> list[Event]:
@@ -96,16 +99,15 @@ def last_call(actor: Actor) -> list[Event] | Err:
     if actor.tasks is not None:
         own = own.filter(Q(job=None) | actor.within_tasks("job__task"))
     calls = own.exclude(Exists(_reversals())).order_by("-pk")
-    if (last := calls.only("verb", "subject", "before").first()) is None:
+    if (last := calls.values("pk", "job", "subject", "before", *CALL).first()) is None:
         return []
-    code = Code.STARTED_RUN_NOT_UNDOABLE if last.verb == "run" else Code.LAST_CALL_NOT_UNDOABLE
-    subject = _settings_before(last) if last.verb == "set preferences" else last.subject
-    return events_of_call(actor, last.pk) or Err(code, subject, state=last.verb)
-
-
-def _settings_before(event: Event) -> str:
-    """Name the changed settings with their old values, which the caller can set again."""
-    return ", ".join(f"{name} was {value or 'not set'}" for name, value in event.before.items())
+    verb, subject = last["verb"], last["subject"]
+    if verb == "set preferences":
+        # With their old values, which the caller can set again.
+        subject = ", ".join(f"{name} was {value or 'not set'}" for name, value in last["before"].items())
+    code = Code.STARTED_RUN_NOT_UNDOABLE if verb == "run" else Code.LAST_CALL_NOT_UNDOABLE
+    events = _same_call(actor, last) if last["job"] and verb in UNDOABLE else []
+    return events or Err(code, subject, state=verb)
 
 
 def events_since(actor: Actor, made_by: str, since: datetime) -> list[Event]:
