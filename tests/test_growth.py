@@ -31,6 +31,9 @@ SLACK = 500 if connection.vendor == "sqlite" else 4_000
 GROWING = {
     # The first time, the history of every job and owner is compared with its limit.
     "prune_history",
+    # The quota counts the owner's active jobs, of which there are at most 1,000 unless the operator allows more.
+    "schedule_job",
+    "schedule",
 }
 # Steps of SQLite between two calls of what counts them, which takes longer than they do.
 COUNTED_AT_ONCE = 100

@@ -835,59 +835,6 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="Channel",
-            fields=[
-                KEY,
-                (
-                    "owner",
-                    models.ForeignKey(
-                        db_index=False,
-                        on_delete=models.CASCADE,
-                        related_name="cronty_channels",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
-                ("name", models.CharField(max_length=40)),
-                ("kind", models.CharField(max_length=20)),
-                ("options", models.JSONField(default=dict)),
-                ("sealed", models.TextField(blank=True)),
-                ("confirmed_at", models.DateTimeField(null=True)),
-                ("last_sent_at", models.DateTimeField(null=True)),
-                ("last_failed_at", models.DateTimeField(null=True)),
-                ("last_error", models.TextField(blank=True, default="")),
-                (
-                    "job",
-                    models.OneToOneField(
-                        null=True,
-                        on_delete=models.SET_NULL,
-                        related_name="webhook",
-                        to="schedules.job",
-                    ),
-                ),
-                ("old_until", models.DateTimeField(null=True)),
-                ("created_at", models.DateTimeField()),
-                ("updated_at", models.DateTimeField()),
-            ],
-            options={
-                "ordering": ["name"],
-                "constraints": [
-                    models.UniqueConstraint(fields=("owner", "name"), name="channel_of_owner_has_its_name")
-                ],
-            },
-        ),
-        migrations.CreateModel(
-            name="MachineStart",
-            fields=[
-                KEY,
-                ("boot_id", models.CharField(max_length=64, unique=True)),
-                ("host", models.CharField(max_length=255)),
-                ("noticed_at", models.DateTimeField()),
-            ],
-            options={
-                "ordering": ["-pk"],
-            },
-        ),
-        migrations.CreateModel(
             name="Profile",
             fields=[
                 KEY,
@@ -925,12 +872,57 @@ class Migration(migrations.Migration):
                 ),
                 ("ping_key", models.CharField(editable=False, max_length=64, null=True, unique=True)),
                 ("prompts_asked_at", models.DateTimeField(editable=False, null=True)),
-                ("counted_at", models.DateTimeField(editable=False, null=True)),
-                ("active_jobs", models.PositiveIntegerField(default=0, editable=False)),
-                ("created_since", models.DateTimeField(editable=False, null=True)),
-                ("created_jobs", models.PositiveIntegerField(default=0, editable=False)),
-                ("planned_runs", models.FloatField(default=0.0, editable=False)),
             ],
+        ),
+        migrations.CreateModel(
+            name="Channel",
+            fields=[
+                KEY,
+                (
+                    "owner",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=models.CASCADE,
+                        related_name="cronty_channels",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                ("name", models.CharField(max_length=40)),
+                ("kind", models.CharField(max_length=20)),
+                ("options", models.JSONField(default=dict)),
+                ("sealed", models.TextField(blank=True)),
+                ("confirmed_at", models.DateTimeField(null=True)),
+                ("last_sent_at", models.DateTimeField(null=True)),
+                ("last_failed_at", models.DateTimeField(null=True)),
+                ("last_error", models.TextField(blank=True, default="")),
+                (
+                    "job",
+                    models.OneToOneField(
+                        null=True, on_delete=models.SET_NULL, related_name="webhook", to="schedules.job"
+                    ),
+                ),
+                ("old_until", models.DateTimeField(null=True)),
+                ("created_at", models.DateTimeField()),
+                ("updated_at", models.DateTimeField()),
+            ],
+            options={
+                "ordering": ["name"],
+                "constraints": [
+                    models.UniqueConstraint(fields=("owner", "name"), name="channel_of_owner_has_its_name")
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="MachineStart",
+            fields=[
+                KEY,
+                ("boot_id", models.CharField(max_length=64, unique=True)),
+                ("host", models.CharField(max_length=255)),
+                ("noticed_at", models.DateTimeField()),
+            ],
+            options={
+                "ordering": ["-pk"],
+            },
         ),
         migrations.CreateModel(
             name="Event",

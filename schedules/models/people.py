@@ -62,12 +62,6 @@ class Profile(models.Model):
     ping_key = models.CharField(max_length=64, null=True, editable=False, unique=True)  # noqa: DJ001  (NULL is not unique)
     # About when an agent last asked for prompts that are due.
     prompts_asked_at = models.DateTimeField(null=True, editable=False)
-    # Upper bounds for the quotas (`services.quotas`), so that not every new job has to count all the others.
-    counted_at = models.DateTimeField(null=True, editable=False)
-    active_jobs = models.PositiveIntegerField(default=0, editable=False)
-    created_since = models.DateTimeField(null=True, editable=False)
-    created_jobs = models.PositiveIntegerField(default=0, editable=False)
-    planned_runs = models.FloatField(default=0.0, editable=False)
 
     def __str__(self) -> str:
         return str(self.user)

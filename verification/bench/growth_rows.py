@@ -50,8 +50,6 @@ class Filling:
         self._copy_events(begin, size)
         if begin == 1:
             self._add_live_runs()
-        # As most of the time: once an hour, the first new job of an owner counts those that are active.
-        Profile.objects.update(counted_at=self.now)
         self._continue_keys()
         self.analyze()
 

@@ -28,7 +28,7 @@ from schedules.services.jobs.states import CAME_DUE, pause, restore, resume
 from schedules.services.jobs.validation import default_of
 from schedules.services.people.holidays import calendar_titles
 from schedules.services.permissions import Actor, event_of, record_all
-from schedules.services.quotas import bulk_problem, wait_for_turn
+from schedules.services.quotas import room_problem, wait_for_turn
 from schedules.tasks import registry
 from schedules.when import durations
 from schedules.when.grammar import PhraseError
@@ -97,7 +97,7 @@ def _check(actor: Actor, plan: Plan, new: Sequence[Step]) -> set[int]:
     wait_for_turn(profile)
     added = sum(step.job.runs_per_minute for step in new)
     added += sum(step.edit.added_runs for step in plan.steps if step.edit)
-    if (new or added > 0) and (refusal := bulk_problem(profile, len(new), added)):
+    if (new or added > 0) and (refusal := room_problem(profile, len(new), added)):
         raise _RefusedError(refusal)
     touched = [job for step in plan.steps for job in (step.replaced, step.job) if job and job.pk]
     as_planned = {job.pk: job for job in touched}

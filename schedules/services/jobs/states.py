@@ -22,7 +22,7 @@ from schedules.services.permissions import (
     unconfirmed,
     wrong_state,
 )
-from schedules.services.quotas import restore_problem, wait_for_owner
+from schedules.services.quotas import room_problem, wait_for_owner
 from schedules.tasks import registry
 from schedules.when.durations import TICK
 from schedules.when.triggers import TriggerError, unreadable
@@ -190,7 +190,7 @@ def restore(
         stop = _stop_of(job)
         if stopped_at and stop.at != stopped_at:
             return Err(Code.JOB_STOPPED_AGAIN, job_id)
-        if (job.status in Job.ACTIVE or stop.is_cancellation) and (refusal := _room_problem(actor, job, now)):
+        if (job.status in Job.ACTIVE or stop.is_cancellation) and (refusal := _room_problem(actor, job)):
             return refusal
         change_row(job, now, deleted_at=None, **_columns_after(job, stop, now))
         engine.reopen_incident(job, now)
@@ -216,9 +216,9 @@ def _restorable_job(actor: Actor, job_id: str, is_deleted: bool | None) -> Job |
     return invalid("task", reason) if reason else job
 
 
-def _room_problem(actor: Actor, job: Job, now: datetime) -> Err | None:
+def _room_problem(actor: Actor, job: Job) -> Err | None:
     profile = actor.read_profile() if job.owner_id == actor.user.pk else profile_of(job.owner)
-    return restore_problem(profile, job.runs_per_minute, now)
+    return room_problem(profile, 1, job.runs_per_minute)
 
 
 class _Stop(NamedTuple):

@@ -18,7 +18,7 @@ from schedules.services.people.profiles import profile_of
 from schedules.services.people.setting_events import record_setting
 from schedules.services.people.stored_secrets import current_key
 from schedules.services.permissions import Actor, change_row
-from schedules.services.quotas import creation_problem, restore_problem, wait_for_turn
+from schedules.services.quotas import creation_problem, room_problem, wait_for_turn
 from schedules.when.unplanned import ON_DEMAND, UNKNOWN_START
 
 # How long requests are also signed with the secret before a new one.
@@ -56,7 +56,7 @@ def switch_webhook(actor: Actor, name: str, *, is_on: bool) -> Result[Channel]:
         if row.is_on == is_on:
             return Ok(row)
         if is_on:
-            if refusal := restore_problem(profile_of(actor.user), 0.0, now):
+            if refusal := room_problem(profile_of(actor.user), 1, 0.0):
                 return refusal
             engine.rearm(job, now)
             record_setting(actor, "switch on channel", row.name, now)
