@@ -51,43 +51,6 @@ def test_new_job_is_armed_for_its_first_slot(actor, trigger, next_run_at):
     assert verbs_on(job) == ["create"]
 
 
-def test_new_job_gets_the_time_zone_of_its_owner_and_the_policies_of_its_task(actor):
-    job = value_of(
-        services.schedule(
-            actor,
-            name="Tell me",
-            task="notify",
-            kwargs={"message": "hello", "topic": "home"},
-            trigger_type="cron",
-            cron="0 9 * * *",
-        )
-    ).job
-
-    assert job.timezone == "Europe/Berlin"
-    assert job.next_run_at == datetime(2026, 2, 5, 8, tzinfo=UTC)
-    assert job.attempts > 1
-
-
-@pytest.mark.parametrize("zone", ["Tokyo", "asia/tokyo"])
-def test_zone_of_a_job_may_be_named_by_its_city(actor, zone):
-    job = create_job(actor, timezone=zone)
-
-    assert job.timezone == "Asia/Tokyo"
-
-
-def test_job_can_be_created_paused(actor):
-    job = create_job(actor, paused=True)
-
-    assert (job.status, job.next_run_at, job.paused_at) == (Status.PAUSED, None, NOW)
-
-
-def test_job_created_by_an_agent_records_its_name(agent):
-    job = create_job(agent)
-
-    assert job.made_by == "laptop"
-    assert Event.objects.get(job=job).actor == "laptop"
-
-
 def test_many_jobs_are_created_with_as_few_statements_as_two(actor):
     no_zone = PLAIN | {"trigger_type": "cron", "cron": "0 9 * * *"}
     value_of(services.schedule_many(actor, [PLAIN | CRON]))
@@ -175,41 +138,6 @@ def test_action_is_allowed_only_in_its_states(actor):
             assert verbs_on(job) == []
 
 
-def test_job_of_another_user_is_not_found(agent, actor, stranger):
-    for verb in WORKS_IN:
-        state = "trashed" if verb == "restore" else "paused" if verb == "resume" else "pending"
-        job = job_in(state, owner=stranger)
-
-        for somebody in (agent, actor):
-            foreign = act(verb, somebody, job.public_id)
-            unknown = act(verb, somebody, "job_1_1")
-
-            assert foreign == Err(Code.JOB_NOT_FOUND, job.public_id)
-            assert unknown == Err(Code.JOB_NOT_FOUND, "job_1_1")
-        assert verbs_on(job) == []
-
-
-def test_staff_can_act_on_any_job_on_the_pages(operator, stranger):
-    for verb in WORKS_IN:
-        state = "trashed" if verb == "restore" else "paused" if verb == "resume" else "pending"
-        job = job_in(state, owner=stranger)
-
-        result = act(verb, Actor(operator, Event.Door.ADMIN), job.public_id)
-
-        assert isinstance(result, Ok)
-        event = Event.objects.get(job=job)
-        assert (event.actor, event.door, event.owner) == ("otto", "admin", stranger)
-
-
-def test_malformed_id_is_not_found(actor):
-    for job_id in ["", "a\x00b", "\ud800", "j" * 10_000]:
-        for verb in WORKS_IN:
-            result = act(verb, actor, job_id)
-
-            assert isinstance(result, Err)
-            assert result.kind == Kind.NOT_FOUND
-
-
 @pytest.mark.parametrize("stop", [services.cancel, services.delete])
 @pytest.mark.parametrize("is_watched", [False, True])
 def test_restored_job_keeps_failing_until_a_run_succeeds(actor, stop, is_watched):
@@ -269,73 +197,6 @@ def test_resumed_job_has_no_pause_and_keeps_its_failure_streak(actor, time_machi
     assert (resumed.pause_reason, resumed.paused_until, resumed.failure_streak) == ("", None, 9)
 
 
-def test_paused_job_without_paused_at_can_be_resumed(actor):
-    job = JobFactory(owner=actor.user, paused=True, paused_at=None)
-
-    assert value_of(services.resume(actor, job.public_id)).status == Status.PENDING
-
-
-def test_paused_one_time_job_whose_time_has_passed_is_not_resumed(actor, time_machine):
-    job = value_of(services.schedule(actor, paused=True, **PLAIN, **ONCE)).job
-    time_machine.shift(timedelta(hours=2))
-
-    refusal = services.resume(actor, job.public_id)
-
-    assert isinstance(refusal, Err)
-    assert "has passed" in refusal.errors["run_at"][0]
-
-
-def test_job_that_ended_during_its_pause_is_not_resumed(actor, time_machine):
-    job = create_job(actor, paused=True, ends_at=NOW + timedelta(hours=1))
-    time_machine.shift(timedelta(hours=2))
-
-    refusal = services.resume(actor, job.public_id)
-
-    assert isinstance(refusal, Err)
-    assert list(refusal.errors) == ["ends_at"]
-
-
-def test_job_with_an_invalid_schedule_is_not_resumed(actor):
-    job = JobFactory(owner=actor.user, paused=True, timezone="Mars/Base")
-
-    refusal = services.resume(actor, job.public_id)
-
-    assert isinstance(refusal, Err)
-    assert list(refusal.errors) == ["timezone"]
-
-
-@pytest.mark.parametrize("verb", ["cancel", "delete"])
-def test_queued_runs_are_cancelled_and_running_ones_finish(actor, verb):
-    job = JobFactory(owner=actor.user)
-    rows = {
-        status: ExecutionFactory(job=job, status=status, cause="manual")
-        for status in ("queued", "claimed", "running", "waiting", "succeeded")
-    }
-
-    act(verb, actor, job.public_id)
-
-    ended = {status: Execution.objects.get(pk=row.pk).status for status, row in rows.items()}
-    assert ended == {
-        "queued": "cancelled",
-        "claimed": "cancelled",
-        "running": "running",
-        "waiting": "cancelled",
-        "succeeded": "succeeded",
-    }
-
-
-def test_pause_does_not_cancel_manual_runs(actor):
-    job = JobFactory(owner=actor.user)
-    asked = ExecutionFactory(job=job, status="queued", cause="manual")
-    scheduled = ExecutionFactory(job=job, status="queued", cause="schedule")
-
-    services.pause(actor, job.public_id)
-
-    asked.refresh_from_db()
-    scheduled.refresh_from_db()
-    assert (asked.status, scheduled.status) == ("queued", "cancelled")
-
-
 def test_deleted_job_disappears_but_its_history_is_kept(actor, agent):
     job = create_job(actor)
     run = ExecutionFactory(job=job)
@@ -360,30 +221,6 @@ def test_restored_job_is_rearmed(actor, time_machine):
     assert verbs_on(job) == ["create", "delete", "restore"]
 
 
-def test_restored_job_keeps_its_state(actor):
-    for state in ["paused", "completed", "failed", "cancelled"]:
-        job = job_in(state, owner=actor.user)
-        services.delete(actor, job.public_id)
-
-        assert value_of(services.restore(actor, job.public_id)).status == state
-
-
-@pytest.mark.parametrize("action", ["cancel", "bulk"])
-def test_job_that_was_paused_when_it_was_stopped_is_restored_as_paused(actor, action):
-    until = NOW + timedelta(days=2)
-    job = create_job(actor)
-    services.pause(actor, job.public_id, reason="Maintenance", until=until)
-    if action == "cancel":
-        services.cancel(actor, job.public_id)
-    else:
-        bulk.change_jobs(actor, "cancel", [job.pk])
-
-    restored = value_of(services.restore(actor, job.public_id))
-
-    assert (restored.status, restored.next_run_at, restored.paused_at) == (Status.PAUSED, None, NOW)
-    assert (restored.pause_reason, restored.paused_until) == ("Maintenance", until)
-
-
 def test_job_whose_pause_ended_while_it_was_stopped_is_restored_as_pending(actor, time_machine):
     job = create_job(actor)
     services.pause(actor, job.public_id, until=NOW + timedelta(hours=1))
@@ -391,15 +228,6 @@ def test_job_whose_pause_ended_while_it_was_stopped_is_restored_as_pending(actor
     time_machine.shift(timedelta(hours=2))
 
     assert value_of(services.restore(actor, job.public_id)).status == Status.PENDING
-
-
-@pytest.mark.parametrize(("is_deleted", "wrong"), [(True, "cancel"), (False, "delete")])
-def test_only_a_job_that_is_where_it_is_restored_from_is_restored(actor, is_deleted, wrong):
-    job = create_job(actor)
-    getattr(services, wrong)(actor, job.public_id)
-
-    assert isinstance(services.restore(actor, job.public_id, is_deleted=is_deleted), Err)
-    assert Job.objects.get().next_run_at is None or Job.objects.get().deleted_at
 
 
 def test_run_whose_time_has_come_is_not_skipped(actor):
@@ -438,17 +266,6 @@ def test_job_that_was_stopped_again_is_not_restored_to_before_the_first_time(act
     assert isinstance(refused, Err)
     assert refused.kind == Kind.WRONG_STATE
     assert isinstance(services.restore(actor, job.public_id, stopped_at=first + timedelta(seconds=2)), Ok)
-
-
-def test_one_time_job_whose_time_passed_in_the_trash_is_restored_as_paused(actor, time_machine):
-    job = value_of(services.schedule(actor, **PLAIN, **ONCE)).job
-    services.delete(actor, job.public_id)
-    time_machine.shift(timedelta(days=1))
-
-    restored = value_of(services.restore(actor, job.public_id))
-
-    assert (restored.status, restored.next_run_at) == (Status.PAUSED, None)
-    assert "trash" in restored.pause_reason
 
 
 def test_job_with_an_invalid_schedule_is_restored_as_paused(actor):
@@ -574,3 +391,94 @@ def test_agent_cannot_start_a_command_again_that_is_not_for_agents(actor, agent,
     assert isinstance(refusal, Err)
     assert "Agents may not use the command backup." in str(refusal.errors)
     assert isinstance(start(actor, job.public_id), Ok)
+
+
+def test_new_job_gets_the_time_zone_of_its_owner_and_the_policies_of_its_task(actor):
+    notify = {"task": "notify", "kwargs": {"message": "hello", "topic": "home"}}
+
+    job = value_of(
+        services.schedule(actor, name="Tell me", trigger_type="cron", cron="0 9 * * *", **notify)
+    ).job
+    paused = create_job(actor, paused=True)
+
+    assert (job.timezone, job.next_run_at) == ("Europe/Berlin", datetime(2026, 2, 5, 8, tzinfo=UTC))
+    assert job.attempts > 1
+    assert (paused.status, paused.next_run_at, paused.paused_at) == (Status.PAUSED, None, NOW)
+
+
+def test_jobs_of_others_are_not_found_and_changed_only_by_staff_on_the_pages(
+    agent, actor, operator, stranger
+):
+    for verb in WORKS_IN:
+        state = "trashed" if verb == "restore" else "paused" if verb == "resume" else "pending"
+        job = job_in(state, owner=stranger)
+
+        for somebody in (agent, actor):
+            assert act(verb, somebody, job.public_id) == Err(Code.JOB_NOT_FOUND, job.public_id)
+            assert act(verb, somebody, "job_1_1") == Err(Code.JOB_NOT_FOUND, "job_1_1")
+        assert verbs_on(job) == []
+        assert isinstance(act(verb, Actor(operator, Event.Door.ADMIN), job.public_id), Ok)
+        event = Event.objects.get(job=job)
+        assert (event.actor, event.door, event.owner) == ("otto", "admin", stranger)
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"trigger_type": "once", "cron": "", "run_at": NOW + timedelta(hours=1)}, "run_at"),
+        ({"ends_at": NOW + timedelta(hours=1)}, "ends_at"),
+        ({"timezone": "Mars/Base"}, "timezone"),
+    ],
+)
+def test_job_without_a_slot_after_its_pause_is_not_resumed(actor, time_machine, fields, field):
+    job = create_job(actor, paused=True)
+    Job.objects.filter(pk=job.pk).update(**fields)
+    time_machine.shift(timedelta(hours=2))
+
+    assert list(services.resume(actor, job.public_id).errors) == [field]
+
+
+@pytest.mark.parametrize("verb", ["cancel", "delete", "pause"])
+def test_queued_runs_are_cancelled_and_running_ones_finish(actor, verb):
+    job = JobFactory(owner=actor.user)
+    rows = {
+        status: ExecutionFactory(job=job, status=status, cause="manual")
+        for status in ("queued", "claimed", "running", "waiting", "succeeded")
+    }
+    scheduled = ExecutionFactory(job=job, status="queued", cause="schedule")
+
+    act(verb, actor, job.public_id)
+
+    ended = {status: Execution.objects.get(pk=row.pk).status for status, row in rows.items()}
+    # A pause is about the schedule: what was started by hand goes on.
+    withdrawn = {} if verb == "pause" else dict.fromkeys(("queued", "claimed", "waiting"), "cancelled")
+    assert ended == {status: status for status in rows} | withdrawn
+    assert Execution.objects.get(pk=scheduled.pk).status == "cancelled"
+
+
+def test_restored_job_has_the_state_in_which_it_was_stopped(actor, time_machine):
+    for state in ["paused", "completed", "failed", "cancelled"]:
+        job = job_in(state, owner=actor.user)
+        services.delete(actor, job.public_id)
+
+        assert isinstance(services.restore(actor, job.public_id, is_deleted=False), Err)
+        assert value_of(services.restore(actor, job.public_id)).status == state
+
+    until = NOW + timedelta(days=2)
+    for stop in (
+        lambda job: services.cancel(actor, job.public_id),
+        lambda job: bulk.change_jobs(actor, "cancel", [job.pk]),
+    ):
+        job = create_job(actor)
+        services.pause(actor, job.public_id, reason="Maintenance", until=until)
+        stop(job)
+        assert isinstance(services.restore(actor, job.public_id, is_deleted=True), Err)
+        restored = value_of(services.restore(actor, job.public_id))
+        assert (restored.status, restored.next_run_at, restored.paused_at) == (Status.PAUSED, None, NOW)
+        assert (restored.pause_reason, restored.paused_until) == ("Maintenance", until)
+
+    once = value_of(services.schedule(actor, **PLAIN, **ONCE)).job
+    services.delete(actor, once.public_id)
+    time_machine.shift(timedelta(days=1))
+    late = value_of(services.restore(actor, once.public_id))
+    assert (late.status, late.next_run_at, "trash" in late.pause_reason) == (Status.PAUSED, None, True)

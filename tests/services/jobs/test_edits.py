@@ -138,15 +138,6 @@ def test_new_interval_length_starts_a_new_grid(actor, time_machine):
     assert edited.next_run_at == edited.anchor_at == NOW + timedelta(minutes=12)
 
 
-def test_cleared_anchor_starts_a_new_grid(actor, time_machine):
-    job = create_job(actor, **interval(timedelta(minutes=5)))
-    time_machine.shift(timedelta(minutes=2))
-
-    edited = value_of(services.edit(actor, job.public_id, anchor_at=None))
-
-    assert edited.next_run_at == edited.anchor_at == NOW + timedelta(minutes=7)
-
-
 def test_edited_paused_job_stays_paused(actor):
     job = create_job(actor, paused=True)
 

@@ -24,9 +24,6 @@ def job_of(actor, **fields):
     return JobFactory(owner=actor.user, **({"next_run_at": NOW + timedelta(minutes=5)} | fields))
 
 
-# Previews
-
-
 def test_preview_describes_the_schedule_and_lists_its_next_runs(actor):
     columns = {"trigger_type": "cron", "cron": "30 2 * * *", "timezone": "Europe/Berlin"}
     shown = preview(actor.user.pk, columns, NOW, 2).value
@@ -61,9 +58,6 @@ def test_preview_of_an_invalid_schedule_shows_its_text_and_the_reason(db):
     assert preview_of(broken, NOW).warnings
 
 
-# Upcoming runs
-
-
 def test_upcoming_lists_the_runs_of_all_jobs_soonest_first(actor, stranger):
     often = job_of(actor, cron="*/20 * * * *", next_run_at=NOW + timedelta(minutes=20))
     once = JobFactory(owner=actor.user, once=True, run_at=NOW + timedelta(minutes=30))
@@ -75,12 +69,6 @@ def test_upcoming_lists_the_runs_of_all_jobs_soonest_first(actor, stranger):
     assert [(moment, job.pk) for moment, job in listed] == list(
         zip(minutes(20, 30, 40, 60), [often.pk, once.pk, often.pk, often.pk], strict=True)
     )
-
-
-def test_upcoming_stops_at_its_limit(actor):
-    job_of(actor)
-
-    assert [moment for moment, _ in upcoming(actor, NOW, limit=3)] == minutes(5, 10, 15)
 
 
 def test_full_list_of_upcoming_runs_has_the_repetitions_of_a_frequent_job(actor):
@@ -116,6 +104,3 @@ def test_job_with_an_invalid_schedule_does_not_hide_the_others(actor):
     fine = job_of(actor, cron="*/20 * * * *", next_run_at=NOW + timedelta(minutes=20))
 
     assert [job.pk for _, job in upcoming(actor, NOW, hours=0.5)] == [broken.pk, fine.pk]
-
-
-# Explanations

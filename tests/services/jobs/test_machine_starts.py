@@ -1,7 +1,5 @@
 """Jobs that run when a machine starts, as services, files and answers about them show them."""
 
-from datetime import timedelta
-
 from schedules import clock, engine, services
 from schedules.models import Job
 from schedules.services.files.applying import apply_plan, export_jobs
@@ -49,16 +47,6 @@ def test_edit_to_a_start_and_back_moves_the_next_run(actor):
 
     timed = value_of(services.edit(actor, job.public_id, cron="0 9 * * *"))
     assert timed.next_run_at == timed.trigger.next_after(clock.now())
-
-
-def test_paused_job_is_resumed_and_waits_again(actor):
-    job = create_job(actor, **cron("@reboot"))
-    value_of(services.pause(actor, job.public_id, until=clock.now() + timedelta(days=1)))
-    assert preview_of(Job.objects.get(), clock.now()).next_runs == []
-
-    resumed = value_of(services.resume(actor, job.public_id))
-
-    assert (resumed.status, resumed.next_run_at) == ("pending", UNKNOWN_START)
 
 
 def test_cancelled_job_is_restored_and_waits_again(actor):

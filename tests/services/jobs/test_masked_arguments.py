@@ -131,12 +131,6 @@ def test_arguments_of_a_wrong_shape_are_left_to_the_validation(actor: Actor):
     assert "args" in errors_of(services.edit(actor, job.public_id, args="url"))
 
 
-def test_other_columns_change_without_the_secret(actor: Actor):
-    job = webhook(actor, url=URL, headers=HEADERS)
-
-    assert isinstance(services.edit(actor, job.public_id, name="New"), Ok)
-
-
 @pytest.mark.parametrize(("number", "is_kept"), [(1, True), (2, False)])
 def test_mask_keeps_a_secret_among_any_number_of_arguments(actor: Actor, number: int, is_kept: bool):
     job = JobFactory(owner=actor.user, task="tests.sign_in", args=["ann", "s1"])

@@ -9,7 +9,7 @@ from schedules import clock
 from schedules.models import Event, Job
 from schedules.services.jobs.moves import Move, move_later
 from schedules.tasks import registry
-from schedules.tasks.interface import Final, Run, Skip
+from schedules.tasks.interface import Run, Skip
 from tests.factories import JobFactory
 
 FIRST = datetime(2030, 12, 1, tzinfo=UTC)
@@ -84,10 +84,3 @@ def test_jobs_of_somebody_else_are_never_moved(mover, stranger):
         run(mover, jobs=[other.public_id])
 
     assert Job.objects.get(pk=other.pk).cron == "30 8 * * *"
-
-
-def test_time_of_day_that_is_none_fails_and_changes_nothing(mover):
-    with pytest.raises(Final, match="HH:MM"):
-        run(mover, at="noon")
-
-    assert schedules() == {("30 8 * * *", "Europe/Berlin")}

@@ -1,6 +1,5 @@
 """The outlook of a period: what runs, why runs are left out, crowded minutes, and what agents will use."""
 
-import time
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -9,7 +8,6 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from schedules.models import AgentRun, Event, Execution, Job
-from schedules.models.job_texts import searchable_text
 from schedules.services import Actor
 from schedules.services.job_list import JobQuery
 from schedules.services.jobs import outlook as outlook_module
@@ -237,17 +235,6 @@ def test_minutes_in_which_many_jobs_start_are_listed(actor):
     assert outlook_in_words(outlook) == ["2 minutes in which 10 or more runs start."]
 
 
-def test_filter_chooses_the_jobs(actor):
-    hourly(actor)
-    tagged = hourly(actor, tags=["home"], skips="2026-02-05")
-    tagged.search_text = searchable_text(tagged)
-    tagged.save()
-
-    outlook = read_outlook(actor, JobQuery(tag="home"), NOW, until=NOW + DAY - TICK)
-
-    assert [plan.job.pk for plan in outlook.plans] == [tagged.pk]
-
-
 def test_more_jobs_than_are_read_are_noted(actor, monkeypatch):
     monkeypatch.setattr(outlook_module, "MAX_JOBS", 1)
     hourly(actor)
@@ -263,31 +250,3 @@ def test_jobs_of_others_are_not_rehearsed(actor):
     hourly(Actor(UserFactory()))
 
     assert ahead(actor).plans == []
-
-
-CROWDS = {
-    "mixed": lambda number: (
-        {"cron": f"{number % 60} {number % 24} * * *"} if number % 3 else {"cron": f"{number % 60} * * * *"}
-    ),
-    "every minute": lambda number: {"cron": "* * * * *"},
-    "intervals": lambda number: {
-        **{"cron": "", "trigger_type": "interval", "every": timedelta(seconds=60 + number)},
-        "anchor_at": NOW + timedelta(seconds=number),
-        "last_duration": timedelta(seconds=61),
-    },
-}
-
-
-@pytest.mark.verify
-@pytest.mark.parametrize("crowd", CROWDS)
-def test_a_thousand_jobs_are_rehearsed_within_a_second(actor, crowd):
-    for number in range(1000):
-        hourly(actor, **CROWDS[crowd](number))
-
-    began = time.process_time()
-    outlook = ahead(actor)
-    took = time.process_time() - began
-
-    assert len(outlook.plans) == 1000
-    # Half a second at most on two shared cores.
-    assert took < 1.5

@@ -14,7 +14,7 @@ from schedules.result import Code, Err, Ok
 from schedules.services.files.applying import apply_plan
 from schedules.services.files.jobs import read_jobs
 from schedules.services.files.plans import make_plan
-from schedules.services.jobs import bulk, moves
+from schedules.services.jobs import bulk
 from schedules.services.jobs.copying import copy_job
 from schedules.services.jobs.proposals import confirm, confirm_many, list_plans
 from schedules.services.jobs.undo import latest_events, undo
@@ -384,15 +384,6 @@ def test_end_of_a_pause_does_not_arm_what_an_agent_has_changed_meanwhile(agent, 
     assert is_waiting(job)
 
 
-def test_moved_jobs_wait(agent, person):
-    job = JobFactory(owner=person.user, cron="30 8 * * *")
-
-    done = moves.move_jobs(agent, [job.pk], {job.pk: job.revision}, moves.Move(shift=HOUR))
-
-    assert [each.pk for each in done.value.jobs] == [job.pk]
-    assert is_waiting(job)
-
-
 def test_jobs_that_an_agent_describes_in_a_file_wait(agent, person):
     _ = WAYS_AROUND["file"](agent, Job(name="From a file"))
 
@@ -427,13 +418,6 @@ def test_discarded_job_is_in_the_trash_and_comes_back_as_it_was(agent, person):
     assert len(list_plans(person, clock.now())) == 1
 
 
-def test_repeated_request_returns_the_job_that_waits(agent):
-    made = [services.schedule(agent, idempotency_key="once", **PROMPT).value for _ in range(2)]
-
-    assert made[0].job.pk == made[1].job.pk
-    assert (made[1].existing, is_waiting(made[1].job)) == (True, True)
-
-
 def test_token_keeps_its_choice_when_it_is_rotated_and_passes_on_no_less(person):
     issued = services.issue_token(person.user, name="laptop", kind="program", confirm="prompts").value
 
@@ -449,10 +433,3 @@ def test_token_keeps_its_choice_when_it_is_rotated_and_passes_on_no_less(person)
         "prompts",
         "always",
     }
-
-
-def test_unknown_choice_is_refused(person):
-    refused = services.issue_token(person.user, name="laptop", confirm="sometimes")
-
-    assert list(refused.errors) == ["confirm"]
-    assert not Token.objects.exists()

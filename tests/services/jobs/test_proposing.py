@@ -97,15 +97,6 @@ def test_nothing_is_told_of_what_was_answered_before(agent, person, sent, answer
     assert not Incident.objects.filter(ended_at=None).exists()
 
 
-def test_discarded_proposal_ends_without_another_message(agent, person, sent):
-    job = propose(agent)
-    assert len(sent()) == 1
-    assert isinstance(services.delete(person, job.public_id), Ok)
-
-    assert len(sent()) == 1
-    assert not Incident.objects.filter(ended_at=None).exists()
-
-
 def test_change_by_the_agent_is_told_and_one_by_the_owner_is_not(agent, person, owner, sent):
     job = JobFactory(owner=owner, name="Backup", cron="0 3 * * *")
     assert isinstance(services.edit(person, job.public_id, cron="0 4 * * *"), Ok)

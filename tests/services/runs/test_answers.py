@@ -127,13 +127,6 @@ def test_replayed_done_after_undo_is_refused(run):
     assert question().status == "open"
 
 
-def test_done_after_snooze_from_the_same_message_counts(run):
-    press(run, "snooze")
-
-    assert isinstance(press(run), Ok)
-    assert question().status == "done"
-
-
 def test_buttons_of_a_reminder_answer_the_first_message(run):
     reminder = ReminderFactory(question=question())
 
@@ -183,12 +176,6 @@ def test_quick_reader_answers_before_the_worker_has_recorded_the_question(owner)
 # The page
 
 
-def test_page_snoozes_until_any_moment(run):
-    choose(run, SNOOZE, 0, NOW + timedelta(days=1))
-
-    assert question().due_at == NOW + timedelta(days=1)
-
-
 @pytest.mark.parametrize(
     ("until", "reason"),
     [
@@ -200,13 +187,6 @@ def test_page_snoozes_until_any_moment(run):
 def test_snooze_needs_a_sensible_end(run, until, reason):
     assert choose(run, SNOOZE, 0, until).reasons == reason
     assert question().status == "open"
-
-
-def test_page_that_is_out_of_date_changes_nothing(run):
-    press(run, "snooze")
-
-    assert choose(run, DONE, 0).code == Code.ANSWERED_MEANWHILE
-    assert question().status == "snoozed"
 
 
 def test_page_of_a_used_form_is_no_way_to_repeat_it(run):
@@ -342,13 +322,6 @@ def test_answer_by_reference_is_for_the_newest_question(run, actor):
     assert Question.objects.get(pk=first.pk).status == "closed"
     assert isinstance(undo(actor, last_call(actor)), Ok)
     assert Question.objects.get(pk=today.pk).status == "open"
-
-
-def test_agent_answers_the_last_question_of_a_job(run, agent):
-    answered = services.answer(agent, run.job.public_id, DONE)
-
-    assert answered.value.question.status == "done"
-    assert Event.objects.get().door == "mcp"
 
 
 def test_job_that_has_asked_nothing_says_so(owner, actor):

@@ -68,15 +68,6 @@ def test_row_that_becomes_visible_late_is_counted(counters, monkeypatch):
     assert counters._read == set()
 
 
-def test_more_rows_than_a_batch_are_all_counted(counters, monkeypatch):
-    monkeypatch.setattr(run_counters, "BATCH", 3)
-    ended(10)
-
-    counters.update()
-
-    assert total(counters) == 10
-
-
 def test_reading_is_bounded_and_goes_on_at_the_next_one(counters, monkeypatch, django_assert_num_queries):
     monkeypatch.setattr(run_counters, "BATCH", 2)
     monkeypatch.setattr(run_counters, "MAX_BATCHES", 2)

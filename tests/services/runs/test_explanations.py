@@ -397,7 +397,3 @@ def test_gap_is_not_hidden_by_a_manual_run_or_by_later_successes(actor):
     ExecutionFactory(job=job, status="succeeded", scheduled_for=datetime(2026, 1, 29, 23, tzinfo=UTC))
 
     assert verdict(actor, job, date(2026, 1, 29)).verdict == "missed"
-
-
-def test_first_day_of_the_calendar_is_explained(actor):
-    assert "did not exist yet" in verdict(actor, job_of(actor), date(1, 1, 1)).explanation

@@ -248,12 +248,6 @@ def test_refused_completion_names_the_holder_of_the_prompt(agent, time_machine, 
     assert message_of(refusal).startswith(words.format(prompt.pk))
 
 
-def test_ended_prompt_cannot_be_released(actor):
-    prompt = prompt_of(actor.user, status="failed")
-
-    assert kind_of(services.release_prompt(actor, prompt.pk)) == Kind.WRONG_STATE
-
-
 @pytest.mark.parametrize("verb", [services.complete_prompt, services.dismiss_prompt, services.release_prompt])
 def test_foreign_unknown_and_deleted_prompts_are_not_found(actor, stranger, verb):
     foreign, mine = prompt_of(stranger), prompt_of(actor.user)
