@@ -10,8 +10,8 @@ from django.conf import settings
 from django.db.models import Sum
 from django.http import HttpRequest
 
-from schedules.services.people import client_addresses
-from schedules.services.people.client_addresses import address_of
+from schedules.services.people.hourly_limits import address_of
+from schedules.services.people.hourly_limits import network_of as counted_network
 
 # Failures within AXES_COOLOFF_TIME. The limit of a name is higher for all addresses together than for one, and does not
 # apply to an address from which the person has logged in before: otherwise anybody could lock everybody out.
@@ -33,7 +33,7 @@ def name_of(request: HttpRequest, credentials: dict[str, Any] | None = None) -> 
 
 def network_of(request: HttpRequest) -> str | None:
     """Return the address to count failures for."""
-    return client_addresses.network_of(request.META.get("REMOTE_ADDR") or "")
+    return counted_network(request.META.get("REMOTE_ADDR") or "")
 
 
 class LoginLimits(AxesDatabaseHandler):

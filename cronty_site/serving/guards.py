@@ -28,7 +28,7 @@ from schedules.engine import sqlite_file
 from schedules.mcp.on_demand import MCP_PATH
 from schedules.services.jobs.addresses import PING_PATH
 from schedules.services.long_answers import LEAVE_PLACE
-from schedules.services.people.client_addresses import network_of
+from schedules.services.people.hourly_limits import network_of
 from schedules.web.health import ALIVE
 
 SMALL_BODY = 1024

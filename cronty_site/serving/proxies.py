@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from schedules.services.people.client_addresses import Address, address_of
+from schedules.services.people.hourly_limits import Address, address_of
 
 FORWARDED = (
     b"forwarded",

@@ -23,7 +23,7 @@ from schedules.services.files.crontab import Crontab, parse_crontab
 from schedules.services.files.crontab_jobs import make_jobs, toml_of
 from schedules.services.files.jobs import read_jobs
 from schedules.services.files.writing import write_jobs
-from schedules.services.people.alert_places import MEND, why_unalerted
+from schedules.services.people.preferences import MEND, why_unalerted
 from schedules.services.people.profiles import profile_of
 from schedules.tasks import registry
 from schedules.tasks.commands.accounts import AccountError, account_of

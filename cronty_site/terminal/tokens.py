@@ -16,7 +16,7 @@ from schedules.models import Event, Token
 from schedules.result import Kind
 from schedules.services import issue_token, revoke_token
 from schedules.services.documents import token_json
-from schedules.services.people.token_rules import LONGEST_LIFE, issue_lesser_token, revoke_own_token
+from schedules.services.people.access import LONGEST_LIFE, issue_lesser_token, revoke_own_token
 from schedules.services.people.tokens import FAMILIES, SCOPES
 
 

@@ -16,9 +16,9 @@ from schedules.services.jobs.states import (
     restore,
     resume,
 )
+from schedules.services.people.access import end_access, ends_sessions
 from schedules.services.people.preferences import other_zones, set_preferences, update_profile
 from schedules.services.people.profiles import profile_of
-from schedules.services.people.sign_out import end_access, ends_sessions
 from schedules.services.people.tokens import (
     IssuedToken,
     issue_token,

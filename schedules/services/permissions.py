@@ -237,3 +237,16 @@ def change_row(job: Job, now: datetime, **changes: Any) -> None:
     )
     assert changed == 1
     job.apply_changes(changes, now)
+
+
+def record_setting(actor: Actor, verb: str, subject: str, now: datetime, **values: Any) -> None:
+    """Write the event of a change to somebody's settings, like a secret or a channel, in the transaction that makes it."""
+    Event.objects.create(
+        at=now,
+        owner_id=actor.user.pk,
+        actor=actor.label,
+        door=actor.door,
+        verb=verb,
+        subject=subject,
+        **values,
+    )

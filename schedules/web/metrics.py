@@ -20,7 +20,7 @@ from schedules.models import Cluster, Execution
 from schedules.models.counting import COUNTED
 from schedules.services.installation.storage import database_size
 from schedules.services.installation.workload import monitored_jobs, read_backlog
-from schedules.services.people.client_addresses import address_of
+from schedules.services.people.hourly_limits import address_of
 from schedules.services.runs.counters import BUCKETS, RunCounters
 from schedules.tasks import registry
 from schedules.web.health import database_time

@@ -12,8 +12,8 @@ from schedules.api.schemas.access import NewToken, NewTokenOut, SecretChange, Se
 from schedules.models import Token
 from schedules.result import expect
 from schedules.services.documents import iso_in, token_json
+from schedules.services.people.access import issue_lesser_token, own_tokens, revoke_own_token
 from schedules.services.people.stored_secrets import ListedSecret, delete_secret, move_expiry, set_secret
-from schedules.services.people.token_rules import issue_lesser_token, own_tokens, revoke_own_token
 
 router = Router(tags=["access"])
 

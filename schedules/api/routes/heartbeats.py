@@ -22,7 +22,7 @@ from schedules.services import pings
 from schedules.services.documents import heartbeat_json, ping_json
 from schedules.services.jobs.addresses import newest_pings, ping_addresses_of
 from schedules.services.listing import list_heartbeats
-from schedules.services.people.client_addresses import network_of
+from schedules.services.people.hourly_limits import network_of
 from schedules.services.permissions import read_activity
 from schedules.services.reading import known_job_of
 

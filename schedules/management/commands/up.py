@@ -25,7 +25,7 @@ from schedules.management.preparation import (
 from schedules.models import Execution
 from schedules.services.installation.local_server import local_server, omitted_variable_note
 from schedules.services.installation.setup import FirstUser, create_check
-from schedules.services.people.alert_places import MEND, why_unalerted
+from schedules.services.people.preferences import MEND, why_unalerted
 from schedules.services.people.profiles import profile_of, superusers
 from schedules.worker.database_errors import reason_of
 from schedules.worker.supervisor import Supervisor

@@ -18,7 +18,7 @@ from schedules.models.counting import count_up_to, count_words
 from schedules.services.installation.command_words import how_to_run
 from schedules.services.installation.secret_key import secret_key_problem, secret_key_warning
 from schedules.services.installation.storage import database_size
-from schedules.services.people.alert_places import MEND, people_unalerted
+from schedules.services.people.preferences import MEND, people_unalerted
 from schedules.worker.database_errors import reason_of
 
 REMEDY_FOR_LATE_WORK = "Start another cluster, or raise CRONTY_WORKERS."

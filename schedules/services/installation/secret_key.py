@@ -6,12 +6,9 @@ from django.conf import settings
 from django.db import transaction
 
 from schedules import clock
-from schedules.models import Cluster, Installation
-from schedules.secrets.encryption import accepted_keys, fingerprint
+from schedules.models import Calendar, Channel, Cluster, Installation, Secret
+from schedules.secrets.encryption import UnreadableError, accepted_keys, fingerprint, reseal
 from schedules.services.installation.command_words import how_to_run
-from schedules.services.people.calendars import reseal_calendars
-from schedules.services.people.channels import reseal_channels
-from schedules.services.people.stored_secrets import reseal_secrets
 
 logger = logging.getLogger(__name__)
 
@@ -77,11 +74,23 @@ def adopt_secret_key() -> list[str]:
             row.replaced_fingerprint = row.secret_fingerprint
         row.secret_fingerprint = mine
         row.save(update_fields=["secret_fingerprint", "replaced_fingerprint"])
-        unreadable = [*reseal_secrets(), *reseal_channels(), *reseal_calendars()]
+        unreadable = [*_reseal(Secret, ""), *_reseal(Channel, "channel "), *_reseal(Calendar, "calendar ")]
     if unreadable:
         logger.warning(
             "Secrets that no known key can read have to be written again: %s", ", ".join(unreadable)
         )
+    return unreadable
+
+
+def _reseal(model: type[Secret] | type[Channel] | type[Calendar], prefix: str) -> list[str]:
+    """Encrypt all rows with the current key; return the names of those that no known key can read."""
+    unreadable = []
+    rows = model._default_manager.select_for_update().exclude(sealed="").order_by("pk")
+    for key, name, sealed in rows.values_list("pk", "name", "sealed"):
+        try:
+            model._default_manager.filter(pk=key).update(sealed=reseal(sealed))
+        except UnreadableError:
+            unreadable.append(f"{prefix}{name}")
     return unreadable
 
 

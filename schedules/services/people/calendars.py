@@ -16,14 +16,13 @@ from schedules.channels.kinds import server_problem
 from schedules.engine.upkeep.tasks import AddressError, digest_of, fetch_calendar
 from schedules.models import Calendar, Job
 from schedules.result import Code, Err, Ok, Result, invalid
-from schedules.secrets.encryption import UnreadableError, reseal, seal, unseal
+from schedules.secrets.encryption import UnreadableError, seal, unseal
 from schedules.services.installation.setup import ensure_calendar_job
 from schedules.services.people.holidays import MAX_CALENDARS, NAME_LENGTH
 from schedules.services.people.hourly_limits import HourlyLimit
 from schedules.services.people.profiles import profile_of
-from schedules.services.people.setting_events import record_setting
 from schedules.services.people.stored_secrets import current_key
-from schedules.services.permissions import Actor
+from schedules.services.permissions import Actor, record_setting
 from schedules.services.quotas import wait_for_turn
 from schedules.when import calendar_data, calendar_rules, calendars
 from schedules.when.calendar_rules import RuleError
@@ -285,15 +284,3 @@ def _rule_of(spec: CalendarSpec) -> dict[str, Any]:
             return {"dates": lines}
         case _:
             return {"hours": lines}
-
-
-def reseal_calendars() -> list[str]:
-    """Encrypt every address with the current secret key; return the names of those that no known key can read."""
-    unreadable = []
-    rows = Calendar.objects.select_for_update().exclude(sealed="").order_by("pk")
-    for key, name, sealed in rows.values_list("pk", "name", "sealed"):
-        try:
-            Calendar.objects.filter(pk=key).update(sealed=reseal(sealed))
-        except UnreadableError:
-            unreadable.append(f"calendar {name}")
-    return unreadable

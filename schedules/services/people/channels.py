@@ -20,13 +20,12 @@ from schedules.channels.webhook import WEBHOOK, chosen_events, new_secret
 from schedules.models import Channel, Job, Profile
 from schedules.models.alert_rules import stored_rules
 from schedules.result import Code, Err, Ok, Result, invalid, invalid_fields
-from schedules.secrets.encryption import UnreadableError, reseal, seal
+from schedules.secrets.encryption import seal
 from schedules.services.jobs.references import resolve_job
 from schedules.services.people.profiles import profile_of
-from schedules.services.people.setting_events import record_setting
 from schedules.services.people.stored_secrets import current_key
 from schedules.services.people.webhooks import end_deliveries, follow_with_job, secrets_of_webhook
-from schedules.services.permissions import Actor
+from schedules.services.permissions import Actor, record_setting
 from schedules.services.quotas import wait_for_turn
 from schedules.tasks import outbound, registry
 
@@ -308,17 +307,6 @@ def _refers_to(job: Job, name: str) -> bool:
         or place == stored_rules(job.alerts).place
         or (ask is not None and place == ask.then)
     )
-
-
-def reseal_channels() -> list[str]:
-    """Encrypt every channel with the current secret key; return the names of those that no known key can read."""
-    unreadable = []
-    for row in Channel.objects.select_for_update().exclude(sealed="").order_by("pk"):
-        try:
-            Channel.objects.filter(pk=row.pk).update(sealed=reseal(row.sealed))
-        except UnreadableError:
-            unreadable.append(f"channel {row.name}")
-    return unreadable
 
 
 def _value_problems(kind: Kind, settings: Mapping[str, str]) -> dict[str, list[str]]:

@@ -18,8 +18,7 @@ from django.db import transaction
 from schedules import clock, limits
 from schedules.models import Event, Token
 from schedules.result import Ok, Result, invalid
-from schedules.services.people.client_addresses import network_of
-from schedules.services.people.hourly_limits import HourlyLimit
+from schedules.services.people.hourly_limits import HourlyLimit, network_of
 from schedules.services.people.profiles import is_person, profile_of
 from schedules.services.people.tokens import FAMILIES, SCOPES, mark_used, record_token_event
 from schedules.services.quotas import token_problem, wait_for_turn

@@ -8,8 +8,7 @@ from schedules import engine
 from schedules.models import Calendar
 from schedules.result import Code, Err
 from schedules.services.people.profiles import profile_of
-from schedules.services.people.setting_events import record_setting
-from schedules.services.permissions import Actor
+from schedules.services.permissions import Actor, record_setting
 from schedules.services.quotas import wait_for_turn
 from schedules.when.calendar_rules import holiday_rule
 

@@ -12,8 +12,7 @@ from schedules.models import Execution, Incident, Job
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.jobs.prompt_list import last_deliveries
 from schedules.services.paging import ListPage, read_page
-from schedules.services.people.setting_events import record_setting
-from schedules.services.permissions import Actor
+from schedules.services.permissions import Actor, record_setting
 from schedules.services.runs.answers import read_until, snooze_problem
 from schedules.when import durations
 from schedules.when.zones import short_words

@@ -4,19 +4,20 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, TypedDict
 
+from django.contrib.auth import get_user_model
 from django.db import transaction
-from django.db.models import Count
+from django.db.models import Count, Q
 from typing_extensions import Unpack
 
 from schedules import clock, engine, limits
 from schedules.agents.choice import usable
-from schedules.models import Profile
+from schedules.models import Job, Profile
 from schedules.models.alert_rules import read_quiet_hours, rules_problem
+from schedules.models.people import is_active
 from schedules.result import Ok, Result, invalid, invalid_fields
 from schedules.services.people.channels import channel_called, place_of
 from schedules.services.people.profiles import profile_of
-from schedules.services.people.setting_events import record_setting
-from schedules.services.permissions import Actor
+from schedules.services.permissions import Actor, record_setting
 from schedules.services.quotas import wait_for_turn
 from schedules.when.triggers import TriggerError, load_zone
 from schedules.when.zone_names import zone_named
@@ -189,3 +190,21 @@ _READERS: dict[str, Callable[[Any, Any], dict[str, Any]]] = {
     "clock_hours": _read_clock,
     "week_start": _read_week_start,
 }
+
+
+MEND = "cronty preferences --failure-topic TOPIC"
+MAX_NAMED = 5
+
+
+def why_unalerted(profile: Profile) -> str:
+    """Return that a person is not alerted, or an empty text."""
+    return "" if profile.alert_place else "You are not alerted when a job fails: no topic or channel is set."
+
+
+def people_unalerted() -> list[str]:
+    """Return the names of people whose jobs nobody is alerted of."""
+    nowhere = Q(owner__cronty_profile__failure_topic="", owner__cronty_profile__alert_channel="")
+    jobs = Job.objects.kept().without_notices().filter(is_active("owner__"), status=Job.Status.PENDING)
+    jobs = jobs.filter(Q(owner__cronty_profile=None) | nowhere, alerts="")
+    name = f"owner__{get_user_model().USERNAME_FIELD}"
+    return list(jobs.order_by(name).values_list(name, flat=True).distinct()[:MAX_NAMED])

@@ -16,11 +16,10 @@ from schedules import clock, engine, limits
 from schedules.models import Incident, Job, Secret
 from schedules.result import Code, Err, Ok, Result, invalid, sentence
 from schedules.secrets import masking
-from schedules.secrets.encryption import UnreadableError, accepted_keys, reseal, seal
+from schedules.secrets.encryption import accepted_keys, seal
 from schedules.secrets.references import NAME, names_in, without_references
 from schedules.services.people.profiles import profile_of
-from schedules.services.people.setting_events import record_setting
-from schedules.services.permissions import Actor
+from schedules.services.permissions import Actor, record_setting
 from schedules.services.quotas import wait_for_installation, wait_for_turn
 from schedules.tasks import registry
 from schedules.tasks.outbound import Refused, Target
@@ -207,17 +206,6 @@ def current_key() -> str | bytes | None:
     """
     keys = accepted_keys()
     return keys.get(wait_for_installation().secret_fingerprint or next(iter(keys)))
-
-
-def reseal_secrets() -> list[str]:
-    """Encrypt every secret with the current secret key; return the names of those that no known key can read."""
-    unreadable = []
-    for row in Secret.objects.select_for_update().order_by("pk"):
-        try:
-            Secret.objects.filter(pk=row.pk).update(sealed=reseal(row.sealed))
-        except UnreadableError:
-            unreadable.append(row.name)
-    return unreadable
 
 
 def _refusal(actor: Actor, of_installation: bool) -> Err | None:

@@ -15,9 +15,8 @@ from schedules.models.jobs import new_public_id
 from schedules.result import Code, Err, Ok, Result
 from schedules.secrets.encryption import UnreadableError, seal, unseal
 from schedules.services.people.profiles import profile_of
-from schedules.services.people.setting_events import record_setting
 from schedules.services.people.stored_secrets import current_key
-from schedules.services.permissions import Actor, change_row
+from schedules.services.permissions import Actor, change_row, record_setting
 from schedules.services.quotas import creation_problem, room_problem, wait_for_turn
 from schedules.when.unplanned import ON_DEMAND, UNKNOWN_START
 

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from schedules.limits import PING_BODY_BYTES
 from schedules.services.jobs.addresses import PING_PATH
-from schedules.services.people.client_addresses import network_of
+from schedules.services.people.hourly_limits import network_of
 from schedules.web.pings.batches import Batches, store_now
 from schedules.web.pings.limits import PingLimits
 from schedules.web.pings.requests import HEADERS, LATE_HEADER, TOO_FAST, Answer, read

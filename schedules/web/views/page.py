@@ -23,7 +23,7 @@ from schedules.result import Err, Kind, Ok, Result
 from schedules.services import Actor, profile_of
 from schedules.services.job_list import count_due
 from schedules.services.job_overview import Alarm, read_alarm
-from schedules.services.people.alert_places import why_unalerted
+from schedules.services.people.preferences import why_unalerted
 from schedules.services.people.profiles import owner_names
 from schedules.services.runs.approvals import count_waiting as count_waiting_approvals
 from schedules.services.runs.prompts import count_waiting

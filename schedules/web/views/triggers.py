@@ -17,7 +17,7 @@ from schedules.models import Execution
 from schedules.result import Err
 from schedules.services.jobs.addresses import digest_of
 from schedules.services.long_answers import give_up_place, read_while_waiting
-from schedules.services.people.client_addresses import network_of
+from schedules.services.people.hourly_limits import network_of
 from schedules.services.runs.triggering import TriggerRequest, TriggerResult, run_of_trigger, trigger
 from schedules.web.messages import message_of, status_of
 from schedules.web.pings.limits import PingLimits

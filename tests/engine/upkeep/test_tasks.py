@@ -11,12 +11,12 @@ from schedules.engine.upkeep.tasks import read_calendars
 from schedules.models import Calendar, Event, Job
 from schedules.result import Err
 from schedules.services import Actor
+from schedules.services.installation.secret_key import adopt_secret_key
 from schedules.services.installation.setup import ensure_system_job
 from schedules.services.people.calendars import (
     CalendarSpec,
     list_calendars,
     preview_calendar,
-    reseal_calendars,
     set_calendar,
 )
 from tests.factories import UserFactory
@@ -146,7 +146,7 @@ def test_address_is_stored_encrypted_and_never_shown(actor, sink):
     event = Event.objects.get(verb="set calendar")
     assert not any("5ecret" in text for text in [*texts, str(event.after), str(list_calendars(actor))])
     assert list_calendars(actor)[0].source == "127.0.0.1"
-    assert reseal_calendars() == []
+    assert adopt_secret_key() == []
     assert read_calendars(LATER)["read"] == 1
 
 

@@ -18,7 +18,7 @@ from schedules.services.jobs import bulk
 from schedules.services.jobs.copying import copy_job
 from schedules.services.jobs.proposals import confirm, confirm_many, list_plans
 from schedules.services.jobs.undo import latest_events, undo
-from schedules.services.people.token_rules import issue_lesser_token
+from schedules.services.people.access import issue_lesser_token
 from schedules.services.permissions import Actor
 from schedules.services.runs.actions import run_task
 from tests.factories import ExecutionFactory, JobFactory, UserFactory, staff_with

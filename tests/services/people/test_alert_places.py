@@ -6,7 +6,7 @@ from django.urls import reverse
 from schedules.management.commands.up import greeting
 from schedules.management.doctor import database
 from schedules.models import Profile
-from schedules.services.people.alert_places import MEND, people_unalerted, why_unalerted
+from schedules.services.people.preferences import MEND, people_unalerted, why_unalerted
 from tests.factories import JobFactory
 
 pytestmark = pytest.mark.django_db

@@ -1,13 +1,19 @@
-"""What the bearer of a token may do with tokens: issue lesser ones, and revoke those of its owner."""
+"""What people and the bearers of tokens may do with access: issue lesser tokens, revoke those of the owner, end all of it."""
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
-from schedules import clock
-from schedules.models import Token
-from schedules.result import Code, Err, Result, invalid
+from django.conf import settings
+from django.db import transaction
+
+from schedules import clock, limits
+from schedules.models import Event, Token, UserSession
+from schedules.result import Code, Err, Ok, Result, invalid
+from schedules.services.people.profiles import is_above, profile_of
 from schedules.services.people.tokens import FAMILIES, IssuedToken, issue_token, revoke_token
 from schedules.services.permissions import Actor
+from schedules.services.quotas import wait_for_turn
 
 # Whoever steals a token must not keep access for long after it was revoked.
 LONGEST_LIFE = timedelta(days=30)
@@ -62,3 +68,34 @@ def revoke_own_token(actor: Actor, own: Token, token_id: int) -> Result[Token]:
     if actor.is_agent and token_id != own.pk:
         return Err(Code.TOKENS_HIDDEN_FROM_AGENTS)
     return revoke_token(actor.user, token_id, door=actor.door)
+
+
+OUR_SESSIONS = "schedules.models.sessions"
+
+
+def ends_sessions() -> bool:
+    """Return whether sessions can be ended by user: a project that embeds the app may use another session engine."""
+    return bool(settings.SESSION_ENGINE == OUR_SESSIONS)
+
+
+def end_access(user: Any, *, by: Any, door: Event.Door = Event.Door.WEB) -> Result[int]:
+    """End all sessions of a user, including the current one, and revoke all tokens; return the number of tokens."""
+    if is_above(user, by):
+        return Err(Code.USER_IS_SUPERIOR)
+    now = clock.now()
+    with transaction.atomic():
+        # Wait, so that a token that is being created now is revoked, too.
+        wait_for_turn(profile_of(user))
+        revoked = Token.objects.filter(owner=user, revoked_at=None).update(revoked_at=now)
+        if ends_sessions():
+            UserSession.objects.filter(user_key=str(user.pk)).delete()
+        Event.objects.create(
+            at=now,
+            owner=user,
+            actor=by.get_username()[: limits.ACTOR_LENGTH],
+            door=door,
+            verb="end access",
+            subject=user.get_username()[: limits.NAME_LENGTH],
+            after={"tokens": revoked},
+        )
+    return Ok(revoked)
