@@ -1,5 +1,6 @@
 """The task `prompt`: give a prompt to a runner, or leave it in the inbox for an agent to claim."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -10,18 +11,38 @@ from schedules import clock, engine
 from schedules.agents.choice import Choice, choose, is_always_inbox, owner_of, stop_in_force
 from schedules.agents.gates import GateAnswer, ask_gate
 from schedules.agents.runs import run_prompt
-from schedules.tasks.argument_types import Gate, Headers, PromptText, gate_problems
+from schedules.tasks.argument_types import SECRET_HEADERS, Gate, Headers, PromptText, gate_problems
 from schedules.tasks.database_threads import in_thread
 from schedules.tasks.interface import WAITING, Answered, Final, RetryLater, Run, Skip, SpecialResult
+from schedules.tasks.parameters import Shown
 from schedules.tasks.placeholders import with_gate
 from schedules.tasks.registry import task
 
 RunnerName = Annotated[
-    str, Field(max_length=100, description="Who works on it; inbox: any agent that claims it.")
+    str,
+    Field(max_length=100, description="Who works on it; inbox: any agent that claims it."),
+    Shown(is_first=True),
 ]
 ChannelName = Annotated[
-    str, Field(min_length=1, max_length=40, description="The owner's channel that gets the answer.")
+    str,
+    Field(min_length=1, max_length=40, description="The owner's channel that gets the answer."),
+    Shown("Send the answer to", "One of your channels; an agent that had nothing to do sends nothing"),
 ]
+GateText = Annotated[
+    Gate,
+    Field(description="Asked first, a command or an address: no change, no run."),
+    Shown(
+        "Wake the agent only if this has changed",
+        "An address (https://…) whose text is compared with the last time, or a command of the operator: exit code 0 wakes "
+        "the agent, 1 does not. {{ gate.body }} in the prompt stands for what it said",
+    ),
+]
+GateArguments = Annotated[
+    dict[str, Any],
+    Field(description="Of the command."),
+    Shown("Arguments of that command", 'A JSON object, like {"folder": "inbox"}'),
+]
+GateHeaders = Annotated[Headers, replace(SECRET_HEADERS, label="Headers for that address")]
 
 
 @task(
@@ -34,10 +55,9 @@ ChannelName = Annotated[
 async def prompt(
     prompt: PromptText,
     runner: RunnerName | None = None,
-    gate: Annotated[Gate, Field(description="Asked first, a command or an address: no change, no run.")]
-    | None = None,
-    gate_arguments: Annotated[dict[str, Any], Field(description="Of the command.")] | None = None,
-    gate_headers: Headers | None = None,
+    gate: GateText | None = None,
+    gate_arguments: GateArguments | None = None,
+    gate_headers: GateHeaders | None = None,
     deliver_to: ChannelName | None = None,
     *,
     run: Run,

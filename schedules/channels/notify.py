@@ -23,30 +23,47 @@ from schedules.tasks.argument_types import (
 )
 from schedules.tasks.asking import read_ask
 from schedules.tasks.interface import Asked, Final, RetryLater, Run
+from schedules.tasks.parameters import Shown
 from schedules.tasks.registry import task
 from schedules.tasks.signed_links import ask_for_answer
 
 NTFY_ONLY_FIELDS = ("markdown", "icon", "attach", "filename")
 ChannelName = Annotated[
-    str, Field(min_length=1, max_length=40, description="One of the owner's channels, instead of a topic.")
+    str,
+    Field(min_length=1, max_length=40, description="One of the owner's channels, instead of a topic."),
+    Shown(hint="One of your channels, instead of a topic", is_first=True),
 ]
 
 
 @task(title="Notification", attempts=5, check=place_problems, check_written=template_problems)
 async def notify(
-    message: Text,
-    topic: Topic | None = None,
+    message: Annotated[
+        Text, Shown(hint="It can name facts of the run, like {{ job.name }} or {{ run.date }}")
+    ],
+    topic: Annotated[Topic, Shown(hint="Up to 64 letters, digits, - or _", is_first=True)] | None = None,
     title: Line | None = None,
-    priority: Priority | None = None,
-    tags: Annotated[list[Line], Field(max_length=20)] | None = None,
-    markdown: bool | None = None,
-    click: Link | None = None,
-    icon: FileLink | None = None,
-    attach: FileLink | None = None,
-    filename: Line | None = None,
-    actions: Annotated[list[Action], Field(max_length=3)] | None = None,
+    priority: Annotated[Priority, Shown(hint="")] | None = None,
+    tags: Annotated[
+        list[Line],
+        Field(max_length=20),
+        Shown("Emojis", "Short codes like warning or tada, separated by commas"),
+    ]
+    | None = None,
+    markdown: Annotated[bool, Shown("Format as Markdown")] | None = None,
+    click: Annotated[Link, Shown("Open this link when tapped")] | None = None,
+    icon: Annotated[FileLink, Shown("Icon (URL)")] | None = None,
+    attach: Annotated[FileLink, Shown("Attach a file from (URL)")] | None = None,
+    filename: Annotated[Line, Shown("File name")] | None = None,
+    actions: Annotated[list[Action], Field(max_length=3), Shown("Buttons", "Up to three, as a JSON list")]
+    | None = None,
     ask: Annotated[
-        AskText, Field(description='Buttons for an answer: "yes", or until done "every 10m 5 times".')
+        AskText,
+        Field(description='Buttons for an answer: "yes", or until done "every 10m 5 times".'),
+        Shown(
+            "Ask for an answer",
+            "“yes” for the buttons Done, Snooze and Skip next; “every 10m 5 times” to be reminded until done; "
+            "“every 10m 5 times then other-topic” (or the name of a channel) to tell somebody else after that",
+        ),
     ]
     | None = None,
     channel: ChannelName | None = None,

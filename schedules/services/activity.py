@@ -223,11 +223,12 @@ def _argument_changes(
     before: Mapping[str, Any], after: Mapping[str, Any], job: Job | None
 ) -> Iterator[Change]:
     old, new = _arguments(before, job), _arguments(after, job)
+    task = registry.get(after.get("task") or (job.task if job else ""))
     has_old = "args" in before or "kwargs" in before
     for name in {**old, **new}:
         if old.get(name) != new.get(name) and not (_is_empty(old.get(name)) and _is_empty(new.get(name))):
             before_text = plain_text(old.get(name)) if has_old else None
-            yield Change(label_of(name), before_text, plain_text(new.get(name)))
+            yield Change(label_of(task, name), before_text, plain_text(new.get(name)))
 
 
 def _arguments(columns: Mapping[str, Any], job: Job | None) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from schedules.tasks import outbound
 from schedules.tasks.asking import read_ask
 from schedules.tasks.links import link_problem
 from schedules.tasks.outbound.headers import header_problem, shape_problem
+from schedules.tasks.parameters import Shown
 from schedules.tasks.placeholders import ANY_PLACEHOLDER, FACTS, TEXTS
 
 PROMPT_BYTES = 16_384
@@ -89,6 +90,7 @@ Headers = Annotated[
     Field(max_length=20),
     _refuse_headers_if(lambda name, value: header_problem(name, value, settings.CRONTY_WEBHOOK_HEADERS)),
 ]
+SECRET_HEADERS = Shown(hint="One name and value a row; ${secret:NAME} stands for one of your secrets")
 
 
 def _readable_ask(text: str) -> str:

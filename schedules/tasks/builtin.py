@@ -10,14 +10,11 @@ from pydantic import Field, JsonValue
 
 from schedules.secrets.references import escape_for_url, fill_in_secrets, names_in, without_references
 from schedules.tasks import outbound
-from schedules.tasks.argument_types import (
-    Headers,
-    Method,
-    WebAddress,
-)
+from schedules.tasks.argument_types import SECRET_HEADERS, Headers, Method, WebAddress
 from schedules.tasks.interface import Final, Run
 from schedules.tasks.outbound.headers import shape_problem
 from schedules.tasks.outbound.signing import signature_header
+from schedules.tasks.parameters import Shown
 from schedules.tasks.registry import task
 from schedules.tasks.replies import beginning, failure, redirect, send_or_retry
 
@@ -30,8 +27,12 @@ MAX_ERROR_CHARACTERS = 200
 async def webhook(
     url: WebAddress,
     method: Method = WEBHOOK_METHOD,
-    headers: Headers | None = None,
-    body: Annotated[JsonValue, Field(description="Text is sent as it is, anything else as JSON.")] = None,
+    headers: Annotated[Headers, SECRET_HEADERS] | None = None,
+    body: Annotated[
+        JsonValue,
+        Field(description="Text is sent as it is, anything else as JSON."),
+        Shown(hint="Valid JSON is sent as JSON, anything else as plain text"),
+    ] = None,
     *,
     run: Run,
 ) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from schedules.tasks.interface import Final
+from schedules.tasks.parameters import Shown
 from schedules.tasks.registry import task
 from schedules.when.durations import in_words
 from schedules.when.phrases import PhraseError, parse_delay
@@ -42,9 +43,15 @@ Grace = Annotated[
     Field(
         description="How long a ping may be late, and a started run may take: 15m, 1h (if empty), or seconds."
     ),
+    Shown("Grace time", "How long a ping may be late, and a started run may take, like 15m; 1h if empty"),
 ]
 Slug = Annotated[
-    str, AfterValidator(_slug), Field(description="Its name in the ping address; from its name.")
+    str,
+    AfterValidator(_slug),
+    Field(description="Its name in the ping address; from its name."),
+    Shown(
+        "Name in the ping address", "Up to 100 small letters, digits, - and _; made from the name if empty"
+    ),
 ]
 
 

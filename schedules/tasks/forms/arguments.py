@@ -11,11 +11,9 @@ from schedules import limits
 from schedules.result import Err
 from schedules.secrets import masking
 from schedules.tasks.forms.fields import Text, json_problem, looks_like_json
-from schedules.tasks.forms.schema_fields import ABSENT, HINTS, Argument, argument_of, rest_of
+from schedules.tasks.forms.schema_fields import ABSENT, Argument, argument_of, rest_of, shown
 from schedules.tasks.registry import Task
 
-# The optional arguments that are always visible: few for these tasks, which keeps the first form short.
-INLINE_OPTIONS = {"notify": ("topic", "channel"), "prompt": ("runner",)}
 MAX_INLINE_OPTIONS = 3
 DESCRIPTIONS = {
     "notify": "Send a notification to an ntfy topic, or by one of your channels.",
@@ -54,11 +52,8 @@ class Arguments:
         """The arguments that are always visible: required ones, and the first optional ones."""
         required = [argument for argument in self.named if argument.field.widget.is_required]
         options = [argument for argument in self.named if argument not in required]
-        if names := INLINE_OPTIONS.get(self.task.name):
-            shown = [argument for argument in options if argument.name in names]
-        else:
-            shown = options[:MAX_INLINE_OPTIONS]
-        return required + shown + self.rest
+        first = [argument for argument in options if shown(self.task, argument.name).is_first]
+        return required + (first or options[:MAX_INLINE_OPTIONS]) + self.rest
 
     @property
     def folded(self) -> list[Argument]:
@@ -192,7 +187,7 @@ class Arguments:
                 problems.setdefault(key, problem)
                 continue
             label = str(next(each.field.label for each in self.all if each.key == key))
-            hint = HINTS.get((self.task.name, name), "")
+            hint = shown(self.task, name).hint or ""
             if part:
                 problems.setdefault(key, f"{part}: {message.partition(';')[0]}")
                 continue

@@ -11,53 +11,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from schedules.tasks.forms.fields import Json, Pairs, Text, Whole, as_text
 from schedules.tasks.links import public_site
+from schedules.tasks.parameters import Shown, shown_of
 from schedules.tasks.registry import Task
 
 LONG_TEXTS = {"message", "prompt", "body"}
 OBJECT_HINT = 'A JSON object, like {"key": "value"}.'
-LABELS = {
-    "url": "URL",
-    "click": "Open this link when tapped",
-    "icon": "Icon (URL)",
-    "attach": "Attach a file from (URL)",
-    "filename": "File name",
-    "markdown": "Format as Markdown",
-    "actions": "Buttons",
-    "grace": "Grace time",
-    "slug": "Name in the ping address",
-    "ask": "Ask for an answer",
-    "gate": "Wake the agent only if this has changed",
-    "gate_arguments": "Arguments of that command",
-    "gate_headers": "Headers for that address",
-    "deliver_to": "Send the answer to",
-}
-# Labels and hints for the pages; agents read the descriptions in the schema instead.
-NOTIFY_LABELS = {"tags": "Emojis"}
-HINTS = {
-    ("heartbeat", "grace"): "How long a ping may be late, and a started run may take, like 15m; 1h if empty",
-    ("heartbeat", "slug"): "Up to 100 small letters, digits, - and _; made from the name if empty",
-    ("notify", "message"): "It can name facts of the run, like {{ job.name }} or {{ run.date }}",
-    ("notify", "topic"): "Up to 64 letters, digits, - or _",
-    ("notify", "channel"): "One of your channels, instead of a topic",
-    ("notify", "priority"): "",
-    ("notify", "tags"): "Short codes like warning or tada, separated by commas",
-    ("notify", "actions"): "Up to three, as a JSON list",
-    (
-        "notify",
-        "ask",
-    ): "“yes” for the buttons Done, Snooze and Skip next; “every 10m 5 times” to be reminded until done; "
-    "“every 10m 5 times then other-topic” (or the name of a channel) to tell somebody else after that",
-    (
-        "prompt",
-        "gate",
-    ): "An address (https://…) whose text is compared with the last time, or a command of the operator: exit code 0 wakes "
-    "the agent, 1 does not. {{ gate.body }} in the prompt stands for what it said",
-    ("prompt", "gate_arguments"): 'A JSON object, like {"folder": "inbox"}',
-    ("prompt", "gate_headers"): "One name and value a row; ${secret:NAME} stands for one of your secrets",
-    ("prompt", "deliver_to"): "One of your channels; an agent that had nothing to do sends nothing",
-    ("webhook", "body"): "Valid JSON is sent as JSON, anything else as plain text",
-    ("webhook", "headers"): "One name and value a row; ${secret:NAME} stands for one of your secrets",
-}
 NO_BUTTONS = (
     ". Messages have no buttons here, because phones cannot reach CRONTY_URL: answer on the page of the job"
 )
@@ -65,9 +23,15 @@ ABSENT = object()
 PRIORITIES = [("", "Default"), (1, "Min"), (2, "Low"), (4, "High"), (5, "Urgent")]
 
 
-def label_of(name: str) -> str:
+def shown(task: Task | None, name: str) -> Shown:
+    """Return how forms show an argument of a task."""
+    parameter = task.signature.parameters.get(name) if task else None
+    return shown_of(parameter.annotation) if parameter else Shown()
+
+
+def label_of(task: Task | None, name: str) -> str:
     """Return the label of an argument."""
-    return LABELS.get(name, name.replace("_", " ").capitalize())
+    return shown(task, name).label or ("URL" if name == "url" else name.replace("_", " ").capitalize())
 
 
 @dataclass(frozen=True)
@@ -111,12 +75,13 @@ class Schema:
 
     def options(self, hint: str = "") -> dict[str, Any]:
         """Return the common arguments of form fields; `hint` is the help text if there is no other."""
-        labels = NOTIFY_LABELS if self.task.name == "notify" else {}
-        description = self.spec.get("description") or self.types[0].get("description", "")
+        description = shown(self.task, self.name).hint
+        if description is None:
+            description = self.spec.get("description") or self.types[0].get("description", "")
         return {
-            "label": labels.get(self.name, label_of(self.name)),
+            "label": label_of(self.task, self.name),
             "required": self.is_required,
-            "help_text": (HINTS.get((self.task.name, self.name), description) or hint) + self._caveat(),
+            "help_text": (description or hint) + self._caveat(),
         }
 
     def _caveat(self) -> str:
@@ -145,7 +110,7 @@ def rest_of(task: Task, parameter: Parameter) -> Argument:
     is_list = parameter.kind is parameter.VAR_POSITIONAL
     field = Json(
         expected_type=list if is_list else dict,
-        label=label_of(parameter.name),
+        label=label_of(task, parameter.name),
         required=False,
         help_text="A JSON list, like [1, 2]." if is_list else OBJECT_HINT,
     )

@@ -111,7 +111,11 @@ def shown_values(job: Job) -> list[tuple[str, Any]]:
         {name: list(value) if isinstance(value, tuple) else value for name, value in named.items()}
         | job.kwargs
     )
-    return [(label_of(name), _lines(value)) for name, value in values.items() if value is not None]
+    return [
+        (label_of(registry.get(job.task), name), _lines(value))
+        for name, value in values.items()
+        if value is not None
+    ]
 
 
 def _lines(value: Any) -> Any:
