@@ -107,7 +107,7 @@ MUTANTS = (
     ),
     Mutant(
         "stop that leaves running rows",
-        "schedules/worker/cluster.py",
+        "schedules/worker/leader.py",
         [("engine.hand_back(context.cluster_id, clock.now(), also_running=True)", "None")],
     ),
     Mutant(

@@ -1,8 +1,13 @@
 """The packages in which a cluster divides its claims among its workers, and how a worker runs them.
 
 django-q2 passes a package from the claim loop to a worker: one of the functions below, and integers.
+
+A package also carries the pings to `CRONTY_HEARTBEAT_URL`, with which an external monitor notices when no cluster claims:
+the claim loop asks for one after a claim that worked, and a worker sends it. So a ping shows that the database, the claim
+loop, the queue and a worker work.
 """
 
+import asyncio
 import logging
 import math
 import sys
@@ -19,18 +24,16 @@ from django.db import Error, connections
 
 from schedules import clock, engine
 from schedules.engine import Claim, Started
-from schedules.tasks import registry
+from schedules.tasks import outbound, registry
 from schedules.tasks.registry import Lane
 from schedules.worker import q2
 from schedules.worker.calls import run_plain
 from schedules.worker.context import PLAIN_CHUNK, ClusterContext, PlainPackage
 from schedules.worker.loop import WorkerLoop
-from schedules.worker.outside_watch import ping_watch
 from schedules.worker.q2 import Package
 from schedules.worker.sessions import project_session
 
 logger = logging.getLogger(__name__)
-
 CHUNK = 250
 # The plain functions of a package run one after the other, so a package has several only in a burst.
 PLAIN_BURST_PER_WORKER = 20
@@ -48,9 +51,11 @@ WRITE_BEFORE_END = 10
 # How many seconds a thread of a worker may hold the GIL. With Python's default, 0.005, a start or an outcome would wait that
 # long after every answer of the database while coroutines run.
 SWITCH_INTERVAL = 0.0005
-
 # The loop of this process. It is global because django-q2 calls the functions below without context.
 _loop: WorkerLoop | None = None
+TIMEOUT_SECONDS = 10
+# How much of an answer is read: only its status matters.
+MAX_BYTES = 1024
 
 
 def pack(claims: list[Claim]) -> Iterator[Package]:
@@ -232,3 +237,33 @@ def _release(loop: WorkerLoop, execution_ids: list[int]) -> None:
 def _this_loop() -> WorkerLoop:
     assert _loop is not None, "only a worker of a cluster runs executions"
     return _loop
+
+
+async def ping_watch() -> None:
+    """Send one ping, and record its result."""
+    error = await _send()
+    if error:
+        logger.warning("The outside watch could not be pinged: %s", error)
+    await asyncio.to_thread(_note, error)
+
+
+async def _send() -> str:
+    """Return why the ping did not arrive, or an empty text; the address is a secret and left out."""
+    url = settings.CRONTY_HEARTBEAT_URL
+    try:
+        reply = await outbound.send("GET", url, trusted=True, timeout=TIMEOUT_SECONDS, max_bytes=MAX_BYTES)
+    except outbound.OutboundError as error:
+        return str(error)
+    host = outbound.Target.parse(url).host
+    if 300 <= reply.status < 400:
+        return f"{host} answered {reply.status}: redirects are not followed; set the final address."
+    return "" if reply.status < 300 else f"{host} answered {reply.status}."
+
+
+def _note(error: str) -> None:
+    try:
+        engine.note_watch_answer(clock.now(), error)
+    except Error as problem:
+        logger.info("The answer of the outside watch could not be recorded (%s)", problem)
+    finally:
+        connections.close_all()

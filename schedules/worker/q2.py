@@ -2,7 +2,7 @@
 
 Cronty uses the processes of django-q2, but neither its tables, its scheduler nor its broker:
 
-    leader          leader.py, with one RunningCluster (cluster.py)
+    leader          leader.py, with one RunningCluster
     └── sentinel    LedgerSentinel: starts the processes below, and replaces those that die
         ├── pusher  puts the packages of the claim loop (claim_loop.py) into PackageQueue
         └── workers take packages (package_queue.py), and call the function that each names (packages.py)

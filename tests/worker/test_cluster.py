@@ -18,7 +18,7 @@ from django.db.models import F
 
 from schedules import clock
 from schedules.models import Cluster, Execution, Job
-from schedules.worker.proc import LOCKS, holder
+from schedules.worker.heartbeat_watch import LOCKS, holder
 from tests.clusters import (
     PROJECT,
     SHIPPED_LEASE,

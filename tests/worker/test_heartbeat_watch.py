@@ -7,8 +7,7 @@ import pytest
 from django.db import connection, connections
 
 from schedules.worker.context import ClusterContext
-from schedules.worker.heartbeat_watch import HeartbeatWatch, Trouble
-from schedules.worker.proc import RunDelay
+from schedules.worker.heartbeat_watch import HeartbeatWatch, RunDelay, Trouble
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

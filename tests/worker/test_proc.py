@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from schedules.worker.proc import RunDelay, children_of
+from schedules.worker.heartbeat_watch import RunDelay, children_of
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="only Linux counts it")

@@ -13,8 +13,8 @@ from django.db import DatabaseError, connection, connections, transaction
 from schedules import clock, engine
 from schedules.models import Execution, Job
 from schedules.worker import q2, sessions
-from schedules.worker.cluster import executing_durably
 from schedules.worker.context import ClusterContext
+from schedules.worker.leader import executing_durably
 from schedules.worker.locks import Permits
 from schedules.worker.sessions import engine_settings, project_session, use_engine_session
 from tests.factories import ClusterFactory, JobFactory

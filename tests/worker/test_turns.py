@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
+from schedules.worker.heartbeat_watch import LOCKS, stopped_holder
 from schedules.worker.locks import Turns
-from schedules.worker.proc import LOCKS, stopped_holder
 from tests.waiting import PATIENCE
 
 only_sqlite = pytest.mark.skipif(

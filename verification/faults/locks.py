@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import psutil
 
-from schedules.worker.proc import holder
+from schedules.worker.heartbeat_watch import holder
 from verification.faults.claims import DELAY, find_pusher, resume, suspend, wait_for_due_slots
 from verification.faults.product import rest
 from verification.faults.stops import create_load, has_ended

@@ -7,9 +7,9 @@ from django.db import connection
 
 from schedules import clock, engine
 from schedules.models import Execution
-from schedules.worker.cluster import release
 from schedules.worker.context import ClusterContext
 from schedules.worker.heartbeat_watch import HeartbeatWatch
+from schedules.worker.leader import release
 from schedules.worker.locks import Permits
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 
