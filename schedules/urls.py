@@ -132,7 +132,6 @@ urlpatterns = [
     page("settings/calendars/<int:calendar_id>/delete/", stored.forget_calendar, name="delete-calendar"),
     page("settings/end-access/", account.end_access, name="end-access"),
     page("live/", live.version, name="live"),
-    page("live/icon.svg", live.icon, name="icon"),
     page("api/", reference.page, {"read_document": api_document}, name="api-reference"),
     path("api/v1/", include("schedules.api.urls")),
     path("manifest.webmanifest", live.manifest, name="manifest"),

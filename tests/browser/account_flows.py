@@ -93,9 +93,8 @@ ACCOUNT = {
         seen="Saved",
         stored=lambda data: (profile(data).topic, profile(data).week_start),
         becomes=("my-topic", 6),
-        stale="It was changed to “my-topic” after you opened this page",
-        resolve=(press("Save"),),
-        resolved=("other-topic", 6),
+        stale="Saved",
+        stays=("other-topic", 6),
     ),
     "create a token": Flow(
         start="/connect/",

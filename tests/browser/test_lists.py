@@ -39,7 +39,7 @@ def test_change_appears_within_seconds_and_unchanged_pages_are_not_read_again(
 
     expect(row(page, job).locator(".st")).to_have_text("Failing")
     expect(page).to_have_title(re.compile(r"^3 failing"))
-    expect(page.locator("link[rel=icon]")).to_have_attribute("href", "/live/icon.svg?count=3")
+    expect(page.locator("link[rel=icon]")).to_have_attribute("href", "/static/schedules/favicon-failing.svg")
     expect(page.get_by_label("Select Stretch")).to_be_checked()
 
 

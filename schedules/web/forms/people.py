@@ -1,12 +1,11 @@
 """The forms of the settings page and the welcome page."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any, cast
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.http import QueryDict
 from django.urls import reverse_lazy
 
 from schedules import limits
@@ -148,31 +147,9 @@ class SettingsForm(PageForm):
 
     def changes(self) -> dict[str, Any]:
         """Return the settings to save, without those that the user left unchanged."""
-        unchanged = {name for name in self.fields if self._shown(name) is not None} - set(self.changed_data)
+        unchanged = {name for name in self.fields if self[name].html_initial_name in self.data}
+        unchanged -= set(self.changed_data)
         return {name: value for name, value in self.cleaned_data.items() if name not in unchanged}
-
-    def conflicts(self) -> dict[str, str]:
-        """Return an error for each setting changed here that was also changed elsewhere after the page was opened."""
-        stored = {name: self._stored(name) for name in self.changes()}
-        return {
-            name: f"It was changed to “{text or 'nothing'}” after you opened this page. Save again to replace that."
-            for name, text in stored.items()
-            if self._shown(name) not in (None, text) and str(self.cleaned_data[name]) != text
-        }
-
-    def data_with_stored(self, names: Iterable[str]) -> QueryDict:
-        """Return the form data as if the page had shown the stored values of these settings."""
-        data = cast(QueryDict, self.data).copy()
-        for name in names:
-            data[self[name].html_initial_name] = self._stored(name)
-        return data
-
-    def _shown(self, name: str) -> str | None:
-        return self.data.get(self[name].html_initial_name)
-
-    def _stored(self, name: str) -> str:
-        value = self.initial.get(name)
-        return "" if value is None else str(value)
 
 
 class WelcomeForm(SettingsForm):

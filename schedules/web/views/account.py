@@ -55,10 +55,6 @@ class SettingsPage(FormPageMixin, TemplateView):
 
     def post(self, request: HttpRequest) -> HttpResponse:
         form = self.make_form(request.POST)
-        if form.is_valid() and (conflicts := form.conflicts()):
-            form = self.make_form(form.data_with_stored(conflicts))
-            for name, message in conflicts.items():
-                form.add_error(name, message)
         if form.is_valid():
             match services.update_profile(request.user, **form.changes()):
                 case Ok(profile):

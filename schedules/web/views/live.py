@@ -1,9 +1,8 @@
-"""Live refresh of pages, the icon that shows broken jobs, and what a phone needs to install the pages as an app.
+"""Live refresh of pages, and what a phone needs to install the pages as an app.
 
 The manifest, the service worker and the offline page contain nothing private, because a browser keeps them even after a logout.
 """
 
-import re
 from typing import Any
 
 from django.conf import settings
@@ -15,28 +14,10 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from schedules import clock
-from schedules.services.job_overview import MAX_IN_ALARM
 from schedules.services.versions import Version, version_of_all
 from schedules.web.views.page import Page, PageMixin, actor_of
 
-# favicon.svg in red, with a number.
-ICON = (
-    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="8" fill="#c0262d"/>'
-    '<text x="16" y="23" fill="#fff" font-family="system-ui, sans-serif" font-size="{size}" font-weight="700"'
-    ' text-anchor="middle">{text}</text></svg>'
-)
 _REVALIDATE = "private, no-cache"
-
-
-@require_safe
-def icon(request: HttpRequest) -> HttpResponse:
-    """Draw the page icon with the number of broken and late jobs in the query, which alone determines it."""
-    count = request.GET.get("count", "")
-    # Only digits, because the SVG is not escaped.
-    text = count if re.fullmatch("[0-9]{1,2}", count) else f"{MAX_IN_ALARM - 1}+"
-    svg = ICON.format(text=text, size={1: 22, 2: 20}.get(len(text), 15))
-    headers = {"Cache-Control": "private, max-age=31536000, immutable"}
-    return HttpResponse(svg, content_type="image/svg+xml", headers=headers)
 
 
 def version_of(page: Page) -> Version:

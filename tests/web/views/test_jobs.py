@@ -213,7 +213,7 @@ def test_every_page_counts_broken_and_late_jobs_in_its_title_and_icon(
     for path in ("/?q=nothing-like-it", "/runs/", "/settings/", f"/jobs/{jobs['healthy'].public_id}/"):
         for page in (html_of(web.get(path)), html_of(staff.get(path))):
             assert "<title>3 failing, 1 late – " in page
-            assert 'rel="icon" href="/live/icon.svg?count=4"' in page
+            assert 'rel="icon" href="/static/schedules/favicon-failing.svg"' in page
 
 
 def test_counts_for_the_title_take_one_query_that_reads_indexes(

@@ -75,11 +75,3 @@ def test_page_asks_again_soon_while_something_is_due_or_running(
     ExecutionFactory(job=job, status=status, finished_at=ended)
 
     assert version(web)["soon"] is soon
-
-
-def test_icon_shows_how_many_jobs_are_broken_and_is_kept_by_browsers(web: Client):
-    for count, words in [("1", ">1<"), ("99", ">99<"), ("100", ">99+<"), ("<b>", ">99+<")]:
-        answer = web.get("/live/icon.svg", {"count": count})
-
-        assert words in answer.content.decode()
-        assert (answer["Content-Type"], "immutable" in answer["Cache-Control"]) == ("image/svg+xml", True)
